@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::collective_info::{self, CollectiveInfo, CollectiveSums};
 use super::cost::{Cost, KernelCost, Kernels, Order, Totals};
 use super::gpu_spans::GpuSpans;
-use super::groups::{Group, GroupBy, GroupKey, GroupValue, Grouping, Groups, Keys, Naming};
+use super::groups::{Group, GroupBy, GroupKey, GroupValue, Grouping, Groups, Keys, MOST_GROUPS, Naming, Others};
 use super::losses::Losses;
 use super::not_asked::NotAsked;
 use super::over_ranks::{OfRank, OverRanks};
@@ -45,6 +45,8 @@ pub struct Part {
     /// By other keys, if these are asked for; there are no stacks then. Files of parts have none.
     #[serde(skip)]
     groups: Option<BTreeMap<GroupKey, StackPart>>,
+    #[serde(skip)]
+    others: Others,
     /// By label, if one of these keys is the step.
     #[serde(skip)]
     steps: BTreeMap<String, StepPart>,
@@ -129,12 +131,19 @@ impl Part {
         };
         let walls = if options.per_rank { ranks_of.walls(&spans, &attribution.kernels) } else { BTreeMap::new() };
         let (rows, mut stacks, mut groups) = (&attribution.kernels, BTreeMap::new(), None);
+        let mut others = Others::default();
         if options.grouping.is_asked() {
             let rank = |kernel: &KernelLaunch| ranks_of.kernel(kernel).label(store, name);
             let naming = Naming { exact_names, user_code: &options.user_code, rank: &rank };
             let keys = Keys::new(store, attribution, &options.grouping, naming);
-            groups =
-                Some(keys.groups(rows.iter()).into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
+            let mut found: Vec<_> = keys.groups(rows.iter()).into_iter().collect();
+            // Steps are in the order of time.
+            let is_cut = found.len() > MOST_GROUPS && !options.grouping.has_steps();
+            if let Some(order) = options.largest_groups.filter(|_| is_cut) {
+                found.sort_by(|(_, a), (_, b)| totals(b).by(order).total_cmp(&totals(a).by(order)));
+                found.drain(MOST_GROUPS..).for_each(|(_, kernels)| others.add(totals(&kernels)));
+            }
+            groups = Some(found.into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
         } else {
             for ((rank, key), kernels) in by_label(&ranks_of, attribution, options) {
                 let of_key = part(key.collective(), &kernels);
@@ -146,6 +155,7 @@ impl Part {
             trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
             stacks,
             groups,
+            others,
             steps,
             walls,
             coverage: Coverage::of(store, attribution),
@@ -203,6 +213,13 @@ pub fn attributed(
         forward: options.forward || options.grouping.needs_forward(),
     };
     attributor.attribute(launches.kernels.iter().filter(inside), of)
+}
+
+/// The totals of some kernels.
+fn totals(kernels: &[&KernelLaunch]) -> Totals {
+    let mut all = Totals::default();
+    kernels.iter().for_each(|kernel| all.add(Totals::of(kernel)));
+    all
 }
 
 /// Stacks as a list: a map's keys are texts in JSON.
@@ -356,7 +373,7 @@ impl StackReport {
     pub fn of(parts: impl IntoIterator<Item = Part>, options: &StackOptions) -> Self {
         let StackOptions { user_code, grouping, per_rank, .. } = options;
         let mut report = StackReport::default();
-        let mut groups: BTreeMap<GroupKey, StackPart> = BTreeMap::new();
+        let (mut groups, mut others): (BTreeMap<GroupKey, StackPart>, _) = (BTreeMap::new(), Others::default());
         let mut stacks: BTreeMap<(Option<String>, StackKey), StackPart> = BTreeMap::new();
         let mut ranks: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut walls: BTreeMap<String, Ns> = BTreeMap::new();
@@ -380,8 +397,13 @@ impl StackReport {
             if let Some(records) = part.records {
                 report.records.get_or_insert_default().add(records);
             }
-            for (key, part) in part.groups.into_iter().flatten() {
-                groups.entry(key).or_default().add(part);
+            // Only a trace that is the only one has others.
+            others = part.others;
+            match part.groups {
+                Some(of_first) if at == 0 => groups = of_first,
+                of_part => {
+                    of_part.into_iter().flatten().for_each(|(key, part)| groups.entry(key).or_default().add(part));
+                }
             }
             part.steps.into_iter().for_each(|(label, step)| StepPart::add_to(&mut steps, label, step));
             match at {
@@ -423,7 +445,7 @@ impl StackReport {
         report.stacks = stacks.into_iter().map(stack).collect();
         report.stacks_found = distinct(&report.stacks);
         let steps = steps.into_iter().map(|(label, step)| (label, step.cost(user_code))).collect();
-        report.grouped = Groups::of(groups, steps, grouping, wall);
+        report.grouped = Groups::of((groups, others), steps, grouping, wall);
         report.arrange(Order::Count, 0.0, None);
         report
     }
@@ -435,9 +457,9 @@ fn rank_label(trace: &TraceOfReport) -> Arc<str> {
 }
 
 impl Groups {
-    /// The groups of all traces. `wall` is what their shares are of, `steps` are by label.
+    /// The groups of all traces, and those that are only added up. `wall` is what their shares are of, `steps` are by label.
     fn of(
-        mut parts: BTreeMap<GroupKey, StackPart>,
+        (mut parts, others): (BTreeMap<GroupKey, StackPart>, Others),
         steps: BTreeMap<String, StepCost>,
         grouping: &Grouping,
         wall: Ns,
@@ -467,11 +489,12 @@ impl Groups {
             }
         };
         let mut groups: Vec<Group> = parts.into_iter().map(group).collect();
-        let all: Ns = groups.iter().map(|group| group.cost.gpu_time.total).sum();
+        let distinguished: Ns = groups.iter().map(|group| group.cost.gpu_time.total).sum();
+        let all = distinguished + others.totals.gpu_time;
         for group in &mut groups {
             group.share = group.cost.gpu_time.total.share_of(all).unwrap_or(0.0);
         }
-        Groups { by, groups_found: groups.len() as u64, groups, ..Groups::default() }
+        Groups { by, groups_found: groups.len() as u64 + others.groups, groups, others, ..Groups::default() }
     }
 }
 

@@ -43,6 +43,9 @@ pub struct StackOptions {
     pub records: Option<Arc<Records>>,
     /// Other keys to group by. Then there are groups instead of stacks.
     pub grouping: Grouping,
+    /// For a trace that is the only one: only its largest groups by this order are distinguished, [`MOST_GROUPS`](super::groups::MOST_GROUPS) of
+    /// them, and the others are added up. `None`: all are.
+    pub largest_groups: Option<Order>,
 }
 
 impl Default for StackOptions {
@@ -56,6 +59,7 @@ impl Default for StackOptions {
             user_code,
             records: None,
             grouping: Grouping::default(),
+            largest_groups: None,
         }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) mod records;
 pub mod selection;
 pub(crate) mod threads;
 
+pub use ranks::rank_of_trace;
+
 use std::collections::HashMap;
 
 use call_tree::{CallTree, Climber};

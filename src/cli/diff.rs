@@ -28,6 +28,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         reading: &args.reading,
         records: None,
         draws: false,
+        largest_groups: None,
     };
     span::check(&args.span)?;
     let bounds = bounds(args)?;

@@ -71,6 +71,7 @@ fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
         reading: &args.reading,
         records: None,
         draws: false,
+        largest_groups: None,
     };
     let Asked { mut report, damage, .. } = question.ask(&traces::expand(std::slice::from_ref(&args.trace))?)?;
     damage.iter().for_each(|line| say(line));

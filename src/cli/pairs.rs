@@ -37,6 +37,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         reading: &args.reading,
         records: None,
         draws: false,
+        largest_groups: None,
     };
     let by = |Prepared { name, database, launches, window, .. }: Prepared<'_>| {
         let on = args.span.window_on.into();

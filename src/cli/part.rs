@@ -116,9 +116,10 @@ fn of_traces(args: &Part, files: &[PathBuf]) -> Result<(Vec<TracePart>, Vec<Stri
         reading: &args.reading,
         records: None,
         draws: false,
+        largest_groups: None,
     };
     let how = question.how();
-    let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+    let by = |Prepared { name, database, attributor, launches, window, .. }: Prepared<'_>| {
         let store = database.store();
         // First, because it takes memory that is free again then.
         let queues = queues(store, window, how.window_on);

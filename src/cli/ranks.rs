@@ -276,9 +276,10 @@ impl RankQuestion<'_> {
             reading: self.reading,
             records: None,
             draws: self.draws,
+            largest_groups: None,
         };
         let how = self.how();
-        let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+        let by = |Prepared { name, database, attributor, launches, window, .. }: Prepared<'_>| {
             let store = database.store();
             // First, because it takes memory that is free again then.
             let queues = queues(store, window, how.window_on);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::cost::Order;
+use nccl_stacks::analysis::groups::MOST_GROUPS;
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::report::{Answer, Form, OnPage, Screen};
@@ -50,6 +51,11 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         reading: &args.reading,
         records,
         draws: form == Form::Html,
+        // A page has all.
+        largest_groups: args
+            .limit
+            .filter(|limit| *limit <= MOST_GROUPS && form != Form::Html)
+            .map(|_| args.sort.into()),
     };
     let captures: Vec<_> = files.iter().flat_map(|file| captures::paths(&args.capture_trace, file)).collect();
     let others = args.selection.family_file.iter().chain(&captures).chain(&files);

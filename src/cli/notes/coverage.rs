@@ -118,9 +118,9 @@ pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
         ));
     }
     if let Some(grouped) = report.groups()
-        && !grouped.hidden.is_empty()
+        && grouped.left_out().groups > 0
     {
-        let (hidden, all) = (count(grouped.hidden.len() as u64), count(grouped.groups_found));
+        let (hidden, all) = (count(grouped.left_out().groups), count(grouped.groups_found));
         note(&format!("Not shown: {hidden} of {all} groups, with {}", kernels(report.left_out)));
     }
     if report.elsewhere > 0 {
