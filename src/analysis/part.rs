@@ -404,7 +404,7 @@ impl StackReport {
         let ranks = ranks.len().max(report.traces.len()) as u64;
         let wall = report.summary.wall;
         let stack = |((rank, key), part): ((Option<String>, StackKey), StackPart)| {
-            let telling: Vec<String> = key.telling_frames(user_code).into_iter().map(str::to_owned).collect();
+            let telling = key.telling_frames(user_code);
             let wall = rank.as_ref().and_then(|rank| walls.get(rank)).copied().unwrap_or(wall);
             Stack {
                 rank,

@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::attribution::call_tree::{CallPath, CallTree};
 use crate::attribution::threads::thread_name;
 use crate::attribution::{Attribution, KernelLaunch};
+use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::nccl::collectives::{ANNOTATION, Collective};
-use crate::nccl::frames::{UserCode, is_library, is_plumbing, without_line};
+use crate::nccl::frames::{
+    UserCode, is_compiled_code, is_framework_plumbing, is_library, is_operator, is_piece, is_plumbing, model_class,
+    without_line,
+};
 use crate::store::Store;
 
 /// The parts of a stack. Kernels with equal keys have one stack.
@@ -40,17 +44,23 @@ impl StackKey {
 
     /// The frames that say most about where it comes from, the one that says most first. These are those of the user's own code, the
     /// innermost first; without any, those above what every collective has in common; without any of these either, all. The code that a graph
-    /// captured, or whose gradient this is, says more than the code that replayed the graph or went backward.
-    pub fn telling_frames(&self, code: &UserCode) -> Vec<&str> {
-        let paths = [&self.captured, &self.forward].into_iter().flatten().map(|path| &path.frames);
-        let all = paths.chain([&self.frames]).flat_map(|frames| frames.iter().rev());
-        let all: Vec<&str> = all.map(String::as_str).collect();
+    /// captured, or whose gradient this is, says more than the code that replayed the graph or went backward. Where compiled code or a graph
+    /// hides the user's own, the first is a line that says so ([`hidden`]).
+    pub fn telling_frames(&self, code: &UserCode) -> Vec<String> {
+        let paths = [self.captured.as_ref(), self.forward.as_ref()].into_iter().flatten().map(|path| &path.frames);
+        let paths: Vec<&Vec<String>> = paths.chain([&self.frames]).collect();
+        let all = || paths.iter().flat_map(|frames| frames.iter().rev()).map(String::as_str);
         let tells: [&dyn Fn(&str) -> bool; 3] =
             [&|frame| code.has(frame), &|frame| !is_plumbing(frame) && !is_library(frame), &|frame| {
                 !is_plumbing(frame)
             }];
-        let only = |tells: &dyn Fn(&str) -> bool| all.iter().copied().filter(|frame| tells(frame)).collect::<Vec<_>>();
-        tells.into_iter().map(only).find(|found| !found.is_empty()).unwrap_or(all)
+        let only = |tells: &dyn Fn(&str) -> bool| -> Vec<String> {
+            all().filter(|frame| tells(frame)).map(str::to_owned).collect()
+        };
+        let found = tells.into_iter().map(only).find(|found| !found.is_empty());
+        let frames = found.unwrap_or_else(|| all().map(str::to_owned).collect());
+        let hidden = paths.iter().find(|frames| !frames.is_empty()).and_then(|frames| hidden(frames, code));
+        hidden.into_iter().chain(frames).collect()
     }
 
     /// The collective of the innermost `nccl:…` annotation, which PyTorch puts around a launch.
@@ -73,6 +83,7 @@ impl StackKey {
         }
     }
 }
+
 /// Rows by rank and stack.
 pub(super) type ByStack<'k, R> = BTreeMap<(R, StackKey), Vec<&'k KernelLaunch>>;
 
@@ -97,4 +108,66 @@ pub(super) fn by_stack<'k, R: Ord + Copy>(
         groups.entry((rank, key)).or_default().extend(kernels);
     }
     groups
+}
+
+/// What to call a call path whose innermost frames of the user's own are above compiled code or the wrappers of a CUDA graph:
+///
+/// - `compiled SD3Transformer2DModel: aten::addmm`, if the innermost is not even in the module that was compiled;
+/// - `piece 1 of 3 of Net, before vllm::attention: aten::addmm`, with the operator that compiled code calls;
+/// - `a CUDA graph replayed by runner.py(7): forward`.
+fn hidden(frames: &[String], code: &UserCode) -> Option<String> {
+    let (mut is_compiled, mut is_wrapped, mut operator) = (false, false, None);
+    for frame in frames.iter().rev() {
+        let with_operator =
+            |what: String| operator.map_or_else(|| what.clone(), |operator| format!("{what}: {operator}"));
+        if is_piece(frame) {
+            return is_compiled.then(|| with_operator(frame.clone()));
+        }
+        if code.has(frame) {
+            let is_graph = frames.last().is_some_and(|launch| GRAPH_LAUNCHES.contains(&launch.as_str()));
+            return (is_graph && is_wrapped).then(|| format!("a CUDA graph replayed by {frame}"));
+        }
+        match model_class(frame) {
+            Some(class) if is_compiled => return Some(with_operator(format!("compiled {class}"))),
+            _ => {}
+        }
+        is_wrapped |= is_framework_plumbing(frame);
+        is_compiled |= is_compiled_code(frame);
+        if !is_compiled && is_operator(frame) {
+            operator = Some(frame);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hides_the_users_own_code_is_named() {
+        let module = "nn.Module: Net_";
+        let inductor = "/x/ab/cabcdefghijklmnopqrstuvwxyz234567abcdefghijklmnopqrs.py(9): call";
+        let runner = "sglang/srt/model_executor/cuda_graph_runner.py(9): replay";
+        for (frames, want) in [
+            (
+                &["a.py(1): f", module, "Torch-Compiled Region: 0/", inductor, "aten::mm", "launch"][..],
+                "compiled Net: aten::mm",
+            ),
+            (&["a.py(1): f", module, inductor, "aten::a", "aten::b", "launch"], "compiled Net: aten::a"),
+            (&["a.py(1): f", module, inductor, "cuLaunchKernelEx"], "compiled Net"),
+            // The model's own line is in the compiled module, or below it.
+            (&["a.py(1): f", module, "net.py(2): forward", inductor, "aten::mm", "launch"], "net.py(2): forward"),
+            (&["a.py(1): f", module, inductor, "net.py(3): op", "aten::mm", "launch"], "net.py(3): op"),
+            // Nothing is compiled.
+            (&["a.py(1): f", module, "aten::mm", "launch"], "a.py(1): f"),
+            (&["a.py(1): f", runner, "cudaGraphLaunch"], "a CUDA graph replayed by a.py(1): f"),
+            (&["a.py(1): f", "torch/cuda/graphs.py(1): replay", "cudaGraphLaunch"], "a.py(1): f"),
+            (&["a.py(1): f", runner, "cudaLaunchKernel"], "a.py(1): f"),
+            (&[runner, "cudaGraphLaunch"], runner),
+        ] {
+            let key = StackKey { frames: frames.iter().map(|f| (*f).to_owned()).collect(), ..StackKey::default() };
+            assert_eq!(key.telling_frames(&UserCode::default())[0], want, "{frames:?}");
+        }
+    }
 }

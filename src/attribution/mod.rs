@@ -18,9 +18,11 @@ pub(crate) mod forward;
 pub mod launches;
 pub mod module_frames;
 pub mod operations;
+mod pieces;
 pub(crate) mod ranks;
 pub(crate) mod records;
 pub mod selection;
+mod start_lines;
 pub(crate) mod threads;
 
 use std::collections::HashMap;

@@ -325,7 +325,7 @@ impl Reducer<'_> {
             let path = (row.path, row.helper_thread, row.capture, row.forward);
             let stack = *by_path.entry(path).or_insert_with(|| {
                 let key = StackKey::of(store, &attribution.paths, row, options.exact_names);
-                let telling = key.telling_frames(&options.user_code).into_iter().map(str::to_owned).collect();
+                let telling = key.telling_frames(&options.user_code);
                 let stack = PartStack {
                     telling,
                     captured: key.captured.map(|path| path.frames),

@@ -88,7 +88,9 @@ fn depth_and_folding() {
     // Text shows as many callers above the user's code, JSON all.
     let text = stdout(&run(&[&trace, "--stack-depth", "1"]));
     assert!(
-        text.contains("\n   -> … 7 callers above\n   -> sglang/srt/model_executor/cuda_graph_runner.py(793): replay\n"),
+        text.contains(
+            "\n   -> … 6 callers above\n   -> sglang/srt/model_executor/model_runner.py(2240): _forward_raw\n"
+        ),
         "{text}"
     );
     assert_eq!(stacks(&run_json(&[&trace, "--stack-depth", "1"])), stacks(&run_json(&[&trace])));
