@@ -28,6 +28,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         reading: &args.reading,
         records: None,
         draws: false,
+        largest_groups: None,
     };
     span::check(&args.span)?;
     let bounds = bounds(args)?;
@@ -48,7 +49,8 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     damage.extend(of_after);
     if before.coverage.kernels + after.coverage.kernels == 0 {
         let what = opening::what(&args.selection);
-        return Err(Stop::NotFound(format!("Nothing found: no {what} ran in the window of either trace.")));
+        let nothing = Stop::NotFound(format!("Nothing found: no {what} ran in the window of either trace."));
+        return Err(nothing.or_damaged(before.damage.is_unknown() || after.damage.is_unknown()));
     }
     let names = [&args.before, &args.after].map(|trace| trace.display().to_string());
     let mut found = Diff::new((&names[0], before), (&names[1], after));
@@ -65,7 +67,10 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         return Err(Stop::NotFound(format!("Nothing to bound: {nothing}.")));
     }
     let exceeded: Vec<&Bound> = bounds.into_iter().filter(|bound| bound.is_exceeded(&found)).collect();
-    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(notes::exceeded(&found, &exceeded))) }
+    if !exceeded.is_empty() {
+        return Err(Stop::Exceeded(notes::exceeded(&found, &exceeded)));
+    }
+    Stop::unless(found.before.damage.is_unknown() || found.after.damage.is_unknown())
 }
 
 /// The stacks of one of the traces. The trace itself is dropped: two of them may not fit into memory.
@@ -140,5 +145,8 @@ fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
     });
     let exceeded: Vec<&str> =
         of_ranks.filter(|bound| bound.is_exceeded(&before, &after)).map(|bound| bound.bound.text.as_str()).collect();
-    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
+    if !exceeded.is_empty() {
+        return Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", "))));
+    }
+    Stop::unless(before.damage.is_unknown() || after.damage.is_unknown())
 }

@@ -331,10 +331,10 @@ fn stacks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) 
     if !report.has_answer() && report.coverage.kernels == 0 {
         return Err(Stop::NotFound("Nothing found: these parts have no kernels.".to_owned()));
     }
-    let has_answer = report.has_answer();
+    let (has_answer, is_damaged) = (report.has_answer(), report.damage.is_unknown());
     shown.print(report, &damage, &traces::in_order(&args.parts), output)?;
     match has_answer {
-        true => Ok(None),
+        true => Stop::unless(is_damaged).map(|()| None),
         false => Err(Stop::NotFound("Nothing found: none of the kernels of these parts has a launch.".to_owned())),
     }
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use nccl_stacks::error::Error;
+use nccl_stacks::unfinished::Unfinished;
 
 use super::args::Colour;
 use super::failure::Failure;
-use super::interrupt::Unfinished;
 use super::stop::Stop;
 use super::terminal;
 

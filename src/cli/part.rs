@@ -116,9 +116,12 @@ fn of_traces(args: &Part, files: &[PathBuf]) -> Result<(Vec<TracePart>, Vec<Stri
         reading: &args.reading,
         records: None,
         draws: false,
+        largest_groups: None,
     };
     let how = question.how();
-    let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+    let by = |prepared: Prepared<'_>| {
+        let how = prepared.how(&how);
+        let Prepared { name, database, attributor, launches, window, .. } = prepared;
         let store = database.store();
         // First, because it takes memory that is free again then.
         let queues = queues(store, window, how.window_on);

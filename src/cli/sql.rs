@@ -57,7 +57,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         output.finish(&answer)?;
     }
     notes::damage(database.store());
-    Ok(())
+    Stop::unless(database.store().damage.is_unknown())
 }
 
 /// What helps where nothing says which rank a trace is.

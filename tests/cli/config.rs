@@ -140,14 +140,14 @@ fn switches_are_turned_on_and_off() {
     let damaged = testdata("damaged.json");
     let code = |config: &str, args: &[&str]| with(config, &[&[damaged.as_str()], args].concat()).status.code();
     let strict = "[defaults]\nstrict = true";
-    assert_eq!(code("", &[]), Some(0));
+    assert_eq!(code("", &[]), Some(6));
     assert_eq!(code(strict, &[]), Some(1));
-    assert_eq!(code(strict, &["--no-strict"]), Some(0));
-    assert_eq!(code(strict, &["--no-config"]), Some(0));
+    assert_eq!(code(strict, &["--no-strict"]), Some(6));
+    assert_eq!(code(strict, &["--no-config"]), Some(6));
     assert_eq!(code(strict, &["--strict"]), Some(1));
     assert_eq!(code("[defaults]\nstrict = false", &["--strict"]), Some(1));
-    assert_eq!(code("", &["--strict", "--no-strict"]), Some(0));
-    assert_eq!(code("[defaults]\nstrict = false\n", &[]), Some(0));
+    assert_eq!(code("", &["--strict", "--no-strict"]), Some(6));
+    assert_eq!(code("[defaults]\nstrict = false\n", &[]), Some(6));
 }
 
 #[test]

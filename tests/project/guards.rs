@@ -15,6 +15,7 @@ pub(crate) fn root() -> &'static Path {
 /// Which modules each module may use: a picture of the house, from the ground up.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("time", &[]),
+    ("unfinished", &[]),
     ("id", &[]),
     ("fork", &[]),
     ("nccl", &[]),
@@ -22,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("damage", &[]),
     ("error", &[]),
     ("event", &["nccl", "time"]),
-    ("input", &["damage", "error", "event", "nccl", "time"]),
+    ("input", &["damage", "error", "event", "nccl", "time", "unfinished"]),
     ("store", &["damage", "event", "fork", "id", "nccl", "time"]),
     ("metadata", &["event", "id", "nccl", "store"]),
     ("records", &["error", "id", "input", "nccl", "operation", "time"]),
@@ -126,6 +127,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "sql",
             "store",
             "time",
+            "unfinished",
         ],
     ),
 ];
