@@ -150,7 +150,7 @@ pub struct CollectiveSums<'a> {
     sharers: HashMap<(GpuId, i64), u64, FixedState>,
     /// How many kernels without one were launched below a record.
     below: HashMap<SliceId, u64, FixedState>,
-    /// Of all kernels that are summed up or [added](CollectiveSums::outside).
+    /// Of all kernels that are summed up or added.
     fastest: Fastest,
 }
 

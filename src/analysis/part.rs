@@ -514,7 +514,7 @@ impl Groups {
 }
 
 /// The stacks of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of its replay. The steps are
-/// [`choose`], then [`launches::find`], then [`stack_report`].
+/// [`choose_or_possible`], then [`launches::find`], then [`stack_report`].
 pub fn stacks(store: &Store, wanted: &Wanted, window: Window, options: StackOptions) -> StackReport {
     let launches = launches::find(store, &choose_or_possible(store, wanted));
     stack_report(Attributor::new(store, wanted, Captured::default()), &launches, window, options)

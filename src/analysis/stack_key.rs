@@ -50,7 +50,7 @@ impl StackKey {
     /// The frames that say most about where it comes from, the one that says most first. These are those of the user's own code, the
     /// innermost first; without any, those above what every collective has in common; without any of these either, all. The code that a graph
     /// captured, or whose gradient this is, says more than the code that replayed the graph or went backward. Where compiled code or a graph
-    /// hides the user's own, the first is a line that says so ([`hidden`]).
+    /// hides the user's own, the first is a line that says so (`hidden`).
     pub fn telling_frames(&self, code: &UserCode) -> Vec<String> {
         let paths = [self.captured.as_ref(), self.forward.as_ref()].into_iter().flatten().map(|path| &path.frames);
         let paths: Vec<&Vec<String>> = paths.chain([&self.frames]).collect();

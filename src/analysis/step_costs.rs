@@ -1,7 +1,7 @@
 //! What each step cost: how long the CPU was in it, what the GPUs did of what was launched in it, and which stack has most of that.
 //!
 //! Under a scheduler that runs ahead the GPU does the work of a step after the CPU has left it. So the times are of the GPU span of that work, as
-//! [`super::gpu_spans`] has it: those of a step are the summary of a window that is this step.
+//! `super::gpu_spans` has it: those of a step are the summary of a window that is this step.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
