@@ -21,12 +21,12 @@ NAMES = re.compile(r"(licen[sc]e|copying|notice|unlicense|copyright)(?!.*\.(rs|h
 ROOTS = {"nccl-stacks", "nccl-stacks-recorder"}
 
 
-def linked(source, target, features):
+def linked(source, target):
     """The packages of others that are compiled into the program or the recorder's library, as cargo describes them.
 
     Those that only build scripts and tests use are left out. Procedural macros are not: their output is compiled in.
     """
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target, "--features", features]
+    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
     metadata = json.loads(subprocess.run(command, cwd=source, stdout=subprocess.PIPE, check=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node["deps"] for node in metadata["resolve"]["nodes"]}
@@ -76,9 +76,9 @@ def standard_library():
     return found
 
 
-def write(source, target, features, path):
+def write(source, target, path):
     """Writes the file, and returns how many packages and texts are in it."""
-    packages = linked(source, target, features)
+    packages = linked(source, target)
     texts = {}
     for package in packages:
         title = f"{package['name']} {package['version']}"

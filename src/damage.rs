@@ -12,6 +12,7 @@ pub enum Damage {
     Truncated,
     PackedCutOff,
     PackedCorrupt,
+    PackedChecksum,
     BrokenStructure,
     TrailingBytes,
     HeaderSkipped,
@@ -31,6 +32,7 @@ pub enum Damage {
     ArgsSyntax,
     ArgsTooDeep,
     DuplicateKey,
+    DuplicateArgument,
     TextTime,
     EventWithoutTimestamp,
     InvalidDuration,
@@ -71,6 +73,8 @@ pub enum Damage {
 pub enum Cost {
     /// Data of the file are missing from the tables. `--strict` fails on it.
     Lost,
+    /// Any data of the file may be wrong, and some may be missing. `--strict` fails on it.
+    Doubtful,
     /// The file violates its format, but the meaning is clear and nothing is missing. `--strict` fails on it.
     Recovered,
     /// Nothing is missing, but some data are not where the file's author meant them.
@@ -82,7 +86,7 @@ pub enum Cost {
 impl Cost {
     /// Whether a whole file of a correct writer never has it.
     pub fn is_fault(self) -> bool {
-        matches!(self, Cost::Lost | Cost::Recovered)
+        matches!(self, Cost::Lost | Cost::Doubtful | Cost::Recovered)
     }
 }
 
@@ -113,7 +117,10 @@ macro_rules! descriptions {
 descriptions! {
     Truncated "trace_truncated" "data_loss" Lost "everything from an element without an end on (the file is cut off, or a quote or bracket is stray)";
     PackedCutOff "compressed_cut_off" "data_loss" Lost "the rest of a file that is cut off (copy it again, or record again)";
-    PackedCorrupt "compressed_corrupt" "data_loss" Lost "everything after corrupt data (copy the file again; gzip -t or zstd -t tests a copy)";
+    PackedCorrupt "compressed_corrupt" "data_loss" Doubtful
+        "everything after corrupt data is missing, and any byte before may be wrong (copy the file again; gzip -t or zstd -t tests a copy)";
+    PackedChecksum "compressed_checksum" "data_loss" Doubtful
+        "a checksum does not match, so that any byte may be wrong (copy the file again; gzip -t or zstd -t tests a copy)";
     BrokenStructure "json_structure" "data_loss" Lost "everything after the byte where the file stops being JSON";
     TrailingBytes "trailing_bytes" "data_loss" Lost "bytes after the end of the trace";
     HeaderSkipped "header_skipped" "data_loss" Lost "header fields unreadable or too long to keep";
@@ -133,6 +140,8 @@ descriptions! {
     ArgsSyntax "json_args_syntax" "error" Lost "arguments that cannot be read from some byte on";
     ArgsTooDeep "json_args_too_deep" "error" Lost "events with arguments nested deeper than 64 levels, or with keys too long to be kept";
     DuplicateKey "json_duplicate_key" "info" Moved "keys that an event has twice (the last wins)";
+    DuplicateArgument "json_duplicate_argument" "info" Moved
+        "different sets of arguments with a key that is there twice (the last wins; of the ids and records of collectives, the first)";
     TextTime "json_text_time" "info" Moved "times written as text";
     EventWithoutTimestamp "json_tokenizer_failure" "error" Lost "events without a phase or a valid timestamp";
     InvalidDuration "json_invalid_duration" "error" Lost "events whose duration is not a number, or reaches beyond the end of time";
@@ -179,11 +188,15 @@ impl Damage {
     /// Whether it can occur only once, so that its count says nothing.
     pub fn is_place(self) -> bool {
         use Damage::{ArchiveBroken, FileNotListed};
-        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, TrailingBytes, Truncated};
-        matches!(
-            self,
-            ArchiveBroken | FileNotListed | Truncated | PackedCutOff | PackedCorrupt | BrokenStructure | TrailingBytes
-        )
+        use Damage::{BrokenStructure, TrailingBytes, Truncated};
+        self.is_of_packing()
+            || matches!(self, ArchiveBroken | FileNotListed | Truncated | BrokenStructure | TrailingBytes)
+    }
+
+    /// Whether it is damage to the compression, so that its offsets are those of the compressed file.
+    pub fn is_of_packing(self) -> bool {
+        use Damage::{PackedChecksum, PackedCorrupt, PackedCutOff};
+        matches!(self, PackedCutOff | PackedCorrupt | PackedChecksum)
     }
 
     /// Whether it is damage to an archive, not to a trace.
@@ -249,6 +262,12 @@ impl DamageReport {
         }
     }
 
+    /// Counts several cases without offsets.
+    pub fn count_several(&mut self, kind: Damage, cases: u64) {
+        self.tallies.resize(DESCRIPTIONS.len(), Tally::default());
+        self.tallies[kind as usize].count += cases;
+    }
+
     /// Adds another report; the first offsets of this one stay first.
     pub fn add(&mut self, other: &DamageReport) {
         self.add_counts(other);
@@ -266,7 +285,29 @@ impl DamageReport {
         }
     }
 
-    /// How many bytes of the text were lost in total.
+    /// Whether the trace ends before its end, so that nobody knows how much is missing.
+    pub fn is_cut_off(&self) -> bool {
+        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, Truncated};
+        [Truncated, PackedCutOff, PackedCorrupt, BrokenStructure].iter().any(|kind| self.get(*kind).count > 0)
+    }
+
+    /// Whether any byte of the text may be wrong.
+    pub fn is_doubtful(&self) -> bool {
+        self.faults().any(|(description, _)| description.cost == Cost::Doubtful)
+    }
+
+    /// Whether nobody knows what is missing, or what is wrong.
+    pub fn is_unknown(&self) -> bool {
+        self.is_cut_off() || self.is_doubtful()
+    }
+
+    /// The first byte of the text with which something is wrong.
+    pub fn first_implausible(&self) -> Option<u64> {
+        let of_text = self.faults().filter(|(d, _)| !d.kind.is_of_packing() && !d.kind.is_of_archive());
+        of_text.filter_map(|(_, tally)| tally.first_offset).min()
+    }
+
+    /// How many bytes of the text were lost in total, of what was read.
     pub fn lost_bytes(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.bytes).sum()
     }

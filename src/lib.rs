@@ -76,13 +76,13 @@
 //! - [`parts`]: what traces are reduced to, in files, to be put together elsewhere.
 //! - [`report`]: one form of output per file, and a variant of [`report::Form`]. [`export`]: a whole trace in other forms.
 //! - [`nccl`]: every fact about names. A kernel family is an entry of [`nccl::families::FAMILIES`].
-//! - [`damage`], [`error`], [`time`]: what their names say.
+//! - [`damage`], [`error`], [`time`]: what their names say. [`unfinished`]: what a program that is ended removes.
 //! - The program is the binary's own module `cli`, with the feature of that name: arguments in, exit code out.
 //!
 //! # Features
 //!
-//! `cli`, `proto` (Perfetto's protobuf) and `flamegraph` (pictures, by a crate under CDDL-1.0) are on by default, `parquet` is not. Without `cli` no
-//! terminal crate is built.
+//! `cli`, `proto` (Perfetto's protobuf), `flamegraph` (pictures, by a crate under CDDL-1.0) and `parquet` are on by default. Without `cli` no terminal
+//! crate is built.
 
 mod align;
 pub mod analysis;
@@ -107,6 +107,7 @@ mod robust;
 pub mod sql;
 pub mod store;
 pub mod time;
+pub mod unfinished;
 
 pub use analysis::part::stacks;
 pub use analysis::stacks::{StackOptions, StackReport};

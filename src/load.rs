@@ -216,7 +216,6 @@ struct Loader<F> {
     size: Option<u64>,
     builder: Builder,
     text_bytes: u64,
-    is_archive: bool,
     /// Whether the names of an archive's traces begin with its own.
     is_one_of_many: bool,
     /// Whether a trace was dropped of which there were events already.
@@ -228,7 +227,6 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         let (size, taken) = (input.size, Arc::clone(&input.taken));
         let threads = threads_of(options);
         let contents = input.into_contents()?;
-        let is_archive = matches!(contents, Contents::Archive(_));
         let loader = Loader {
             options,
             threads,
@@ -237,7 +235,6 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
             size,
             builder: builder_of(options),
             text_bytes: 0,
-            is_archive,
             is_one_of_many: false,
             has_dropped_events: false,
         };
@@ -316,14 +313,6 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         match read {
             Ok(header) => {
                 trace.file = name.to_owned();
-                // The size of a file in an archive is not known.
-                if let (Some(size), false, Some(offset)) =
-                    (self.size, self.is_archive, trace.damage.get(Damage::PackedCorrupt).first_offset)
-                {
-                    let left = size.saturating_sub(offset);
-                    // If only the checksum is wrong, nothing is missing.
-                    trace.unread = if left <= TRAILER { 0.0 } else { left as f64 / size as f64 };
-                }
                 self.builder.end_trace(header, trace);
                 Ok(())
             }
@@ -396,6 +385,3 @@ fn some_files(count: u64, names: &[String]) -> String {
 
 /// How many files of an archive are named.
 const SHOWN: usize = 8;
-
-/// How many bytes come after a gzip member's data: its checksum and length.
-const TRAILER: u64 = 8;

@@ -443,7 +443,7 @@ fn packed() -> [Case; 2] {
             name: "wrong_sum.json.gz",
             shows: "a gzip file whose checksum is wrong: all of its text is there",
             // That is after the checksum.
-            faults: vec![fault("compressed_corrupt", wrong_sum.len() - 4, 0)],
+            faults: vec![fault("compressed_checksum", wrong_sum.len() - 4, 0)],
             bytes: wrong_sum,
             events: 10,
             attributed: 2,

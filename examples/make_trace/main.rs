@@ -10,6 +10,7 @@
 //! from the recipe, and because anyone may have them. The same arguments give the same bytes.
 
 mod broken;
+mod compiled;
 mod costs;
 mod ddp;
 mod hard;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use flate2::Compression;
 
+use super::compiled;
 use super::costs;
 use super::ddp::Training;
 use super::hard;
@@ -39,6 +40,9 @@ pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
         ("metadata_hostile.json", metadata::hostile()),
         ("replay/trace.json", hard::REPLAY.into()),
         ("replay/capture_traces/capture.json", hard::CAPTURE.into()),
+        ("pieces.json", compiled::pieces()),
+        ("pieces/two_models.json", compiled::two_models()),
+        ("pieces/capture_traces/whole_model.json", compiled::whole_model()),
     ];
     for (name, (_, trace)) in RANKS.into_iter().zip(late_rank().make().traces) {
         traces.push((name, zip(&[&trace])?));

@@ -90,8 +90,12 @@ def stacks(paths: PathLike | Sequence[PathLike], *, frame: Library = "pandas", *
     `frame` is what is returned: "pandas" (the default; with nullable dtypes, so that integers stay integers), "polars" or "pyarrow".
     `COLUMNS` has the names, types and units. All times are whole nanoseconds.
 
-    Raises `NotFound` if there is no program, `TraceError` if a trace cannot be read, `UsageError` if an option is wrong, and
-    ImportError if the library of the frame is not installed. A trace that is damaged gives a `DamageWarning`.
+    No config file is read, unless `config="nccl-stacks.toml"` names one.
+
+    Raises `NotFound` if there is no program, `TraceError` if a trace, or one of an archive, cannot be read, `UsageError` if an option is
+    wrong, `Failed`, of which these two are, for whatever else the program ends with, `Error`, of which all of these are, if `paths` has no
+    traces, ValueError if `frame` is none of these three, and ImportError if its library is not installed. A trace that is damaged gives a
+    `DamageWarning`.
     """
     read = _READERS.get(frame)
     if read is None:
@@ -99,6 +103,8 @@ def stacks(paths: PathLike | Sequence[PathLike], *, frame: Library = "pandas", *
     reader = read()  # At once: what is not installed is said before any trace is read.
     program = _program.find()
     given = arguments(options)
+    if not any(option.split("=")[0] in _program.OF_CONFIG for option in given):
+        given.append(_program.NO_CONFIG)
     traces = _paths.expand([paths] if isinstance(paths, (str, os.PathLike)) else list(paths)).traces
     with tempfile.TemporaryDirectory(prefix="nccl-stacks-") as folder:
         parts = [os.path.join(folder, f"{number}.parquet") for number in range(len(traces))]
@@ -139,7 +145,7 @@ def _pyarrow() -> Any:
         import pyarrow.compute
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError("frames of pandas and pyarrow need pyarrow: pip install 'nccl-stacks[pandas]'") from error
+        raise ImportError("frames of pandas and pyarrow need pyarrow: pip install pyarrow") from error
 
     def read(parts: Sequence[str]) -> tuple[pyarrow.Table, Damage]:
         tables = [pyarrow.parquet.read_table(part, columns=_READ) for part in parts]
@@ -160,7 +166,7 @@ def _pandas() -> Any:
         import pandas
         import pyarrow
     except ImportError as error:
-        raise ImportError("frames of pandas need pandas: pip install 'nccl-stacks[pandas]'") from error
+        raise ImportError("frames of pandas need pandas: pip install pandas") from error
     # Without these, a column of integers with one null becomes one of floats, which have no place for all nanoseconds.
     types = {
         pyarrow.int64(): pandas.Int64Dtype(),
@@ -179,7 +185,7 @@ def _polars() -> Any:
     try:
         import polars
     except ImportError as error:
-        raise ImportError("frames of polars need polars: pip install 'nccl-stacks[polars]'") from error
+        raise ImportError("frames of polars need polars: pip install polars") from error
 
     def read(parts: Sequence[str]) -> tuple[polars.DataFrame, Damage]:
         table = polars.concat([polars.read_parquet(part, columns=_READ) for part in parts], how="vertical_relaxed")

@@ -51,9 +51,13 @@ def expand(named: Sequence[str | os.PathLike[str]]) -> Expanded:
     return expanded
 
 
-def _files(name: str) -> list[str]:
+def _files(name: str, lists: tuple[str, ...] = ()) -> list[str]:
+    """The files that a name means; `lists` are those that name it."""
     if name.startswith("@") and not os.path.exists(name):
-        return [file for line in _lines(name[1:]) for file in _files(line)]
+        own = os.path.realpath(name[1:])
+        if own in lists:
+            raise Error(f"the list {name[1:]} names itself")
+        return [file for line in _lines(name[1:]) for file in _files(line, (*lists, own))]
     if os.path.isdir(name):
         with os.scandir(name) as entries:
             return sorted(entry.path for entry in entries if entry.name.endswith(SUFFIXES) and entry.is_file())
@@ -61,7 +65,7 @@ def _files(name: str) -> list[str]:
         found = sorted(glob.glob(name))
         if not found:
             raise Error(f"no file matches {name}")
-        return [file for each in found for file in _files(each)]
+        return [file for each in found for file in _files(each, lists)]
     return [name]
 
 

@@ -21,6 +21,13 @@ VARIABLE = "NCCL_STACKS_BIN"
 """The environment variable that names another file than the one that would be found."""
 
 
+NO_CONFIG = "--no-config"
+"""The option by which the program reads no config file: what a call from Python answers must not depend on the folder that it runs in."""
+
+OF_CONFIG = ("--config", NO_CONFIG)
+"""The options that say which config file is read."""
+
+
 class Error(Exception):
     """Whatever this package raises of its own."""
 
@@ -43,14 +50,14 @@ class Failed(Error):
 
 
 class TraceError(Failed):
-    """Exit code 1: the trace cannot be read, or the part not be written."""
+    """Exit code 1: the trace cannot be read, or the part not be written. Exit code 6: some of an archive's traces cannot be read."""
 
 
 class UsageError(Failed):
     """Exit code 2: an option that the program does not have, or a value that it does not take."""
 
 
-_FAILURES = {1: TraceError, 2: UsageError}
+_FAILURES = {1: TraceError, 2: UsageError, 6: TraceError}
 
 
 def ending(exit_code: int) -> str:
@@ -81,7 +88,7 @@ def find() -> str:
             return str(file)
     found = shutil.which(NAME)
     if found is None:
-        raise NotFound(f"no {NAME} beside {next(_places())} or in $PATH: pip install nccl-stacks, or set ${VARIABLE}")
+        raise NotFound(f"no {NAME} beside {next(_places())} or in $PATH: install its wheel, or set ${VARIABLE}")
     return os.path.abspath(found)
 
 

@@ -67,6 +67,8 @@ def part(arguments):
     options = [option for option in options if option not in ("--output", output)]
     if "--wrong" in options:
         fail("unexpected argument '--wrong'", 2)
+    if values.get("--family") == "nothing":
+        fail("Nothing found: no kernel of this family", 3)
     if "DOUBLE_LOG" in os.environ:
         with open(os.environ["DOUBLE_LOG"], "a") as log:
             log.write(trace + "\n")

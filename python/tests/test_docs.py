@@ -14,7 +14,6 @@ import sys
 import unittest
 
 from support import DOUBLE, PACKAGE, PROGRAM, ROOT, Folder
-from test_frames import writes_parquet
 
 PAGE = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
 
@@ -23,10 +22,6 @@ def blocks(heading, language):
     """The blocks of code of a section."""
     (section,) = re.findall(rf"(?ms)^##+ {re.escape(heading)}\n(.*?)(?=^##+ |\Z)", PAGE)
     return re.findall(rf"(?ms)^```{language}\n(.*?)^```", section)
-
-
-# A program without Parquet runs the recipes with parts in JSON.
-ENDING = ".parquet" if writes_parquet() or not PROGRAM else ".json"
 
 
 class Recipes(Folder):
@@ -43,15 +38,13 @@ class Recipes(Folder):
         self.environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(PACKAGE)}
 
     def sh(self, script, **more):
-        done = subprocess.run(
-            ["bash", "-c", script.replace(".parquet", ENDING)], cwd=self.folder, env={**self.environment, **more}, capture_output=True, text=True
-        )
+        done = subprocess.run(["bash", "-c", script], cwd=self.folder, env={**self.environment, **more}, capture_output=True, text=True)
         self.assertEqual(done.stderr, "")
         self.assertEqual(done.returncode, 0)
         return done.stdout
 
     def check_parts(self):
-        self.assertEqual(self.files(), [f"rank{rank}.json.gz{ENDING}" for rank in range(4)])
+        self.assertEqual(self.files(), [f"rank{rank}.json.gz.parquet" for rank in range(4)])
         self.sh("nccl-stacks merge parts/ --quiet --expect 4")
 
     def test_xargs(self):
@@ -60,8 +53,8 @@ class Recipes(Folder):
         self.check_parts()
 
     def test_the_array(self):
-        array, start = blocks("Slurm", "sh")
-        self.sh(start.split("array=")[0])
+        traces, array, _ = blocks("Slurm", "sh")
+        self.sh(traces)
         for task in range(3):
             self.sh(array, SLURM_ARRAY_TASK_COUNT="3", SLURM_ARRAY_TASK_ID=str(task))
         self.check_parts()
@@ -87,15 +80,14 @@ class Recipes(Folder):
         self.sh("ls traces/*.json.gz > traces.txt")
         for index in range(job["spec"]["completions"]):
             environment = {**self.environment, "JOB_COMPLETION_INDEX": str(index)}
-            command = [word.replace(".parquet", ENDING) for word in container["command"]]
-            subprocess.run(command, cwd=self.folder, env=environment, check=True)
+            subprocess.run(container["command"], cwd=self.folder, env=environment, check=True)
         self.check_parts()
         if importlib.util.find_spec("kubernetes_validate"):
             import kubernetes_validate
 
             kubernetes_validate.validate(job, "1.29", strict=True)
 
-    @unittest.skipUnless(writes_parquet() and importlib.util.find_spec("duckdb"), "no program that writes Parquet, or no duckdb")
+    @unittest.skipUnless(PROGRAM and importlib.util.find_spec("duckdb"), "no program, or no duckdb")
     def test_duckdb(self):
         import duckdb
 
@@ -109,9 +101,7 @@ class Recipes(Folder):
         # Rank 2 comes late, so its kernels are short.
         self.assertEqual([row[0] for row in connection.execute(unusual).fetchall()], [2])
 
-    @unittest.skipUnless(
-        writes_parquet() and importlib.util.find_spec("pyspark") and shutil.which("java"), "no program that writes Parquet, or no Spark"
-    )
+    @unittest.skipUnless(PROGRAM and importlib.util.find_spec("pyspark") and shutil.which("java"), "no program, or no Spark")
     def test_spark(self):
         self.sh(blocks("xargs", "sh")[0].replace("--expect 1024", "--quiet --expect 4"))
         (script,) = [block for block in blocks("Reading parts", "python") if "pyspark" in block]
@@ -122,7 +112,7 @@ class Recipes(Folder):
             done.stdout, r"headline='model.py\(40\): layer_forward', collective='all_reduce', ranks=4, exposed_ms=(Decimal\(')?6\.77", done.stderr
         )
 
-    @unittest.skipUnless(writes_parquet() and importlib.util.find_spec("pandas"), "no program that writes Parquet, or no pandas")
+    @unittest.skipUnless(PROGRAM and importlib.util.find_spec("pandas"), "no program, or no pandas")
     def test_the_frame(self):
         (script,) = blocks("Frames", "python")
         done = subprocess.run([sys.executable, "-c", script], cwd=self.folder, env=self.environment, capture_output=True, text=True)

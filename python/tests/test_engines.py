@@ -4,7 +4,10 @@
 """
 
 import importlib.util
+import subprocess
+import time
 import unittest
+from pathlib import Path
 
 from support import PACKAGE, Folder
 from test_fleet import answer
@@ -86,13 +89,48 @@ class Engine:
         self.assertIn("no cluster at 127.0.0.1:1", done.stderr)
 
 
+def listening():
+    """The addresses at which anything on this machine listens: the hexadecimal digits of the address, and the port."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            if state == "0A":
+                found.add(tuple(local.split(":")))
+    return found
+
+
+LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
+"""127.0.0.1, the same as an address of IPv6, and ::1."""
+
+
+class Own(Engine):
+    """The same on a cluster that the fleet starts."""
+
+    @unittest.skipUnless(Path("/proc/net/tcp6").exists(), "no /proc/net/tcp6")
+    def test_nothing_listens_for_other_machines(self):
+        before = listening()
+        self.trace(0, sleep=4)
+        with subprocess.Popen(
+            self.command(*self.engine), env=self.env(), cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        ) as run:
+            until = time.monotonic() + 60
+            while not self.log.exists() and time.monotonic() < until:
+                time.sleep(0.1)
+            found = listening() - before
+            _, said = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 0, said)
+        self.assertTrue(found)
+        self.assertEqual([each for each in found if each[0] not in LOOPBACK], [])
+
+
 @needs("ray")
-class Ray(Engine, Folder):
+class Ray(Own, Folder):
     engine = ("--engine", "ray", "--workers", 3)
 
 
 @needs("dask", "distributed")
-class Dask(Engine, Folder):
+class Dask(Own, Folder):
     engine = ("--engine", "dask", "--workers", 3)
 
 
@@ -101,14 +139,14 @@ class Absent(Folder):
 
     def test_an_engine_that_is_not_installed(self):
         self.trace(0)
-        for name, extra in [("ray", "ray"), ("dask", "dask")]:
+        for name, package in [("ray", "ray"), ("dask", "dask[distributed]")]:
             # A module of that name that cannot be imported, before the one that could be.
             hidden = self.folder / name
             hidden.mkdir()
             (hidden / f"{name}.py").write_text(f"raise ImportError('no {name}')\n")
             done = self.fleet("--engine", name, PYTHONPATH=f"{hidden}:{PACKAGE}")
             self.assertEqual((done.returncode, done.stdout), (1, ""))
-            self.assertIn(f"{name} is not installed: pip install 'nccl-stacks[{extra}]'", done.stderr)
+            self.assertIn(f"{name} is not installed: pip install '{package}'", done.stderr)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Whole(Folder):
         self.trace(0)
         other = self.trace(1)
         done = self.fleet("--merge=--stacks --format json", "--parts", "json", "--", "--family", "nccl", "--rank", f"7={other}")
-        self.assertEqual(answer(done)["options"], ["--stacks", "--format", "json"])
+        self.assertEqual(answer(done)["options"], ["--no-config", "--stacks", "--format", "json"])
         options = {path.name.split("-")[0]: json.loads(path.read_text())["options"] for path in self.parts.glob("*.json")}
         common = ["--quiet", "--threads", "1", "--no-config", "--family", "nccl"]
         self.assertEqual(options, {"rank0": common, "rank1": [*common, "--rank", f"7={other}"]})
@@ -111,7 +111,14 @@ class Paths(Folder):
         self.assertEqual(answer(self.fleet())["ranks"], [0])
 
     def test_no_traces_are_an_error(self):
-        for paths, text in [([self.traces], "no traces in"), (["none*.json"], "no file matches"), (["@none"], "the list none cannot be read")]:
+        (self.folder / "circle.txt").write_text("@other.txt\n")
+        (self.folder / "other.txt").write_text("@circle.txt\n")
+        for paths, text in [
+            ([self.traces], "no traces in"),
+            (["none*.json"], "no file matches"),
+            (["@none"], "the list none cannot be read"),
+            (["@circle.txt"], "the list circle.txt names itself"),
+        ]:
             done = self.fleet(paths=paths)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn(text, done.stderr)
@@ -192,6 +199,41 @@ class Again(Folder):
         done = self.fleet("--", "--family", "nccl")
         self.assertEqual(done.returncode, 6)
         self.assertEqual(answer(done)["ranks"], list(range(5)))
+        # Nothing is lost by that, which is said.
+        self.assertRegex(done.stderr, r"1 parts of earlier runs stay, such as .*/rank5-[0-9a-f]+\.parquet: ")
+        self.assertEqual(self.files(), [f"rank{rank}" for rank in range(6)])
+
+    def contents(self):
+        return {path.name: path.read_bytes() for path in self.parts.glob("*.parquet")}
+
+    def test_options_that_the_program_does_not_take_cost_no_part(self):
+        before = self.contents()
+        done = self.fleet("--", "--wrong")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual((len(before), self.contents()), (6, before))
+        self.runs()
+        self.assertEqual(self.again(), [])
+
+    def test_options_by_which_no_trace_has_a_part_cost_none(self):
+        before = self.contents()
+        done = self.fleet("--", "--family", "nothing")
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn("no trace has a part", done.stderr)
+        self.assertEqual(self.contents(), before)
+        self.runs()
+        self.assertEqual(self.again(), [])
+
+    def test_a_new_part_has_no_receipt_of_the_old_one(self):
+        # Of the same size, and killed between the part and its receipt.
+        old = (self.parts / ".fleet" / f"{self.part(3).name}.receipt").read_text()
+        self.trace(3, partly="something is missing")
+        self.assertEqual(self.fleet("--", "--family", "nccl").returncode, 6)
+        self.assertFalse((self.parts / ".fleet" / f"{self.part(3).name}.receipt").exists(), old)
+
+    def test_a_merge_reads_no_config_file_unless_it_is_named(self):
+        self.assertIn("--no-config", answer(self.fleet("--", "--family", "nccl"))["options"])
+        done = self.fleet("--merge=--config x.toml", "--", "--family", "nccl")
+        self.assertEqual(answer(done)["options"], ["--config", "x.toml"])
 
 
 class Faults(Folder):
@@ -247,6 +289,14 @@ class Faults(Folder):
             self.assertEqual(self.runs().count(1), retries + 1)
             self.assertRegex(done.stderr, r"no part of .*/rank1\.json: lost")
         self.assertEqual(self.files(), ["rank0"])
+
+    def test_control_characters_of_names_and_messages_are_escapes(self):
+        path = self.traces / "rank\x1b[2J.json"
+        path.write_text(json.dumps({"rank": 0, "broken": "\x1b]0;title\x07 and\u202e a\nsecond"}))
+        done = self.fleet()
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([letter for letter in done.stderr if letter != "\n" and not letter.isprintable()], [])
+        self.assertIn(r"rank\x1b[2J.json: \x1b]0;title\x07 and\u202e a" + "\nsecond", done.stderr)
 
     def test_what_the_program_says_of_a_trace_is_passed_on(self):
         self.trace(0, note="2 events were left out")

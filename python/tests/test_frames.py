@@ -1,14 +1,16 @@
-"""The frames, of the program's own parts: $NCCL_STACKS_BIN has to name one that writes Parquet. What is expected is counted in the traces
-themselves, by their JSON."""
+"""The frames, of the program's own parts: $NCCL_STACKS_BIN has to name it. What is expected is counted in the traces themselves, by their
+JSON."""
 
 import gzip
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
 import warnings
+import zipfile
 from unittest import mock
 
 from support import DOUBLE, PROGRAM, ROOT, Folder
@@ -19,15 +21,6 @@ from nccl_stacks import _frames
 RANKS = ROOT / "testdata" / "ranks"
 
 
-def writes_parquet():
-    """Whether the program is there, and was built with Parquet."""
-    if not PROGRAM:
-        return False
-    with tempfile.TemporaryDirectory() as folder:
-        part = ["part", "--quiet", "--output", f"{folder}/part.parquet", RANKS / "rank0.json.gz"]
-        return subprocess.run([PROGRAM, *part], capture_output=True).returncode == 0
-
-
 def kernels(path):
     """The lengths of the collectives' kernels of a trace in ns, by its JSON."""
     with gzip.open(path) as file:
@@ -35,7 +28,7 @@ def kernels(path):
     return [round(event["dur"] * 1000) for event in events if event.get("cat") == "kernel" and event["name"].startswith("nccl")]
 
 
-@unittest.skipUnless(writes_parquet(), "NCCL_STACKS_BIN names no program that writes Parquet")
+@unittest.skipUnless(PROGRAM, "NCCL_STACKS_BIN names no program")
 class Frames(unittest.TestCase):
     def check(self, rows):
         """The rows as dicts, whatever they came from."""
@@ -107,6 +100,38 @@ class Frames(unittest.TestCase):
             nccl_stacks.stacks(RANKS, frame="polars")
 
     @unittest.skipUnless(importlib.util.find_spec("polars"), "polars is not installed")
+    def test_no_config_file_is_read_that_is_not_named(self):
+        whole = nccl_stacks.stacks(RANKS, frame="polars")["count"].sum()
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "nccl-stacks.toml")
+            with open(config, "w") as file:
+                file.write("[defaults]\nfunction-name = 'ProfilerStep%'\nkernel-name = ['none*']\nquiet = true\n")
+            here = os.getcwd()
+            os.chdir(folder)
+            try:
+                self.assertEqual(nccl_stacks.stacks(RANKS, frame="polars")["count"].sum(), whole)
+            finally:
+                os.chdir(here)
+            with mock.patch.dict(os.environ, {"NCCL_STACKS_CONFIG": config}):
+                self.assertEqual(nccl_stacks.stacks(RANKS, frame="polars")["count"].sum(), whole)
+            # No kernel is named so.
+            self.assertEqual(nccl_stacks.stacks(RANKS, frame="polars", config=config, index=0)["count"].sum(), 0)
+
+    @unittest.skipUnless(importlib.util.find_spec("polars"), "polars is not installed")
+    def test_a_broken_trace_of_an_archive_is_as_loud_as_in_a_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/rank1.json", "w") as file:
+                file.write("no trace")
+            shutil.copy(RANKS / "rank0.json.gz", folder)
+            archive = f"{folder}/traces.zip"
+            with zipfile.ZipFile(archive, "w") as file:
+                for name in ("rank0.json.gz", "rank1.json"):
+                    file.write(f"{folder}/{name}", name)
+            for paths in ([f"{folder}/rank0.json.gz", f"{folder}/rank1.json"], archive):
+                with self.assertRaisesRegex(nccl_stacks.TraceError, r"rank1\.json"):
+                    nccl_stacks.stacks(paths, frame="polars")
+
+    @unittest.skipUnless(importlib.util.find_spec("polars"), "polars is not installed")
     def test_failures_are_exceptions_with_the_programs_words(self):
         with self.assertRaisesRegex(nccl_stacks.TraceError, "exit code 1") as caught:
             nccl_stacks.stacks("none.json", frame="polars")
@@ -135,7 +160,7 @@ class Program(Folder):
             (scripts / "nccl-stacks").unlink()
             self.assertEqual(nccl_stacks.find(), str(path / "nccl-stacks"))
             (path / "nccl-stacks").unlink()
-            with self.assertRaisesRegex(nccl_stacks.NotFound, "pip install nccl-stacks"):
+            with self.assertRaisesRegex(nccl_stacks.NotFound, "install its wheel"):
                 nccl_stacks.find()
 
     def test_a_signal_is_named(self):
@@ -153,9 +178,9 @@ class Program(Folder):
             nccl_stacks.stacks("t.json", frame="cudf")
 
     def test_a_library_that_is_not_installed(self):
-        for frame, hidden, extra in [("pandas", "pandas", "pandas"), ("polars", "polars", "polars"), ("pyarrow", "pyarrow", "pandas")]:
+        for frame, hidden in [("pandas", "pyarrow"), ("polars", "polars"), ("pyarrow", "pyarrow")]:
             with mock.patch.dict("sys.modules", {hidden: None, "pyarrow": None}):
-                with self.assertRaisesRegex(ImportError, rf"nccl-stacks\[{extra}\]"):
+                with self.assertRaisesRegex(ImportError, f"pip install {hidden}$"):
                     nccl_stacks.stacks("t.json", frame=frame)
 
     def test_columns_are_documented(self):

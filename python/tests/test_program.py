@@ -1,4 +1,4 @@
-"""The fleet with the program itself, $NCCL_STACKS_BIN: that both agree on options, exit codes and what is a part. It needs no Parquet."""
+"""The fleet with the program itself, $NCCL_STACKS_BIN: that both agree on options, exit codes and what is a part."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ class Program(Folder):
             shutil.copy(RANKS / f"rank{rank}.json.gz", self.traces)
 
     def real(self, *arguments, **more):
-        return self.fleet("--parts", "json", *arguments, program=shutil.which(PROGRAM), **more)
+        return self.fleet(*arguments, program=shutil.which(PROGRAM), **more)
 
     def test_the_answer_is_that_of_the_ranks(self):
         done = self.real("--expect", 4, "--merge=--quiet")
@@ -60,7 +60,7 @@ class Program(Folder):
 
     def test_a_part_that_is_spoilt_is_made_again(self):
         self.real("--merge=--quiet")
-        (part,) = self.parts.glob("rank2-*.json")
+        (part,) = self.parts.glob("rank2-*.parquet")
         part.write_bytes(part.read_bytes()[:-100])
         done = self.real("--expect", 4, "--merge=--quiet")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -81,7 +81,7 @@ class Program(Folder):
         if subprocess.run([*small, "true"], capture_output=True).returncode != 0:
             self.skipTest("no disk can be mounted here")
         environment = self.env(shutil.which(PROGRAM))
-        done = subprocess.run([*small, *self.command("--parts", "json")], env=environment, cwd=self.folder, capture_output=True, text=True)
+        done = subprocess.run([*small, *self.command()], env=environment, cwd=self.folder, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
         self.assertRegex(done.stderr, "No space left on device|no room for parts")
 

@@ -3,14 +3,15 @@
 //! It comes from what PyTorch recorded (`attribution::records`). Where there is no record, as for kernels that a graph replays, only the
 //! names of callers and kernels say a little. What is unknown is counted as unknown and never guessed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::KernelLaunch;
-use crate::attribution::launches::Launched;
-use crate::attribution::records::{RecordedGroup, Records};
+use crate::attribution::call_tree::{CallTree, Climber};
+use crate::attribution::launches::{Evidence, Launched};
+use crate::attribution::records::{Record, RecordedGroup, Records};
 use crate::id::{GpuId, SliceId};
 use crate::nccl::collectives::{Collective, Method};
 use crate::store::Store;
@@ -36,9 +37,24 @@ pub struct CollectiveInfo {
     pub bytes: Option<Bytes>,
     /// Bandwidths.
     pub bandwidth: Option<Bandwidth>,
+    /// How long the fastest kernel with this collective, size and number of ranks took, anywhere in the traces, in ns: it waited least. `None` if the
+    /// kernels differ in these, or no kernel has them for itself.
+    #[serde(rename = "fastest_ns")]
+    pub fastest: Option<Ns>,
     #[serde(skip)]
     moved: Moved,
 }
+
+/// What decides how long a collective takes if nobody waits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Transfer {
+    collective: String,
+    bytes: u64,
+    ranks: Option<u64>,
+}
+
+/// By transfer: how long its fastest kernel took.
+pub(super) type Fastest = BTreeMap<Transfer, Ns>;
 
 impl CollectiveInfo {
     /// Adds those of the same stack in another trace.
@@ -68,6 +84,15 @@ impl CollectiveInfo {
         };
         self.moved.sum(&moved);
         self.bandwidth = self.moved.bandwidth();
+    }
+
+    /// What so many kernels carry out, if all do the same.
+    pub(super) fn transfer(&self, kernels: u64) -> Option<Transfer> {
+        let bytes = self.bytes.filter(|of| of.min == of.max && of.kernels == kernels)?.min;
+        let ranks: BTreeSet<Option<u64>> = self.groups.iter().map(|group| group.size).collect();
+        let (mut names, mut sizes) = (self.collectives.keys(), ranks.into_iter());
+        let transfer = Transfer { collective: names.next()?.clone(), bytes, ranks: sizes.next().flatten() };
+        (names.next().is_none() && sizes.next().is_none()).then_some(transfer)
     }
 }
 
@@ -125,6 +150,8 @@ pub struct CollectiveSums<'a> {
     sharers: HashMap<(GpuId, i64), u64, FixedState>,
     /// How many kernels without one were launched below a record.
     below: HashMap<SliceId, u64, FixedState>,
+    /// Of all kernels that are summed up or added.
+    fastest: Fastest,
 }
 
 impl<'a> CollectiveSums<'a> {
@@ -142,7 +169,52 @@ impl<'a> CollectiveSums<'a> {
         for row in rows.iter().filter(|row| store.external_id(row.launched.kernel).is_none()) {
             row.record.into_iter().for_each(|record| *below.entry(record).or_default() += 1);
         }
-        CollectiveSums { store, records, sharers, below }
+        CollectiveSums { store, records, sharers, below, fastest: Fastest::new() }
+    }
+
+    /// How long the fastest kernel of each transfer took, of all kernels so far and those of the trace that are no rows. Both are in order.
+    pub(super) fn into_fastest(mut self, kernels: &[Launched], rows: &[KernelLaunch]) -> Fastest {
+        if !self.records.has_any() || kernels.len() == rows.len() {
+            return self.fastest;
+        }
+        let mut rows = rows.iter().map(|row| row.launched.kernel).peekable();
+        let outside: Vec<&Launched> =
+            kernels.iter().filter(|launched| rows.next_if_eq(&launched.kernel).is_none()).collect();
+        // Made only where a kernel has no copy of its record.
+        let mut climber: Option<(Climber<'_>, CallTree)> = None;
+        let mut sets: Vec<(&Launched, Option<SliceId>, ArgSetId)> = Vec::with_capacity(outside.len());
+        for launched in outside {
+            let mut set = self.records.set_of(launched.kernel, None);
+            let call = launched.call.filter(|_| set == ArgSetId::NONE && launched.evidence != Evidence::GraphReplay);
+            let record = call.and_then(|call| {
+                let (climber, tree) =
+                    climber.get_or_insert_with(|| (Climber::new(self.store, false), CallTree::default()));
+                climber.launch(tree, call).record
+            });
+            if let Some(record) = record {
+                set = self.records.set_of(launched.kernel, Some(record));
+                if self.store.external_id(launched.kernel).is_none() {
+                    *self.below.entry(record).or_default() += 1;
+                }
+            }
+            sets.push((launched, record, set));
+        }
+        for (launched, record, set) in sets {
+            let Some(of) = self.records.get(set) else { continue };
+            let time = launched.gpu_time(self.store);
+            if time > Ns::ZERO && !self.is_shared(launched.kernel, record) {
+                self.is_as_fast_as(&of, time);
+            }
+        }
+        self.fastest
+    }
+
+    /// A kernel of a record took so long.
+    fn is_as_fast_as(&mut self, record: &Record, time: Ns) {
+        let Some(bytes) = record.bytes else { return };
+        let name = record.collective.map(Collective::name).or(record.name.as_deref()).unwrap_or_default();
+        let transfer = Transfer { collective: name.to_owned(), bytes, ranks: record.group.size };
+        self.fastest.entry(transfer).and_modify(|known| *known = time.min(*known)).or_insert(time);
     }
 
     /// The collectives of some kernels. `called` is the collective that their callers name. Kernels with the same name and record, as most have,
@@ -154,11 +226,11 @@ impl<'a> CollectiveSums<'a> {
             let kernel = row.launched.kernel;
             let key = (self.store.slices.name(kernel), self.records.set_of(kernel, row.record));
             match &mut last {
-                Some((known, alike)) if *known == key => alike.add(row.gpu_time, self.is_shared(row)),
+                Some((known, alike)) if *known == key => alike.add(row.gpu_time, self.is_shared(kernel, row.record)),
                 _ => {
                     alike.extend(last.take());
                     let mut of_key = alike.remove(&key).unwrap_or_default();
-                    of_key.add(row.gpu_time, self.is_shared(row));
+                    of_key.add(row.gpu_time, self.is_shared(kernel, row.record));
                     last = Some((key, of_key));
                 }
             }
@@ -193,6 +265,9 @@ impl<'a> CollectiveSums<'a> {
                 *groups.entry(Group { name, description, size, ranks, kernels: 0 }).or_default() += alike.kernels;
             }
             let Some(bytes) = record.bytes else { continue };
+            if alike.timed > 0 {
+                self.is_as_fast_as(&record, alike.least);
+            }
             let Bytes { min, max, kernels } = info.bytes.unwrap_or(Bytes { min: bytes, max: bytes, kernels: 0 });
             info.bytes = Some(Bytes { min: min.min(bytes), max: max.max(bytes), kernels: kernels + alike.kernels });
             if let (Some(collective), Some(ranks)) = (record.collective, record.group.size) {
@@ -205,9 +280,8 @@ impl<'a> CollectiveSums<'a> {
     }
 
     /// Whether several kernels carry out one record.
-    fn is_shared(&self, row: &KernelLaunch) -> bool {
-        let kernel = row.launched.kernel;
-        let sharers = match (self.store.external_id(kernel), row.record) {
+    fn is_shared(&self, kernel: SliceId, record: Option<SliceId>) -> bool {
+        let sharers = match (self.store.external_id(kernel), record) {
             (Some(id), _) => self.sharers.get(&(self.store.gpu_of(kernel), id)),
             (None, Some(record)) => self.below.get(&record),
             (None, None) => None,
@@ -300,5 +374,20 @@ pub(super) mod stored {
     ) -> Result<CollectiveInfo, D::Error> {
         let (info, moved): (CollectiveInfo, Moved) = Deserialize::deserialize(deserializer)?;
         Ok(CollectiveInfo { moved, ..info })
+    }
+}
+
+/// As a list: a map's keys are texts in JSON.
+pub(super) mod fastest {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Fastest, Ns, Transfer};
+
+    pub(in super::super) fn serialize<S: Serializer>(fastest: &Fastest, serializer: S) -> Result<S::Ok, S::Error> {
+        fastest.iter().collect::<Vec<_>>().serialize(serializer)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fastest, D::Error> {
+        Vec::deserialize(deserializer).map(|entries: Vec<(Transfer, Ns)>| entries.into_iter().collect())
     }
 }

@@ -49,7 +49,7 @@ impl<'a> GpuSpans<'a> {
 
     /// The spans of some kernels, which are in order.
     pub(super) fn of_kernels(store: &Store, all: &'a GpuActivity, own: Vec<SliceId>) -> Self {
-        let activity = GpuActivity::of(store, own.iter().copied(), all.is_collective.clone());
+        let activity = all.of_kernels(store, own.iter().copied());
         let of = spans_of(store, &own);
         GpuSpans { of, all, own: Some(Own { kernels: own.into_iter().collect(), activity }) }
     }

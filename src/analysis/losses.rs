@@ -5,8 +5,10 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::damage::{Cost, Damage, Description, Tally};
+use crate::damage::{Cost, Damage, DamageReport, Description, Tally};
 use crate::store::Store;
+use crate::store::traces::Trace;
+use crate::time::Window;
 
 /// What is wrong with a trace, or with all those of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -14,25 +16,57 @@ use crate::store::Store;
 pub struct Losses {
     /// How many bytes of (decompressed) text there are.
     pub text_bytes: u64,
-    /// How many of them are lost.
-    pub lost_bytes: u64,
-    /// The share that is lost, including what could not be decompressed: 0 to 1.
-    pub lost_share: f64,
+    /// How many of them are lost; `None` if a trace is [unknown](Self::unknown).
+    pub lost_bytes: Option<u64>,
+    /// The share that is lost: 0 to 1; `None` if a trace is [unknown](Self::unknown).
+    pub lost_share: Option<f64>,
+    /// The traces of which nobody knows what is missing, or what is wrong.
+    #[serde(default)]
+    pub unknown: Vec<UnknownLoss>,
     /// The kinds of damage, by trace. What is normal is not included.
     pub kinds: Vec<Loss>,
+}
+
+/// A trace of which nobody knows what is missing, or what is wrong.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct UnknownLoss {
+    /// Its name.
+    pub trace: String,
+    /// Why.
+    pub cause: Cause,
+    /// How many bytes of text there are.
+    pub text_bytes: u64,
+    /// The first byte of the text with which something is wrong, if anything looks so.
+    pub implausible_from: Option<u64>,
+    /// See [`Trace::survived`].
+    pub survived: Option<Window>,
+}
+
+/// Why nobody knows what is missing from a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Cause {
+    /// It is cut off, or cannot be read from some byte on.
+    CutOff,
+    /// Its compression is corrupt: it ends early, and any byte before may be wrong.
+    Corrupt,
+    /// It does not match its checksum: any byte may be wrong.
+    Checksum,
 }
 
 /// One kind of damage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The trace of an archive; `None` for the archive itself and for a file that is a trace.
+    /// The trace; `None` for the archive itself.
     pub trace: Option<String>,
     /// Its name in the table `stats`.
     pub kind: Cow<'static, str>,
     /// Its description.
     pub what: Cow<'static, str>,
-    /// Its cost: `lost`, `moved`, or the word that JSON has for what was recovered.
+    /// Its cost: `lost`, `doubtful`, `moved`, or the word that JSON has for what was recovered.
     pub cost: Cow<'static, str>,
     /// How often it occurred.
     pub count: u64,
@@ -45,40 +79,81 @@ pub struct Loss {
 impl Losses {
     /// Adds those of another trace.
     pub fn add(&mut self, other: Losses) {
-        let kept = |losses: &Losses| (1.0 - losses.lost_share) * losses.text_bytes as f64;
-        let kept = kept(self) + kept(&other);
         self.text_bytes += other.text_bytes;
-        self.lost_bytes += other.lost_bytes;
-        let is_whole = self.lost_share == 0.0 && other.lost_share == 0.0;
-        self.lost_share = if is_whole { 0.0 } else { 1.0 - kept / self.text_bytes.max(1) as f64 };
+        let lost = self.kinds.iter().chain(&other.kinds).map(|kind| kind.bytes).sum::<u64>().min(self.text_bytes);
+        self.unknown.extend(other.unknown);
         self.kinds.extend(other.kinds);
+        self.set_lost(lost);
     }
 
     /// Those of a store.
     pub fn of(store: &Store) -> Self {
-        let mut losses = Losses::default();
-        let mut kept = 0.0;
+        let (mut losses, mut lost) = (Losses::default(), 0);
         for trace in &store.traces {
-            let lost = trace.damage.lost_bytes().min(trace.text_bytes);
+            lost += trace.damage.lost_bytes().min(trace.text_bytes);
             losses.text_bytes += trace.text_bytes;
-            losses.lost_bytes += lost;
-            // What was not decompressed would have become text at the same ratio.
-            kept += (1.0 - trace.unread) * (trace.text_bytes - lost) as f64;
-            losses.kinds.extend(kinds(&trace.name, trace.damage.iter().filter(|(d, _)| !d.kind.is_of_archive())));
+            losses.unknown.extend(unknown(trace));
+            let name = Some(name(trace)).filter(|name| !name.is_empty());
+            losses.kinds.extend(kinds(name, trace.damage.iter().filter(|(d, _)| !d.kind.is_of_archive())));
         }
-        losses.kinds.extend(kinds(&None, store.damage.iter().filter(|(d, _)| d.kind.is_of_archive())));
-        losses.lost_share = if losses.text_bytes == 0 { 0.0 } else { 1.0 - kept / losses.text_bytes as f64 };
+        losses.kinds.extend(kinds(None, store.damage.iter().filter(|(d, _)| d.kind.is_of_archive())));
+        losses.set_lost(lost);
         losses
+    }
+
+    fn set_lost(&mut self, lost: u64) {
+        let is_known = self.unknown.is_empty();
+        self.lost_bytes = is_known.then_some(lost);
+        self.lost_share = is_known.then_some(lost as f64 / self.text_bytes.max(1) as f64);
+    }
+
+    /// Whether this window is what survived of a trace that ends early.
+    pub fn limits(&self, window: Window) -> bool {
+        self.unknown.iter().any(|trace| trace.survived == Some(window))
+    }
+
+    /// Whether nobody knows what is missing, or what is wrong.
+    pub fn is_unknown(&self) -> bool {
+        !self.unknown.is_empty()
     }
 }
 
+/// A trace's name in its archive, or the path of its file.
+fn name(trace: &Trace) -> &str {
+    trace.name.as_deref().unwrap_or(&trace.file)
+}
+
+fn unknown(trace: &Trace) -> Option<UnknownLoss> {
+    let damage = &trace.damage;
+    let cause = match (damage.is_doubtful(), damage.is_cut_off()) {
+        (true, false) => Cause::Checksum,
+        (true, true) if damage.get(Damage::PackedCorrupt).count == 0 => Cause::Checksum,
+        (true, true) => Cause::Corrupt,
+        (false, true) => Cause::CutOff,
+        (false, false) => return None,
+    };
+    Some(UnknownLoss {
+        trace: name(trace).to_owned(),
+        cause,
+        text_bytes: trace.text_bytes,
+        implausible_from: implausible_from(damage, cause),
+        survived: trace.survived,
+    })
+}
+
+/// The end of a text that is cut off is where it is cut off, and looks no less plausible than the rest.
+fn implausible_from(damage: &DamageReport, cause: Cause) -> Option<u64> {
+    damage.first_implausible().filter(|_| cause != Cause::CutOff)
+}
+
 fn kinds<'a>(
-    trace: &'a Option<String>,
+    trace: Option<&'a str>,
     tallies: impl Iterator<Item = (&'static Description, Tally)> + 'a,
 ) -> impl Iterator<Item = Loss> + 'a {
     tallies.filter(|(_, tally)| tally.count > 0).filter_map(move |(description, tally)| {
         let cost = match description.cost {
             Cost::Lost => "lost",
+            Cost::Doubtful => "doubtful",
             Cost::Recovered => "mended",
             Cost::Moved => "moved",
             // Files of an archive that are no traces are listed too.
@@ -86,7 +161,7 @@ fn kinds<'a>(
             Cost::None => return None,
         };
         Some(Loss {
-            trace: trace.clone(),
+            trace: trace.map(str::to_owned),
             kind: description.name.into(),
             what: description.phrase.into(),
             cost: cost.into(),

@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::part::Part;
 use crate::attribution::selection::is_of_a_family;
-use crate::damage::Damage;
 use crate::error::Error;
 use crate::id::SliceId;
 use crate::nccl::calls::GRAPH_LAUNCHES;
@@ -50,6 +49,8 @@ pub enum Missing {
         elsewhere: u64,
         /// Those of them that are collectives, the most frequent first.
         collectives: Vec<NameCount>,
+        /// How many of them may be communication.
+        possible: u64,
     },
     /// No kernel ran in the window.
     NoKernels {
@@ -61,9 +62,6 @@ pub enum Missing {
         is_cut_off: bool,
     },
 }
-
-/// Damage that ends a trace early.
-const CUT_OFF: &[Damage] = &[Damage::Truncated, Damage::PackedCutOff, Damage::PackedCorrupt];
 
 /// Finds the reason why a trace has no stacks.
 ///
@@ -88,12 +86,13 @@ pub fn explain(database: &Database, window: Window, part: &Part) -> Result<Missi
         })?;
         let span = spans.first().copied().flatten();
         let store = database.store();
-        let is_cut_off = CUT_OFF.iter().any(|kind| store.damage.get(*kind).count > 0);
+        let is_cut_off = store.damage.is_unknown();
         return Ok(Missing::NoKernels { span, accelerator: accelerator(store), is_cut_off });
     }
     Ok(Missing::OtherKernels {
         kernels: kernels.iter().map(|kernel| kernel.count).sum(),
         elsewhere: part.kernels_in_trace,
+        possible: part.not_asked.possible.iter().map(|of| of.kernels).sum(),
         collectives: kernels.into_iter().filter(|kernel| is_of_a_family(&kernel.name)).collect(),
     })
 }

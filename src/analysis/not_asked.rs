@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
 use super::gpu_spans::GpuSpans;
+use crate::attribution::exposure::GpuActivity;
 use crate::attribution::launches::Launched;
 use crate::attribution::selection::family_of;
 use crate::store::Store;
@@ -28,6 +29,21 @@ pub struct FamilyTime {
     pub gpu_time: Ns,
 }
 
+/// Kernels of one name that may be communication.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PossibleTime {
+    /// Their name.
+    pub name: String,
+    /// The operator, annotation or function in C that launches them; `None` if their own name alone says it.
+    pub caller: Option<String>,
+    /// How many kernels.
+    pub kernels: u64,
+    /// How long they ran, in ns.
+    #[serde(rename = "gpu_time_ns")]
+    pub gpu_time: Ns,
+}
+
 /// The collectives that start in a window, chosen or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -40,6 +56,9 @@ pub struct NotAsked {
     /// How long kernels ran that compute and communicate at once, in ns. They count as computation.
     #[serde(rename = "fused_ns")]
     pub fused: Ns,
+    /// Kernels that no family knows and that may be communication, by name, the longest first. They count neither as collectives nor as computation.
+    #[serde(rename = "possibly_communication")]
+    pub possible: Vec<PossibleTime>,
 }
 
 impl NotAsked {
@@ -62,21 +81,43 @@ impl NotAsked {
             }
         }
         self.families.sort_by_key(|family| std::cmp::Reverse(family.gpu_time));
+        for of_other in other.possible {
+            match self.possible.iter_mut().find(|known| known.name == of_other.name) {
+                Some(known) => {
+                    known.kernels += of_other.kernels;
+                    known.gpu_time += of_other.gpu_time;
+                }
+                None => self.possible.push(of_other),
+            }
+        }
+        self.possible.sort_by_key(|of| std::cmp::Reverse(of.gpu_time));
     }
 
-    /// Those that count in these spans. `is_collective` says it by name; `chosen` are the kernels that are asked for, anywhere in the trace.
-    pub(crate) fn of(store: &Store, is_collective: &[bool], chosen: &[Launched], spans: &GpuSpans<'_>) -> Self {
-        let slices = &store.slices;
+    /// Those that count in these spans. `chosen` are the kernels that are asked for, anywhere in the trace.
+    pub(crate) fn of(store: &Store, activity: &GpuActivity, chosen: &[Launched], spans: &GpuSpans<'_>) -> Self {
+        let (slices, is_collective) = (&store.slices, &activity.is_collective);
         let mut is_chosen = vec![false; is_collective.len()];
         chosen.iter().for_each(|launched| is_chosen[slices.name(launched.kernel).0 as usize] = true);
         let mut found = NotAsked::default();
         let mut families: BTreeMap<&str, FamilyTime> = BTreeMap::new();
         let mut family_of_name: BTreeMap<u32, &str> = BTreeMap::new();
+        let mut possible: BTreeMap<u32, PossibleTime> = BTreeMap::new();
         let mut is_fused: HashMap<u32, bool, FixedState> = HashMap::default();
         for kernel in store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel)) {
             let (name, time) = (slices.name(kernel), slices.dur(kernel).max(Ns::ZERO));
             if !is_collective[name.0 as usize] {
                 let text = || store.strings.get(name).unwrap_or_default();
+                if let Some(of) = activity.may_communicate(name) {
+                    let of_name = possible.entry(name.0).or_insert_with(|| PossibleTime {
+                        name: text().to_owned(),
+                        caller: of.caller.and_then(|caller| store.strings.get(caller)).map(str::to_owned),
+                        kernels: 0,
+                        gpu_time: Ns::ZERO,
+                    });
+                    of_name.kernels += 1;
+                    of_name.gpu_time += time;
+                    continue;
+                }
                 let is_fused = *is_fused
                     .entry(name.0)
                     .or_insert_with(|| family_of(text()).is_some_and(|of| !of.only_communicates()));
@@ -97,6 +138,8 @@ impl NotAsked {
             of_family.kernels += 1;
             of_family.gpu_time += time;
         }
+        found.possible = possible.into_values().collect();
+        found.possible.sort_by_key(|of| std::cmp::Reverse(of.gpu_time));
         found.families = families.into_values().collect();
         found.families.sort_by_key(|family| std::cmp::Reverse(family.gpu_time));
         found

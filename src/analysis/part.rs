@@ -11,10 +11,10 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
-use super::collective_info::{self, CollectiveInfo, CollectiveSums};
+use super::collective_info::{self, CollectiveInfo, CollectiveSums, Fastest};
 use super::cost::{Cost, KernelCost, Kernels, Order, Totals};
 use super::gpu_spans::GpuSpans;
-use super::groups::{Group, GroupBy, GroupKey, GroupValue, Grouping, Groups, Keys, Naming};
+use super::groups::{Group, GroupBy, GroupKey, GroupValue, Grouping, Groups, Keys, MOST_GROUPS, Naming, Others};
 use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
 use super::not_asked::NotAsked;
@@ -24,10 +24,12 @@ use super::stack_key::{StackKey, by_stack};
 use super::stacks::{Coverage, Stack, StackOptions, StackReport, TraceOfReport, distinct};
 use super::step_costs::{StepCost, StepPart};
 use super::summary::{Summary, summarise};
+use super::window::whole;
 use crate::attribution::capture::Captured;
 use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
+use crate::attribution::possible::choose_or_possible;
 use crate::attribution::ranks::Ranks;
-use crate::attribution::selection::{Wanted, choose};
+use crate::attribution::selection::Wanted;
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::id::{GpuId, ProcessId, RankId, TraceId};
 use crate::nccl::collectives::Collective;
@@ -46,6 +48,8 @@ pub struct Part {
     /// By other keys, if these are asked for; there are no stacks then. Files of parts have none.
     #[serde(skip)]
     groups: Option<BTreeMap<GroupKey, StackPart>>,
+    #[serde(skip)]
+    others: Others,
     /// By label, if one of these keys is the step.
     #[serde(skip)]
     steps: BTreeMap<String, StepPart>,
@@ -57,7 +61,10 @@ pub struct Part {
     pub(super) kernels_in_trace: u64,
     /// See [`StackReport::elsewhere`].
     pub(super) elsewhere: u64,
-    not_asked: NotAsked,
+    pub(super) not_asked: NotAsked,
+    /// Of the chosen kernels of the whole trace.
+    #[serde(with = "collective_info::fastest")]
+    fastest: Fastest,
     summary: Summary,
     damage: Losses,
     /// Files of parts have none.
@@ -133,29 +140,37 @@ impl Part {
         };
         let walls = if options.per_rank { ranks_of.walls(&spans, &attribution.kernels) } else { BTreeMap::new() };
         let (rows, mut stacks, mut groups) = (&attribution.kernels, BTreeMap::new(), None);
+        let mut others = Others::default();
         if options.grouping.is_asked() {
             let rank = |kernel: &KernelLaunch| ranks_of.kernel(kernel).label(store, name);
             let naming = Naming { exact_names, user_code: &options.user_code, rank: &rank };
             let keys = Keys::new(store, attribution, &options.grouping, naming);
-            groups =
-                Some(keys.groups(rows.iter()).into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
+            let mut found: Vec<_> = keys.groups(rows.iter()).into_iter().collect();
+            if let Some(order) = options.largest_groups.filter(|_| found.len() > MOST_GROUPS) {
+                found.sort_by(|(_, a), (_, b)| totals(b).by(order).total_cmp(&totals(a).by(order)));
+                found.drain(MOST_GROUPS..).for_each(|(_, kernels)| others.add(totals(&kernels)));
+            }
+            groups = Some(found.into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
         } else {
             for ((rank, key), kernels) in by_label(&ranks_of, attribution, options) {
                 let of_key = part(key.collective(), &kernels);
                 stacks.insert((rank, key), of_key);
             }
         }
+        let fastest = collectives.into_fastest(&launches.kernels, rows);
         let records = beside.map(|beside| beside.report(rows.iter().map(|row| row.launched.kernel)));
         Part {
             trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
             stacks,
             groups,
+            others,
             steps,
             walls,
             coverage: Coverage::of(store, attribution),
             kernels_in_trace: launches.kernels.len() as u64,
             elsewhere,
-            not_asked: NotAsked::of(store, &attribution.activity.is_collective, &launches.kernels, &spans),
+            fastest,
+            not_asked: NotAsked::of(store, &attribution.activity, &launches.kernels, &spans),
             summary,
             damage: Losses::of(store),
             records,
@@ -169,7 +184,8 @@ impl Part {
 
     /// Whether any of the chosen kernels in the window has a stack, or is in a group.
     pub fn has_stacks(&self) -> bool {
-        !self.stacks.is_empty() || self.groups.as_ref().is_some_and(|groups| !groups.is_empty())
+        self.stacks.keys().any(|(_, key)| key.no_launch.is_none())
+            || self.groups.as_ref().is_some_and(|groups| !groups.is_empty())
     }
 
     /// How many of the chosen kernels in the window are unattributed.
@@ -212,6 +228,13 @@ pub fn attributed(
         forward: options.forward || options.grouping.needs_forward(),
     };
     attributor.attribute(launches.kernels.iter().filter(inside), of)
+}
+
+/// The totals of some kernels.
+fn totals(kernels: &[&KernelLaunch]) -> Totals {
+    let mut all = Totals::default();
+    kernels.iter().for_each(|kernel| all.add(Totals::of(kernel)));
+    all
 }
 
 /// Stacks as a list: a map's keys are texts in JSON.
@@ -305,7 +328,8 @@ pub(super) fn kernels_by_stack<'k>(
     options: &StackOptions,
 ) -> Vec<OfStack<'k>> {
     let ranks = Ranks::of(store, &attribution.kernels);
-    by_label(&RanksOf::of(name, store, ranks, &attribution.kernels), attribution, options).collect()
+    let ranks = RanksOf::of(name, store, ranks, &attribution.kernels);
+    by_label(&ranks, attribution, options).filter(|((_, key), _)| key.no_launch.is_none()).collect()
 }
 
 fn by_label<'k>(
@@ -337,7 +361,10 @@ impl StackPart {
         let mut part = StackPart::default();
         let mut names: HashMap<StringId, Totals, FixedState> = HashMap::default();
         for kernel in kernels {
-            *part.by.entry(kernel.launched.evidence).or_default() += 1;
+            // Of kernels without a launch their key has the reason.
+            if kernel.is_attributed() {
+                *part.by.entry(kernel.launched.evidence).or_default() += 1;
+            }
             names.entry(store.slices.name(kernel.launched.kernel)).or_default().add(Totals::of(kernel));
         }
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
@@ -365,11 +392,12 @@ impl StackReport {
     pub fn of(parts: impl IntoIterator<Item = Part>, options: &StackOptions) -> Self {
         let StackOptions { user_code, grouping, per_rank, .. } = options;
         let mut report = StackReport::default();
-        let mut groups: BTreeMap<GroupKey, StackPart> = BTreeMap::new();
+        let (mut groups, mut others): (BTreeMap<GroupKey, StackPart>, _) = (BTreeMap::new(), Others::default());
         let mut stacks: BTreeMap<(Option<String>, StackKey), StackPart> = BTreeMap::new();
         let mut ranks: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut walls: BTreeMap<String, Ns> = BTreeMap::new();
         let mut steps: BTreeMap<String, StepPart> = BTreeMap::new();
+        let mut fastest = Fastest::new();
         let mut parts = parts.into_iter().enumerate().peekable();
         while let Some((at, mut part)) = parts.next() {
             let several = at > 0 || parts.peek().is_some();
@@ -385,13 +413,21 @@ impl StackReport {
             report.elsewhere += part.elsewhere;
             report.coverage.merge(part.coverage);
             report.not_asked.add(part.not_asked);
+            for (transfer, time) in part.fastest {
+                fastest.entry(transfer).and_modify(|known| *known = time.min(*known)).or_insert(time);
+            }
             report.damage.add(part.damage);
             report.steps.add(part.launching);
             if let Some(records) = part.records {
                 report.records.get_or_insert_default().add(records);
             }
-            for (key, part) in part.groups.into_iter().flatten() {
-                groups.entry(key).or_default().add(part);
+            // Only a trace that is the only one has others.
+            others = part.others;
+            match part.groups {
+                Some(of_first) if at == 0 => groups = of_first,
+                of_part => {
+                    of_part.into_iter().flatten().for_each(|(key, part)| groups.entry(key).or_default().add(part));
+                }
             }
             part.steps.into_iter().for_each(|(label, step)| StepPart::add_to(&mut steps, label, step));
             match at {
@@ -413,15 +449,17 @@ impl StackReport {
         // A trace without any stack is a rank, too.
         let ranks = ranks.len().max(report.traces.len()) as u64;
         let wall = report.summary.wall;
-        let stack = |((rank, key), part): ((Option<String>, StackKey), StackPart)| {
-            let telling: Vec<String> = key.telling_frames(user_code).into_iter().map(str::to_owned).collect();
+        let stack = |((rank, key), mut part): ((Option<String>, StackKey), StackPart)| {
+            let count = part.kernels.count();
+            part.collective.fastest = part.collective.transfer(count).and_then(|of| fastest.get(&of).copied());
+            let telling = key.telling_frames(user_code);
             let wall = rank.as_ref().and_then(|rank| walls.get(rank)).copied().unwrap_or(wall);
             Stack {
                 rank,
                 headline: telling.first().cloned(),
                 telling,
                 key,
-                count: part.kernels.count(),
+                count,
                 by: part.by,
                 kernels: part.names,
                 cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
@@ -430,10 +468,12 @@ impl StackReport {
                 over_ranks: OverRanks::of(part.ranks, ranks).filter(|_| !*per_rank),
             }
         };
-        report.stacks = stacks.into_iter().map(stack).collect();
+        let rows = stacks.into_iter().map(stack);
+        (report.stacks, report.without_launch) = rows.partition(|row| row.key.no_launch.is_none());
+        report.without_launch.sort_by(|a, b| (&a.key, &a.rank).cmp(&(&b.key, &b.rank)));
         report.stacks_found = distinct(&report.stacks);
         let steps = steps.into_iter().map(|(label, step)| (label, step.cost(user_code))).collect();
-        report.grouped = Groups::of(groups, steps, grouping, wall);
+        report.grouped = Groups::of(groups, others, steps, grouping, wall);
         report.arrange(Order::Count, 0.0, None);
         report
     }
@@ -448,6 +488,7 @@ impl Groups {
     /// The groups of all traces. `wall` is what their shares are of, `steps` are by label.
     fn of(
         mut parts: BTreeMap<GroupKey, StackPart>,
+        others: Others,
         steps: BTreeMap<String, StepCost>,
         grouping: &Grouping,
         wall: Ns,
@@ -461,34 +502,31 @@ impl Groups {
         }
         let at = grouping.by.iter().position(|key| matches!(key, GroupBy::Step));
         let step = |key: &GroupKey| steps.get(key.get(at?)?.label().as_ref()).cloned();
-        let group = |(key, part): (GroupKey, StackPart)| {
-            let mut attributed = part.by;
-            attributed.retain(|evidence, _| !matches!(evidence, Evidence::None(_)));
-            Group {
-                step: step(&key),
-                key: by.iter().cloned().zip(key).collect(),
-                count: part.kernels.count(),
-                attributed: attributed.values().sum(),
-                kernels: part.names,
-                cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
-                share: 0.0,
-                collective: part.collective,
-                recorded: part.recorded,
-            }
+        let group = |(key, part): (GroupKey, StackPart)| Group {
+            step: step(&key),
+            key: by.iter().cloned().zip(key).collect(),
+            count: part.kernels.count(),
+            attributed: part.by.values().sum(),
+            kernels: part.names,
+            cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
+            share: 0.0,
+            collective: part.collective,
+            recorded: part.recorded,
         };
         let mut groups: Vec<Group> = parts.into_iter().map(group).collect();
-        let all: Ns = groups.iter().map(|group| group.cost.gpu_time.total).sum();
+        let distinguished: Ns = groups.iter().map(|group| group.cost.gpu_time.total).sum();
+        let all = distinguished + others.totals.gpu_time;
         for group in &mut groups {
             group.share = group.cost.gpu_time.total.share_of(all).unwrap_or(0.0);
         }
-        Groups { by, groups_found: groups.len() as u64, groups, ..Groups::default() }
+        Groups { by, groups_found: groups.len() as u64 + others.groups, groups, others, ..Groups::default() }
     }
 }
 
 /// The stacks of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of its replay. The steps are
-/// [`choose`], then [`launches::find`], then [`stack_report`].
+/// [`choose_or_possible`], then [`launches::find`], then [`stack_report`].
 pub fn stacks(store: &Store, wanted: &Wanted, window: Window, options: StackOptions) -> StackReport {
-    let launches = launches::find(store, &choose(store, wanted));
+    let launches = launches::find(store, &choose_or_possible(store, wanted));
     stack_report(Attributor::new(store, wanted, Captured::default()), &launches, window, options)
 }
 
@@ -497,7 +535,11 @@ pub fn stack_report(
     attributor: Attributor<'_>,
     launches: &Launches,
     window: Window,
-    options: StackOptions,
+    mut options: StackOptions,
 ) -> StackReport {
+    let mut window = window;
+    if window == Window::ALL {
+        (window, options.window_on) = whole(attributor.store(), options.window_on);
+    }
     StackReport::of(vec![Part::of("", attributor, launches, window, &options)], &options)
 }

@@ -6,10 +6,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::attribution::call_tree::{CallPath, CallTree};
+use crate::attribution::launches::Reason;
 use crate::attribution::threads::thread_name;
 use crate::attribution::{Attribution, KernelLaunch};
+use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::nccl::collectives::{ANNOTATION, Collective};
-use crate::nccl::frames::{UserCode, is_library, is_plumbing, without_line};
+use crate::nccl::frames::{
+    UserCode, is_compiled_code, is_framework_plumbing, is_library, is_operator, is_piece, is_plumbing, model_class,
+    without_line,
+};
 use crate::store::Store;
 
 /// The parts of a stack. Kernels with equal keys have one stack.
@@ -24,6 +29,9 @@ pub struct StackKey {
     pub captured: Option<CallPath>,
     /// The call path of the operator of the forward pass.
     pub forward: Option<CallPath>,
+    /// Why there is no code: then this is what kernels without a launch have in common. No stack has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_launch: Option<Reason>,
 }
 
 impl StackKey {
@@ -35,22 +43,29 @@ impl StackKey {
             thread: kernel.helper_thread.map(|thread| thread_name(store, thread, exact)),
             captured: kernel.capture.map(part),
             forward: kernel.forward.map(part),
+            no_launch: kernel.no_launch(),
         }
     }
 
     /// The frames that say most about where it comes from, the one that says most first. These are those of the user's own code, the
     /// innermost first; without any, those above what every collective has in common; without any of these either, all. The code that a graph
-    /// captured, or whose gradient this is, says more than the code that replayed the graph or went backward.
-    pub fn telling_frames(&self, code: &UserCode) -> Vec<&str> {
-        let paths = [&self.captured, &self.forward].into_iter().flatten().map(|path| &path.frames);
-        let all = paths.chain([&self.frames]).flat_map(|frames| frames.iter().rev());
-        let all: Vec<&str> = all.map(String::as_str).collect();
+    /// captured, or whose gradient this is, says more than the code that replayed the graph or went backward. Where compiled code or a graph
+    /// hides the user's own, the first is a line that says so (`hidden`).
+    pub fn telling_frames(&self, code: &UserCode) -> Vec<String> {
+        let paths = [self.captured.as_ref(), self.forward.as_ref()].into_iter().flatten().map(|path| &path.frames);
+        let paths: Vec<&Vec<String>> = paths.chain([&self.frames]).collect();
+        let all = || paths.iter().flat_map(|frames| frames.iter().rev()).map(String::as_str);
         let tells: [&dyn Fn(&str) -> bool; 3] =
             [&|frame| code.has(frame), &|frame| !is_plumbing(frame) && !is_library(frame), &|frame| {
                 !is_plumbing(frame)
             }];
-        let only = |tells: &dyn Fn(&str) -> bool| all.iter().copied().filter(|frame| tells(frame)).collect::<Vec<_>>();
-        tells.into_iter().map(only).find(|found| !found.is_empty()).unwrap_or(all)
+        let only = |tells: &dyn Fn(&str) -> bool| -> Vec<String> {
+            all().filter(|frame| tells(frame)).map(str::to_owned).collect()
+        };
+        let found = tells.into_iter().map(only).find(|found| !found.is_empty());
+        let frames = found.unwrap_or_else(|| all().map(str::to_owned).collect());
+        let hidden = paths.iter().find(|frames| !frames.is_empty()).and_then(|frames| hidden(frames, code));
+        hidden.into_iter().chain(frames).collect()
     }
 
     /// The collective of the innermost `nccl:…` annotation, which PyTorch puts around a launch.
@@ -70,24 +85,26 @@ impl StackKey {
             thread: self.thread.clone(),
             captured: self.captured.as_ref().map(path),
             forward: self.forward.as_ref().map(path),
+            no_launch: self.no_launch,
         }
     }
 }
+
 /// Rows by rank and stack.
 pub(super) type ByStack<'k, R> = BTreeMap<(R, StackKey), Vec<&'k KernelLaunch>>;
 
-/// The attributed kernels of each stack. Rows are grouped by the numbers of their call paths first, so that each path is written
-/// out once; then paths of equal frames become one stack. Rows of one group keep their order.
+/// The kernels of each stack, and those without a launch by reason. Rows are grouped by the numbers of their call paths first, so that each
+/// path is written out once; then paths of equal frames become one stack. Rows of one group keep their order.
 pub(super) fn by_stack<'k, R: Ord + Copy>(
     store: &Store,
     attribution: &'k Attribution,
     exact_names: bool,
     rank: impl Fn(&KernelLaunch) -> R,
 ) -> ByStack<'k, R> {
-    let attributed = attribution.kernels.iter().filter(|kernel| kernel.path.is_some() || kernel.capture.is_some());
     let mut paths: BTreeMap<_, Vec<&KernelLaunch>> = BTreeMap::new();
-    for kernel in attributed {
-        let path = (rank(kernel), kernel.path, kernel.helper_thread, kernel.capture, kernel.forward);
+    for kernel in &attribution.kernels {
+        let (call, code) = ((kernel.path, kernel.helper_thread), (kernel.capture, kernel.forward));
+        let path = (rank(kernel), call, code, kernel.no_launch());
         paths.entry(path).or_default().push(kernel);
     }
     let mut groups: ByStack<'k, R> = BTreeMap::new();
@@ -97,4 +114,66 @@ pub(super) fn by_stack<'k, R: Ord + Copy>(
         groups.entry((rank, key)).or_default().extend(kernels);
     }
     groups
+}
+
+/// What to call a call path whose innermost frames of the user's own are above compiled code or the wrappers of a CUDA graph:
+///
+/// - `compiled SD3Transformer2DModel: aten::addmm`, if the innermost is not even in the module that was compiled;
+/// - `piece 1 of 3 of Net, before vllm::attention: aten::addmm`, with the operator that compiled code calls;
+/// - `a CUDA graph replayed by runner.py(7): forward`.
+fn hidden(frames: &[String], code: &UserCode) -> Option<String> {
+    let (mut is_compiled, mut is_wrapped, mut operator) = (false, false, None);
+    for frame in frames.iter().rev() {
+        let with_operator =
+            |what: String| operator.map_or_else(|| what.clone(), |operator| format!("{what}: {operator}"));
+        if is_piece(frame) {
+            return is_compiled.then(|| with_operator(frame.clone()));
+        }
+        if code.has(frame) {
+            let is_graph = frames.last().is_some_and(|launch| GRAPH_LAUNCHES.contains(&launch.as_str()));
+            return (is_graph && is_wrapped).then(|| format!("a CUDA graph replayed by {frame}"));
+        }
+        match model_class(frame) {
+            Some(class) if is_compiled => return Some(with_operator(format!("compiled {class}"))),
+            _ => {}
+        }
+        is_wrapped |= is_framework_plumbing(frame);
+        is_compiled |= is_compiled_code(frame);
+        if !is_compiled && is_operator(frame) {
+            operator = Some(frame);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hides_the_users_own_code_is_named() {
+        let module = "nn.Module: Net_";
+        let inductor = "/x/ab/cabcdefghijklmnopqrstuvwxyz234567abcdefghijklmnopqrs.py(9): call";
+        let runner = "sglang/srt/model_executor/cuda_graph_runner.py(9): replay";
+        for (frames, want) in [
+            (
+                &["a.py(1): f", module, "Torch-Compiled Region: 0/", inductor, "aten::mm", "launch"][..],
+                "compiled Net: aten::mm",
+            ),
+            (&["a.py(1): f", module, inductor, "aten::a", "aten::b", "launch"], "compiled Net: aten::a"),
+            (&["a.py(1): f", module, inductor, "cuLaunchKernelEx"], "compiled Net"),
+            // The model's own line is in the compiled module, or below it.
+            (&["a.py(1): f", module, "net.py(2): forward", inductor, "aten::mm", "launch"], "net.py(2): forward"),
+            (&["a.py(1): f", module, inductor, "net.py(3): op", "aten::mm", "launch"], "net.py(3): op"),
+            // Nothing is compiled.
+            (&["a.py(1): f", module, "aten::mm", "launch"], "a.py(1): f"),
+            (&["a.py(1): f", runner, "cudaGraphLaunch"], "a CUDA graph replayed by a.py(1): f"),
+            (&["a.py(1): f", "torch/cuda/graphs.py(1): replay", "cudaGraphLaunch"], "a.py(1): f"),
+            (&["a.py(1): f", runner, "cudaLaunchKernel"], "a.py(1): f"),
+            (&[runner, "cudaGraphLaunch"], runner),
+        ] {
+            let key = StackKey { frames: frames.iter().map(|f| (*f).to_owned()).collect(), ..StackKey::default() };
+            assert_eq!(key.telling_frames(&UserCode::default())[0], want, "{frames:?}");
+        }
+    }
 }

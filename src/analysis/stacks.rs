@@ -46,6 +46,9 @@ pub struct StackOptions {
     pub grouping: Grouping,
     /// Whether to count the steps that launched kernels, see [`StackReport::steps`].
     pub counts_steps: bool,
+    /// For a trace that is the only one: only its largest groups by this order are distinguished, [`MOST_GROUPS`](super::groups::MOST_GROUPS) of
+    /// them, and the others are added up. `None`: all are.
+    pub largest_groups: Option<Order>,
 }
 
 impl Default for StackOptions {
@@ -60,6 +63,7 @@ impl Default for StackOptions {
             records: None,
             grouping: Grouping::default(),
             counts_steps: false,
+            largest_groups: None,
         }
     }
 }
@@ -248,6 +252,9 @@ pub struct StackReport {
     pub hidden: Vec<Stack>,
     /// How many stacks there are, with those that were left out.
     pub stacks_found: u64,
+    /// The kernels without a launch: a row for each reason, and for each rank if the ranks are distinguished. [`Coverage::unattributed`] has their totals.
+    #[serde(skip)]
+    pub without_launch: Vec<Stack>,
     /// By other keys than stacks, if these are asked for; there are no stacks then. See [`StackReport::groups`].
     #[serde(flatten)]
     pub grouped: Groups,
@@ -339,6 +346,7 @@ impl StackReport {
             stacks: shown,
             hidden: Vec::new(),
             stacks_found: self.stacks_found,
+            without_launch: self.without_launch.clone(),
             grouped,
             left_out: self.left_out + cut,
             kernels_in_trace: self.kernels_in_trace,

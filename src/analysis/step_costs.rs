@@ -1,7 +1,7 @@
 //! What each step cost: how long the CPU was in it, what the GPUs did of what was launched in it, and which stack has most of that.
 //!
 //! Under a scheduler that runs ahead the GPU does the work of a step after the CPU has left it. So the times are of the GPU span of that work, as
-//! [`super::gpu_spans`] has it: those of a step are the summary of a window that is this step.
+//! `super::gpu_spans` has it: those of a step are the summary of a window that is this step.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -143,7 +143,7 @@ impl StepPart {
     pub(super) fn cost(&self, user_code: &UserCode) -> StepCost {
         let Summary { gpus, wall, busy, compute, collectives, exposed, .. } = self.summary;
         let largest = self.stacks.iter().rev().max_by_key(|(_, of)| (of.exposed, of.gpu_time));
-        let headline = |key: &StackKey| key.telling_frames(user_code).first().map(|frame| (*frame).to_owned());
+        let headline = |key: &StackKey| key.telling_frames(user_code).into_iter().next();
         let largest_stack = largest.and_then(|(key, of)| Some(LargestStack { headline: headline(key)?, totals: *of }));
         let StepPart { number, start, dur, .. } = *self;
         StepCost { number, start, dur, gpus, gpu_span: wall, busy, compute, collectives, exposed, largest_stack }

@@ -120,7 +120,7 @@ pub(super) fn times(window: Window, spans: &GpuSpans<'_>) -> Summary {
     let (gpus, gpu_span) = (spans.gpus(), spans.work());
     let mut summary = Summary { window, gpu_span, gpus, wall: spans.length(), ..Summary::default() };
     for (Window { start, end }, all, counted) in spans.each() {
-        summary.busy += all.compute.within(start, end) + all.collectives.without(&all.compute, start, end);
+        summary.busy += all.busy(start, end);
         summary.compute += counted.compute.within(start, end);
         summary.collectives += counted.collectives.within(start, end);
         summary.exposed += counted.collectives.without(&all.compute, start, end);

@@ -1,8 +1,5 @@
 //! What a window costs, in short: how long collectives ran, how much of that nothing hid, and which stack has most of it.
 
-use std::collections::BTreeSet;
-
-use super::collective_info::CollectiveInfo;
 use super::cost::Distribution;
 use super::origin::names;
 use super::stacks::{Stack, StackReport};
@@ -58,7 +55,7 @@ pub struct Costliest<'a> {
 pub struct Waiting {
     /// How long one took in the mean, in ns.
     pub mean: f64,
-    /// How long the fastest took, in ns.
+    /// How long the fastest of the traces took, in ns: [`fastest`](crate::analysis::collective_info::CollectiveInfo::fastest).
     pub best: Ns,
 }
 
@@ -69,23 +66,11 @@ const FAR_ABOVE: f64 = 2.0;
 const ENOUGH: u64 = 3;
 
 impl Waiting {
-    /// Of a stack among others; the fastest of its kind may be another stack's or another rank's.
-    pub fn of(stack: &Stack, stacks: &[&Stack]) -> Option<Self> {
-        let bytes = stack.collective.bytes.filter(|bytes| bytes.min == bytes.max && bytes.kernels == stack.count)?;
-        let Distribution { mean, .. } = stack.cost.gpu_time;
-        let alike = stacks.iter().filter(|other| {
-            other.collective.bytes.is_some_and(|of| (of.min, of.max) == (bytes.min, bytes.max))
-                && kind(other) == kind(stack)
-        });
-        let best = alike.map(|other| other.cost.gpu_time.min).min()?;
-        (bytes.kernels >= ENOUGH && mean > FAR_ABOVE * best.as_f64()).then_some(Waiting { mean, best })
+    /// Of a stack whose kernels all carry out the same.
+    pub fn of(stack: &Stack) -> Option<Self> {
+        let (best, Distribution { mean, .. }) = (stack.collective.fastest?, stack.cost.gpu_time);
+        (stack.count >= ENOUGH && mean > FAR_ABOVE * best.as_f64()).then_some(Waiting { mean, best })
     }
-}
-
-/// What else than the size decides how long the transfer takes: the collective, and how many ranks carry it out.
-fn kind(stack: &Stack) -> (Vec<&String>, BTreeSet<Option<u64>>) {
-    let CollectiveInfo { collectives, groups, .. } = &stack.collective;
-    (collectives.keys().collect(), groups.iter().map(|group| group.size).collect())
 }
 
 impl StackReport {
@@ -122,7 +107,7 @@ impl StackReport {
                 rank: stack.rank.as_deref(),
                 from,
                 within,
-                waiting: Waiting::of(stack, &stacks),
+                waiting: Waiting::of(stack),
             }
         });
         Verdict { collectives: Some(collectives), has_stacks, costliest }
@@ -132,7 +117,6 @@ impl StackReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::collective_info::{Bytes, Group};
     use crate::analysis::cost::Cost;
     use crate::analysis::stack_key::StackKey;
     use crate::analysis::summary::Summary;
@@ -170,28 +154,16 @@ mod tests {
         assert_eq!(report.verdict(), Verdict { collectives: None, has_stacks: true, costliest: None });
     }
 
-    /// Three all-reduces of 64 bytes on two ranks took 90 ns, the fastest 80. That of another stack took 10: what the 90 waited, unless it is of another
-    /// size, another collective or a larger group.
+    /// Three kernels took 90 ns each, the fastest of their kind 45 or 44, of which 90 is more than twice.
     #[test]
-    fn the_fastest_may_be_another_stacks() {
-        let of = |frame, collective: &str, bytes, ranks, [mean, min]: [i64; 2]| {
-            let mut stack = stack(["main.py(1): main", frame], 90);
-            stack.count = 3;
-            stack.cost.gpu_time = Distribution { mean: mean as f64, min: Ns(min), ..Distribution::default() };
-            stack.collective.collectives.insert(collective.to_owned(), 3);
-            stack.collective.bytes = Some(Bytes { min: bytes, max: bytes, kernels: 3 });
-            stack.collective.groups = vec![Group { size: Some(ranks), kernels: 3, ..Group::default() }];
-            stack
-        };
-        let slow = of("a.py(1): f", "all_reduce", 64, 2, [90, 80]);
-        for (other, best) in [
-            (of("b.py(1): g", "all_reduce", 64, 2, [15, 10]), Some(10)),
-            (of("b.py(1): g", "all_reduce", 32, 2, [15, 10]), None),
-            (of("b.py(1): g", "all_gather", 64, 2, [15, 10]), None),
-            (of("b.py(1): g", "all_reduce", 64, 4, [15, 10]), None),
-        ] {
-            let waiting = Waiting::of(&slow, &[&slow, &other]);
-            assert_eq!(waiting.map(|waiting| waiting.best), best.map(Ns), "{:?}", other.collective);
+    fn kernels_wait_if_they_take_far_longer_than_the_fastest() {
+        let mut slow = stack(["main.py(1): main", "a.py(1): f"], 90);
+        slow.cost.gpu_time = Distribution { mean: 90.0, ..Distribution::default() };
+        for (count, fastest, best) in
+            [(3, Some(44), Some(44)), (3, Some(45), None), (2, Some(44), None), (3, None, None)]
+        {
+            (slow.count, slow.collective.fastest) = (count, fastest.map(Ns));
+            assert_eq!(Waiting::of(&slow).map(|waiting| waiting.best), best.map(Ns), "{count} {fastest:?}");
         }
     }
 }

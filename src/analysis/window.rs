@@ -14,6 +14,15 @@ use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::time::{Ns, Window};
 
+/// The window of a whole trace, and by what kernels are in it. Of one that ends early it is the time in which kernels survived, chosen by
+/// when they ran: what was launched in it may have run later, and be missing.
+pub fn whole(store: &Store, on: WindowOn) -> (Window, WindowOn) {
+    match &store.traces[..] {
+        [trace] => trace.survived.map_or((Window::ALL, on), |window| (window, WindowOn::Kernel)),
+        _ => (Window::ALL, on),
+    }
+}
+
 /// A slice that could be the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

@@ -21,6 +21,11 @@ impl Busy {
         busy
     }
 
+    /// What this or another covers.
+    pub(crate) fn with(&self, other: &Busy) -> Self {
+        Busy::of(self.spans.iter().chain(&other.spans).map(|(start, end)| (*start, *end - *start)))
+    }
+
     /// Adds a span that starts no earlier than those before it. A span without a length covers nothing.
     pub(crate) fn push(&mut self, start: Ns, dur: Ns) {
         let end = start + dur;

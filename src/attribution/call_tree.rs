@@ -5,13 +5,15 @@
 //! capture and its replay do.
 
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
 use super::callers::Callers;
+use super::{pieces, start_lines};
 use crate::id::{PathId, SliceId};
 use crate::nccl::args::COLLECTIVE_RECORD;
-use crate::nccl::frames::fold;
+use crate::nccl::frames::{fold, is_piece_wrapper};
 use crate::store::Store;
 use crate::store::strings::{StringId, Strings};
 
@@ -130,8 +132,18 @@ pub struct Climber<'a> {
     by_slice: HashMap<SliceId, Found, foldhash::fast::FixedState>,
     /// The same for launches, whose own names stay as they are: a graph's has many kernels.
     by_launch: HashMap<SliceId, Found, foldhash::fast::FixedState>,
-    /// What callers' names are in the tree.
-    folded: HashMap<StringId, StringId, foldhash::fast::FixedState>,
+    /// What callers' names are in the tree, and whether calls by this name may run pieces of a compiled model.
+    folded: HashMap<StringId, (StringId, bool), foldhash::fast::FixedState>,
+    shared: Arc<Shared>,
+}
+
+/// What takes a pass over the trace, when it is first needed. Clones of a climber share it.
+#[derive(Debug, Default)]
+struct Shared {
+    /// By the call of its wrapper: the frame of a piece.
+    pieces: OnceLock<HashMap<SliceId, String, foldhash::fast::FixedState>>,
+    /// The functions whose recorded line is not that of their definition, and their names with that line.
+    lines: OnceLock<HashMap<SliceId, String, foldhash::fast::FixedState>>,
 }
 
 impl<'a> Climber<'a> {
@@ -145,6 +157,7 @@ impl<'a> Climber<'a> {
             by_slice: HashMap::default(),
             by_launch: HashMap::default(),
             folded: HashMap::default(),
+            shared: Arc::default(),
         }
     }
 
@@ -181,7 +194,11 @@ impl<'a> Climber<'a> {
             next = self.callers.caller(slice);
         }
         for slice in below.into_iter().rev() {
-            let name = self.folded_name(tree, self.store.slices.name(slice));
+            let (name, may_run_piece) = self.folded_name(tree, slice);
+            if may_run_piece && let Some(piece) = self.piece(slice) {
+                let piece = tree.names.intern(piece);
+                found.path = Some(tree.callee(found.path, piece));
+            }
             found = found.below(tree.callee(found.path, name), self.backward(slice), self.record(slice));
             self.by_slice.insert(slice, found);
         }
@@ -192,14 +209,29 @@ impl<'a> Climber<'a> {
         self.store.strings.get(name).unwrap_or_default()
     }
 
-    /// A caller's name as it is shown.
-    fn folded_name(&mut self, tree: &mut CallTree, name: StringId) -> StringId {
+    /// A caller's name as it is shown, and whether a call by this name may run a piece of a compiled model.
+    fn folded_name(&mut self, tree: &mut CallTree, slice: SliceId) -> (StringId, bool) {
+        if !self.exact_names {
+            let lines = self.shared.lines.get_or_init(|| start_lines::names(self.store, &mut self.callers));
+            if let Some(name) = lines.get(&slice) {
+                return (tree.names.intern(&fold(name)), false);
+            }
+        }
+        let name = self.store.slices.name(slice);
         if let Some(known) = self.folded.get(&name) {
             return *known;
         }
         let text = self.name(name);
         let folded = tree.names.intern(&if self.exact_names { text.into() } else { fold(text) });
-        self.folded.insert(name, folded);
-        folded
+        let known = (folded, is_piece_wrapper(text));
+        self.folded.insert(name, known);
+        known
+    }
+
+    /// The frame of the piece that a wrapper runs.
+    fn piece(&mut self, wrapper: SliceId) -> Option<&str> {
+        let Climber { shared, store, callers, exact_names, .. } = self;
+        let pieces = shared.pieces.get_or_init(|| pieces::frames(store, callers, *exact_names));
+        pieces.get(&wrapper).map(String::as_str)
     }
 }

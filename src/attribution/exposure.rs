@@ -1,16 +1,19 @@
 //! What ran on each GPU when: the collectives, and the compute kernels that may hide them.
 //!
 //! A collective's time is **exposed** while no compute kernel runs on its GPU, on any stream; the rest is overlapped. Of a compute kernel,
-//! if one is asked for, it is the time in which no other compute kernel runs. A GPU is a process of a trace: Kineto writes the device's
-//! number where other events have their process.
+//! if one is asked for, it is the time in which no other compute kernel runs. Kernels that may be communication ([`possible`]) are neither.
+//! A GPU is a process of a trace: Kineto writes the device's number where other events have their process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::busy::Busy;
 use super::launches::Launched;
+use super::possible::{self, Possible};
+use super::selection::{Wanted, collectives};
 use crate::id::{GpuId, SliceId};
 use crate::store::Store;
+use crate::store::strings::StringId;
 use crate::time::Ns;
 
 /// What ran on all GPUs of a trace.
@@ -20,6 +23,8 @@ pub(crate) struct GpuActivity {
     pub(crate) of: BTreeMap<GpuId, Activity>,
     /// By name: whether its kernels are collectives.
     pub(crate) is_collective: Arc<[bool]>,
+    /// The names of kernels that may be communication, in the order of their ids.
+    pub(crate) possible: Arc<[Possible]>,
 }
 
 /// What ran on a GPU.
@@ -31,23 +36,49 @@ pub(crate) struct Activity {
     pub(crate) several: Busy,
     /// When collectives ran.
     pub(crate) collectives: Busy,
+    /// When kernels ran that may be communication.
+    pub(crate) possible: Busy,
+}
+
+impl Activity {
+    /// How much of a span any kernel ran in.
+    pub(crate) fn busy(&self, start: Ns, end: Ns) -> Ns {
+        let known = self.compute.within(start, end) + self.collectives.without(&self.compute, start, end);
+        if self.possible == Busy::default() {
+            return known;
+        }
+        known + self.possible.without(&self.compute.with(&self.collectives), start, end)
+    }
 }
 
 impl GpuActivity {
-    /// Of all kernels of a trace. `is_collective` says by name which are collectives; the others compute.
-    pub(crate) fn new(store: &Store, is_collective: Vec<bool>) -> Self {
-        GpuActivity::of(store, store.kernels.iter().copied(), is_collective.into())
+    /// Of all kernels of a trace. What is asked for by name and may be communication is a collective.
+    pub(crate) fn new(store: &Store, wanted: &Wanted) -> Self {
+        let mut is_collective = collectives(store, wanted);
+        let mut possible = possible::find(store, &is_collective);
+        possible.retain(|of| {
+            let is_asked = wanted.names(store.strings.get(of.kernel).unwrap_or_default());
+            is_collective[of.kernel.0 as usize] |= is_asked;
+            !is_asked
+        });
+        let (is_collective, possible) = (is_collective.into(), possible.into());
+        GpuActivity { is_collective, possible, of: BTreeMap::new() }.of_kernels(store, store.kernels.iter().copied())
     }
 
-    /// Of some kernels, in the order of their starts.
-    pub(crate) fn of(store: &Store, kernels: impl Iterator<Item = SliceId>, is_collective: Arc<[bool]>) -> Self {
+    /// The same of some kernels, in the order of their starts.
+    pub(crate) fn of_kernels(&self, store: &Store, kernels: impl Iterator<Item = SliceId>) -> Self {
         let mut of: BTreeMap<GpuId, Activity> = BTreeMap::new();
         for kernel in kernels {
             let device = of.entry(store.gpu_of(kernel)).or_default();
             let (ts, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
             // Slices are numbered in the order of their starts.
-            if is_collective[store.slices.name(kernel).0 as usize] {
+            let name = store.slices.name(kernel);
+            if self.is_collective[name.0 as usize] {
                 device.collectives.push(ts, dur);
+                continue;
+            }
+            if self.may_communicate(name).is_some() {
+                device.possible.push(ts, dur);
                 continue;
             }
             if let Some(before) = device.compute.end().filter(|before| *before > ts) {
@@ -55,7 +86,13 @@ impl GpuActivity {
             }
             device.compute.push(ts, dur);
         }
-        GpuActivity { of, is_collective }
+        GpuActivity { of, is_collective: Arc::clone(&self.is_collective), possible: Arc::clone(&self.possible) }
+    }
+
+    /// What is known of the kernels of a name, if they may be communication.
+    pub(crate) fn may_communicate(&self, name: StringId) -> Option<&Possible> {
+        let at = self.possible.binary_search_by_key(&name, |of| of.kernel);
+        self.possible.get(at.ok()?)
     }
 
     /// Asks for the exposed time of kernels in order of their starts.
@@ -81,7 +118,9 @@ impl Sweep<'_> {
         let Some(device) = self.activity.of.get(&gpu) else { return dur };
         let (in_compute, in_several) = self.at.entry(gpu).or_default();
         let name = self.store.slices.name(launched.kernel);
-        let (busy, from) = match self.activity.is_collective[name.0 as usize] {
+        let communicates =
+            self.activity.is_collective[name.0 as usize] || self.activity.may_communicate(name).is_some();
+        let (busy, from) = match communicates {
             true => (&device.compute, in_compute),
             false => (&device.several, in_several),
         };

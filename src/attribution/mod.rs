@@ -18,10 +18,15 @@ pub(crate) mod forward;
 pub mod launches;
 pub mod module_frames;
 pub mod operations;
+mod pieces;
+pub mod possible;
 pub(crate) mod ranks;
 pub(crate) mod records;
 pub mod selection;
+mod start_lines;
 pub(crate) mod threads;
+
+pub use ranks::rank_of_trace;
 
 use std::collections::HashMap;
 
@@ -29,8 +34,8 @@ use call_tree::{CallTree, Climber};
 use capture::{CaptureTally, Captured};
 use exposure::GpuActivity;
 use forward::{Forward, Forwards};
-use launches::{Evidence, Launched};
-use selection::{Wanted, collectives};
+use launches::{Evidence, Launched, Reason};
+use selection::Wanted;
 use threads::MainThreads;
 
 use crate::fork::in_parts;
@@ -69,7 +74,15 @@ pub struct KernelLaunch {
 impl KernelLaunch {
     /// Whether some code is known for it: a launch, or the capture of its graph.
     pub fn is_attributed(&self) -> bool {
-        !matches!(self.launched.evidence, Evidence::None(_))
+        self.no_launch().is_none()
+    }
+
+    /// Why it is unattributed, if it is.
+    pub fn no_launch(&self) -> Option<Reason> {
+        match self.launched.evidence {
+            Evidence::None(reason) => Some(reason),
+            _ => None,
+        }
     }
 }
 
@@ -114,7 +127,7 @@ pub struct Attributor<'a> {
 impl<'a> Attributor<'a> {
     /// For a trace and the kernels that are asked for. `captured` has the call paths of graphs' captures, if there are any.
     pub fn new(store: &'a Store, wanted: &Wanted, captured: Captured) -> Self {
-        Attributor { store, activity: GpuActivity::new(store, collectives(store, wanted)), captured }
+        Attributor { store, activity: GpuActivity::new(store, wanted), captured }
     }
 
     /// The trace.

@@ -101,6 +101,12 @@ impl<'a> Ranks<'a> {
     }
 }
 
+/// The rank of a trace, as its header says, else as its file's name does.
+pub fn rank_of_trace(store: &Store, trace: TraceId) -> Option<RankId> {
+    let ranks = Ranks::of(store, &[]);
+    ranks.of_header(trace).or_else(|| ranks.of_file(trace))
+}
+
 /// What the headers say, by trace.
 fn of_header(store: &Store) -> Vec<OfTrace> {
     let of_file = |trace: &Trace| OfTrace { file_rank: rank_of_file(&trace.file).map(RankId), ..OfTrace::default() };

@@ -117,6 +117,17 @@ impl Wanted {
         Ok(wanted)
     }
 
+    /// Whether no pattern and no family narrows or widens it: all collectives are asked for.
+    pub(crate) fn is_all(&self) -> bool {
+        self.patterns.is_empty() && matches!(self.families, Families::All)
+    }
+
+    /// Whether a pattern means this kernel. One of wildcards alone means any.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        let is_specific = |pattern: &&Pattern| pattern.text.contains(char::is_alphanumeric);
+        self.patterns.iter().filter(is_specific).any(|pattern| pattern.fits(name))
+    }
+
     /// The kernels of all families.
     pub fn collectives() -> Self {
         Wanted { families: Families::All, ..Wanted::default() }

@@ -1,5 +1,6 @@
 //! The traces of graph captures: those that the user named, or those in a folder beside the trace.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::attribution::capture::Captures;
@@ -65,12 +66,20 @@ pub(super) fn beside_all(traces: &[PathBuf]) -> Vec<PathBuf> {
 /// The traces in the folder beside a trace, by name.
 fn beside(trace: &Path) -> Vec<PathBuf> {
     let folder = trace.parent().unwrap_or(Path::new("")).join(FOLDER);
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let is_trace = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        ENDINGS.iter().any(|ending| name.ends_with(ending)) && path.is_file()
+    let found = std::fs::read_dir(&folder)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>());
+    let mut paths = match found {
+        Ok(paths) => paths,
+        Err(error) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) => return Vec::new(),
+        Err(error) => {
+            say(&format!("Note: left out as captures: {}: {error}", folder.display()));
+            return Vec::new();
+        }
     };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_trace).collect();
+    paths.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        ENDINGS.iter().any(|ending| name.ends_with(ending)) && path.is_file()
+    });
     paths.sort();
     paths
 }

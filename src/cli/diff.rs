@@ -30,6 +30,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         records: None,
         draws: false,
         compared: Some(wished(args)),
+        largest_groups: None,
     };
     span::check(&args.span)?;
     let bounds = bounds(args)?;
@@ -50,7 +51,8 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     damage.extend(of_after);
     if before.coverage.kernels + after.coverage.kernels == 0 {
         let what = opening::what(&args.selection);
-        return Err(Stop::NotFound(format!("Nothing found: no {what} ran in the window of either trace.")));
+        let nothing = Stop::NotFound(format!("Nothing found: no {what} ran in the window of either trace."));
+        return Err(nothing.or_damaged(before.damage.is_unknown() || after.damage.is_unknown()));
     }
     let names = [&args.before, &args.after].map(|trace| trace.display().to_string());
     // One call of a chosen function in each trace is alike without any steps.
@@ -81,7 +83,10 @@ fn check(found: &Diff, bounds: &[&Bound], what: &str) -> Result<(), Stop> {
         )));
     }
     let exceeded: Vec<&Bound> = bounds.iter().copied().filter(|bound| bound.is_exceeded(found)).collect();
-    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(notes::exceeded(found, &exceeded))) }
+    if !exceeded.is_empty() {
+        return Err(Stop::Exceeded(notes::exceeded(found, &exceeded)));
+    }
+    Stop::unless(found.before.damage.is_unknown() || found.after.damage.is_unknown())
 }
 
 /// The stacks of one of the traces. The trace itself is dropped: two of them may not fit into memory.
@@ -171,5 +176,8 @@ fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
         .filter(|bound| bound.is_exceeded(&before, &after, &changes))
         .map(|bound| bound.bound.text.as_str())
         .collect();
-    if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
+    if !exceeded.is_empty() {
+        return Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", "))));
+    }
+    Stop::unless(before.damage.is_unknown() || after.damage.is_unknown())
 }

@@ -58,7 +58,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
         write_cut(args, &wanted, &database, &target)?;
     }
     notes::damage(database.store());
-    Ok(())
+    Stop::unless(database.store().damage.is_unknown())
 }
 
 /// The database of a trace, of records, or of both.
@@ -140,7 +140,7 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
     let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
     opening::refuse_if_several(ONE, &names)?;
     let launches = launches::find(store, &choose(store, wanted));
-    let window = span::choose(&args.span, database, &launches, Manner::ALONE)?;
+    let window = span::choose_any(&args.span, database, &launches, Manner::ALONE)?;
     let Window { start: first, end: last } = store.bounds;
     if window.end <= first || window.start > last {
         return Err(Stop::NotFound(format!(
@@ -151,6 +151,7 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
     let kept = keep(store, &launches, window, args.span.window_on.into());
     let time = opening::options(&args.reading, ArgsWanted::COLLECTIVES).time;
     let plan = cut::plan(store, &kept, window, time);
+    let plan = if args.lanes { plan.on_lanes(store) } else { plan };
     let mut copied = cut::Copied::default();
     let size = target.fill(|_, file| -> Result<(), Error> {
         let failed = |source| Error::Write { path: target.name().to_owned(), source };
@@ -215,8 +216,7 @@ mod parquet {
     impl Folder {
         pub(super) fn open(_: &Path) -> Result<Self, Stop> {
             Err(Stop::Usage(
-                "this build was made without Parquet; `cargo install --path . --features parquet` makes one with it"
-                    .to_owned(),
+                "this build was made without Parquet; `cargo install --locked --path .` makes one with it".to_owned(),
             ))
         }
 

@@ -1,14 +1,64 @@
-//! Signals: Ctrl-C while a query runs stops the query, and a second one the program. While a file is written it stops the
-//! program, and what there is of the file is removed.
+//! Signals: Ctrl-C while a query runs stops the query, and a second one the program. All others end the program, after what is unfinished was
+//! removed.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nccl_stacks::sql::rusqlite::InterruptHandle;
+use nccl_stacks::unfinished;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use super::terminal::say;
+
+/// Handles signals from now on, in a thread of its own. If there can be none, they end the program at once.
+pub(super) fn handle_signals() {
+    let _ = std::thread::Builder::new().spawn(|| {
+        let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal));
+        let Ok(mut signals) = Signals::new(wanted) else { return };
+        signals.forever().for_each(handle);
+    });
+}
+
+/// Whether the program was started with a signal ignored, as by `nohup`: it stays so.
+fn is_ignored(signal: c_int) -> bool {
+    // SAFETY: all zeros are a `sigaction`, and without a new one the old one is only read.
+    let (read, old) = unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        (libc::sigaction(signal, std::ptr::null(), &raw mut old), old)
+    };
+    read == 0 && old.sa_sigaction == libc::SIG_IGN
+}
+
+fn handle(signal: c_int) {
+    let query = QUERY.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let (SIGINT, Some(Query { handle, interrupts })) = (signal, &query)
+        && !interrupts.0.swap(true, Ordering::SeqCst)
+    {
+        handle.interrupt();
+        return;
+    }
+    // A query that does not stop does not check for interrupts now, or blocks on a pipe.
+    let removed = unfinished::remove_all();
+    if signal == SIGINT && (removed > 0 || query.is_some()) {
+        say("Interrupted.");
+        #[allow(clippy::exit, reason = "the thread of signals has no other way")]
+        std::process::exit(130);
+    }
+    // Whoever started the program sees which signal it was.
+    let _ = emulate_default_handler(signal);
+}
+
+/// The queries that can be stopped.
+#[derive(Clone)]
+struct Query {
+    handle: Arc<InterruptHandle>,
+    interrupts: Interrupts,
+}
+
+static QUERY: Mutex<Option<Query>> = Mutex::new(None);
 
 /// Whether the user wants the running query to stop.
 #[derive(Debug, Clone)]
@@ -17,17 +67,10 @@ pub(super) struct Interrupts(Arc<AtomicBool>);
 impl Interrupts {
     /// Makes Ctrl-C stop the query that runs on this connection.
     pub(super) fn catch(handle: InterruptHandle) -> Self {
-        let wanted = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&wanted);
-        // If no handler can be set, Ctrl-C ends the program as usual.
-        let _ = ctrlc::set_handler(move || {
-            // The query may not check for interrupts now, or block on a pipe. A signal handler cannot return an exit code.
-            if flag.swap(true, Ordering::SeqCst) {
-                std::process::exit(130);
-            }
-            handle.interrupt();
-        });
-        Interrupts(wanted)
+        let interrupts = Interrupts(Arc::new(AtomicBool::new(false)));
+        let query = Query { handle: Arc::new(handle), interrupts: interrupts.clone() };
+        *QUERY.lock().unwrap_or_else(PoisonError::into_inner) = Some(query);
+        interrupts
     }
 
     pub(super) fn wanted(&self) -> bool {
@@ -40,47 +83,11 @@ impl Interrupts {
     }
 }
 
-/// The file or folder that is being written.
-static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
-
-/// While it lives, Ctrl-C removes an unfinished file, or a folder with its contents, before it ends the program.
-#[derive(Debug)]
-pub(super) struct Unfinished;
-
-impl Unfinished {
-    /// Guards a file or folder.
-    pub(super) fn at(path: &Path) -> Self {
-        set_unfinished(Some(path.to_owned()));
-        // The handler is set already if several files are written one after the other. If none can be set, or that of a query is
-        // set, whose answer is written quickly, Ctrl-C leaves the file.
-        let _ = ctrlc::set_handler(|| {
-            if let Some(path) = set_unfinished(None) {
-                let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
-            }
-            say("Interrupted.");
-            std::process::exit(130);
-        });
-        Unfinished
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        set_unfinished(None);
-    }
-}
-
-fn set_unfinished(path: Option<PathBuf>) -> Option<PathBuf> {
-    std::mem::replace(&mut *UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner), path)
-}
-
 /// Makes writing beyond the size limit of files (`ulimit -f`) fail like writing to a full disk, so that the error is printed and the
 /// unfinished file is removed. Otherwise the signal ends the program at once.
 pub(super) fn survive_size_limits() {
     #[cfg(all(any(target_os = "linux", target_os = "macos"), not(any(target_arch = "mips", target_arch = "mips64"))))]
     {
-        use std::ffi::c_int;
-
         unsafe extern "C" {
             fn signal(signal: c_int, handler: usize) -> usize;
         }

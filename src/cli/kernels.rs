@@ -37,15 +37,14 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     let database = opening::open(&args.trace, &args.reading, options)?;
     let store = database.store();
     let launches = launches::find(store, &choose(database.store(), &wanted));
-    let window = span::choose(&args.span, &database, &launches, Manner::ALONE)?;
-    let on = args.span.window_on.into();
+    let (window, on) = span::choose(&args.span, &database, &launches, Manner::ALONE)?;
     let inside = launches.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
     let rows = inside.map(|launched| (store.slices.name(launched.kernel), store.slices.dur(launched.kernel)));
     let found = kernel_table(store, rows, args.limit.unwrap_or(usize::MAX));
     notes::kernel_table(&found, launches.kernels.len() as u64);
     if found.kernels == 0 {
         notes::damage(store);
-        return Err(Stop::NotFound(NOTHING.to_owned()));
+        return Err(Stop::NotFound(NOTHING.to_owned()).or_damaged(store.damage.is_unknown()));
     }
     let (name, mut answer) = (args.trace.display().to_string(), Vec::new());
     match args.format {
@@ -56,7 +55,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     .map_err(|source| Failure::Form { source })?;
     notes::damage(store);
     output.finish_csv(args.format == TableFormat::Csv, &answer)?;
-    Ok(())
+    Stop::unless(store.damage.is_unknown())
 }
 
 /// The kernels by other keys than their names.
@@ -72,11 +71,12 @@ fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
         records: None,
         draws: false,
         compared: None,
+        largest_groups: None,
     };
     let Asked { mut report, damage, .. } = question.ask(&traces::expand(std::slice::from_ref(&args.trace))?)?;
     damage.iter().for_each(|line| say(line));
     if report.coverage.kernels == 0 {
-        return Err(Stop::NotFound(NOTHING.to_owned()));
+        return Err(Stop::NotFound(NOTHING.to_owned()).or_damaged(report.damage.is_unknown()));
     }
     report.arrange(Order::GpuTime, 0.0, args.limit);
     let (name, mut bytes) = (args.trace.display().to_string(), Vec::new());
@@ -89,5 +89,5 @@ fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
     }
     .map_err(|source| Failure::Form { source })?;
     output.finish_csv(args.format == TableFormat::Csv, &bytes)?;
-    Ok(())
+    Stop::unless(report.damage.is_unknown())
 }

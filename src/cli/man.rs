@@ -30,7 +30,10 @@ const EXIT_STATUS: &[(&str, &str)] = &[
     ("3", "Nothing was found."),
     ("4", "The job hangs, as hang finds."),
     ("5", "The second trace of diff costs more than --fail-if allows."),
-    ("6", "Ranks are missing from merge, or parts from part; the answer is of the others."),
+    (
+        "6",
+        "Ranks are missing from merge, or parts from part; or a file is cut off or corrupt, so that what is missing is unknown. The answer is of what is there.",
+    ),
     ("130", "The user left the picker, or interrupted the run."),
 ];
 

@@ -26,15 +26,16 @@ pub(super) fn run(args: &Memory) -> Result<(), Stop> {
     let store = database.store();
     // A list of slices to choose from says how many kernels each has.
     let launches = launches::find(store, &choose(store, &all));
-    let window = span::choose(&args.span, &database, &launches, Manner::ALONE)?;
+    let window = span::choose_any(&args.span, &database, &launches, Manner::ALONE)?;
     let default = if args.format == TableFormat::Table { STACKS } else { usize::MAX };
     let found = memory_report(store, window, args.limit.unwrap_or(default));
     if found.events == 0 {
         notes::damage(store);
-        return Err(Stop::NotFound(
+        let nothing = Stop::NotFound(
             "Nothing found: the window has no event of memory, which the profiler records with profile_memory=True."
                 .to_owned(),
-        ));
+        );
+        return Err(nothing.or_damaged(store.damage.is_unknown()));
     }
     let (name, mut answer) = (args.trace.display().to_string(), Vec::new());
     match args.format {
@@ -45,5 +46,5 @@ pub(super) fn run(args: &Memory) -> Result<(), Stop> {
     .map_err(|source| Failure::Form { source })?;
     notes::damage(store);
     output.finish_csv(args.format == TableFormat::Csv, &answer)?;
-    Ok(())
+    Stop::unless(store.damage.is_unknown())
 }

@@ -69,7 +69,7 @@ pub(super) fn run(args: &Merge) -> Result<(), Stop> {
         Ok(here) => (here, None),
         Err(stop) => (None, Some(stop)),
     };
-    match (stop, complete(&set, here.as_ref(), args.expect)) {
+    match (stop, complete(&set, here.as_ref(), Size::asked(args, format, &set))) {
         (None, complete) => complete,
         (Some(stop), Err(Stop::Incomplete(lacks))) => {
             say(&lacks);
@@ -331,28 +331,53 @@ fn stacks(args: &Merge, format: MergeFormat, set: &mut PartSet, output: Output) 
     if !report.has_answer() && report.coverage.kernels == 0 {
         return Err(Stop::NotFound("Nothing found: these parts have no kernels.".to_owned()));
     }
-    let has_answer = report.has_answer();
+    let (has_answer, is_damaged) = (report.has_answer(), report.damage.is_unknown());
     shown.print(report, &damage, &traces::in_order(&args.parts), output)?;
     match has_answer {
-        true => Ok(None),
+        true => Stop::unless(is_damaged).map(|()| None),
         false => Err(Stop::NotFound("Nothing found: none of the kernels of these parts has a launch.".to_owned())),
     }
 }
 
+/// How many ranks there should be.
+#[derive(Clone, Copy)]
+enum Size {
+    /// As the user says.
+    Expected(u32),
+    /// As the headers of the traces say.
+    OfHeaders(u32),
+    /// Nothing says it.
+    Unknown,
+}
+
+impl Size {
+    /// A file of parts is no answer: it may have some of the ranks, and another the others.
+    fn asked(args: &Merge, format: MergeFormat, set: &PartSet) -> Self {
+        match (args.expect, set.world_size()) {
+            (Some(expect), _) => Size::Expected(expect),
+            (None, Some(size)) if format != MergeFormat::Parts => Size::OfHeaders(size),
+            (None, _) => Size::Unknown,
+        }
+    }
+}
+
 /// Whether all ranks are here.
-fn complete(set: &PartSet, here: Option<&Here>, expect: Option<u32>) -> Result<(), Stop> {
+fn complete(set: &PartSet, here: Option<&Here>, expected: Size) -> Result<(), Stop> {
     let of_parts = set.ranks();
     let ranks = here.map_or(&of_parts, |here| &here.ranks);
     let unread: BTreeSet<&Path> = set.unread.iter().map(|unread| unread.file.as_path()).collect();
     let mut lacks = Vec::new();
-    if let Some(expect) = expect {
-        let (missing, list) = gaps(ranks, expect);
+    if let Size::Expected(size) | Size::OfHeaders(size) = expected {
+        let (missing, list) = gaps(ranks, size);
+        let size_text = count(u64::from(size));
         if missing > 0 {
-            lacks.push(format!("Missing: {} of {} ranks: {list}", count(missing), count(u64::from(expect))));
+            let by = if matches!(expected, Size::OfHeaders(_)) { " that the traces' headers count" } else { "" };
+            lacks.push(format!("Missing: {} of {size_text} ranks{by}: {list}", count(missing)));
         }
-        let beyond: Vec<u32> = ranks.range(expect..).copied().collect();
-        if !beyond.is_empty() {
-            say(&format!("Beyond the {} ranks of --expect: {}", count(u64::from(expect)), some_ranges(&beyond)));
+        let beyond: Vec<u32> = ranks.range(size..).copied().collect();
+        // What headers count is held against each part before.
+        if matches!(expected, Size::Expected(_)) && !beyond.is_empty() {
+            lacks.push(format!("Beyond the {size_text} ranks of --expect: {}", some_ranges(&beyond)));
         }
     }
     if !unread.is_empty() {
@@ -361,13 +386,13 @@ fn complete(set: &PartSet, here: Option<&Here>, expect: Option<u32>) -> Result<(
     if let Some(Here { refused: refused @ 1.., .. }) = here {
         lacks.push(format!("Parts that do not fit the others: {}", count(*refused)));
     }
-    match (lacks.is_empty(), expect) {
+    match (lacks.is_empty(), expected) {
         (false, _) => Err(Stop::Incomplete(lacks.join(". "))),
-        (true, Some(expect)) => {
-            note(&format!("All {} ranks are here", count(u64::from(expect))));
+        (true, Size::Expected(size)) => {
+            note(&format!("All {} ranks are here", count(u64::from(size))));
             Ok(())
         }
-        (true, None) => Ok(()),
+        (true, Size::OfHeaders(_) | Size::Unknown) => Ok(()),
     }
 }
 

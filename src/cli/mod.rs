@@ -61,6 +61,10 @@ pub(crate) fn main() -> ExitCode {
 
 /// Runs the command that the arguments name.
 fn run(cli: &Cli) -> Result<(), Stop> {
+    // Those that come while a job is recorded are the job's.
+    if !matches!(cli.command, Some(Command::Record(_))) {
+        interrupt::handle_signals();
+    }
     match &cli.command {
         None => stacks::run(&cli.stacks),
         Some(Command::Kernels(args)) => kernels::run(args),

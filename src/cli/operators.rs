@@ -25,13 +25,14 @@ pub(super) fn run(args: &Operators) -> Result<(), Stop> {
     let database = opening::open(&args.trace, &args.reading, options)?;
     let store = database.store();
     let launches = launches::find(store, &choose(store, &all));
-    let window = span::choose(&args.span, &database, &launches, Manner::ALONE)?;
+    let (window, on) = span::choose(&args.span, &database, &launches, Manner::ALONE)?;
     let default = if args.format == TableFormat::Table { ROWS } else { usize::MAX };
     let limit = args.limit.unwrap_or(default);
-    let found = operator_report(store, &launches, window, args.span.window_on.into(), limit);
+    let found = operator_report(store, &launches, window, on, limit);
     if found.operators == 0 {
         notes::damage(store);
-        return Err(Stop::NotFound("Nothing found: the window has no operator.".to_owned()));
+        let nothing = Stop::NotFound("Nothing found: the window has no operator.".to_owned());
+        return Err(nothing.or_damaged(store.damage.is_unknown()));
     }
     let (name, mut answer) = (args.trace.display().to_string(), Vec::new());
     match args.format {
@@ -42,5 +43,5 @@ pub(super) fn run(args: &Operators) -> Result<(), Stop> {
     .map_err(|source| Failure::Form { source })?;
     notes::damage(store);
     output.finish_csv(args.format == TableFormat::Csv, &answer)?;
-    Ok(())
+    Stop::unless(store.damage.is_unknown())
 }

@@ -1,4 +1,4 @@
-//! Where results go: standard output, or files that are written whole or not at all.
+//! Where results go: standard output, or files that are written whole or not at all. Their folders are made if they are not there.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use tempfile::NamedTempFile;
 
 use nccl_stacks::error::Error;
 use nccl_stacks::report::without_formulas;
+use nccl_stacks::unfinished::Unfinished;
 
 use super::args::Colour;
 use super::failure::Failure;
-use super::interrupt::Unfinished;
 use super::stop::Stop;
 use super::terminal;
 
@@ -65,12 +65,7 @@ impl Output {
             }
             _ => {}
         }
-        // Creating a file is the only sure test; it is removed at once, so that an interrupted load leaves nothing. The error
-        // of `tempfile` names the temporary file; its kind is what the user needs.
-        new_file_beside(&target).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => failed(io::Error::other("the folder does not exist")),
-            kind => failed(kind.into()),
-        })?;
+        try_beside(&target).map_err(failed)?;
         Ok(Output::File { path: target })
     }
 
@@ -197,11 +192,7 @@ impl Target {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(failed(io::Error::from(e.kind()))),
         }
-        // As for files: created and removed at once.
-        new_folder_beside(&target).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => failed(io::Error::other("the folder around it does not exist")),
-            kind => failed(kind.into()),
-        })?;
+        try_beside(&target).map_err(failed)?;
         Ok(Target { given: path.to_owned(), resolved: target })
     }
 
@@ -253,9 +244,23 @@ fn follow_links(path: &Path) -> (PathBuf, bool) {
     (target.canonicalize().unwrap_or(target), is_open_already)
 }
 
+/// The folder that something is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Fails if nothing can be written beside a path. Creating a file is the only sure test. It is removed at once, and folders that are not there
+/// are made when there is a result, so that a run which fails before leaves nothing.
+fn try_beside(path: &Path) -> io::Result<()> {
+    let there = folder_of(path).ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+    // The error names the temporary file; its kind is what the user needs.
+    tempfile::tempfile_in(there).map(drop).map_err(|e| e.kind().into())
+}
+
 /// A new file with the permissions of any new file; temporary files are private otherwise.
 fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
+    fs::create_dir_all(folder)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".nccl-stacks-");
     #[cfg(unix)]
@@ -269,7 +274,8 @@ fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
 /// The same for a folder.
 #[cfg(feature = "parquet")]
 fn new_folder_beside(path: &Path) -> io::Result<tempfile::TempDir> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
+    fs::create_dir_all(folder)?;
     let mut builder = tempfile::Builder::new();
     builder.prefix(".nccl-stacks-");
     #[cfg(unix)]

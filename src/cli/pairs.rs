@@ -38,10 +38,10 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         records: None,
         draws: false,
         compared: None,
+        largest_groups: None,
     };
-    let by = |Prepared { name, database, launches, window, .. }: Prepared<'_>| {
-        let on = args.span.window_on.into();
-        Ok(pairs(name, database.store(), &question.wanted, launches, (window, on), &options))
+    let by = |Prepared { name, database, launches, window, window_on, .. }: Prepared<'_>| {
+        Ok(pairs(name, database.store(), &question.wanted, launches, (window, window_on), &options))
     };
     let Answers { of_traces, of_archives, .. } =
         question.reduce(&files, &Reduce { args: ArgsWanted::MODULES, compares_clocks: false, by: &by })?;
@@ -54,11 +54,12 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
     damage.iter().for_each(|line| say(line));
     let mut report = PairReport::of(parts);
     if report.pairing.nodes + report.pairing.unnumbered == 0 {
-        return Err(Stop::NotFound(
+        let nothing = Stop::NotFound(
             "Nothing found: no operator in the window has a sequence number of the backward pass. PyTorch's profiler writes these for operators \
              (ProfilerActivity.CPU) while gradients are computed."
                 .to_owned(),
-        ));
+        );
+        return Err(nothing.or_damaged(report.damage.is_unknown()));
     }
     report.arrange(args.sort.into());
     let screen = Screen {
@@ -74,5 +75,5 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);
     }
-    Ok(())
+    Stop::unless(report.damage.is_unknown())
 }

@@ -117,9 +117,12 @@ fn of_traces(args: &Part, files: &[PathBuf]) -> Result<(Vec<TracePart>, Vec<Stri
         records: None,
         draws: false,
         compared: None,
+        largest_groups: None,
     };
     let how = question.how();
-    let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+    let by = |prepared: Prepared<'_>| {
+        let how = prepared.how(&how);
+        let Prepared { name, database, attributor, launches, window, .. } = prepared;
         let store = database.store();
         // First, because it takes memory that is free again then.
         let queues = queues(store, window, how.window_on);
@@ -146,6 +149,7 @@ fn of_traces(args: &Part, files: &[PathBuf]) -> Result<(Vec<TracePart>, Vec<Stri
         .iter()
         .filter(|file| !parts.iter().any(|part| part.input.name == file.display().to_string()))
         .map(name)
+        .chain(answers.no_traces.iter().map(|name| visible(name).into_owned()))
         .collect();
     if !without.is_empty() {
         lost.push(format!("No part of: {}", without.join(", ")));

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::delta::Per;
 use nccl_stacks::analysis::losses::Losses;
 use nccl_stacks::analysis::missing::{self, Missing};
@@ -16,14 +17,17 @@ use nccl_stacks::analysis::part::{Part, attributed};
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::analysis::timeline::Timeline;
 use nccl_stacks::attribution::capture::Captured;
-use nccl_stacks::attribution::launches::{self, Evidence, Launched, Launches};
-use nccl_stacks::attribution::selection::{Wanted, choose};
-use nccl_stacks::attribution::{Attribution, Attributor};
+use nccl_stacks::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
+use nccl_stacks::attribution::possible::choose_or_possible;
+use nccl_stacks::attribution::selection::Wanted;
+use nccl_stacks::attribution::{Attribution, Attributor, rank_of_trace};
 use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::id::{RankId, TraceId};
 use nccl_stacks::load::{LoadOptions, Loaded, load_each};
 use nccl_stacks::nccl::frames::UserCode;
 use nccl_stacks::records::Records;
 use nccl_stacks::report::MOST_DRAWN;
+use nccl_stacks::report::format::visible;
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
@@ -58,13 +62,15 @@ pub(super) struct Question<'a> {
     pub(super) draws: bool,
     /// By what it is compared with another, if it is.
     pub(super) compared: Option<Per>,
+    /// See [`StackOptions::largest_groups`].
+    pub(super) largest_groups: Option<Order>,
 }
 
 /// The answer of some traces. It may have no stacks.
 pub(super) struct Asked {
     pub(super) report: StackReport,
-    /// Why there are no stacks, if there are none: of the first trace.
-    pub(super) missing: Option<Missing>,
+    /// Why there are no stacks, if there are none, by trace.
+    pub(super) missing: Vec<(String, Missing)>,
     /// What is wrong with the traces.
     pub(super) damage: Vec<String>,
     /// Which files were left out, and why.
@@ -80,6 +86,17 @@ pub(super) struct Prepared<'a> {
     pub(super) attributor: Attributor<'a>,
     pub(super) launches: &'a Launches,
     pub(super) window: Window,
+    /// By what kernels are in it, which is not what the arguments say if the trace ends early.
+    pub(super) window_on: WindowOn,
+    /// Whether there is no other trace.
+    pub(super) is_alone: bool,
+}
+
+impl Prepared<'_> {
+    /// What its stacks show, if those of other traces show this.
+    pub(super) fn how(&self, how: &StackOptions) -> StackOptions {
+        StackOptions { window_on: self.window_on, ..how.clone() }
+    }
 }
 
 /// What a trace is reduced to.
@@ -88,6 +105,7 @@ pub(super) struct Answered<T> {
     pub(super) name: String,
     /// The file that it was read from.
     pub(super) file: PathBuf,
+    rank: Option<RankId>,
     span: Window,
     pub(super) is_member: bool,
     pub(super) damage: Vec<String>,
@@ -102,11 +120,13 @@ pub(super) struct Answers<T> {
     pub(super) of_archives: Vec<Store>,
     /// Which files were left out, and why.
     pub(super) left_out: Vec<String>,
+    /// Files of archives that are named like traces, and are none.
+    pub(super) no_traces: Vec<String>,
 }
 
 impl<T> Default for Answers<T> {
     fn default() -> Self {
-        Answers { of_traces: Vec::new(), of_archives: Vec::new(), left_out: Vec::new() }
+        Answers { of_traces: Vec::new(), of_archives: Vec::new(), left_out: Vec::new(), no_traces: Vec::new() }
     }
 }
 
@@ -130,6 +150,7 @@ pub(super) fn stack_options(span: &Span, climbing: &Climbing, per_rank: bool) ->
         records: None,
         grouping: climbing.groups.grouping(),
         counts_steps: false,
+        largest_groups: None,
     }
 }
 
@@ -151,8 +172,11 @@ impl Question<'_> {
     /// Loads the traces of some files and finds their stacks.
     pub(super) fn ask(&self, files: &[PathBuf]) -> Result<Asked, Stop> {
         let how = self.how();
-        let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+        let by = |prepared: Prepared<'_>| {
+            let how = prepared.how(&how);
+            let Prepared { name, database, attributor, launches, window, is_alone, .. } = prepared;
             let store = database.store();
+            let how = StackOptions { largest_groups: self.largest_groups.filter(|_| is_alone), ..how.clone() };
             let attribution = attributed(attributor, launches, window, &how);
             let part = Part::of_attributed(name, store, &attribution, launches, window, &how);
             let timeline = self.timeline(name, store, &attribution, window, &part, files.len());
@@ -165,13 +189,13 @@ impl Question<'_> {
         // Records are joined by the numbers of operations, too.
         let args = if self.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
         let args = how.grouping.args(args);
-        let Answers { of_traces, of_archives, left_out } =
+        let Answers { of_traces, of_archives, left_out, .. } =
             self.reduce(files, &Reduce { args, compares_clocks: false, by: &by })?;
         let (mut parts, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for Answered { part: (part, missing, timeline), damage: of_trace, .. } in of_traces {
+        for Answered { part: (part, missing, timeline), name, damage: of_trace, .. } in of_traces {
             parts.push(part);
             timelines.extend(timeline);
-            reasons.extend(missing);
+            reasons.extend(missing.map(|missing| (name, missing)));
             damage.extend(of_trace);
         }
         let mut report = StackReport::of(parts, &how);
@@ -179,8 +203,10 @@ impl Question<'_> {
             report.damage.add(Losses::of(archive));
             damage.extend(notes::damage_lines(archive));
         }
-        let missing = reasons.into_iter().next().filter(|_| !report.has_answer());
-        Ok(Asked { report, missing, damage, left_out, timelines })
+        if report.has_answer() {
+            reasons.clear();
+        }
+        Ok(Asked { report, missing: reasons, damage, left_out, timelines })
     }
 
     /// When the kernels of one of so many files ran, if the answer is drawn.
@@ -204,10 +230,13 @@ impl Question<'_> {
 
     /// Loads the traces of some files, and reduces each of them.
     pub(super) fn reduce<T: Send>(&self, files: &[PathBuf], reduce: &Reduce<'_, T>) -> Result<Answers<T>, Stop> {
-        let answers = match files {
+        let mut answers = match files {
             [file] => self.file(file, true, self.reading.threads, reduce)?,
             files => self.files(files, reduce)?,
         };
+        if !reduce.compares_clocks {
+            count_once(&mut answers)?;
+        }
         let answered = &answers.of_traces;
         if answered.len() > 1 || answered.iter().any(|answered| answered.is_member) {
             let names: Vec<&str> = answered.iter().map(|answered| answered.name.as_str()).collect();
@@ -250,6 +279,7 @@ impl Question<'_> {
                 Ok(of_file) => {
                     found.of_traces.extend(of_file.of_traces);
                     found.of_archives.extend(of_file.of_archives);
+                    found.no_traces.extend(of_file.no_traces);
                 }
                 Err(Stop::Failed(broken @ Failure::Library(_))) if !self.reading.strict => {
                     let line = format!("Left out: {broken}");
@@ -326,7 +356,9 @@ impl Question<'_> {
         let whole = whole?;
         notes::findings(&whole.findings);
         opening::check_strict(self.reading, &whole)?;
-        Ok(Answers { of_traces: found, of_archives: vec![whole.store], left_out: Vec::new() })
+        let named = notes::named_like_traces(&whole.findings);
+        let no_traces = named.map(|name| format!("{}/{name}", file.display())).collect();
+        Ok(Answers { of_traces: found, of_archives: vec![whole.store], left_out: Vec::new(), no_traces })
     }
 
     /// The answer of one trace, which is dropped then.
@@ -351,7 +383,7 @@ impl Question<'_> {
         let member = store.traces.iter().find_map(|trace| trace.name.clone());
         let is_member = member.is_some();
         let name = member.unwrap_or(name);
-        let span = store.span;
+        let (rank, span) = (rank_of_trace(&store, TraceId(0)), store.span);
         let damage = notes::damage_lines(&store);
         // Those of an archive's traces have their names already.
         let is_named = manner.asks || is_member;
@@ -359,13 +391,22 @@ impl Question<'_> {
         let events = store.events;
         let database = Database::of_tables(store)?;
         let store = database.store();
-        let mut launches = launches::find(store, &choose(store, &self.wanted));
-        let window = span::choose(self.span, &database, &launches, manner)
+        let mut launches = launches::find(store, &choose_or_possible(store, &self.wanted));
+        let (window, window_on) = span::choose(self.span, &database, &launches, manner)
             .map_err(|stop| if manner.says { stop } else { stop.of(&name) })?;
         let captured = self.captured(file, options, &database, &mut launches)?;
         let attributor = Attributor::new(store, &self.wanted, captured);
-        let part = (reduce.by)(Prepared { name: &name, database: &database, attributor, launches: &launches, window })?;
-        Ok(Answered { part, name, file: file.to_owned(), span, is_member, damage, text_bytes, events })
+        let is_alone = manner.asks && !is_member;
+        let part = (reduce.by)(Prepared {
+            name: &name,
+            database: &database,
+            attributor,
+            launches: &launches,
+            window,
+            window_on,
+            is_alone,
+        })?;
+        Ok(Answered { part, name, file: file.to_owned(), rank, span, is_member, damage, text_bytes, events })
     }
 
     /// The stacks with which replayed kernels were captured. Captures are read only if the trace has kernels that can be in them.
@@ -385,5 +426,39 @@ impl Question<'_> {
         }
         let captures = captures::read(self.captures, trace, options, self.climbing.exact_names)?;
         Ok(captures.stacks(store, launches))
+    }
+}
+
+/// Leaves out traces that are there again under another name, compressed say. A trace of which only a part is there again is refused: nothing
+/// says which of the two is meant.
+fn count_once<T>(answers: &mut Answers<T>) -> Result<(), Stop> {
+    let mut kept: Vec<Answered<T>> = Vec::new();
+    for trace in std::mem::take(&mut answers.of_traces) {
+        let has_time = trace.span.start < trace.span.end;
+        let Some(first) =
+            kept.iter().find(|first| has_time && first.rank == trace.rank && first.is_of_recording(&trace))
+        else {
+            kept.push(trace);
+            continue;
+        };
+        if (first.span, first.events) == (trace.span, trace.events) {
+            let line = format!("There twice, and counted once: {} and {}", visible(&first.name), visible(&trace.name));
+            say(&line);
+            answers.left_out.push(line);
+        } else if let Some(rank) = trace.rank {
+            let [first, second] = [first, &trace].map(|trace| visible(&trace.name).into_owned());
+            return Err(Failure::RankTwice { rank: rank.0, first, second }.into());
+        } else {
+            kept.push(trace);
+        }
+    }
+    answers.of_traces = kept;
+    Ok(())
+}
+
+impl<T> Answered<T> {
+    /// Whether it begins or ends at the same nanosecond as another: no two recordings of a rank do.
+    fn is_of_recording(&self, other: &Self) -> bool {
+        self.span.start == other.span.start || self.span.end == other.span.end
     }
 }

@@ -142,7 +142,10 @@ impl Shown<'_> {
         }
         let exceeded: Vec<&str> =
             self.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
-        if exceeded.is_empty() { Ok(()) } else { Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", ")))) }
+        if !exceeded.is_empty() {
+            return Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", "))));
+        }
+        Stop::unless(report.damage.is_unknown())
     }
 }
 
@@ -198,6 +201,7 @@ type Reduced = (Vec<RankPart>, Option<ToDraw>);
 
 /// What a page needs of a trace beside its ranks.
 pub(super) struct ToDraw {
+    name: String,
     stacks: StacksPart,
     timeline: Option<Timeline>,
     missing: Option<Missing>,
@@ -248,11 +252,11 @@ impl RankQuestion<'_> {
 
     /// The stacks of all traces as one answer, and when kernels ran.
     fn drawn(&self, of: Vec<ToDraw>, damage: &[String], limit: Option<usize>) -> Drawn {
-        let (mut parts, mut timelines, mut missing) = (Vec::new(), Vec::new(), None);
+        let (mut parts, mut timelines, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         for trace in of {
             parts.push(trace.stacks);
             timelines.extend(trace.timeline);
-            missing = missing.or(trace.missing);
+            missing.extend(trace.missing.map(|missing| (trace.name, missing)));
         }
         let stacks = (!parts.is_empty()).then(|| {
             let mut report = StackReport::of(parts, &self.how());
@@ -260,8 +264,10 @@ impl RankQuestion<'_> {
             report
         });
         timelines.sort_by_key(|timeline: &Timeline| timeline.rank);
-        let missing = missing.filter(|_| stacks.as_ref().is_some_and(|report| !report.has_answer()));
-        let missing = missing.map(|of| notes::missing(&of, opening::what(self.selection), &self.selection.kernel_name));
+        if stacks.as_ref().is_none_or(StackReport::has_answer) {
+            missing.clear();
+        }
+        let missing = notes::missing(&missing, opening::what(self.selection), &self.selection.kernel_name);
         let on_page = OnPage { notes: damage.to_vec(), ..OnPage::default() };
         Drawn { stacks, on_page: on_page.timelines(timelines).reason(missing.as_deref()) }
     }
@@ -277,9 +283,12 @@ impl RankQuestion<'_> {
             records: None,
             draws: self.draws,
             compared: None,
+            largest_groups: None,
         };
         let how = self.how();
-        let by = |Prepared { name, database, attributor, launches, window }: Prepared<'_>| {
+        let by = |prepared: Prepared<'_>| {
+            let how = prepared.how(&how);
+            let Prepared { name, database, attributor, launches, window, .. } = prepared;
             let store = database.store();
             // First, because it takes memory that is free again then.
             let queues = queues(store, window, how.window_on);
@@ -294,7 +303,7 @@ impl RankQuestion<'_> {
                     true => None,
                     false => Some(missing::explain(database, window, &part)?),
                 };
-                Ok::<_, Stop>(ToDraw { stacks: part, timeline, missing })
+                Ok::<_, Stop>(ToDraw { name: name.to_owned(), stacks: part, timeline, missing })
             });
             Ok((ranks, to_draw.transpose()?))
         };
@@ -312,7 +321,9 @@ impl RankQuestion<'_> {
         if parts.iter().all(|part| part.rows.is_empty()) {
             damage.iter().for_each(|line| say(line));
             let what = opening::what(self.selection);
-            return Err(Stop::NotFound(format!("Nothing found: no {what} ran in the window of any trace.")));
+            let is_damaged = parts.iter().any(|part| part.damage.is_unknown());
+            let nothing = Stop::NotFound(format!("Nothing found: no {what} ran in the window of any trace."));
+            return Err(nothing.or_damaged(is_damaged));
         }
         Ok(Compared::of(parts, self.clock).map_err(Failure::from)?)
     }

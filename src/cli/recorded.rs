@@ -99,6 +99,12 @@ pub(super) fn damage(records: &Records) -> Vec<String> {
     damage_lines(known.map(|file| (file, &file.skipped)), "Skipped")
 }
 
+/// Whether there is a file of records of which nothing could be read.
+pub(super) fn is_damaged(records: &Records) -> bool {
+    let is_refused = |file: &RecordFile| file.records == 0 && !file.skipped.is_empty();
+    records.files.iter().any(is_refused)
+}
+
 /// The first of some files.
 fn names(files: &[&RecordFile]) -> String {
     let names: Vec<&str> = files.iter().take(NAMED).map(|file| file.name.as_str()).collect();

@@ -43,7 +43,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);
     }
-    Ok(())
+    Stop::unless(recorded::is_damaged(&records))
 }
 
 /// By folder of flow files: a name that no other has and that is below any folder, `runs_a` for `../runs/a`.

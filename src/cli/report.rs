@@ -34,9 +34,9 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
             screen: Screen::default(),
             on_page,
         };
-        let reason = shown.on_page.reason.clone();
+        let (reason, is_damaged) = (shown.on_page.reason.clone(), report.damage.is_unknown());
         shown.print(report, damage, &traces::in_order(&args.inputs), output)?;
-        reason.map_or(Ok(()), |reason| Err(Stop::NotFound(reason)))
+        reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
     };
     ranks::answer(&of_ranks, Some(&one))
 }

@@ -25,6 +25,9 @@ const NO_STEPS: &str =
 /// How many slices an error lists.
 const MAX_LISTED: usize = 40;
 
+/// What the window is if none is asked for.
+const WHOLE: &str = "the whole trace (choose a part with --step, --interactive or --start-ts)";
+
 /// How a window is chosen.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manner {
@@ -52,8 +55,49 @@ pub(super) fn check(span: &Span) -> Result<(), Stop> {
     Pattern::parse(name).map(drop).map_err(|error| Stop::Usage(format!("--function-name: {error}")))
 }
 
-/// The window that the arguments mean in a trace.
-pub(super) fn choose(span: &Span, database: &Database, launches: &Launches, manner: Manner) -> Result<Window, Stop> {
+/// The window that the arguments mean in a trace, and by what kernels are in it.
+pub(super) fn choose(
+    span: &Span,
+    database: &Database,
+    launches: &Launches,
+    manner: Manner,
+) -> Result<(Window, WindowOn), Stop> {
+    let on = span.window_on.into();
+    if let Some(window) = asked(span, database, launches, manner)? {
+        return Ok((window, on));
+    }
+    let store = database.store();
+    let (window, on) = window::whole(store, on);
+    if window == Window::ALL && manner.by_step && on == WindowOn::Launch {
+        // What kernels are in it by their launches is what the steps launched, between the steps, too.
+        if let Some(steps) = LaunchingSteps::find(store, window, on).span {
+            manner.say("all steps (--total takes the whole trace; --step chooses some of them)", steps);
+            return Ok((steps, on));
+        }
+    }
+    match window {
+        Window::ALL => manner.say(WHOLE, store.span),
+        survived => manner.say("where kernels survived, by when they ran (--window-on kernel)", survived),
+    }
+    Ok((window, on))
+}
+
+/// The same for what is not about kernels: the whole of a trace is all of it, also where it ends early.
+pub(super) fn choose_any(
+    span: &Span,
+    database: &Database,
+    launches: &Launches,
+    manner: Manner,
+) -> Result<Window, Stop> {
+    let window = asked(span, database, launches, manner)?;
+    Ok(window.unwrap_or_else(|| {
+        manner.say(WHOLE, database.store().span);
+        Window::ALL
+    }))
+}
+
+/// The window that the arguments ask for in a trace; `None` for the whole of it.
+fn asked(span: &Span, database: &Database, launches: &Launches, manner: Manner) -> Result<Option<Window>, Stop> {
     let on: WindowOn = span.window_on.into();
     let trace = database.store().span;
     if let (Some(start), Some(duration)) = (span.start_ts, span.duration) {
@@ -64,25 +108,15 @@ pub(super) fn choose(span: &Span, database: &Database, launches: &Launches, mann
         let window = Window::new(start, duration);
         let aside = if span.function_name.is_some() { " (--function-name is overridden)" } else { "" };
         manner.say(&format!("as given{aside}"), window);
-        return Ok(window);
+        return Ok(Some(window));
     }
     if let Some(range) = span.step {
-        return steps(range, database, manner);
+        return steps(range, database, manner).map(Some);
     }
     let found = match &span.function_name {
         Some(name) => window::functions(database, name, launches, on)?,
         None if span.interactive => window::steps(database, launches, on)?,
-        None => {
-            // What kernels are in it by their launches is what the steps launched, between the steps, too.
-            let is_by_step = manner.by_step && on == WindowOn::Launch;
-            let steps = is_by_step.then(|| LaunchingSteps::find(database.store(), Window::ALL, on).span);
-            if let Some(steps) = steps.flatten() {
-                manner.say("all steps (--total takes the whole trace; --step chooses some of them)", steps);
-                return Ok(steps);
-            }
-            manner.say("the whole trace (choose a part with --step, --interactive or --start-ts)", trace);
-            return Ok(Window::ALL);
-        }
+        None => return Ok(None),
     };
     let index = choose_index(span, database, &found, trace.start, manner)?;
     let Some(chosen) = found.get(index) else {
@@ -100,7 +134,7 @@ pub(super) fn choose(span: &Span, database: &Database, launches: &Launches, mann
         None => format!("[{}]", again(database, chosen)?.words()),
     };
     manner.say(&format!("{} {again} on {}", visible(&chosen.name), thread(chosen, true)), chosen.window);
-    Ok(chosen.window)
+    Ok(Some(chosen.window))
 }
 
 /// The window of some steps. Those of several processes in one file are side by side.

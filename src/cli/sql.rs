@@ -59,7 +59,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         output.finish_csv(is_csv, &answer)?;
     }
     notes::damage(database.store());
-    Ok(())
+    Stop::unless(database.store().damage.is_unknown())
 }
 
 /// What helps where nothing says which rank a trace is.

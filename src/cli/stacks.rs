@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::cost::Order;
+use nccl_stacks::analysis::groups::MOST_GROUPS;
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::report::{Answer, Form, OnPage, Screen};
@@ -51,21 +52,26 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         records,
         draws: form == Form::Html,
         compared: None,
+        // A page has all.
+        largest_groups: args
+            .limit
+            .filter(|limit| *limit <= MOST_GROUPS && form != Form::Html)
+            .map(|_| args.sort.into()),
     };
     let captures: Vec<_> = files.iter().flat_map(|file| captures::paths(&args.capture_trace, file)).collect();
     let others = args.selection.family_file.iter().chain(&captures).chain(&files);
     let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == Form::Html)?;
     let Asked { report, missing, damage, left_out, timelines } = question.ask(&files)?;
-    let reason =
-        missing.map(|missing| notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name));
+    let reason = notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name);
     // Without kernels a form for programs would be empty; for people there is the summary of what ran.
     let is_empty = report.coverage.kernels == 0;
     let has_summary = form.is_for_people() && args.output.is_none() && report.summary.kernel_names > 0;
+    let is_damaged = report.damage.is_unknown();
     // A page says why it is empty.
     if let (Some(reason), true) = (&reason, is_empty && !has_summary && form != Form::Html) {
         damage.iter().for_each(|line| say(line));
-        return Err(Stop::NotFound(reason.clone()));
+        return Err(Stop::NotFound(reason.clone()).or_damaged(is_damaged));
     }
     let shown = Shown {
         form,
@@ -86,7 +92,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
     shown.print(report, &damage, &names.join(", "), output)?;
     // Without stacks, the answer still has the summary of what ran.
-    reason.map_or(Ok(()), |reason| Err(Stop::NotFound(reason)))
+    reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
 }
 
 /// The options that decide what is asked.
@@ -130,7 +136,9 @@ impl Shown<'_> {
         report.arrange(order, self.min_share.unwrap_or(0.0), self.limit);
         if report.coverage.kernels > 0 {
             notes::coverage(&report);
-            notes::left_out(&report, self.window_on);
+            // A trace that ends early is asked by when its kernels ran.
+            let is_limited = report.traces.iter().any(|trace| report.damage.limits(trace.window));
+            notes::left_out(&report, if is_limited { WindowOn::Kernel } else { self.window_on });
             notes::joined(&report);
         }
         damage.iter().for_each(|line| say(line));

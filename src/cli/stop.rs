@@ -20,7 +20,7 @@ pub(crate) enum Stop {
     Hung(String),
     /// 5: a trace costs more than the arguments allow.
     Exceeded(String),
-    /// 6: the answer lacks ranks.
+    /// 6: the answer lacks ranks, or nobody knows what it lacks, because a file is damaged. Empty if the answer itself says so.
     Incomplete(String),
     /// The exit code of the job that was recorded.
     Job(u8),
@@ -54,13 +54,26 @@ impl Stop {
         }
     }
 
+    /// The end of a run whose answer was printed, and has said itself whether it is of files of which nobody knows what is missing.
+    pub(crate) fn unless(is_damaged: bool) -> Result<(), Self> {
+        if is_damaged { Err(Stop::Incomplete(String::new())) } else { Ok(()) }
+    }
+
+    /// The same where nothing was found: it may have been in what is missing.
+    pub(crate) fn or_damaged(self, is_damaged: bool) -> Self {
+        match self {
+            Stop::NotFound(message) if is_damaged => Stop::Incomplete(message),
+            other => other,
+        }
+    }
+
     /// What to print.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
             Stop::Failed(failure) => Some(format!("error: {}", harmless(&failure.to_string()))),
             Stop::Usage(message) => Some(format!("error: {message}")),
             // Where the answer itself was printed, it has said so.
-            Stop::Hung(message) if message.is_empty() => None,
+            Stop::Hung(message) | Stop::Incomplete(message) if message.is_empty() => None,
             Stop::NotFound(message) | Stop::Hung(message) | Stop::Exceeded(message) | Stop::Incomplete(message) => {
                 Some(message.clone())
             }

@@ -1,6 +1,7 @@
 //! The files that the arguments mean: files themselves, the traces of folders, and what a pattern matches where no shell has done that.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
@@ -57,9 +58,10 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
     let names = names_in(folder).map_err(|source| Error::Read { name: folder.display().to_string(), source })?;
     let traces: Vec<PathBuf> = names
         .into_iter()
-        .filter(|name| is_named_like_a_trace(name))
+        .filter(|name| is_named_like_a_trace(&name.to_string_lossy()))
         .map(|name| folder.join(name))
-        .filter(|file| file.is_file())
+        // A pipe would be waited for. What a broken link leads to is reported where it is read.
+        .filter(|file| !file.exists() || file.is_file())
         .collect();
     if traces.is_empty() {
         let endings = [TRACES, ARCHIVES].concat().join(", ");
@@ -73,10 +75,11 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>, Stop> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let names = names_in(folder).unwrap_or_default();
-    let inside = |name: &String| path.parent().unwrap_or(Path::new("")).join(name);
+    let inside = |name: &OsString| path.parent().unwrap_or(Path::new("")).join(name);
     if name.contains(['*', '?']) {
         let pattern = Pattern::parse(&name)?;
-        let found: Vec<PathBuf> = names.iter().filter(|name| pattern.fits(name)).map(inside).collect();
+        let found: Vec<PathBuf> =
+            names.iter().filter(|name| pattern.fits(&name.to_string_lossy())).map(inside).collect();
         if !found.is_empty() {
             return Ok(found);
         }
@@ -90,7 +93,7 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>, Stop> {
         return Err(Failure::NoSuchCommand { path: path.to_owned(), command: command.to_owned() }.into());
     }
     let mut near: Vec<(f64, PathBuf)> =
-        names.iter().map(|other| (strsim::jaro_winkler(other, &name), inside(other))).collect();
+        names.iter().map(|other| (strsim::jaro_winkler(&other.to_string_lossy(), &name), inside(other))).collect();
     near.retain(|(alike, file)| *alike > ALIKE && file.is_file());
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
     near.truncate(NAMED);
@@ -104,12 +107,11 @@ pub(super) fn in_order(arguments: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// The names in a folder, sorted.
-fn names_in(folder: &Path) -> std::io::Result<Vec<String>> {
-    let mut names: Vec<String> = std::fs::read_dir(folder)?
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| !name.starts_with('.'))
-        .collect();
+/// The names in a folder, sorted. They need not be text.
+fn names_in(folder: &Path) -> std::io::Result<Vec<OsString>> {
+    let names = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+    let mut names = names.collect::<std::io::Result<Vec<OsString>>>()?;
+    names.retain(|name| !name.as_encoded_bytes().starts_with(b"."));
     names.sort();
     Ok(names)
 }

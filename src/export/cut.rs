@@ -24,9 +24,7 @@ use crate::store::Store;
 use crate::store::max_tree::MaxTree;
 use crate::time::{Ns, TimeRule, Window};
 
-/// The first tid of the tracks of marks; tids that a process or thread has are skipped. Larger than any tid or pid of Linux, and
-/// small enough for all viewers.
-const FIRST_TID: u32 = 1_000_000_000;
+use super::lanes::{Lanes, Moves, free_tids};
 
 /// What to copy of a file.
 #[derive(Debug)]
@@ -36,6 +34,8 @@ pub struct Plan {
     /// For the chosen kernels among these, by offset: their track of marks.
     marks: HashMap<u64, usize>,
     tracks: Vec<Track>,
+    /// Where slices go that partly overlap others.
+    lanes: Lanes,
     window: Window,
     /// The unit of the file's times.
     time: TimeRule,
@@ -59,7 +59,8 @@ pub fn plan(store: &Store, kept: &Kept, window: Window, time: TimeRule) -> Plan 
     offsets.extend(flows(store, is_kept));
     offsets.sort_unstable();
     let (tracks, marks) = tracks(store, &kept.matched);
-    Plan { offsets, marks, tracks, window, time, file: store.traces.first().map_or(0, |trace| trace.place) }
+    let (lanes, file) = (Lanes::default(), store.traces.first().map_or(0, |trace| trace.place));
+    Plan { offsets, marks, tracks, lanes, window, time, file }
 }
 
 /// The offsets of the events of whole flows: the start and an end of each are kept.
@@ -72,14 +73,6 @@ fn flows(store: &Store, is_kept: impl Fn(SliceId) -> bool) -> Vec<u64> {
     }
     let is_whole = |flow: u64| has.get(&flow) == Some(&(true, true));
     ends.iter().filter(|end| is_kept(end.slice) && is_whole(end.flow)).map(|end| end.offset).collect()
-}
-
-/// Tids that no thread and no process has.
-pub(super) fn free_tids(store: &Store) -> impl Iterator<Item = u32> + use<> {
-    let threads = store.tracks.threads.iter().map(|thread| thread.tid);
-    let mut used: Vec<i64> = threads.chain(store.tracks.processes.iter().map(|process| process.pid)).collect();
-    used.sort_unstable();
-    (FIRST_TID..).filter(move |tid| used.binary_search(&i64::from(*tid)).is_err())
 }
 
 /// The tracks of marks, and the track of each kernel, by offset. Kernels that overlap are on different tracks.
@@ -164,6 +157,12 @@ fn is_mark(event: &Event<'_>) -> bool {
 }
 
 impl Plan {
+    /// The same with slices that partly overlap others on threads of their own: viewers drop them elsewhere.
+    #[must_use]
+    pub fn on_lanes(self, store: &Store) -> Self {
+        Plan { lanes: Lanes::after(store, self.tracks.len()), ..self }
+    }
+
     fn copy(
         &self,
         input: Input,
@@ -172,16 +171,20 @@ impl Plan {
     ) -> Result<Copied, Error> {
         let name = input.name.clone();
         let mut offsets = self.offsets.iter().copied().peekable();
-        let mut is_named = vec![false; self.tracks.len()];
+        let (mut is_named, mut moves) = (vec![false; self.tracks.len()], Moves::new(&self.lanes));
         let choose = |event: &Event<'_>, offset: u64| {
             while offsets.next_if(|planned| *planned < offset).is_some() {}
             let is_planned = offsets.next_if_eq(&offset).is_some();
             if let Some(mark) = self.marks.get(&offset) {
                 let Track { tid, name, .. } = &self.tracks[*mark];
                 let is_first = !std::mem::replace(&mut is_named[*mark], true);
-                return Choice::Mark { tid: *tid, name: is_first.then_some(name.as_str()) };
+                let lane = moves.lane(event, offset);
+                return Choice::Mark { tid: *tid, name: is_first.then_some(name.as_str()), lane };
             }
-            if is_planned && !is_mark(event) || self.keeps(event) { Choice::Copy } else { Choice::LeaveOut }
+            if is_planned && !is_mark(event) || self.keeps(event) {
+                return moves.lane(event, offset).map_or(Choice::Copy, Choice::Move);
+            }
+            Choice::LeaveOut
         };
         let text = match input.into_trace(Some(self.file))? {
             Contents::Json(text) => text,

@@ -3,6 +3,7 @@
 
 pub mod cut;
 pub mod flow_rank;
+mod lanes;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod recorded;

@@ -21,6 +21,12 @@ pub(super) const FORMAT: Format = Format {
     reader: Reader::Layer(|bytes| Box::new(Members::new(bytes))),
 };
 
+/// What zlib says of a member whose text does not match its checksum or its length.
+const WRONG_SUMS: [&str; 2] = ["incorrect data check", "incorrect length check"];
+
+/// How many bytes the length takes.
+const LENGTH: u64 = 4;
+
 /// The logarithm of the window: the largest that the format allows.
 const WINDOW_BITS: u8 = 15;
 
@@ -29,6 +35,8 @@ pub struct Member<R> {
     source: Source<R>,
     decompress: Decompress,
     is_over: bool,
+    /// Whether its checksum was wrong, after which its length follows.
+    is_before_length: bool,
     /// The failure after the text that has been read.
     failure: Option<io::Error>,
 }
@@ -45,11 +53,28 @@ impl<R: Read> Unpack for Member<R> {
     }
 
     fn start(source: Source<R>) -> io::Result<Self> {
-        Ok(Member { source, decompress: Decompress::new_gzip(WINDOW_BITS), is_over: false, failure: None })
+        Ok(Member {
+            source,
+            decompress: Decompress::new_gzip(WINDOW_BITS),
+            is_over: false,
+            is_before_length: false,
+            failure: None,
+        })
+    }
+
+    fn is_checksum(error: &io::Error) -> bool {
+        WRONG_SUMS.contains(&error.to_string().as_str())
     }
 
     fn source(&self) -> &Source<R> {
         &self.source
+    }
+
+    fn resume(mut self) -> io::Result<Option<Source<R>>> {
+        if self.is_before_length {
+            io::copy(&mut self.source.by_ref().take(LENGTH), &mut io::sink())?;
+        }
+        Ok(Some(self.source))
     }
 
     fn into_source(self) -> Source<R> {
@@ -70,6 +95,7 @@ impl<R: Read> Read for Member<R> {
             let outcome = self.decompress.decompress(block, buf, flush);
             self.source.consume((self.decompress.total_in() - read) as usize);
             let n = (self.decompress.total_out() - written) as usize;
+            self.is_before_length = outcome.as_ref().is_err_and(|e| e.message() == Some(WRONG_SUMS[0]));
             let failure = match outcome {
                 Ok(Status::StreamEnd) => {
                     self.is_over = true;
@@ -152,7 +178,17 @@ mod tests {
         let mut wrong_sum = whole.clone();
         let at = whole.len() - 8;
         wrong_sum[at] ^= 1;
-        assert_eq!(read(&wrong_sum), ("the whole text".to_owned(), Some(PackedCause::Corrupt)));
+        assert_eq!(read(&wrong_sum), ("the whole text".to_owned(), Some(PackedCause::Checksum)));
+        let second = member(", twice");
+        let both = ("the whole text, twice".to_owned(), Some(PackedCause::Checksum));
+        assert_eq!(read(&[&wrong_sum[..], &second].concat()), both);
+        let mut wrong_length = whole.clone();
+        wrong_length[at + 4] ^= 1;
+        assert_eq!(read(&[&wrong_length[..], &second].concat()), both);
+        assert_eq!(read(&[&wrong_sum[..], &second, b"junk"].concat()), both);
+        // Of what is cut off, too, any byte may be wrong.
+        let cut = [&wrong_sum[..], &second[..second.len() - 9]].concat();
+        assert_eq!(read(&cut).1, Some(PackedCause::Corrupt));
     }
 
     /// Text with few repetitions, so that there are many blocks and symbols.

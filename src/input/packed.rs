@@ -27,8 +27,10 @@ pub struct PackedFailure {
 pub enum PackedCause {
     /// The file ends in the middle of a part.
     CutOff,
-    /// The data are invalid or do not match their checksum.
+    /// The data are invalid, so that what follows cannot be decompressed.
     Corrupt,
+    /// All data were decompressed, and those of a part do not match their checksum or length.
+    Checksum,
     /// Bytes that are not a part follow a whole part.
     TrailingBytes,
 }
@@ -71,6 +73,9 @@ pub trait Unpack: Read + Sized {
     /// Starts at a part's first byte.
     fn start(source: Source<Self::Input>) -> io::Result<Self>;
 
+    /// Whether an error of its library says that a whole part does not match its checksum or length.
+    fn is_checksum(error: &io::Error) -> bool;
+
     /// The source, for its position.
     fn source(&self) -> &Source<Self::Input>;
 
@@ -78,6 +83,9 @@ pub trait Unpack: Read + Sized {
     fn explain(error: &io::Error) -> String {
         error.to_string()
     }
+
+    /// The source after a part that does not match its checksum; `None` if text of it was lost, and nobody knows where it ends.
+    fn resume(self) -> io::Result<Option<Source<Self::Input>>>;
 
     /// The source, after the part.
     fn into_source(self) -> Source<Self::Input>;
@@ -87,6 +95,8 @@ pub trait Unpack: Read + Sized {
 pub struct Parts<D: Unpack> {
     state: State<D>,
     failure: Option<PackedFailure>,
+    /// The first part that does not match its checksum. Those after it are read all the same, and then this is the failure.
+    doubt: Option<PackedFailure>,
 }
 
 enum State<D: Unpack> {
@@ -99,7 +109,7 @@ impl<D: Unpack> Parts<D> {
     /// Starts at the beginning of a part.
     pub fn new(source: D::Input) -> Self {
         let source = Source { source: BufReader::with_capacity(BLOCK, source), used: 0 };
-        Parts { state: State::Between(source), failure: None }
+        Parts { state: State::Between(source), failure: None, doubt: None }
     }
 
     /// Goes on to the next part. `Ok(false)` at the end.
@@ -132,8 +142,28 @@ impl<D: Unpack> Parts<D> {
         Ok(true)
     }
 
+    /// Goes on after a part that does not match its checksum. `Ok(false)` if that is impossible.
+    fn resume(&mut self) -> io::Result<bool> {
+        let State::Within(decoder) = std::mem::replace(&mut self.state, State::Over) else { return Ok(false) };
+        let Some(source) = decoder.resume()? else { return Ok(false) };
+        self.state = State::Between(source);
+        Ok(true)
+    }
+
+    /// The end of all parts.
+    fn end(&mut self) -> io::Result<usize> {
+        match self.doubt.take() {
+            Some(doubt) => Err(self.fail(doubt.cause, doubt.offset, doubt.message)),
+            None => Ok(0),
+        }
+    }
+
     fn fail(&mut self, cause: PackedCause, offset: u64, message: String) -> io::Error {
-        let failure = PackedFailure { cause, offset, message };
+        let failure = match (cause, self.doubt.take()) {
+            (PackedCause::TrailingBytes | PackedCause::Checksum, Some(doubt)) => doubt,
+            (PackedCause::CutOff, Some(_)) => PackedFailure { cause: PackedCause::Corrupt, offset, message },
+            _ => PackedFailure { cause, offset, message },
+        };
         self.failure = Some(failure.clone());
         failure.into()
     }
@@ -149,13 +179,13 @@ impl<D: Unpack> Read for Parts<D> {
                 if self.next_part()? {
                     continue;
                 }
-                return Ok(0);
+                return self.end();
             };
             let step = buf.len().min(D::STEP);
             match decoder.read(&mut buf[..step]) {
                 Ok(0) if !buf.is_empty() => {
                     if !self.next_part()? {
-                        return Ok(0);
+                        return self.end();
                     }
                 }
                 Ok(n) => return Ok(n),
@@ -163,10 +193,19 @@ impl<D: Unpack> Read for Parts<D> {
                 // The source may be compressed itself, and has reported its own failure.
                 Err(e) if !is_of_contents(&e) || PackedFailure::of(&e).is_some() => return Err(e),
                 Err(e) => {
-                    let is_cut_off = e.kind() == io::ErrorKind::UnexpectedEof;
-                    let cause = if is_cut_off { PackedCause::CutOff } else { PackedCause::Corrupt };
-                    let offset = decoder.source().used;
-                    return Err(self.fail(cause, offset, D::explain(&e)));
+                    let cause = match e.kind() {
+                        io::ErrorKind::UnexpectedEof => PackedCause::CutOff,
+                        _ if D::is_checksum(&e) => PackedCause::Checksum,
+                        _ => PackedCause::Corrupt,
+                    };
+                    let (offset, message) = (decoder.source().used, D::explain(&e));
+                    if cause != PackedCause::Checksum {
+                        return Err(self.fail(cause, offset, message));
+                    }
+                    if !self.resume()? {
+                        return Err(self.fail(PackedCause::Corrupt, offset, message));
+                    }
+                    self.doubt.get_or_insert(PackedFailure { cause, offset, message });
                 }
             }
         }
@@ -194,8 +233,10 @@ impl<R: Read> Read for Source<R> {
 }
 
 impl<R: Read> BufRead for Source<R> {
+    /// The last byte comes alone: what checks it has given all text before it by then, and loses none to the failure.
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.source.fill_buf()
+        let block = self.source.fill_buf()?;
+        Ok(&block[..block.len().saturating_sub(1).max(1).min(block.len())])
     }
 
     fn consume(&mut self, bytes: usize) {

@@ -1,6 +1,6 @@
 //! Zstandard, of any number of frames.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 
 use zstd::stream::read::Decoder;
 
@@ -53,8 +53,21 @@ impl<R: Read> Unpack for Decoder<'static, Source<R>> {
         message
     }
 
+    fn is_checksum(error: &io::Error) -> bool {
+        error.to_string().contains("doesn't match checksum")
+    }
+
     fn source(&self) -> &Source<R> {
         self.get_ref()
+    }
+
+    // The library does not consume what the call that fails was given. Alone, the last byte of the file or of a block was the last of the
+    // checksum.
+    fn resume(self) -> io::Result<Option<Source<R>>> {
+        let mut source = self.finish();
+        let is_end = source.fill_buf()?.len() == 1;
+        source.consume(usize::from(is_end));
+        Ok(is_end.then_some(source))
     }
 
     fn into_source(self) -> Source<R> {
@@ -101,7 +114,9 @@ mod tests {
         assert_eq!(read(&[&whole[..], &whole[..3]].concat()), ("the whole text".to_owned(), Some(PackedCause::CutOff)));
         let mut wrong_sum = whole.clone();
         *wrong_sum.last_mut().unwrap() ^= 1;
-        assert_eq!(read(&wrong_sum).1, Some(PackedCause::Corrupt));
+        assert_eq!(read(&wrong_sum), ("the whole text".to_owned(), Some(PackedCause::Checksum)));
+        // Where the next frame begins is not known then.
+        assert_eq!(read(&[&wrong_sum[..], &frame(", twice")].concat()).1, Some(PackedCause::Corrupt));
     }
 
     /// A frame's blocks are decompressed as a whole, and the text of the last one may be lost.

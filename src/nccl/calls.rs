@@ -58,6 +58,12 @@ impl Work {
     }
 }
 
+/// Whether GPU work is a copy within a GPU or from one to another, by its name. Copies from and to a host belong to the set-up of a communicator, also
+/// where a collective is open.
+pub fn is_device_copy(name: &str) -> bool {
+    ["Memcpy PtoP", "Memcpy DtoD"].into_iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// Whether a function blocks its thread until a GPU is done: `cudaStreamSynchronize`, `hipDeviceSynchronize`, `cuEventSynchronize`.
 pub fn waits_for_gpu(name: &str) -> bool {
     let is_call = |prefix: &str| name.starts_with(prefix) && name.ends_with("Synchronize");

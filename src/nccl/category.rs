@@ -18,6 +18,9 @@ pub enum CategoryKind {
 /// The category of the copies of kernels that mark the matching kernels in an exported trace.
 pub const MARKED: &str = "nccl-stacks";
 
+/// Categories of operators: Kineto's of today, and of 2021.
+pub const OPERATORS: &[&str] = &["cpu_op", "Operator"];
+
 /// Categories of GPU work other than kernels: Kineto's activity types (`ActivityType.cpp`), and those of 2021.
 const GPU: &[&str] = &[
     "gpu_memcpy",

@@ -191,7 +191,7 @@ pub fn element_bytes(dtype: &str) -> Option<u64> {
 }
 
 /// A kernel's name without its parameters.
-fn own_name(name: &str) -> &str {
+pub(super) fn own_name(name: &str) -> &str {
     let name = name.strip_prefix("void ").unwrap_or(name);
     // A namespace without a name comes first, if at all.
     let name = ANONYMOUS.iter().find_map(|namespace| Some(name.split_once(namespace)?.1)).unwrap_or(name);

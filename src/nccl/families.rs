@@ -276,6 +276,16 @@ pub const FAMILIES: &[Family] = &[
         patterns: &[],
     },
     Family {
+        name: "copy-engine",
+        about: "copies by which NCCL carries out a collective",
+        own: &[],
+        within: &[],
+        patterns: &[
+            // Kineto's names of copies (`CuptiActivity.cpp`). Copies that carry out no collective are not asked.
+            r"^Memcpy (?:PtoP|DtoD)",
+        ],
+    },
+    Family {
         name: "mscclpp",
         about: "MSCCL++'s kernels, and those that take its channels",
         own: &[
@@ -355,6 +365,8 @@ const WORDS: &[&str] = &[
     "hcom",
     "dpsk",
     "nixlep",
+    "memcpy ptop",
+    "memcpy dtod",
 ];
 
 /// Searchers for these, built once: building them takes longer than searching.
@@ -541,6 +553,9 @@ mod tests {
         ("rocshmem_barrier_all_kernel()", &["vendors"]),
         ("void dpsk::grouped_gemm::cuda::utils::transpose<512, 128, 4, 4>(float*)", &[]),
         ("void cutlass::device_kernel<dpsk::grouped_gemm::cuda::fp8_ptp128c::GemmKernel>()", &[]),
+        // Copies that carry out a collective
+        ("Memcpy PtoP (Device -> Device)", &["copy-engine"]),
+        ("Memcpy HtoD (Pinned -> Device)", &[]),
         // MSCCL++
         (
             "void mscclpp::collective::allreduceAllPairs<(mscclpp::ReduceOp)0, __half, false>(__half*, __half*)",

@@ -17,10 +17,18 @@ const ACCUMULATE: &str = "torch::autograd::AccumulateGrad";
 /// The text before an object's address in Python's `repr`.
 const OBJECT: &str = "object at 0x";
 
+/// The file of a function that `torch.fx` generates, before its number.
+const GENERATED: &str = "<eval_with_key>";
+
 /// A frame's name without the parts that differ between layers and runs: the digits at its end
-/// (`nn.Module: Linear_12` becomes `nn.Module: Linear_`, `ProfilerStep#7` becomes `ProfilerStep#`) and addresses of objects
-/// (`object at 0x7f46…` becomes `object at 0x…`). A name of digits only stays unchanged.
+/// (`nn.Module: Linear_12` becomes `nn.Module: Linear_`, `ProfilerStep#7` becomes `ProfilerStep#`), addresses of objects
+/// (`object at 0x7f46…` becomes `object at 0x…`), and the number that `torch.fx` gives to each function that it generates
+/// (`<eval_with_key>.505(4): forward` becomes `<eval_with_key>(4): forward`). A name of digits only stays unchanged.
 pub fn fold(name: &str) -> Cow<'_, str> {
+    if let Some(rest) = name.strip_prefix(GENERATED) {
+        let rest = rest.strip_prefix('.').map_or(rest, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+        return Cow::Owned(format!("{GENERATED}{rest}"));
+    }
     let trimmed = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let name = if trimmed.is_empty() { name } else { trimmed };
     if !name.contains(OBJECT) {
@@ -49,9 +57,11 @@ const LIBRARIES: &[&str] = &[
     "torch/",
     "torchvision/",
     "triton/",
-    // Wrappers of other packages that a model calls its collectives through.
+    // Wrappers of other packages that a model calls its collectives and kernels through.
     "accelerate/",
+    "aiter/",
     "apex/",
+    "csrc/cpp_itfs/",
     "deep_ep/",
     "deepspeed/",
     "einops/",
@@ -62,8 +72,12 @@ const LIBRARIES: &[&str] = &[
     "lightning_fabric/",
     "numpy/",
     "pytorch_lightning/",
+    "torch_guard.py",
     "tqdm/",
     "transformer_engine/",
+    "triton_kernels/",
+    // What `torch.fx` generates.
+    GENERATED,
     // Python itself: what starts programs and threads, and what decorates functions.
     "<frozen ",
     "<string>",
@@ -97,10 +111,36 @@ const PLUMBING: &[&str] = &[
     "megatron/core/tensor_parallel/mappings.py",
     "megatron/core/distributed/",
     "megatron/core/pipeline_parallel/p2p_communication.py",
+    // What runs compiled models and replays CUDA graphs.
+    "sglang/srt/compilation/",
+    "sglang/srt/model_executor/compilation/",
+    "vllm/compilation/",
+    "vllm/v1/worker/gpu/cudagraph_utils.py",
+    "vllm/v1/worker/gpu_ubatch_wrapper.py",
+    "tensorrt_llm/_torch/compilation/",
+    "megatron/core/transformer/cuda_graphs.py",
     // Decorators.
-    "vllm/utils/",
+    "diffusers/utils/",
     "sglang/srt/utils/",
+    "vllm/model_executor/parameter.py",
+    "vllm/tracing/",
+    "vllm/utils/",
 ];
+
+/// Folders of [`PLUMBING`] whose `__call__` runs one piece of a compiled model.
+const PIECES: &[&str] = &[
+    "sglang/srt/compilation/",
+    "sglang/srt/model_executor/compilation/",
+    "vllm/compilation/",
+    "tensorrt_llm/_torch/compilation/",
+];
+
+/// The end of the names of files, and folders, that replay a model's CUDA graphs, in SGLang, TensorRT-LLM and LMDeploy:
+/// `cuda_graph_runner.py`, `eagle_draft_cuda_graph_runner.py`.
+const GRAPH_RUNNER: &str = "graph_runner";
+
+/// Modules that PyTorch makes itself around compiled code.
+const MADE_MODULES: &[&str] = &["GraphModule", "OptimizedModule"];
 
 /// Whose code a frame is, as far as its name shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -116,7 +156,7 @@ impl UserCode {
 
     /// Whether a frame is the user's own code.
     pub fn has(&self, frame: &str) -> bool {
-        let Some((file, _)) = function(frame) else { return false };
+        let Some((file, _)) = function(frame) else { return is_piece(frame) };
         let in_package = in_package(file);
         let is_named = |prefix: &String| file.starts_with(&**prefix) || in_package.starts_with(&**prefix);
         self.prefixes.iter().any(is_named) || !(is_library_file(file) || is_plumbing_file(file))
@@ -128,13 +168,75 @@ pub fn is_library(name: &str) -> bool {
     function(name).is_some_and(|(file, _)| is_library_file(file) || is_plumbing_file(file))
 }
 
+/// Whether this is a Python function of a framework's plumbing.
+pub fn is_framework_plumbing(name: &str) -> bool {
+    function(name).is_some_and(|(file, _)| is_plumbing_file(file))
+}
+
 fn is_library_file(file: &str) -> bool {
     LIBRARIES.iter().any(|library| in_package(file).starts_with(library))
 }
 
 fn is_plumbing_file(file: &str) -> bool {
+    has_one_of(file, PLUMBING) || is_graph_runner(file) || is_inductor_file(file)
+}
+
+/// Whether one of these folders or files is in a path.
+fn has_one_of(file: &str, paths: &[&str]) -> bool {
     let starts = |at: usize| at == 0 || file.as_bytes()[at - 1] == b'/';
-    PLUMBING.iter().any(|path| file.match_indices(path).any(|(at, _)| starts(at)))
+    paths.iter().any(|path| file.match_indices(path).any(|(at, _)| starts(at)))
+}
+
+fn is_graph_runner(file: &str) -> bool {
+    let is_runner = |name: &str| name == GRAPH_RUNNER || name.ends_with("_graph_runner");
+    file.split('/').any(|name| is_runner(name.strip_suffix(".py").unwrap_or(name)))
+}
+
+/// Whether a file is code that Inductor generated: it is named after the hash of its content, `c` and 51 digits of base 32, in a folder of the
+/// first two of these digits. The cache around it may be anywhere.
+fn is_inductor_file(file: &str) -> bool {
+    let Some((folder, name)) = file.rsplit_once('/') else { return false };
+    let Some(hash) = name.strip_suffix(".py").and_then(|stem| stem.strip_prefix('c')) else { return false };
+    let is_digit = |byte: u8| byte.is_ascii_lowercase() || (b'2'..=b'7').contains(&byte);
+    hash.len() == 51 && hash.bytes().all(is_digit) && folder.rsplit('/').next() == Some(&hash[..2])
+}
+
+/// Whether this is a generated function that may run the pieces of a compiled model, and the operators between them: one of `torch.fx`, or
+/// what vLLM generates in its place.
+pub fn is_generated(name: &str) -> bool {
+    function(name).is_some_and(|(file, function)| {
+        file.starts_with(GENERATED) || (file == "<string>" && function == "execution_fn")
+    })
+}
+
+/// Whether this runs a piece of a compiled model, if a generated function calls it.
+pub fn is_piece_wrapper(name: &str) -> bool {
+    function(name).is_some_and(|(file, function)| function == "__call__" && has_one_of(file, PIECES))
+}
+
+/// Whether this frame runs code that was compiled: Inductor's and Dynamo's ranges, and what they generated.
+pub fn is_compiled_code(name: &str) -> bool {
+    ["## Call CompiledFxGraph", "Torch-Compiled Region", GENERATED].iter().any(|prefix| name.starts_with(prefix))
+        || function(name).is_some_and(|(file, _)| is_inductor_file(file))
+}
+
+/// Whether this frame is an operator or a kernel's wrapper, not Python code, a module or a range around compiled code.
+pub fn is_operator(name: &str) -> bool {
+    function(name).is_none() && module(name).is_none() && !is_plumbing(name) && !is_compiled_code(name)
+}
+
+/// The class of a model's module: `Qwen3MoeModel` of `nn.Module: Qwen3MoeModel_0`. `None` for other frames, and for modules that PyTorch makes
+/// itself.
+pub fn model_class(name: &str) -> Option<&str> {
+    let class = module(name)?.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+    (!class.is_empty() && !MADE_MODULES.contains(&class)).then_some(class)
+}
+
+/// Whether this frame names pieces of a compiled model, as attribution does: `piece 2 of 3 of Net, …`, `a piece of Net`.
+pub fn is_piece(name: &str) -> bool {
+    let rest = name.strip_prefix("pieces ").or_else(|| name.strip_prefix("piece "));
+    let is_numbered = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains(" of ");
+    rest.is_some_and(is_numbered) || name.starts_with("a piece of ")
 }
 
 /// A file's path from its package on: without the folder of installed packages or of Python itself.
@@ -230,6 +332,13 @@ pub fn is_program_entry(name: &str) -> bool {
     })
 }
 
+/// Whether PyTorch starts its profiler by this function: `torch/autograd/profiler.py(398): _start_trace`.
+pub fn is_profiler_start(name: &str) -> bool {
+    function(name).is_some_and(|(file, function)| {
+        in_package(file) == "torch/autograd/profiler.py" && ["_start_trace", "__enter__"].contains(&function)
+    })
+}
+
 /// Whether this is a C function that Python called: `<built-in method run_backward of …>`.
 pub fn is_c_function(name: &str) -> bool {
     name.starts_with("<built-in ") || name.starts_with("<method ")
@@ -297,6 +406,17 @@ mod tests {
             ("/opt/conda/lib/python3.11/site-packages/mymodel/net.py(8): forward", true, false),
             ("/home/me/torch/train.py(8): main", true, false),
             ("<string>(1): <module>", false, true),
+            ("python/sglang/srt/compilation/cuda_piecewise_backend.py(109): __call__", false, true),
+            ("sglang/srt/speculative/eagle_draft_cuda_graph_runner.py(9): replay", false, true),
+            ("sglang/srt/model_executor/cuda_graph_runner/decode_runner.py(9): replay", false, true),
+            ("sglang/srt/model_executor/model_runner.py(3344): _forward_raw", true, false),
+            ("lmdeploy/pytorch/backends/cuda/graph_runner.py(9): forward", false, true),
+            ("my_graph_runners.py(9): forward", true, false),
+            ("<eval_with_key>(4): forward", false, true),
+            ("/x/ys/cys3tk2ndpymax7smyj6ciyp4njmsrra3hwe6bdgzttzknlbelul.py(232): call", false, true),
+            ("/x/yt/cys3tk2ndpymax7smyj6ciyp4njmsrra3hwe6bdgzttzknlbelul.py(232): call", true, false),
+            ("/x/ys/cys3tk2ndpymax7smyj6.py(232): call", true, false),
+            ("piece 2 of 3 of Net, before vllm::attention", true, false),
             ("nn.Module: Linear_", false, false),
             ("aten::mm", false, false),
             ("<built-in method replay of T>", false, false),
@@ -331,6 +451,53 @@ mod tests {
     }
 
     #[test]
+    fn frames_around_compiled_code() {
+        for (name, is_wrapper) in [
+            ("vllm/compilation/cuda_graph.py(208): __call__", true),
+            ("/w/vllm/compilation/cuda_graph.py(208): __call__", true),
+            ("vllm/compilation/cuda_graph.py(195): __getattr__", false),
+            ("my_vllm/compilation/cuda_graph.py(208): __call__", false),
+        ] {
+            assert_eq!(is_piece_wrapper(name), is_wrapper, "{name}");
+        }
+        for (name, want) in [
+            ("<eval_with_key>.50(4): forward", true),
+            ("<string>(3): execution_fn", true),
+            ("<string>(3): other", false),
+            ("execution_fn", false),
+        ] {
+            assert_eq!(is_generated(name), want, "{name}");
+        }
+        for (name, want) in [
+            ("nn.Module: Qwen3MoeModel_0", Some("Qwen3MoeModel")),
+            ("nn.Module: Qwen3MoeModel_", Some("Qwen3MoeModel")),
+            ("nn.Module: GraphModule_7", None),
+            ("nn.Module: OptimizedModule_", None),
+            ("nn.Module: ", None),
+            ("Qwen3MoeModel_0", None),
+        ] {
+            assert_eq!(model_class(name), want, "{name}");
+        }
+        for (name, want) in [
+            ("piece 2 of 3 of Net, before a", true),
+            ("pieces 2 to 4 of 5", true),
+            ("a piece of Net", true),
+            ("piece of cake", false),
+            ("pieces.py(3): piece 1 of 2", false),
+        ] {
+            assert_eq!(is_piece(name), want, "{name}");
+        }
+        for name in ["aten::mm", "triton_poi_fused_add_0", "_c10d_functional::all_reduce_"] {
+            assert!(is_operator(name), "{name}");
+        }
+        for name in
+            ["a.py(1): f", "nn.Module: A_0", "c10d::allreduce_", "cudaLaunchKernel", "Torch-Compiled Region: 0/0"]
+        {
+            assert!(!is_operator(name), "{name}");
+        }
+    }
+
+    #[test]
     fn nodes_are_named_after_operators() {
         for (node, operator, want) in [
             ("ToCopyBackward0", "aten::_to_copy", true),
@@ -357,6 +524,8 @@ mod tests {
         for (name, want) in [
             ("nn.Module: Linear_12", "nn.Module: Linear_"),
             ("ProfilerStep#123", "ProfilerStep#"),
+            ("<eval_with_key>.505(4): forward", "<eval_with_key>(4): forward"),
+            ("<eval_with_key>(4): forward", "<eval_with_key>(4): forward"),
             ("torch/nn/modules/module.py(1743): _call_impl", "torch/nn/modules/module.py(1743): _call_impl"),
             ("<built-in method f of T object at 0x7f468be8c150>", "<built-in method f of T object at 0x…>"),
             ("<a object at 0x1f> <b object at 0x2>", "<a object at 0x…> <b object at 0x…>"),

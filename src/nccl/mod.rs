@@ -7,6 +7,7 @@ pub mod args;
 pub mod calls;
 pub mod category;
 pub mod collectives;
+pub mod communication;
 pub mod described;
 pub mod families;
 pub mod frames;

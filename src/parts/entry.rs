@@ -49,6 +49,8 @@ pub struct Head {
     pub tool: String,
     /// See [`TracePart::damage`].
     pub damage: Vec<String>,
+    /// How many ranks the job has, if a header says it: see [`RankPart::world_size`].
+    pub world_size: Option<u32>,
 }
 
 /// The fields of a document that a head needs; the others are skipped.
@@ -86,6 +88,7 @@ struct TraceFields {
 #[derive(Deserialize)]
 struct RankFields {
     said: Vec<(RankSource, u32)>,
+    world_size: Option<u32>,
 }
 
 /// A document for the comparison of ranks alone.
@@ -249,11 +252,12 @@ impl Head {
             given.or(of.said.first()).map(|(_, rank)| *rank)
         };
         let mut numbers: Vec<u32> = ranks.iter().filter_map(number).collect();
+        let world_size = ranks.iter().find_map(|of| of.world_size);
         let has_collectives = !ranks.is_empty();
         if !has_collectives {
             numbers.extend(stacks.into_iter().flat_map(StackFields::ranks));
         }
-        Ok(Head { ranks: numbers, has_collectives, trace, input, asked, tool, damage })
+        Ok(Head { ranks: numbers, has_collectives, trace, input, asked, tool, damage, world_size })
     }
 }
 

@@ -22,7 +22,7 @@ use crate::analysis::part::Part;
 use crate::ranks::part::RankPart;
 
 /// The version of the documents. It changes with the meaning of any field.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// How a document begins, so that it can be distinguished from a trace.
 pub const MAGIC: &str = "{\"nccl_stacks_part\":";

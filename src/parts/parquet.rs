@@ -3,8 +3,10 @@
 //! A part has a row group of its own, so that one is written while the others are not in memory. The documents are compressed already, and are
 //! copied as they are.
 
+use std::cell::Cell;
 use std::io::Write;
-use std::sync::Arc;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Once};
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
 use parquet::column::reader::get_typed_column_reader;
@@ -91,8 +93,39 @@ fn properties() -> Result<WriterProperties> {
 /// The documents of a file, compressed.
 ///
 /// # Errors
-/// Why it is no file of parts.
+/// Why it is no file of parts. The crate panics at some damage, which is an error here.
 pub fn documents<R: ChunkReader + 'static>(file: R) -> Result<Vec<Vec<u8>>> {
+    quietly(|| read_documents(file))
+        .unwrap_or_else(|message| Err(ParquetError::General(format!("it is damaged: {message}"))))
+}
+
+thread_local! {
+    /// Whether a panic of this thread is an error, and not printed.
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs code whose panics are errors: their message.
+fn quietly<T>(run: impl FnOnce() -> T) -> std::result::Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let print = panic::take_hook();
+        panic::set_hook(Box::new(move |about| {
+            if !IS_QUIET.get() {
+                print(about);
+            }
+        }));
+    });
+    IS_QUIET.set(true);
+    // What is borrowed is not used after a panic.
+    let result = panic::catch_unwind(AssertUnwindSafe(run));
+    IS_QUIET.set(false);
+    result.map_err(|panic| match panic.downcast::<String>() {
+        Ok(message) => *message,
+        Err(panic) => panic.downcast_ref::<&str>().copied().unwrap_or("it cannot be read").to_owned(),
+    })
+}
+
+fn read_documents<R: ChunkReader + 'static>(file: R) -> Result<Vec<Vec<u8>>> {
     let reader = SerializedFileReader::new(file)?;
     let columns = reader.metadata().file_metadata().schema_descr().columns();
     let column =

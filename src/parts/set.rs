@@ -110,6 +110,15 @@ impl PartSet {
         self.entries.iter().flat_map(|entry| entry.head().ranks.iter().copied()).collect()
     }
 
+    /// How many ranks the job has by its headers: what most of them say.
+    pub fn world_size(&self) -> Option<u32> {
+        let mut said: BTreeMap<u32, u64> = BTreeMap::new();
+        for size in self.entries.iter().filter_map(|entry| entry.head().world_size) {
+            *said.entry(size).or_default() += 1;
+        }
+        said.into_iter().max_by_key(|(size, parts)| (*parts, *size)).map(|(size, _)| size)
+    }
+
     /// The different questions that parts answer, with the file of the first of each.
     pub fn questions(&self) -> BTreeMap<&str, &Path> {
         let mut found = BTreeMap::new();

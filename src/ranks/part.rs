@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::row::{Row, Segment};
 use super::{packed, ranges};
+use crate::analysis::losses::Losses;
 use crate::nccl::collectives::Collective;
 use crate::time::{Ns, Window};
 
@@ -19,6 +20,9 @@ use crate::time::{Ns, Window};
 pub struct RankPart {
     /// The trace's name.
     pub trace: String,
+    /// What is wrong with the trace; of several ranks in one, the first has it.
+    #[serde(default)]
+    pub damage: Losses,
     /// What says which rank it is, the most reliable first.
     pub said: Vec<(RankSource, u32)>,
     /// How many ranks the job has, if the header says so.

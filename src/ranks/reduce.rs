@@ -6,6 +6,7 @@ use super::part::{Group, Kind, MOST_RANKS, PartStack, RankPart, RankSource, Row,
 use super::segments::{self, Gap, Launch, Texts};
 use crate::analysis::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::analysis::groups::{GroupKey, GroupValue, Keys, Naming};
+use crate::analysis::losses::Losses;
 use crate::analysis::part::attributed;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackOptions;
@@ -75,6 +76,7 @@ pub fn reduce_attributed(
             ..part
         });
     }
+    parts.iter_mut().take(1).for_each(|first| first.damage = Losses::of(store));
     parts
 }
 
@@ -278,6 +280,7 @@ impl Reducer<'_> {
         let gpu = self.gaps(&mut rows, &kernels);
         RankPart {
             trace: String::new(),
+            damage: Losses::default(),
             said: Vec::new(),
             world_size: self.world_size(),
             window,
@@ -325,7 +328,7 @@ impl Reducer<'_> {
             let path = (row.path, row.helper_thread, row.capture, row.forward);
             let stack = *by_path.entry(path).or_insert_with(|| {
                 let key = StackKey::of(store, &attribution.paths, row, options.exact_names);
-                let telling = key.telling_frames(&options.user_code).into_iter().map(str::to_owned).collect();
+                let telling = key.telling_frames(&options.user_code);
                 let stack = PartStack {
                     telling,
                     captured: key.captured.map(|path| path.frames),

@@ -33,14 +33,16 @@ const COLUMNS: &[Column<Stack>] = &[
     Column::left("rank", |stack, ()| shown(stack.rank.as_deref())),
     Column::left("headline", |stack, ()| shown(stack.headline.as_deref())),
     Column::left("stack", |stack, ()| folded::line(&stack.key)),
+    Column::right("fastest_ns", |stack, ()| known(stack.collective.fastest)),
 ];
 
-/// Writes stacks.
+/// Writes stacks, then the kernels without a launch by reason.
 ///
 /// # Errors
 /// What the writer fails with.
 pub(super) fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
-    write_rows(COLUMNS.iter(), report.stacks.iter().map(|stack| (stack, ())), out)
+    let rows = report.stacks.iter().chain(&report.without_launch);
+    write_rows(COLUMNS.iter(), rows.map(|stack| (stack, ())), out)
 }
 
 /// A name without control characters.

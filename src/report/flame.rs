@@ -7,7 +7,6 @@ use super::format::visible;
 use super::frames::lines;
 use crate::analysis::cost::Totals;
 use crate::analysis::stacks::StackReport;
-use crate::attribution::launches::Reason;
 
 /// A call path from the root to a kernel, and the kernels at its end.
 #[derive(Debug)]
@@ -30,13 +29,10 @@ pub(super) fn samples(report: &StackReport) -> Vec<Sample<'_>> {
         }
         return samples;
     }
-    for stack in &report.stacks {
+    for stack in report.stacks.iter().chain(&report.without_launch) {
         let rank = stack.rank.as_deref().map(|rank| format!("[{}]", visible(rank)).into());
         let frames: Vec<Cow<'_, str>> = rank.into_iter().chain(lines(&stack.key)).collect();
         samples.extend(with_kernels(&frames, &stack.kernels));
-    }
-    for (reason, unattributed) in &report.coverage.unattributed {
-        samples.extend(with_kernels(&[Cow::Borrowed(root(*reason))], &unattributed.kernels));
     }
     samples
 }
@@ -50,14 +46,4 @@ fn with_kernels<'a>(
         frames: frames.iter().cloned().chain([visible(name)]).collect(),
         kernels: *kernels,
     })
-}
-
-/// The root of kernels that have no stack.
-pub(super) fn root(reason: Reason) -> &'static str {
-    match reason {
-        Reason::NoCalls => "[no launch: no calls recorded]",
-        Reason::BeforeTrace => "[no launch: before the first recorded call]",
-        Reason::NoId => "[no launch: no id]",
-        Reason::NotRecorded => "[no launch: call not recorded]",
-    }
 }

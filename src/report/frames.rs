@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::format::{shorten_right, visible};
 use crate::analysis::stack_key::StackKey;
+use crate::attribution::launches::Reason;
 use crate::nccl::frames::location;
 
 /// A part of a stack.
@@ -39,11 +40,22 @@ pub(super) fn parts(key: &StackKey) -> Vec<Part<'_>> {
     parts
 }
 
-/// All lines of a stack, the outermost caller first, with the marks of its parts.
+/// All lines of a stack, the outermost caller first, with the marks of its parts; why there is no stack, if there is none.
 pub(super) fn lines(key: &StackKey) -> Vec<Cow<'_, str>> {
     let line =
         |Part { mark, frames }| mark.map(Cow::Owned).into_iter().chain(frames.iter().map(|frame| visible(frame)));
-    parts(key).into_iter().flat_map(line).collect()
+    let reason = key.no_launch.map(|reason| Cow::Borrowed(root(reason)));
+    reason.into_iter().chain(parts(key).into_iter().flat_map(line)).collect()
+}
+
+/// What kernels that have no stack are called instead.
+pub(super) fn root(reason: Reason) -> &'static str {
+    match reason {
+        Reason::NoCalls => "[no launch: no calls recorded]",
+        Reason::BeforeTrace => "[no launch: before the first recorded call]",
+        Reason::NoId => "[no launch: no id]",
+        Reason::NotRecorded => "[no launch: call not recorded]",
+    }
 }
 
 /// A frame shortened to a width. The folders of its path go first, from the left, while `file.py(line): function` stays whole; only

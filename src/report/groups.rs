@@ -96,11 +96,8 @@ pub(super) fn text(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io
     let (all, mut rows) = (groups.totals(), groups.tree());
     let shown = groups.groups.iter().map(|group| group.count).sum::<u64>();
     if shown < all.count {
-        let hidden = groups.hidden.iter().fold(Totals::default(), |mut sum, group| {
-            sum.add(group.totals());
-            sum
-        });
-        rows.push(Branch::leaf(format!("({} more groups)", count(groups.hidden.len() as u64)), hidden));
+        let hidden = groups.left_out();
+        rows.push(Branch::leaf(format!("({} more groups)", count(hidden.groups)), hidden.totals));
     }
     rows.push(Branch::leaf("all".to_owned(), all));
     let mut table = Table::of(TREE, rows.iter().map(|row| (row, all.gpu_time)));

@@ -3,6 +3,7 @@
 
 mod column;
 mod csv;
+mod damage;
 pub mod describe;
 pub mod diff;
 mod flame;
@@ -37,7 +38,7 @@ use crate::analysis::stacks::StackReport;
 use crate::analysis::timeline::Timeline;
 pub use crate::analysis::weight::Weight;
 pub use csv::without_formulas;
-pub use summary::not_asked;
+pub use summary::beside;
 
 /// A form of the stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,11 @@
 //! The stacks of a window as a page.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io;
 
 use super::format::{count, duration, kernels, percent, percent_or_unknown, size};
+use super::frames::lines;
 use super::html::timeline::Streams;
 use super::html::{Bytes, Command, Documents, FINDINGS, Finding, Link, Page, ROWS, Top, in_steps, labels};
 use super::{Answer, Form, groups, summary};
@@ -110,8 +112,10 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
         ("Exposed", share(summary.exposed)),
         ("Coverage", format!("{} of {} have a launch", count(coverage.attributed()), kernels(coverage.kernels))),
     ];
-    if report.damage.lost_share > 0.0 {
-        facts.push(("Lost", format!("{} of the text", percent(report.damage.lost_share))));
+    match report.damage.lost_share {
+        Some(share) if share > 0.0 => facts.push(("Lost", format!("{} of the text", percent(share)))),
+        Some(_) => {}
+        None => facts.push(("Lost", "unknown".to_owned())),
     }
     facts
 }
@@ -182,7 +186,6 @@ fn without_launch(row: Totals, share: f64) -> Finding {
 
 fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, streams: &[Streams]) -> Finding {
     let stack = &report.stacks[at];
-    let all: Vec<&Stack> = report.stacks.iter().chain(&report.hidden).collect();
     let traces = report.traces.len();
     let mut text = format!("{} of the exposed time", percent(share));
     if traces > 1 {
@@ -198,9 +201,9 @@ fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, strea
         text.push_str(&format!(" of {}{to}", size(bytes.min)));
     }
     text.push('.');
-    if let Some(Waiting { mean, best, .. }) = Waiting::of(stack, &all) {
+    if let Some(Waiting { mean, best, .. }) = Waiting::of(stack) {
         text.push_str(&format!(
-            " One takes {} in the mean, the fastest of any stack with this collective and size {}: the rest is waiting for other ranks, or contention.",
+            " One takes {} in the mean, the fastest of all with this collective, size and number of ranks {}: the rest is waiting for other ranks, or contention.",
             duration(Ns::rounded(mean)),
             duration(best)
         ));
@@ -253,7 +256,12 @@ fn top(report: &StackReport, labels: &[Vec<String>]) -> Option<Top> {
         }
         None => {
             let shown = report.stacks.iter().zip(labels).take(ROWS);
-            shown.map(|(of, label)| row(label, of.totals(), of.cost.share, bus(&of.collective))).collect()
+            let without = report.without_launch.iter().map(|of| {
+                let label = of.rank.iter().cloned().chain(lines(&of.key).into_iter().map(Cow::into_owned));
+                row(&label.collect::<Vec<_>>(), of.totals(), of.cost.share, bus(&of.collective))
+            });
+            let stacks = shown.map(|(of, label)| row(label, of.totals(), of.cost.share, bus(&of.collective)));
+            stacks.chain(without).collect()
         }
     };
     (!rows.is_empty()).then(|| Top {

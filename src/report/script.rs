@@ -4,23 +4,25 @@
 //! two; `Appeared N times`; an empty line. A stack is the launch and so many callers above it: callers further up do not count, and do
 //! not tell stacks apart. The most frequent come first; equal counts are in the order of their frames.
 //!
-//! The script knows one path per kernel. A kernel whose launch is not in the trace has that of its graph's capture, if there is one.
+//! The script knows one path per kernel, of slices alone. A kernel whose launch is not in the trace has that of its graph's capture, if there is
+//! one; the frames that name pieces of a compiled model are left out.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::format::visible;
 use crate::analysis::stacks::{Stack, StackReport};
+use crate::nccl::frames::is_piece;
 
 /// The stacks with at most so many callers above the launch, or all, with their counts.
-pub fn grouped(report: &StackReport, max_callers: Option<usize>) -> Vec<(&[String], u64)> {
-    let mut counts: BTreeMap<&[String], u64> = BTreeMap::new();
+pub fn grouped(report: &StackReport, max_callers: Option<usize>) -> Vec<(Vec<&str>, u64)> {
+    let mut counts: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
     for stack in &report.stacks {
-        let frames = frames(stack);
+        let mut frames: Vec<&str> = frames(stack).iter().map(String::as_str).filter(|frame| !is_piece(frame)).collect();
         let above = max_callers.map_or(0, |max| frames.len().saturating_sub(max.saturating_add(1)));
-        *counts.entry(&frames[above..]).or_default() += stack.count;
+        *counts.entry(frames.split_off(above)).or_default() += stack.count;
     }
-    let mut grouped: Vec<(&[String], u64)> = counts.into_iter().collect();
+    let mut grouped: Vec<(Vec<&str>, u64)> = counts.into_iter().collect();
     grouped.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     grouped
 }

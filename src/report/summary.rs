@@ -4,13 +4,14 @@ use std::io::{self, Write};
 
 use super::Screen;
 use super::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, percent_or_unknown, visible};
-use super::kernels;
-use crate::analysis::not_asked::{FamilyTime, NotAsked};
+use super::{damage, kernels};
+use crate::analysis::not_asked::{FamilyTime, NotAsked, PossibleTime};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{Costliest, Verdict, Waiting};
+use crate::attribution::selection::ALL_FAMILIES;
 use crate::nccl::families::FUSED;
-use crate::time::Ns;
+use crate::time::{Ns, Window};
 
 /// A time that is a share of the whole.
 struct Time {
@@ -34,8 +35,11 @@ const TIMES: &[Time] = &[
 /// What the writer fails with.
 pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let summary = &report.summary;
+    for text in damaged(report) {
+        writeln!(out, "{}", screen.accent(&screen.fill(&text)))?;
+    }
     writeln!(out, "{}", screen.fill(&verdict(&report.verdict(), report, screen)))?;
-    for text in [not_asked(&report.not_asked), fused(&report.not_asked)].into_iter().flatten() {
+    for text in beside(&report.not_asked) {
         writeln!(out, "{}", screen.accent(&screen.fill(&text)))?;
     }
     if report.has_answer() && !screen.verbose {
@@ -95,13 +99,27 @@ fn on_gpus(summary: &Summary) -> String {
 pub(super) fn whole(report: &StackReport) -> Vec<String> {
     let verdict = Verdict { costliest: None, ..report.verdict() };
     let verdict = self::verdict(&verdict, report, &Screen::default());
-    [Some(verdict), not_asked(&report.not_asked), fused(&report.not_asked)].into_iter().flatten().collect()
+    damaged(report).into_iter().chain(std::iter::once(verdict)).chain(beside(&report.not_asked)).collect()
+}
+
+/// What there is beside the collectives that are asked for, a line each.
+pub fn beside(found: &NotAsked) -> impl Iterator<Item = String> {
+    [not_asked(found), fused(found), possible(found)].into_iter().flatten()
+}
+
+/// What to say of damage before the verdict.
+fn damaged(report: &StackReport) -> Vec<String> {
+    let windows: Vec<Window> = report.traces.iter().map(|trace| trace.window).collect();
+    damage::sentences(&report.damage, windows.len(), &windows)
 }
 
 /// A verdict in words.
 fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> String {
     let (traces, is_narrowed) = (report.traces.len(), !report.not_asked.families.is_empty());
     let Some(collectives) = verdict.collectives else {
+        if !report.not_asked.possible.is_empty() {
+            return "No kernel of a known collective ran while the window lasted.".to_owned();
+        }
         let launched = if verdict.has_stacks { "; those below were launched in it" } else { "" };
         return format!("No collective ran while the window lasted{launched}.");
     };
@@ -134,7 +152,7 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
                 (String::new(), advice)
             };
             text.push_str(&format!(
-                "\nIts kernels took {mean} in the mean, the fastest of any stack with this collective and size{over} {best}{advice}"
+                "\nIts kernels took {mean} in the mean, the fastest of all with this collective, size and number of ranks{over} {best}{advice}"
             ));
         }
     }
@@ -142,7 +160,7 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
 }
 
 /// `121.100 ms of 125.200 ms of communication is in kernels that are not asked for: custom-allreduce 110.700 ms, nccl 10.400 ms.`
-pub fn not_asked(found: &NotAsked) -> Option<String> {
+fn not_asked(found: &NotAsked) -> Option<String> {
     let family = |family: &FamilyTime| format!("{} {}", family.family, duration(family.gpu_time));
     let families: Vec<String> = found.families.iter().map(family).collect();
     (!families.is_empty()).then(|| {
@@ -163,4 +181,37 @@ fn fused(found: &NotAsked) -> Option<String> {
             duration(found.fused)
         )
     })
+}
+
+/// How many names of kernels a line has.
+const NAMED: usize = 3;
+
+/// `8 kernels (12.300 ms) are possibly communication, and count neither as collectives nor as computation: send_tokens (12.300 ms), launched by dispatch.
+/// The options --family all-collectives --kernel-name 'send_tokens' make them collectives.`
+fn possible(found: &NotAsked) -> Option<String> {
+    let longest = found.possible.first()?;
+    let name = |of: &PossibleTime| {
+        let caller = of.caller.as_deref().map_or(String::new(), |caller| format!(", launched by {}", visible(caller)));
+        format!("{} ({}{caller})", visible(beginning(&of.name)), duration(of.gpu_time))
+    };
+    let mut names: Vec<String> = found.possible.iter().take(NAMED).map(name).collect();
+    match found.possible.len() - names.len() {
+        0 => {}
+        more => names.push(format!("{} more", count(more as u64))),
+    }
+    let all: u64 = found.possible.iter().map(|of| of.kernels).sum();
+    let (is, them) = if all == 1 { ("is", "it a collective") } else { ("are", "them collectives") };
+    Some(format!(
+        "{} ({}) {is} possibly communication, and counted neither as collectives nor as computation: {}. The options --family {ALL_FAMILIES} --kernel-name '{}' make {them}.",
+        super::format::kernels(all),
+        duration(found.possible.iter().map(|of| of.gpu_time).sum()),
+        names.join("; "),
+        visible(beginning(&longest.name)),
+    ))
+}
+
+/// A kernel's name up to its parameters and template arguments, which is a pattern that finds it.
+fn beginning(kernel: &str) -> &str {
+    let anonymous = kernel.find("(anonymous namespace)").map_or(0, |at| at + "(anonymous namespace)".len());
+    kernel[anonymous..].find(['(', '<']).map_or(kernel, |at| &kernel[..anonymous + at])
 }

@@ -1,17 +1,18 @@
 //! Stacks as a table for people: one row each, with the frames that show best where it comes from.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::column::{Align, CALLED_FROM, Column, INDENT, Table};
 use super::format::{count, duration, percent_or_unknown, values, visible};
-use super::frames::{least_width, shorten_frame};
+use super::frames::{least_width, lines, shorten_frame};
 use crate::analysis::origin::origins;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::time::Ns;
 
-/// The numbers of stacks; the context is the number of the row.
-const NUMBERS: &[Column<Stack, usize>] = &[
-    Column::right("#", |_, number| number.to_string()),
+/// The numbers of stacks; the context is the number of the stack, which kernels without a launch do not have.
+const NUMBERS: &[Column<Stack, Option<usize>>] = &[
+    Column::right("#", |_, number| number.map_or(String::new(), |number| number.to_string())),
     Column::left("rank", |stack, _| stack.rank.as_deref().map_or(String::new(), |rank| visible(rank).into_owned())),
     Column::right("count", |stack, _| count(stack.count)),
     Column::right("GPU time", |stack, _| duration(stack.cost.gpu_time.total)),
@@ -25,18 +26,21 @@ const NUMBERS: &[Column<Stack, usize>] = &[
     }),
 ];
 
-/// Writes stacks, one row each, in lines of at most `width`. The frames are beside the numbers, or below them if
+/// Writes stacks, then the kernels without a launch by reason, one row each, in lines of at most `width`. The frames are beside the numbers, or below them if
 /// `file.py(line): function` would not fit beside them. Numbers that do not fit even so are dropped, a column at a time.
 ///
 /// # Errors
 /// What the writer fails with.
 pub(super) fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let width = width.unwrap_or(usize::MAX);
-    let mut table = Table::of(NUMBERS, report.stacks.iter().zip(1..));
+    let numbered = report.stacks.iter().zip((1..).map(Some));
+    let mut table = Table::of(NUMBERS, numbered.chain(report.without_launch.iter().zip(std::iter::repeat(None))));
     table.drop_empty();
+    let without = report.without_launch.iter().map(|row| lines(&row.key).into_iter().map(Cow::into_owned).collect());
     let origins: Vec<Vec<String>> = origins(report.stacks.iter().map(|stack| &stack.telling))
         .into_iter()
         .map(|frames| frames.into_iter().map(|frame| visible(frame).into_owned()).collect())
+        .chain(without)
         .collect();
     let whole = origins.iter().flatten().filter_map(|frame| least_width(frame));
     let needed = whole.chain([CALLED_FROM.len()]).max().unwrap_or(0);

@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use super::Screen;
-use super::flame::root;
 use super::format::{count, duration, kernel_names, kernels, percent, process_group, size, values, visible};
-use super::frames::{Part, parts, shorten_frame};
+use super::frames::{Part, lines, parts, shorten_frame};
 use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo};
 use crate::analysis::cost::{Cost, Distribution};
 use crate::analysis::origin::names;
@@ -19,7 +18,7 @@ use crate::analysis::over_ranks::OverRanks;
 use crate::analysis::recorded::Phases;
 use crate::analysis::recorded_info::RecordedInfo;
 use crate::analysis::stack_key::StackKey;
-use crate::analysis::stacks::{Stack, StackReport, Unattributed};
+use crate::analysis::stacks::{Stack, StackReport};
 use crate::nccl::frames::{is_library, is_plumbing, package, short_c_function};
 use crate::time::Ns;
 
@@ -72,12 +71,13 @@ pub(super) fn stacks(report: &StackReport, screen: &Screen, out: &mut impl Write
             }
         }
     }
-    for (reason, Unattributed { all, .. }) in &report.coverage.unattributed {
-        writeln!(out, "\n{}", screen.accent(root(*reason)))?;
-        let (gpu_time, exposed, mean) = (duration(all.gpu_time), duration(all.exposed), Ns::rounded(all.mean()));
-        let mean = (all.count > 1).then(|| format!("mean {}", duration(mean)));
-        let numbers = [kernels(all.count), format!("GPU {gpu_time}"), format!("exposed {exposed}")];
-        wrap(&numbers.into_iter().chain(mean).collect::<Vec<_>>(), screen, out)?;
+    let mut above = None;
+    for row in &report.without_launch {
+        if above.replace(row.key.no_launch) != Some(row.key.no_launch) {
+            writeln!(out, "\n{}", screen.accent(&lines(&row.key).concat()))?;
+        }
+        let rank = row.rank.iter().map(|rank| format!("{}:", visible(rank)));
+        wrap(&rank.chain(numbers(row)).collect::<Vec<_>>(), screen, out)?;
     }
     Ok(())
 }

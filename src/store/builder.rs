@@ -16,10 +16,10 @@ use super::raw::{DescribedNames, Extra, Extras, IdKey, Mark, RawEvent, RawKind, 
 use super::roles::{Named, category_kinds};
 use super::slices::Rows;
 use super::strings::{StringId, Strings};
-use super::traces::{Field, Trace};
+use super::traces::{Field, Format, Trace};
 use super::tracks::{Owner, Tracks};
-use super::{Store, stages};
-use crate::damage::DamageReport;
+use super::{Store, stages, survived};
+use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgValue, HeaderField};
 use crate::id::{ThreadId, TraceId, TrackId};
 use crate::nccl::category::CategoryKind;
@@ -47,6 +47,8 @@ pub struct Builder {
     /// Of the current trace.
     damage: DamageReport,
     order: OrderWatch,
+    /// How many sets of arguments of the current trace have a key twice.
+    duplicate_keys: u64,
     /// How many events are put into order and nested at a time, about; `None`: [`STRETCH`].
     stretch: Option<NonZero<usize>>,
 }
@@ -161,7 +163,9 @@ impl Builder {
                     other => other,
                 },
             }));
+            let rows = set.len();
             sets.push(self.args.add_set(&mut set));
+            self.duplicate_keys += u64::from(set.len() < rows);
             start = end;
         }
         sets
@@ -218,6 +222,11 @@ impl Builder {
     pub fn end_trace(&mut self, header: Vec<HeaderField>, mut trace: Trace) {
         let number = TraceId::of_row(self.traces.len());
         trace.damage.add(&std::mem::take(&mut self.damage));
+        // In Perfetto's protobuf a key may come several times.
+        let duplicate_keys = std::mem::take(&mut self.duplicate_keys);
+        if trace.format == Format::Json && duplicate_keys > 0 {
+            trace.damage.count_several(Damage::DuplicateArgument, duplicate_keys);
+        }
         self.header.extend(Field::of(number, header));
         self.reorder_from.push(std::mem::take(&mut self.order).reorder_from());
         self.traces.push(trace);
@@ -238,6 +247,7 @@ impl Builder {
             has_events |= !segment.rows.is_empty() || !segment.marks.is_empty();
         }
         self.damage = DamageReport::default();
+        self.duplicate_keys = 0;
         self.order = OrderWatch::default();
         self.shard_ids.clear();
         has_events
@@ -250,6 +260,9 @@ impl Builder {
         }
         let category_kinds = category_kinds(&self.categories, &self.strings);
         let rows = std::mem::take(&mut self.rows);
+        for (number, trace) in self.traces.iter_mut().enumerate().filter(|(_, trace)| trace.damage.is_cut_off()) {
+            trace.survived = survived::survived(number, &rows, &self.segments, &self.tracks, &category_kinds);
+        }
         let (mut assembled, bound) = self.assemble(&rows, &category_kinds, threads);
         let marks = Marks { marks: &self.marks, offsets: &self.mark_offsets, extras: &self.extras };
         let slices = assembled.slices(rows, marks, &mut self.args);
@@ -262,7 +275,7 @@ impl Builder {
         let flow_args = flow_args(&flows, &mut self.args, &mut self.strings);
         let Named { names, extent } = Named::of(&slices.rows, &assembled.dropped, &category_kinds, threads);
         let tracks = assembled.tracks;
-        Store {
+        let mut store = Store {
             names,
             kernels: assembled.kernels,
             runtime_calls: assembled.runtime_calls,
@@ -286,7 +299,9 @@ impl Builder {
             traces: self.traces,
             category_kinds,
             flow_args,
-        }
+        };
+        store.add_copies();
+        store
     }
 
     /// Takes all events through the stages.

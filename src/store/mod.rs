@@ -9,6 +9,7 @@ mod assemble;
 #[doc(hidden)]
 pub mod batch;
 mod builder;
+mod copies;
 mod extent;
 pub mod flows;
 pub mod ids;
@@ -22,6 +23,7 @@ mod shard_tracks;
 pub mod slices;
 mod stages;
 pub mod strings;
+mod survived;
 pub mod traces;
 pub mod tracks;
 
@@ -68,7 +70,7 @@ pub struct Store {
     pub events: u64,
     /// The distinct names of slices, by id.
     pub names: Vec<Name>,
-    /// The slices that are kernels, in id order.
+    /// The slices that are kernels, and the copies that carry out collectives, in id order.
     pub kernels: Vec<SliceId>,
     /// The slices that are calls into a runtime or driver, in id order.
     pub runtime_calls: Vec<SliceId>,
@@ -100,7 +102,7 @@ pub struct Store {
 pub struct Name {
     /// The name.
     pub id: StringId,
-    /// Whether a kernel has it.
+    /// Whether a kernel has it, or a copy that carries out a collective.
     pub of_kernel: bool,
     /// Whether a slice of a CPU has it.
     pub of_cpu: bool,

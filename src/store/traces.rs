@@ -41,8 +41,9 @@ pub struct Trace {
     pub events: u64,
     /// Length of its (decompressed) text in bytes.
     pub text_bytes: u64,
-    /// The share of its file that could not be decompressed, 0 to 1.
-    pub unread: f64,
+    /// If it ends early: the longest stretch of time in which kernels survived one after the other. Nobody knows what is missing from the
+    /// rest of its span. `None` also if no kernel survived.
+    pub survived: Option<Window>,
     /// Its damage.
     pub damage: DamageReport,
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::path::Path;
 
-use nccl_stacks::analysis::cost::Totals;
+use nccl_stacks::analysis::cost::{Order, Totals};
 use nccl_stacks::analysis::groups::{GroupBy, Grouping};
 use nccl_stacks::analysis::part::stack_report;
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
@@ -21,7 +21,7 @@ use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
 use serde_json::Value;
-use support::program::{run, stderr, stdout};
+use support::program::{run, scratch, stderr, stdout};
 
 /// Every key, the ones with a parameter, too, and some together.
 const KEYS: &[&str] = &[
@@ -530,4 +530,40 @@ fn patterns_of_functions_are_those_of_kernels() {
     assert!(stderr(&wrong).contains("--function-name: pattern /(/: not a regular expression"), "{}", stderr(&wrong));
     let kernels = |pattern: &str| answer_of(&[&path, "--kernel-name", pattern])["coverage"]["kernels"].clone();
     assert_eq!((kernels("%AllReduce%"), kernels("*AllReduce*"), kernels("nccl")), (4.into(), 4.into(), 4.into()));
+}
+
+/// Of more groups than anybody reads only the largest are distinguished where they are asked for, and the answer is the same.
+#[test]
+fn a_limit_needs_no_more_than_the_largest_groups() {
+    let count = 12_000;
+    let kernel = |at: usize| {
+        let dur = (at * 7919) % count + 1;
+        format!(
+            r#"{{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":{at},"ts":{},"dur":{dur},"args":{{"stream":{at}}}}}"#,
+            20_000 * at
+        )
+    };
+    let text = format!("[{}]", (0..count).map(kernel).collect::<Vec<_>>().join(","));
+    let (_folder, path) = scratch("trace.json", text.as_bytes());
+    let trace = Trace::open(Path::new(&path), &[]);
+    let of = |largest_groups| StackOptions { largest_groups, grouping: grouping("stream"), ..StackOptions::default() };
+    for order in [Order::GpuTime, Order::Exposed, Order::Mean] {
+        let [mut all, mut largest] = [of(None), of(Some(order))].map(|how| trace.report(how));
+        let distinguished = largest.groups().unwrap();
+        assert_eq!((distinguished.groups.len(), distinguished.others.groups), (10_000, 2_000), "{order:?}");
+        for report in [&mut all, &mut largest] {
+            report.arrange(order, 0.0, Some(3));
+        }
+        let (all, largest) = (all.groups().unwrap(), largest.groups().unwrap());
+        assert_eq!(all.groups, largest.groups, "{order:?}");
+        assert_eq!((all.totals(), all.left_out()), (largest.totals(), largest.left_out()), "{order:?}");
+        // Durations are a permutation of 1 to 12,000 µs.
+        assert_eq!(
+            largest.groups.iter().map(|group| group.cost.gpu_time.total.0).collect::<Vec<_>>(),
+            [12_000_000, 11_999_000, 11_998_000]
+        );
+        assert_eq!((largest.groups_found, largest.totals().count), (12_000, 12_000));
+    }
+    let text = stdout(&run(&[&path, "--group-by", "stream", "--limit", "3"]));
+    assert!(text.contains("(11,997 more groups)"), "{text}");
 }

@@ -6,6 +6,7 @@ mod job;
 mod support;
 
 mod attribution;
+mod compiled;
 mod describe;
 mod diff;
 mod forms;

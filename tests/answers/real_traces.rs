@@ -156,7 +156,7 @@ fn the_answers_of_the_script_less_its_errors() {
         let report = ask(&database, Some(&answer.kernel), answer.window);
         let mut left = ours;
         for (frames, count) in script::grouped(&report, Some(answer.depth)) {
-            let printed: Vec<String> = frames.iter().rev().cloned().collect();
+            let printed: Vec<String> = frames.iter().rev().map(|frame| (*frame).to_owned()).collect();
             if under_graphs > 0 && printed[0] == "cudaGraphLaunch" {
                 continue;
             }

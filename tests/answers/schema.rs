@@ -47,9 +47,10 @@ fn validator(name: &str) -> Validator {
 fn answer(args: &[&str]) -> Option<Value> {
     let output = run(&[args, &["--format", "json"]].concat());
     match output.status.code() {
-        Some(3) if output.stdout.is_empty() => None,
+        // What is found nowhere may have been in what is missing of a file that is cut off.
+        Some(3 | 6) if output.stdout.is_empty() => None,
         // Where no kernel has a launch, the rest is reported all the same.
-        Some(0 | 3 | 4) => Some(serde_json::from_slice(&output.stdout).unwrap()),
+        Some(0 | 3 | 4 | 6) => Some(serde_json::from_slice(&output.stdout).unwrap()),
         _ => panic!("{args:?}: {}", stderr(&output)),
     }
 }
@@ -144,7 +145,7 @@ fn answers_on_all_small_traces_fit() {
     // Few have a backward pass.
     assert_eq!(paired, 5);
     // Two traces have no collective: begin_end_async, and the capture, which has no kernels at all. One has no kernel of NCCL itself.
-    assert_eq!((answers, tables), (52 * 10, 53 * 3 - 1));
+    assert_eq!((answers, tables), (54 * 10, 55 * 3 - 1));
 }
 
 #[test]

@@ -25,7 +25,7 @@ use support::program::{run, stderr, stdout, testdata, trace_of};
 
 const STACKS_HEADER: &str = "count,gpu_time_ns,share_of_window,mean_ns,median_ns,p95_ns,min_ns,max_ns,exposed_ns,overlapped_ns,\
     queue_delay_median_ns,collective,dtype,bytes_min,bytes_max,process_group,algbw_gb_per_s,busbw_gb_per_s,best_busbw_gb_per_s,\
-    thread,kernels,rank,headline,stack";
+    thread,kernels,rank,headline,stack,fastest_ns";
 
 /// The header of `nsys stats -r cuda_gpu_kern_sum --format csv`.
 const KERNELS_HEADER: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name";
@@ -41,13 +41,21 @@ fn records(args: &[&str], header: &str) -> Vec<csv::StringRecord> {
 }
 
 #[test]
-fn csv_has_one_record_for_each_stack() {
+fn csv_has_one_record_for_each_stack_and_each_reason() {
     for trace in ["costs.json", "sglang_decode.json.gz", "ddp_backward.json.gz", "replay/trace.json", "evidence.json"] {
         let path = testdata(trace);
         let records = records(&[&path], STACKS_HEADER);
         let whole: serde_json::Value = serde_json::from_slice(&run(&[&path, "--format", "json"]).stdout).unwrap();
         let stacks = whole["stacks"].as_array().unwrap();
-        assert_eq!(records.len(), stacks.len(), "{trace}");
+        let reasons = whole["coverage"]["without_launch"].as_object().unwrap();
+        assert_eq!(records.len(), stacks.len() + reasons.len(), "{trace}");
+        for (record, of) in records[stacks.len()..].iter().zip(reasons.values()) {
+            assert_eq!(
+                (&record[0], &record[1]),
+                (&*of["count"].to_string(), &*of["gpu_time_ns"].to_string()),
+                "{trace}"
+            );
+        }
         for (record, stack) in records.iter().zip(stacks) {
             let cost = &stack["cost"];
             let times = [&stack["count"], &cost["gpu_time"]["total_ns"], &cost["share_of_window"]];
@@ -83,7 +91,7 @@ fn csv_quotes_what_it_must() {
     assert_eq!(&kernels[0][8], "nccl, \"X\"\r\n", "as the trace has it");
     let text = stdout(&run(&[&path, "--format", "csv"]));
     let headline = r#""a, ""b""\nc","#;
-    let end = format!("\"nccl, \"\"X\"\"\\r\\n\",,{headline}\"a, \"\"b\"\"\\nc;cudaLaunchKernel\"\n");
+    let end = format!("\"nccl, \"\"X\"\"\\r\\n\",,{headline}\"a, \"\"b\"\"\\nc;cudaLaunchKernel\",\n");
     assert!(text.ends_with(&end), "{text}");
 }
 
@@ -179,7 +187,8 @@ fn frames_above_the_collective_are_shown() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[1].ends_with("  autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"), "{text}");
     assert!(lines[2].ends_with("  DistributedDataParallel.forward"), "{text}");
-    assert!(lines[3].ends_with("  ProfilerStep#") && lines.len() == 4, "{text}");
+    assert!(lines[3].ends_with("  ProfilerStep#"), "{text}");
+    assert!(lines[4].ends_with("  [no launch: before the first recorded call]") && lines.len() == 5, "{text}");
     let only = report(testdata("evidence.json").as_ref());
     assert!(only.stacks.iter().all(|stack| stack.telling == ["serve.py(1): main"]), "{only:?}");
 }

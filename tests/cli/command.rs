@@ -10,7 +10,7 @@
 use crate::support;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -88,7 +88,9 @@ fn depth_and_folding() {
     // Text shows as many callers above the user's code, JSON all.
     let text = stdout(&run(&[&trace, "--stack-depth", "1"]));
     assert!(
-        text.contains("\n   -> … 7 callers above\n   -> sglang/srt/model_executor/cuda_graph_runner.py(793): replay\n"),
+        text.contains(
+            "\n   -> … 6 callers above\n   -> sglang/srt/model_executor/model_runner.py(2240): _forward_raw\n"
+        ),
         "{text}"
     );
     assert_eq!(stacks(&run_json(&[&trace, "--stack-depth", "1"])), stacks(&run_json(&[&trace])));
@@ -443,7 +445,7 @@ fn a_cut_gzip_gives_what_was_whole() {
     let packed = std::fs::read(testdata("sglang_decode.json.gz")).unwrap();
     let (_folder, path) = scratch("cut.json.gz", &packed[..packed.len() - 2000]);
     let output = run(&[&path]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     assert!(
         stderr(&output)
             .contains("Left out: the rest of a file that is cut off (copy it again, or record again), at byte"),
@@ -477,6 +479,7 @@ fn output_files_are_whole_or_not_there() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("stacks.txt");
     let path = file.to_str().unwrap();
+    let below_a_file = format!("{path}/folder/out.txt");
     std::fs::write(&file, "what was there before").unwrap();
     let failed = run(&[&trace, "--output", path, "--kernel-name", "no_such_kernel"]);
     assert_eq!(failed.status.code(), Some(3));
@@ -487,7 +490,7 @@ fn output_files_are_whole_or_not_there() {
     let left: Vec<PathBuf> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(left, [file], "no temporary file stays behind");
     for (path, message) in [
-        ("/no/such/folder/out.txt", "/no/such/folder/out.txt: cannot be written: the folder does not exist"),
+        (below_a_file.as_str(), "stacks.txt/folder/out.txt: cannot be written: "),
         (folder.path().to_str().unwrap(), "this is a directory"),
     ] {
         let output = run(&[&trace, "--output", path]);
@@ -501,6 +504,30 @@ fn output_files_are_whole_or_not_there() {
         assert!(stderr(&itself).contains("this is a file that is read"), "{args:?}");
     }
     assert_eq!(run(&[&trace, "--output", "/dev/null"]).status.code(), Some(0));
+}
+
+/// The folder of a result is made with the result, and not before: a run without an answer leaves nothing.
+#[test]
+fn the_folder_of_an_output_is_made() {
+    let trace = testdata("costs.json");
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join("new").join(name).to_str().unwrap().to_owned();
+    let nothing = run(&[&trace, "--output", &at("a/stacks.txt"), "--kernel-name", "no_such_kernel"]);
+    assert_eq!(nothing.status.code(), Some(3), "{}", stderr(&nothing));
+    assert!(!folder.path().join("new").exists());
+    for args in [
+        &[&*trace, "--output", &at("a/stacks.txt")][..],
+        &["part", &trace, "-o", &at("b/part.json")],
+        &["report", &trace, "-o", &at("c/report.html")],
+        &["repair", &trace, "-o", &at("d/whole.json")],
+        &["export", &trace, "--sqlite", &at("e/trace.db"), "--trace", &at("f/cut.json")],
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+    }
+    for name in ["a/stacks.txt", "b/part.json", "c/report.html", "d/whole.json", "e/trace.db", "f/cut.json"] {
+        assert!(Path::new(&at(name)).exists(), "{name}");
+    }
 }
 
 /// A reader that stops reading, as `head -1` does, ends the program quietly.
@@ -771,7 +798,7 @@ fn testdata_is_what_the_generator_writes() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 25 + 11 + 70);
+    assert_eq!(compared, 28 + 11 + 70);
 }
 
 fn unpacked(path: &std::path::Path) -> Vec<u8> {

@@ -101,6 +101,9 @@ fn the_command_line_wins() {
     // Both stacks begin with the outermost caller.
     assert_eq!(stdout(&output).matches("\n\ntrain.py(12): main\n").count(), 2, "{}", stdout(&output));
     assert_eq!(config_note(&with(gather, &[&trace, "--quiet"])), None, "quiet from the first line on");
+    // A file does not hide that it was read.
+    let quiet = with("[defaults]\nquiet = true", &[&trace]);
+    assert_eq!(stderr(&quiet), "Config: nccl-stacks.toml (--quiet)\n");
     // --family answers the same question.
     let output = with(gather, &[&trace, "--family", "nccl"]);
     assert_eq!((kernels(&output), config_note(&output).unwrap().as_str()), (4, "nccl-stacks.toml (--stack-depth)"));
@@ -137,14 +140,14 @@ fn switches_are_turned_on_and_off() {
     let damaged = testdata("damaged.json");
     let code = |config: &str, args: &[&str]| with(config, &[&[damaged.as_str()], args].concat()).status.code();
     let strict = "[defaults]\nstrict = true";
-    assert_eq!(code("", &[]), Some(0));
+    assert_eq!(code("", &[]), Some(6));
     assert_eq!(code(strict, &[]), Some(1));
-    assert_eq!(code(strict, &["--no-strict"]), Some(0));
-    assert_eq!(code(strict, &["--no-config"]), Some(0));
+    assert_eq!(code(strict, &["--no-strict"]), Some(6));
+    assert_eq!(code(strict, &["--no-config"]), Some(6));
     assert_eq!(code(strict, &["--strict"]), Some(1));
     assert_eq!(code("[defaults]\nstrict = false", &["--strict"]), Some(1));
-    assert_eq!(code("", &["--strict", "--no-strict"]), Some(0));
-    assert_eq!(code("[defaults]\nstrict = false\n", &[]), Some(0));
+    assert_eq!(code("", &["--strict", "--no-strict"]), Some(6));
+    assert_eq!(code("[defaults]\nstrict = false\n", &[]), Some(6));
 }
 
 #[test]

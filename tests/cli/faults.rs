@@ -8,6 +8,7 @@ use crate::support;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -214,13 +215,18 @@ fn long_trace() -> (tempfile::TempDir, String) {
     scratch("trace.json", format!("[{}]", events.join(",\n")).as_bytes())
 }
 
-/// Killed while it writes, the program leaves the old file unchanged. It handles Ctrl-C, and removes what it has begun.
+/// Killed while it writes, the program leaves the old file unchanged. Ended by any other signal, it removes what it has begun, and whoever waits
+/// for it sees that signal.
 #[test]
 fn killed_in_the_middle() {
     let (_trace_folder, trace) = long_trace();
-    for (form, signal, code, left) in
-        [("--sqlite", "KILL", None, 2), ("--sqlite", "INT", Some(130), 1), ("--trace", "INT", Some(130), 1)]
-    {
+    for (form, signal, ended, left) in [
+        ("--sqlite", "KILL", (None, Some(9)), 2),
+        ("--sqlite", "INT", (Some(130), None), 1),
+        ("--trace", "INT", (Some(130), None), 1),
+        ("--sqlite", "TERM", (None, Some(15)), 1),
+        ("--sqlite", "HUP", (None, Some(1)), 1),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("answer.json");
         fs::write(&file, "old").unwrap();
@@ -242,8 +248,53 @@ fn killed_in_the_middle() {
         let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
         assert!(kill.success());
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), code, "{form} {signal}: {}", stderr(&output));
+        let status = output.status;
+        assert_eq!((status.code(), status.signal()), ended, "{form} {signal}: {}", stderr(&output));
         assert_eq!(fs::read(&file).unwrap(), b"old", "{form} {signal}");
         assert_eq!(entries(folder.path()).len(), left, "{form} {signal}: {:?}", entries(folder.path()));
     }
+}
+
+/// A database that comes through a pipe is copied to a temporary file, which no signal leaves there.
+#[test]
+fn ended_while_a_database_is_copied() {
+    for (signal, ended) in [("TERM", (None, Some(15))), ("HUP", (None, Some(1))), ("INT", (Some(130), None))] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut program = program();
+        program.arg("-").env("TMPDIR", folder.path()).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = program.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(&[b"SQLite format 3\0".as_slice(), &[0; 1 << 20]].concat()).unwrap();
+        let begun = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.len() > 1 << 19);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !entries(folder.path()).iter().any(begun) {
+            assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "it never began, or is over");
+        }
+        let kill = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        let status = output.status;
+        assert_eq!((status.code(), status.signal()), ended, "{signal}: {}", stderr(&output));
+        assert_eq!(entries(folder.path()), Vec::<PathBuf>::new(), "{signal}");
+    }
+}
+
+/// As under `nohup`, a signal that is ignored stays ignored.
+#[test]
+fn an_ignored_signal_stays_ignored() {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "trap '' HUP; exec \"$0\" -", env!("CARGO_BIN_EXE_nccl-stacks")]).env("NCCL_STACKS_CONFIG", "");
+    let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let trace = fs::read(testdata("costs.json")).unwrap();
+    stdin.write_all(&trace[..trace.len() / 2]).unwrap();
+    for _ in 0..10 {
+        assert!(Command::new("kill").args(["-s", "HUP", &child.id().to_string()]).status().unwrap().success());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    stdin.write_all(&trace[trace.len() / 2..]).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }

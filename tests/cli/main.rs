@@ -4,6 +4,7 @@
 mod support;
 
 mod command;
+mod communication;
 mod completions;
 mod config;
 mod faults;

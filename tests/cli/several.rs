@@ -4,6 +4,8 @@
 
 use crate::support;
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 use support::program::{program, run, run_json, scratch, stderr, stdout, testdata, trace_of};
 
@@ -184,7 +186,10 @@ fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
     assert_eq!(all["stacks"][0]["count"], 4);
     assert_eq!(all["stacks"][0]["messages"]["collectives"], json!({"all_reduce": 4}));
     assert_eq!(all["stacks"][0]["cost"]["gpu_time"]["total_ns"], all["summary"]["collectives_ns"]);
-    assert_eq!(all["not_asked"], json!({"collectives_ns": 100_000, "families": [], "fused_ns": 0}));
+    assert_eq!(
+        all["not_asked"],
+        json!({"collectives_ns": 100_000, "families": [], "fused_ns": 0, "possibly_communication": []})
+    );
     let text = stdout(&run(&[&trace, "--family", "nccl,rccl"]));
     let want =
         "90.000 µs of 100.000 µs of communication is in kernels that are not asked for: custom-allreduce 90.000 µs.";
@@ -261,4 +266,52 @@ fn a_picture_is_of_all_its_traces() {
         std::fs::copy(testdata("costs.json"), path(&format!("rank{rank}.json"))).unwrap();
     }
     assert_eq!(subtitle(&[folder.path().to_str().unwrap()]), "16 traces, rank0.json to rank9.json");
+}
+
+/// A trace that was compressed beside itself is one rank; of one that was cut off nobody knows which of the two is meant.
+#[test]
+fn a_trace_beside_its_copy_counts_once() {
+    let folder = folder();
+    let path = folder.path().to_str().unwrap();
+    let before = answer(&[path]);
+    let trace = std::fs::read(testdata("costs.json")).unwrap();
+    let copy = folder.path().join("rank0.json.gz");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&trace).unwrap();
+    std::fs::write(&copy, packed.finish().unwrap()).unwrap();
+    let output = run_json(&[path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("There twice, and counted once: ") && said.contains("rank0.json and "), "{said}");
+    assert!(said.contains("rank0.json.gz"), "{said}");
+    assert_eq!(answer(&[path]), before);
+    // Cut off after two thirds of its events.
+    let cut = trace.len() * 2 / 3;
+    std::fs::write(&copy, &trace[..cut]).unwrap();
+    let output = run_json(&[path]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("rank 0 is there twice: ") && said.contains("rank0.json and "), "{said}");
+    // Another rank with the same times is another rank.
+    std::fs::write(folder.path().join("rank7.json"), &trace).unwrap();
+    std::fs::remove_file(&copy).unwrap();
+    assert_eq!(answer(&[path])["traces"].as_array().unwrap().len(), 3);
+}
+
+/// Names need not be text, and a link to what is not there is a trace that is missing.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_file_of_a_folder_is_skipped_silently() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder();
+    let path = folder.path().to_str().unwrap();
+    let odd = folder.path().join(std::ffi::OsStr::from_bytes(b"rank2_\xff.json"));
+    std::fs::copy(testdata("costs.json"), odd).unwrap();
+    let traces = answer(&[path])["traces"].as_array().unwrap().len();
+    assert_eq!(traces, 3);
+    std::os::unix::fs::symlink("/no/such/file", folder.path().join("rank3.json")).unwrap();
+    let output = run_json(&[path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("Left out: ") && said.contains("rank3.json"), "{said}");
 }

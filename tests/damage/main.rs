@@ -15,3 +15,4 @@ mod damaged_input;
 mod hostile;
 mod packets_hostile;
 mod regressions;
+mod unknown;

@@ -193,7 +193,8 @@ fn names(loaded: &Loaded) -> Vec<&str> {
 
 fn answer(args: &[&str]) -> (String, String) {
     let output = run(args);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // 6: a trace is cut off or corrupt.
+    assert!(matches!(output.status.code(), Some(0 | 6)), "{}", stderr(&output));
     (stdout(&output), stderr(&output))
 }
 
@@ -290,33 +291,27 @@ fn counts(answer: &Value) -> Vec<(Value, u64)> {
     counts
 }
 
-/// All pids, tids, streams, correlation ids, External ids, Python ids and sequence numbers are equal in both.
+/// A trace that is there again counts once, and nothing of it becomes ambiguous, though all pids, tids, streams, correlation ids and External ids
+/// are there twice.
 #[test]
-fn two_copies_count_twice_and_nothing_is_ambiguous() {
+fn two_copies_count_once_and_nothing_is_ambiguous() {
     for name in TRACES {
         let bytes = bytes_of(name);
         let (_folder, bare) = scratch(name, &bytes);
-        let (_other, twice) = scratch("t.zip", &zip_of(&[("rank0", &bytes), ("rank1", &bytes)]));
+        let (_other, twice) = scratch("t.zip", &zip_of(&[("one.json", &bytes), ("two.json", &bytes)]));
         // Exit code 3 is that of a trace without collectives.
         if run(&[&bare]).status.code() != Some(0) {
             continue;
         }
         let (one, two) = (json(&bare), json(&twice));
-        let doubled: Vec<(Value, u64)> = counts(&one).into_iter().map(|(frames, count)| (frames, count * 2)).collect();
-        assert_eq!(counts(&two), doubled, "{name}");
-        for number in ["kernels", "uncertain", "flow_disagrees", "forward_unknown"] {
-            let [one, two] = [&one, &two].map(|answer| answer["coverage"][number].as_u64().unwrap());
-            assert_eq!(two, one * 2, "{name}: {number}");
+        assert_eq!(counts(&two), counts(&one), "{name}");
+        for answer in ["coverage", "summary"] {
+            assert_eq!(two[answer]["kernels"], one[answer]["kernels"], "{name}: {answer}");
         }
-        let sums = ["wall_ns", "busy_ns", "compute_ns", "collectives_ns", "exposed_ns", "gpus"];
-        for number in sums {
-            let [one, two] = [&one, &two].map(|answer| answer["summary"][number].as_u64().unwrap());
-            assert_eq!(two, one * 2, "{name}: {number}");
-        }
-        let by = |answer: &Value| answer["coverage"]["attributed_by"].as_object().unwrap().clone();
-        for (evidence, count) in by(&one) {
-            assert_eq!(by(&two)[&evidence].as_u64(), count.as_u64().map(|n| n * 2), "{name}: {evidence}");
-        }
+        assert_eq!(two["summary"]["wall_ns"], one["summary"]["wall_ns"], "{name}");
+        assert_eq!(two["coverage"]["attributed_by"], one["coverage"]["attributed_by"], "{name}");
+        let said = stderr(&run(&[&twice]));
+        assert!(said.contains("There twice, and counted once: "), "{name}: {said}");
     }
 }
 
@@ -450,10 +445,9 @@ fn traces_are_read_by_kind_and_name() {
     let (_folder, path) = scratch("t.zip", &zip_of(files));
     let notes = stderr(&run(&[&path]));
     assert!(notes.contains("Traces loaded: 4 (y.pftrace, z.gz, .runs/a.json, b.json), "), "{notes}");
-    assert!(
-        notes.contains("Note: 3 files of the archive are no traces: empty.json, notes.txt, other.json\n"),
-        "{notes}"
-    );
+    assert!(notes.contains("Note: 1 file of the archive is no trace: notes.txt\n"), "{notes}");
+    // In a folder they would be left out, too.
+    assert!(notes.contains("Left out: named like traces, and none: empty.json, other.json\n"), "{notes}");
 }
 
 /// `pax` records, as Python writes them, GNU's long names, directories, links, and names of two parts.
@@ -627,7 +621,7 @@ fn contents_are_checked_against_the_archives_checksum() {
     let at = files.windows(5).rposition(|w| w == b"\"ts\":").unwrap() + 7;
     files[at] ^= 1;
     let loaded = load_file("t.zip", &[files, directory].concat()).unwrap();
-    assert_eq!(loaded.store.traces[0].damage.get(Damage::PackedCorrupt).count, 1);
+    assert_eq!(loaded.store.traces[0].damage.get(Damage::PackedChecksum).count, 1);
 }
 
 #[test]
@@ -1061,7 +1055,7 @@ fn no_bytes_of_a_zip_are_two_files() {
     for loaded in load_both(&[files, directory].concat()) {
         assert_eq!(names(&loaded), ["a.json", "b.json"]);
         for (trace, wrong) in loaded.store.traces.iter().zip([1, 0]) {
-            assert_eq!((trace.events, trace.damage.get(Damage::PackedCorrupt).count), (32, wrong));
+            assert_eq!((trace.events, trace.damage.get(Damage::PackedChecksum).count), (32, wrong));
         }
     }
 }

@@ -604,6 +604,14 @@ fn damaged_databases_are_refused() {
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let found = message(&cut);
     assert!(found.contains("cut.sqlite: this SQLite database is damaged") && found.contains("nsys export"), "{found}");
+    // SQLite itself takes what is missing from the last page for zeros.
+    for missing in [1, 100, 4_095, 4_096] {
+        let there = bytes.len() - missing;
+        std::fs::write(&cut, &bytes[..there]).unwrap();
+        let found = message(&cut);
+        let how = format!("it is cut off: it has {there} of {} bytes (copy it again, or export it again)", bytes.len());
+        assert!(found.contains(&how) || missing == 4_096 && found.contains("is damaged"), "{missing}: {found}");
+    }
     let page = 4096;
     let mut failed = 0;
     for at in 1..bytes.len() / page {

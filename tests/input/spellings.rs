@@ -43,6 +43,9 @@ fn answer(args: &[&str]) -> Value {
     let members = answer.as_object_mut().unwrap();
     ["trace", "traces"].iter().for_each(|key| drop(members.remove(*key)));
     answer["damage"].as_object_mut().unwrap().remove("text_bytes");
+    for kind in answer["damage"]["kinds"].as_array_mut().unwrap() {
+        kind.as_object_mut().unwrap().remove("trace");
+    }
     answer
 }
 

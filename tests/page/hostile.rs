@@ -105,10 +105,12 @@ fn hostile_names_are_names_in_other_answers() {
 /// What is wrong with a trace is said in words, with and without scripts.
 #[test]
 fn damage_is_said() {
-    for (name, said) in
-        [("damaged.json", "cut off"), ("broken/cut_off_packed.json.gz", "cut off"), ("broken/hole.json", "Left out")]
-    {
-        let page = write(&name.replace('/', "-"), &[&testdata(name), "--format", "html"], 0);
+    for (name, said, code) in [
+        ("damaged.json", "is cut off", 6),
+        ("broken/cut_off_packed.json.gz", "is cut off", 6),
+        ("broken/hole.json", "could not be read, and what they had is missing", 0),
+    ] {
+        let page = write(&name.replace('/', "-"), &[&testdata(name), "--format", "html"], code);
         for without_scripts in [false, true] {
             let Some(tab) = open_as(&page, How { without_scripts, ..How::default() }) else { return };
             let words = tab.text("document.body.innerText");

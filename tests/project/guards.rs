@@ -15,6 +15,7 @@ pub(crate) fn root() -> &'static Path {
 /// Which modules each module may use: a picture of the house, from the ground up.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("time", &[]),
+    ("unfinished", &[]),
     ("id", &[]),
     ("fork", &[]),
     ("nccl", &[]),
@@ -22,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("damage", &[]),
     ("error", &[]),
     ("event", &["nccl", "time"]),
-    ("input", &["damage", "error", "event", "nccl", "time"]),
+    ("input", &["damage", "error", "event", "nccl", "time", "unfinished"]),
     ("store", &["damage", "event", "fork", "id", "nccl", "time"]),
     ("metadata", &["event", "id", "nccl", "store"]),
     ("records", &["error", "id", "input", "nccl", "operation", "time"]),
@@ -126,6 +127,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "sql",
             "store",
             "time",
+            "unfinished",
         ],
     ),
 ];
@@ -298,7 +300,7 @@ fn the_glossarys_words_are_used() {
 }
 
 /// The pages of the documentation.
-fn pages() -> Vec<String> {
+pub(crate) fn pages() -> Vec<String> {
     let folder = std::fs::read_dir(root().join("docs")).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut pages: Vec<String> =
@@ -308,7 +310,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-fn read(page: &str) -> String {
+pub(crate) fn read(page: &str) -> String {
     std::fs::read_to_string(root().join(page)).unwrap()
 }
 
@@ -449,6 +451,8 @@ const OTHER_OPTIONS: &[&str] = &[
     "--open",
     "--example",
     "--features",
+    "--locked",
+    "--no-default-features",
     "--path",
     "--files",
     "--from",

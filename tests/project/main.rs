@@ -1,4 +1,5 @@
 //! Rules about the project itself. Uses no module of `tests/support/`, so it builds fast.
 
+mod commands;
 mod dependencies;
 mod guards;

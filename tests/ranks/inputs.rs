@@ -260,7 +260,7 @@ fn a_broken_trace_costs_its_rank() {
     let whole = std::fs::read(files.path("rank3.json")).unwrap();
     without.push(files.put("cut/rank3.json", &whole[..whole.len() * 97 / 100]));
     let output = ranks_of(&without, &["--json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     assert_names(&stderr(&output), &["cut/rank3.json"]);
     expected = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(expected["missing_ranks"], json!([]));

@@ -10,7 +10,7 @@ use nccl_stacks::analysis::recorded;
 use nccl_stacks::input;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{self, Keep, Records};
-use support::program::testdata;
+use support::program::{run, stderr, stdout, testdata};
 use support::random::Random;
 
 fn assert_sound(records: &Records) {
@@ -175,4 +175,34 @@ fn changed_bytes_are_no_panic() {
         }
     }
     assert!(recognised * 10 > read * 9, "{recognised} of {read}");
+}
+
+/// Of a dump that asks to execute something, and of one whose operations are no list, nothing is read: that is no success.
+#[test]
+fn a_dump_of_which_nothing_is_read_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let dump = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let hostile = dump("dump_0", b"cos\nsystem\n(S'true'\ntR.");
+    let no_list =
+        dump("dump_1", br#"{"version": "2.5", "pg_config": {"0": {"ranks": "[0, 1]"}}, "entries": {"0": {}}}"#);
+    let empty = dump("dump_2", br#"{"version": "2.5", "pg_config": {"0": {"ranks": "[0, 1]"}}, "entries": []}"#);
+    for (path, code, note) in [
+        (&hostile, 6, "asks to import and call os.system at byte 0; nothing was executed"),
+        (&no_list, 6, "its `entries` is no list, so that none of its operations is read"),
+    ] {
+        let text = run(&["records", path]);
+        assert_eq!(text.status.code(), Some(code), "{}", stderr(&text));
+        let json = run(&["records", path, "--json"]);
+        assert_eq!(json.status.code(), Some(code), "{}", stderr(&json));
+        assert!(stdout(&json).contains(note), "{}", stdout(&json));
+        let strict = run(&["records", path, "--strict"]);
+        assert_eq!((strict.status.code(), stdout(&strict).as_str()), (Some(1), ""));
+    }
+    let whole = run(&["records", &empty]);
+    assert_eq!(whole.status.code(), Some(0), "{}", stderr(&whole));
+    assert!(!stdout(&whole).contains("no list"), "{}", stdout(&whole));
 }

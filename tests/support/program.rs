@@ -33,7 +33,8 @@ pub(crate) fn run_json(args: &[&str]) -> Output {
 /// The stacks of such an answer: count, then frames from the outermost caller to the launch, with the marks that text has between the parts
 /// of a stack.
 pub(crate) fn stacks(output: &Output) -> Vec<(u64, Vec<String>)> {
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    // 6: the trace is cut off or corrupt.
+    assert!(matches!(output.status.code(), Some(0 | 6)), "{}", stderr(output));
     let answer: serde_json::Value = serde_json::from_str(&stdout(output)).unwrap();
     let stacks: Vec<(u64, Vec<String>)> = answer["stacks"].as_array().unwrap().iter().map(one_stack).collect();
     assert_eq!(answer["stacks_found"], stacks.len());

@@ -39,7 +39,7 @@ OLD = 24 * 3600.0
 _DEFAULTS = {
     ("--quiet", "-q", "--verbose", "-v"): ("--quiet",),
     ("--threads",): ("--threads", "1"),
-    ("--config", "--no-config"): ("--no-config",),
+    _program.OF_CONFIG: (_program.NO_CONFIG,),
 }
 """Options for `part` that are given unless the user gives one of these. A task has one CPU, and what a part has does not depend on the
 number of threads. What a config file says on one machine would not hold on others."""
@@ -145,11 +145,17 @@ def _run(asked: argparse.Namespace, rest: list[str], screen: Screen) -> int:
         outcomes = _reduced(asked, setup, tool, planned, screen)
     screen.clear()
     _report(planned, outcomes, tool, time.monotonic() - began, screen)
+    old = [job.part for job in planned.jobs if job.trace in outcomes.failed and os.path.exists(job.part)]
+    if old:
+        screen.say(
+            f"{len(old)} parts of earlier runs stay, such as {old[0]}: their traces have none now; this answer is without them, "
+            f"and a merge of the whole folder has them"
+        )
     if asked.no_merge:
         return INCOMPLETE if outcomes.failed or outcomes.partly else 0
     if len(outcomes.failed) == len(planned.jobs):
         raise Error("no trace has a part, so there is nothing to merge")
-    return _merged(asked, program, planned, outcomes, screen)
+    return _merged(asked, program, planned, outcomes, bool(old), screen)
 
 
 def _with_files(options: list[str]) -> tuple[list[str], list[str]]:
@@ -256,15 +262,17 @@ def _report(planned: Plan, outcomes: Outcomes, tool: str, seconds: float, screen
             screen.say(f"two versions: {tool} here, {other} on {names} for {sum(hosts.values())} parts; install one version on all machines")
 
 
-def _merged(asked: argparse.Namespace, program: str, planned: Plan, outcomes: Outcomes, screen: Screen) -> int:
+def _merged(asked: argparse.Namespace, program: str, planned: Plan, outcomes: Outcomes, has_old: bool, screen: Screen) -> int:
     """Runs the merge, whose output is ours, and gives its exit code; but an answer that lacks a trace is not complete."""
     parts = [asked.out]
     if planned.foreign:
         screen.say(f"{len(planned.foreign)} other parts in {asked.out} are left out, such as {planned.foreign[0]}")
+    if planned.foreign or has_old:
         names = [os.path.basename(job.part) for job in planned.jobs if job.trace not in outcomes.failed]
         parts = [os.path.join(asked.out, name) for name in names]
     expect = ["--expect", str(asked.expect)] if asked.expect else []
-    code = subprocess.run([program, "merge", *expect, *asked.merge, "--", *parts], stdin=subprocess.DEVNULL).returncode
+    neutral = [] if _has(asked.merge, _program.OF_CONFIG) else [_program.NO_CONFIG]
+    code = subprocess.run([program, "merge", *neutral, *expect, *asked.merge, "--", *parts], stdin=subprocess.DEVNULL).returncode
     if code < 0:
         raise Error(f"the merge {_program.ending(code)}")
     return INCOMPLETE if code == 0 and (outcomes.failed or outcomes.partly) else code

@@ -73,6 +73,7 @@ class Drive:
 
     def run(self, jobs: list[Job], size: int) -> Outcomes:
         """Runs the jobs in batches of `size`, 0 for as many as fit."""
+        before = {job.part: _state(job.part) for job in jobs}
         for batch in batches(jobs, self._engine.slots, size):
             self._start(Batch(batch))
         heard = time.monotonic()
@@ -84,7 +85,7 @@ class Drive:
                 heard = time.monotonic()
                 self._say(f"no result for {SILENCE:.0f} s; {len(self._running)} batches are out. Has the engine machines?")
             self._screen.show(self.outcomes.made, len(self.outcomes.failed), len(jobs))
-        self._await_parts(jobs)
+        self._await_parts(jobs, before)
         return self.outcomes
 
     def _start(self, batch: Batch) -> None:
@@ -150,16 +151,26 @@ class Drive:
         self.outcomes.failed[job.trace] = why
         self._say(f"no part of {job.trace}: {why}")
 
-    def _await_parts(self, jobs: list[Job]) -> None:
-        """Parts that workers say they wrote have to be seen here too, or the merge would lack them silently."""
+    def _await_parts(self, jobs: list[Job], before: dict[str, tuple[int, int] | None]) -> None:
+        """Parts that workers say they wrote have to be seen here too, or the merge would lack them silently, or have those of `before`."""
         left = [job for job in jobs if job.trace not in self.outcomes.failed]
         until = time.monotonic() + VISIBLE
         while True:
-            names = set(os.listdir(self._setup.folder))
-            left = [job for job in left if os.path.basename(job.part) not in names]
+            # A list of the folder is asked for anew by network file systems, what they know of a name may be old.
+            os.listdir(self._setup.folder)
+            left = [job for job in left if _state(job.part) in (None, before[job.part])]
             if not left or time.monotonic() > until:
                 break
             time.sleep(0.2)
         for job in left:
             self.outcomes.made -= 1
             self._fail(job, f"its part was written, and is not in {self._setup.folder} here; that has to be a folder all machines share")
+
+
+def _state(part: str) -> tuple[int, int] | None:
+    """What differs between a part and one that replaces it."""
+    try:
+        status = os.stat(part)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns

@@ -71,14 +71,17 @@ class Ray:
     """Tasks of one CPU each on a Ray cluster: that at `address` or in $RAY_ADDRESS, else one of this machine alone."""
 
     def __init__(self, setup: Setup, workers: int | None, address: str | None) -> None:
-        ray = _import("ray", "ray")
         _look_for_cluster(address)
+        address = address or os.environ.get("RAY_ADDRESS")
+        if not address:
+            # By default it listens on all interfaces, and runs what anybody sends. Read when it is imported; for all systems, in spite of its name.
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        ray = _import("ray", "ray")
         self._ray = ray
         self._errors = ray.exceptions
-        address = address or os.environ.get("RAY_ADDRESS")
-        own = {} if address or not workers else {"address": "local", "num_cpus": workers, "include_dashboard": False}
+        own = {} if address else {"num_cpus": workers, "include_dashboard": False}
         # The output of its workers would go to standard output, where the answer goes.
-        ray.init(**{"address": address, "log_to_driver": False, "logging_level": "ERROR", **own})
+        ray.init(**{"address": address or "local", "log_to_driver": False, "logging_level": "ERROR", **own})
         self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self._setup = ray.put(setup)
         # A task that fails is given back, so that it is divided before it is tried again; see `drive`.
@@ -109,8 +112,8 @@ class Dask:
     """Tasks on a Dask cluster: that at `address`, else processes of this machine."""
 
     def __init__(self, setup: Setup, workers: int | None, address: str | None) -> None:
-        dask = _import("dask", "dask")
-        self._distributed = _import("distributed", "dask")
+        dask = _import("dask", "dask[distributed]")
+        self._distributed = _import("distributed", "dask[distributed]")
         _look_for_cluster(address)
         self._cluster = None
         if address is None:
@@ -158,12 +161,12 @@ ENGINES: dict[str, Callable[[Setup, int | None, str | None], Engine]] = {"local"
 """The engines by name."""
 
 
-def _import(name: str, extra: str) -> Any:
-    """A module of an engine."""
+def _import(name: str, package: str) -> Any:
+    """A module of an engine, and the package that has it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise Error(f"{name} is not installed: pip install 'nccl-stacks[{extra}]'") from error
+        raise Error(f"{name} is not installed: pip install '{package}'") from error
 
 
 def _look_for_cluster(address: str | None) -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .work import Job, Receipt, Setup, is_made
+from .work import Job, Setup, is_made
 
 LARGEST_BATCH = 16
 """How many traces a task has at most. More save nothing measurable, and all of them are lost with their worker."""
@@ -39,13 +39,9 @@ class Plan:
 
 
 def plan(setup: Setup, traces: Sequence[str], ending: str, tool: str, ranks: dict[str, tuple[str, ...]]) -> Plan:
-    """Plans a run. A part that does not hold any more is removed: if its trace fails now, it must not be in the answer."""
+    """Plans a run. It changes nothing in the folder: a part that does not hold any more stays until a new one replaces it."""
     jobs = [Job(trace, os.path.join(setup.folder, part_name(trace, ending)), ranks.get(trace, ())) for trace in traces]
     left = [job for job in jobs if not is_made(job, setup.made_with, tool)]
-    for job in left:
-        for old in (job.part, Receipt.path(job.part)):
-            if os.path.exists(old):
-                os.unlink(old)
     own = {os.path.basename(job.part) for job in jobs}
     foreign = [name for name in sorted(os.listdir(setup.folder)) if name.endswith((".parquet", ".json")) and name not in own]
     return Plan(jobs, left, foreign)

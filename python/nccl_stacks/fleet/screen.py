@@ -19,7 +19,7 @@ class Screen:
     def say(self, text: str) -> None:
         """Writes a message."""
         self.clear()
-        print(f"fleet: {text}", file=self._stream, flush=True)
+        print(f"fleet: {_visible(text)}", file=self._stream, flush=True)
 
     def show(self, made: int, failed: int, total: int) -> None:
         """Writes how far the run is, if that has changed."""
@@ -39,3 +39,8 @@ class Screen:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
             self._line = ""
+
+
+def _visible(text: str) -> str:
+    """A message in which only lines are apart: names of files and what is in traces could move a terminal's cursor, or forge an answer."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text)

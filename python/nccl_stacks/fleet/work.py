@@ -7,6 +7,7 @@ later run knows it, comes after it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -185,6 +186,13 @@ def _do(setup: Setup, job: Job) -> tuple[str, str, str]:
         return status, f"{setup.folder}: {error.strerror or error}", tool
 
 
+def _put(whole: str, part: str) -> None:
+    """Replaces a part. The old one's receipt goes first: it must not be taken for that of the new one."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(Receipt.path(part))
+    os.replace(whole, part)
+
+
 def _make(setup: Setup, job: Job, program: str, tool: str, trace: os.stat_result) -> tuple[str, str]:
     name, ending = os.path.splitext(os.path.basename(job.part))
     whole = os.path.join(setup.scratch, f"{name}.{_process()}{ending}")
@@ -193,12 +201,12 @@ def _make(setup: Setup, job: Job, program: str, tool: str, trace: os.stat_result
         message = done.stderr.strip()
         if done.returncode == 0:
             made = _receipt(job, setup.made_with, tool, trace, os.stat(whole).st_size)
-            os.replace(whole, job.part)
+            _put(whole, job.part)
             made.write(job.part, setup.scratch)
             return MADE, message
         if done.returncode == _INCOMPLETE and os.path.exists(whole):
             # Without a receipt, so that the next run tries again, and says it again.
-            os.replace(whole, job.part)
+            _put(whole, job.part)
             return PARTLY, message
     finally:
         if os.path.exists(whole):

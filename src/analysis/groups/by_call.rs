@@ -207,7 +207,7 @@ impl<'a> ByCall<'a> {
     }
 
     fn headline(&self, key: &StackKey) -> Option<String> {
-        key.telling_frames(self.naming.user_code).first().map(|frame| (*frame).to_owned())
+        key.telling_frames(self.naming.user_code).into_iter().next()
     }
 
     fn stack(&self, row: &KernelLaunch) -> GroupValue {

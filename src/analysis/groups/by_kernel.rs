@@ -20,6 +20,9 @@ const NO_COLLECTIVE: &str = "(no collective)";
 /// The category of kernels that move no data between GPUs.
 const COMPUTATION: &str = "computation";
 
+/// What kernels are called that no family knows and that may be communication.
+const POSSIBLE: &str = "possible communication";
+
 /// The category of collectives of no known family.
 const OTHER: &str = "other collectives";
 
@@ -85,6 +88,7 @@ impl<'a> ByKernel<'a> {
         match family_of(text) {
             Some(family) => family.name,
             None if self.attribution.activity.is_collective[name.0 as usize] => OTHER,
+            None if self.attribution.activity.may_communicate(name).is_some() => POSSIBLE,
             None => COMPUTATION,
         }
     }

@@ -254,6 +254,9 @@ pub struct Groups {
     /// The groups that were left out, in no order.
     #[serde(skip)]
     pub hidden: Vec<Group>,
+    /// The groups that are only added up.
+    #[serde(skip)]
+    pub others: Others,
     /// How many groups there are, with those that were left out.
     pub groups_found: u64,
     /// By what they are in order.
@@ -261,10 +264,38 @@ pub struct Groups {
     pub order: Order,
 }
 
+/// How many groups are distinguished where only the largest are asked for. Each takes some KB.
+pub const MOST_GROUPS: usize = 10_000;
+
+/// Groups that are added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Others {
+    /// How many.
+    pub groups: u64,
+    /// The totals of their kernels.
+    pub totals: Totals,
+}
+
+impl Others {
+    /// Adds a group's totals.
+    pub(super) fn add(&mut self, totals: Totals) {
+        self.groups += 1;
+        self.totals.add(totals);
+    }
+}
+
 impl Groups {
+    /// The groups that were left out, with those that are only added up.
+    pub fn left_out(&self) -> Others {
+        let mut all = self.others;
+        self.hidden.iter().for_each(|group| all.add(group.totals()));
+        all
+    }
+
     /// The totals of all groups, with those that were left out.
     pub fn totals(&self) -> Totals {
-        let mut all = Totals::default();
+        let mut all = self.others.totals;
         self.groups.iter().chain(&self.hidden).for_each(|group| all.add(group.totals()));
         all
     }
@@ -287,7 +318,7 @@ impl Groups {
         self.hidden = self.groups.extract_if(.., |group| group.share < min_share).collect();
         let limit = limit.unwrap_or(usize::MAX).min(self.groups.len());
         self.hidden.extend(self.groups.drain(limit..));
-        self.hidden.iter().map(|group| group.count).sum()
+        self.left_out().totals.count
     }
 }
 

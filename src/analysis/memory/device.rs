@@ -181,7 +181,7 @@ pub(super) fn held(events: &[Event], stacks: &mut Stacks<'_>, limit: usize) -> H
         frames.pop();
         let forward = forward.map(|path| stacks.tree.call_path(path));
         let key = StackKey { frames, forward, ..StackKey::default() };
-        held.telling = key.telling_frames(&UserCode::default()).into_iter().map(str::to_owned).collect();
+        held.telling = key.telling_frames(&UserCode::default());
         held.headline = held.telling.first().cloned();
         held.frames = key.frames;
         held

@@ -69,6 +69,6 @@ pub(super) fn of_stack((path, forward): Stack, calls: &Calls<'_>, operator: Stri
     // An operator within one of the same name says nothing.
     let name = calls.store.strings.get(operator).unwrap_or_default();
     let mut telling = key.telling_frames(&UserCode::default()).into_iter();
-    let headline = telling.find(|frame| *frame != name).map(str::to_owned);
+    let headline = telling.find(|frame| *frame != name);
     Place { headline, frames: key.frames, stacks: 1 }
 }

@@ -12,7 +12,7 @@ use crate::analysis::losses::Losses;
 use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::exposure::GpuActivity;
 use crate::attribution::launches::{Launched, Launches, WindowOn};
-use crate::attribution::selection::{Wanted, collectives};
+use crate::attribution::selection::Wanted;
 use crate::id::{PathId, SliceId};
 use crate::metadata::Operators;
 use crate::nccl::frames::{self, fold_level};
@@ -94,7 +94,7 @@ impl<'a> Costs<'a> {
         let operators = operators.iter().flatten().copied().collect();
         Costs {
             store,
-            activity: GpuActivity::new(store, collectives(store, wanted)),
+            activity: GpuActivity::new(store, wanted),
             places: Places::new(store, nodes, operators),
             forward: HashMap::default(),
             numbered: HashMap::default(),

@@ -336,6 +336,10 @@ pub(crate) struct Export {
     #[arg(long = "trace", value_name = "FILE")]
     pub(crate) cut: Option<PathBuf>,
 
+    /// In the smaller trace, move slices that partly overlap others on their thread to threads of their own: viewers drop them otherwise
+    #[arg(long, requires = "cut")]
+    pub(crate) lanes: bool,
+
     /// Write NCCL's own records as a trace for ui.perfetto.dev into this file
     ///
     /// A track for the calls of each rank, for its kernels and each of their channels, and for each channel and peer of its proxies and their

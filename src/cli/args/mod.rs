@@ -66,7 +66,7 @@ Examples:
     curl -s https://host/trace.json.gz | nccl-stacks -";
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 4 a hang, 5 beyond --fail-if, 6 ranks are missing, 130 interrupted.
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 4 a hang, 5 beyond --fail-if, 6 something is missing, 130 interrupted.
 Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000; 250us, 77.5ms and 1.5s are understood.";
 
 /// A share in percent, with or without the sign; what it is of one.

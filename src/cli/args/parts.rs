@@ -97,7 +97,8 @@ pub(crate) struct Merge {
     #[arg(required = true, value_name = "PART", help_heading = "Arguments")]
     pub(crate) parts: Vec<PathBuf>,
 
-    /// How many ranks the job has. Those that are missing are named, and the exit code is 6
+    /// How many ranks the job has, where its traces do not say it or not all were traced. Those that are missing, or too many, are named, and
+    /// the exit code is 6
     #[arg(long, value_name = "N", help_heading = "Input")]
     pub(crate) expect: Option<u32>,
 

@@ -44,8 +44,13 @@ pub(super) fn arguments() -> Result<Cli, Stop> {
     all.splice(at..at, taken.iter().flat_map(|default| default.arguments.iter().cloned()));
     // Arguments that are wrong without the file, too, are reported without it.
     let mut cli = Cli::try_parse_from(all).unwrap_or_else(|e| Cli::try_parse_from(typed).err().unwrap_or(e).exit());
+    let given: Vec<&Default> = taken.into_iter().filter(|default| !default.arguments.is_empty()).collect();
+    // A file that makes the run quiet is named before it does: only the user's own `--quiet` hides it.
+    if !given.iter().any(|default| default.key == "quiet") {
+        cli.set_loudness();
+    }
+    notes::config(&path, given.iter().map(|default| &*default.key));
     cli.set_loudness();
-    notes::config(&path, taken.iter().filter(|default| !default.arguments.is_empty()).map(|default| &*default.key));
     if let Some(reading) = cli.reading_mut() {
         reading.families = file.families;
     }

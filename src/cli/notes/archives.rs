@@ -7,6 +7,7 @@ use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
 
 use crate::cli::terminal::say;
+use crate::cli::traces::is_named_like_a_trace;
 
 /// How many files a line names.
 const NAMED: usize = 4;
@@ -50,6 +51,11 @@ pub(crate) fn apart(spans: &[(Window, String)]) {
     }
 }
 
+/// The files of an archive that a folder would be said to have as traces, and that are none.
+pub(crate) fn named_like_traces(findings: &Findings) -> impl Iterator<Item = &String> {
+    findings.no_traces.iter().filter(|name| is_named_like_a_trace(name))
+}
+
 /// The files of an archive that are not among its traces.
 pub(crate) fn findings(findings: &Findings) {
     let files = |n| match n {
@@ -57,10 +63,15 @@ pub(crate) fn findings(findings: &Findings) {
         n => format!("{} files of the archive", count(n)),
     };
     let Findings { no_traces, unreadable, inner, damage, .. } = findings;
-    if !no_traces.is_empty() {
-        let n = damage.get(Damage::NoTraceInFile).count;
+    let named: Vec<&String> = named_like_traces(findings).collect();
+    let others: Vec<&String> = no_traces.iter().filter(|name| !named.contains(name)).collect();
+    if !others.is_empty() {
+        let n = damage.get(Damage::NoTraceInFile).count.saturating_sub(named.len() as u64);
         let verb = if n == 1 { "is no trace" } else { "are no traces" };
-        say(&format!("Note: {} {verb}: {}", files(n), some_names(no_traces)));
+        say(&format!("Note: {} {verb}: {}", files(n), some_names(&others)));
+    }
+    if !named.is_empty() {
+        say(&format!("Left out: named like traces, and none: {}", some_names(&named)));
     }
     if !unreadable.is_empty() {
         let n = damage.get(Damage::FileUnreadable).count;

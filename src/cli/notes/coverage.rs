@@ -50,11 +50,9 @@ pub(crate) fn joined(report: &StackReport) {
     }
 }
 
-/// What the question leaves out of all communication, where the answer does not say it.
+/// What there is beside the collectives that are asked for, where the answer does not say it.
 pub(crate) fn not_asked(report: &StackReport) {
-    if let Some(text) = report::not_asked(&report.not_asked) {
-        note(&text);
-    }
+    report::beside(&report.not_asked).for_each(|text| note(&text));
 }
 
 /// `392 of 392 kernels attributed: 98 by correlation, 294 by graph replay; 0 without a launch`
@@ -118,9 +116,9 @@ pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
         ));
     }
     if let Some(grouped) = report.groups()
-        && !grouped.hidden.is_empty()
+        && grouped.left_out().groups > 0
     {
-        let (hidden, all) = (count(grouped.hidden.len() as u64), count(grouped.groups_found));
+        let (hidden, all) = (count(grouped.left_out().groups), count(grouped.groups_found));
         note(&format!("Not shown: {hidden} of {all} groups, with {}", kernels(report.left_out)));
     }
     if report.elsewhere > 0 {

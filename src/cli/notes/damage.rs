@@ -1,7 +1,7 @@
 //! What is wrong with a trace: a line for each kind of damage, and what was lost in all.
 
 use nccl_stacks::analysis::losses::Losses;
-use nccl_stacks::damage::{Cost, Damage, DamageReport, Description, Tally};
+use nccl_stacks::damage::{Cost, DamageReport, Description, Tally};
 use nccl_stacks::report::format::{count, visible};
 use nccl_stacks::store::Store;
 
@@ -17,7 +17,7 @@ pub(crate) fn damage_lines(store: &Store) -> Vec<String> {
     let found = damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0);
     let mut lines: Vec<String> = found.filter_map(|(of, description, tally)| kind(&of, description, tally)).collect();
     let losses = Losses::of(store);
-    lines.extend(lost_in_all(losses.lost_bytes, losses.text_bytes, losses.lost_share));
+    lines.extend(lost_in_all(losses.lost_bytes, losses.text_bytes));
     lines
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn damage_of_text(damage: &DamageReport, text_bytes: u64) {
     let found = damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0);
     let lines = found.filter_map(|(description, tally)| kind("", description, tally));
     let lost = damage.lost_bytes();
-    let in_all = lost_in_all(lost, text_bytes, lost as f64 / text_bytes.max(1) as f64);
+    let in_all = lost_in_all(Some(lost).filter(|_| !damage.is_unknown()), text_bytes);
     lines.chain(in_all).for_each(|line| say(&line));
 }
 
@@ -54,6 +54,7 @@ fn damages(store: &Store) -> impl Iterator<Item = (String, &'static Description,
 fn kind(of: &str, description: &Description, tally: Tally) -> Option<String> {
     let verb = match description.cost {
         Cost::Lost => "Left out",
+        Cost::Doubtful => "Damaged",
         Cost::Recovered => "Recovered",
         Cost::Moved | Cost::None => "Note",
     };
@@ -63,7 +64,7 @@ fn kind(of: &str, description: &Description, tally: Tally) -> Option<String> {
 
 /// `events without a phase or a valid timestamp: 3 (first at byte 181 of the text)`
 fn described(description: &Description, tally: Tally) -> String {
-    let of = if matches!(description.kind, Damage::PackedCutOff | Damage::PackedCorrupt) {
+    let of = if description.kind.is_of_packing() {
         "compressed file"
     } else if description.kind.is_of_archive() {
         "archive"
@@ -80,15 +81,14 @@ fn described(description: &Description, tally: Tally) -> String {
 }
 
 /// `Lost in all: 311 of 5,237 bytes of the text (5.94 %)`
-fn lost_in_all(lost: u64, text: u64, share: f64) -> Option<String> {
-    if share <= 0.0 {
-        return None;
-    }
-    // The share of the bytes alone is smaller if a part of the text could not be decompressed.
-    let unread = if (lost as f64) < share * 0.999 * text as f64 { ", with what could not be decompressed" } else { "" };
-    let share = match share * 100.0 {
+fn lost_in_all(lost: Option<u64>, text: u64) -> Option<String> {
+    let Some(lost) = lost else {
+        return Some(format!("Lost in all: unknown; {} bytes of text were read", count(text)));
+    };
+    let share = match lost as f64 / text.max(1) as f64 * 100.0 {
+        percent if percent <= 0.0 => return None,
         percent if percent < 0.01 => "less than 0.01 %".to_owned(),
         percent => format!("{percent:.2} %"),
     };
-    Some(format!("Lost in all: {} of {} bytes of the text ({share}{unread})", count(lost), count(text)))
+    Some(format!("Lost in all: {} of {} bytes of the text ({share})", count(lost), count(text)))
 }

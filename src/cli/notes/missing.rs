@@ -1,21 +1,56 @@
 //! Why there is no answer, and what the trace has instead.
 
 use nccl_stacks::analysis::missing::{Missing, NameCount};
-use nccl_stacks::report::format::{WIDTH_WITHOUT_SCREEN, duration, kernels};
+use nccl_stacks::report::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels};
 use nccl_stacks::report::lists::name_counts;
 
+use super::some_names;
 use crate::cli::terminal::stderr_size;
 
-/// Why there are no stacks. `what` are the kernels that were asked for: `collective`.
+/// So many different reasons of several traces are listed.
+const LISTED: usize = 8;
+
+/// Why there are no stacks, by trace; `None` without a reason. `what` are the kernels that were asked for: `collective`.
 /// `patterns` are the names that were asked for.
-pub(crate) fn missing(missing: &Missing, what: &str, patterns: &[String]) -> String {
+pub(crate) fn missing(traces: &[(String, Missing)], what: &str, patterns: &[String]) -> Option<String> {
+    let reasons: Vec<(&str, String)> =
+        traces.iter().map(|(trace, missing)| (trace.as_str(), reason(missing, what, patterns))).collect();
+    let (_, first) = reasons.first()?;
+    if reasons.iter().all(|(_, reason)| reason == first) {
+        return Some(match reasons.len() {
+            1 => first.clone(),
+            n => format!("In each of {n} traces: {first}"),
+        });
+    }
+    let mut found: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (trace, reason) in &reasons {
+        match found.iter_mut().find(|(_, known)| *known == reason.as_str()) {
+            Some((traces, _)) => traces.push(trace),
+            None => found.push((vec![*trace], reason)),
+        }
+    }
+    let mut lines = vec![format!("Nothing found in {} traces.", reasons.len())];
+    lines.extend(found.iter().take(LISTED).map(|(traces, reason)| format!("{}: {reason}", some_names(traces))));
+    let more = found.iter().skip(LISTED).map(|(traces, _)| traces.len()).sum::<usize>();
+    lines.extend((more > 0).then(|| format!("… and {more} more traces, for other reasons")));
+    Some(lines.join("\n"))
+}
+
+/// Why one trace has no stacks.
+fn reason(missing: &Missing, what: &str, patterns: &[String]) -> String {
     match missing {
         Missing::NoLaunchLink { kernels: n, elsewhere, graph_launches } => no_launch(*n, *elsewhere, graph_launches),
         Missing::LaunchedElsewhere { kernels: n } => format!(
             "Nothing found: {} ran in the window, but launched outside of it. The window is on the launch: begin it earlier.",
             kernels(*n)
         ),
-        Missing::OtherKernels { kernels: n, elsewhere, collectives } => other_kernels(*n, *elsewhere, collectives, what, patterns),
+        Missing::OtherKernels { kernels: n, elsewhere, collectives, possible } => {
+            let which = match possible {
+                0 => format!("no {what} among them"),
+                some => format!("no known {what} among them, and {} possibly communication", count(*some)),
+            };
+            other_kernels(&format!("{} ran in the window, {which}", kernels(*n)), *elsewhere, collectives, patterns)
+        }
         Missing::NoKernels { span: Some((span, n)), .. } => format!(
             "Nothing found: no kernel at all ran in the window. The trace has {}, between {} ns and {} ns ({}).",
             kernels(*n),
@@ -50,7 +85,7 @@ fn no_launch(n: u64, elsewhere: u64, graph_launches: &[NameCount]) -> String {
     text
 }
 
-fn other_kernels(n: u64, elsewhere: u64, collectives: &[NameCount], what: &str, patterns: &[String]) -> String {
+fn other_kernels(what: &str, elsewhere: u64, collectives: &[NameCount], patterns: &[String]) -> String {
     let elsewhere = match elsewhere {
         0 => String::new(),
         n => format!(" The trace has {} outside of it.", kernels(n)),
@@ -66,5 +101,5 @@ fn other_kernels(n: u64, elsewhere: u64, collectives: &[NameCount], what: &str, 
     let hint = patterns.iter().find(is_within).map_or(String::new(), |pattern| {
         format!(" A plain --kernel-name is the beginning of a name; --kernel-name '*{pattern}*' finds it anywhere.")
     });
-    format!("Nothing found: {} ran in the window, no {what} among them.{elsewhere}{hint}{others}", kernels(n))
+    format!("Nothing found: {what}.{elsewhere}{hint}{others}")
 }

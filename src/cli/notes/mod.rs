@@ -19,7 +19,7 @@ use nccl_stacks::time::{Ns, Window};
 use super::args::{Reading, Span};
 use super::terminal::{note, say};
 
-pub(crate) use archives::{apart, findings, some_names};
+pub(crate) use archives::{apart, findings, named_like_traces, some_names};
 pub(crate) use coverage::{coverage, joined, left_out, not_asked};
 pub(crate) use damage::{damage, damage_lines, damage_list, damage_of_text, fault_list};
 pub(crate) use diff::{diff, exceeded, nothing_on_a_side, rank_changes};

@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, Found, Length, Step};
 use super::keys::holds_list_of_events;
 use super::scan::is_space;
-use super::state::{After, End, Position, State, Within};
+use super::state::{After, End, Position, State, Within, is_endless};
 use crate::damage::Damage;
 
 /// A header field longer than this is skipped: it is no header (some tools append tables of their own).
@@ -29,7 +29,11 @@ impl Cursor<'_> {
             Some(_) => return self.lose(self.at, Damage::Garbage, Within::Nothing),
             None => {
                 let end = self.offset();
-                return self.wait_from(self.at, end);
+                return if is_endless(0, end) {
+                    self.stop(End::Broken { offset: 0 })
+                } else {
+                    self.wait_from(self.at, end)
+                };
             }
         }
         self.at += 1;

@@ -40,14 +40,20 @@ pub enum Choice<'a> {
         tid: u32,
         /// The thread's name, at the first event on it. Must need no escapes.
         name: Option<&'a str>,
+        /// The thread that the event itself is moved to.
+        lane: Option<Lane>,
     },
     /// It is copied to another thread of its process.
-    Move {
-        /// The number of that thread.
-        tid: u32,
-        /// The thread's name, at the first event on it, as JSON writes it between the quotes.
-        name: Option<String>,
-    },
+    Move(Lane),
+}
+
+/// A thread that an event is moved to.
+#[derive(Debug)]
+pub struct Lane {
+    /// Its number.
+    pub tid: u32,
+    /// Its name, at the first event on it, as JSON writes it between the quotes.
+    pub name: Option<String>,
 }
 
 /// What was copied.
@@ -323,24 +329,30 @@ impl<W: Write> Writer<W> {
 
     fn choice(&mut self, choice: Choice<'_>, text: &[u8], copied: &mut Copied) -> io::Result<()> {
         copied.kept += 1;
-        let (tid, name) = match choice {
-            Choice::Mark { tid, name } => (tid, name),
-            Choice::Move { tid, name } => {
-                copied.moved += 1;
-                if let Some(name) = name {
-                    self.event(&edit::thread_name(text, tid, MARKED, &name))?;
-                }
-                return self.event(&edit::with_tid(text, tid));
-            }
+        let (tid, name, lane) = match choice {
+            Choice::Mark { tid, name, lane } => (tid, name, lane),
+            Choice::Move(lane) => return self.on_lane(lane, text, copied),
             Choice::LeaveOut | Choice::Copy => return self.event(text),
         };
         copied.marked += 1;
-        self.event(&edit::with_argument(text, MARKED, "match"))?;
+        let marked = edit::with_argument(text, MARKED, "match");
+        match lane {
+            Some(lane) => self.on_lane(lane, &marked, copied)?,
+            None => self.event(&marked)?,
+        }
         let Some(copy) = edit::on_thread(text, tid, MARKED) else { return Ok(()) };
         if let Some(name) = name {
             self.event(&edit::thread_name(text, tid, MARKED, name))?;
         }
         self.event(&copy)
+    }
+
+    fn on_lane(&mut self, Lane { tid, name }: Lane, text: &[u8], copied: &mut Copied) -> io::Result<()> {
+        copied.moved += 1;
+        if let Some(name) = name {
+            self.event(&edit::thread_name(text, tid, MARKED, &name))?;
+        }
+        self.event(&edit::with_tid(text, tid))
     }
 
     fn event(&mut self, text: &[u8]) -> io::Result<()> {
@@ -378,7 +390,7 @@ mod tests {
         let mut out = Vec::new();
         let mut name = Some("matched");
         let choose = |event: &Event<'_>, _: u64| match event.category.map(|category| category.raw) {
-            Some(b"kernel") => Choice::Mark { tid: 99, name: name.take() },
+            Some(b"kernel") => Choice::Mark { tid: 99, name: name.take(), lane: None },
             Some(b"other") => Choice::LeaveOut,
             _ => Choice::Copy,
         };

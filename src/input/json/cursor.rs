@@ -6,7 +6,8 @@ use super::marks::Marks;
 use super::piece::Fault;
 use super::recover::Recoverer;
 use super::scan::{Nesting, is_space};
-use super::state::{After, End, Lost, Position, State, Within};
+use super::state::{After, End, Lost, Position, State, Within, is_endless};
+use super::stops::Stops;
 use crate::damage::Damage;
 
 /// What cursors share.
@@ -14,6 +15,8 @@ use crate::damage::Damage;
 pub(super) struct Tools {
     pub(super) marks: Marks,
     pub(super) recoverer: Recoverer,
+    /// What the recoverer knows of objects of this text.
+    pub(super) stops: Stops,
     /// The marks of the JSON that the recoverer has written.
     pub(super) recovered: Marks,
 }
@@ -75,6 +78,7 @@ pub(super) struct Cursor<'t> {
 impl<'t> Cursor<'t> {
     pub(super) fn new(text: &'t [u8], base: u64, after: After, state: State, tools: &'t mut Tools) -> Self {
         tools.marks.restart(0);
+        tools.stops.clear();
         Cursor { text, at: 0, base, after, state, key: Vec::new(), tools, faults: VecDeque::new() }
     }
 
@@ -98,11 +102,11 @@ impl<'t> Cursor<'t> {
     /// Marks the text anew if the marks are inside out, as after a stray quote: here no string is open.
     #[inline]
     pub(super) fn align_marks(&mut self, first: u8) {
-        let mark = match first {
-            b'{' | b'[' => self.tools.marks.bracket(self.text, self.at),
-            _ => self.tools.marks.quote(self.text, self.at),
+        let is_marked = match first {
+            b'{' | b'[' => self.tools.marks.is_bracket(self.text, self.at),
+            _ => self.tools.marks.is_quote(self.text, self.at),
         };
-        if mark != Some(self.at) {
+        if !is_marked {
             self.tools.marks.restart(self.at);
         }
     }
@@ -114,7 +118,7 @@ impl<'t> Cursor<'t> {
         let end = match first {
             b'{' | b'[' => {
                 self.align_marks(first);
-                self.tools.marks.container_end(self.text, self.at)
+                self.tools.marks.container_end_within(self.text, self.at, limit)
             }
             b'"' => {
                 self.align_marks(first);
@@ -147,6 +151,9 @@ impl<'t> Cursor<'t> {
         let offset = *offset;
         let Some(length) = nesting.end(&self.text[self.at..]) else {
             self.at = self.text.len();
+            if is_endless(offset, self.offset()) {
+                return self.stop(End::Broken { offset });
+            }
             return self.wait_from(self.at, offset);
         };
         self.at += length;

@@ -2,6 +2,7 @@
 
 use super::cursor::{Cursor, Found, Length, Step, Tools};
 use super::keys::has_one_phase;
+use super::marks::LONG;
 use super::piece::{Events, Fault, MAX_EVENT};
 use super::recover::Outcome;
 use super::rest::is_rest;
@@ -55,7 +56,7 @@ impl Cursor<'_> {
         let (end, recognised) = match events.recognise(text, from, marks) {
             Some(to) => (Some(to), true),
             None => {
-                let end = marks.container_end(text, from).filter(|to| to - from <= MAX_EVENT);
+                let end = marks.container_end_within(text, from, LONG);
                 let end = end.filter(|to| has_one_phase(&text[from..*to]));
                 (end.filter(|to| events.read(&text[..*to], from, marks)), false)
             }
@@ -99,10 +100,10 @@ impl Cursor<'_> {
     fn doubtful_event(&mut self, in_object: bool, events: &mut impl Events) -> Step {
         let (text, from, offset) = (self.text, self.at, self.offset());
         let within = Within::List { in_object };
-        let Tools { marks, recoverer, recovered } = &mut *self.tools;
-        match recoverer.object(text, from, self.after.is_end()) {
+        let Tools { marks, recoverer, stops, recovered } = &mut *self.tools;
+        match recoverer.object_among(text, from, self.after.is_end(), stops) {
             // An object that is no event and holds some: the beginning of another trace, say.
-            Outcome::Whole { .. } if !recoverer.has("ph") && recoverer.has_inner_phase => {
+            Outcome::Whole { .. } if !recoverer.has("ph") && recoverer.has_inner_phase() => {
                 self.lose_object(from, Damage::Garbage, within)
             }
             Outcome::Whole { end } if end - from <= MAX_EVENT => {
@@ -128,11 +129,15 @@ impl Cursor<'_> {
                 debug_assert!(is_object, "what the recoverer writes is JSON");
                 Step::Found(Found::Recovered { from, to: end })
             }
+            // Events have got into one whose closing bracket is missing. One that is too long and holds events would not be open for so long.
+            Outcome::Open if text.len() - from > MAX_EVENT && recoverer.has_inner_phase() => {
+                self.lose_object(from, Damage::EventSyntax, within)
+            }
             Outcome::Open if text.len() - from > MAX_EVENT => self.too_long(offset, false, in_object),
             Outcome::Whole { .. } => self.too_long(offset, false, in_object),
             Outcome::Open if !self.after.is_end() => Step::Pause,
             // Nothing is wrong with it up to where the text is cut off.
-            Outcome::Open if !recoverer.has_inner_phase => self.stop(End::CutOff { offset }),
+            Outcome::Open if !recoverer.has_inner_phase() => self.stop(End::CutOff { offset }),
             Outcome::Open => self.lose_object(from, Damage::EventSyntax, within),
             Outcome::Broken { at } => {
                 let named = recoverer.has("name").then_some(self.base + at as u64);
@@ -159,6 +164,13 @@ impl Cursor<'_> {
             // A list without its closing bracket is how programs that may crash write traces: legal, if nothing failed.
             None if !in_object && self.after == After::Nothing => return self.stop(End::Whole),
             None => return self.wait_from(from, offset),
+        }
+        // What holds a brace before it ends is lost, wherever it ends.
+        if first == Some(b'[')
+            && let Some(brace) = memchr::memchr(b'{', &self.text[from..])
+            && !matches!(self.value_length(brace), Length::Known(_))
+        {
+            return lost(self);
         }
         let length = match self.value_length(MAX_EVENT) {
             Length::Known(length) => length,

@@ -9,12 +9,15 @@ pub(super) const PHASE: &[u8] = b"\"ph\"";
 
 /// Whether an event has a phase, and nothing else in it looks like one. The recoverer reads all others.
 pub(super) fn has_one_phase(event: &[u8]) -> bool {
-    memmem::find_iter(event, PHASE).count() == 1
+    memmem::find_iter(event, PHASE).take(2).count() == 1
 }
 
 /// Keys of events. A string in which one of them looks like a key has run into what follows it.
 pub(super) const EVENT_KEYS: &[&str] =
     &["ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "args", "bp", "s", "tts", "tdur", "id2"];
+
+/// The position of a phase in [`EVENT_KEYS`].
+pub(super) const PHASE_BIT: usize = 0;
 
 /// Keys of the object in which the list of events is.
 pub(super) const HEADER_KEYS: &[&str] = &[

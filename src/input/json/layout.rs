@@ -11,7 +11,7 @@ use super::compare::Piece;
 use super::fields::{Field, Fields, Span, ValueKind};
 use super::flat::Flats;
 use super::keys::PHASE;
-use super::marks::Marks;
+use super::marks::{LONG, Marks};
 use super::number::{Digits, Number, number};
 
 /// How many layouts are kept. Kineto writes four or five.
@@ -249,7 +249,7 @@ impl Between {
 /// The byte after the container that begins at a byte, if it ends with the right bracket and no event has got into it.
 #[inline]
 fn container_end(text: &[u8], at: usize, last: u8, marks: &mut Marks, phase: &Finder<'_>) -> Option<usize> {
-    let end = marks.container_end(text, at)?;
+    let end = marks.container_end_within(text, at, LONG)?;
     (text[end - 1] == last && phase.find(&text[at..end]).is_none()).then_some(end)
 }
 

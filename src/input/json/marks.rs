@@ -16,6 +16,10 @@ use super::words::{Level, State, WORD, Word};
 /// How many bytes are marked ahead of what is needed.
 const AHEAD: usize = 64 * WORD;
 
+/// What is longer, in bytes, is read byte by byte. Where a closing bracket is missing, its container would be searched for its end up to
+/// the end of the text, and so would the next one's.
+pub(super) const LONG: usize = 64 << 10;
+
 /// The marks of a buffer, from some byte on.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
@@ -25,6 +29,9 @@ pub(super) struct Marks {
     level: Level,
     /// Offsets that make the event they are in suspect, in order.
     suspects: Vec<usize>,
+    /// How many words were made, and looked at for the ends of containers.
+    #[cfg(test)]
+    pub(super) work: usize,
 }
 
 impl Marks {
@@ -61,6 +68,24 @@ impl Marks {
         self.next(text, from, |word| word.opens | word.closes)
     }
 
+    /// Whether an opening or closing quote is at a byte of `text`.
+    #[inline]
+    pub(super) fn is_quote(&mut self, text: &[u8], at: usize) -> bool {
+        self.is_at(text, at, |word| word.quotes)
+    }
+
+    /// Whether a bracket outside of strings is at a byte of `text`.
+    #[inline]
+    pub(super) fn is_bracket(&mut self, text: &[u8], at: usize) -> bool {
+        self.is_at(text, at, |word| word.opens | word.closes)
+    }
+
+    #[inline]
+    fn is_at(&mut self, text: &[u8], at: usize, bits: impl Fn(&Word) -> u64) -> bool {
+        let Some(relative) = at.checked_sub(self.origin) else { return false };
+        self.word(text, relative / WORD).is_some_and(|word| bits(word) >> (relative % WORD) & 1 == 1)
+    }
+
     #[inline]
     fn next(&mut self, text: &[u8], from: usize, bits: impl Fn(&Word) -> u64) -> Option<usize> {
         let relative = from.checked_sub(self.origin)?;
@@ -79,8 +104,15 @@ impl Marks {
     /// The byte after the container that begins at a byte of `text`. `None`: its end is not in what there is of the text.
     #[inline]
     pub(super) fn container_end(&mut self, text: &[u8], from: usize) -> Option<usize> {
+        self.container_end_within(text, from, usize::MAX)
+    }
+
+    /// The same, if the container is not longer than so many bytes. That of one that is a little longer may be found, too.
+    #[inline]
+    pub(super) fn container_end_within(&mut self, text: &[u8], from: usize, most: usize) -> Option<usize> {
         let relative = from.checked_sub(self.origin)?;
         let mut at = relative / WORD;
+        let last = relative.saturating_add(most) / WORD;
         let first = u64::MAX << (relative % WORD);
         let word = self.word(text, at)?;
         let (mut opens, mut closes) = (word.opens & first, word.closes & first);
@@ -102,6 +134,13 @@ impl Marks {
             depth += opens.count_ones();
             loop {
                 at += 1;
+                #[cfg(test)]
+                {
+                    self.work += 1;
+                }
+                if at > last {
+                    return None;
+                }
                 let word = self.word(text, at)?;
                 if u32::from(word.closed) >= depth {
                     (opens, closes) = (word.opens, word.closes);
@@ -129,6 +168,10 @@ impl Marks {
         let from = self.origin + self.words.len() * WORD;
         let Some(rest) = text.get(from..).filter(|rest| !rest.is_empty()) else { return false };
         let piece = &rest[..rest.len().min(AHEAD)];
+        #[cfg(test)]
+        {
+            self.work += piece.len() / WORD;
+        }
         let (in_string, escaped) = (self.state.in_string, self.state.escaped);
         self.mark(piece, false);
         if self.state.suspect != 0 || self.state.has_escapes {
@@ -218,8 +261,13 @@ mod tests {
         fn marks_are_those_of_a_walk(text in "[a\"\\\\{}\\[\\] ]{0,300}") {
             let text = text.as_bytes();
             let (quotes, brackets) = slowly(text);
-            proptest::prop_assert_eq!(all(text, |marks, from| marks.quote(text, from)), quotes);
-            proptest::prop_assert_eq!(all(text, |marks, from| marks.bracket(text, from)), brackets);
+            proptest::prop_assert_eq!(&all(text, |marks, from| marks.quote(text, from)), &quotes);
+            proptest::prop_assert_eq!(&all(text, |marks, from| marks.bracket(text, from)), &brackets);
+            for at in 0..text.len() {
+                let mut marks = Marks::default();
+                proptest::prop_assert_eq!(marks.is_quote(text, at), quotes.contains(&at));
+                proptest::prop_assert_eq!(marks.is_bracket(text, at), brackets.contains(&at));
+            }
         }
 
         #[test]

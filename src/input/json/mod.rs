@@ -7,7 +7,7 @@
 //! - `tokenizer` finds the events of a chunk (`container`: around and beside the list; `elements`: in it), from a `cursor`, and
 //!   hands them out as `piece`s. `state` is what passes from one chunk to the next. `marks` finds quotes and
 //!   brackets with `words`, and text that is not JSON with `suspects`.
-//! - `recover`, `recover_scalars`, `rest` and `resync` read what is not JSON; how they work together is in `recover`.
+//! - `recover`, `recover_scalars`, `stops`, `rest` and `resync` read what is not JSON; how they work together is in `recover`.
 //! - `event` gives one event its meaning. `fields` finds its members by walking (`scan`), `layout` and `flat` by comparing it with
 //!   events seen before (`compare`). `category`, `ids` and `kept` read its arguments: `search` finds single keys, `args`
 //!   flattens values.
@@ -46,6 +46,7 @@ mod scan;
 mod search;
 mod split;
 mod state;
+mod stops;
 mod summary;
 mod suspects;
 mod text;

@@ -3,7 +3,7 @@
 //! Programs that write traces forget escapes and write what Python or C call a number; disks and editors do worse. What is meant
 //! is often clear all the same: a quote within a string is not its end if what follows cannot follow a string. Where it is not
 //! clear the object is given up, at the byte where it went wrong: half of one is never taken for a whole one. Only events that the
-//! tokenizer doubts come here, so this may be slow; it is linear in the text.
+//! tokenizer doubts come here, so this may be slow; it is linear in the text (`stops`).
 //!
 //! Four files work together, and `elements` calls them in this order:
 //!
@@ -21,21 +21,15 @@
 
 use memchr::memmem;
 
-use super::keys::EVENT_KEYS;
+use super::keys::{EVENT_KEYS, PHASE_BIT};
 use super::recover_scalars::{Quotes, Role, Scalars, Stop};
 use super::scan::is_space;
+pub(super) use super::stops::Outcome;
+use super::stops::{MAX_HEIGHT, Object, Stops, add_inner_phases};
 use crate::damage::Damage;
 
-/// The result of reading an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// It ends before a byte of the text.
-    Whole { end: usize },
-    /// Its end is not in the text.
-    Open,
-    /// It is broken at a byte.
-    Broken { at: usize },
-}
+/// Objects that have stray quotes nest no deeper in such an object. Each of them is read with all those around it.
+const MAX_OBJECTS: usize = 16;
 
 /// Reads objects. Keeps what it has read last.
 #[derive(Debug, Default)]
@@ -46,15 +40,19 @@ pub(super) struct Recoverer {
     pub(super) faults: Vec<(Damage, usize)>,
     /// How deep containers may be nested; deeper ones become `null`. 0: without limit.
     max_depth: usize,
-    /// Which keys of events it has: a bit for each of [`EVENT_KEYS`].
-    keys: u16,
+    /// What else was read of it.
+    read: Option<Object>,
     /// Whether a member that events do not have comes after one that holds others: it may have been meant to be within that.
     pub(super) has_strange_member: bool,
-    /// Whether an object within it has a phase, as if an event had got into it.
-    pub(super) has_inner_phase: bool,
+    /// The brackets that are open.
     open: Vec<u8>,
+    /// The objects among them.
+    objects: Vec<Object>,
     /// How much of the JSON is the beginning with all members that are whole.
     whole_members: usize,
+    /// How many bytes it has read in all.
+    #[cfg(test)]
+    pub(super) work: usize,
 }
 
 impl Recoverer {
@@ -65,7 +63,12 @@ impl Recoverer {
 
     /// Whether it has a member of this name.
     pub(super) fn has(&self, key: &str) -> bool {
-        EVENT_KEYS.iter().zip(0..).any(|(known, bit)| *known == key && self.keys >> bit & 1 == 1)
+        self.read.is_some_and(|read| read.has(key))
+    }
+
+    /// Whether an object within it has a phase, as if an event had got into it.
+    pub(super) fn has_inner_phase(&self) -> bool {
+        self.read.is_some_and(|read| read.inner_phase().is_some())
     }
 
     /// Whether it lacks a member that programs write in events of its phase.
@@ -83,7 +86,18 @@ impl Recoverer {
 
     /// Reads the object that begins at a byte. `is_last`: there is no more text after this.
     pub(super) fn object(&mut self, text: &[u8], from: usize, is_last: bool) -> Outcome {
-        let strictly = self.pass(text, from, is_last, Quotes::End);
+        self.object_among(text, from, is_last, &mut Stops::default())
+    }
+
+    /// The same, of a text in which readings have stopped before.
+    pub(super) fn object_among(&mut self, text: &[u8], from: usize, is_last: bool, stops: &mut Stops) -> Outcome {
+        let strictly = match stops.get(from) {
+            Some((outcome, read)) => {
+                self.read = Some(read);
+                outcome
+            }
+            None => self.pass(text, from, is_last, Quotes::End, stops),
+        };
         let at = match strictly {
             Outcome::Open => return strictly,
             Outcome::Broken { at } => at,
@@ -94,49 +108,67 @@ impl Recoverer {
                 Some(_) => end,
             },
         };
-        match self.pass(text, from, is_last, Quotes::MayBeContent) {
-            Outcome::Whole { end } if end > at => Outcome::Whole { end },
-            Outcome::Open if !is_last => Outcome::Open,
-            _ if matches!(strictly, Outcome::Whole { .. }) => self.pass(text, from, is_last, Quotes::End),
-            _ => strictly,
+        let read = self.read;
+        match self.pass(text, from, is_last, Quotes::MayBeContent, stops) {
+            Outcome::Whole { end } if end > at => return Outcome::Whole { end },
+            Outcome::Open if !is_last => return Outcome::Open,
+            _ if matches!(strictly, Outcome::Whole { .. }) => {
+                return self.pass(text, from, is_last, Quotes::End, stops);
+            }
+            _ => {}
         }
+        self.read = read;
+        strictly
     }
 
     /// The object that begins at a text's first byte, up to the member that is broken.
     pub(super) fn beginning(&mut self, text: &[u8]) -> Vec<u8> {
-        match self.pass(text, 0, true, Quotes::End) {
+        match self.pass(text, 0, true, Quotes::End, &mut Stops::default()) {
             Outcome::Whole { .. } => self.json.clone(),
             Outcome::Open | Outcome::Broken { .. } => [&self.json[..self.whole_members.max(1)], b"}"].concat(),
         }
     }
 
-    fn pass(&mut self, text: &[u8], from: usize, is_last: bool, quotes: Quotes) -> Outcome {
+    fn pass(&mut self, text: &[u8], from: usize, is_last: bool, quotes: Quotes, stops: &mut Stops) -> Outcome {
         self.json.clear();
         self.faults.clear();
         self.open.clear();
-        (self.keys, self.has_strange_member, self.whole_members) = (0, false, 0);
-        let Recoverer { json, faults, max_depth, keys, has_strange_member, open, whole_members, .. } = self;
+        self.objects.clear();
+        (self.read, self.has_strange_member, self.whole_members) = (None, false, 0);
+        let Recoverer { json, faults, max_depth, read, has_strange_member, open, objects, whole_members, .. } = self;
         let scalars = Scalars { text, at: from, from, is_last, quotes, json, faults };
         let mut pass = Pass {
             scalars,
             max_depth: *max_depth,
             open,
-            keys,
+            objects,
+            read,
             has_strange_member,
             whole_members,
-            inner_phase: None,
             muted: None,
         };
-        let result = pass.run();
-        let (inner_phase, at) = (pass.inner_phase, pass.scalars.at);
-        self.has_inner_phase = inner_phase.is_some();
-        match (result, inner_phase) {
-            // The beginning of one broken event and the end of another look like one, with all that is between them.
-            (Ok(()), Some(inner_phase)) if !self.faults.is_empty() => Outcome::Broken { at: inner_phase },
-            (Ok(()), _) => Outcome::Whole { end: at },
-            (Err(Stop::Open), _) => Outcome::Open,
-            (Err(Stop::Broken(at)), _) => Outcome::Broken { at },
+        let (result, at) = (pass.run(), pass.scalars.at);
+        #[cfg(test)]
+        {
+            self.work += at - from;
         }
+        let outcome = match result {
+            Ok(()) => match self.read.and_then(|read| read.inner_phase()) {
+                // The beginning of one broken event and the end of another look like one, with all that is between them.
+                Some(inner_phase) if !self.faults.is_empty() => Outcome::Broken { at: from + inner_phase },
+                _ => Outcome::Whole { end: at },
+            },
+            Err(Stop::Open) => Outcome::Open,
+            Err(Stop::Broken(at)) => Outcome::Broken { at },
+        };
+        if result.is_err() {
+            add_inner_phases(&mut self.objects);
+            self.read = self.objects.first().copied();
+            if quotes == Quotes::End {
+                stops.add(from, at, outcome, &mut self.objects);
+            }
+        }
+        outcome
     }
 }
 
@@ -144,20 +176,18 @@ impl Recoverer {
 struct Pass<'a, 'm> {
     scalars: Scalars<'a, 'm>,
     max_depth: usize,
-    /// The brackets that are open.
     open: &'m mut Vec<u8>,
-    keys: &'m mut u16,
+    objects: &'m mut Vec<Object>,
+    read: &'m mut Option<Object>,
     has_strange_member: &'m mut bool,
     whole_members: &'m mut usize,
-    /// Where an object within this one has a phase.
-    inner_phase: Option<usize>,
     /// If what is read now is nested too deep: the depth, and the length of the JSON before it.
     muted: Option<(usize, usize)>,
 }
 
 impl Pass<'_, '_> {
     fn run(&mut self) -> Result<(), Stop> {
-        self.open_container(b'{');
+        self.open_container(b'{')?;
         let (mut is_first, mut commas) = (true, 0);
         while let Some(container) = self.open.last().copied() {
             let byte = self.scalars.skip_space()?;
@@ -177,6 +207,9 @@ impl Pass<'_, '_> {
                     }
                     if !is_first && commas > 0 {
                         self.scalars.fault(Damage::StrayComma);
+                    }
+                    if byte == b'}' {
+                        self.end_object()?;
                     }
                     self.open.pop();
                     self.scalars.json.push(byte);
@@ -213,10 +246,31 @@ impl Pass<'_, '_> {
         }
     }
 
-    fn open_container(&mut self, bracket: u8) {
+    fn open_container(&mut self, bracket: u8) -> Result<(), Stop> {
+        if bracket == b'{' {
+            if self.objects.len() == MAX_OBJECTS && self.scalars.quotes == Quotes::MayBeContent {
+                return Err(Stop::Broken(self.scalars.at));
+            }
+            self.objects.push(Object::new(self.scalars.at - self.scalars.from));
+        }
         self.open.push(bracket);
         self.scalars.json.push(bracket);
         self.scalars.at += 1;
+        Ok(())
+    }
+
+    /// Ends the object that was opened last.
+    fn end_object(&mut self) -> Result<(), Stop> {
+        let ended = self.objects.last().copied();
+        if ended.is_some_and(|ended| ended.height() > MAX_HEIGHT) {
+            return Err(Stop::Broken(self.scalars.at));
+        }
+        self.objects.pop();
+        match (self.objects.last_mut(), ended) {
+            (Some(outer), Some(ended)) => outer.add_inner(ended),
+            _ => *self.read = ended,
+        }
+        Ok(())
     }
 
     fn key(&mut self) -> Result<(), Stop> {
@@ -225,15 +279,18 @@ impl Pass<'_, '_> {
         }
         let (start, key_at) = (self.scalars.json.len(), self.scalars.at);
         self.scalars.string(Role::Key)?;
-        if self.open.len() == 1 {
-            let Pass { scalars: Scalars { json, .. }, keys, has_strange_member, .. } = self;
-            let key = &json[start + 1..json.len() - 1];
-            match EVENT_KEYS.iter().position(|known| known.as_bytes() == key) {
-                Some(bit) => **keys |= 1 << bit,
-                None => **has_strange_member |= json[..start].ends_with(b"},") || json[..start].ends_with(b"],"),
-            }
-        } else if self.scalars.json[start..] == *br#""ph""# {
-            self.inner_phase = self.inner_phase.or(Some(key_at));
+        let Pass { scalars: Scalars { json, from, quotes, .. }, objects, has_strange_member, .. } = self;
+        let key = &json[start + 1..json.len() - 1];
+        let known = EVENT_KEYS.iter().position(|known| known.as_bytes() == key);
+        if objects.len() == 1 {
+            **has_strange_member |=
+                known.is_none() && (json[..start].ends_with(b"},") || json[..start].ends_with(b"],"));
+        } else if known == Some(PHASE_BIT) && *quotes == Quotes::MayBeContent {
+            // An object that has a stray quote is broken if an event has got into it.
+            return Err(Stop::Broken(key_at));
+        }
+        if let (Some(bit), Some(object)) = (known, objects.last_mut()) {
+            object.add_key(bit, key_at - *from);
         }
         if self.scalars.skip_space()? != b':' {
             return Err(Stop::Broken(self.scalars.at));
@@ -253,7 +310,7 @@ impl Pass<'_, '_> {
                     self.scalars.fault(Damage::ArgsTooDeep);
                     self.muted = Some((depth, self.scalars.json.len()));
                 }
-                self.open_container(bracket);
+                self.open_container(bracket)?;
                 return Ok(true);
             }
             _ => self.scalars.word()?,

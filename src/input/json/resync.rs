@@ -5,12 +5,12 @@
 //! and the next event counts as lost. The end of the list is recognised by what comes after it, and the list's beginning by its
 //! key.
 
-use super::cursor::{Cursor, Step};
+use super::cursor::{Cursor, Step, Tools};
 use super::keys::{EVENT_KEYS, HEADER_KEYS, begins_with_key};
 use super::piece::MAX_EVENT;
 use super::recover::Outcome;
 use super::scan::is_space;
-use super::state::{Lost, Position, State, Within};
+use super::state::{Lost, Position, State, Within, is_endless};
 
 /// In a broken object that looks like an event, so many others that look like one are tried before it is skipped.
 const MAX_TRIES: u8 = 4;
@@ -38,8 +38,12 @@ impl Cursor<'_> {
             let Some(at) = found.map(|found| self.at + found) else {
                 self.at = self.text.len();
                 self.state.position = Position::Lost(lost);
-                return if self.after.is_end() { self.stop(lost.end()) } else { Step::Pause };
+                let is_over = self.after.is_end() || is_endless(lost.begin, self.offset());
+                return if is_over { self.stop(lost.end()) } else { Step::Pause };
             };
+            if is_endless(lost.begin, self.base + at as u64) {
+                return self.stop(lost.end());
+            }
             let sight = match self.text[at] {
                 b'{' => self.brace(at, &mut lost),
                 b'"' => self.list_key(at),
@@ -82,12 +86,11 @@ impl Cursor<'_> {
             Some(false) => return not,
             None => return Sight::Unknown,
         }
-        match self.tools.recoverer.object(self.text, at, self.after.is_end()) {
-            Outcome::Whole { end } if !self.tools.recoverer.has("ph") => Sight::Not { next: end },
+        let Tools { recoverer, stops, .. } = &mut *self.tools;
+        match recoverer.object_among(self.text, at, self.after.is_end(), stops) {
+            Outcome::Whole { end } if !recoverer.has("ph") => Sight::Not { next: end },
             // The second half of an event that has a stray brace in it.
-            Outcome::Whole { end }
-                if !self.tools.recoverer.has("name") && lost.named_up_to == Some(self.base + at as u64) =>
-            {
+            Outcome::Whole { end } if !recoverer.has("name") && lost.named_up_to == Some(self.base + at as u64) => {
                 Sight::Not { next: end }
             }
             Outcome::Whole { .. } => {

@@ -3,6 +3,18 @@
 use super::scan::Nesting;
 use crate::damage::Damage;
 
+/// If so many bytes are lost before anything plausible came, nothing comes any more: some files, such as `/dev/zero`, never end. Less in tests,
+/// which have to exceed it.
+pub(super) const MAX_EARLY_LOSS: usize = if cfg!(test) { 12 << 20 } else { 256 << 20 };
+
+/// What begins later in the text, in bytes, comes after something plausible, which may be no more than the beginning of a list.
+const EARLY: u64 = 64;
+
+/// Whether what begins at one offset and has not ended at another has gone on for too long.
+pub(super) fn is_endless(begin: u64, at: u64) -> bool {
+    begin < EARLY && at - begin > MAX_EARLY_LOSS as u64
+}
+
 /// How the text ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {

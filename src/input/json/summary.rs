@@ -62,6 +62,7 @@ impl Summary {
         match packed.map(|failure| failure.cause) {
             Some(PackedCause::CutOff) => self.damage.count(Damage::PackedCutOff, packed.map(|f| f.offset)),
             Some(PackedCause::Corrupt) => self.damage.count(Damage::PackedCorrupt, packed.map(|f| f.offset)),
+            Some(PackedCause::Checksum) => self.damage.count(Damage::PackedChecksum, packed.map(|f| f.offset)),
             Some(PackedCause::TrailingBytes) => self.damage.count(Damage::TrailingBytes, None),
             None => {}
         }
@@ -71,7 +72,7 @@ impl Summary {
             End::CutOff { offset } => {
                 self.cut_off_at = Some(offset);
                 // What the decompressor has reported is not reported of the text too.
-                if packed.is_none() {
+                if packed.is_none_or(|failure| failure.cause == PackedCause::Checksum) {
                     lose(Damage::Truncated, offset);
                 }
             }

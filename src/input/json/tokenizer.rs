@@ -122,7 +122,7 @@ mod tests {
     use crate::input::json::fields::Fields;
     use crate::input::json::marks::Marks;
     use crate::input::json::piece::Fault;
-    use crate::input::json::state::End;
+    use crate::input::json::state::{End, MAX_EARLY_LOSS};
 
     /// Reads events as objects, and no more.
     struct Walked;
@@ -139,12 +139,16 @@ mod tests {
 
     /// Tokenizes a text that comes in chunks of this size.
     fn pieces_of(text: &[u8], chunk: usize) -> (Vec<String>, End) {
-        let (mut out, mut tools, mut state) = (Vec::new(), Tools::default(), State::START);
+        pieces_with(text, chunk, &mut Tools::default())
+    }
+
+    fn pieces_with(text: &[u8], chunk: usize, tools: &mut Tools) -> (Vec<String>, End) {
+        let (mut out, mut state) = (Vec::new(), State::START);
         let (mut from, mut to) = (0, 0);
         loop {
             to = text.len().min(to + chunk);
             let after = if to == text.len() { After::Nothing } else { After::More };
-            let mut tokenizer = Tokenizer::new(&text[from..to], from as u64, after, state, &mut tools);
+            let mut tokenizer = Tokenizer::new(&text[from..to], from as u64, after, state, tools);
             while let Some(piece) = tokenizer.next(&mut Walked) {
                 let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 out.push(match piece {
@@ -336,6 +340,105 @@ mod tests {
         let (found, end) = pieces(&format!("{{\"traceEvents\":[{E}]}}\n[{E},{E}"));
         assert_eq!(found, [E, "Documents @36 0", E, E]);
         assert_eq!(end, End::Whole);
+    }
+
+    /// How many bytes and words were read of a text that comes as a whole.
+    fn work(text: &str) -> usize {
+        let mut tools = Tools::default();
+        pieces_with(text.as_bytes(), text.len(), &mut tools);
+        tools.recoverer.work + tools.marks.work + tools.recovered.work
+    }
+
+    /// Texts in which a search for the end of each event would go through all that follows.
+    #[test]
+    fn no_damage_takes_the_square_of_the_length() {
+        const OPEN: &str = r#"{"ph": "X", "name": "k", "d": [1, 2, "#;
+        const ODD: &str = r#"{"ph": "X", "name": "k",, "d": ["#;
+        const WHOLE: &str = r#"{"ph": "X", "name": "k", "ts": 1, "dur": 2}, "#;
+        type Case = (&'static str, fn(usize) -> String);
+        let all: [Case; 12] = [
+            ("open", |n| OPEN.repeat(n)),
+            ("open, then broken", |n| OPEN.repeat(n) + "?"),
+            ("open, then a stray quote", |n| OPEN.repeat(n) + r#"{"name": "a"b"}"#),
+            ("open, with whole ones between", |n| format!("{OPEN}{}", WHOLE.repeat(4)).repeat(n)),
+            ("open, with quotes", |n| r#"{"ph": "X", "name": "a"b", "d": [1, "#.repeat(n)),
+            ("open strings", |n| r#"{"ph": "X", "name": "k, "d": [1, "#.repeat(n)),
+            ("no phase", |n| r#"{"name": "k", "d": [1, "#.repeat(n) + "?"),
+            ("closed, with a fault", |n| ODD.repeat(n) + &"]}".repeat(n)),
+            ("closed, with a rest", |n| r#"{"ph": "X", "a": "#.repeat(n) + "1" + &r#"}, "b": 1}"#.repeat(n)),
+            ("brackets of the wrong kind", |n| OPEN.repeat(n) + &"}}".repeat(n)),
+            ("a broken word in each", |n| r#"{"ph": "X", "d": [nul, [[ "#.repeat(n)),
+            ("lists in the list", |n| format!("[[1], {WHOLE}").repeat(n)),
+        ];
+        for (name, text) in all {
+            let text = |n| format!(r#"{{"traceEvents": [{{"ph": "Z, {}"#, text(n));
+            let [once, twice, fourfold] = [500, 1000, 2000].map(|n| work(&text(n)));
+            assert!(fourfold < 5 * once && twice < 5 * once / 2, "{name}: {once}, {twice}, {fourfold}");
+            assert!(once < 400 * text(500).len(), "{name}: {once} for {} bytes", text(500).len());
+        }
+    }
+
+    proptest::proptest! {
+        /// What is known of an object within another one is what reading it says.
+        #[test]
+        fn what_is_known_is_what_is_read(
+            text in "([{}\\[\\]\",:a ]|\\{\"ph\":\"X\",|\"name\":\"k\",|\"d\":\\[|\\{\"ts\":1\\},|\\{\"ph\":\"X\"\\},){0,60}",
+            chunk in 1usize..400,
+        ) {
+            let text = format!("[{text}");
+            let mut forgetful = Tools::default();
+            forgetful.stops.is_off = true;
+            let read = pieces_with(text.as_bytes(), chunk, &mut forgetful);
+            proptest::prop_assert_eq!(pieces_of(text.as_bytes(), chunk), read);
+        }
+    }
+
+    /// Where nothing plausible comes, reading stops before the text does.
+    #[test]
+    fn what_is_no_trace_is_not_read_to_its_end() {
+        let endless = 2 * MAX_EARLY_LOSS;
+        for (begin, byte) in [
+            ("", 0),
+            ("", b' '),
+            ("", b'x'),
+            ("{", 0),
+            ("{", b'{'),
+            ("[", 0),
+            ("[", b'['),
+            ("[{", 0),
+            ("{\"a\": \"", b'x'),
+        ] {
+            let text = [begin.as_bytes(), &vec![byte; endless]].concat();
+            let (mut tools, mut state, mut from, mut to) = (Tools::default(), State::START, 0, 0);
+            while state.end().is_none() && to < text.len() {
+                to += 1 << 20;
+                let mut tokenizer =
+                    Tokenizer::new(&text[from..to.min(text.len())], from as u64, After::More, state, &mut tools);
+                while let Some(piece) = tokenizer.next(&mut Walked) {
+                    assert!(!matches!(piece, Piece::Event { .. }), "{begin} {byte}");
+                }
+                let used;
+                (state, used) = tokenizer.into_rest();
+                from += used;
+            }
+            assert!(state.end().is_some_and(|end| end != End::Whole), "{begin} {byte}: {:?}", state.position);
+            assert!(to < MAX_EARLY_LOSS + 2 * MAX_EVENT, "{begin} {byte}");
+        }
+        // What is lost later is searched for the next event.
+        let text = format!("[{E},{E},{E},{E}{}{E}", "x".repeat(MAX_EARLY_LOSS));
+        assert_eq!(pieces_of(text.as_bytes(), 1 << 18).0.iter().filter(|piece| *piece == E).count(), 5);
+    }
+
+    /// An event without its closing bracket takes none along that comes after it, however long the text is.
+    #[test]
+    fn an_event_that_stays_open_does_not_swallow_the_rest() {
+        let whole = r#"{"ph":"X","name":"k"}"#;
+        let count = 2 * MAX_EVENT / (whole.len() + 1);
+        let text = format!(r#"[{{"ph":"X","d":[1,{}"#, vec![whole; count].join(","));
+        let (found, end) = pieces_of(text.as_bytes(), 1 << 18);
+        assert_eq!((found.len(), end), (count + 1, End::Whole));
+        assert_eq!(found[0], "EventSyntax @1 17");
+        assert!(found[1..].iter().all(|piece| piece == whole));
     }
 
     #[test]

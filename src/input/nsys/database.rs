@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::input::format::{Fit, Format, Reader};
 use crate::input::limit::{Budget, Limited, failure};
 use crate::input::source::Source;
+use crate::unfinished::Unfinished;
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
@@ -44,7 +45,7 @@ pub(super) struct Export {
     /// Counts how much of it has been read, if it is the file itself: a copy was counted when it was made.
     taken: Option<Arc<AtomicU64>>,
     /// The temporary file, which is removed after the connection is closed.
-    _copy: Option<TempPath>,
+    _copy: Option<(TempPath, Unfinished)>,
 }
 
 /// Opens an export, and returns its processes by number: those that used a GPU or, if none did, those that have ranges.
@@ -92,14 +93,17 @@ impl Export {
             Some((path, taken)) => (path, Some(taken), None),
             None => {
                 let copy = copy(source, budget).map_err(failed)?;
-                (copy.to_path_buf(), None, Some(copy))
+                (copy.0.to_path_buf(), None, Some(copy))
             }
         };
         let bytes = std::fs::metadata(&path).map_err(failed)?.len();
         if copy.is_none() {
             budget.charge(bytes).map_err(failed)?;
         }
-        let opened = connect(&path).and_then(|connection| Ok((Tables::of(&connection)?, connection)));
+        let opened = connect(&path).and_then(|connection| {
+            check_length(&connection, bytes)?;
+            Ok((Tables::of(&connection)?, connection))
+        });
         let (tables, connection) = opened.map_err(|error| damaged(name, &error))?;
         Ok(Export { name: name.to_owned(), connection, tables, bytes, taken, _copy: copy })
     }
@@ -138,16 +142,27 @@ impl Export {
     }
 }
 
+/// Refuses a database that is cut off within its last page: SQLite reads zeros there.
+fn check_length(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, u64>(0));
+    let whole = number("page_count")?.saturating_mul(number("page_size")?);
+    if bytes >= whole {
+        return Ok(());
+    }
+    Err(corrupt(&format!("it is cut off: it has {bytes} of {whole} bytes (copy it again, or export it again)")))
+}
+
 fn damaged(name: &str, error: &rusqlite::Error) -> Error {
     Error::CorruptDatabase { name: name.to_owned(), message: error.to_string() }
 }
 
 /// Copies a source to a temporary file, as text of the budget.
-fn copy(source: Source, budget: &Budget) -> io::Result<TempPath> {
+fn copy(source: Source, budget: &Budget) -> io::Result<(TempPath, Unfinished)> {
     let mut text = Limited::new(source.into_bytes(), budget.clone());
     let mut file = NamedTempFile::new()?;
+    let unfinished = Unfinished::at(file.path());
     io::copy(&mut text, file.as_file_mut())?;
-    Ok(file.into_temp_path())
+    Ok((file.into_temp_path(), unfinished))
 }
 
 /// Opens a file for reading, as one that does not change: SQLite then looks for no journal beside it, and takes no lock.

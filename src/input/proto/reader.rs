@@ -97,6 +97,7 @@ impl Reader {
             let (kind, offset) = match failure.cause {
                 PackedCause::CutOff => (Damage::PackedCutOff, Some(failure.offset)),
                 PackedCause::Corrupt => (Damage::PackedCorrupt, Some(failure.offset)),
+                PackedCause::Checksum => (Damage::PackedChecksum, Some(failure.offset)),
                 PackedCause::TrailingBytes => (Damage::TrailingBytes, None),
             };
             summary.damage.count(kind, offset);

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::whose::Whose;
+use crate::analysis::losses::Losses;
 use crate::operation::{Counts, Operation, Source};
 use crate::ranks::part::{Group, Kind, PartStack, RankPart, RankSource, Row};
 use crate::records::Records;
@@ -146,6 +147,7 @@ fn part(records: &Records, rank: u32, rows: &[(Ns, Ns, usize)], members: &[Vec<u
     let names = files.iter().filter_map(|file| records.files.get(*file as usize)).map(|file| file.name.as_str());
     RankPart {
         trace: names.collect::<Vec<_>>().join(", "),
+        damage: Losses::default(),
         said: vec![(RankSource::Records, rank)],
         world_size: None,
         window: Window {

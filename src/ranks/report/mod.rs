@@ -14,12 +14,15 @@ use super::job::{Job, JobError, Refused};
 use super::matching::{Counts, GroupName, Matches};
 use super::part::RankPart;
 use super::timeline::{Axis, Spans};
+use crate::analysis::losses::Losses;
 use crate::time::{Ns, Window};
 
 /// The ranks of a job beside each other.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct RankReport {
+    /// What is wrong with the traces.
+    pub damage: Losses,
     /// How many collectives of several ranks were measured, each counted once.
     pub collectives: u64,
     /// At how many of them one rank was late.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Compared, GroupWaits, Pair, RankReport, RankWaits, SizeRow, StackWaits, StepWaits, TransferBandwidth};
+use crate::analysis::losses::Losses;
 use crate::nccl::collectives::Collective;
 use crate::ranks::cause::{Causes, LateAt};
 use crate::ranks::job::Job;
@@ -59,7 +60,10 @@ impl Sums<'_> {
             ..RankWaits::default()
         };
         let ranks: Vec<RankWaits> = job.ranks.iter().zip(&job.parts).map(of_rank).collect();
+        let mut damage = Losses::default();
+        job.parts.iter().for_each(|part| damage.add(part.damage.clone()));
         let report = RankReport {
+            damage,
             gpu: ranks.iter().map(|rank| rank.gpu).sum(),
             ranks,
             world_size: job.world_size,

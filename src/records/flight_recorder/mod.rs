@@ -125,6 +125,10 @@ fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
         reading.file.skip("files that are no dumps", None);
         return;
     }
+    if root.get("entries").is_some() && entries.is_none() {
+        reading.file.note("its `entries` is no list, so that none of its operations is read");
+        reading.file.skip("lists of operations that are no lists", None);
+    }
     if reading.file.is_cut {
         let count = entries.map_or(0, |entries| entries.items().len());
         reading.file.note(format!(

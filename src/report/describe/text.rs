@@ -161,8 +161,12 @@ impl Page {
         let kinds = trace.damage.kinds.iter().filter(|kind| self.verbose || kind.cost != "moved");
         let mut texts: Vec<String> = kinds.map(|kind| format!("{}: {}", kind.what, count(kind.count))).collect();
         let lost = trace.damage.lost_share;
-        if lost > 0.0 {
-            texts.insert(0, format!("{:.2} % of the text is lost", (lost * 100.0).max(0.01)));
+        match lost {
+            Some(lost) if lost > 0.0 => {
+                texts.insert(0, format!("{:.2} % of the text is lost", (lost * 100.0).max(0.01)));
+            }
+            Some(_) => {}
+            None => texts.insert(0, "how much is lost is unknown".to_owned()),
         }
         self.some(texts)
     }

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::measure::suffix;
+use super::summary::damaged;
 use super::{DiffForm, compared, other_steps, write};
 use crate::analysis::cost::Order;
 use crate::analysis::delta::{Delta, Per, SideTotals};
@@ -30,7 +31,7 @@ pub(super) fn diff(diff: &Diff, on_page: &OnPage, out: &mut Vec<u8>) -> io::Resu
         kind: "diff",
         title: "What changed".to_owned(),
         names: format!("{} → {}", diff.before.trace, diff.after.trace),
-        verdict: verdict(diff),
+        verdict: [damaged(diff), verdict(diff)].concat(),
         facts: facts(diff),
         findings: findings(diff, &labels),
         top: top(diff, &labels),

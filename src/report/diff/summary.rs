@@ -7,7 +7,8 @@ use crate::analysis::cost::Order;
 use crate::analysis::delta::Delta;
 use crate::analysis::diff::{Diff, Side};
 use crate::report::column::{Column, Table};
-use crate::report::format::{change, percent_or_unknown, value};
+use crate::report::damage;
+use crate::report::format::{change, percent_or_unknown, value, visible};
 use crate::time::Ns;
 
 /// A row of the table. What is `None` is left empty.
@@ -51,11 +52,23 @@ const TIMES: &[Time] = &[
     Time { label: " of it exposed", get: |side| side.kernels.totals.exposed, is_share: false },
 ];
 
+/// What to say of damage before the numbers.
+pub(super) fn damaged(diff: &Diff) -> Vec<String> {
+    let said = |which: &str, side: &Side| -> Vec<String> {
+        let said = damage::sentences(&side.damage, 1, &[side.summary.window]);
+        said.into_iter().map(|text| format!("{which}: {text}")).collect()
+    };
+    [said("Before", &diff.before), said("After", &diff.after)].concat()
+}
+
 /// Writes the table.
 ///
 /// # Errors
 /// What the writer fails with.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
+    for text in damaged(diff) {
+        writeln!(out, "{}", visible(&text))?;
+    }
     let sides = [&diff.before, &diff.after];
     let whole = match sides.map(|side| side.summary.gpu_span) {
         [Some(_), Some(_)] => Time { label: "GPU span", get: |side| side.summary.wall, is_share: false },

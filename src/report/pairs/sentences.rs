@@ -2,6 +2,7 @@
 
 use super::findings::doubtful;
 use crate::analysis::pairs::{Load, Module, PairReport, Problem, Tie};
+use crate::report::damage;
 use crate::report::format::{count, duration, percent, visible};
 use crate::time::Ns;
 
@@ -20,7 +21,8 @@ pub(super) fn tie(tie: Tie) -> &'static str {
 
 /// The sentences.
 pub fn verdict(report: &PairReport) -> Vec<String> {
-    [cost(report), most(report), collectives(report), pairing(report), trust(report)].into_iter().flatten().collect()
+    let said = [cost(report), most(report), collectives(report), pairing(report), trust(report)].into_iter().flatten();
+    damage::sentences(&report.damage, report.traces.len(), &[]).into_iter().chain(said).collect()
 }
 
 /// What the backward pass costs.

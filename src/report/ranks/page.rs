@@ -216,7 +216,8 @@ fn id(at: usize, stack: &StackWaits, stacks: Option<&StackReport>) -> Option<usi
 
 /// What to say of all ranks.
 fn sentences(report: &RankReport) -> Vec<String> {
-    let mut sentences = verdict::whole(report);
+    let mut sentences = verdict::damaged(report);
+    sentences.extend(verdict::whole(report));
     if report.verdict().launch_bound.is_some() {
         sentences.push(
             "First for all ranks: launch less. CUDA graphs, compiled code or larger batches take work off the CPUs."

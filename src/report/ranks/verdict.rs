@@ -4,9 +4,9 @@ use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern, Place};
 use crate::ranks::ranges::ranges;
 use crate::ranks::report::RankReport;
 use crate::ranks::verdict::{Blame, RanksVerdict, Reason};
-use crate::report::Screen;
 use crate::report::format::{count, duration, percent, visible};
-use crate::time::Ns;
+use crate::report::{Screen, damage};
+use crate::time::{Ns, Window};
 
 /// A smaller share is not worth a word.
 const NOTABLE: f64 = 0.05;
@@ -18,12 +18,19 @@ pub fn plain(report: &RankReport) -> String {
 
 /// The sentences of the verdict, what matters most first.
 pub(super) fn sentences(report: &RankReport, screen: &Screen) -> Vec<String> {
-    let mut text = whole(report);
+    let mut text = damaged(report);
+    text.extend(whole(report));
     text.extend(blames(&report.verdict(), screen).into_iter().map(|(_, sentence)| sentence));
     text
 }
 
-/// The same without those about single ranks.
+/// What to say of damage before the verdict.
+pub(super) fn damaged(report: &RankReport) -> Vec<String> {
+    let windows: Vec<Window> = report.ranks.iter().map(|rank| rank.window).collect();
+    damage::sentences(&report.damage, windows.len(), &windows)
+}
+
+/// The verdict without single ranks and without damage.
 pub(super) fn whole(report: &RankReport) -> Vec<String> {
     let verdict = report.verdict();
     if report.collectives == 0 {

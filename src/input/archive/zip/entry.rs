@@ -77,7 +77,7 @@ impl Read for Checked {
         match self.contents.read(buf) {
             Ok(0) if !buf.is_empty() => match self.sums {
                 Some(sums) if sums != (self.crc.sum(), self.length) => {
-                    Err(failure(PackedCause::Corrupt, "the contents have another checksum or length".to_owned()))
+                    Err(failure(PackedCause::Checksum, "the contents have another checksum or length".to_owned()))
                 }
                 _ => Ok(0),
             },

@@ -8,6 +8,7 @@ import { stackDetail } from './detail.js';
 import { el, nameNode, scrollBox, section } from './dom.js';
 import { bandwidth, count, duration, percent, size, visible } from './format.js';
 import { matchStacks, matchTexts } from './model.js';
+import { TRUST_REASONS } from './trust.js';
 
 const TABLE_PAGE = 100;
 
@@ -107,6 +108,10 @@ class StackTable {
     if (stacks?.kernels_left_out > 0) {
       const found = stacks.groups_found || stacks.stacks_found;
       notes.push(`${count(this.model.stacks.length)} of ${count(found)} are here; the others have ${count(stacks.kernels_left_out)} kernels.`);
+    }
+    for (const [reason, of] of Object.entries(stacks?.groups?.length > 0 ? {} : (stacks?.coverage.without_launch ?? {}))) {
+      const cost = `${count(of.count)} kernels, GPU ${duration(of.gpu_time_ns)}, exposed ${duration(of.exposed_ns)}`;
+      notes.push(`Without a launch (${TRUST_REASONS[reason] ?? reason}), and so in no row: ${cost}.`);
     }
     if (!stacks && ranks?.stacks_found > ranks?.stacks.length) {
       notes.push(`${count(ranks.stacks.length)} of ${count(ranks.stacks_found)} stacks are here.`);

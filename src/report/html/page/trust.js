@@ -6,7 +6,8 @@ import { countsText, smallTable } from './detail.js';
 import { el, nameNode, section } from './dom.js';
 import { count, duration, percent, size } from './format.js';
 
-const TRUST_REASONS = {
+/** Why kernels have no launch. */
+export const TRUST_REASONS = {
   'no-calls': 'the trace has no calls into a runtime',
   'before-trace': 'launched before the first call that was recorded',
   'no-id': 'nothing ties them to a call',
@@ -68,9 +69,11 @@ function trustLeftOut(stacks) {
   add(stacks.kernels_left_out, 'Left out', `${count(stacks.kernels_left_out)} kernels are in stacks that --limit or --min-share left out.`);
   const outside = stacks.kernels_elsewhere;
   add(outside, 'Edge of the window', `${count(outside)} kernels lie on its edge and are in no stack.`);
-  const { families } = stacks.not_asked;
+  const { families, possibly_communication: possible } = stacks.not_asked;
   const text = families.map((of) => `${of.family} (${count(of.kernels)} kernels, ${duration(of.gpu_time_ns)})`).join(', ');
   add(families.length, 'Not asked for', `Collectives of other families: ${text}.`);
+  const maybe = possible.map((of) => `${of.name} (${count(of.kernels)} kernels, ${duration(of.gpu_time_ns)}${of.caller ? `, launched by ${of.caller}` : ''})`);
+  add(possible.length, 'Possibly communication', `No family knows these kernels; they count neither as collectives nor as computation: ${maybe.join(', ')}.`);
   if (stacks.records) {
     const { records, joined, unjoined } = stacks.records;
     const how = `${trustOf(joined, records)} of NCCL's records are joined to kernels`;
@@ -94,8 +97,8 @@ function trustSameKinds(kinds) {
 function trustDamage(what, damage) {
   const text = `${size(damage.text_bytes)} of text were read`;
   if (damage.kinds.length === 0) return trustGood(what, `${text}, all whole.`);
-  const isLost = damage.kinds.some((kind) => kind.cost === 'lost');
-  const words = { lost: 'lost', mended: 'repaired', moved: 'kept, but in another place' };
+  const isLost = damage.kinds.some((kind) => kind.cost === 'lost' || kind.cost === 'doubtful');
+  const words = { lost: 'lost', doubtful: 'any byte may be wrong', mended: 'repaired', moved: 'kept, but in another place' };
   const kinds = trustSameKinds(damage.kinds);
   const all = [
     ['What', false, (kind) => kind.what],
@@ -108,6 +111,7 @@ function trustDamage(what, damage) {
   const columns = all.filter(([, , text]) => kinds.some((kind) => text(kind) !== ''));
   const table = smallTable(null, columns, kinds.map((kind) => columns.map(([, , text]) => text(kind))), `${what}: damage`);
   if (!isLost) return trustNote(what, `${text}, nothing is lost.`, table);
+  if (damage.lost_bytes === null) return trustBad(what, `${text}; how much is lost or wrong is unknown.`, table);
   return trustBad(what, `${text}; ${size(damage.lost_bytes)} (${percent(damage.lost_share)}) are lost.`, table);
 }
 

@@ -1,0 +1,152 @@
+//! Kernels that may be communication: no family knows their names, but what launches them says that it communicates, or their own names do.
+//!
+//! They are a state of their own: neither computation, which could hide collectives, nor collectives. A name is one of them if the innermost operator,
+//! annotation or function in C around a launch of it says so ([`says_communication`]), if no collective that is known was launched while that was open
+//! (then the operator's communication is known, and the rest prepares it), and if nothing else launches kernels of that name. Replays of graphs say
+//! nothing of a kernel: it follows its eager launches.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use foldhash::fast::FixedState;
+
+use super::busy::Busy;
+use super::callers::{Callers, TOLERANCE};
+use super::launches::{self, Evidence, Launched};
+use super::selection::{Wanted, choose, collectives, family_of};
+use crate::id::{SliceId, ThreadId};
+use crate::nccl::category::CategoryKind;
+use crate::nccl::communication::{computes, own_name_says_collective, says_communication};
+use crate::store::Store;
+use crate::store::slices::UNFINISHED;
+use crate::store::strings::StringId;
+use crate::time::Ns;
+
+/// A name of kernels that may be communication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Possible {
+    /// The kernels.
+    pub(crate) kernel: StringId,
+    /// What launches them; `None` if their own name says it.
+    pub(crate) caller: Option<StringId>,
+}
+
+/// The names of kernels that may be communication, in the order of their ids. `is_collective` says by name which kernels are known.
+pub(crate) fn find(store: &Store, is_collective: &[bool]) -> Vec<Possible> {
+    let text = |name: StringId| store.strings.get(name).unwrap_or_default();
+    let mut says = vec![false; store.strings.len()];
+    for name in store.names.iter().filter(|name| name.of_cpu) {
+        says[name.id.0 as usize] = says_communication(text(name.id));
+    }
+    let has_callers = says.contains(&true);
+    let (mut is_unknown, mut found) = (vec![false; store.strings.len()], BTreeMap::new());
+    for name in store.names.iter().filter(|name| name.of_kernel && !is_collective[name.id.0 as usize]) {
+        let kernel = text(name.id);
+        let says_it = own_name_says_collective(kernel);
+        if !says_it && (!has_callers || computes(kernel)) || family_of(kernel).is_some() {
+            continue;
+        }
+        is_unknown[name.id.0 as usize] = !says_it;
+        if says_it {
+            found.insert(name.id, None);
+        }
+    }
+    if is_unknown.contains(&true) {
+        let near = near(store, &is_unknown, &says);
+        let mut below = launched_below(store, &launches::of(store, near).kernels, &says);
+        if !below.is_empty() {
+            let is_below: Vec<StringId> = below.keys().copied().collect();
+            below = launched_below(store, &launches::find(store, &is_below).kernels, &says);
+            let known: Vec<StringId> =
+                store.names.iter().map(|name| name.id).filter(|id| is_collective[id.0 as usize]).collect();
+            let known = launches::find(store, &known).kernels;
+            let known = Calls::of(store, known.iter().filter_map(|launched| launched.call));
+            for (name, callers) in &mut below {
+                callers.retain(|caller| !known.any_in(store, *caller));
+                found.extend(callers.first().map(|caller| (*name, Some(store.slices.name(*caller)))));
+            }
+        }
+    }
+    found.into_iter().map(|(kernel, caller)| Possible { kernel, caller }).collect()
+}
+
+/// The kernels that are asked for. Where all collectives are asked for and no family knows any kernel of the trace, those that may be some.
+pub fn choose_or_possible(store: &Store, wanted: &Wanted) -> Vec<StringId> {
+    let chosen = choose(store, wanted);
+    if !chosen.is_empty() || !wanted.is_all() {
+        return chosen;
+    }
+    find(store, &collectives(store, wanted)).into_iter().map(|possible| possible.kernel).collect()
+}
+
+/// The kernels of unknown names whose calls begin while any slice is open that says that it communicates, on any thread: few, and only of these the
+/// callers have to be found. What has no call is near.
+fn near(store: &Store, is_unknown: &[bool], says: &[bool]) -> Vec<SliceId> {
+    let slices = &store.slices;
+    let open = slices.ids().filter(|slice| says[slices.name(*slice).0 as usize]).map(|slice| {
+        let (start, dur) = (slices.ts(slice) - TOLERANCE, slices.dur(slice));
+        (start, if dur == UNFINISHED { store.bounds.end - start } else { dur + TOLERANCE })
+    });
+    let (open, mut from) = (Busy::of(open), 0);
+    let mut is_open = |at: Ns| open.sweep(&mut from, at, at + Ns(1)) > Ns::ZERO;
+    let inside = store.runtime_calls.iter().copied().filter(|call| is_open(slices.ts(*call)));
+    let inside: HashSet<_, FixedState> = inside.filter_map(|call| store.trace_correlation(call)).collect();
+    let is_near = |kernel: &SliceId| {
+        let is_asked = || store.trace_correlation(*kernel).is_none_or(|id| inside.contains(&id));
+        is_unknown[slices.name(*kernel).0 as usize] && (store.runtime_calls.is_empty() || is_asked())
+    };
+    store.kernels.iter().copied().filter(is_near).collect()
+}
+
+/// By name of kernels that nothing else launches: the callers that say that they communicate.
+fn launched_below(store: &Store, kernels: &[Launched], says: &[bool]) -> BTreeMap<StringId, BTreeSet<SliceId>> {
+    let mut callers = Callers::new(store);
+    let mut of_call: HashMap<SliceId, Option<SliceId>, FixedState> = HashMap::default();
+    let mut found: BTreeMap<StringId, BTreeSet<SliceId>> = BTreeMap::new();
+    let mut elsewhere: BTreeSet<StringId> = BTreeSet::new();
+    for launched in kernels {
+        let Some(call) = launched.call.filter(|_| launched.evidence != Evidence::GraphReplay) else { continue };
+        let caller = *of_call.entry(call).or_insert_with(|| caller(store, &mut callers, call, says));
+        let name = store.slices.name(launched.kernel);
+        match caller {
+            Some(caller) if says[store.slices.name(caller).0 as usize] => {
+                found.entry(name).or_default().insert(caller);
+            }
+            Some(_) => drop(elsewhere.insert(name)),
+            None => {}
+        }
+    }
+    found.retain(|name, _| !elsewhere.contains(name));
+    found
+}
+
+/// The innermost operator or annotation around a launch, or the function in C that says that it communicates.
+fn caller(store: &Store, callers: &mut Callers<'_>, call: SliceId, says: &[bool]) -> Option<SliceId> {
+    let is_operator = |slice: SliceId| store.category_kind(slice) == CategoryKind::Cpu;
+    let mut next = if is_operator(call) { Some(call) } else { callers.caller_of_launch(call) };
+    while let Some(slice) = next.filter(|slice| !is_operator(*slice) && !says[store.slices.name(*slice).0 as usize]) {
+        next = callers.caller(slice);
+    }
+    next
+}
+
+/// When calls began, by thread, in order.
+struct Calls(BTreeMap<Option<ThreadId>, Vec<Ns>>);
+
+impl Calls {
+    fn of(store: &Store, calls: impl Iterator<Item = SliceId>) -> Self {
+        let mut of_threads: BTreeMap<Option<ThreadId>, Vec<Ns>> = BTreeMap::new();
+        for call in calls {
+            of_threads.entry(store.thread_of(call)).or_default().push(store.slices.ts(call));
+        }
+        of_threads.values_mut().for_each(|calls| calls.sort_unstable());
+        Calls(of_threads)
+    }
+
+    /// Whether one began while a slice of its thread was open.
+    fn any_in(&self, store: &Store, slice: SliceId) -> bool {
+        let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
+        let calls = self.0.get(&store.thread_of(slice)).map_or(&[][..], Vec::as_slice);
+        let next = calls.get(calls.partition_point(|at| *at < start));
+        next.is_some_and(|at| dur == UNFINISHED || *at < start + dur)
+    }
+}

@@ -1,0 +1,77 @@
+//! The functions whose recorded line is not that of their definition.
+//!
+//! Kineto writes a Python function with the line of its definition, but for functions that were running when the profiler started: these
+//! have the line at which they were. A server that starts its profiler in a step, as SGLang does, so has the first step of a recording
+//! under another line than the others, and every stack twice. Such a function gets the line that its caller's other calls of it have.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
+use foldhash::fast::FixedState;
+
+use super::callers::Callers;
+use crate::id::SliceId;
+use crate::nccl::frames::{is_profiler_start, location};
+use crate::store::Store;
+use crate::store::strings::StringId;
+
+/// The names of such functions with the lines of their definitions, by their call. Without exact names only: nothing else changes a line.
+pub(super) fn names(store: &Store, callers: &mut Callers<'_>) -> HashMap<SliceId, String, FixedState> {
+    let all = || (0..store.strings.len() as u32).map(StringId).filter_map(|id| Some((id, store.strings.get(id)?)));
+    let starts: Vec<StringId> = all().filter(|(_, name)| is_profiler_start(name)).map(|(id, _)| id).collect();
+    if starts.is_empty() {
+        return HashMap::default();
+    }
+    let mut running: HashMap<SliceId, Running<'_>> = HashMap::new();
+    // A file may join the traces of several processes.
+    for start in store.slices.ids().filter(|slice| starts.contains(&store.slices.name(*slice))) {
+        let mut callee = Some(start);
+        while let Some(slice) = callee {
+            callee = callers.caller(slice);
+            let Some(Entry::Vacant(vacant)) = callee.map(|caller| running.entry(caller)) else { break };
+            if let Some((file, line, function)) = location(store.slice_name(slice)) {
+                let line = line.parse().unwrap_or(0);
+                vacant.insert(Running { slice, file, function, line, definition: None });
+            }
+        }
+    }
+    let functions: HashSet<(&str, &str)> = running.values().map(|running| (running.file, running.function)).collect();
+    let is_running =
+        |name: &str| location(name).is_some_and(|(file, _, function)| functions.contains(&(file, function)));
+    let candidates: HashSet<StringId, FixedState> =
+        all().filter(|(_, name)| is_running(name)).map(|(id, _)| id).collect();
+    for slice in store.slices.ids().filter(|slice| candidates.contains(&store.slices.name(*slice))) {
+        let Some(running) = callers.caller(slice).and_then(|caller| running.get_mut(&caller)) else { continue };
+        running.see(slice, store.slice_name(slice));
+    }
+    running.into_values().filter_map(Running::name).collect()
+}
+
+/// A function that was running when the profiler started.
+#[derive(Debug)]
+struct Running<'a> {
+    slice: SliceId,
+    file: &'a str,
+    function: &'a str,
+    /// Where it was.
+    line: u64,
+    /// The line of its definition: the last before it among its caller's other calls of functions with its name in its file.
+    definition: Option<u64>,
+}
+
+impl Running<'_> {
+    /// Looks at a call that the same caller made.
+    fn see(&mut self, slice: SliceId, name: &str) {
+        let Some((file, line, function)) = location(name) else { return };
+        let line = line.parse().ok().filter(|line| *line <= self.line);
+        if slice != self.slice && (file, function) == (self.file, self.function) {
+            self.definition = self.definition.max(line);
+        }
+    }
+
+    /// Its name with the line of its definition, if that is another one.
+    fn name(self) -> Option<(SliceId, String)> {
+        let line = self.definition.filter(|line| *line != self.line)?;
+        Some((self.slice, format!("{}({line}): {}", self.file, self.function)))
+    }
+}

@@ -1,0 +1,93 @@
+//! Copies that carry out collectives. NCCL may leave a collective to the copy engines of a GPU: then no kernel runs, and copies have the External id of
+//! the collective's record.
+//!
+//! These copies count as kernels from here on: they take a stack, a cost and a place in the order of collectives as kernels do.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use super::Store;
+use crate::id::{SliceId, TraceId};
+use crate::nccl::args::COLLECTIVE_RECORD;
+use crate::nccl::calls::is_device_copy;
+use crate::nccl::category::{CategoryKind, MARKED};
+use crate::store::slices::UNFINISHED;
+
+/// By trace and id: slices that have it.
+type ById = HashMap<(TraceId, i64), Vec<SliceId>, FixedState>;
+
+impl Store {
+    /// Adds the copies that carry out collectives to the kernels.
+    pub(super) fn add_copies(&mut self) {
+        let copies = self.copies_of_records();
+        if copies.is_empty() {
+            return;
+        }
+        for copy in &copies {
+            let id = self.slices.name(*copy);
+            if let Ok(at) = self.names.binary_search_by_key(&id, |name| name.id) {
+                self.names[at].of_kernel = true;
+            }
+        }
+        self.kernels.extend(copies);
+        self.kernels.sort_unstable();
+    }
+
+    /// The copies between or within GPUs that have the External id of a record and were launched while it was open. The second condition matters where
+    /// a script put the traces of several ranks into one file, and each has its own operator with that id.
+    fn copies_of_records(&self) -> Vec<SliceId> {
+        let Some(record) = self.strings.find(COLLECTIVE_RECORD) else { return Vec::new() };
+        let mut is_copy = vec![false; self.strings.len()];
+        for name in self.names.iter().filter(|name| name.of_gpu) {
+            is_copy[name.id.0 as usize] = self.strings.get(name.id).is_some_and(is_device_copy);
+        }
+        if !is_copy.contains(&true) {
+            return Vec::new();
+        }
+        let (mut records, mut copies): (ById, Vec<SliceId>) = Default::default();
+        for slice in self.slices.ids() {
+            let name = self.slices.name(slice);
+            if is_copy[name.0 as usize] {
+                copies.push(slice);
+            } else if name == record
+                && let Some(id) = self.external_id(slice)
+            {
+                records.entry((self.trace_of(slice), id)).or_default().push(slice);
+            }
+        }
+        let marked = self.strings.find(MARKED);
+        copies.retain(|copy| {
+            let is_work = self.category_kind(*copy) == CategoryKind::Gpu && Some(self.slices.category(*copy)) != marked;
+            is_work && self.records_of(*copy, &records).is_some()
+        });
+        let mut calls: ById =
+            copies.iter().filter_map(|copy| Some((self.trace_correlation(*copy)?, Vec::new()))).collect();
+        let runtime_calls = if calls.is_empty() { &[][..] } else { &self.runtime_calls };
+        for call in runtime_calls {
+            if let Some(with_id) = self.trace_correlation(*call).and_then(|id| calls.get_mut(&id)) {
+                with_id.push(*call);
+            }
+        }
+        copies.retain(|copy| {
+            let calls = self.trace_correlation(*copy).and_then(|id| calls.get(&id)).map_or(&[][..], Vec::as_slice);
+            let records = self.records_of(*copy, &records).unwrap_or_default();
+            match (calls, records) {
+                ([], [only]) => self.slices.ts(*only) <= self.slices.ts(*copy),
+                _ => records.iter().any(|record| calls.iter().any(|call| self.is_open_at(*record, *call))),
+            }
+        });
+        copies
+    }
+
+    /// The records with a copy's External id.
+    fn records_of<'r>(&self, copy: SliceId, records: &'r ById) -> Option<&'r [SliceId]> {
+        records.get(&(self.trace_of(copy), self.external_id(copy)?)).map(Vec::as_slice)
+    }
+
+    /// Whether a record is open in the process of a call when the call begins.
+    fn is_open_at(&self, record: SliceId, call: SliceId) -> bool {
+        let (start, dur, at) = (self.slices.ts(record), self.slices.dur(record), self.slices.ts(call));
+        self.process_of(record) == self.process_of(call) && start <= at && (dur == UNFINISHED || at < start + dur)
+    }
+}

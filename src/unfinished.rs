@@ -1,0 +1,34 @@
+//! Files and folders that are of no use before they are finished: a signal that ends the program removes them.
+//!
+//! The library handles no signal. A program that ends itself at one calls [`remove_all`] first.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// While it lives, a file, or a folder with its contents, is not finished.
+#[derive(Debug)]
+pub struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// Guards a file or folder.
+    pub fn at(path: &Path) -> Self {
+        PATHS.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        Unfinished(path.to_owned())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        PATHS.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
+/// Removes all that is not finished. Returns how many files and folders that were.
+pub fn remove_all() -> usize {
+    let paths = std::mem::take(&mut *PATHS.lock().unwrap_or_else(PoisonError::into_inner));
+    paths.iter().filter(|path| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path)).is_ok()).count()
+}

@@ -1,0 +1,333 @@
+//! What counts as communication, and what is said of it: copies that carry out collectives, the fastest of a size, kernels without a launch.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use serde_json::{Value, json};
+
+use crate::support::program::{run, stderr, stdout, testdata, trace_of};
+use crate::support::shared;
+
+/// A slice of the CPU, in whole µs.
+fn cpu(category: &str, name: &str, ts: u32, dur: u32, args: &Value) -> String {
+    format!(r#""ph":"X","cat":"{category}","name":"{name}","pid":9,"tid":9,"ts":{ts},"dur":{dur},"args":{args}"#)
+}
+
+/// Work of a GPU, in whole µs.
+fn gpu(category: &str, name: &str, stream: u32, ts: u32, dur: u32, args: &Value) -> String {
+    format!(r#""ph":"X","cat":"{category}","name":"{name}","pid":0,"tid":{stream},"ts":{ts},"dur":{dur},"args":{args}"#)
+}
+
+fn call(id: u32, ts: u32) -> String {
+    cpu("cuda_runtime", "cudaLaunchKernel", ts, 2, &json!({"correlation": id}))
+}
+
+/// The answer for programs, of a trace of these events.
+fn answer(events: &[String], args: &[&str]) -> Value {
+    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let output = run(&[&[trace.as_str(), "--json"], args].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+/// The same for people.
+fn text(events: &[String], args: &[&str]) -> String {
+    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    stdout(&run(&[&[trace.as_str()], args].concat()))
+}
+
+/// The rows of CSV by the names of their columns. No cell that is asked for has a comma.
+fn csv(text: &str) -> Vec<std::collections::BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+    let row = |row: csv::StringRecord| header.iter().cloned().zip(row.iter().map(str::to_owned)).collect();
+    reader.records().map(|of| row(of.unwrap())).collect()
+}
+
+/// An all-gather by copy engines: the record is open from 100 to 150 µs, its call begins at 110 and makes two copies, from 200 to 230 and from 230 to
+/// 240 µs. A product runs from 210 to 220, so 30 of 40 µs are exposed. A copy of the model's own runs from 300 to 350, and one from the host, which
+/// sets up the communicator, from 160 to 180.
+fn copy_engine(record_pid: u32) -> Vec<String> {
+    let record = json!({"External id": 5, "Collective name": "_allgather_base", "In msg nelems": 10, "Out msg nelems": 20, "Group size": 2,
+        "dtype": "Float"});
+    let record =
+        cpu("cpu_op", "record_param_comms", 100, 50, &record).replace("\"pid\":9", &format!("\"pid\":{record_pid}"));
+    let copy = |name: &str, id: u32, call: u32, ts: u32, dur: u32| {
+        gpu("gpu_memcpy", name, 20, ts, dur, &json!({"External id": id, "correlation": call}))
+    };
+    vec![
+        record,
+        cpu("cuda_runtime", "cudaMemcpyBatchAsync", 110, 5, &json!({"correlation": 7})),
+        cpu("cuda_runtime", "cudaMemcpyAsync", 120, 5, &json!({"correlation": 8})),
+        cpu("cpu_op", "aten::copy_", 160, 20, &json!({"External id": 6})),
+        cpu("cuda_runtime", "cudaMemcpyAsync", 165, 5, &json!({"correlation": 9})),
+        call(10, 190),
+        copy("Memcpy HtoD (Pinned -> Device)", 5, 8, 160, 20),
+        copy("Memcpy PtoP (Device -> Device)", 5, 7, 200, 30),
+        copy("Memcpy PtoP (Device -> Device)", 5, 7, 230, 10),
+        copy("Memcpy DtoD (Device -> Device)", 6, 9, 300, 50),
+        gpu("kernel", "gemm", 7, 210, 10, &json!({"correlation": 10})),
+    ]
+}
+
+#[test]
+fn copies_of_a_collective_are_collectives() {
+    let events = copy_engine(9);
+    let found = answer(&events, &[]);
+    let times = ["collectives_ns", "compute_ns", "exposed_ns"].map(|time| &found["summary"][time]);
+    assert_eq!(times, [&json!(40_000), &json!(10_000), &json!(30_000)]);
+    let stack = &found["stacks"][0];
+    assert_eq!((found["stacks_found"].as_u64(), stack["count"].as_u64()), (Some(1), Some(2)));
+    assert_eq!(stack["frames"], json!(["record_param_comms", "cudaMemcpyBatchAsync"]));
+    let by_name = json!({"Memcpy PtoP (Device -> Device)": {"count": 2, "gpu_time_ns": 40_000, "exposed_ns": 30_000}});
+    assert_eq!(stack["kernels_by_name"], by_name);
+    assert_eq!(stack["messages"]["collectives"], json!({"all_gather": 2}));
+    // Two copies share the record, so that neither has its size for itself.
+    assert_eq!((&stack["messages"]["bandwidth"], &stack["messages"]["fastest_ns"]), (&Value::Null, &Value::Null));
+    assert_eq!(answer(&events, &["--family", "copy-engine"])["stacks"][0]["count"], 2);
+    let shown = text(&events, &["--kernel-name", "gemm"]);
+    assert!(
+        shown.contains("40.000 µs of 40.000 µs of communication is in kernels that are not asked for: copy-engine"),
+        "{shown}"
+    );
+}
+
+/// In a file of several ranks an operator of another process has the id by chance.
+#[test]
+fn a_copy_of_another_process_is_none() {
+    let (_folder, trace) = trace_of(&copy_engine(8).iter().map(String::as_str).collect::<Vec<_>>());
+    let output = run(&[&trace]);
+    assert_eq!(output.status.code(), Some(3), "{}", stdout(&output));
+    // Rank 0's copies have ids of rank 3's records.
+    let Some(shared) = shared() else { return };
+    let merged = shared.join("traces/HPCTrainingExamples__ddp_rccl_merged_4ranks.json.gz");
+    let found: Value = serde_json::from_str(&stdout(&run(&[merged.to_str().unwrap(), "--json"]))).unwrap();
+    assert_eq!(found["kernels_in_trace"], 84);
+}
+
+/// All-reduces of 64 floats over two ranks: the first step has one of 10 µs, the second three of 90. The second also has one of 1 µs and 32 floats, and
+/// the first one of 2 µs over four ranks. With a record on each kernel, or on the operator alone.
+fn all_reduces(is_on_kernel: bool) -> Vec<String> {
+    let mut events = Vec::new();
+    let mut add = |id: u32, ts: u32, dur: u32, elements: u32, ranks: u32| {
+        let record = json!({"Collective name": "allreduce", "In msg nelems": elements, "Out msg nelems": elements, "Group size": ranks, "dtype": "Float"});
+        events.push(cpu("cpu_op", "record_param_comms", ts, 5, &record));
+        events.push(call(id, ts + 1));
+        let mut args = if is_on_kernel { record } else { json!({}) };
+        args["correlation"] = json!(id);
+        events.push(gpu("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, ts + 5, dur, &args));
+    };
+    add(1, 10, 10, 64, 2);
+    add(2, 30, 2, 64, 4);
+    for (id, ts) in [(3, 1_010), (4, 1_110), (5, 1_210)] {
+        add(id, ts, 90, 64, 2);
+    }
+    add(6, 1_310, 1, 32, 2);
+    events.push(cpu("user_annotation", "step 1", 0, 1_000, &json!({})));
+    events.push(cpu("user_annotation", "step 2", 1_000, 300, &json!({})));
+    events
+}
+
+#[test]
+fn the_fastest_is_that_of_the_whole_trace() {
+    for is_on_kernel in [true, false] {
+        let events = all_reduces(is_on_kernel);
+        let found = answer(&events, &["--function-name", "step 2"]);
+        let stack = &found["stacks"][0];
+        assert_eq!((stack["count"].as_u64(), stack["messages"]["fastest_ns"].as_u64()), (Some(3), Some(10_000)));
+        let said = "Its kernels took 90.000 µs in the mean, the fastest of all with this collective, size and number of ranks 10.000 µs";
+        let shown = text(&events, &["--function-name", "step 2"]);
+        assert!(shown.replace('\n', " ").contains(said), "{shown}");
+        let rows = csv(&text(&events, &["--function-name", "step 2", "--format", "csv"]));
+        assert_eq!(rows[0]["fastest_ns"], "10000");
+    }
+    // Without the first step there is nothing that was faster.
+    let alone: Vec<String> = all_reduces(true).into_iter().skip(6).collect();
+    let shown = text(&alone, &["--function-name", "step 2"]);
+    assert!(!shown.contains("in the mean, the fastest"), "{shown}");
+}
+
+/// Of two ranks the second has the fastest, before the window.
+#[test]
+fn the_fastest_is_that_of_all_ranks() {
+    let first: Vec<String> = all_reduces(true).into_iter().skip(6).collect();
+    let write = |events: &[String]| trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let ((_first, first), (_second, second)) = (write(&first), write(&all_reduces(true)));
+    let output = run(&[&first, &second, "--function-name", "step 2", "--json"]);
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let stack = &found["stacks"][0];
+    assert_eq!((stack["count"].as_u64(), stack["messages"]["fastest_ns"].as_u64()), (Some(6), Some(10_000)));
+    let shown = stdout(&run(&[&first, &second, "--function-name", "step 2"])).replace('\n', " ");
+    assert!(shown.contains("size and number of ranks over 2 traces 10.000 µs, which bounds the transfer"), "{shown}");
+}
+
+/// The kernel that was launched before the trace runs for 10 of 13 kernels' 860 µs (`testdata/README.md`).
+#[test]
+fn kernels_without_a_launch_have_rows() {
+    let trace = testdata("costs.json");
+    let rows = csv(&stdout(&run(&[&trace, "--format", "csv"])));
+    let sum = |column: &str| rows.iter().map(|row| row[column].parse::<u64>().unwrap()).sum::<u64>();
+    assert_eq!((sum("count"), sum("gpu_time_ns"), sum("exposed_ns")), (13, 860_000, 530_000));
+    let last = rows.last().unwrap();
+    let cells = ["count", "gpu_time_ns", "exposed_ns", "headline", "stack"].map(|column| last[column].as_str());
+    let reason = "[no launch: before the first recorded call]";
+    assert_eq!(cells, ["1", "10000", "10000", "", reason]);
+    for form in ["table", "text"] {
+        let shown = stdout(&run(&[&trace, "--format", form]));
+        assert!(shown.contains(reason), "{shown}");
+    }
+    // Five of 17, with 20.3 of 55.6 ms that nothing hides.
+    let Some(shared) = shared() else { return };
+    let ddp = shared.join("traces/TraceLens__mi300_ddp_resnet_rank0.json.gz");
+    let rows = csv(&stdout(&run(&[ddp.to_str().unwrap(), "--format", "csv"])));
+    let sum = |column: &str| rows.iter().map(|row| row[column].parse::<u64>().unwrap()).sum::<u64>();
+    assert_eq!(sum("count"), 17);
+    assert_eq!((rows.last().unwrap()["count"].as_str(), rows.last().unwrap()["stack"].as_str()), ("5", reason));
+    let answer: Value = serde_json::from_str(&stdout(&run(&[ddp.to_str().unwrap(), "--json"]))).unwrap();
+    assert_eq!(sum("exposed_ns"), answer["summary"]["exposed_ns"].as_u64().unwrap());
+}
+
+/// A trace of one thread. Its callers: an annotation `dispatch` from 100 to 200 µs with a call at 110, and what `more` adds. The kernel of that call runs from
+/// 120 to 180, beside an NCCL all-reduce from 150 to 250, which was launched at 20, and a product from 240 to 260, launched at 30.
+fn unknown(kernel: &str, caller: &str, more: &[String]) -> Vec<String> {
+    let mut events = vec![
+        call(1, 20),
+        call(2, 30),
+        cpu("user_annotation", caller, 100, 100, &json!({})),
+        call(3, 110),
+        gpu("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, 150, 100, &json!({"correlation": 1})),
+        gpu("kernel", "gemm", 8, 240, 20, &json!({"correlation": 2})),
+        gpu("kernel", kernel, 9, 120, 60, &json!({"correlation": 3})),
+    ];
+    events.extend(more.iter().cloned());
+    events
+}
+
+/// Collectives run for 100 µs, of which the product hides 10: the unknown kernel hides nothing. Busy is the GPU from 120 to 260 µs.
+#[test]
+fn unknown_kernels_below_a_dispatch_are_possibly_communication() {
+    let kernel = "void mylib::send_tokens<8>(int4*, float*)";
+    let events = unknown(kernel, "dispatch(B)", &[]);
+    let found = answer(&events, &[]);
+    let times = |found: &Value| {
+        ["collectives_ns", "compute_ns", "exposed_ns", "busy_ns"].map(|time| found["summary"][time].as_u64().unwrap())
+    };
+    assert_eq!(times(&found), [100_000, 20_000, 90_000, 140_000]);
+    let possible = json!([{"name": kernel, "caller": "dispatch(B)", "kernels": 1, "gpu_time_ns": 60_000}]);
+    assert_eq!(found["not_asked"]["possibly_communication"], possible);
+    let said = "1 kernel (60.000 µs) is possibly communication, and counted neither as collectives nor as computation: void mylib::send_tokens \
+                (60.000 µs, launched by dispatch(B)). The options --family all-collectives --kernel-name 'void mylib::send_tokens' make it a collective.";
+    for form in ["text", "table"] {
+        let shown = text(&events, &["--format", form]);
+        assert!(shown.lines().take(4).any(|line| line == said), "{shown}");
+    }
+    let grouped = answer(&events, &["--kernel-name", "*", "--group-by", "category"]);
+    let groups = grouped["groups"].as_array().unwrap().iter().map(|group| group["key"]["category"].as_str().unwrap());
+    assert_eq!(
+        groups.collect::<std::collections::BTreeSet<_>>(),
+        ["computation", "nccl", "possible communication"].into()
+    );
+    // Two names of kernels are asked for then, and the second makes it 130 µs of collectives, 120 exposed.
+    let asked = answer(&events, &["--family", "all-collectives", "--kernel-name", "void mylib::send_tokens"]);
+    assert_eq!(times(&asked), [130_000, 20_000, 120_000, 140_000]);
+    assert_eq!((asked["stacks_found"].as_u64(), &asked["not_asked"]["possibly_communication"]), (Some(2), &json!([])));
+}
+
+#[test]
+fn what_is_evidence_for_communication_and_what_is_not() {
+    let kernel = "void mylib::send_tokens<8>(int4*, float*)";
+    let op = |name: &str, ts: u32, dur: u32| cpu("cpu_op", name, ts, dur, &json!({}));
+    let python = |name: &str, ts: u32, dur: u32| cpu("python_function", name, ts, dur, &json!({"Python id": 1}));
+    let again = |at: u32| vec![call(4, at), gpu("kernel", kernel, 9, 400, 60, &json!({"correlation": 4}))];
+    let nccl_inside =
+        vec![call(4, 115), gpu("kernel", "ncclDevKernel_SendRecv", 9, 400, 60, &json!({"correlation": 4}))];
+    for (why, kernel, caller, more, is_possible) in [
+        ("an annotation", kernel, "moe_dispatch", vec![], true),
+        ("PyTorch's record", kernel, "record_param_comms", vec![], true),
+        ("a function of Python between", kernel, "all_gather", vec![python("lib.py(1): send", 105, 50)], true),
+        (
+            "a function in C",
+            kernel,
+            "step",
+            vec![python("<built-in method all_to_all of PyCapsule object at 0x1>", 105, 50)],
+            true,
+        ),
+        ("an operator of PyTorch between", kernel, "dispatch", vec![op("aten::copy_", 105, 50)], false),
+        ("a function of Python alone", kernel, "step", vec![python("lib.py(1): all_gather", 105, 50)], false),
+        ("a kernel that computes", "void at::native::elementwise_kernel<4>(int)", "dispatch", vec![], false),
+        ("a copy before a collective", kernel, "fsdp::all_gather_copy_in", vec![], false),
+        ("another word", kernel, "DispatchKeySet", vec![], false),
+        ("a collective that is known in it", kernel, "dispatch", nccl_inside, false),
+        ("launched elsewhere, too", kernel, "dispatch", [vec![op("mylib::rope", 300, 50)], again(310)].concat(), false),
+        ("launched from nowhere, too", kernel, "dispatch", again(310), true),
+        ("its own name", "my_all_to_all_kernel(int*)", "step", vec![], true),
+        ("an all-reduce of a block", "block_all_reduce_kernel(float*)", "step", vec![], false),
+    ] {
+        let found = answer(&unknown(kernel, caller, &more), &[]);
+        let possible = found["not_asked"]["possibly_communication"].as_array().unwrap();
+        assert_eq!(possible.len(), usize::from(is_possible), "{why}: {possible:?}");
+        let shown = text(&unknown(kernel, caller, &more), &[]);
+        assert_eq!(shown.contains("possibly communication"), is_possible, "{why}: {shown}");
+    }
+}
+
+/// Where no family knows any kernel, those that may communicate have stacks, and the program does not say that there are no collectives.
+#[test]
+fn no_collective_is_said_where_nothing_of_the_kind_is() {
+    let without_nccl = |caller: &str| -> Vec<String> {
+        let events = unknown("void mylib::send_tokens<8>(int4*, float*)", caller, &[]);
+        events.into_iter().filter(|event| !event.contains("nccl")).collect()
+    };
+    let run_of = |events: &[String]| {
+        let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        run(&[&trace])
+    };
+    let possible = run_of(&without_nccl("dispatch"));
+    assert_eq!(possible.status.code(), Some(0), "{}", stderr(&possible));
+    let shown = stdout(&possible);
+    assert!(
+        shown.starts_with(
+            "No kernel of a known collective ran while the window lasted.\n1 kernel (60.000 µs) is possibly"
+        ),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("1 kernel  GPU 60.000 µs (25.0 %)  exposed 60.000 µs") && shown.contains("-> dispatch"),
+        "{shown}"
+    );
+    // In a part of a trace with other collectives, nothing of that kind was asked for: it is said what there is.
+    let (_folder, trace) =
+        trace_of(&unknown("send_tokens", "dispatch", &[]).iter().map(String::as_str).collect::<Vec<_>>());
+    let part = run(&[&trace, "--window-on", "kernel", "--start-ts", "100us", "--duration", "40us"]);
+    assert_eq!(part.status.code(), Some(3), "{}", stdout(&part));
+    let (out, err) = (stdout(&part), stderr(&part));
+    assert!(
+        err.contains("1 kernel ran in the window, no known collective among them, and 1 possibly communication"),
+        "{err}"
+    );
+    assert!(!out.contains("No collective ran") && out.contains("is possibly communication"), "{out}");
+    let none = run_of(&without_nccl("step"));
+    assert_eq!(none.status.code(), Some(3), "{}", stdout(&none));
+    assert!(stdout(&none).starts_with("No collective ran while the window lasted.\n"), "{}", stdout(&none));
+}
+
+/// What the net catches in real traces: nothing. In DeepSeek's, dispatch and combine are of a family, so that the casts beside them prepare them.
+#[test]
+fn real_traces_have_nothing_that_is_only_possibly_communication() {
+    let Some(shared) = shared() else { return };
+    let names = [
+        "deepseek__dualpipe_train_rank0_of_64",
+        "HTA__dlrm_sampled_rank0",
+        "HTA__trace_diff_control_a100",
+        "TraceLens__mi_sglang_decode",
+        "lora-dev-script__sglang_tp4_A_mixed_rank0",
+    ];
+    for name in names {
+        let trace = shared.join(format!("traces/{name}.json.gz"));
+        let output = run(&[trace.to_str().unwrap(), "--json"]);
+        if output.status.code() == Some(3) {
+            continue;
+        }
+        let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(found["not_asked"]["possibly_communication"], json!([]), "{name}");
+    }
+}
