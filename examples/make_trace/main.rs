@@ -12,6 +12,7 @@
 mod broken;
 mod costs;
 mod ddp;
+mod gradients;
 mod hard;
 mod job;
 mod job_command;

@@ -10,6 +10,7 @@ pub mod collectives;
 pub mod described;
 pub mod families;
 pub mod frames;
+pub mod gradients;
 pub mod kernels;
 pub mod ranks;
 pub mod steps;

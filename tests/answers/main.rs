@@ -9,6 +9,7 @@ mod attribution;
 mod describe;
 mod diff;
 mod forms;
+mod gradients;
 mod groups;
 mod library;
 mod memory;

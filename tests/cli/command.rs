@@ -771,7 +771,7 @@ fn testdata_is_what_the_generator_writes() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 25 + 11 + 70);
+    assert_eq!(compared, 30 + 11 + 70);
 }
 
 fn unpacked(path: &std::path::Path) -> Vec<u8> {
