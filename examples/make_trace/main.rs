@@ -13,6 +13,7 @@ mod broken;
 mod compiled;
 mod costs;
 mod ddp;
+mod gradients;
 mod hard;
 mod job;
 mod job_command;

@@ -8,6 +8,7 @@ use flate2::Compression;
 use super::compiled;
 use super::costs;
 use super::ddp::Training;
+use super::gradients;
 use super::hard;
 use super::job::{How, Job, Late, Offsets, When};
 use super::metadata;
@@ -34,6 +35,11 @@ pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
         ("forward_backward.json", hard::FORWARD_BACKWARD.into()),
         ("costs.json", costs::trace()),
         ("costs_later.json", costs::later()),
+        ("gradients_ddp.json", gradients::ddp(true)),
+        ("gradients_ddp_no_stacks.json", gradients::ddp(false)),
+        ("gradients_fsdp1.json", gradients::fsdp1()),
+        ("gradients_fsdp2.json", gradients::fsdp2()),
+        ("gradients_zero3.json", gradients::zero3()),
         ("metadata_pytorch.json", metadata::pytorch()),
         ("metadata_xsigma.json", metadata::xsigma()),
         ("metadata_xplane.json", metadata::xplane()),

@@ -71,6 +71,13 @@ impl Tiny {
         ));
     }
 
+    pub(crate) fn name_thread(&mut self, lane: Lane, name: &str) {
+        let Lane { pid, tid } = lane;
+        self.events.push(format!(
+            r#"{{"ph": "M", "name": "thread_name", "pid": {pid}, "tid": {tid}, "ts": 0, "args": {{"name": "{name}"}}}}"#
+        ));
+    }
+
     pub(crate) fn finish(self) -> Vec<u8> {
         let mut text = String::from("{\"schemaVersion\": 1,\n\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n");
         let _ = write!(text, "{}\n]}}\n", self.events.join(",\n"));

@@ -8,10 +8,12 @@ use std::collections::{HashMap, HashSet};
 use crate::attribution::busy::Busy;
 use crate::attribution::callers::Callers;
 use crate::attribution::forward::{Forward, Forwards};
+use crate::attribution::gradients::Gradients;
 use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
 use crate::attribution::threads::MainThreads;
 use crate::id::{ProcessId, SliceId, ThreadId};
 use crate::nccl::category::CategoryKind;
+use crate::nccl::gradients::is_node;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::time::{Ns, Window};
@@ -81,6 +83,7 @@ struct Keeper<'a> {
     slices: Vec<bool>,
     callers: Callers<'a>,
     forwards: Forwards<'a>,
+    gradients: Gradients<'a>,
     /// Whose callers are kept already.
     climbed: Vec<bool>,
     /// By slice that is none itself: the operator of the backward pass that called it, if there is one.
@@ -93,9 +96,9 @@ impl<'a> Keeper<'a> {
     fn new(store: &'a Store, window: Window) -> Self {
         let count = store.slices.len();
         let slices = store.slices.ids().map(|slice| overlaps(store, slice, window)).collect();
-        let (callers, forwards) = (Callers::new(store), Forwards::new(store));
+        let (callers, forwards, gradients) = (Callers::new(store), Forwards::new(store), Gradients::new(store));
         let (climbed, processes) = (vec![false; count], HashSet::new());
-        Keeper { store, slices, callers, forwards, climbed, backwards: HashMap::new(), processes }
+        Keeper { store, slices, callers, forwards, gradients, climbed, backwards: HashMap::new(), processes }
     }
 
     /// Keeps a launch and its callers.
@@ -130,6 +133,11 @@ impl<'a> Keeper<'a> {
 
     /// Keeps the operator of the forward pass for which a launch of the backward pass was made.
     fn forward(&mut self, call: SliceId) {
+        if let Some(node) = self.gradient(call) {
+            let Keeper { gradients, callers, forwards, .. } = self;
+            let witnesses = gradients.witnesses(node, callers, forwards);
+            witnesses.into_iter().for_each(|slice| self.with_callers(slice));
+        }
         let backward = match self.callers.caller_of_launch(call) {
             _ if is_backward(self.store, call) => Some(call),
             Some(caller) => self.backward(caller),
@@ -140,6 +148,16 @@ impl<'a> Keeper<'a> {
         {
             self.with_callers(operator);
         }
+    }
+
+    /// The outermost run of `AccumulateGrad` that a launch lies in.
+    fn gradient(&mut self, call: SliceId) -> Option<SliceId> {
+        let (mut next, mut found) = (self.callers.caller_of_launch(call), None);
+        while let Some(slice) = next {
+            found = if is_node(self.store.slice_name(slice)) { Some(slice) } else { found };
+            next = self.callers.caller(slice);
+        }
+        found
     }
 
     /// The innermost operator of the backward pass from a slice on upwards. Each slice is passed once.

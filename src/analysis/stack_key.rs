@@ -12,9 +12,10 @@ use crate::attribution::{Attribution, KernelLaunch};
 use crate::nccl::calls::GRAPH_LAUNCHES;
 use crate::nccl::collectives::{ANNOTATION, Collective};
 use crate::nccl::frames::{
-    UserCode, is_compiled_code, is_framework_plumbing, is_library, is_operator, is_piece, is_plumbing, model_class,
-    without_line,
+    UserCode, fsdp_module, is_compiled_code, is_framework_plumbing, is_library, is_node, is_operator, is_piece,
+    is_plumbing, model_class, module, without_line,
 };
+use crate::nccl::gradients::{Fsdp, fsdp, is_fsdp, is_line, is_zero};
 use crate::store::Store;
 
 /// The parts of a stack. Kernels with equal keys have one stack.
@@ -47,25 +48,59 @@ impl StackKey {
         }
     }
 
-    /// The frames that say most about where it comes from, the one that says most first. These are those of the user's own code, the
-    /// innermost first; without any, those above what every collective has in common; without any of these either, all. The code that a graph
-    /// captured, or whose gradient this is, says more than the code that replayed the graph or went backward. Where compiled code or a graph
-    /// hides the user's own, the first is a line that says so (`hidden`).
+    /// The frames that say most about where it comes from, the one that says most first. These are those of the user's own code and lines on
+    /// gradients, the innermost first; without any, those above what every collective has in common; without any of these either, all. The code that a
+    /// graph captured, or whose gradient this is, says more than the code that replayed the graph or went backward. Where compiled code or a graph
+    /// hides the user's own, the first is a line that says so (`hidden`). The module whose parameters FSDP or ZeRO gathers or scatters says more than
+    /// all of these.
     pub fn telling_frames(&self, code: &UserCode) -> Vec<String> {
         let paths = [self.captured.as_ref(), self.forward.as_ref()].into_iter().flatten().map(|path| &path.frames);
         let paths: Vec<&Vec<String>> = paths.chain([&self.frames]).collect();
         let all = || paths.iter().flat_map(|frames| frames.iter().rev()).map(String::as_str);
-        let tells: [&dyn Fn(&str) -> bool; 3] =
-            [&|frame| code.has(frame), &|frame| !is_plumbing(frame) && !is_library(frame), &|frame| {
-                !is_plumbing(frame)
-            }];
-        let only = |tells: &dyn Fn(&str) -> bool| -> Vec<String> {
-            all().filter(|frame| tells(frame)).map(str::to_owned).collect()
-        };
+        let tells: [&dyn Fn(&str) -> bool; 3] = [
+            &|frame| is_line(frame) || code.has(frame),
+            &|frame| !is_plumbing(frame) && !is_library(frame),
+            &|frame| !is_plumbing(frame),
+        ];
+        let only = |tells: &dyn Fn(&str) -> bool| all().filter(|frame| tells(frame)).collect::<Vec<_>>();
         let found = tells.into_iter().map(only).find(|found| !found.is_empty());
-        let frames = found.unwrap_or_else(|| all().map(str::to_owned).collect());
-        let hidden = paths.iter().find(|frames| !frames.is_empty()).and_then(|frames| hidden(frames, code));
-        hidden.into_iter().chain(frames).collect()
+        let frames = found.unwrap_or_else(|| all().collect());
+        let sharded = self.sharded();
+        let telling = paths.iter().find(|frames| !frames.is_empty());
+        let unnamed = telling.filter(|frames| !frames.last().is_some_and(|frame| is_line(frame)));
+        let hidden = unnamed.and_then(|frames| hidden(frames, code));
+        let first = sharded.map(str::to_owned).or(hidden);
+        let others = frames.into_iter().filter(|frame| Some(*frame) != sharded).map(str::to_owned);
+        first.into_iter().chain(others).collect()
+    }
+
+    /// The frame that names the module whose parameters FSDP or ZeRO gathers or scatters: their own, else the module around the hook, in the
+    /// backward pass that of the forward pass. A collective of the model's own has frames of the model below theirs.
+    fn sharded(&self) -> Option<&str> {
+        let ends = |frame: &&String| module(frame).is_some() || is_node(frame) || UserCode::default().has(frame);
+        let own = self.frames.iter().rev().take_while(|frame| !ends(frame));
+        let mut own = own.filter(|frame| is_fsdp(frame) || is_zero(frame)).peekable();
+        own.peek()?;
+        if self.forward.as_ref().and_then(|path| path.frames.last()).is_some_and(|frame| is_line(frame)) {
+            return None;
+        }
+        if let Some(named) = own.find(|frame| fsdp_module(frame).is_some()) {
+            return Some(named);
+        }
+        let backward = self.frames.iter().rposition(|frame| is_node(frame)).map_or(0, |node| node + 1);
+        let forward = self.forward.iter().flat_map(|path| path.frames.iter().rev());
+        let around = self.frames[backward..].iter().rev().chain(forward).filter(|frame| module(frame).is_some());
+        let mut around = around.map(String::as_str).peekable();
+        let (nearest, mut inner) = (around.peek().copied(), None);
+        for frame in around {
+            match fsdp(frame) {
+                Some(Fsdp::Class) => return Some(frame),
+                // The module in it says more.
+                Some(Fsdp::Wrapper) => return inner.or(Some(frame)),
+                None => inner = Some(frame),
+            }
+        }
+        nearest
     }
 
     /// The collective of the innermost `nccl:…` annotation, which PyTorch puts around a launch.

@@ -4,6 +4,7 @@
 //! many launches are below it, and a path is a number until it is printed. The paths of several traces can share a tree: a graph's
 //! capture and its replay do.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -14,6 +15,7 @@ use super::{pieces, start_lines};
 use crate::id::{PathId, SliceId};
 use crate::nccl::args::COLLECTIVE_RECORD;
 use crate::nccl::frames::{fold, is_piece_wrapper};
+use crate::nccl::gradients;
 use crate::store::Store;
 use crate::store::strings::{StringId, Strings};
 
@@ -92,6 +94,26 @@ impl CallTree {
         ids
     }
 
+    /// A path with one frame more.
+    pub(super) fn add(&mut self, caller: Option<PathId>, name: &str) -> PathId {
+        let name = self.names.intern(name);
+        self.callee(caller, name)
+    }
+
+    /// The longest path that two paths begin with.
+    pub(super) fn shared(&self, a: PathId, b: PathId) -> Option<PathId> {
+        let (mut a, mut b) = (a, b);
+        while a != b {
+            // The longer one gives way.
+            match self.depth(a).cmp(&self.depth(b)) {
+                Ordering::Less => b = self.caller(b)?,
+                Ordering::Greater => a = self.caller(a)?,
+                Ordering::Equal => (a, b) = (self.caller(a)?, self.caller(b)?),
+            }
+        }
+        Some(a)
+    }
+
     fn callee(&mut self, caller: Option<PathId>, name: StringId) -> PathId {
         let next = PathId::of_row(self.paths.len());
         let path = *self.by_name.entry((caller, name)).or_insert(next);
@@ -112,12 +134,19 @@ pub struct Found {
     pub backward: Option<SliceId>,
     /// The innermost record of a collective that it is or lies in.
     pub record: Option<SliceId>,
+    /// The outermost run of `AccumulateGrad` that it is or lies in.
+    pub gradient: Option<SliceId>,
 }
 
 impl Found {
-    /// What is found of a slice, given what is found of its caller.
-    fn below(self, path: PathId, backward: Option<SliceId>, record: Option<SliceId>) -> Self {
-        Found { path: Some(path), backward: backward.or(self.backward), record: record.or(self.record) }
+    /// What is found of a slice, given what is found of its caller and its own role.
+    fn below(self, path: PathId, own: Found) -> Self {
+        Found {
+            path: Some(path),
+            backward: own.backward.or(self.backward),
+            record: own.record.or(self.record),
+            gradient: self.gradient.or(own.gradient),
+        }
     }
 }
 
@@ -129,6 +158,7 @@ pub struct Climber<'a> {
     store: &'a Store,
     exact_names: bool,
     record_name: Option<StringId>,
+    gradient_names: [Option<StringId>; 2],
     by_slice: HashMap<SliceId, Found, foldhash::fast::FixedState>,
     /// The same for launches, whose own names stay as they are: a graph's has many kernels.
     by_launch: HashMap<SliceId, Found, foldhash::fast::FixedState>,
@@ -154,6 +184,7 @@ impl<'a> Climber<'a> {
             store,
             exact_names,
             record_name: store.strings.find(COLLECTIVE_RECORD),
+            gradient_names: gradients::NODES.map(|name| store.strings.find(name)),
             by_slice: HashMap::default(),
             by_launch: HashMap::default(),
             folded: HashMap::default(),
@@ -168,17 +199,21 @@ impl<'a> Climber<'a> {
         }
         let caller = self.callers.caller_of_launch(slice).map_or(Found::default(), |caller| self.caller(tree, caller));
         let name = tree.names.intern(self.name(self.store.slices.name(slice)));
-        let found = caller.below(tree.callee(caller.path, name), self.backward(slice), self.record(slice));
+        let found = caller.below(tree.callee(caller.path, name), self.own(slice));
         self.by_launch.insert(slice, found);
         found
     }
 
-    fn backward(&self, slice: SliceId) -> Option<SliceId> {
-        self.store.autograd(slice).filter(|number| number.forward_thread != 0).map(|_| slice)
-    }
-
-    fn record(&self, slice: SliceId) -> Option<SliceId> {
-        (self.record_name == Some(self.store.slices.name(slice))).then_some(slice)
+    /// What a slice is itself.
+    fn own(&self, slice: SliceId) -> Found {
+        let name = Some(self.store.slices.name(slice));
+        let is_backward = self.store.autograd(slice).is_some_and(|number| number.forward_thread != 0);
+        Found {
+            path: None,
+            backward: is_backward.then_some(slice),
+            record: (self.record_name == name).then_some(slice),
+            gradient: self.gradient_names.contains(&name).then_some(slice),
+        }
     }
 
     /// The same for a slice among the callers, climbing until one is known.
@@ -199,7 +234,7 @@ impl<'a> Climber<'a> {
                 let piece = tree.names.intern(piece);
                 found.path = Some(tree.callee(found.path, piece));
             }
-            found = found.below(tree.callee(found.path, name), self.backward(slice), self.record(slice));
+            found = found.below(tree.callee(found.path, name), self.own(slice));
             self.by_slice.insert(slice, found);
         }
         found

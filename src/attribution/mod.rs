@@ -15,6 +15,7 @@ pub mod callers;
 pub mod capture;
 pub(crate) mod exposure;
 pub(crate) mod forward;
+pub(crate) mod gradients;
 pub mod launches;
 pub mod module_frames;
 pub mod operations;
@@ -34,7 +35,9 @@ use call_tree::{CallTree, Climber};
 use capture::{CaptureTally, Captured};
 use exposure::GpuActivity;
 use forward::{Forward, Forwards};
+use gradients::{Gradients, Sent};
 use launches::{Evidence, Launched, Reason};
+use records::Records;
 use selection::Wanted;
 use threads::MainThreads;
 
@@ -151,6 +154,7 @@ impl<'a> Attributor<'a> {
             main: MainThreads::of(store),
             climber: Climber::new(store, options.exact_names),
             forwards: Forwards::new(store),
+            gradients: Gradients::new(store),
             activity: &activity,
         };
         let parts = in_parts(kernels.len(), MIN_KERNELS, store.threads, |part| rows.of(&kernels[part]));
@@ -180,15 +184,16 @@ struct Rows<'a> {
     /// Has climbed nowhere. Its clones share what takes a pass over the trace, and so do those of `forwards`.
     climber: Climber<'a>,
     forwards: Forwards<'a>,
+    gradients: Gradients<'a>,
     activity: &'a GpuActivity,
 }
 
 impl Rows<'_> {
     /// The rows of kernels that follow each other, and the tree that has their paths, but for those of captures.
     fn of(&self, kernels: &[&Launched]) -> (Vec<KernelLaunch>, CallTree) {
-        let Rows { store, options, captures, main, .. } = self;
+        let Rows { store, options, captures, main, gradients, .. } = self;
         let (mut climber, mut forwards, mut tree) = (self.climber.clone(), self.forwards.clone(), CallTree::default());
-        let mut sweep = self.activity.sweep(store);
+        let (mut sweep, mut records) = (self.activity.sweep(store), Records::new(store));
         let row = |launched: &&Launched| {
             let mut row = KernelLaunch {
                 launched: **launched,
@@ -205,7 +210,17 @@ impl Rows<'_> {
             let Some(call) = launched.call else { return row };
             let found = climber.launch(&mut tree, call);
             (row.path, row.record, row.helper_thread) = (found.path, found.record, main.helper(store, call));
-            if let Some(backward) = found.backward.filter(|_| options.forward) {
+            // The inner one begins later: a checkpoint runs nodes in a node.
+            if let Some(node) = found.gradient.filter(|node| options.forward && Some(*node) > found.backward) {
+                let name = store.slices.name(launched.kernel);
+                let set = records.set_of(launched.kernel, found.record);
+                let bytes = self.activity.is_collective[name.0 as usize].then(|| records.get(set)?.bytes);
+                match gradients.sent((node, call), bytes, (&mut forwards, &mut climber, &mut tree)) {
+                    Sent::Path(path) => row.forward = Some(path),
+                    Sent::Own => {}
+                    Sent::Unknown => row.forward_unknown = true,
+                }
+            } else if let Some(backward) = found.backward.filter(|_| options.forward) {
                 match forwards.of(backward, &mut climber.callers) {
                     Forward::Operator(operator) => row.forward = climber.caller(&mut tree, operator).path,
                     Forward::NotRecorded | Forward::Ambiguous => row.forward_unknown = true,

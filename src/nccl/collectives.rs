@@ -162,6 +162,16 @@ impl Collective {
     }
 }
 
+/// A number of bytes, in powers of ten as bandwidths are: `8.39 MB`.
+pub fn size_text(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.2} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} MB", bytes as f64 / 1e6),
+        _ => format!("{:.2} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// PyTorch's element types (`c10/core/ScalarType.h`) and their sizes in bytes.
 const ELEMENT_BYTES: &[(&str, u64)] = &[
     ("Byte", 1),

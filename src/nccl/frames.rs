@@ -12,7 +12,7 @@ pub const FORWARD_BACKWARD: &str = "fwdbwd";
 const EVALUATE: &str = "autograd::engine::evaluate_function: ";
 
 /// The node that adds a gradient to a parameter's. It has no sequence number, and runs the hooks of data parallelism.
-const ACCUMULATE: &str = "torch::autograd::AccumulateGrad";
+pub(super) const ACCUMULATE: &str = "torch::autograd::AccumulateGrad";
 
 /// The text before an object's address in Python's `repr`.
 const OBJECT: &str = "object at 0x";
@@ -22,12 +22,17 @@ const GENERATED: &str = "<eval_with_key>";
 
 /// A frame's name without the parts that differ between layers and runs: the digits at its end
 /// (`nn.Module: Linear_12` becomes `nn.Module: Linear_`, `ProfilerStep#7` becomes `ProfilerStep#`), addresses of objects
-/// (`object at 0x7f46…` becomes `object at 0x…`), and the number that `torch.fx` gives to each function that it generates
-/// (`<eval_with_key>.505(4): forward` becomes `<eval_with_key>(4): forward`). A name of digits only stays unchanged.
+/// (`object at 0x7f46…` becomes `object at 0x…`), the number that `torch.fx` gives to each function that it generates
+/// (`<eval_with_key>.505(4): forward` becomes `<eval_with_key>(4): forward`), and layers in the names of FSDP's ranges (`FSDP::all_gather (layers.*)`). A
+/// name of digits only stays unchanged.
 pub fn fold(name: &str) -> Cow<'_, str> {
     if let Some(rest) = name.strip_prefix(GENERATED) {
         let rest = rest.strip_prefix('.').map_or(rest, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
         return Cow::Owned(format!("{GENERATED}{rest}"));
+    }
+    if let Some(module) = fsdp_module(name) {
+        let levels: Vec<&str> = module.split('.').map(fold_level).collect();
+        return Cow::Owned(name.replace(module, &levels.join(".")));
     }
     let trimmed = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let name = if trimmed.is_empty() { name } else { trimmed };
@@ -253,12 +258,16 @@ fn in_package(file: &str) -> &str {
 /// Whether this frame is in every stack of a collective and so does not show its origin: the launch call, and the frames that
 /// PyTorch's process groups and NCCL put around it (`c10d::allreduce_`, `record_param_comms`, `nccl:all_reduce`, `ncclAllReduce`).
 pub fn is_plumbing(name: &str) -> bool {
-    name == COLLECTIVE_RECORD
-        || is_nccl_call(name)
-        || ["nccl:", "c10d::"].iter().any(|prefix| name.starts_with(prefix))
+    is_nccl_call(name)
+        || is_collective(name)
         || is_c_function(name)
         || GRAPH_LAUNCHES.contains(&name)
         || Work::of_call(name).is_some()
+}
+
+/// Whether PyTorch puts this around the launch of a collective.
+pub fn is_collective(name: &str) -> bool {
+    name == COLLECTIVE_RECORD || ["nccl:", "c10d::"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether this is a function of NCCL, for which it makes a range of NVTX: `ncclGroupEnd`.
@@ -276,8 +285,7 @@ pub fn package(name: &str) -> Option<String> {
     if is_nccl_call(name) {
         return Some("nccl".to_owned());
     }
-    let is_c10d = name == COLLECTIVE_RECORD || ["nccl:", "c10d::"].iter().any(|prefix| name.starts_with(prefix));
-    is_c10d.then(|| "c10d".to_owned())
+    is_collective(name).then(|| "c10d".to_owned())
 }
 
 /// The name of a C function without the type that it is a method of: `<built-in replay>`. Other names are unchanged.
@@ -291,6 +299,13 @@ pub fn short_c_function(name: &str) -> Cow<'_, str> {
 /// class apart, by the order in which they ran first.
 pub fn module(name: &str) -> Option<&str> {
     name.strip_prefix("nn.Module: ")
+}
+
+/// The module that FSDP names in one of its ranges: `layers.3` of `FSDP::all_gather (layers.3)` and of `FSDP::backward_prefetch for layers.3`.
+pub fn fsdp_module(name: &str) -> Option<&str> {
+    let range = name.strip_prefix("FSDP::")?;
+    let named = range.split_once(" (").and_then(|(_, rest)| rest.strip_suffix(')'));
+    named.or_else(|| range.split_once(" for ").map(|(_, module)| module))
 }
 
 /// The node of the backward pass that an operator runs, without what the engine puts before it: `AddmmBackward0`.
@@ -520,12 +535,21 @@ mod tests {
     }
 
     #[test]
+    fn modules_in_ranges_of_fsdp() {
+        assert_eq!(fsdp_module("FSDP::all_gather (layers.3)"), Some("layers.3"));
+        assert_eq!(fsdp_module("FSDP::backward_prefetch for layers.2"), Some("layers.2"));
+        assert_eq!((fsdp_module("FSDP::all_gather"), fsdp_module("f (x)")), (None, None));
+    }
+
+    #[test]
     fn layers_and_addresses_fold() {
         for (name, want) in [
             ("nn.Module: Linear_12", "nn.Module: Linear_"),
             ("ProfilerStep#123", "ProfilerStep#"),
             ("<eval_with_key>.505(4): forward", "<eval_with_key>(4): forward"),
             ("<eval_with_key>(4): forward", "<eval_with_key>(4): forward"),
+            ("FSDP::all_gather (layers.12.mlp)", "FSDP::all_gather (layers.*.mlp)"),
+            ("FSDP::backward_prefetch for layers.3", "FSDP::backward_prefetch for layers.*"),
             ("torch/nn/modules/module.py(1743): _call_impl", "torch/nn/modules/module.py(1743): _call_impl"),
             ("<built-in method f of T object at 0x7f468be8c150>", "<built-in method f of T object at 0x…>"),
             ("<a object at 0x1f> <b object at 0x2>", "<a object at 0x…> <b object at 0x…>"),

@@ -11,6 +11,7 @@ pub mod communication;
 pub mod described;
 pub mod families;
 pub mod frames;
+pub mod gradients;
 pub mod kernels;
 pub mod ranks;
 pub mod steps;

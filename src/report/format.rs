@@ -9,6 +9,7 @@ use crate::analysis::delta::Delta;
 use crate::analysis::stacks::Stack;
 use crate::analysis::weight::Weight;
 use crate::analysis::window::Candidate;
+pub use crate::nccl::collectives::size_text as size;
 use crate::time::Ns;
 
 /// The width of lines where there is no screen: wide enough for most names, short enough for a log.
@@ -65,16 +66,6 @@ pub(super) fn percent(share: f64) -> String {
 /// A share, or `?` if it is not known.
 pub(super) fn percent_or_unknown(share: Option<f64>) -> String {
     share.map_or("?".to_owned(), percent)
-}
-
-/// A number of bytes, in powers of ten as bandwidths are: `8.39 MB`.
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..1_000_000 => format!("{:.2} kB", bytes as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.2} MB", bytes as f64 / 1e6),
-        _ => format!("{:.2} GB", bytes as f64 / 1e9),
-    }
 }
 
 /// A number of some measure: a count, which by step can have a fraction, or a length of time.

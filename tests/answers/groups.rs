@@ -177,6 +177,8 @@ fn modules(frames: &HashMap<(String, String), Vec<&Event>>, at: &Event) -> Vec<S
 
 /// Kernels and their time by module, by the text of the JSON: the call with the kernel's correlation id, the frames of modules that run then on its
 /// thread; without any, those around the operator of the forward pass that last had the number of the operator of the backward pass around the call.
+/// In `AccumulateGrad` that operator is the last before it on its thread. A collective there is of all gradients since the last collective, and of the
+/// modules that all of these are in.
 fn by_module(events: &[Event]) -> BTreeMap<String, (u64, i64)> {
     let number = |event: &Event, key: &str| event.args[key].as_i64();
     let is_call = |event: &&Event| event.cat == "cuda_runtime" || event.cat == "cuda_driver";
@@ -194,6 +196,28 @@ fn by_module(events: &[Event]) -> BTreeMap<String, (u64, i64)> {
             _ => {}
         }
     }
+    let of_node = |node: &Event| {
+        let before = forward.get(&number(node, "Sequence number")?)?.iter().filter(|op| op.start < node.start);
+        Some(modules(&frames, before.max_by_key(|op| op.start)?))
+    };
+    let is_accumulate =
+        |event: &&Event| event.name == "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
+    let mut gradients: Vec<&Event> = events.iter().filter(is_accumulate).collect();
+    gradients.sort_by_key(|event| (&event.lane, event.start));
+    let within =
+        |inner: &Event, outer: &Event| inner.lane == outer.lane && outer.start <= inner.start && inner.end <= outer.end;
+    let sends =
+        |gradient: &Event| events.iter().any(|event| event.name == "record_param_comms" && within(event, gradient));
+    let sends: Vec<bool> = gradients.iter().map(|gradient| sends(gradient)).collect();
+    let of_gradient = |at: usize| {
+        let before = backward.iter().filter(|op| op.lane == gradients[at].lane && op.start < gradients[at].start);
+        of_node(before.max_by_key(|op| op.start)?)
+    };
+    let of_bucket = |at: usize| {
+        let first = (0..at).rev().take_while(|before| !sends[*before]).last().unwrap_or(at);
+        let all = (first..=at).filter_map(of_gradient);
+        all.reduce(|a, b| a.into_iter().zip(b).take_while(|(a, b)| a == b).map(|(a, _)| a).collect())
+    };
     let mut found: BTreeMap<String, (u64, i64)> = BTreeMap::new();
     for kernel in events.iter().filter(|event| event.cat == "kernel") {
         let call = number(kernel, "correlation").and_then(|id| calls.get(&id));
@@ -202,10 +226,10 @@ fn by_module(events: &[Event]) -> BTreeMap<String, (u64, i64)> {
             let call = call?;
             let around =
                 backward.iter().filter(|op| op.lane == call.lane && op.start <= call.start && call.end <= op.end);
-            let innermost = around.max_by_key(|op| op.start)?;
-            let sequence = number(innermost, "Sequence number")?;
-            let before = forward.get(&sequence)?.iter().filter(|op| op.start < innermost.start);
-            Some(modules(&frames, before.max_by_key(|op| op.start)?))
+            if let Some(at) = gradients.iter().position(|gradient| within(call, gradient)) {
+                return if kernel.name.starts_with("nccl") { of_bucket(at) } else { of_gradient(at) };
+            }
+            of_node(around.max_by_key(|op| op.start)?)
         };
         let path = if own.is_empty() { of_forward().unwrap_or_default() } else { own };
         let name = if path.is_empty() { "(not recorded)".to_owned() } else { path.join(".") };

@@ -10,6 +10,7 @@ mod compiled;
 mod describe;
 mod diff;
 mod forms;
+mod gradients;
 mod groups;
 mod library;
 mod memory;

@@ -798,7 +798,7 @@ fn testdata_is_what_the_generator_writes() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 28 + 11 + 70);
+    assert_eq!(compared, 33 + 11 + 70);
 }
 
 fn unpacked(path: &std::path::Path) -> Vec<u8> {
