@@ -16,12 +16,16 @@ use crate::id::{PathId, SliceId, ThreadId};
 use crate::metadata::{Operators, Recorded, Value};
 use crate::nccl::args::COLLECTIVE_RECORD;
 use crate::nccl::frames::{fold_level, is_plumbing, location, module};
+use crate::nccl::gradients;
 use crate::nccl::steps;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
 /// The value of kernels outside the backward pass, by the key of the forward pass.
 const NOT_BACKWARD: &str = "(not backward)";
+
+/// The value of what a function of the user's own launches when a gradient is there, by that key: its collectives are not of the parameter alone.
+const OWN_HOOK: &str = "(hook of a gradient)";
 
 /// How much of a malformed value is shown, in characters.
 const SHOWN: usize = 80;
@@ -250,8 +254,10 @@ impl<'a> ByCall<'a> {
 
     fn forward(&self, row: &KernelLaunch) -> GroupValue {
         let Some(path) = row.forward else {
-            let is_outside = row.path.is_some() && !row.forward_unknown;
-            return if is_outside { GroupValue::single(NOT_BACKWARD) } else { GroupValue::default() };
+            let Some(launch) = row.path.filter(|_| !row.forward_unknown) else { return GroupValue::default() };
+            let paths = &self.attribution.paths;
+            let is_hook = paths.upwards(launch).any(|path| gradients::is_node(paths.name(path)));
+            return GroupValue::single(if is_hook { OWN_HOOK } else { NOT_BACKWARD });
         };
         let frames = self.attribution.paths.call_path(path).frames;
         let operator = frames.last().cloned().unwrap_or_default();
