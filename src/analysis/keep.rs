@@ -88,6 +88,10 @@ struct Keeper<'a> {
     climbed: Vec<bool>,
     /// By slice that is none itself: the operator of the backward pass that called it, if there is one.
     backwards: HashMap<SliceId, Option<SliceId>>,
+    /// By slice: the outermost run of `AccumulateGrad` that it is or lies in.
+    nodes: HashMap<SliceId, Option<SliceId>>,
+    /// The backward passes whose gradients are kept already.
+    passes: HashSet<usize>,
     /// The processes of the launches.
     processes: HashSet<ProcessId>,
 }
@@ -97,8 +101,18 @@ impl<'a> Keeper<'a> {
         let count = store.slices.len();
         let slices = store.slices.ids().map(|slice| overlaps(store, slice, window)).collect();
         let (callers, forwards, gradients) = (Callers::new(store), Forwards::new(store), Gradients::new(store));
-        let (climbed, processes) = (vec![false; count], HashSet::new());
-        Keeper { store, slices, callers, forwards, gradients, climbed, backwards: HashMap::new(), processes }
+        Keeper {
+            store,
+            slices,
+            callers,
+            forwards,
+            gradients,
+            climbed: vec![false; count],
+            backwards: HashMap::new(),
+            nodes: HashMap::new(),
+            passes: HashSet::new(),
+            processes: HashSet::new(),
+        }
     }
 
     /// Keeps a launch and its callers.
@@ -134,8 +148,9 @@ impl<'a> Keeper<'a> {
     /// Keeps the operator of the forward pass for which a launch of the backward pass was made.
     fn forward(&mut self, call: SliceId) {
         if let Some(node) = self.gradient(call) {
-            let Keeper { gradients, callers, forwards, .. } = self;
-            let witnesses = gradients.witnesses(node, callers, forwards);
+            let Keeper { gradients, callers, forwards, passes, .. } = self;
+            let pass = gradients.pass_of(node, callers, forwards).filter(|pass| passes.insert(*pass));
+            let witnesses = pass.map(|pass| gradients.witnesses(pass, callers, forwards)).unwrap_or_default();
             witnesses.into_iter().for_each(|slice| self.with_callers(slice));
         }
         let backward = match self.callers.caller_of_launch(call) {
@@ -150,12 +165,24 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The outermost run of `AccumulateGrad` that a launch lies in.
+    /// The outermost run of `AccumulateGrad` that a launch lies in. Each slice is passed once.
     fn gradient(&mut self, call: SliceId) -> Option<SliceId> {
-        let (mut next, mut found) = (self.callers.caller_of_launch(call), None);
+        if !self.gradients.has_any() {
+            return None;
+        }
+        let (mut next, mut passed) = (self.callers.caller_of_launch(call), Vec::new());
+        let mut found = None;
         while let Some(slice) = next {
-            found = if is_node(self.store.slice_name(slice)) { Some(slice) } else { found };
+            if let Some(known) = self.nodes.get(&slice) {
+                found = *known;
+                break;
+            }
+            passed.push(slice);
             next = self.callers.caller(slice);
+        }
+        for slice in passed.into_iter().rev() {
+            found = found.or_else(|| is_node(self.store.slice_name(slice)).then_some(slice));
+            self.nodes.insert(slice, found);
         }
         found
     }

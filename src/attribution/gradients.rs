@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use foldhash::fast::FixedState;
+
 use super::call_tree::{CallTree, Climber};
 use super::callers::Callers;
 use super::forward::{Forward, Forwards};
@@ -38,14 +40,24 @@ enum Role {
 pub(crate) struct Gradients<'a> {
     store: &'a Store,
     index: Arc<OnceLock<Index>>,
+    hooks: Hooks,
+    known: HashMap<Sending, Sent, FixedState>,
 }
+
+/// What decides what a launch sends: the hook around it, and the size of a collective.
+type Sending = (Hook, Option<Option<u64>>);
+
+/// The places of gradients by their nodes.
+type ByNode = HashMap<SliceId, usize, FixedState>;
 
 /// All gradients of a trace.
 #[derive(Debug, Default)]
 struct Index {
     /// Those of a thread follow each other, in order.
     gradients: Vec<Gradient>,
-    by_node: HashMap<SliceId, usize, foldhash::fast::FixedState>,
+    by_node: ByNode,
+    /// How many of the gradients before each have hooks that send.
+    sent: Vec<usize>,
     modules: ModuleFrames,
     /// The last operator that is in no node: a pass that ends before it was recorded to its end.
     last_outside: Option<SliceId>,
@@ -69,8 +81,10 @@ struct Gradient {
 }
 
 /// What is between a node and a launch in it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Hook {
+    /// The place of the node's gradient.
+    gradient: usize,
     /// A function that is neither a library's nor plumbing.
     is_own: bool,
     /// ZeRO's: it sends what was there before this gradient, which does not fit in any more. The rest is sent after the pass, from no hook.
@@ -93,50 +107,53 @@ pub(super) enum Sent {
 impl<'a> Gradients<'a> {
     /// For the slices of a trace.
     pub(crate) fn new(store: &'a Store) -> Self {
-        Gradients { store, index: Arc::default() }
+        Gradients { store, index: Arc::default(), hooks: Hooks::default(), known: HashMap::default() }
     }
 
     /// What a launch in `AccumulateGrad` is of. `bytes` is the size of a collective; `None` for a kernel that is none.
     pub(super) fn sent(
-        &self,
-        (node, launch): (SliceId, SliceId),
+        &mut self,
+        launch: SliceId,
         bytes: Option<Option<u64>>,
         (forwards, climber, tree): (&mut Forwards<'a>, &mut Climber<'a>, &mut CallTree),
     ) -> Sent {
-        let index = self.index.get_or_init(|| Index::new(self.store, &mut climber.callers, forwards));
-        let hook = Hook::of(self.store, &mut climber.callers, (node, launch));
-        let Some(at) = index.by_node.get(&node).copied().filter(|_| !hook.is_own) else {
-            return if hook.is_own { Sent::Own } else { Sent::Unknown };
+        let Gradients { store, index, hooks, known } = self;
+        let index = index.get_or_init(|| Index::new(store, &mut climber.callers, forwards));
+        let caller = climber.callers.caller_of_launch(launch);
+        let Some(hook) = hooks.around(caller, store, &mut climber.callers, &index.by_node) else {
+            return Sent::Unknown;
         };
-        let members = if bytes.is_some() { index.members(at, hook.is_late) } else { at..at + 1 };
-        let mut operators: Vec<usize> = members.filter(|at| index.gradients[*at].operator.is_some()).collect();
-        operators.sort_by_key(|at| index.gradients[*at].operator);
-        let mut paths = operators.iter().filter_map(|at| climber.caller(tree, index.gradients[*at].operator?).path);
-        let Some(first) = paths.next() else { return Sent::Unknown };
-        let Some(bytes) = bytes else { return Sent::Path(first) };
-        let paths: HashSet<PathId> = paths.collect();
-        let shared = paths.into_iter().try_fold(first, |shared, path| tree.shared(shared, path));
-        if hook.is_unit {
-            return Sent::Path(shared.unwrap_or(first));
+        if hook.is_own {
+            return Sent::Own;
         }
-        let around = shared.iter().flat_map(|path| tree.upwards(*path)).map(|path| tree.name(path));
-        let around = around.into_iter().find(|frame| gradients::tells_where(frame));
-        let names = index.names(self.store, &operators);
-        let bucket = index.bucket(self.store, at).filter(|_| !hook.is_late);
-        let line = gradients::line(&names, around, bucket, bytes);
-        Sent::Path(tree.add(shared, &line))
+        *known.entry((hook, bytes)).or_insert_with(|| index.sent(store, hook, bytes, climber, tree))
     }
 
-    /// The slices by which the launches in a node are judged: all of its backward pass.
-    pub(crate) fn witnesses(
+    /// Whether the trace has any.
+    pub(crate) fn has_any(&self) -> bool {
+        gradients::NODES.iter().any(|name| self.store.strings.find(name).is_some())
+    }
+
+    /// The number of the backward pass that a node is of.
+    pub(crate) fn pass_of(
         &self,
         node: SliceId,
         callers: &mut Callers<'a>,
         forwards: &mut Forwards<'a>,
+    ) -> Option<usize> {
+        let index = self.index.get_or_init(|| Index::new(self.store, callers, forwards));
+        index.by_node.get(&node).map(|at| index.gradients[*at].pass)
+    }
+
+    /// The slices by which the launches in a backward pass are judged: all of it.
+    pub(crate) fn witnesses(
+        &self,
+        pass: usize,
+        callers: &mut Callers<'a>,
+        forwards: &mut Forwards<'a>,
     ) -> Vec<SliceId> {
         let index = self.index.get_or_init(|| Index::new(self.store, callers, forwards));
-        let Some(at) = index.by_node.get(&node) else { return Vec::new() };
-        let pass = &index.gradients[index.pass(*at)];
+        let pass = &index.gradients[index.pass(pass)];
         if pass.iter().all(|gradient| gradient.operator.is_none()) {
             return Vec::new();
         }
@@ -146,37 +163,66 @@ impl<'a> Gradients<'a> {
 }
 
 impl Hook {
-    fn of(store: &Store, callers: &mut Callers<'_>, (node, launch): (SliceId, SliceId)) -> Self {
-        let (code, mut hook) = (UserCode::default(), Hook::default());
-        let mut next = callers.caller_of_launch(launch);
-        while let Some(slice) = next.filter(|slice| *slice > node) {
-            let name = store.slice_name(slice);
-            hook.is_own |= code.has(name);
-            hook.is_late |= gradients::is_zero(name);
-            hook.is_unit |= gradients::is_fsdp(name);
-            next = callers.caller(slice);
+    /// With one slice more between the node and the launch.
+    fn within(self, name: &str) -> Self {
+        Hook {
+            is_own: self.is_own || UserCode::default().has(name),
+            is_late: self.is_late || gradients::is_zero(name),
+            is_unit: self.is_unit || gradients::is_fsdp(name),
+            ..self
         }
-        hook
+    }
+}
+
+/// The hooks around slices, of which each is passed once.
+#[derive(Debug, Clone, Default)]
+struct Hooks(HashMap<SliceId, Option<Hook>, FixedState>);
+
+impl Hooks {
+    /// What is between a node and what a slice launches.
+    fn around<'s>(
+        &mut self,
+        slice: Option<SliceId>,
+        store: &'s Store,
+        callers: &mut Callers<'s>,
+        by_node: &ByNode,
+    ) -> Option<Hook> {
+        let (mut next, mut passed) = (slice, Vec::new());
+        let mut found = loop {
+            let Some(slice) = next else { break None };
+            if let Some(gradient) = by_node.get(&slice) {
+                break Some(Hook { gradient: *gradient, ..Hook::default() });
+            }
+            if let Some(known) = self.0.get(&slice) {
+                break *known;
+            }
+            passed.push(slice);
+            next = callers.caller(slice);
+        };
+        for slice in passed.into_iter().rev() {
+            found = found.map(|hook| hook.within(store.slice_name(slice)));
+            self.0.insert(slice, found);
+        }
+        found
     }
 }
 
 impl Index {
-    fn new(store: &Store, callers: &mut Callers<'_>, forwards: &mut Forwards<'_>) -> Self {
+    fn new<'s>(store: &'s Store, callers: &mut Callers<'s>, forwards: &mut Forwards<'s>) -> Self {
         let mut found = Threads::find(store);
         let mut index = Index { last_outside: found.last_outside, ..Index::default() };
         index.gradients = found.gradients();
         index.by_node = index.gradients.iter().enumerate().map(|(at, gradient)| (gradient.node, at)).collect();
+        let mut hooks = Hooks::default();
         for slice in found.collectives {
-            let mut caller = callers.caller(slice);
-            while let Some(around) = caller {
-                if let Some(at) = index.by_node.get(&around) {
-                    let hook = Hook::of(store, callers, (around, slice));
-                    let gradient = &mut index.gradients[*at];
-                    gradient.sends = gradient.sends.or(Some(slice).filter(|_| !hook.is_own));
-                    break;
-                }
-                caller = callers.caller(around);
+            let caller = callers.caller(slice);
+            if let Some(hook) = hooks.around(caller, store, callers, &index.by_node).filter(|hook| !hook.is_own) {
+                index.gradients[hook.gradient].sends.get_or_insert(slice);
             }
+        }
+        index.sent = vec![0];
+        for gradient in &index.gradients {
+            index.sent.push(index.sent.last().copied().unwrap_or(0) + usize::from(gradient.sends.is_some()));
         }
         for gradient in &mut index.gradients {
             if let Some(producer) = gradient.producer
@@ -192,14 +238,50 @@ impl Index {
         index
     }
 
+    /// What a hook sends.
+    fn sent<'s>(
+        &self,
+        store: &'s Store,
+        hook: Hook,
+        bytes: Option<Option<u64>>,
+        climber: &mut Climber<'s>,
+        tree: &mut CallTree,
+    ) -> Sent {
+        let at = hook.gradient;
+        let members = if bytes.is_some() { self.members(at, hook.is_late) } else { at..at + 1 };
+        let mut operators: Vec<usize> = members.filter(|at| self.gradients[*at].operator.is_some()).collect();
+        operators.sort_by_key(|at| self.gradients[*at].operator);
+        let mut paths = operators.iter().filter_map(|at| climber.caller(tree, self.gradients[*at].operator?).path);
+        let Some(first) = paths.next() else { return Sent::Unknown };
+        let Some(bytes) = bytes else { return Sent::Path(first) };
+        let paths: HashSet<PathId> = paths.collect();
+        let shared = paths.into_iter().try_fold(first, |shared, path| tree.shared(shared, path));
+        if hook.is_unit {
+            return Sent::Path(shared.unwrap_or(first));
+        }
+        let around = shared.iter().flat_map(|path| tree.upwards(*path)).map(|path| tree.name(path));
+        let around = around.into_iter().find(|frame| gradients::tells_where(frame));
+        let names = self.names(store, &operators);
+        let bucket = self.bucket(store, at).filter(|_| !hook.is_late);
+        let line = gradients::line(&names, around, bucket, bytes);
+        Sent::Path(tree.add(shared, &line))
+    }
+
     /// Numbers the outermost operators of each pass by name, in the order of the forward pass.
     fn number(&mut self, store: &Store, callers: &mut Callers<'_>) {
         let mut passes: BTreeMap<(usize, SliceId), Vec<usize>> = BTreeMap::new();
+        let mut known: HashMap<SliceId, SliceId, FixedState> = HashMap::default();
         for (at, gradient) in self.gradients.iter().enumerate() {
-            let Some(mut outermost) = gradient.operator else { continue };
+            let Some(operator) = gradient.operator else { continue };
+            let (mut outermost, mut passed) = (operator, vec![operator]);
             while let Some(caller) = callers.caller(outermost).filter(|caller| is_forward(store, *caller)) {
-                outermost = caller;
+                outermost = known.get(&caller).copied().unwrap_or(caller);
+                if outermost != caller {
+                    break;
+                }
+                passed.push(caller);
             }
+            known.extend(passed.into_iter().map(|slice| (slice, outermost)));
             passes.entry((gradient.pass, outermost)).or_default().push(at);
         }
         let mut counts: HashMap<(usize, StringId), usize> = HashMap::new();
@@ -218,27 +300,26 @@ impl Index {
 
     /// The gradients that a hook sends.
     fn members(&self, at: usize, is_late: bool) -> Range<usize> {
-        let pass = self.pass(at);
+        let pass = self.pass(self.gradients[at].pass);
         let last = (pass.start..at).rev().find(|at| self.gradients[*at].sends.is_some());
         if is_late { last.unwrap_or(pass.start)..at } else { last.map_or(pass.start, |last| last + 1)..at + 1 }
     }
 
     /// The gradients of a backward pass on a thread.
-    fn pass(&self, at: usize) -> Range<usize> {
-        let pass = self.gradients[at].pass;
+    fn pass(&self, pass: usize) -> Range<usize> {
         let start = self.gradients.partition_point(|gradient| gradient.pass < pass);
         start..self.gradients.partition_point(|gradient| gradient.pass <= pass)
     }
 
     /// Which of the pass's buckets a hook sends, and how many there are; `None` if the pass is not recorded as a whole.
     fn bucket(&self, store: &Store, at: usize) -> Option<(usize, usize)> {
-        let pass = self.pass(at);
+        let pass = self.pass(self.gradients[at].pass);
         let last_outside = self.last_outside.map_or(Ns::ZERO, |slice| store.slices.ts(slice));
         let whole = self.gradients[pass.start].operator.is_some()
             && end(store, self.gradients[pass.end - 1].node) <= last_outside;
-        let sends = |at: &usize| self.gradients[*at].sends.is_some();
-        let buckets = || ((pass.start..=at).filter(sends).count(), pass.clone().filter(sends).count());
-        (whole && sends(&at)).then(buckets)
+        let sent = |range: Range<usize>| self.sent[range.end] - self.sent[range.start];
+        let sends = self.gradients[at].sends.is_some();
+        (whole && sends).then(|| (sent(pass.start..at + 1), sent(pass)))
     }
 
     /// The paths of the modules of some gradients' parameters, the outermost first. Where no module is recorded, the operator and its number.
@@ -256,7 +337,7 @@ impl Index {
 /// What one pass over the slices finds.
 #[derive(Debug, Default)]
 struct Threads {
-    threads: HashMap<ThreadId, Thread, foldhash::fast::FixedState>,
+    threads: HashMap<ThreadId, Thread, FixedState>,
     /// Slices around launches of collectives, on threads that had gradients before.
     collectives: Vec<SliceId>,
     last_outside: Option<SliceId>,

@@ -191,8 +191,9 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// The rows of kernels that follow each other, and the tree that has their paths, but for those of captures.
     fn of(&self, kernels: &[&Launched]) -> (Vec<KernelLaunch>, CallTree) {
-        let Rows { store, options, captures, main, gradients, .. } = self;
+        let Rows { store, options, captures, main, .. } = self;
         let (mut climber, mut forwards, mut tree) = (self.climber.clone(), self.forwards.clone(), CallTree::default());
+        let mut gradients = self.gradients.clone();
         let (mut sweep, mut records) = (self.activity.sweep(store), Records::new(store));
         let row = |launched: &&Launched| {
             let mut row = KernelLaunch {
@@ -211,11 +212,11 @@ impl Rows<'_> {
             let found = climber.launch(&mut tree, call);
             (row.path, row.record, row.helper_thread) = (found.path, found.record, main.helper(store, call));
             // The inner one begins later: a checkpoint runs nodes in a node.
-            if let Some(node) = found.gradient.filter(|node| options.forward && Some(*node) > found.backward) {
+            if options.forward && found.gradient.is_some() && found.gradient > found.backward {
                 let name = store.slices.name(launched.kernel);
                 let set = records.set_of(launched.kernel, found.record);
                 let bytes = self.activity.is_collective[name.0 as usize].then(|| records.get(set)?.bytes);
-                match gradients.sent((node, call), bytes, (&mut forwards, &mut climber, &mut tree)) {
+                match gradients.sent(call, bytes, (&mut forwards, &mut climber, &mut tree)) {
                     Sent::Path(path) => row.forward = Some(path),
                     Sent::Own => {}
                     Sent::Unknown => row.forward_unknown = true,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use support::program::{program, scratch, stderr, testdata};
+use support::program::{is_ignored, program, scratch, stderr, testdata};
 
 /// Everything that writes a file: the arguments before its name.
 fn writers() -> Vec<Vec<String>> {
@@ -213,20 +213,6 @@ fn long_trace() -> (tempfile::TempDir, String) {
     };
     let events: Vec<String> = (0..150_000).map(event).collect();
     scratch("trace.json", format!("[{}]", events.join(",\n")).as_bytes())
-}
-
-/// Whether the tests were started with a signal ignored, as a shell without job control starts what it puts into the background: then the program
-/// ignores it, too.
-fn is_ignored(signal: &str) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
-    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap_or(0);
-    let number = [("HUP", 1), ("INT", 2), ("TERM", 15)].into_iter().find(|(name, _)| *name == signal);
-    let is_ignored = number.is_some_and(|(_, number)| ignored >> (number - 1) & 1 == 1);
-    if is_ignored {
-        eprintln!("SIG{signal} is ignored here: not tested");
-    }
-    is_ignored
 }
 
 /// Killed while it writes, the program leaves the old file unchanged. Ended by any other signal, it removes what it has begun, and whoever waits

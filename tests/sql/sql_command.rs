@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
-use support::program::{program, run, scratch, stderr, stdout, testdata, trace_of};
+use support::program::{is_ignored, program, run, scratch, stderr, stdout, testdata, trace_of};
 
 fn sql(trace: &str, rest: &[&str]) -> Output {
     run(&[&["sql", trace], rest].concat())
@@ -262,6 +262,9 @@ fn empty_tables_get_a_note() {
 #[cfg(unix)]
 #[test]
 fn a_query_can_be_stopped() {
+    if is_ignored("INT") {
+        return;
+    }
     let trace = testdata("sglang_decode.json.gz");
     let endless =
         "SELECT 1 AS began; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";

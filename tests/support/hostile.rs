@@ -18,6 +18,8 @@ pub(crate) const ALL: &[Hostile] = &[
     ("flows into one kernel", flows_into_one),
     ("launches of one id", one_correlation_id),
     ("operators of one number", one_sequence_number),
+    ("launches in callers within callers of one gradient", nested_gradient),
+    ("gradients of one backward pass that all are sent", sent_gradients),
     ("captures that never end", open_captures),
     ("captures of one launch each", short_captures),
     ("C functions that last to the stop, on a thread each", lasting_functions),
@@ -140,6 +142,33 @@ fn one_sequence_number(n: usize) -> String {
     let backward =
         |i: usize| [op(8, 20 * (n + i), 1), launch(i, 8, 20 * (n + i) + 1, 1), kernel(i, 20 * (n + i) + 5, 1)];
     trace((0..n).map(|i| op(9, 20 * i, 0)).chain((0..n).flat_map(backward)))
+}
+
+const ACCUMULATE: &str = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
+
+fn nested_gradient(n: usize) -> String {
+    let n = n / 3;
+    let level = |i: usize| [operator("nccl:all_reduce", 9, 1 + 3 * i, 6 * n - 4 * i), launch(i, 9, 2 + 3 * i, 1)];
+    let levels = (0..n).flat_map(level);
+    let kernels = (0..n).map(|i| kernel(i, 10 * n + 2 * i, 1));
+    trace(std::iter::once(operator(ACCUMULATE, 9, 0, 7 * n)).chain(levels).chain(kernels))
+}
+
+fn sent_gradients(n: usize) -> String {
+    let n = n / 6;
+    let node = |name: &str, ts: usize, number: usize, thread: usize| {
+        format!(
+            r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":9,"tid":{},"ts":{ts},"dur":9,"args":{{"Sequence number":{number},"Fwd thread id":{thread}}}}}"#,
+            9 - thread
+        )
+    };
+    let one = |i: usize| {
+        let at = 20 * (n + i);
+        let sent = operator("nccl:all_reduce", 8, at + 11, 6);
+        let gradient = [operator(ACCUMULATE, 8, at + 10, 9), sent, launch(i, 8, at + 12, 1), kernel(i, at + 15, 1)];
+        std::iter::once(node("MmBackward0", at, n - i, 1)).chain(gradient)
+    };
+    trace((0..n).map(|i| node("aten::mm", 20 * i, i + 1, 0)).chain((0..n).flat_map(one)))
 }
 
 fn open_captures(n: usize) -> String {

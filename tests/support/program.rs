@@ -1,5 +1,6 @@
 //! Runs the program as a person does, and reads its answer.
 
+use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 pub(crate) fn testdata(name: &str) -> String {
@@ -101,4 +102,19 @@ pub(crate) fn scratch(name: &str, bytes: &[u8]) -> (tempfile::TempDir, String) {
 pub(crate) fn trace_of(events: &[&str]) -> (tempfile::TempDir, String) {
     let events: Vec<String> = events.iter().map(|event| format!("{{{event}}}")).collect();
     scratch("trace.json", format!(r#"{{"traceEvents":[{}]}}"#, events.join(",\n")).as_bytes())
+}
+
+/// Whether the tests were started with a signal ignored, as a shell without job control starts what it puts into the background: then the program
+/// ignores it, too.
+pub(crate) fn is_ignored(signal: &str) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap_or(0);
+    let number = [("HUP", 1), ("INT", 2), ("TERM", 15)].into_iter().find(|(name, _)| *name == signal);
+    let is_ignored = number.is_some_and(|(_, number)| ignored >> (number - 1) & 1 == 1);
+    if is_ignored {
+        // Straight to standard error: the other output of a passing test is not shown.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: SIG{signal} is ignored here");
+    }
+    is_ignored
 }
