@@ -376,3 +376,17 @@ proptest! {
         prop_assert_eq!(rows_of(&store), want);
     }
 }
+
+/// What is wrong with the first part of an event says nothing of the whole of it, wherever the text is divided.
+#[test]
+fn a_broken_argument_is_the_same_wherever_the_text_is_divided() {
+    let event = |name: &str, args: &str| {
+        format!(r#"{{"ph":"X","cat":"cpu_op","name":"{name}","pid":1,"tid":1,"ts":1,"dur":2,"args":{{{args}}}}}"#)
+    };
+    let text = format!("[{},\n{}]", event("a", r#""External id":null 8,"x":1"#), event("b", r#""x":2"#));
+    let want = facts_of(text.as_bytes(), ArgsWanted::All, 1, WHOLE).unwrap();
+    assert!(want.contains("json_args_syntax Tally { count: 1,"), "{want}");
+    for chunk in 1..text.len() {
+        assert_eq!(facts_of(text.as_bytes(), ArgsWanted::All, 2, chunk).unwrap(), want, "chunks of {chunk}");
+    }
+}

@@ -57,6 +57,10 @@ impl Cursor<'_> {
             Some(to) => (Some(to), true),
             None => {
                 let end = marks.container_end_within(text, from, LONG);
+                // What is wrong with the part of it that is there says nothing of an event that will be read once it is all there.
+                if end.is_none() && !self.after.is_end() && text.len() - from < LONG {
+                    return Step::Pause;
+                }
                 let end = end.filter(|to| has_one_phase(&text[from..*to]));
                 (end.filter(|to| events.read(&text[..*to], from, marks)), false)
             }
