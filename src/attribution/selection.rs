@@ -1,7 +1,7 @@
 //! Which kernels are asked for: patterns and families of names.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 use regex::bytes::{RegexSet, RegexSetBuilder};
@@ -155,18 +155,21 @@ impl Wanted {
 
 /// Whether a kernel belongs to a known family of collectives.
 pub(crate) fn is_of_a_family(name: &str) -> bool {
-    static ALL: LazyLock<Names> =
-        LazyLock::new(|| Names::of(&FAMILIES.iter().filter(|family| family.only_communicates()).collect::<Vec<_>>()));
-    may_be_of_any(name) && ALL.fit(name)
+    may_be_of_any(name) && families_of(name).any(Family::only_communicates)
 }
 
 /// The first known family of a kernel, in the order of [`FAMILIES`].
 pub(crate) fn family_of(name: &str) -> Option<&'static Family> {
-    static EACH: LazyLock<Vec<Names>> = LazyLock::new(|| FAMILIES.iter().map(|family| Names::of(&[family])).collect());
-    if !may_be_of_any(name) {
-        return None;
-    }
-    FAMILIES.iter().zip(EACH.iter()).find(|(_, names)| names.fit(name)).map(|(family, _)| family)
+    if may_be_of_any(name) { families_of(name).next() } else { None }
+}
+
+/// The known families of a kernel. Expressions of families that come after the one that is looked for are not compiled, which takes longer than
+/// many traces.
+fn families_of(name: &str) -> impl Iterator<Item = &'static Family> {
+    static EACH: LazyLock<Vec<OnceLock<Names>>> = LazyLock::new(|| FAMILIES.iter().map(|_| OnceLock::new()).collect());
+    let of =
+        |(family, names): &(&'static Family, &OnceLock<Names>)| names.get_or_init(|| Names::of(&[family])).fit(name);
+    FAMILIES.iter().zip(EACH.iter()).filter(of).map(|(family, _)| family)
 }
 
 /// By name: whether its kernels move data between GPUs. These are the kernels of a family, and those that are asked for and have a name

@@ -179,7 +179,8 @@ pub fn is_framework_plumbing(name: &str) -> bool {
 }
 
 fn is_library_file(file: &str) -> bool {
-    LIBRARIES.iter().any(|library| in_package(file).starts_with(library))
+    let file = in_package(file);
+    LIBRARIES.iter().any(|library| file.starts_with(library))
 }
 
 fn is_plumbing_file(file: &str) -> bool {
@@ -188,8 +189,8 @@ fn is_plumbing_file(file: &str) -> bool {
 
 /// Whether one of these folders or files is in a path.
 fn has_one_of(file: &str, paths: &[&str]) -> bool {
-    let starts = |at: usize| at == 0 || file.as_bytes()[at - 1] == b'/';
-    paths.iter().any(|path| file.match_indices(path).any(|(at, _)| starts(at)))
+    let has = |from: usize| paths.iter().any(|path| file[from..].starts_with(path));
+    has(0) || file.match_indices('/').any(|(at, _)| has(at + 1))
 }
 
 fn is_graph_runner(file: &str) -> bool {
@@ -246,12 +247,13 @@ pub fn is_piece(name: &str) -> bool {
 
 /// A file's path from its package on: without the folder of installed packages or of Python itself.
 fn in_package(file: &str) -> &str {
-    for folder in ["site-packages/", "dist-packages/"] {
-        if let Some((_, rest)) = file.rsplit_once(folder) {
-            return rest;
-        }
+    // All names pass here, and single characters are found faster than texts.
+    let is_packages = |at: &usize| ["site-packages", "dist-packages"].iter().any(|name| file[..*at].ends_with(name));
+    if let Some(at) = file.rmatch_indices('/').map(|(at, _)| at).find(is_packages) {
+        return &file[at + 1..];
     }
-    let of_python = file.split_once("/lib/python3.").and_then(|(_, rest)| rest.split_once('/'));
+    let mut slashes = file.match_indices('/').map(|(at, _)| &file[at..]);
+    let of_python = slashes.find_map(|rest| rest.strip_prefix("/lib/python3.")).and_then(|rest| rest.split_once('/'));
     of_python.map_or(file, |(_, rest)| rest)
 }
 
@@ -349,9 +351,8 @@ pub fn is_program_entry(name: &str) -> bool {
 
 /// Whether PyTorch starts its profiler by this function: `torch/autograd/profiler.py(398): _start_trace`.
 pub fn is_profiler_start(name: &str) -> bool {
-    function(name).is_some_and(|(file, function)| {
-        in_package(file) == "torch/autograd/profiler.py" && ["_start_trace", "__enter__"].contains(&function)
-    })
+    let is_start = ["): _start_trace", "): __enter__"].iter().any(|end| name.ends_with(end));
+    is_start && function(name).is_some_and(|(file, _)| in_package(file) == "torch/autograd/profiler.py")
 }
 
 /// Whether this is a C function that Python called: `<built-in method run_backward of …>`.
@@ -361,7 +362,9 @@ pub fn is_c_function(name: &str) -> bool {
 
 /// File, line and function of `file.py(line): function`; `None` for other names.
 pub fn location(name: &str) -> Option<(&str, &str, &str)> {
-    let (location, function) = name.rsplit_once("): ")?;
+    let closes = |at: &usize| name[at + 1..].starts_with(": ");
+    let end = name.rmatch_indices(')').map(|(at, _)| at).find(closes)?;
+    let (location, function) = (&name[..end], &name[end + "): ".len()..]);
     let (file, line) = location.rsplit_once('(')?;
     line.bytes().all(|byte| byte.is_ascii_digit()).then_some((file, line, function))
 }
