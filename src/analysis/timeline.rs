@@ -15,6 +15,7 @@ use crate::attribution::Attribution;
 use crate::attribution::launches::Launched;
 use crate::id::{GpuId, SliceId, ThreadId};
 use crate::store::Store;
+use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
 /// A window of a trace.
@@ -54,6 +55,17 @@ pub struct Lane {
     pub stream: i64,
 }
 
+/// What a kernel does, by its number in a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Does {
+    /// It computes.
+    Compute,
+    /// It is a collective.
+    Communicate,
+    /// It may be one: no family knows it.
+    Unknown,
+}
+
 /// A kernel, or several that are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
@@ -63,8 +75,8 @@ pub struct Row {
     pub window: Window,
     /// A position in the stacks, for kernels that have one.
     pub stack: Option<u32>,
-    /// Whether it is a collective.
-    pub is_collective: bool,
+    /// What the kernel does.
+    pub does: Does,
     /// How many kernels.
     pub count: u64,
 }
@@ -114,7 +126,7 @@ impl Timeline {
                     end: end.min(window.end) - window.start,
                 },
                 stack: of_kernel.get(&kernel).copied(),
-                is_collective: attribution.activity.is_collective[store.slices.name(kernel).0 as usize],
+                does: Does::of(attribution, store.slices.name(kernel)),
                 count: 1,
             });
         }
@@ -182,7 +194,7 @@ impl Timeline {
         let mut gap = Ns::ZERO;
         loop {
             self.exposed.clear();
-            for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.is_collective) {
+            for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.does == Does::Communicate) {
                 let Some(activity) = attribution.activity.of.get(&gpus[row.lane as usize]) else { continue };
                 let from = self.exposed.len();
                 for (start, end) in activity.compute.uncovered(begin + row.window.start, begin + row.window.end) {
@@ -202,6 +214,18 @@ impl Timeline {
     }
 }
 
+impl Does {
+    /// What kernels of a name do.
+    fn of(attribution: &Attribution, name: StringId) -> Self {
+        let activity = &attribution.activity;
+        match (activity.is_collective[name.0 as usize], activity.may_communicate(name)) {
+            (true, _) => Does::Communicate,
+            (false, Some(_)) => Does::Unknown,
+            (false, None) => Does::Compute,
+        }
+    }
+}
+
 /// Compute kernels that are neighbours on one lane as one row, if the gap between them is at most this. Collectives stay apart: how long each ran
 /// is what is asked.
 fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
@@ -211,8 +235,8 @@ fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
         let before = last[row.lane as usize];
         match before.map(|at| &mut found[at]) {
             Some(before)
-                if !before.is_collective
-                    && !row.is_collective
+                if before.does == Does::Compute
+                    && row.does == Does::Compute
                     && before.stack == row.stack
                     && row.window.start - before.window.end <= gap =>
             {
@@ -281,7 +305,7 @@ mod tests {
 
     fn row(lane: u32, start: i64, end: i64, stack: Option<u32>) -> Row {
         let window = Window { start: Ns(start), end: Ns(end) };
-        Row { lane, window, stack, is_collective: stack.is_some(), count: 1 }
+        Row { lane, window, stack, does: if stack.is_some() { Does::Communicate } else { Does::Compute }, count: 1 }
     }
 
     /// On lane 0 two compute kernels are 5 ns apart and then a collective follows; lane 1 lies between them and stays for itself.

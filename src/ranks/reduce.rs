@@ -395,8 +395,11 @@ impl Reducer<'_> {
 
     /// What ran between the collectives.
     fn gaps(&mut self, rows: &mut [Row], kernels: &[SliceId]) -> segments::Summed {
-        let is_collective = &self.attribution.activity.is_collective;
-        let compute = |kernel: &SliceId| !is_collective[self.store.slices.name(*kernel).0 as usize];
+        let activity = &self.attribution.activity;
+        let compute = |kernel: &SliceId| {
+            let name = self.store.slices.name(*kernel);
+            !activity.is_collective[name.0 as usize] && activity.may_communicate(name).is_none()
+        };
         let compute: Vec<SliceId> = kernels.iter().copied().filter(compute).collect();
         let mut last: Option<(Ns, &Row)> = None;
         let mut gaps = Vec::with_capacity(rows.len());

@@ -116,8 +116,10 @@ fn steps(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io::Result<(
     let gpus = costs.iter().filter_map(|group| group.step.as_ref()).map(|step| step.gpus).max().unwrap_or(0);
     let summed = if gpus > 1 { format!(", summed over {gpus} GPUs") } else { String::new() };
     let heading = format!("By step; times are of the GPU span of what was launched in it{summed}");
-    writeln!(out, "{}", screen.accent(&screen.fill(&heading)))?;
-    out.write_all(step_table(&costs, screen.width).text().as_bytes())?;
+    if !costs.is_empty() {
+        writeln!(out, "{}", screen.accent(&screen.fill(&heading)))?;
+        out.write_all(step_table(&costs, screen.width).text().as_bytes())?;
+    }
     let sum = |of: &mut dyn Iterator<Item = &Group>| {
         of.fold(Totals::default(), |mut sum, group| {
             sum.add(group.totals());

@@ -37,6 +37,9 @@ fn lines(stack: &Change, measure: Order) -> String {
 /// # Errors
 /// What the writer fails with.
 pub(super) fn write(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    if diff.changes.is_empty() {
+        return Ok(());
+    }
     let width = width.unwrap_or(usize::MAX);
     let mut table = Table::of(COLUMNS, diff.changes.iter().map(|stack| (stack, ())));
     table.drop_to(width.saturating_sub(MIN_FRAME));
@@ -52,7 +55,7 @@ pub(super) fn write(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> 
     }
     let text = table.text();
     let mut text = text.lines();
-    if diff.per != Per::Total && !diff.changes.is_empty() {
+    if diff.per != Per::Total {
         writeln!(out, "What changed{}:", suffix(diff.per))?;
     }
     text.next().into_iter().try_for_each(|header| writeln!(out, "{header}"))?;

@@ -68,7 +68,7 @@ impl Streams {
         kernels.plain("dur", rows.iter().map(|row| row.window.duration().0 as u64));
         let stack = |row: &Row| row.stack.map_or(0, |stack| self.of_stack[stack as usize]);
         kernels.plain("stack", rows.iter().map(stack));
-        kernels.plain("is_collective", rows.iter().map(|row| row.is_collective.into()));
+        kernels.plain("does", rows.iter().map(|row| row.does as u64));
         kernels.plain("count", rows.iter().map(|row| row.count));
         let mut parts = Columns::default();
         parts.near("kernel", exposed.iter().map(|part| part.row.into()));

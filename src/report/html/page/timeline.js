@@ -129,6 +129,7 @@ class TimelineView {
       : [
           ['compute', 'compute'],
           ['collective', 'collective'],
+          ...(view.hasUnknown ? [['caused', 'possibly communication']] : []),
           ['exposed', 'exposed'],
           ['mark', 'chosen stack'],
         ];

@@ -7,6 +7,9 @@ import { lanesIndex, rowNear, rowText, stackOfRow } from './collectives.js';
 import { el } from './dom.js';
 import { count, duration, visible } from './format.js';
 
+/** The colours of what kernels do, by its number, and of what is exposed. */
+const TRACK_INKS = ['compute', 'collective', 'caused', 'exposed'];
+
 const TIMELINE_LANE = 46;
 const TIMELINE_BAR = 18;
 // A canvas has room for some 700 lanes on a sharp screen, and nobody reads as many.
@@ -18,6 +21,7 @@ export class StreamLanes {
     const { kernels, exposed, lanes, name, rank } = timeline;
     Object.assign(this, { model, timeline, kernels, span: timeline.window_ns });
     this.label = rank === null || rank === undefined ? visible(name) : `rank ${rank}`;
+    this.hasUnknown = kernels.does.includes(2);
     const byLane = lanes.map(() => []);
     for (let row = 0; row < kernels.rows; row += 1) byLane[kernels.lane[row]].push(row);
     const fullest = byLane.map((rows, lane) => lane).sort((a, b) => byLane[b].length - byLane[a].length);
@@ -66,13 +70,13 @@ export class StreamLanes {
     for (let lane = 0; lane < this.byLane.length; lane += 1) {
       const y = at.top + lane * TIMELINE_LANE + 8;
       const [first, last] = this.rowsIn(lane, at.from, at.to);
-      const sums = [new Float32Array(wide), new Float32Array(wide), new Float32Array(wide)];
+      const sums = TRACK_INKS.map(() => new Float32Array(wide));
       const marks = new Uint8Array(wide + 1);
       const boxes = [];
       for (let of = first; of < last; of += 1) {
         const row = this.byLane[lane][of];
         const [x0, x1] = [x(kernels.start[row]), x(kernels.start[row] + kernels.dur[row])];
-        trackCover(sums[kernels.is_collective[row]], x0, x1);
+        trackCover(sums[kernels.does[row]], x0, x1);
         if (stack !== null && kernels.stack[row] === stack + 1 && x1 >= 0) {
           marks[Math.min(wide, Math.max(0, Math.round((x0 + x1) / 2)))] = 1;
           if (x1 - x0 > 2) boxes.push([x0, x1]);
@@ -82,9 +86,9 @@ export class StreamLanes {
       for (const part of parts) {
         const start = this.timeline.exposed.start[part];
         if (start <= at.to && start + this.timeline.exposed.dur[part] >= at.from)
-          trackCover(sums[2], x(start), x(start + this.timeline.exposed.dur[part]));
+          trackCover(sums[3], x(start), x(start + this.timeline.exposed.dur[part]));
       }
-      const inks = ['compute', 'collective', 'exposed'].map((name) => channels(shown[name]));
+      const inks = TRACK_INKS.map((name) => channels(shown[name]));
       this.put(context, at.left, y, wide, sums, inks);
       context.fillStyle = shown.mark;
       for (let pixel = 0; pixel <= wide; pixel += 1) if (marks[pixel]) trackTick(context, at.left + pixel, y - 1);
@@ -100,10 +104,12 @@ export class StreamLanes {
   put(context, left, y, wide, sums, inks) {
     const image = new ImageData(wide, TIMELINE_BAR + 6);
     for (let pixel = 0; pixel < wide; pixel += 1) {
-      const isCollective = sums[1][pixel] > 0 && sums[1][pixel] >= sums[0][pixel] * 0.25;
-      const share = Math.min(1, sums[0][pixel] + sums[1][pixel]);
-      if (share > 0) trackColumn(image, pixel, 0, TIMELINE_BAR, inks[isCollective ? 1 : 0], share);
-      if (sums[2][pixel] > 0) trackColumn(image, pixel, TIMELINE_BAR + 1, TIMELINE_BAR + 6, inks[2], Math.min(1, sums[2][pixel]));
+      const [computes, communicates, unknown, exposed] = sums.map((sum) => sum[pixel]);
+      const isSeen = (sum) => sum > 0 && sum >= computes * 0.25;
+      const ink = isSeen(communicates) ? 1 : isSeen(unknown) ? 2 : 0;
+      const share = Math.min(1, computes + communicates + unknown);
+      if (share > 0) trackColumn(image, pixel, 0, TIMELINE_BAR, inks[ink], share);
+      if (exposed > 0) trackColumn(image, pixel, TIMELINE_BAR + 1, TIMELINE_BAR + 6, inks[3], Math.min(1, exposed));
     }
     const canvas = el('canvas', { width: wide, height: TIMELINE_BAR + 6 });
     canvas.getContext('2d').putImageData(image, 0, 0);
@@ -163,9 +169,9 @@ export class StreamLanes {
     const { kernels } = this;
     const row = this.byLane[lane][of];
     const stack = this.model.stacks[kernels.stack[row] - 1];
-    const some =
-      kernels.count[row] > 1 ? `${count(kernels.count[row])} compute kernels` : kernels.is_collective[row] ? 'a collective' : 'a compute kernel';
-    const exposed = kernels.is_collective[row] ? `, ${duration(this.parts[row])} of it exposed` : '';
+    const one = ['a compute kernel', 'a collective', 'possibly communication'][kernels.does[row]];
+    const some = kernels.count[row] > 1 ? `${count(kernels.count[row])} compute kernels` : one;
+    const exposed = kernels.does[row] === 1 ? `, ${duration(this.parts[row])} of it exposed` : '';
     const where = `${visible(this.names[lane])}: ${stack ? visible(stack.label) : some}`;
     return `${where} at ${duration(kernels.start[row])}, ran ${duration(kernels.dur[row])}${exposed}`;
   }
