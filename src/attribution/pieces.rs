@@ -47,15 +47,18 @@ pub(super) fn frames(
 /// The calls of generated functions that run pieces, in order.
 fn calls(store: &Store) -> Vec<Pieces<'_>> {
     let operators: Vec<StringId> = OPERATORS.iter().filter_map(|category| store.strings.find(category)).collect();
-    let mut kinds: HashMap<StringId, Kind, FixedState> = HashMap::default();
+    let mut kinds: Vec<Kind> = vec![Kind::Other; store.strings.len()];
+    for name in store.names.iter().filter(|name| name.of_cpu) {
+        kinds[name.id.0 as usize] = Kind::of_frame(store.strings.get(name.id).unwrap_or_default());
+    }
+    if !kinds.contains(&Kind::Generated) {
+        return Vec::new();
+    }
     let mut open: HashMap<Option<ThreadId>, Vec<Pieces<'_>>, FixedState> = HashMap::default();
     let mut calls = Vec::new();
     for slice in store.slices.ids() {
         let kind = match store.category_kind(slice) {
-            CategoryKind::Frame => {
-                let name = store.slices.name(slice);
-                *kinds.entry(name).or_insert_with(|| Kind::of_frame(store.slice_name(slice)))
-            }
+            CategoryKind::Frame => kinds[store.slices.name(slice).0 as usize],
             CategoryKind::Cpu if operators.contains(&store.slices.category(slice)) => Kind::Operator,
             _ => continue,
         };

@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use memchr::memmem::Finder;
+use regex::bytes::{Regex, RegexBuilder};
 
 /// A family of kernels: their library and their names.
 #[derive(Debug, Clone, Copy)]
@@ -369,13 +369,17 @@ const WORDS: &[&str] = &[
     "memcpy dtod",
 ];
 
-/// Searchers for these, built once: building them takes longer than searching.
-static FINDERS: LazyLock<Vec<Finder<'static>>> = LazyLock::new(|| WORDS.iter().map(Finder::new).collect());
+/// A searcher for all of these at once.
+#[allow(clippy::expect_used, reason = "the words are plain text")]
+static ANY_WORD: LazyLock<Regex> = LazyLock::new(|| {
+    let words: Vec<String> = WORDS.iter().map(|word| regex::escape(word)).collect();
+    RegexBuilder::new(&words.join("|")).unicode(false).build().expect("escaped words are an expression")
+});
 
 /// Whether a kernel may belong to any family. [`Family::expressions`] decide whether it does.
 pub fn may_be_of_any(kernel: &str) -> bool {
     let plain: String = kernel.chars().filter(|c| *c != '_').map(|c| c.to_ascii_lowercase()).collect();
-    FINDERS.iter().any(|word| word.find(plain.as_bytes()).is_some())
+    ANY_WORD.is_match(plain.as_bytes())
 }
 
 #[cfg(test)]
