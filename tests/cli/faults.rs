@@ -289,6 +289,12 @@ fn an_ignored_signal_stays_ignored() {
     shell.args(["-c", "trap '' HUP; exec \"$0\" -", env!("CARGO_BIN_EXE_nccl-stacks")]).env("NCCL_STACKS_CONFIG", "");
     let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
+    // The shell has to be as far.
+    let name = || fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap_or_default();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while name().trim() != "nccl-stacks" {
+        assert!(Instant::now() < deadline, "the program never began");
+    }
     let trace = fs::read(testdata("costs.json")).unwrap();
     stdin.write_all(&trace[..trace.len() / 2]).unwrap();
     for _ in 0..10 {

@@ -260,7 +260,9 @@ impl Tab {
     /// The file that a click downloads.
     pub(crate) fn downloaded(&self, name: &str) -> Vec<u8> {
         let path = self.downloads.path().join(name);
-        self.wait_for(&format!("{name} is downloaded"), |_| path.is_file());
+        // Until it is whole, an empty file has its name.
+        let is_whole = || std::fs::metadata(&path).is_ok_and(|file| file.len() > 0);
+        self.wait_for(&format!("{name} is downloaded"), |_| is_whole());
         std::fs::read(path).unwrap()
     }
 

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use super::marks::Marks;
 use super::piece::Fault;
-use super::recover::Recoverer;
+use super::recover::{Outcome, Recoverer};
+use super::recover_scalars::Quotes;
 use super::scan::{Nesting, is_space};
 use super::state::{After, End, Lost, Position, State, Within, is_endless};
 use super::stops::Stops;
@@ -203,6 +204,19 @@ impl<'t> Cursor<'t> {
     /// Its offset in the file's text.
     pub(super) fn offset(&self) -> u64 {
         self.base + self.at as u64
+    }
+
+    /// Reads the object that begins at a byte with the recoverer.
+    #[cold]
+    pub(super) fn recover(&mut self, at: usize) -> Outcome {
+        let (offset, is_last) = (self.base + at as u64, self.after.is_end());
+        let Tools { recoverer, stops, .. } = &mut *self.tools;
+        let quotes = if self.state.strays.may_be_at(offset) { Quotes::MayBeContent } else { Quotes::End };
+        let outcome = recoverer.object_among(self.text, at, is_last, quotes, stops);
+        if let Some(to) = recoverer.in_vain_to {
+            self.state.strays.add(offset, self.base + to as u64);
+        }
+        outcome
     }
 
     /// Gives up what begins at a byte.

@@ -104,8 +104,9 @@ impl Cursor<'_> {
     fn doubtful_event(&mut self, in_object: bool, events: &mut impl Events) -> Step {
         let (text, from, offset) = (self.text, self.at, self.offset());
         let within = Within::List { in_object };
-        let Tools { marks, recoverer, stops, recovered } = &mut *self.tools;
-        match recoverer.object_among(text, from, self.after.is_end(), stops) {
+        let outcome = self.recover(from);
+        let Tools { marks, recoverer, recovered, .. } = &mut *self.tools;
+        match outcome {
             // An object that is no event and holds some: the beginning of another trace, say.
             Outcome::Whole { .. } if !recoverer.has("ph") && recoverer.has_inner_phase() => {
                 self.lose_object(from, Damage::Garbage, within)

@@ -50,6 +50,10 @@ pub(super) struct Recoverer {
     objects: Vec<Object>,
     /// How much of the JSON is the beginning with all members that are whole.
     whole_members: usize,
+    /// Up to where the last object was read as if it had stray quotes, if that was in vain.
+    pub(super) in_vain_to: Option<usize>,
+    /// How far it has read, which may be further than where the object is broken: a string can be so from its start on.
+    reached: usize,
     /// How many bytes it has read in all.
     #[cfg(test)]
     pub(super) work: usize,
@@ -86,11 +90,19 @@ impl Recoverer {
 
     /// Reads the object that begins at a byte. `is_last`: there is no more text after this.
     pub(super) fn object(&mut self, text: &[u8], from: usize, is_last: bool) -> Outcome {
-        self.object_among(text, from, is_last, &mut Stops::default())
+        self.object_among(text, from, is_last, Quotes::MayBeContent, &mut Stops::default())
     }
 
-    /// The same, of a text in which readings have stopped before.
-    pub(super) fn object_among(&mut self, text: &[u8], from: usize, is_last: bool, stops: &mut Stops) -> Outcome {
+    /// The same, of a text in which readings have stopped before. `quotes`: whether it may be read as if it had stray quotes.
+    pub(super) fn object_among(
+        &mut self,
+        text: &[u8],
+        from: usize,
+        is_last: bool,
+        quotes: Quotes,
+        stops: &mut Stops,
+    ) -> Outcome {
+        self.in_vain_to = None;
         let strictly = match stops.get(from) {
             Some((outcome, read)) => {
                 self.read = Some(read);
@@ -108,8 +120,17 @@ impl Recoverer {
                 Some(_) => end,
             },
         };
+        if quotes == Quotes::End {
+            return strictly;
+        }
         let read = self.read;
-        match self.pass(text, from, is_last, Quotes::MayBeContent, stops) {
+        let freely = self.pass(text, from, is_last, Quotes::MayBeContent, stops);
+        self.in_vain_to = match freely {
+            Outcome::Whole { .. } => None,
+            Outcome::Open => is_last.then_some(self.reached),
+            Outcome::Broken { .. } => Some(self.reached),
+        };
+        match freely {
             Outcome::Whole { end } if end > at => return Outcome::Whole { end },
             Outcome::Open if !is_last => return Outcome::Open,
             _ if matches!(strictly, Outcome::Whole { .. }) => {
@@ -148,6 +169,7 @@ impl Recoverer {
             muted: None,
         };
         let (result, at) = (pass.run(), pass.scalars.at);
+        self.reached = at;
         #[cfg(test)]
         {
             self.work += at - from;

@@ -5,7 +5,7 @@
 //! and the next event counts as lost. The end of the list is recognised by what comes after it, and the list's beginning by its
 //! key.
 
-use super::cursor::{Cursor, Step, Tools};
+use super::cursor::{Cursor, Step};
 use super::keys::{EVENT_KEYS, HEADER_KEYS, begins_with_key};
 use super::piece::MAX_EVENT;
 use super::recover::Outcome;
@@ -53,7 +53,7 @@ impl Cursor<'_> {
                 Sight::InStep(position) => {
                     self.at = at;
                     let seen_events = self.state.seen_events || matches!(position, Position::List { .. });
-                    self.state = State { position, seen_events };
+                    self.state = State { position, seen_events, strays: self.state.strays };
                     let bytes = self.base + at as u64 - lost.begin;
                     self.lost(lost.kind, lost.begin, bytes);
                     return Step::Again;
@@ -86,8 +86,9 @@ impl Cursor<'_> {
             Some(false) => return not,
             None => return Sight::Unknown,
         }
-        let Tools { recoverer, stops, .. } = &mut *self.tools;
-        match recoverer.object_among(self.text, at, self.after.is_end(), stops) {
+        let outcome = self.recover(at);
+        let recoverer = &self.tools.recoverer;
+        match outcome {
             Outcome::Whole { end } if !recoverer.has("ph") => Sight::Not { next: end },
             // The second half of an event that has a stray brace in it.
             Outcome::Whole { end } if !recoverer.has("name") && lost.named_up_to == Some(self.base + at as u64) => {

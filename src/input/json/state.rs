@@ -34,6 +34,44 @@ pub(super) struct State {
     pub(super) position: Position,
     /// Whether a list of events began.
     pub(super) seen_events: bool,
+    /// Where objects were read in vain as if they had stray quotes.
+    pub(super) strays: Strays,
+}
+
+/// In a stretch of text that was read in vain as one object with stray quotes, so many others are read like that. Each may go on up to where the
+/// first one did.
+const MAX_STRAYS: u8 = 4;
+
+/// The last stretch of text that was read in vain as an object with stray quotes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Strays {
+    to: u64,
+    tries: u8,
+    /// The last object that was: it may be read again once more text is there.
+    last: u64,
+}
+
+impl Strays {
+    /// Whether the object at an offset may be read like that.
+    pub(super) fn may_be_at(&self, offset: u64) -> bool {
+        offset >= self.to || self.tries < MAX_STRAYS || offset == self.last
+    }
+
+    /// Adds an object that was read in vain, from an offset up to another.
+    pub(super) fn add(&mut self, offset: u64, to: u64) {
+        if offset == self.last && to <= self.to {
+            return;
+        }
+        self.tries = if offset < self.to { self.tries + 1 } else { 1 };
+        (self.to, self.last) = (self.to.max(to), offset);
+    }
+
+    /// Forgets what is of no use from an offset on.
+    pub(super) fn forget_before(&mut self, offset: u64) {
+        if offset >= self.to {
+            *self = Strays::default();
+        }
+    }
 }
 
 /// Where in the container the tokenizer is.
@@ -58,11 +96,12 @@ pub(super) enum Position {
 
 impl State {
     /// At a file's beginning.
-    pub(super) const START: State = State { position: Position::Start, seen_events: false };
+    pub(super) const START: State =
+        State { position: Position::Start, seen_events: false, strays: Strays { to: 0, tries: 0, last: 0 } };
 
     /// Before an event of the list, after a comma.
     pub(super) fn in_list(in_object: bool) -> State {
-        State { position: Position::List { in_object, commas: 1 }, seen_events: true }
+        State { position: Position::List { in_object, commas: 1 }, seen_events: true, strays: Strays::default() }
     }
 
     /// How the text ended. Known once a tokenizer has read the last text.
