@@ -356,12 +356,13 @@ mod tests {
         const ODD: &str = r#"{"ph": "X", "name": "k",, "d": ["#;
         const WHOLE: &str = r#"{"ph": "X", "name": "k", "ts": 1, "dur": 2}, "#;
         type Case = (&'static str, fn(usize) -> String);
-        let all: [Case; 12] = [
+        let all: [Case; 13] = [
             ("open", |n| OPEN.repeat(n)),
             ("open, then broken", |n| OPEN.repeat(n) + "?"),
             ("open, then a stray quote", |n| OPEN.repeat(n) + r#"{"name": "a"b"}"#),
             ("open, with whole ones between", |n| format!("{OPEN}{}", WHOLE.repeat(4)).repeat(n)),
             ("open, with quotes", |n| r#"{"ph": "X", "name": "a"b", "d": [1, "#.repeat(n)),
+            ("strings that end nowhere", |n| r#"{"ts": 1, "ph": "X" x}, "#.repeat(n)),
             ("open strings", |n| r#"{"ph": "X", "name": "k, "d": [1, "#.repeat(n)),
             ("no phase", |n| r#"{"name": "k", "d": [1, "#.repeat(n) + "?"),
             ("closed, with a fault", |n| ODD.repeat(n) + &"]}".repeat(n)),
