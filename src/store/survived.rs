@@ -6,8 +6,8 @@
 //! stretch; one that goes back to before its stretch, or forward over much that is idle, begins another. Stretches that overlap are one.
 //! The longest is what survived.
 //!
-//! Kernels of several streams are somewhat out of order, most of all where they are written as they end. By as much as they are in the
-//! stretch, or by the longest of them, what is missing may reach back before its end, unless each stream was written further: what comes next on a stream starts after its last, or, with programmatic dependent launches,
+//! Kernels of several streams are somewhat out of order, most of all those that run when a buffer ends: they are in the next. By as much as
+//! they are in the stretch, or by the longest of them, what is missing may reach back before its end, unless each stream was written further: what comes next on a stream starts after its last, or, with programmatic dependent launches,
 //! before its end by as much as others do. Of 22 real traces, with their lists of
 //! kernels cut at every twentieth, the stretch lacks no kernel in three of four, and at most 16 of 9,876. Before the start of a stretch a
 //! buffer may be missing, of which a kernel runs into it.
@@ -47,7 +47,7 @@ struct Stretch {
     end: Ns,
     /// By how much a kernel starts before one that is before it in the file.
     disorder: Ns,
-    /// The longest kernel. Where kernels are written as they end, one that is missing began up to so long before.
+    /// The longest kernel. One that is missing because it ran when a buffer ended began up to so long before.
     longest: Ns,
     /// By how much a kernel starts before the end of the one before it on its track.
     overlap: Ns,
@@ -101,13 +101,11 @@ fn longest_stretch(kernels: &[Kernel]) -> Option<Window> {
     let (at, longest) = stretches.iter().enumerate().max_by_key(|(_, stretch)| stretch.last - stretch.first)?;
     // The buffer before a stretch may reach into it.
     let start = if at == 0 { longest.first } else { longest.first + longest.disorder };
-    let end = if longest.place == last {
-        let on_all_tracks = longest.tracks.values().copied().min().unwrap_or(longest.first);
-        let back = if longest.disorder > Ns::ZERO { longest.disorder.max(longest.longest) } else { Ns::ZERO };
-        (on_all_tracks - longest.overlap).max(longest.last - back)
-    } else {
-        longest.last
-    };
+    let on_all_tracks = longest.tracks.values().copied().min().unwrap_or(longest.first);
+    // What ran when a buffer ended may be in the next.
+    let back = longest.disorder.max(longest.longest);
+    let reach = (on_all_tracks - longest.overlap).max(longest.last - back);
+    let end = if longest.place == last { reach } else { reach.min(longest.last) };
     (start < end).then_some(Window { start, end })
 }
 
