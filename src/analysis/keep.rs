@@ -170,16 +170,9 @@ impl<'a> Keeper<'a> {
         if !self.gradients.has_any() {
             return None;
         }
-        let (mut next, mut passed) = (self.callers.caller_of_launch(call), Vec::new());
-        let mut found = None;
-        while let Some(slice) = next {
-            if let Some(known) = self.nodes.get(&slice) {
-                found = *known;
-                break;
-            }
-            passed.push(slice);
-            next = self.callers.caller(slice);
-        }
+        let caller = self.callers.caller_of_launch(call);
+        let (passed, known) = self.callers.up_to_known(caller, |slice| self.nodes.get(&slice).copied());
+        let mut found = known.flatten();
         for slice in passed.into_iter().rev() {
             found = found.or_else(|| is_node(self.store.slice_name(slice)).then_some(slice));
             self.nodes.insert(slice, found);
@@ -189,18 +182,10 @@ impl<'a> Keeper<'a> {
 
     /// The innermost operator of the backward pass from a slice on upwards. Each slice is passed once.
     fn backward(&mut self, slice: SliceId) -> Option<SliceId> {
-        let (mut next, mut passed) = (Some(slice), Vec::new());
-        let found = loop {
-            let slice = match next {
-                Some(slice) if !is_backward(self.store, slice) => slice,
-                found => break found,
-            };
-            if let Some(known) = self.backwards.get(&slice) {
-                break *known;
-            }
-            passed.push(slice);
-            next = self.callers.caller(slice);
-        };
+        let (passed, known) = self.callers.up_to_known(Some(slice), |slice| {
+            if is_backward(self.store, slice) { Some(Some(slice)) } else { self.backwards.get(&slice).copied() }
+        });
+        let found = known.flatten();
         self.backwards.extend(passed.into_iter().map(|slice| (slice, found)));
         found
     }

@@ -218,16 +218,8 @@ impl<'a> Climber<'a> {
 
     /// The same for a slice among the callers, climbing until one is known.
     pub fn caller(&mut self, tree: &mut CallTree, slice: SliceId) -> Found {
-        let mut below = Vec::new();
-        let (mut next, mut found) = (Some(slice), Found::default());
-        while let Some(slice) = next {
-            if let Some(known) = self.by_slice.get(&slice) {
-                found = *known;
-                break;
-            }
-            below.push(slice);
-            next = self.callers.caller(slice);
-        }
+        let (below, known) = self.callers.up_to_known(Some(slice), |slice| self.by_slice.get(&slice).copied());
+        let mut found = known.unwrap_or_default();
         for slice in below.into_iter().rev() {
             let (name, may_run_piece) = self.folded_name(tree, slice);
             if may_run_piece && let Some(piece) = self.piece(slice) {

@@ -142,6 +142,24 @@ impl<'a> Callers<'a> {
         None
     }
 
+    /// A slice and its callers up to the first of which something is known already, and what that is. So each slice is passed once, if what is found
+    /// of these is kept.
+    pub(crate) fn up_to_known<T>(
+        &mut self,
+        slice: Option<SliceId>,
+        known: impl Fn(SliceId) -> Option<T>,
+    ) -> (Vec<SliceId>, Option<T>) {
+        let (mut next, mut passed) = (slice, Vec::new());
+        while let Some(slice) = next {
+            if let Some(found) = known(slice) {
+                return (passed, Some(found));
+            }
+            passed.push(slice);
+            next = self.caller(slice);
+        }
+        (passed, None)
+    }
+
     /// The last slice on the lanes before another that still runs.
     fn beside(&self, thread: Option<ThreadId>, before: SliceId, at: Ns) -> Option<SliceId> {
         let Beside { slices, ends } = self.index.lanes.get(&thread?)?;

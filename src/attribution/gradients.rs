@@ -187,18 +187,10 @@ impl Hooks {
         callers: &mut Callers<'s>,
         by_node: &ByNode,
     ) -> Option<Hook> {
-        let (mut next, mut passed) = (slice, Vec::new());
-        let mut found = loop {
-            let Some(slice) = next else { break None };
-            if let Some(gradient) = by_node.get(&slice) {
-                break Some(Hook { gradient: *gradient, ..Hook::default() });
-            }
-            if let Some(known) = self.0.get(&slice) {
-                break *known;
-            }
-            passed.push(slice);
-            next = callers.caller(slice);
-        };
+        let of_node = |slice| by_node.get(&slice).map(|gradient| Some(Hook { gradient: *gradient, ..Hook::default() }));
+        let (passed, known) =
+            callers.up_to_known(slice, |slice| of_node(slice).or_else(|| self.0.get(&slice).copied()));
+        let mut found = known.flatten();
         for slice in passed.into_iter().rev() {
             found = found.map(|hook| hook.within(store.slice_name(slice)));
             self.0.insert(slice, found);

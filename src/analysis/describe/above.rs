@@ -52,16 +52,8 @@ impl<'a> Climb<'a> {
 
     /// The same of a slice and its callers.
     pub(super) fn of(&mut self, slice: SliceId) -> Above {
-        let mut below = Vec::new();
-        let (mut next, mut found) = (Some(slice), Above::default());
-        while let Some(slice) = next {
-            if let Some(known) = self.known.get(&slice) {
-                found = *known;
-                break;
-            }
-            below.push(slice);
-            next = self.callers.caller(slice);
-        }
+        let (below, known) = self.callers.up_to_known(Some(slice), |slice| self.known.get(&slice).copied());
+        let mut found = known.unwrap_or_default();
         for slice in below.into_iter().rev() {
             found = self.own(slice).with(found);
             self.known.insert(slice, found);
