@@ -1,8 +1,7 @@
 -- The distinct names of CPU slices.
--- Row: one name. No parameters. Order: by name.
+-- Row: one name. No parameters. Order: any.
 SELECT
   name_id,
   name
 FROM slice_name
-WHERE of_cpu
-ORDER BY name, name_id;
+WHERE of_cpu;

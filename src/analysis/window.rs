@@ -56,15 +56,19 @@ pub fn several_processes(found: &[Candidate]) -> bool {
 /// # Errors
 /// An invalid pattern, and what SQLite fails with.
 pub fn functions(database: &Database, name: &str, launches: &Launches, on: WindowOn) -> Result<Vec<Candidate>, Error> {
-    let all = database.rows(queries::CPU_NAMES, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    let pattern = Some(Pattern::parse(name)?).filter(|pattern| !pattern.is_plain());
+    let (mut exact, mut matching) = (Vec::new(), Vec::new());
+    database.rows(queries::CPU_NAMES, [], |row| {
+        let (id, text) = (row.get::<_, i64>(0)?, row.get_ref(1)?.as_str()?);
+        if text == name {
+            exact.push(id);
+        } else if pattern.as_ref().is_some_and(|pattern| pattern.fits(text)) {
+            matching.push(id);
+        }
+        Ok(())
+    })?;
     // A name may have an asterisk or a percent sign itself.
-    let mut names: Vec<i64> = all.iter().filter(|(_, text)| text == name).map(|(id, _)| *id).collect();
-    if names.is_empty() {
-        let pattern = Some(Pattern::parse(name)?).filter(|pattern| !pattern.is_plain());
-        let matching = |(_, text): &&(i64, String)| pattern.as_ref().is_some_and(|pattern| pattern.fits(text));
-        names.extend(all.iter().filter(matching).map(|(id, _)| *id));
-    }
-    slices(database, names, launches, on)
+    slices(database, if exact.is_empty() { matching } else { exact }, launches, on)
 }
 
 /// The slices that look like steps: the most likely first, then in time order.

@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use foldhash::fast::FixedState;
+
 use super::call_tree::{CallTree, Climber, Found};
 use super::callers::Callers;
 use crate::id::{PathId, ProcessId, SliceId, TraceId};
@@ -39,21 +41,21 @@ pub(crate) struct Forwards<'a> {
     store: &'a Store,
     index: Arc<OnceLock<Index>>,
     /// By operator of the backward pass.
-    known: HashMap<SliceId, Forward>,
+    known: HashMap<SliceId, Forward, FixedState>,
 }
 
 #[derive(Debug)]
 struct Index {
     /// By operator of the backward pass: the slice from which its flow comes.
-    flows_in: HashMap<SliceId, SliceId>,
+    flows_in: HashMap<SliceId, SliceId, FixedState>,
     /// The operators of the forward pass, in order.
-    operators: HashMap<NodeNumber, Vec<SliceId>>,
+    operators: HashMap<NodeNumber, Vec<SliceId>, FixedState>,
 }
 
 impl<'a> Forwards<'a> {
     /// For the slices of a trace.
     pub(crate) fn new(store: &'a Store) -> Self {
-        Forwards { store, index: Arc::default(), known: HashMap::new() }
+        Forwards { store, index: Arc::default(), known: HashMap::default() }
     }
 
     /// The operator of the forward pass that belongs to one of the backward pass.
@@ -108,7 +110,7 @@ impl<'a> Forwards<'a> {
 
 impl Index {
     fn new(store: &Store) -> Self {
-        let mut operators: HashMap<NodeNumber, Vec<SliceId>> = HashMap::new();
+        let mut operators: HashMap<NodeNumber, Vec<SliceId>, FixedState> = HashMap::default();
         for slice in store.slices.ids() {
             if store.category_kind(slice) == CategoryKind::Cpu
                 && let Some(number) = store.autograd(slice)

@@ -15,7 +15,7 @@ use super::call_tree::{CallTree, Climber};
 use super::callers::Callers;
 use super::forward::{Forward, Forwards};
 use super::module_frames::ModuleFrames;
-use crate::id::{PathId, SliceId, ThreadId};
+use crate::id::{PathId, SliceId};
 use crate::nccl::category::CategoryKind;
 use crate::nccl::described::is_operator;
 use crate::nccl::frames::{UserCode, is_collective, is_node_of, node};
@@ -226,7 +226,7 @@ impl Index {
         index.number(store, callers);
         let operators: Vec<SliceId> =
             index.gradients.iter().map(|gradient| gradient.operator.unwrap_or(gradient.node)).collect();
-        index.modules = ModuleFrames::of(store, &operators);
+        index.modules = ModuleFrames::of(store, callers, &operators);
         index
     }
 
@@ -329,7 +329,8 @@ impl Index {
 /// What one pass over the slices finds.
 #[derive(Debug, Default)]
 struct Threads {
-    threads: HashMap<ThreadId, Thread, FixedState>,
+    /// By thread, as far as the last that has any.
+    threads: Vec<Thread>,
     /// Slices around launches of collectives, on threads that had gradients before.
     collectives: Vec<SliceId>,
     last_outside: Option<SliceId>,
@@ -362,16 +363,20 @@ impl Threads {
         for slice in store.slices.ids().filter(|slice| store.category_kind(*slice) == CategoryKind::Cpu) {
             let Some(thread) = store.thread_of(slice) else { continue };
             let role = roles[store.slices.name(slice).0 as usize];
-            let backward = store.autograd(slice).filter(|number| number.forward_thread != 0);
+            let number = store.autograd(slice);
+            let backward = number.filter(|number| number.forward_thread != 0);
             let start = store.slices.ts(slice);
             if role == Role::Other && backward.is_none() {
-                let is_in_node = found.threads.get(&thread).is_some_and(|thread| start < thread.until);
+                let is_in_node = found.threads.get(thread.row()).is_some_and(|thread| start < thread.until);
                 // One with a number would make others' numbers look ambiguous, or not, in a copy of a part of the trace.
-                let counts = !is_in_node && store.autograd(slice).is_none();
+                let counts = !is_in_node && number.is_none();
                 found.last_outside = if counts { Some(slice) } else { found.last_outside };
                 continue;
             }
-            let thread = found.threads.entry(thread).or_default();
+            if found.threads.len() <= thread.row() {
+                found.threads.resize_with(thread.row() + 1, Thread::default);
+            }
+            let thread = &mut found.threads[thread.row()];
             match (role, backward) {
                 (Role::Gradient, _) => thread.gradient(store, slice),
                 (_, Some(number)) => thread.node(store, slice, (number.forward_thread, number.sequence)),
@@ -384,7 +389,7 @@ impl Threads {
 
     /// All gradients, those of a thread in order, the threads by their first. Passes are numbered in this order.
     fn gradients(&mut self) -> Vec<Gradient> {
-        let mut threads: Vec<Vec<Gradient>> = self.threads.drain().map(|(_, thread)| thread.gradients).collect();
+        let mut threads: Vec<Vec<Gradient>> = self.threads.drain(..).map(|thread| thread.gradients).collect();
         threads.sort_by_key(|gradients| gradients.first().map(|gradient| gradient.node));
         let mut passes = 0;
         for gradients in &mut threads {

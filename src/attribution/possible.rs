@@ -78,17 +78,21 @@ pub fn choose_or_possible(store: &Store, wanted: &Wanted) -> Vec<StringId> {
     find(store, &collectives(store, wanted)).into_iter().map(|possible| possible.kernel).collect()
 }
 
-/// The kernels of unknown names whose calls begin while any slice is open that says that it communicates, on any thread: few, and only of these the
+/// The kernels of unknown names whose calls begin while a slice of their thread is open that says that it communicates: few, and only of these the
 /// callers have to be found. What has no call is near.
 fn near(store: &Store, is_unknown: &[bool], says: &[bool]) -> Vec<SliceId> {
     let slices = &store.slices;
-    let open = slices.ids().filter(|slice| says[slices.name(*slice).0 as usize]).map(|slice| {
+    let mut open: HashMap<Option<ThreadId>, (Busy, usize), FixedState> = HashMap::default();
+    for slice in slices.ids().filter(|slice| says[slices.name(*slice).0 as usize]) {
         let (start, dur) = (slices.ts(slice) - TOLERANCE, slices.dur(slice));
-        (start, if dur == UNFINISHED { store.bounds.end - start } else { dur + TOLERANCE })
-    });
-    let (open, mut from) = (Busy::of(open), 0);
-    let mut is_open = |at: Ns| open.sweep(&mut from, at, at + Ns(1)) > Ns::ZERO;
-    let inside = store.runtime_calls.iter().copied().filter(|call| is_open(slices.ts(*call)));
+        let dur = if dur == UNFINISHED { store.bounds.end - start } else { dur + TOLERANCE };
+        open.entry(store.thread_of(slice)).or_default().0.push(start, dur);
+    }
+    let mut is_open = |call: SliceId| {
+        let (at, on_thread) = (slices.ts(call), open.get_mut(&store.thread_of(call)));
+        on_thread.is_some_and(|(open, from)| open.sweep(from, at, at + Ns(1)) > Ns::ZERO)
+    };
+    let inside = store.runtime_calls.iter().copied().filter(|call| is_open(*call));
     let inside: HashSet<_, FixedState> = inside.filter_map(|call| store.trace_correlation(call)).collect();
     let is_near = |kernel: &SliceId| {
         let is_asked = || store.trace_correlation(*kernel).is_none_or(|id| inside.contains(&id));

@@ -178,9 +178,9 @@ pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
     let mut is_collective = vec![false; store.strings.len()];
     for name in store.names.iter().filter(|name| name.of_kernel) {
         let text = store.strings.get(name.id).unwrap_or_default();
-        is_collective[name.id.0 as usize] = wanted.fits(text) && says_collective(text)
-            || wanted.own.iter().any(|pattern| pattern.fits(text))
-            || is_of_a_family(text);
+        is_collective[name.id.0 as usize] = is_of_a_family(text)
+            || says_collective(text) && wanted.fits(text)
+            || wanted.own.iter().any(|pattern| pattern.fits(text));
     }
     is_collective
 }

@@ -38,9 +38,9 @@ pub(super) fn names(store: &Store, callers: &mut Callers<'_>) -> HashMap<SliceId
     let functions: HashSet<(&str, &str)> = running.values().map(|running| (running.file, running.function)).collect();
     let is_running =
         |name: &str| location(name).is_some_and(|(file, _, function)| functions.contains(&(file, function)));
-    let candidates: HashSet<StringId, FixedState> =
-        all().filter(|(_, name)| is_running(name)).map(|(id, _)| id).collect();
-    for slice in store.slices.ids().filter(|slice| candidates.contains(&store.slices.name(*slice))) {
+    let mut is_candidate = vec![false; store.strings.len()];
+    all().filter(|(_, name)| is_running(name)).for_each(|(id, _)| is_candidate[id.0 as usize] = true);
+    for slice in store.slices.ids().filter(|slice| is_candidate[store.slices.name(*slice).0 as usize]) {
         let Some(running) = callers.caller(slice).and_then(|caller| running.get_mut(&caller)) else { continue };
         running.see(slice, store.slice_name(slice));
     }

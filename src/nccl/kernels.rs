@@ -1,13 +1,22 @@
 //! Names of kernels that may be collectives. Those that certainly are one are in [`super::families`].
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
 /// Names of collectives, in lower case, without separators.
 const COLLECTIVES: &[&str] =
     &["nccl", "rccl", "allreduce", "allgather", "reducescatter", "alltoall", "all2all", "sendrecv"];
 
+/// A searcher for all of these at once.
+#[allow(clippy::expect_used, reason = "the names are few and short")]
+static ANY: LazyLock<AhoCorasick> =
+    LazyLock::new(|| AhoCorasick::new(COLLECTIVES).expect("so few names make few states"));
+
 /// Whether a kernel's name says that it is a collective. `reduce_kernel` and `gather` alone do not.
 pub fn says_collective(kernel: &str) -> bool {
-    let plain: String = kernel.chars().filter(|c| !"_- ".contains(*c)).map(|c| c.to_ascii_lowercase()).collect();
-    COLLECTIVES.iter().any(|name| plain.contains(name))
+    let plain: Vec<u8> = kernel.bytes().filter(|c| !b"_- ".contains(c)).map(|c| c.to_ascii_lowercase()).collect();
+    ANY.is_match(&plain)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use super::ranks::{Compare, RankRows};
+use crate::attribution::callers::Callers;
 use crate::attribution::capture::{Captured, Captures};
 use crate::attribution::launches;
 use crate::attribution::module_frames::ModuleFrames;
@@ -101,7 +102,8 @@ impl Source {
 
     /// Their modules, by the frames around them.
     pub(super) fn module_frames(&self) -> &ModuleFrames {
-        self.module_frames.get_or_init(|| ModuleFrames::of(&self.store, self.operator_slices()))
+        self.module_frames
+            .get_or_init(|| ModuleFrames::of(&self.store, &mut Callers::new(&self.store), self.operator_slices()))
     }
 
     /// What the profiler recorded of memory.

@@ -123,14 +123,14 @@ pub(super) fn sums(calls: &Calls<'_>, malformed: &mut MalformedValues) -> (Count
         return (Counters::default(), 0);
     }
     let slices: Vec<SliceId> = counted.iter().map(|(slice, _)| *slice).collect();
-    let frames = ModuleFrames::of(calls.store, &slices);
+    let mut callers = Callers::new(calls.store);
+    let frames = ModuleFrames::of(calls.store, &mut callers, &slices);
     let module = |at: usize| {
         let recorded = || calls.operators.module(slices[at]).map(str::to_owned);
         frames.path(calls.store, at).or_else(recorded)
     };
     let modules: Vec<Option<String>> = (0..slices.len()).map(module).collect();
     let (mut by_name, mut by_module): (BTreeMap<&str, Sums>, BTreeMap<&str, Sums>) = Default::default();
-    let mut callers = Callers::new(calls.store);
     for (at, (slice, counters)) in counted.iter().enumerate() {
         let name = calls.store.slice_name(*slice);
         let (mut in_name, mut in_module) = (false, false);
