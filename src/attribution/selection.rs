@@ -144,12 +144,13 @@ impl Wanted {
 
     /// Whether a kernel of this name is asked for.
     pub fn fits(&self, name: &str) -> bool {
+        self.fits_beyond_families(name) || matches!(self.families, Families::All) && is_of_a_family(name)
+    }
+
+    /// Whether it is asked for by something else than that it is of any known family.
+    fn fits_beyond_families(&self, name: &str) -> bool {
         self.patterns.iter().any(|pattern| pattern.fits(name))
-            || match &self.families {
-                Families::None => false,
-                Families::All => is_of_a_family(name),
-                Families::Some(names) => names.fit(name),
-            }
+            || matches!(&self.families, Families::Some(names) if names.fit(name))
     }
 }
 
@@ -179,7 +180,7 @@ pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
     for name in store.names.iter().filter(|name| name.of_kernel) {
         let text = store.strings.get(name.id).unwrap_or_default();
         is_collective[name.id.0 as usize] = is_of_a_family(text)
-            || says_collective(text) && wanted.fits(text)
+            || wanted.fits_beyond_families(text) && says_collective(text)
             || wanted.own.iter().any(|pattern| pattern.fits(text));
     }
     is_collective

@@ -369,11 +369,11 @@ const WORDS: &[&str] = &[
     "memcpy dtod",
 ];
 
-/// A searcher for all of these at once. A small trace has too few names for a faster automaton to be worth its construction.
+/// A searcher for all of these at once.
 #[allow(clippy::expect_used, reason = "the words are few and short")]
 static ANY_WORD: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    let kind = Some(AhoCorasickKind::NoncontiguousNFA);
-    AhoCorasick::builder().kind(kind).build(WORDS).expect("so few words make few states")
+    let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).prefilter(false).build(WORDS);
+    builder.expect("so few words make few states")
 });
 
 /// Whether a kernel may belong to any family. [`Family::expressions`] decide whether it does.

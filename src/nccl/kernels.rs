@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 /// Names of collectives, in lower case, without separators.
 const COLLECTIVES: &[&str] =
@@ -10,8 +10,10 @@ const COLLECTIVES: &[&str] =
 
 /// A searcher for all of these at once.
 #[allow(clippy::expect_used, reason = "the names are few and short")]
-static ANY: LazyLock<AhoCorasick> =
-    LazyLock::new(|| AhoCorasick::new(COLLECTIVES).expect("so few names make few states"));
+static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).prefilter(false).build(COLLECTIVES);
+    builder.expect("so few names make few states")
+});
 
 /// Whether a kernel's name says that it is a collective. `reduce_kernel` and `gather` alone do not.
 pub fn says_collective(kernel: &str) -> bool {
