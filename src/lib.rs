@@ -39,7 +39,7 @@
 //! # }
 //! ```
 //!
-//! [`fn@stacks`] is the short way. `examples/stacks.rs` goes the same way step by step, which it takes to add the captures of CUDA graphs or
+//! [`fn@stacks`] is the short way, and [`run`] the one for several files. `examples/stacks.rs` goes the same way step by step, which it takes to add the captures of CUDA graphs or
 //! to keep the rows between the steps.
 //!
 //! # Words
@@ -74,6 +74,7 @@
 //! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::part`].
 //! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [part](ranks::part); one file per question about all parts.
 //! - [`parts`]: what traces are reduced to, in files, to be put together elsewhere.
+//! - [`run`]: several inputs to one answer: what each file is, reading in parallel, windows, captures, parts. It prints nothing.
 //! - [`report`]: one form of output per file, and a variant of [`report::Form`]. [`export`]: a whole trace in other forms.
 //! - [`nccl`]: every fact about names. A kernel family is an entry of [`nccl::families::FAMILIES`].
 //! - [`damage`], [`error`], [`time`]: what their names say. [`unfinished`]: what a program that is ended removes.
@@ -104,6 +105,7 @@ pub mod ranks;
 pub mod records;
 pub mod report;
 mod robust;
+pub mod run;
 pub mod sql;
 pub mod store;
 pub mod time;
@@ -114,5 +116,6 @@ pub use analysis::stacks::{StackOptions, StackReport};
 pub use attribution::selection::Wanted;
 pub use error::Error;
 pub use load::{LoadOptions, load};
+pub use run::Run;
 pub use sql::Database;
 pub use time::{Ns, Window};

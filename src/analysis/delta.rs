@@ -7,13 +7,8 @@
 use serde::Serialize;
 
 use super::cost::{Order, Totals};
-use super::diff::{Change, Diff, Side};
 use super::launching_steps::LaunchingSteps;
 use crate::nccl::steps::kind;
-use crate::time::Ns;
-
-/// Windows whose lengths differ by more than this factor are hardly of the same work.
-const ALIKE: f64 = 1.25;
 
 /// By what the numbers of both traces are divided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -117,13 +112,6 @@ impl SideTotals {
     }
 }
 
-impl Side {
-    /// A time of its window, divided; in ns.
-    pub fn each(&self, time: Ns) -> f64 {
-        time.as_f64() / self.units as f64
-    }
-}
-
 /// A measure in both traces: kernels or ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delta {
@@ -154,44 +142,4 @@ pub enum Fate {
     New,
     /// Only in the first.
     Vanished,
-}
-
-impl Change {
-    /// In which of the traces it is.
-    pub fn fate(&self) -> Fate {
-        match (self.before, self.after) {
-            (None, _) => Fate::New,
-            (_, None) => Fate::Vanished,
-            _ => Fate::Changed,
-        }
-    }
-
-    /// A measure of a stack that both traces have.
-    pub fn delta(&self, measure: Order) -> Option<Delta> {
-        let (before, after) = self.before.zip(self.after)?;
-        Some(Delta { before: before.by(measure), after: after.by(measure) })
-    }
-}
-
-impl Diff {
-    /// A measure of all chosen kernels.
-    pub fn delta(&self, measure: Order) -> Delta {
-        Delta { before: self.before.kernels.by(measure), after: self.after.kernels.by(measure) }
-    }
-
-    /// How many stacks changed and were left out.
-    pub fn left_out(&self) -> u64 {
-        self.changed.saturating_sub(self.changes.len() as u64)
-    }
-
-    /// How long a step takes in each, or the windows where sums are compared, in ns, if these differ so much that they are hardly of the same work.
-    pub fn differing_lengths(&self) -> Option<[f64; 2]> {
-        let of = |side: &Side| match self.per {
-            Per::Step => side.each(side.summary.wall),
-            _ => side.summary.window.duration().as_f64(),
-        };
-        let [before, after] = [of(&self.before), of(&self.after)];
-        let differ = self.per != Per::Call && before.min(after) * ALIKE < before.max(after);
-        differ.then_some([before, after])
-    }
 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::cost::{Order, Totals};
-use super::delta::{NotPerStep, Per, SideTotals};
+use super::delta::{Delta, Fate, NotPerStep, Per, SideTotals};
 use super::groups::Group;
 use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
@@ -20,6 +20,9 @@ use super::stack_key::StackKey;
 use super::stacks::{Stack, StackReport};
 use super::summary::Summary;
 use crate::time::{Ns, parse_nanos};
+
+/// Windows whose lengths differ by more than this factor are hardly of the same work.
+const ALIKE: f64 = 1.25;
 
 /// One of the two traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -47,6 +50,13 @@ pub struct Side {
     pub damage: Losses,
 }
 
+impl Side {
+    /// A time of its window, divided; in ns.
+    pub fn each(&self, time: Ns) -> f64 {
+        time.as_f64() / self.units as f64
+    }
+}
+
 /// A stack of either or both.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -70,6 +80,21 @@ impl Change {
     pub fn growth(&self, order: Order) -> f64 {
         let of_side = |side: Option<SideTotals>| side.map_or(0.0, |of_side| of_side.by(order));
         of_side(self.after) - of_side(self.before)
+    }
+
+    /// In which of the traces it is.
+    pub fn fate(&self) -> Fate {
+        match (self.before, self.after) {
+            (None, _) => Fate::New,
+            (_, None) => Fate::Vanished,
+            _ => Fate::Changed,
+        }
+    }
+
+    /// A measure of a stack that both traces have.
+    pub fn delta(&self, measure: Order) -> Option<Delta> {
+        let (before, after) = self.before.zip(self.after)?;
+        Some(Delta { before: before.by(measure), after: after.by(measure) })
     }
 
     /// Whether both have the same, divided.
@@ -150,6 +175,27 @@ impl Diff {
         self.changes
             .sort_by(|a, b| b.growth(order).abs().total_cmp(&a.growth(order).abs()).then_with(|| a.key.cmp(&b.key)));
         self.changes.truncate(limit.unwrap_or(usize::MAX));
+    }
+
+    /// A measure of all chosen kernels.
+    pub fn delta(&self, measure: Order) -> Delta {
+        Delta { before: self.before.kernels.by(measure), after: self.after.kernels.by(measure) }
+    }
+
+    /// How many stacks changed and were left out.
+    pub fn left_out(&self) -> u64 {
+        self.changed.saturating_sub(self.changes.len() as u64)
+    }
+
+    /// How long a step takes in each, or the windows where sums are compared, in ns, if these differ so much that they are hardly of the same work.
+    pub fn differing_lengths(&self) -> Option<[f64; 2]> {
+        let of = |side: &Side| match self.per {
+            Per::Step => side.each(side.summary.wall),
+            _ => side.summary.window.duration().as_f64(),
+        };
+        let [before, after] = [of(&self.before), of(&self.after)];
+        let differ = self.per != Per::Call && before.min(after) * ALIKE < before.max(after);
+        differ.then_some([before, after])
     }
 }
 

@@ -9,12 +9,12 @@ use nccl_stacks::error::Error;
 use nccl_stacks::export::recorded::{Converted, Coverage, chrome, flows, inspector, megatrace};
 use nccl_stacks::records::Records;
 use nccl_stacks::report::format::count;
+use nccl_stacks::run::sources::Alone;
 
 use super::args::Export;
 use super::output::Target;
-use super::recorded::{self, Alone};
 use super::stop::Stop;
-use super::{notes, terminal};
+use super::{notes, opening, terminal};
 
 /// Whether the arguments ask for one.
 pub(super) fn are_wanted(args: &Export) -> bool {
@@ -24,7 +24,7 @@ pub(super) fn are_wanted(args: &Export) -> bool {
 /// Reads the records, and writes all conversions that are asked for.
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     let input = std::slice::from_ref(&args.trace);
-    let records = recorded::inputs(input, &args.records, &args.reading, Alone::Allowed)?.records;
+    let records = opening::run(&args.reading).traces_and_records(input, &args.records, Alone::Allowed)?.records;
     let Some(records) = records else {
         return Err(Stop::NotFound(
             "Nothing found: --chrome, --megatrace, --flows and --inspector are made of NCCL's own records, and there are none."

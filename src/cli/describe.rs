@@ -1,24 +1,22 @@
 //! `nccl-stacks describe`: what files are, what they can answer, and what to turn on for the rest.
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
-use nccl_stacks::analysis::describe::{TraceDescription, describe, has_replays, sources};
+use nccl_stacks::analysis::describe::{describe, has_replays, sources};
 use nccl_stacks::attribution::capture::Captures;
 use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::load::{Loaded, load_each};
 use nccl_stacks::records::Keep;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::describe::{DescribeForm, Described, Unread, write};
+use nccl_stacks::run::sources::{Alone, Sources, has_records, with_records};
+use nccl_stacks::run::{RunError, files};
 
 use super::args::Describe;
 use super::failure::Failure;
 use super::output::Output;
-use super::recorded::Alone;
 use super::stop::Stop;
 use super::terminal::say;
-use super::{captures, notes, opening, progress, recorded, traces};
+use super::{notes, opening};
 
 /// Of a log with a line per call so many of each rank and communicator are kept; the counts are of all.
 const KEPT: usize = 64;
@@ -47,7 +45,7 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
     }
     let screen = Screen { width: output.width(), verbose: args.reading.verbose, ..Screen::default() };
     let mut bytes = Vec::new();
-    let name = traces::in_order(&args.files);
+    let name = files::in_order(&args.files);
     write(&described, &unread, form, &name, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish(&bytes)?;
     if let Some(path) = &args.output {
@@ -65,9 +63,8 @@ struct Inputs {
 
 impl Inputs {
     fn of(argument: &PathBuf) -> Result<Self, Stop> {
-        let (traces, mut records) = recorded::distinguish(std::slice::from_ref(argument), Alone::Allowed)?;
-        let (archives, traces): (Vec<PathBuf>, Vec<PathBuf>) =
-            traces.into_iter().partition(|file| recorded::has_records(file));
+        let Sources { traces, mut records } = with_records(std::slice::from_ref(argument), Alone::Allowed)?;
+        let (archives, traces): (Vec<PathBuf>, Vec<PathBuf>) = traces.into_iter().partition(|file| has_records(file));
         records.extend(archives);
         Ok(Inputs { argument: argument.clone(), traces, records })
     }
@@ -98,7 +95,9 @@ impl Found {
     ) -> Result<(), Stop> {
         match read(file, args) {
             Ok(described) => self.described.extend(described),
-            Err(Stop::Failed(failure @ (Failure::Library(_) | Failure::NoRecords { .. }))) if !args.reading.strict => {
+            Err(Stop::Failed(failure @ (Failure::Library(_) | Failure::Run(RunError::NoRecords { .. }))))
+                if !args.reading.strict =>
+            {
                 // That of the only input is the message at the end.
                 if self.are_several {
                     say(&format!("Left out: {failure}"));
@@ -113,52 +112,25 @@ impl Found {
 }
 
 fn records(input: &Inputs, args: &Describe) -> Result<Vec<Described>, Stop> {
-    let records = recorded::read_silently(&input.records, Keep::Last(KEPT), &args.reading)?;
+    let records = opening::run(&args.reading).records_without_notes(&input.records, Keep::Last(KEPT))?;
     let name = input.argument.display().to_string();
     Ok(vec![Described::records(name, sources::describe(&records))])
 }
 
 /// The traces of a file, one after the other, so that one is in memory at a time.
 fn trace(file: &Path, args: &Describe) -> Result<Vec<Described>, Stop> {
-    let options = opening::options(&args.reading, ArgsWanted::DESCRIBED);
-    let (mut found, mut stop) = (Vec::new(), None);
-    // Both the reader's thread and what reads captures use the screen.
-    let bar = Mutex::new(progress::Bar::new());
-    let on_screen = || bar.lock().unwrap_or_else(PoisonError::into_inner);
-    let loaded = load_each(
-        opening::input(file, &args.reading)?,
-        options,
-        |progress| on_screen().show(progress),
-        |loaded| {
-            on_screen().clear();
-            match one(&loaded, file, args) {
-                Ok(description) => {
-                    found.push(Described::trace(loaded.name, description));
-                    ControlFlow::Continue(())
-                }
-                Err(error) => {
-                    stop = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        },
-    );
-    on_screen().clear();
-    if let Some(stop) = stop {
-        return Err(stop);
-    }
-    notes::findings(&loaded?.findings);
+    let run = opening::run(&args.reading);
+    let mut found = Vec::new();
+    run.each_trace(file, run.load_options(ArgsWanted::DESCRIBED), true, |loaded| {
+        run.check(&loaded)?;
+        let store = &loaded.store;
+        let captures = if args.capture_trace.is_empty() && !has_replays(store) {
+            Captures::new(false)
+        } else {
+            run.captures(&args.capture_trace, file, false)?
+        };
+        found.push(Described::trace(loaded.name, describe(store, captures)));
+        Ok(())
+    })?;
     Ok(found)
-}
-
-fn one(loaded: &Loaded, file: &Path, args: &Describe) -> Result<TraceDescription, Stop> {
-    notes::units(loaded, &args.reading);
-    opening::check_strict(&args.reading, loaded)?;
-    let store = &loaded.store;
-    let captures = if args.capture_trace.is_empty() && !has_replays(store) {
-        Captures::new(false)
-    } else {
-        captures::read(&args.capture_trace, file, opening::options(&args.reading, ArgsWanted::All), false)?
-    };
-    Ok(describe(store, captures))
 }

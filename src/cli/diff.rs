@@ -6,33 +6,24 @@ use nccl_stacks::analysis::delta::Per;
 use nccl_stacks::analysis::diff::{Bound, Diff};
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::ranks::change::RankChanges;
-use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::ranks::report::RankReport;
 use nccl_stacks::report::{self, OnPage, diff};
+use nccl_stacks::run::{RankQuestion, StackAnswer, StackQuestion, files};
 
-use super::args::{Diff as Args, DiffBound};
+use super::args::{Diff as Args, DiffBound, asked};
 use super::failure::Failure;
 use super::output::Output;
-use super::question::{Asked, Question};
-use super::ranks::RankQuestion;
+use super::ranks::compared;
 use super::stop::Stop;
 use super::terminal::{note, say};
-use super::{notes, opening, span, traces, typed};
+use super::{notes, opening, typed};
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
-    let question = Question {
-        wanted: opening::wanted(&args.selection, &args.reading)?,
-        span: &args.span,
-        climbing: &args.climbing,
-        per_rank: false,
-        captures: &[],
-        reading: &args.reading,
-        records: None,
-        draws: false,
-        compared: Some(wished(args)),
-        largest_groups: None,
-    };
-    span::check(&args.span)?;
+    let mut traces = opening::question(opening::wanted(&args.selection, &args.reading)?, &args.span, &args.climbing);
+    traces.stacks.counts_steps = true;
+    traces.by_step = wished(args) == Per::Step;
+    let question = StackQuestion { traces, ..StackQuestion::default() };
+    opening::check_window(&args.span)?;
     let bounds = bounds(args)?;
     for trace in [&args.before, &args.after] {
         if trace.as_os_str() == "-" {
@@ -46,8 +37,8 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     if args.ranks {
         return ranks(args, output);
     }
-    let (before, mut damage) = ask(&question, "Before", &args.before)?;
-    let (after, of_after) = ask(&question, "After", &args.after)?;
+    let (before, mut damage) = ask(args, &question, "Before", &args.before)?;
+    let (after, of_after) = ask(args, &question, "After", &args.after)?;
     damage.extend(of_after);
     if before.coverage.kernels + after.coverage.kernels == 0 {
         let what = opening::what(&args.selection);
@@ -90,9 +81,10 @@ fn check(found: &Diff, bounds: &[&Bound], what: &str) -> Result<(), Stop> {
 }
 
 /// The stacks of one of the traces. The trace itself is dropped: two of them may not fit into memory.
-fn ask(question: &Question<'_>, which: &str, trace: &Path) -> Result<(StackReport, Vec<String>), Stop> {
+fn ask(args: &Args, question: &StackQuestion, which: &str, trace: &Path) -> Result<(StackReport, Vec<String>), Stop> {
     note(&format!("{which}: {}", trace.display()));
-    let Asked { report, damage, .. } = question.ask(&traces::expand(&[trace.to_owned()])?)?;
+    let files = files::expand(&[trace.to_owned()])?;
+    let StackAnswer { report, damage, .. } = opening::run(&args.reading).stacks(&files, question)?;
     notes::coverage(&report);
     notes::not_asked(&report);
     damage.iter().for_each(|line| say(line));
@@ -140,21 +132,19 @@ fn bounds(args: &Args) -> Result<Vec<&Bound>, Stop> {
 
 /// Who waits for whom in two runs.
 fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
+    let wanted = opening::wanted(&args.selection, &args.reading)?;
     let question = RankQuestion {
-        selection: &args.selection,
-        span: &args.span,
-        climbing: &args.climbing,
-        reading: &args.reading,
-        given: &[],
-        clock: ClockMode::Align,
-        captures: &[],
-        draws: false,
+        traces: opening::question(wanted, &args.span, &args.climbing),
+        asked: asked(&args.selection, &args.span, &args.climbing),
+        ..RankQuestion::default()
     };
+    let run = opening::run(&args.reading);
     let mut damage = Vec::new();
     let mut report = |which: &str, trace: &PathBuf| -> Result<RankReport, Stop> {
         note(&format!("{which}: {}", trace.display()));
-        let parts = question.parts(&traces::expand(std::slice::from_ref(trace))?)?;
-        let report = question.compared(parts.ranks, &parts.damage)?.report();
+        let parts = run.ranks(&files::expand(std::slice::from_ref(trace))?, &question)?;
+        let compared = compared(run, parts.ranks, question.clock, (&parts.damage, opening::what(&args.selection)))?;
+        let report = compared.report();
         parts.damage.iter().for_each(|line| say(line));
         damage.extend(parts.damage.iter().map(|line| format!("{which}: {line}")));
         Ok(report)

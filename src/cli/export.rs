@@ -13,15 +13,15 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::export::{cut, sqlite};
 use nccl_stacks::input::Contents;
 use nccl_stacks::load::LoadOptions;
+use nccl_stacks::run::files;
+use nccl_stacks::run::sources::{self, Alone, TracesAndRecords};
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
 
 use super::args::{Export, On};
 use super::output::Target;
-use super::recorded::{Alone, Inputs};
-use super::span::Manner;
 use super::stop::Stop;
-use super::{conversions, notes, opening, recorded, span};
+use super::{conversions, notes, opening};
 
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     check(args)?;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
         return Err(Stop::Usage(SAME.to_owned()));
     }
     let all = if args.sqlite.is_some() || args.parquet.is_some() { ArgsWanted::All } else { ArgsWanted::COLLECTIVES };
-    let options = LoadOptions { keep_offsets: args.cut.is_some(), ..opening::options(&args.reading, all) };
+    let options = LoadOptions { keep_offsets: args.cut.is_some(), ..opening::run(&args.reading).load_options(all) };
     if args.cut.is_some() {
         refuse_what_cannot_be_cut(args)?;
     }
@@ -63,16 +63,17 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
 
 /// The database of a trace, of records, or of both.
 fn database(args: &Export, options: LoadOptions) -> Result<Database, Stop> {
+    let run = opening::run(&args.reading);
     // Only records can be in folders, and standard input can be read only once.
-    if args.records.is_empty() && !args.trace.is_dir() && !recorded::is_record(&args.trace) {
-        return opening::open(&args.trace, &args.reading, options);
+    if args.records.is_empty() && !args.trace.is_dir() && !sources::is_record(&args.trace) {
+        return Ok(run.open(&args.trace, options)?);
     }
-    let Inputs { traces, records } =
-        recorded::inputs(std::slice::from_ref(&args.trace), &args.records, &args.reading, Alone::Allowed)?;
+    let TracesAndRecords { traces, records } =
+        run.traces_and_records(std::slice::from_ref(&args.trace), &args.records, Alone::Allowed)?;
     if args.cut.is_some() && traces.is_empty() {
         return Err(Stop::Usage("--trace cuts a trace, and these are NCCL's own records".to_owned()));
     }
-    let database = Database::open(recorded::store(&traces, &args.reading, options)?)?;
+    let database = Database::open(run.load_all(&traces, options)?)?;
     Ok(match records {
         Some(records) => database.with_records(records),
         None => database,
@@ -81,12 +82,12 @@ fn database(args: &Export, options: LoadOptions) -> Result<Database, Stop> {
 
 /// Refuses impossible combinations, before anything is read.
 fn check(args: &Export) -> Result<(), Stop> {
-    span::check(&args.span)?;
+    opening::check_window(&args.span)?;
     let usage = |message: &str| Err(Stop::Usage(message.to_owned()));
     if args.cut.is_none() && chooses(args) {
         return usage("which kernels and which window is for --trace; --sqlite and --parquet write the whole trace");
     }
-    if args.cut.is_some() && opening::is_read_once(&args.trace) {
+    if args.cut.is_some() && files::is_read_once(&args.trace) {
         return usage(
             "--trace reads the trace twice, which standard input and pipes do not allow; save it to a file first",
         );
@@ -106,7 +107,7 @@ const ONE: &str = "--trace cuts one trace";
 
 /// A smaller trace is made of one trace in JSON. The file's contents are checked before the load, which takes longer.
 fn refuse_what_cannot_be_cut(args: &Export) -> Result<(), Stop> {
-    let input = opening::input(&args.trace, &args.reading)?;
+    let input = opening::run(&args.reading).input(&args.trace)?;
     let name = input.name.clone();
     match input.into_contents()? {
         Contents::Json(_) => Ok(()),
@@ -136,11 +137,11 @@ fn write_sqlite(database: &Database, target: &Target) -> Result<(), Error> {
 }
 
 fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Target) -> Result<(), Stop> {
-    let store = database.store();
+    let (run, store) = (opening::run(&args.reading), database.store());
     let names: Vec<String> = store.traces.iter().filter_map(|trace| trace.name.clone()).collect();
     opening::refuse_if_several(ONE, &names)?;
     let launches = launches::find(store, &choose(store, wanted));
-    let window = span::choose_any(&args.span, database, &launches, Manner::ALONE)?;
+    let window = run.only_window_of_anything(&args.span.choice(), database, &launches)?;
     let Window { start: first, end: last } = store.bounds;
     if window.end <= first || window.start > last {
         return Err(Stop::NotFound(format!(
@@ -149,13 +150,13 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
     }
     let start = Instant::now();
     let kept = keep(store, &launches, window, args.span.window_on.into());
-    let time = opening::options(&args.reading, ArgsWanted::COLLECTIVES).time;
+    let time = run.load_options(ArgsWanted::COLLECTIVES).time;
     let plan = cut::plan(store, &kept, window, time);
     let plan = if args.lanes { plan.on_lanes(store) } else { plan };
     let mut copied = cut::Copied::default();
     let size = target.fill(|_, file| -> Result<(), Error> {
         let failed = |source| Error::Write { path: target.name().to_owned(), source };
-        let input = opening::input(&args.trace, &args.reading)?;
+        let input = run.input(&args.trace)?;
         copied = cut::write(input, &plan, file, target.is_packed(), failed)?;
         Ok(())
     })?;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use nccl_stacks::error::Error;
 use nccl_stacks::ranks::job::JobError;
 use nccl_stacks::ranks::report::RanksError;
+use nccl_stacks::run::RunError;
 
 /// A failure. Its text is one message for the user.
 #[derive(Debug, thiserror::Error)]
@@ -16,16 +17,8 @@ pub(crate) enum Failure {
     #[error("{}", advise(.0))]
     Ranks(#[from] RanksError),
 
-    #[error("{name}: {message}")]
-    Part { name: String, message: String },
-
-    #[error("rank {rank} is there twice: {first} and {second}")]
-    RankTwice { rank: u32, first: String, second: String },
-
-    #[error(
-        "these parts answer different questions, so that they cannot be put together: {list}. Make them again with the same options"
-    )]
-    DifferentQuestions { list: String },
+    #[error(transparent)]
+    Run(RunError),
 
     #[error("{name}: damaged, and --strict was asked for:{list}")]
     Strict { name: String, list: String },
@@ -53,35 +46,29 @@ pub(crate) enum Failure {
     #[error("the answer cannot be put into this form: {source}")]
     Form { source: io::Error },
 
-    #[error("{}: there is no such file{}", path.display(), near_names(near))]
-    NoSuchFile { path: PathBuf, near: Vec<PathBuf> },
-
     #[error("{}: there is no such file; is the command `{command}` meant?", path.display())]
     NoSuchCommand { path: PathBuf, command: String },
-
-    #[error("{}: this folder has no traces: no file whose name ends with {endings}", folder.display())]
-    NoTraceInFolder { folder: PathBuf, endings: String },
-
-    #[error("{}: this folder has neither traces nor records of NCCL", folder.display())]
-    NeitherInFolder { folder: PathBuf },
-
-    #[error("{}: there is no file in this folder", folder.display())]
-    NoFileInFolder { folder: PathBuf },
-
-    #[error(
-        "{names}: {}. Known are dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, CoMMA, Megatrace logs, flow files, files of the recorder, and logs with NCCL_DEBUG=INFO",
-        why.as_deref().unwrap_or("these are no records of NCCL")
-    )]
-    NoRecords { names: String, why: Option<String> },
 
     #[error("standard output cannot be written: {0}")]
     Stdout(io::Error),
 }
 
-/// `; near it: a.json, b.json`
-fn near_names(near: &[PathBuf]) -> String {
-    let names: Vec<String> = near.iter().map(|path| path.display().to_string()).collect();
-    if names.is_empty() { String::new() } else { format!("; near it: {}", names.join(", ")) }
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Library(error) => Failure::Library(error),
+            RunError::Ranks(error) => Failure::Ranks(error),
+            RunError::Strict { name, list } => Failure::Strict { name, list },
+            error => Failure::Run(error),
+        }
+    }
+}
+
+impl Failure {
+    /// The text of an error of the library.
+    pub(super) fn text(error: &Error) -> String {
+        with_flags(error)
+    }
 }
 
 /// An error of the library: the flag that it is about before it, and the flag that helps after it.

@@ -6,15 +6,14 @@ use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::report::{Answer, Form, Screen, json, kernels};
+use nccl_stacks::run::{StackAnswer, StackQuestion, files};
 
 use super::args::{Climbing, Kernels, TableFormat};
 use super::failure::Failure;
 use super::output::Output;
-use super::question::{Asked, Question};
-use super::span::Manner;
 use super::stop::Stop;
 use super::terminal::say;
-use super::{notes, opening, span, traces};
+use super::{notes, opening};
 
 /// The pattern that matches every name.
 const ALL: &str = "*";
@@ -28,16 +27,16 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
         patterns.push(ALL.to_owned());
     }
     let wanted = opening::parse_wanted(&patterns, &args.family, &own)?;
-    span::check(&args.span)?;
+    opening::check_window(&args.span)?;
     let output = Output::open(args.output.as_deref(), &opening::inputs(&args.trace, &args.family_file))?;
     if args.groups.grouping().is_asked() {
         return grouped(args, wanted, output);
     }
-    let options = opening::options(&args.reading, ArgsWanted::COLLECTIVES);
-    let database = opening::open(&args.trace, &args.reading, options)?;
+    let run = opening::run(&args.reading);
+    let database = run.open(&args.trace, run.load_options(ArgsWanted::COLLECTIVES))?;
     let store = database.store();
     let launches = launches::find(store, &choose(database.store(), &wanted));
-    let (window, on) = span::choose(&args.span, &database, &launches, Manner::ALONE)?;
+    let (window, on) = run.only_window(&args.span.choice(), &database, &launches)?;
     let inside = launches.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
     let rows = inside.map(|launched| (store.slices.name(launched.kernel), store.slices.dur(launched.kernel)));
     let found = kernel_table(store, rows, args.limit.unwrap_or(usize::MAX));
@@ -61,19 +60,10 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
 /// The kernels by other keys than their names.
 fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
     let climbing = Climbing::of_groups(args.groups.clone(), args.exact_names);
-    let question = Question {
-        wanted,
-        span: &args.span,
-        climbing: &climbing,
-        per_rank: false,
-        captures: &[],
-        reading: &args.reading,
-        records: None,
-        draws: false,
-        compared: None,
-        largest_groups: None,
-    };
-    let Asked { mut report, damage, .. } = question.ask(&traces::expand(std::slice::from_ref(&args.trace))?)?;
+    let question =
+        StackQuestion { traces: opening::question(wanted, &args.span, &climbing), ..StackQuestion::default() };
+    let files = files::expand(std::slice::from_ref(&args.trace))?;
+    let StackAnswer { mut report, damage, .. } = opening::run(&args.reading).stacks(&files, &question)?;
     damage.iter().for_each(|line| say(line));
     if report.coverage.kernels == 0 {
         return Err(Stop::NotFound(NOTHING.to_owned()).or_damaged(report.damage.is_unknown()));

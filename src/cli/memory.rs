@@ -9,9 +9,8 @@ use nccl_stacks::report::{json, memory};
 use super::args::{Memory, TableFormat};
 use super::failure::Failure;
 use super::output::Output;
-use super::span::Manner;
 use super::stop::Stop;
-use super::{notes, opening, span};
+use super::{notes, opening};
 
 /// How many call paths a device has for people.
 const STACKS: usize = 10;
@@ -19,14 +18,14 @@ const STACKS: usize = 10;
 pub(super) fn run(args: &Memory) -> Result<(), Stop> {
     let own = opening::own_families(&[], &args.reading)?;
     let all = opening::parse_wanted(&["*".to_owned()], &[], &own)?;
-    span::check(&args.span)?;
+    opening::check_window(&args.span)?;
     let output = Output::open(args.output.as_deref(), &[args.trace.as_path()])?;
-    let options = opening::options(&args.reading, ArgsWanted::MEMORY);
-    let database = opening::open(&args.trace, &args.reading, options)?;
+    let run = opening::run(&args.reading);
+    let database = run.open(&args.trace, run.load_options(ArgsWanted::MEMORY))?;
     let store = database.store();
     // A list of slices to choose from says how many kernels each has.
     let launches = launches::find(store, &choose(store, &all));
-    let window = span::choose_any(&args.span, &database, &launches, Manner::ALONE)?;
+    let window = run.only_window_of_anything(&args.span.choice(), &database, &launches)?;
     let default = if args.format == TableFormat::Table { STACKS } else { usize::MAX };
     let found = memory_report(store, window, args.limit.unwrap_or(default));
     if found.events == 0 {

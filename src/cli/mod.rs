@@ -4,7 +4,6 @@
 //! the feature `cli`, which is on by default.
 
 mod args;
-mod captures;
 mod completions;
 mod config;
 mod conversions;
@@ -26,23 +25,19 @@ mod output;
 mod pairs;
 mod part;
 mod picker;
-mod progress;
 mod prompt;
-mod question;
 mod ranks;
 mod record;
-mod recorded;
 mod records;
 mod repair;
 mod report;
 mod session;
-mod span;
 mod sql;
 mod stacks;
 mod stop;
 mod terminal;
-mod traces;
 mod typed;
+mod watcher;
 
 use std::process::ExitCode;
 

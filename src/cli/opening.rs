@@ -1,89 +1,66 @@
-//! What all commands do first: load the trace, and read which kernels are asked for.
+//! What all commands do first: turn the arguments into a run and a question.
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::attribution::selection::{OwnFamilies, Wanted};
+use nccl_stacks::analysis::stacks::StackOptions;
+use nccl_stacks::attribution::selection::{OwnFamilies, Pattern, Wanted};
 use nccl_stacks::error::Error;
-use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::input;
-use nccl_stacks::input::Input;
 use nccl_stacks::input::limit::Limits;
-use nccl_stacks::load::{LoadOptions, Loaded, load_all};
-use nccl_stacks::sql::Database;
-use nccl_stacks::store::Store;
+use nccl_stacks::nccl::frames::UserCode;
+use nccl_stacks::run::{self, Run, TraceQuestion};
 use nccl_stacks::time::TimeRule;
 
-use super::args::{Reading, Selection};
+use super::args::{Climbing, Reading, Selection, Span, Switch};
 use super::failure::Failure;
 use super::stop::Stop;
-use super::terminal::say;
-use super::{notes, progress};
+use super::terminal::is_verbose;
+use super::watcher::TERMINAL;
+use super::{notes, picker};
 
-/// The options of a load, from the arguments.
-pub(super) fn options(reading: &Reading, args: ArgsWanted) -> LoadOptions {
-    let time = reading.ts_unit.map_or_else(TimeRule::default, TimeRule::from);
-    LoadOptions { time, args, threads: reading.threads, limits: limits(reading), ..LoadOptions::default() }
+/// A run that reads files as the arguments have it, and reports to the terminal.
+pub(super) fn run(reading: &Reading) -> Run<'static> {
+    let options = run::Reading {
+        time: reading.ts_unit.map(TimeRule::from),
+        threads: reading.threads,
+        limits: reading.max_bytes.map_or_else(Limits::default, Limits::of_text),
+        strict: reading.strict,
+        names_all_damage: is_verbose(),
+    };
+    Run::new(options, &TERMINAL)
 }
 
-/// How much text the arguments allow.
-fn limits(reading: &Reading) -> Limits {
-    reading.max_bytes.map_or_else(Limits::default, Limits::of_text)
+/// What is asked of each trace by these arguments.
+pub(super) fn question(wanted: Wanted, span: &Span, climbing: &Climbing) -> TraceQuestion {
+    TraceQuestion { wanted, window: span.choice(), stacks: stack_options(span, climbing), ..TraceQuestion::default() }
 }
 
-/// A trace's bytes, with the limits of the arguments.
-pub(super) fn input(trace: &Path, reading: &Reading) -> Result<Input, Error> {
-    let mut input = input::open(trace)?;
-    input.limits = limits(reading);
-    Ok(input)
+/// What stacks show by these arguments.
+fn stack_options(span: &Span, climbing: &Climbing) -> StackOptions {
+    let Climbing { forward_stacks, exact_names, ref user_code, .. } = *climbing;
+    StackOptions {
+        exact_names,
+        window_on: span.window_on.into(),
+        forward: forward_stacks == Switch::On,
+        user_code: UserCode::new(user_code.clone()),
+        grouping: climbing.groups.grouping(),
+        ..StackOptions::default()
+    }
+}
+
+/// Refuses, before anything is read, a window that needs a terminal where there is none, and a name that is no pattern.
+pub(super) fn check_window(span: &Span) -> Result<(), Stop> {
+    if span.interactive && span.start_ts.is_none() && !picker::can_ask() {
+        return Err(Stop::Usage(
+            "--interactive needs a terminal; choose with --function-name and --index, or with --start-ts and --duration".to_owned(),
+        ));
+    }
+    let Some(name) = &span.function_name else { return Ok(()) };
+    Pattern::parse(name).map(drop).map_err(|error| Stop::Usage(format!("--function-name: {error}")))
 }
 
 /// The files that a command reads, which must not be overwritten.
 pub(super) fn inputs<'a>(trace: &'a Path, others: impl IntoIterator<Item = &'a PathBuf>) -> Vec<&'a Path> {
     std::iter::once(trace).chain(others.into_iter().map(PathBuf::as_path)).collect()
-}
-
-/// Loads a trace, and prints how that went.
-pub(super) fn open(trace: &Path, reading: &Reading, options: LoadOptions) -> Result<Database, Stop> {
-    let store = read(trace, reading, options)?;
-    // Without all arguments the tables are for the program's own queries only.
-    let open = if options.args == ArgsWanted::All { Database::open } else { Database::of_tables };
-    Ok(open(store)?)
-}
-
-/// Loads a trace, with progress and notes.
-pub(super) fn read(trace: &Path, reading: &Reading, options: LoadOptions) -> Result<Store, Stop> {
-    read_all(&[trace.to_owned()], reading, options)
-}
-
-/// Loads several traces into one store, with progress and notes. A file that cannot be read is left out, unless all are like that.
-pub(super) fn read_all(traces: &[PathBuf], reading: &Reading, options: LoadOptions) -> Result<Store, Stop> {
-    let mut bar = progress::Bar::new();
-    let result = load_all(traces, options, |progress| bar.show(progress));
-    bar.clear();
-    let mut loaded = result?;
-    for error in loaded.unread.drain(..) {
-        let failure = Failure::from(error);
-        if reading.strict {
-            return Err(failure.into());
-        }
-        say(&format!("Left out: {failure}"));
-    }
-    notes::loaded(&loaded);
-    notes::units(&loaded, reading);
-    check_strict(reading, &loaded)?;
-    Ok(loaded.store)
-}
-
-/// Refuses what is damaged if the user wants nothing that is.
-pub(super) fn check_strict(reading: &Reading, loaded: &Loaded) -> Result<(), Failure> {
-    let list = if reading.strict { notes::damage_list(&loaded.store) } else { String::new() };
-    if list.is_empty() { Ok(()) } else { Err(Failure::Strict { name: loaded.name.clone(), list }) }
-}
-
-/// Whether a trace can be read only once. Opening a named pipe again would wait for a writer that does not come.
-pub(super) fn is_read_once(trace: &Path) -> bool {
-    let is_pipe = std::fs::metadata(trace).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
-    trace.as_os_str() == "-" || is_pipe
 }
 
 /// Refuses several traces where one is needed; `one` says why.

@@ -9,9 +9,8 @@ use nccl_stacks::report::{json, operators};
 use super::args::{Operators, TableFormat};
 use super::failure::Failure;
 use super::output::Output;
-use super::span::Manner;
 use super::stop::Stop;
-use super::{notes, opening, span};
+use super::{notes, opening};
 
 /// How many rows a section has for people.
 const ROWS: usize = 10;
@@ -19,13 +18,13 @@ const ROWS: usize = 10;
 pub(super) fn run(args: &Operators) -> Result<(), Stop> {
     let own = opening::own_families(&[], &args.reading)?;
     let all = opening::parse_wanted(&["*".to_owned()], &[], &own)?;
-    span::check(&args.span)?;
+    opening::check_window(&args.span)?;
     let output = Output::open(args.output.as_deref(), &[args.trace.as_path()])?;
-    let options = opening::options(&args.reading, ArgsWanted::OPERATORS);
-    let database = opening::open(&args.trace, &args.reading, options)?;
+    let run = opening::run(&args.reading);
+    let database = run.open(&args.trace, run.load_options(ArgsWanted::OPERATORS))?;
     let store = database.store();
     let launches = launches::find(store, &choose(store, &all));
-    let (window, on) = span::choose(&args.span, &database, &launches, Manner::ALONE)?;
+    let (window, on) = run.only_window(&args.span.choice(), &database, &launches)?;
     let default = if args.format == TableFormat::Table { ROWS } else { usize::MAX };
     let limit = args.limit.unwrap_or(default);
     let found = operator_report(store, &launches, window, on, limit);

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::NamedTempFile;
 
@@ -15,18 +14,6 @@ use super::args::Colour;
 use super::failure::Failure;
 use super::stop::Stop;
 use super::terminal;
-
-static GUARDS_CSV: AtomicBool = AtomicBool::new(false);
-
-/// Sets whether what spreadsheets would calculate is made text in all CSV of this run.
-pub(crate) fn set_csv_guard(is_on: bool) {
-    GUARDS_CSV.store(is_on, Ordering::Relaxed);
-}
-
-/// Whether it is.
-pub(super) fn guards_csv() -> bool {
-    GUARDS_CSV.load(Ordering::Relaxed)
-}
 
 /// The destination of a run's results. It is opened before the trace is read, so that a file which cannot be written fails at
 /// once and not after minutes of loading.
@@ -103,7 +90,7 @@ impl Output {
 
     /// The same as [`Output::finish`] of what may be CSV, which may have to be guarded.
     pub(super) fn finish_csv(self, is_csv: bool, text: &[u8]) -> Result<(), Stop> {
-        if is_csv && guards_csv() { self.finish(&without_formulas(text)) } else { self.finish(text) }
+        if is_csv && terminal::guards_csv() { self.finish(&without_formulas(text)) } else { self.finish(text) }
     }
 
     /// Writes the results and makes the file visible under its name.

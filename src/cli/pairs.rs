@@ -7,14 +7,14 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::nccl::frames::UserCode;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::pairs::{PairForm, write};
+use nccl_stacks::run::{Prepared, Reduced, ReducedTraces, Reduction, files};
 
 use super::args::{Climbing, GroupArgs, Pairs};
 use super::failure::Failure;
 use super::output::Output;
-use super::question::{Answered, Answers, Prepared, Question, Reduce};
 use super::stop::Stop;
 use super::terminal::say;
-use super::{notes, opening, span, traces};
+use super::{notes, opening};
 
 /// The pattern that matches every name: all kernels count.
 const ALL: &str = "*";
@@ -22,35 +22,25 @@ const ALL: &str = "*";
 pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
     let own = opening::own_families(&args.family_file, &args.reading)?;
     let wanted = opening::parse_wanted(&[ALL.to_owned()], &[], &own)?;
-    span::check(&args.span)?;
-    let files = traces::expand(&args.traces)?;
+    opening::check_window(&args.span)?;
+    let files = files::expand(&args.traces)?;
     let others: Vec<&Path> = args.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &others)?;
     let climbing = Climbing::of_groups(GroupArgs::default(), args.exact_names);
     let options = PairOptions { exact_names: args.exact_names, user_code: UserCode::new(args.user_code.clone()) };
-    let question = Question {
-        wanted,
-        span: &args.span,
-        climbing: &climbing,
-        per_rank: false,
-        captures: &[],
-        reading: &args.reading,
-        records: None,
-        draws: false,
-        compared: None,
-        largest_groups: None,
-    };
+    let question = opening::question(wanted, &args.span, &climbing);
     let by = |Prepared { name, database, launches, window, window_on, .. }: Prepared<'_>| {
         Ok(pairs(name, database.store(), &question.wanted, launches, (window, window_on), &options))
     };
-    let Answers { of_traces, of_archives, .. } =
-        question.reduce(&files, &Reduce { args: ArgsWanted::MODULES, compares_clocks: false, by: &by })?;
+    let run = opening::run(&args.reading);
+    let reduction = Reduction { args: ArgsWanted::MODULES, compares_clocks: false, by: &by };
+    let ReducedTraces { traces, archives, .. } = run.reduce(&files, &question, &reduction)?;
     let (mut parts, mut damage) = (Vec::new(), Vec::new());
-    for Answered { part, damage: of_trace, .. } in of_traces {
+    for Reduced { part, damage: of_trace, .. } in traces {
         parts.push(part);
         damage.extend(of_trace);
     }
-    of_archives.iter().for_each(|archive| damage.extend(notes::damage_lines(archive)));
+    archives.iter().for_each(|archive| damage.extend(run.damage_lines(archive)));
     damage.iter().for_each(|line| say(line));
     let mut report = PairReport::of(parts);
     if report.pairing.nodes + report.pairing.unnumbered == 0 {
@@ -68,7 +58,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         colour: output.has_colours(args.color),
         ..Screen::default()
     };
-    let (name, mut bytes) = (traces::in_order(&args.traces), Vec::new());
+    let (name, mut bytes) = (files::in_order(&args.traces), Vec::new());
     let form = PairForm::from(args.format);
     write(&report, form, &name, args.limit, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
     output.finish_csv(form == PairForm::Csv, &bytes)?;

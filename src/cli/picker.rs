@@ -8,9 +8,9 @@ use inquire::{InquireError, Select};
 use nccl_stacks::analysis::window::{Candidate, several_processes};
 use nccl_stacks::nccl::frames::location;
 use nccl_stacks::report::format::{count, duration, shorten, shorten_right, thread, visible};
+use nccl_stacks::run::NotChosen;
 use nccl_stacks::time::Ns;
 
-use super::stop::Stop;
 use super::terminal::{erase_lines, say, stderr_size};
 
 /// Whether a user can be asked.
@@ -34,7 +34,7 @@ impl fmt::Display for Line {
 const OTHER_LINES: usize = 5;
 
 /// Asks which of the slices is meant, and returns its index; starts are shown from `origin`, the trace's first instant.
-pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, Stop> {
+pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> {
     let (width, height) = stderr_size().unwrap_or((80, 24));
     // The list indents its lines by two; one more keeps the cursor from wrapping.
     let width = width.saturating_sub(3);
@@ -79,8 +79,8 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, Stop> {
             erase_lines(2);
             Ok(line.index)
         }
-        Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => Err(Stop::Left),
-        Err(e) => Err(Stop::Usage(format!("the list cannot be shown ({e}); choose with --index"))),
+        Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => Err(NotChosen::Left),
+        Err(error) => Err(NotChosen::NotShown(error.to_string())),
     }
 }
 

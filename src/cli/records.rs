@@ -10,24 +10,24 @@ use nccl_stacks::export::flow_rank::{FlowRank, aggregate};
 use nccl_stacks::records::Keep;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
+use nccl_stacks::run::sources::record_files;
+use nccl_stacks::run::{damage_lines, is_damaged};
 
 use super::args::Records;
 use super::failure::Failure;
-use super::notes;
 use super::output::{Output, Target};
-use super::recorded;
 use super::stop::Stop;
-use super::typed;
+use super::{notes, opening, typed};
 
 /// Of a log with a line per call so many of each rank and communicator are kept; the counts are of all.
 const KEPT: usize = 64;
 
 pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let form = if args.json { RecordsForm::Json } else { RecordsForm::from(args.format) };
-    let files = recorded::expand(&args.files)?;
+    let files = record_files(&args.files)?;
     let inputs: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == RecordsForm::Html)?;
-    let records = recorded::read_silently(&files, Keep::Last(KEPT), &args.reading)?;
+    let records = opening::run(&args.reading).records_without_notes(&files, Keep::Last(KEPT))?;
     if let Some(folder) = &args.flow_rank {
         write_aggregates(&aggregate(&records), folder, &inputs)?;
     }
@@ -35,7 +35,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
     let name = names.join(", ");
     let screen = Screen { width: output.width(), verbose: args.reading.verbose, ..Screen::default() };
-    let on_page = typed::on_page(&args.files, &[], recorded::damage(&records));
+    let on_page = typed::on_page(&args.files, &[], damage_lines(&records));
     let mut bytes = Vec::new();
     let answer = RecordsAnswer::new(&report, &name).shown(screen, args.limit).on_page(on_page);
     answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);
     }
-    Stop::unless(recorded::is_damaged(&records))
+    Stop::unless(is_damaged(&records))
 }
 
 /// By folder of flow files: a name that no other has and that is below any folder, `runs_a` for `../runs/a`.

@@ -8,24 +8,28 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::export::repair::{self, Lanes, Repaired};
 use nccl_stacks::input::Contents;
 use nccl_stacks::load::{LoadOptions, Loaded, load};
+use nccl_stacks::report::damage_lines::{text_faults, text_lines};
+use nccl_stacks::run::files;
 
 use super::args::Repair;
 use super::failure::Failure;
 use super::output::Target;
 use super::stop::Stop;
+use super::terminal::{is_verbose, say};
 use super::{notes, opening};
 
 pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     let output = Target::open("--output", &args.output, &[&args.trace])?;
-    if args.lanes && opening::is_read_once(&args.trace) {
+    if args.lanes && files::is_read_once(&args.trace) {
         return Err(Stop::Usage(
             "--lanes reads the trace twice, which standard input and pipes do not allow; save it to a file first"
                 .to_owned(),
         ));
     }
+    let run = opening::run(&args.reading);
     let (mut lanes, mut file, mut damage) = (Lanes::default(), None, DamageReport::default());
     if args.lanes || is_archive(args)? {
-        let options = LoadOptions { keep_offsets: true, ..opening::options(&args.reading, ArgsWanted::COLLECTIVES) };
+        let options = LoadOptions { keep_offsets: true, ..run.load_options(ArgsWanted::COLLECTIVES) };
         // --strict is about the text that is written, and so are the notes on damage.
         let Loaded { store, findings, .. } = load(&args.trace, options, |_| {})?;
         notes::findings(&findings);
@@ -41,11 +45,11 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     let mut repaired = None;
     let size = output.fill(|_, out| -> Result<(), Failure> {
         let failed = |source| Error::Write { path: output.name().to_owned(), source };
-        let input = opening::input(&args.trace, &args.reading)?;
+        let input = run.input(&args.trace)?;
         let name = input.name.clone();
         let done = repair::write(input, file, &lanes, out, output.is_packed(), failed)?;
         damage.add(&done.damage);
-        let list = notes::fault_list(&damage);
+        let list = text_faults(&damage);
         if args.reading.strict && !list.is_empty() {
             return Err(Failure::Strict { name, list });
         }
@@ -54,7 +58,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     })?;
     if let Some(Repaired { copied, text_bytes, .. }) = repaired {
         notes::repaired(&copied);
-        notes::damage_of_text(&damage, text_bytes);
+        text_lines(&damage, text_bytes, is_verbose()).iter().for_each(|line| say(line));
     }
     notes::written(output.name(), size, start.elapsed());
     Ok(())
@@ -62,10 +66,10 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
 
 /// Whether the trace is an archive: then a load has to find out first which of its files is the trace.
 fn is_archive(args: &Repair) -> Result<bool, Stop> {
-    if opening::is_read_once(&args.trace) {
+    if files::is_read_once(&args.trace) {
         return Ok(false);
     }
-    let input = opening::input(&args.trace, &args.reading)?;
+    let input = opening::run(&args.reading).input(&args.trace)?;
     let name = input.name.clone();
     match input.into_contents()? {
         Contents::Archive(archive) if archive.is_database() => {

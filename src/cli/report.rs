@@ -9,15 +9,16 @@ use nccl_stacks::analysis::hang::Outcome;
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::report::hang::HangForm;
 use nccl_stacks::report::{Form, OnPage, Screen};
+use nccl_stacks::run::files;
+use nccl_stacks::run::sources::Sources;
 
 use super::args::{Colour, RankFormat, Ranks, Records, RecordsFormat, Report, Sort, Weigh, WhichOutliers};
-use super::entries::Inputs;
 use super::output::Output;
 use super::stop::Stop;
-use super::{hang, ranks, records, stacks, traces, typed};
+use super::{hang, opening, ranks, records, stacks, typed};
 
 pub(super) fn run(args: &Report) -> Result<(), Stop> {
-    let Inputs { traces, records } = Inputs::of(&args.inputs)?;
+    let Sources { traces, records } = Sources::sort(&args.inputs)?;
     if traces.is_empty() {
         return of_records(args, &records);
     }
@@ -35,7 +36,7 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
             on_page,
         };
         let (reason, is_damaged) = (shown.on_page.reason.clone(), report.damage.is_unknown());
-        shown.print(report, damage, &traces::in_order(&args.inputs), output)?;
+        shown.print(report, damage, &files::in_order(&args.inputs), output)?;
         reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
     };
     ranks::answer(&of_ranks, Some(&one))
@@ -62,16 +63,16 @@ fn ranks_of(args: &Report) -> Ranks {
 }
 
 /// A job that hangs says so first; of one that does not the records may say when kernels ran, or when NCCL was called.
-fn of_records(args: &Report, files: &[PathBuf]) -> Result<(), Stop> {
-    let (report, damage) = hang::judged(files, &args.reading)?;
+fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
+    let (report, damage) = opening::run(&args.reading).hang(records)?;
     let is_open = matches!(report.outcome, Outcome::Hung | Outcome::Lagging | Outcome::Unclear);
     let page_of_hang = || {
-        let inputs: Vec<_> = files.iter().map(PathBuf::as_path).collect();
+        let inputs: Vec<_> = records.iter().map(PathBuf::as_path).collect();
         let output = Output::open(args.output.as_deref(), &inputs)?.of_form(true)?;
         let shown =
             hang::Shown { form: HangForm::Html, verbose: false, colour: Colour::Never, path: args.output.as_deref() };
         let on_page = typed::on_page(&args.inputs, &[], damage.clone());
-        shown.print(&report, &traces::in_order(&args.inputs), &on_page, output)
+        shown.print(&report, &files::in_order(&args.inputs), &on_page, output)
     };
     if is_open && !report.is_empty() {
         return page_of_hang();

@@ -9,31 +9,32 @@ use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::ranks::rows::rank_rows;
 use nccl_stacks::report::results::{Form, ResultSets};
+use nccl_stacks::run::files::is_named_like_a_trace;
+use nccl_stacks::run::sources::{Alone, TracesAndRecords};
 use nccl_stacks::sql::ranks::Compare;
 use nccl_stacks::sql::{Database, script};
 
 use super::args::{Sql, TableFormat};
-use super::output::{Output, guards_csv};
-use super::recorded::{Alone, Inputs};
+use super::output::Output;
 use super::session::Session;
 use super::stop::Stop;
-use super::terminal::stdout_width;
-use super::{captures, notes, opening, prompt, recorded, traces};
+use super::terminal::{self, stdout_width};
+use super::{notes, opening, prompt};
 
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     let (traces, query) = words(args);
     if let (Some(_), Some(_)) = (query, &args.file) {
         return Err(Stop::Usage("the argument '--file <FILE>' cannot be used with a query".to_owned()));
     }
-    let Inputs { traces, records } = recorded::inputs(&traces, &args.records, &args.reading, Alone::Allowed)?;
+    let run = opening::run(&args.reading);
+    let TracesAndRecords { traces, records } = run.traces_and_records(&traces, &args.records, Alone::Allowed)?;
     let query = statements(args, &traces, query)?;
-    let of_captures = captures::beside_all(&traces);
+    let of_captures = run.capture_files_beside(&traces);
     let inputs: Vec<&Path> = traces.iter().chain(&args.file).chain(&of_captures).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?;
-    let options = opening::options(&args.reading, ArgsWanted::All);
-    let store = recorded::store(&traces, &args.reading, options)?;
+    let store = run.load_all(&traces, run.load_options(ArgsWanted::All))?;
     let wants_captures = query.as_deref().is_none_or(reads_attribution) && may_have_replays(&store);
-    let captures = wants_captures.then(|| captures::read_beside(&traces, options)).transpose()?;
+    let captures = wants_captures.then(|| run.captures_beside(&traces)).transpose()?;
     let given = args.rank.clone();
     let compare = Compare::new(move |store| {
         rank_rows(store, &given).map_err(|why| if given.is_empty() { format!("{why}. {SAY_RANK}") } else { why })
@@ -51,7 +52,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     };
     let is_csv = matches!(form, Form::Csv { .. });
     // A guarded answer has to be whole.
-    if let (Output::Stdout, false) = (&output, is_csv && guards_csv()) {
+    if let (Output::Stdout, false) = (&output, is_csv && terminal::guards_csv()) {
         session.to_stdout(&query, form, None)?;
     } else {
         let mut answer = Vec::new();
@@ -89,7 +90,7 @@ fn is_query(word: &str) -> bool {
     let follows =
         word[first.len()..].chars().next().is_none_or(|next| !next.is_alphanumeric() && !"._-/\\".contains(next));
     let begins = FIRST_WORDS.contains(&first.as_str()) && follows;
-    let has_blanks = word.contains(|c: char| c.is_whitespace() || c == ';') && !traces::is_named_like_a_trace(word);
+    let has_blanks = word.contains(|c: char| c.is_whitespace() || c == ';') && !is_named_like_a_trace(word);
     word.is_empty() || begins || has_blanks
 }
 

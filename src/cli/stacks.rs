@@ -7,14 +7,15 @@ use nccl_stacks::analysis::groups::MOST_GROUPS;
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::report::{Answer, Form, OnPage, Screen};
+use nccl_stacks::run::sources::{Alone, TracesAndRecords};
+use nccl_stacks::run::{StackAnswer, StackQuestion};
 
 use super::args::{Colour, Sort, Span, Stacks, Weigh};
 use super::failure::Failure;
 use super::output::Output;
-use super::question::{Asked, Question};
 use super::stop::Stop;
 use super::terminal::say;
-use super::{captures, notes, opening, recorded, span, typed};
+use super::{notes, opening, typed};
 
 /// How many callers are shown in text by default, above the user's own code: enough to see where it comes from, few enough for a screen.
 const DEPTH: usize = 6;
@@ -31,38 +32,37 @@ const ONLY_STACKS: &str = "the form of get_call_stacks.py has stacks alone; take
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let form = if args.json { Form::Json } else { Form::from(args.format) };
     let wanted = opening::wanted(&args.selection, &args.reading)?;
-    span::check(&args.span)?;
+    opening::check_window(&args.span)?;
     if form == Form::Script && args.climbing.groups.grouping().is_asked() {
         return Err(Stop::Usage(ONLY_STACKS.to_owned()));
     }
-    let recorded::Inputs { traces: files, records } =
-        recorded::inputs(&args.traces, &args.records, &args.reading, recorded::Alone::Refused)?;
+    let run = opening::run(&args.reading);
+    let TracesAndRecords { traces: files, records } =
+        run.traces_and_records(&args.traces, &args.records, Alone::Refused)?;
     if files.is_empty() {
         return Err(Stop::Usage(ONLY_RECORDS.to_owned()));
     }
-    let chosen = span::of_all(&args.span, &files, &args.selection, &args.reading)?;
-    let span = chosen.as_ref().unwrap_or(&args.span);
-    let question = Question {
-        wanted,
-        span,
-        climbing: &args.climbing,
-        per_rank: args.per_rank,
-        captures: &args.capture_trace,
-        reading: &args.reading,
-        records,
+    let mut traces = opening::question(wanted, &args.span, &args.climbing);
+    traces.stacks.per_rank = args.per_rank;
+    traces.stacks.records = records;
+    traces.captures = args.capture_trace.clone();
+    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files)?;
+    let span = &chosen.as_ref().map_or_else(|| args.span.clone(), |chosen| args.span.with(chosen));
+    traces.window = chosen.unwrap_or(traces.window);
+    let question = StackQuestion {
+        traces,
         draws: form == Form::Html,
-        compared: None,
         // A page has all.
         largest_groups: args
             .limit
             .filter(|limit| *limit <= MOST_GROUPS && form != Form::Html)
             .map(|_| args.sort.into()),
     };
-    let captures: Vec<_> = files.iter().flat_map(|file| captures::paths(&args.capture_trace, file)).collect();
+    let captures: Vec<_> = files.iter().flat_map(|file| run.capture_files(&args.capture_trace, file)).collect();
     let others = args.selection.family_file.iter().chain(&captures).chain(&files);
     let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == Form::Html)?;
-    let Asked { report, missing, damage, left_out, timelines } = question.ask(&files)?;
+    let StackAnswer { report, missing, damage, left_out, timelines, .. } = run.stacks(&files, &question)?;
     let reason = notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name);
     // Without kernels a form for programs would be empty; for people there is the summary of what ran.
     let is_empty = report.coverage.kernels == 0;

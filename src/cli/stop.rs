@@ -1,11 +1,17 @@
 //! Why a run ends without an answer: the line that is printed, and the exit code.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use nccl_stacks::error::Error;
 use nccl_stacks::report::format::visible;
+use nccl_stacks::run::files::ALIKE;
+use nccl_stacks::run::{NotChosen, RunError, WindowError};
 
+use super::args::Cli;
 use super::failure::Failure;
+use super::notes::window_text;
 
 /// The end of a run that has no answer. Each variant has its own exit code.
 #[derive(Debug)]
@@ -44,16 +50,52 @@ impl From<Error> for Stop {
     }
 }
 
-impl Stop {
-    /// The same, of one of several traces.
-    pub(crate) fn of(self, trace: &str) -> Self {
-        match self {
-            Stop::Usage(message) => Stop::Usage(format!("{}: {message}", visible(trace))),
-            Stop::NotFound(message) => Stop::NotFound(format!("{}: {message}", visible(trace))),
-            other => other,
+impl From<RunError> for Stop {
+    fn from(error: RunError) -> Self {
+        let nothing = |error: &RunError| Stop::NotFound(format!("Nothing found: {error}."));
+        match error {
+            RunError::Window { trace, window } => window_stop(trace.as_deref(), &window),
+            RunError::NoCollective { is_damaged } => nothing(&error).or_damaged(is_damaged),
+            RunError::NoCollectiveInParts | RunError::NoPartFiles | RunError::NoParts => nothing(&error),
+            RunError::RecordsWithoutParts => {
+                Stop::NotFound(format!("Nothing found: {error}. `nccl-stacks ranks` compares when ranks call NCCL"))
+            }
+            RunError::GivenRank(_) | RunError::PartFromPipe { .. } => Stop::Usage(error.to_string()),
+            RunError::NotChosen(NotChosen::Left) => Stop::Left,
+            RunError::NotChosen(NotChosen::NotShown(why)) => {
+                Stop::Usage(format!("the list cannot be shown ({why}); choose with --index"))
+            }
+            RunError::NoSuchFile { path, near } => match command_meant(&path) {
+                Some(command) => Failure::NoSuchCommand { path, command }.into(),
+                None => Failure::Run(RunError::NoSuchFile { path, near }).into(),
+            },
+            error => Stop::Failed(error.into()),
         }
     }
+}
 
+/// Why there is no window, with the options that help.
+fn window_stop(trace: Option<&str>, window: &WindowError) -> Stop {
+    let of_trace = |message: String| match trace {
+        Some(trace) => format!("{}: {message}", visible(trace)),
+        None => message,
+    };
+    match window {
+        WindowError::NoSteps | WindowError::NoSuchFunction { .. } => Stop::NotFound(of_trace(window_text(window))),
+        _ => Stop::Usage(of_trace(window_text(window))),
+    }
+}
+
+/// The command that a word without a file seems to mean. A command is one plain word, so `traces/rank1.jsno` is not meant to be `ranks`.
+fn command_meant(path: &Path) -> Option<String> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_word = path.as_os_str() == &*name && !name.contains('.');
+    let command = Cli::command();
+    let mut commands = command.get_subcommands().map(clap::Command::get_name);
+    commands.find(|command| is_word && strsim::jaro_winkler(command, &name) > ALIKE).map(str::to_owned)
+}
+
+impl Stop {
     /// The end of a run whose answer was printed, and has said itself whether it is of files of which nobody knows what is missing.
     pub(crate) fn unless(is_damaged: bool) -> Result<(), Self> {
         if is_damaged { Err(Stop::Incomplete(String::new())) } else { Ok(()) }

@@ -1,7 +1,7 @@
-//! The user's terminal: lines on standard error, and the widths of both output streams.
+//! The user's terminal: lines on standard error, the widths of both output streams, and what is set once for all that a run prints.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use terminal_size::{Height, Width, terminal_size_of};
 
@@ -15,6 +15,18 @@ pub(crate) fn say(message: &str) {
 pub(crate) fn erase_lines(lines: usize) {
     // Up, and clear from there on (ECMA-48, CUU and ED).
     let _ = write!(io::stderr(), "\x1b[{lines}A\x1b[J");
+}
+
+static GUARDS_CSV: AtomicBool = AtomicBool::new(false);
+
+/// Sets whether what spreadsheets would calculate is made text in all CSV of this run.
+pub(crate) fn set_csv_guard(is_on: bool) {
+    GUARDS_CSV.store(is_on, Ordering::Relaxed);
+}
+
+/// Whether it is.
+pub(crate) fn guards_csv() -> bool {
+    GUARDS_CSV.load(Ordering::Relaxed)
 }
 
 /// How much is said beside the answer.

@@ -159,6 +159,11 @@ impl UserCode {
         UserCode { prefixes }
     }
 
+    /// These.
+    pub fn prefixes(&self) -> &[String] {
+        &self.prefixes
+    }
+
     /// Whether a frame is the user's own code.
     pub fn has(&self, frame: &str) -> bool {
         let Some((file, _)) = function(frame) else { return is_piece(frame) };

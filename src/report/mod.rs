@@ -4,6 +4,7 @@
 mod column;
 mod csv;
 mod damage;
+pub mod damage_lines;
 pub mod describe;
 pub mod diff;
 mod flame;

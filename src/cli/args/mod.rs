@@ -27,14 +27,13 @@ pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use report::Report;
-pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, Start, asked, asked_of};
+pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, asked, asked_of};
 pub(crate) use words::{
     Colour, Format, MergeFormat, On, RankFormat, RecordsFormat, Sort, Switch, TableFormat, Weigh, WhichOutliers,
 };
 
 use shared::parse_limit;
 
-use super::output;
 use super::terminal::{self, Loudness};
 
 /// The version, and the commit that a release build is of.
@@ -119,7 +118,7 @@ impl Cli {
     /// Sets how much is said beside the answer, and whether CSV is for spreadsheets.
     pub(crate) fn set_loudness(&mut self) {
         let Some(reading) = self.reading_mut() else { return };
-        output::set_csv_guard(reading.guard_csv);
+        terminal::set_csv_guard(reading.guard_csv);
         terminal::set_loudness(match (reading.quiet, reading.verbose) {
             (true, _) => Loudness::Quiet,
             (false, true) => Loudness::Verbose,

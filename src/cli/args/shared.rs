@@ -9,6 +9,7 @@ use nccl_stacks::analysis::groups::{GroupBy, Grouping};
 use nccl_stacks::analysis::steps::StepRange;
 use nccl_stacks::attribution::selection::OwnFamilies;
 use nccl_stacks::parts::InputFile;
+use nccl_stacks::run::{Start, WindowChoice};
 use nccl_stacks::time::{Ns, parse_nanos};
 
 use super::families::FamilyName;
@@ -21,15 +22,6 @@ fn parse_length(text: &str) -> Result<Ns, String> {
         length if length >= Ns::ZERO => Ok(length),
         _ => Err("a length of time is not negative".to_owned()),
     }
-}
-
-/// When a window starts.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Start {
-    /// On the trace's own clock, in ns.
-    At(Ns),
-    /// From the start of the trace on, in ns.
-    After(Ns),
 }
 
 fn parse_start(text: &str) -> Result<Start, String> {
@@ -135,6 +127,29 @@ pub(crate) struct GroupArgs {
 }
 
 impl Span {
+    /// The choice of a window.
+    pub(crate) fn choice(&self) -> WindowChoice {
+        WindowChoice {
+            times: self.start_ts.zip(self.duration),
+            steps: self.step,
+            function: self.function_name.clone(),
+            index: self.index,
+            is_interactive: self.interactive,
+            on: self.window_on.into(),
+        }
+    }
+
+    /// The same arguments with what was chosen from a list.
+    pub(crate) fn with(&self, choice: &WindowChoice) -> Span {
+        Span {
+            step: choice.steps,
+            function_name: choice.function.clone(),
+            index: choice.index,
+            interactive: choice.is_interactive,
+            ..self.clone()
+        }
+    }
+
     /// Whether a part of the trace is chosen.
     pub(crate) fn is_narrowed(&self) -> bool {
         self.function_name.is_some() || self.step.is_some() || self.interactive || self.start_ts.is_some()

@@ -3,11 +3,11 @@
 use nccl_stacks::damage::Damage;
 use nccl_stacks::input::archive::{Findings, InnerDamage};
 use nccl_stacks::report::format::{count, duration, visible};
+use nccl_stacks::run::files::is_named_like_a_trace;
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
 
 use crate::cli::terminal::say;
-use crate::cli::traces::is_named_like_a_trace;
 
 /// How many files a line names.
 const NAMED: usize = 4;
@@ -51,11 +51,6 @@ pub(crate) fn apart(spans: &[(Window, String)]) {
     }
 }
 
-/// The files of an archive that a folder would be said to have as traces, and that are none.
-pub(crate) fn named_like_traces(findings: &Findings) -> impl Iterator<Item = &String> {
-    findings.no_traces.iter().filter(|name| is_named_like_a_trace(name))
-}
-
 /// The files of an archive that are not among its traces.
 pub(crate) fn findings(findings: &Findings) {
     let files = |n| match n {
@@ -63,7 +58,7 @@ pub(crate) fn findings(findings: &Findings) {
         n => format!("{} files of the archive", count(n)),
     };
     let Findings { no_traces, unreadable, inner, damage, .. } = findings;
-    let named: Vec<&String> = named_like_traces(findings).collect();
+    let named: Vec<&String> = no_traces.iter().filter(|name| is_named_like_a_trace(name)).collect();
     let others: Vec<&String> = no_traces.iter().filter(|name| !named.contains(name)).collect();
     if !others.is_empty() {
         let n = damage.get(Damage::NoTraceInFile).count.saturating_sub(named.len() as u64);

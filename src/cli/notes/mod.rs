@@ -3,9 +3,9 @@
 
 mod archives;
 mod coverage;
-mod damage;
 mod diff;
 mod missing;
+mod window;
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,17 +13,18 @@ use std::time::Duration;
 use nccl_stacks::analysis::summary::KernelTable;
 use nccl_stacks::export::cut::Copied;
 use nccl_stacks::load::Loaded;
+use nccl_stacks::report::damage_lines::store_lines;
 use nccl_stacks::report::format::{count, duration, kernels, size, visible};
-use nccl_stacks::time::{Ns, Window};
+use nccl_stacks::run::WindowChoice;
+use nccl_stacks::store::Store;
 
-use super::args::{Reading, Span};
-use super::terminal::{note, say};
+use super::terminal::{is_verbose, note, say};
 
-pub(crate) use archives::{apart, findings, named_like_traces, some_names};
+pub(crate) use archives::{apart, findings, some_names};
 pub(crate) use coverage::{coverage, joined, left_out, not_asked};
-pub(crate) use damage::{damage, damage_lines, damage_list, damage_of_text, fault_list};
 pub(crate) use diff::{diff, exceeded, nothing_on_a_side, rank_changes};
 pub(crate) use missing::missing;
+pub(crate) use window::{window, window_text};
 
 /// `Trace loaded: 62.4 MB in 0.2 s (312 MB/s), 239,093 events`
 pub(crate) fn loaded(loaded: &Loaded) {
@@ -39,33 +40,31 @@ pub(crate) fn loaded(loaded: &Loaded) {
     apart(&archives::spans(&loaded.store));
 }
 
-/// Says of each trace whose times are probably nanoseconds that they were read as microseconds, unless the user said what they are.
-pub(crate) fn units(loaded: &Loaded, reading: &Reading) {
-    if reading.ts_unit.is_some() {
-        return;
-    }
-    for trace in loaded.store.in_nanoseconds() {
-        let file = loaded.store.traces.get(trace.row()).map_or(loaded.name.as_str(), |trace| trace.file.as_str());
-        say(&format!(
-            "{}: its times are probably nanoseconds, and were read as microseconds, so that all are 1,000 times too long: use \
-             --ts-unit ns (displayTimeUnit is ns, and no event has a category, as XSigma's XPlane exporter writes)",
-            visible(file)
-        ));
-    }
+/// Says of a trace that its times are probably nanoseconds.
+pub(crate) fn probably_nanoseconds(file: &str) {
+    say(&format!(
+        "{}: its times are probably nanoseconds, and were read as microseconds, so that all are 1,000 times too long: use \
+         --ts-unit ns (displayTimeUnit is ns, and no event has a category, as XSigma's XPlane exporter writes)",
+        visible(file)
+    ));
+}
+
+/// What is wrong with a trace.
+pub(crate) fn damage(store: &Store) {
+    store_lines(store, is_verbose()).iter().for_each(|line| say(line));
 }
 
 /// `Traces loaded: 4 (rank0.json.gz, rank1.json.gz, …), 76.4 MB, 264,890 events`, and which window of each was taken.
-pub(crate) fn traces(names: &[&str], text_bytes: u64, events: u64, span: &Span, is_by_step: bool) {
+pub(crate) fn traces(names: &[&str], (text_bytes, events): (u64, u64), choice: &WindowChoice, is_by_step: bool) {
     let megabytes = text_bytes as f64 / 1e6;
     let n = count(names.len() as u64);
     note(&format!("Traces loaded: {n} ({}), {megabytes:.1} MB, {} events", some_names(names), count(events)));
-    let which = match (&span.function_name, span.start_ts) {
-        _ if span.step.is_some() => span.step.map_or(String::new(), |step| format!("--step {step} of each trace")),
-        (_, Some(_)) => {
-            let length = span.duration.map_or(String::new(), |length| format!(", {}", duration(length)));
-            format!("as given, from the start of each trace on{length}")
+    let which = match (&choice.function, choice.times) {
+        _ if choice.steps.is_some() => {
+            choice.steps.map_or(String::new(), |step| format!("--step {step} of each trace"))
         }
-        (Some(name), None) => match span.index {
+        (_, Some((_, length))) => format!("as given, from the start of each trace on, {}", duration(length)),
+        (Some(name), None) => match choice.index {
             Some(index) => format!("{} in each trace (--index {index})", visible(name)),
             None => format!("{} in each trace", visible(name)),
         },
@@ -83,16 +82,6 @@ pub(crate) fn config<'a>(path: &Path, keys: impl Iterator<Item = &'a str>) {
     let flags: Vec<String> = keys.map(|key| format!("--{key}")).collect();
     let taken = if flags.is_empty() { String::new() } else { format!(" ({})", flags.join(", ")) };
     note(&format!("Config: {}{taken}", path.display()));
-}
-
-/// Which window was taken, with the flags that ask for it again.
-pub(crate) fn window(what: &str, window: Window) {
-    let Window { start, .. } = window;
-    let length = window.duration();
-    note(&format!("Window: {what}, {} (--start-ts {start} --duration {length})", duration(length)));
-    if length == Ns::ZERO {
-        say("The window is empty: it has no length, so it contains no launch.");
-    }
 }
 
 /// `Written: trace.db, 64.30 MB in 1.2 s`

@@ -11,9 +11,9 @@ use nccl_stacks::error::Error;
 
 use crate::cli::args::{EventKind, Record};
 use crate::cli::failure::Failure;
-use crate::cli::recorded;
 use crate::cli::stop::Stop;
 use crate::cli::terminal::say;
+use nccl_stacks::run::sources::RECORDER_LIBRARY;
 
 /// The recorder's library, if it could be built with this program.
 #[cfg(has_recorder)]
@@ -51,7 +51,7 @@ impl Setup {
         if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
             return Err(Failure::OpenFolder { folder }.into());
         }
-        let path = folder.join(recorded::LIBRARY);
+        let path = folder.join(RECORDER_LIBRARY);
         unpack(library, &path).map_err(|source| Error::Write { path: path.clone(), source })?;
         let mut variables = vec![
             ("NCCL_STACKS_DIR", folder.clone().into_os_string()),

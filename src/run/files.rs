@@ -1,16 +1,12 @@
-//! The files that the arguments mean: files themselves, the traces of folders, and what a pattern matches where no shell has done that.
+//! The files that paths mean: files themselves, the traces of folders, and what a pattern matches where no shell has done that.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
-use nccl_stacks::attribution::selection::Pattern;
-use nccl_stacks::error::Error;
-
-use super::args::Cli;
-use super::failure::Failure;
-use super::stop::Stop;
+use super::error::RunError;
+use crate::attribution::selection::Pattern;
+use crate::error::Error;
 
 /// The endings of files that are traces.
 const TRACES: &[&str] =
@@ -20,23 +16,26 @@ const TRACES: &[&str] =
 const ARCHIVES: &[&str] = &[".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
 
 /// How alike, from 0 to 1, the name of a file must be to one that does not exist for it to be named.
-const ALIKE: f64 = 0.8;
+pub const ALIKE: f64 = 0.8;
 
 /// How many such files are named.
 const NAMED: usize = 3;
 
 /// Whether a name ends as those of traces do.
-pub(super) fn is_named_like_a_trace(name: &str) -> bool {
+pub fn is_named_like_a_trace(name: &str) -> bool {
     is_named_like_an_archive(name) || TRACES.iter().any(|ending| name.ends_with(ending))
 }
 
 /// Whether a name ends as those of archives do.
-pub(super) fn is_named_like_an_archive(name: &str) -> bool {
+pub fn is_named_like_an_archive(name: &str) -> bool {
     ARCHIVES.iter().any(|ending| name.ends_with(ending))
 }
 
-/// All files that are meant, those of a folder by name. A file that is named twice is read once.
-pub(super) fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
+/// All files that paths mean, those of a folder by name. A file that is named twice is read once.
+///
+/// # Errors
+/// A path to nothing, a folder without traces or one that cannot be read.
+pub fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, RunError> {
     let mut files: Vec<PathBuf> = Vec::new();
     for argument in arguments {
         let found = if argument.is_dir() {
@@ -54,7 +53,7 @@ pub(super) fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
 }
 
 /// The traces of a folder, not of those in it.
-fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
+fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, RunError> {
     let names = names_in(folder).map_err(|source| Error::Read { name: folder.display().to_string(), source })?;
     let traces: Vec<PathBuf> = names
         .into_iter()
@@ -65,13 +64,13 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
         .collect();
     if traces.is_empty() {
         let endings = [TRACES, ARCHIVES].concat().join(", ");
-        return Err(Failure::NoTraceInFolder { folder: folder.to_owned(), endings }.into());
+        return Err(RunError::NoTraceInFolder { folder: folder.to_owned(), endings });
     }
     Ok(traces)
 }
 
 /// The files whose names match the last part of a path.
-fn matching(path: &Path) -> Result<Vec<PathBuf>, Stop> {
+fn matching(path: &Path) -> Result<Vec<PathBuf>, RunError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let names = names_in(folder).unwrap_or_default();
@@ -84,27 +83,25 @@ fn matching(path: &Path) -> Result<Vec<PathBuf>, Stop> {
             return Ok(found);
         }
     }
-    let command = Cli::command();
-    let commands = command.get_subcommands().map(clap::Command::get_name);
-    // A command is one plain word, so `traces/rank1.jsno` is not meant to be `ranks`.
-    let is_word = path.as_os_str() == &*name && !name.contains('.');
-    let alike = |command: &&str| is_word && strsim::jaro_winkler(command, &name) > ALIKE;
-    if let Some(command) = commands.into_iter().find(alike) {
-        return Err(Failure::NoSuchCommand { path: path.to_owned(), command: command.to_owned() }.into());
-    }
     let mut near: Vec<(f64, PathBuf)> =
         names.iter().map(|other| (strsim::jaro_winkler(&other.to_string_lossy(), &name), inside(other))).collect();
     near.retain(|(alike, file)| *alike > ALIKE && file.is_file());
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
     near.truncate(NAMED);
-    Err(Failure::NoSuchFile { path: path.to_owned(), near: near.into_iter().map(|(_, file)| file).collect() }.into())
+    Err(RunError::NoSuchFile { path: path.to_owned(), near: near.into_iter().map(|(_, file)| file).collect() })
 }
 
 /// What the arguments are called together. In any order they are the same answer.
-pub(super) fn in_order(arguments: &[PathBuf]) -> String {
+pub fn in_order(arguments: &[PathBuf]) -> String {
     let mut names: Vec<String> = arguments.iter().map(|argument| argument.display().to_string()).collect();
     names.sort();
     names.join(", ")
+}
+
+/// Whether a file can be read only once. Opening a named pipe again would wait for a writer that does not come.
+pub fn is_read_once(file: &Path) -> bool {
+    let is_pipe = std::fs::metadata(file).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+    file.as_os_str() == "-" || is_pipe
 }
 
 /// The names in a folder, sorted. They need not be text.

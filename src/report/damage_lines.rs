@@ -1,43 +1,38 @@
 //! What is wrong with a trace: a line for each kind of damage, and what was lost in all.
 
-use nccl_stacks::analysis::losses::Losses;
-use nccl_stacks::damage::{Cost, DamageReport, Description, Tally};
-use nccl_stacks::report::format::{count, visible};
-use nccl_stacks::store::Store;
+use super::format::{count, visible};
+use crate::analysis::losses::Losses;
+use crate::damage::{Cost, DamageReport, Description, Tally};
+use crate::store::Store;
 
-use crate::cli::terminal::{is_verbose, say};
-
-/// What is wrong with the trace.
-pub(crate) fn damage(store: &Store) {
-    damage_lines(store).iter().for_each(|line| say(line));
-}
-
-/// The same as lines.
-pub(crate) fn damage_lines(store: &Store) -> Vec<String> {
+/// What is wrong with the traces of a store. Slices that overlap are named only if all damage is: they are whole, on another track, and nobody has to
+/// act on them.
+pub fn store_lines(store: &Store, names_all: bool) -> Vec<String> {
     let found = damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0);
-    let mut lines: Vec<String> = found.filter_map(|(of, description, tally)| kind(&of, description, tally)).collect();
+    let mut lines: Vec<String> =
+        found.filter_map(|(of, description, tally)| kind_line(&of, description, tally, names_all)).collect();
     let losses = Losses::of(store);
     lines.extend(lost_in_all(losses.lost_bytes, losses.text_bytes));
     lines
 }
 
-/// The faults as a list, for `--strict`.
-pub(crate) fn damage_list(store: &Store) -> String {
+/// The faults as a list, a line each, for who wants nothing damaged.
+pub fn store_faults(store: &Store) -> String {
     let faults = damages(store).filter(|(_, d, tally)| d.cost.is_fault() && tally.count > 0);
     faults.map(|(of, description, tally)| format!("\n  {of}{}", described(description, tally))).collect()
 }
 
 /// What is wrong with a text that was repaired.
-pub(crate) fn damage_of_text(damage: &DamageReport, text_bytes: u64) {
+pub fn text_lines(damage: &DamageReport, text_bytes: u64, names_all: bool) -> Vec<String> {
     let found = damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0);
-    let lines = found.filter_map(|(description, tally)| kind("", description, tally));
+    let lines = found.filter_map(|(description, tally)| kind_line("", description, tally, names_all));
     let lost = damage.lost_bytes();
     let in_all = lost_in_all(Some(lost).filter(|_| !damage.is_unknown()), text_bytes);
-    lines.chain(in_all).for_each(|line| say(&line));
+    lines.chain(in_all).collect()
 }
 
-/// The faults of a text that was repaired, as a list, for `--strict`.
-pub(crate) fn fault_list(damage: &DamageReport) -> String {
+/// The faults of a text that was repaired, as such a list.
+pub fn text_faults(damage: &DamageReport) -> String {
     damage.faults().map(|(description, tally)| format!("\n  {}", described(description, tally))).collect()
 }
 
@@ -50,15 +45,15 @@ fn damages(store: &Store) -> impl Iterator<Item = (String, &'static Description,
     of_traces.chain(of_archive.map(|(d, tally)| (String::new(), d, tally)))
 }
 
-/// One kind of damage. Slices that overlap are whole, on another track: nobody needs to act on them.
-fn kind(of: &str, description: &Description, tally: Tally) -> Option<String> {
+/// One kind of damage.
+fn kind_line(of: &str, description: &Description, tally: Tally, names_all: bool) -> Option<String> {
     let verb = match description.cost {
         Cost::Lost => "Left out",
         Cost::Doubtful => "Damaged",
         Cost::Recovered => "Recovered",
         Cost::Moved | Cost::None => "Note",
     };
-    let is_shown = description.cost != Cost::Moved || is_verbose();
+    let is_shown = description.cost != Cost::Moved || names_all;
     is_shown.then(|| format!("{verb}: {of}{}", described(description, tally)))
 }
 

@@ -1,0 +1,107 @@
+//! Which window was taken, and why there is none, with the options that choose one.
+
+use nccl_stacks::report::format::{duration, thread, visible};
+use nccl_stacks::report::lists::candidates;
+use nccl_stacks::run::{Again, Chosen, WindowError};
+use nccl_stacks::time::{Ns, Window};
+
+use crate::cli::terminal::{note, say};
+use crate::cli::typed::quote;
+
+/// How many slices an error lists.
+const MAX_LISTED: usize = 40;
+
+/// Which window was taken, with the options that ask for it again.
+pub(crate) fn window(chosen: &Chosen<'_>, window: Window) {
+    let what = chosen_text(chosen);
+    let Window { start, .. } = window;
+    let length = window.duration();
+    note(&format!("Window: {what}, {} (--start-ts {start} --duration {length})", duration(length)));
+    if length == Ns::ZERO {
+        say("The window is empty: it has no length, so it contains no launch.");
+    }
+}
+
+fn chosen_text(chosen: &Chosen<'_>) -> String {
+    match chosen {
+        Chosen::Times { overrides_function: true } => "as given (--function-name is overridden)".to_owned(),
+        Chosen::Times { .. } => "as given".to_owned(),
+        Chosen::AllSteps => "all steps (--total takes the whole trace; --step chooses some of them)".to_owned(),
+        Chosen::Survived => "where kernels survived, by when they ran (--window-on kernel)".to_owned(),
+        Chosen::Slice { slice, place, again } => {
+            let again = match (place, again) {
+                (Some((index, count)), _) => format!("{} of {count}, --index {index}", index + 1),
+                (None, Some(again)) => words(again),
+                (None, None) => String::new(),
+            };
+            format!("{} [{again}] on {}", visible(&slice.name), thread(slice, true))
+        }
+        Chosen::Steps { range, label, count, processes } => {
+            let steps = match label {
+                Some(label) => visible(label).into_owned(),
+                None if *processes == 1 => format!("{count} steps"),
+                None => format!("{count} steps of {processes} processes, from the first start to the last end"),
+            };
+            format!("{steps} [--step {range}]")
+        }
+        _ => "the whole trace (choose a part with --step, --interactive or --start-ts)".to_owned(),
+    }
+}
+
+/// The options that choose a slice again, for a shell.
+fn words(again: &Again) -> String {
+    match again {
+        Again::Step(number) => format!("--step {number}"),
+        Again::Slice { name, index } => format!("--function-name {} --index {index}", quote(name)),
+    }
+}
+
+/// Why there is no window.
+pub(crate) fn window_text(error: &WindowError) -> String {
+    match error {
+        WindowError::NoSteps => {
+            "Nothing in the trace looks like a step. Choose with --function-name, or with --start-ts and --duration."
+                .to_owned()
+        }
+        WindowError::NoSuchStep { range, first, last } => format!(
+            "--step {range}: the trace has {}; --group-by step lists them",
+            if first == last { format!("step {first} alone") } else { format!("the steps {first} to {last}") }
+        ),
+        WindowError::NoSuchFunction { name, near } => no_such_function(name, near),
+        WindowError::NoSuchIndex { index, found } => format!(
+            "--index {index}: {}\n{}",
+            match found.len() {
+                1 => "there is one such slice, --index 0".to_owned(),
+                n => format!("there are {n} such slices, numbered from 0 to {}", n - 1),
+            },
+            candidates(found, MAX_LISTED)
+        ),
+        WindowError::Several(found) => format!(
+            "{} slices have this name; choose one with --index\n{}",
+            found.len(),
+            candidates(found, MAX_LISTED)
+        ),
+        WindowError::SeveralClocks => {
+            "--start-ts: several traces have clocks of their own; give a time from the start of each, such as +10ms, or choose \
+             with --function-name and --index"
+                .to_owned()
+        }
+        WindowError::SeveralToChooseIn => {
+            "--interactive chooses in one trace; for several choose with --function-name and --index".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+fn no_such_function(name: &str, near: &[String]) -> String {
+    let mut text = format!("Nothing found: no CPU slice is named `{name}`.");
+    match near.first() {
+        None => text.push_str(" No name in the trace comes near it; --interactive lists what looks like a step."),
+        Some(first) => {
+            text.push_str(" The nearest names in the trace:\n");
+            near.iter().for_each(|name| text.push_str(&format!("  {}\n", visible(name))));
+            text.push_str(&format!("For example: --function-name '{first}'"));
+        }
+    }
+    text
+}

@@ -1,0 +1,76 @@
+//! What a run reports, shown on the terminal, and what it asks, asked there.
+
+use std::sync::{Mutex, PoisonError};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use nccl_stacks::analysis::window::Candidate;
+use nccl_stacks::load::Progress;
+use nccl_stacks::run::{Event, NotChosen, Watcher};
+use nccl_stacks::time::Ns;
+
+use super::failure::Failure;
+use super::terminal::{note, say};
+use super::{notes, picker};
+
+/// The terminal, with the bar that shows how much of a file has been read.
+pub(super) struct Terminal(Mutex<Option<ProgressBar>>);
+
+/// The only one.
+pub(super) static TERMINAL: Terminal = Terminal(Mutex::new(None));
+
+impl Terminal {
+    fn show(&self, progress: Progress) {
+        let mut bar = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bar = bar.get_or_insert_with(|| match progress.size {
+            Some(size) => ProgressBar::new(size).with_style(style("{bytes} of {total_bytes} [{bar:40}] {eta}")),
+            None => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}")),
+        });
+        // Blocks are read ahead of the end.
+        bar.set_position(progress.size.map_or(progress.taken, |size| progress.taken.min(size)));
+    }
+
+    /// Removes the bar from the screen, until there is more to show.
+    fn clear(&self) {
+        if let Some(bar) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Watcher for Terminal {
+    fn event(&self, event: Event<'_>) {
+        if let Event::Progress(progress) = event {
+            return self.show(progress);
+        }
+        self.clear();
+        match event {
+            Event::Loaded(loaded) => notes::loaded(loaded),
+            Event::Archive(findings) => notes::findings(findings),
+            Event::ProbablyNanoseconds(file) => notes::probably_nanoseconds(file),
+            Event::Traces { names, text_bytes, events, choice, by_step } => {
+                notes::traces(names, (text_bytes, events), choice, by_step);
+            }
+            Event::Spans(spans) => notes::apart(spans),
+            Event::Window { chosen, window } => notes::window(&chosen, window),
+            Event::LeftOut(error) => say(&format!("Left out: {}", Failure::text(error))),
+            Event::CaptureLeftOut(error) => say(&format!("Note: left out as a capture: {}", Failure::text(error))),
+            Event::Note(line) => note(line),
+            Event::Warning(line) => say(line),
+            _ => {}
+        }
+    }
+
+    fn can_choose(&self) -> bool {
+        picker::can_ask()
+    }
+
+    fn choose(&self, list: &[Candidate], origin: Ns) -> Result<usize, NotChosen> {
+        picker::pick(list, origin)
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    // The templates are constants above; a wrong one would show indicatif's own bar.
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}

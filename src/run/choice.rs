@@ -1,0 +1,121 @@
+//! Which part of a trace is asked about, how it was chosen, and why it could not be.
+
+use crate::analysis::steps::StepRange;
+use crate::analysis::window::Candidate;
+use crate::attribution::launches::WindowOn;
+use crate::time::Ns;
+
+/// When a window starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// On the trace's own clock, in ns.
+    At(Ns),
+    /// From the start of the trace on, in ns.
+    After(Ns),
+}
+
+/// Which part of a trace is asked about; by default all of it.
+#[derive(Debug, Clone, Default)]
+pub struct WindowChoice {
+    /// Start and length. These count first.
+    pub times: Option<(Start, Ns)>,
+    /// Some steps, by their numbers.
+    pub steps: Option<StepRange>,
+    /// The slices of this name, or that match this pattern.
+    pub function: Option<String>,
+    /// Which of these, counted from 0 by their start.
+    pub index: Option<usize>,
+    /// Whether the watcher chooses: of these slices, or of those that look like steps.
+    pub is_interactive: bool,
+    /// What has to start in the window.
+    pub on: WindowOn,
+}
+
+/// Why there is no window.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WindowError {
+    /// Nothing in the trace looks like a step.
+    NoSteps,
+    /// The trace has steps with other numbers, from the first to the last.
+    NoSuchStep {
+        /// What was asked for.
+        range: StepRange,
+        /// The lowest number.
+        first: u64,
+        /// The highest number.
+        last: u64,
+    },
+    /// No CPU slice has the name.
+    NoSuchFunction {
+        /// The name.
+        name: String,
+        /// Names of the trace that are near it, the nearest first.
+        near: Vec<String>,
+    },
+    /// There are fewer slices of the name.
+    NoSuchIndex {
+        /// The position.
+        index: usize,
+        /// The slices.
+        found: Vec<Candidate>,
+    },
+    /// Several slices have the name, and nothing says which is meant.
+    Several(Vec<Candidate>),
+    /// Several traces have clocks of their own, so that a time on one of them means nothing on the others.
+    SeveralClocks,
+    /// In several traces at once nobody can choose.
+    SeveralToChooseIn,
+}
+
+impl std::error::Error for WindowError {}
+
+impl std::fmt::Display for WindowError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WindowError::NoSteps => f.write_str("nothing in the trace looks like a step"),
+            WindowError::NoSuchStep { range, first, last } => {
+                write!(f, "there is no step {range}; the trace has the steps {first} to {last}")
+            }
+            WindowError::NoSuchFunction { name, near } => {
+                write!(f, "no CPU slice is named `{name}`")?;
+                if near.is_empty() { Ok(()) } else { write!(f, "; near it: {}", near.join(", ")) }
+            }
+            WindowError::NoSuchIndex { index, found } => {
+                write!(f, "there is no slice {index}: {} have the name, counted from 0", found.len())
+            }
+            WindowError::Several(found) => {
+                write!(f, "{} slices have the name; choose one by its position", found.len())
+            }
+            WindowError::SeveralClocks => {
+                f.write_str("several traces have clocks of their own; give a time from the start of each")
+            }
+            WindowError::SeveralToChooseIn => {
+                f.write_str("a window is chosen from a list in one trace alone; name a function and its position")
+            }
+        }
+    }
+}
+
+/// How a slice of a list of steps is chosen again without the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Again {
+    /// By its number.
+    Step(u64),
+    /// By its name, and its position among the slices of this name.
+    Slice {
+        /// The name.
+        name: String,
+        /// The position.
+        index: usize,
+    },
+}
+
+/// Why nothing was chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotChosen {
+    /// Whoever was asked left.
+    Left,
+    /// The list cannot be shown, for this reason.
+    NotShown(String),
+}

@@ -1,0 +1,84 @@
+//! What takes several inputs to one answer: files and folders are sorted by what they are, each trace is read, reduced and dropped, and the
+//! reductions become the answer.
+//!
+//! ```text
+//! paths ─▶ files ─▶ sources ─┬─▶ traces (window, captures; read in parallel) ─▶ stacks, ranks, parts ─┬─▶ an answer
+//!                            ├─▶ parts that were written before ──────────────────────────────────────┤
+//!                            └─▶ records ─────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Nothing here prints or asks. What happens meanwhile is an [`Event`], which a [`Watcher`] gets; it also chooses where a question leaves that
+//! open. [`Run::default`] watches nothing.
+//!
+//! # Examples
+//!
+//! The stacks of several traces, and who of their ranks waits for whom:
+//!
+//! ```
+//! use nccl_stacks::attribution::selection::Wanted;
+//! use nccl_stacks::ranks::clock::ClockMode;
+//! use nccl_stacks::run::{RankQuestion, Run, RunError, StackQuestion, TraceQuestion, files};
+//!
+//! # fn main() -> Result<(), RunError> {
+//! let run = Run::default();
+//! let traces = files::expand(&["testdata/ranks".into()])?;
+//! let question = StackQuestion { traces: TraceQuestion::about(Wanted::collectives()), ..StackQuestion::default() };
+//! let stacks = run.stacks(&traces, &question)?.report;
+//! assert_eq!(stacks.traces.len(), 4);
+//!
+//! let question = RankQuestion { traces: TraceQuestion::about(Wanted::collectives()), ..RankQuestion::default() };
+//! let ranks = run.ranks(&traces, &question)?.ranks;
+//! let report = run.compare(ranks, ClockMode::Align)?.report();
+//! assert_eq!(report.ranks.len(), 4);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What two traces differ in, and whether a job hangs:
+//!
+//! ```
+//! use nccl_stacks::analysis::delta::Per;
+//! use nccl_stacks::analysis::diff::Diff;
+//! use nccl_stacks::analysis::hang::Outcome;
+//! use nccl_stacks::attribution::selection::Wanted;
+//! use nccl_stacks::run::{Run, RunError, StackQuestion, TraceQuestion};
+//!
+//! # fn main() -> Result<(), RunError> {
+//! let run = Run::default();
+//! let question = StackQuestion { traces: TraceQuestion::about(Wanted::collectives()), ..StackQuestion::default() };
+//! let before = run.stacks(&["testdata/costs.json".into()], &question)?.report;
+//! let after = run.stacks(&["testdata/costs_later.json".into()], &question)?.report;
+//! let diff = Diff::new(("before", before), ("after", after), Per::Total);
+//! assert!(diff.new > 0);
+//!
+//! let (hang, _) = run.hang(&["testdata/records/hang".into()])?;
+//! assert_eq!(hang.outcome, Outcome::Hung);
+//! # Ok(())
+//! # }
+//! ```
+
+mod captures;
+mod choice;
+mod error;
+pub mod files;
+mod merging;
+mod parts;
+mod ranks;
+mod reading;
+mod records;
+pub mod sources;
+mod stacks;
+mod traces;
+mod watch;
+mod window;
+
+pub use choice::{Again, NotChosen, Start, WindowChoice, WindowError};
+pub use error::RunError;
+pub use merging::{ASKED_OF_RECORDS, Completeness, Expected, MergedRanks, failure as part_failure};
+pub use parts::PartsOfTraces;
+pub use ranks::{PageParts, RankQuestion, RanksOfFiles};
+pub use reading::{Reading, Run};
+pub use records::{LAST_CALLS, damage_lines, give_ranks, is_damaged, left_out_operations};
+pub use stacks::{StackAnswer, StackQuestion};
+pub use traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
+pub use watch::{Chosen, Event, Silent, Watcher};

@@ -1,0 +1,165 @@
+//! The ranks of a job beside each other: each trace is reduced to its ranks, parts that were written before have theirs already.
+
+use std::path::PathBuf;
+
+use super::error::RunError;
+use super::reading::Run;
+use super::sources::is_part;
+use super::stacks::{missing, timeline};
+use super::traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
+use crate::analysis::missing::Missing;
+use crate::analysis::part::{Part, attributed};
+use crate::analysis::stacks::StackReport;
+use crate::analysis::timeline::Timeline;
+use crate::event::ArgsWanted;
+use crate::ranks::clock::ClockMode;
+use crate::ranks::part::{GivenRank, RankPart};
+use crate::ranks::reduce::{queues, reduce_attributed};
+use crate::ranks::report::Compared;
+use crate::report::format::visible;
+
+/// What is asked of the ranks of a job.
+#[derive(Debug, Default)]
+pub struct RankQuestion {
+    /// Which kernels of which part of each trace.
+    pub traces: TraceQuestion,
+    /// The options that decide what parts are of, as these have them: parts of other options are refused.
+    pub asked: String,
+    /// Ranks that are given for traces.
+    pub given: Vec<GivenRank>,
+    /// How clocks are compared.
+    pub clock: ClockMode,
+    /// Whether the answer is drawn, which needs stacks and times of kernels, too.
+    pub draws: bool,
+}
+
+/// The ranks of some files.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct RanksOfFiles {
+    /// The ranks.
+    pub ranks: Vec<RankPart>,
+    /// What a page needs beside them, if the answer is drawn.
+    pub page: PageParts,
+    /// What is wrong with the traces, in lines.
+    pub damage: Vec<String>,
+    /// Which files were left out, and why.
+    pub left_out: Vec<String>,
+}
+
+/// What a page needs of traces beside their ranks.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct PageParts {
+    /// The stacks of all traces; `None` if nothing is drawn.
+    pub stacks: Option<StackReport>,
+    /// When kernels ran, by rank.
+    pub timelines: Vec<Timeline>,
+    /// Why there are no stacks, if there are none, by trace.
+    pub missing: Vec<(String, Missing)>,
+}
+
+/// The ranks of a trace, and what a page needs beside them.
+type RanksOfTrace = (Vec<RankPart>, Option<OnPage>);
+
+/// What a page needs of one trace.
+struct OnPage {
+    name: String,
+    stacks: Part,
+    timeline: Option<Timeline>,
+    missing: Option<Missing>,
+}
+
+impl Run<'_> {
+    /// The ranks of traces, of parts that were written before, or of both.
+    ///
+    /// # Errors
+    /// As [`Run::reduce`]; parts that cannot be read, or that were made with other options; a given rank of no trace.
+    pub fn ranks(&self, files: &[PathBuf], question: &RankQuestion) -> Result<RanksOfFiles, RunError> {
+        let (of_parts, of_traces): (Vec<PathBuf>, Vec<PathBuf>) = files.iter().cloned().partition(|file| is_part(file));
+        let mut found = RanksOfFiles::default();
+        if !of_parts.is_empty() {
+            let mut set = self.part_set(&of_parts)?;
+            super::merging::check_asked(&set, &question.asked)?;
+            found.damage.extend(set.damage());
+            found.ranks.extend(self.ranks_of_all_parts(&mut set)?);
+        }
+        let mut on_page = Vec::new();
+        if !of_traces.is_empty() {
+            let ReducedTraces { traces, archives, left_out, .. } = self.reduced_ranks(&of_traces, question)?;
+            for Reduced { part: (ranks, of_page), name, damage, .. } in traces {
+                if ranks.is_empty() {
+                    self.note(&format!("{}: no collective in its window", visible(&name)));
+                }
+                found.ranks.extend(ranks);
+                on_page.extend(of_page);
+                found.damage.extend(damage);
+            }
+            found.left_out = left_out;
+            archives.iter().for_each(|archive| found.damage.extend(self.damage_lines(archive)));
+        }
+        question.given.iter().try_for_each(|given| given.set(&mut found.ranks)).map_err(RunError::GivenRank)?;
+        // Parts have no stacks of which the page could show all.
+        if of_parts.is_empty() {
+            found.page = PageParts::new(on_page, question);
+        }
+        Ok(found)
+    }
+
+    fn reduced_ranks(
+        &self,
+        files: &[PathBuf],
+        question: &RankQuestion,
+    ) -> Result<ReducedTraces<RanksOfTrace>, RunError> {
+        let how = &question.traces.stacks;
+        let by = |prepared: Prepared<'_>| {
+            let options = prepared.options(how);
+            let Prepared { name, database, attributor, launches, window, .. } = prepared;
+            let store = database.store();
+            // First, because it takes memory that is free again then.
+            let queues = queues(store, window, options.window_on);
+            let attribution = attributed(attributor, launches, window, &options);
+            let ranks = reduce_attributed(name, store, &attribution, &queues, window, &options);
+            let on_page = question.draws.then(|| {
+                let part = Part::of_attributed(name, store, &attribution, launches, window, &options);
+                let mut timeline = timeline((name, store), &attribution, window, &part, files.len(), how);
+                // A file of several ranks is none of them.
+                timeline.iter_mut().filter(|_| ranks.len() > 1).for_each(|timeline| timeline.rank = None);
+                let missing = missing(database, window, &part)?;
+                Ok::<_, RunError>(OnPage { name: name.to_owned(), stacks: part, timeline, missing })
+            });
+            Ok((ranks, on_page.transpose()?))
+        };
+        let args = how.grouping.args(ArgsWanted::OPERATIONS);
+        self.reduce(files, &question.traces, &Reduction { args, compares_clocks: true, by: &by })
+    }
+
+    /// The ranks beside each other.
+    ///
+    /// # Errors
+    /// Ranks without any collective, and what [`Compared::of`] fails with.
+    pub fn compare(&self, ranks: Vec<RankPart>, clock: ClockMode) -> Result<Compared, RunError> {
+        if ranks.iter().all(|part| part.rows.is_empty()) {
+            let is_damaged = ranks.iter().any(|part| part.damage.is_unknown());
+            return Err(RunError::NoCollective { is_damaged });
+        }
+        Ok(Compared::of(ranks, clock)?)
+    }
+}
+
+impl PageParts {
+    fn new(traces: Vec<OnPage>, question: &RankQuestion) -> Self {
+        let (mut parts, mut timelines, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+        for trace in traces {
+            parts.push(trace.stacks);
+            timelines.extend(trace.timeline);
+            missing.extend(trace.missing.map(|missing| (trace.name, missing)));
+        }
+        let stacks = (!parts.is_empty()).then(|| StackReport::of(parts, &question.traces.stacks));
+        timelines.sort_by_key(|timeline: &Timeline| timeline.rank);
+        if stacks.as_ref().is_none_or(StackReport::has_answer) {
+            missing.clear();
+        }
+        PageParts { stacks, timelines, missing }
+    }
+}

@@ -1,0 +1,194 @@
+//! Reading NCCL's own records, what is wrong with them, and whether a job hangs by them.
+
+use std::path::{Path, PathBuf};
+
+use super::error::RunError;
+use super::reading::Run;
+use super::sources::record_files;
+use crate::analysis::hang::{HangReport, hang};
+use crate::analysis::recording::{Loss, losses};
+use crate::operation::{Operation, Source};
+use crate::ranks::part::GivenRank;
+use crate::ranks::recorded::parts::RecordedParts;
+use crate::ranks::recorded::whose;
+use crate::records::{Keep, RecordFile, Records, Remark, read_all};
+use crate::report::format::{self, visible};
+use crate::report::recording::lacks;
+
+/// How many files that are no records are named.
+const NAMED: usize = 5;
+
+/// Of logs so many calls of each rank and communicator are compared for a hang, the last ones: a call takes several times the memory of its line, and
+/// what hangs is among them.
+pub const LAST_CALLS: usize = 1 << 14;
+
+impl Run<'_> {
+    /// The records of all files and folders.
+    ///
+    /// # Errors
+    /// Files of which none has records, and damage where nothing may be damaged.
+    pub fn records(&self, paths: &[PathBuf], keep: Keep) -> Result<Records, RunError> {
+        self.read_records(paths, keep, true)
+    }
+
+    /// The same for an answer that says itself what is wrong with the files.
+    ///
+    /// # Errors
+    /// As [`Run::records`].
+    pub fn records_without_notes(&self, paths: &[PathBuf], keep: Keep) -> Result<Records, RunError> {
+        self.read_records(paths, keep, false)
+    }
+
+    /// Whether a job hangs by some files, and what is wrong with these.
+    ///
+    /// # Errors
+    /// As [`Run::records`].
+    pub fn hang(&self, paths: &[PathBuf]) -> Result<(HangReport, Vec<String>), RunError> {
+        let records = self.records(paths, Keep::Last(LAST_CALLS))?;
+        let report = hang(&records);
+        let called: u64 = records.calls.iter().map(|calls| calls.count).sum();
+        let is_of_log = |operation: &&Operation| matches!(operation.source, Source::DebugLog | Source::Megatrace);
+        if !report.is_empty() && called > records.operations.iter().filter(is_of_log).count() as u64 {
+            let last = format::count(LAST_CALLS as u64);
+            self.note(&format!("Compared are the last {last} calls of each rank and communicator"));
+        }
+        Ok((report, damage_lines(&records)))
+    }
+
+    fn read_records(&self, paths: &[PathBuf], keep: Keep, says: bool) -> Result<Records, RunError> {
+        let records = read_all(&record_files(paths)?, keep, self.threads());
+        self.report_records(&records, says)?;
+        Ok(records)
+    }
+
+    /// Reports what is wrong with the files, and fails if none has records.
+    fn report_records(&self, records: &Records, says: bool) -> Result<(), RunError> {
+        let (known, unknown): (Vec<_>, Vec<_>) = records.files.iter().partition(|file| file.source.is_some());
+        if known.is_empty() {
+            let why = unknown.iter().find_map(|file| file.notes.first().cloned());
+            return Err(RunError::NoRecords { names: names(&unknown), why });
+        }
+        let (unread, others): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|file| !file.notes.is_empty());
+        if !others.is_empty() {
+            self.warn(&format!("Left out, because they are no records: {}", visible(&names(&others))));
+        }
+        let why = |file: &RecordFile| {
+            // An error of the system names the file itself.
+            let notes = file.notes.join("; ");
+            let name = if notes.starts_with(&file.name) { String::new() } else { format!("{}: ", file.name) };
+            visible(&format!("{name}{notes}")).into_owned()
+        };
+        unread.iter().take(NAMED).for_each(|file| self.warn(&format!("Left out: {}", why(file))));
+        if unread.len() > NAMED {
+            self.warn(&format!("Left out: {} more files, for such reasons", unread.len() - NAMED));
+        }
+        let unread: Vec<String> =
+            unread.iter().filter(|file| file.bytes == 0 || !file.skipped.is_empty()).map(|file| why(file)).collect();
+        for file in known.iter().filter(|_| says) {
+            file.notes.iter().for_each(|line| self.note(&format!("{}: {}", visible(&file.name), visible(line))));
+        }
+        if says {
+            let processes: Vec<Loss> = losses(records).into_iter().filter(|loss| loss.why.is_some()).collect();
+            lacks(&processes).iter().for_each(|line| self.warn(line));
+        }
+        let lost = damage_lines(records);
+        let repaired = remark_lines(known.iter().map(|file| (*file, &file.repaired)), "Repaired");
+        if self.reading.strict && !(unread.is_empty() && lost.is_empty() && repaired.is_empty()) {
+            let list = unread.iter().chain(&lost).chain(&repaired).map(|line| format!("\n  {line}")).collect();
+            return Err(RunError::Strict { name: "the records".to_owned(), list });
+        }
+        if says {
+            lost.iter().for_each(|line| self.warn(line));
+            repaired.iter().for_each(|line| self.note(line));
+        }
+        Ok(())
+    }
+
+    /// Reports which operations are not compared.
+    pub fn report_recorded_parts(&self, found: &RecordedParts) {
+        left_out_operations(found).iter().for_each(|line| self.warn(line));
+        if !found.parts.is_empty() && found.of_other_sources > 0 {
+            self.note(&format!(
+                "Compared are the records of {}; {} operations of other sources are left out",
+                found.source.title(),
+                found.of_other_sources
+            ));
+        }
+    }
+}
+
+/// What was skipped in the files, a line for each kind.
+pub fn damage_lines(records: &Records) -> Vec<String> {
+    let known = records.files.iter().filter(|file| file.source.is_some());
+    remark_lines(known.map(|file| (file, &file.skipped)), "Skipped")
+}
+
+/// Whether there is a file of records of which nothing could be read.
+pub fn is_damaged(records: &Records) -> bool {
+    let is_refused = |file: &RecordFile| file.records == 0 && !file.skipped.is_empty();
+    records.files.iter().any(is_refused)
+}
+
+/// The first of some files.
+fn names(files: &[&RecordFile]) -> String {
+    let names: Vec<&str> = files.iter().take(NAMED).map(|file| file.name.as_str()).collect();
+    let more = files.len() - names.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names.join(", "))
+}
+
+/// What occurred in some files, a line for each kind: `Skipped 12 lines that are cut off, in 3 files; the first is in rank_0.log at byte 7`. A
+/// writer's bug is in the files of all ranks.
+fn remark_lines<'r>(remarks: impl Iterator<Item = (&'r RecordFile, &'r Vec<Remark>)>, verb: &str) -> Vec<String> {
+    let mut found: Vec<(&str, u64, u64, String)> = Vec::new();
+    for (file, remark) in remarks.flat_map(|(file, remarks)| remarks.iter().map(move |remark| (file, remark))) {
+        match found.iter_mut().find(|(what, ..)| *what == remark.what) {
+            Some((_, count, files, _)) => {
+                *count = count.saturating_add(remark.count);
+                *files += 1;
+            }
+            None => {
+                let at = remark.first_offset.map_or(String::new(), |offset| format!(" at byte {offset}"));
+                found.push((remark.what, remark.count, 1, format!("{}{at}", file.name)));
+            }
+        }
+    }
+    let line = |(what, count, files, first): (&str, u64, u64, String)| {
+        let place = match (count, files) {
+            (1, _) => format!("in {first}"),
+            (_, 1) => format!("the first in {first}"),
+            _ => format!("in {files} files, the first in {first}"),
+        };
+        format!("{verb}: {} {what}, {}", format::count(count), visible(&place))
+    };
+    found.into_iter().map(line).collect()
+}
+
+/// Which operations have no part in the comparison, a line for each reason.
+pub fn left_out_operations(found: &RecordedParts) -> Vec<String> {
+    if found.parts.is_empty() {
+        return Vec::new();
+    }
+    let reasons = [(found.without_times, "when they ran"), (found.without_rank, "on which rank they ran")];
+    let reasons = reasons.into_iter().filter(|(count, _)| *count > 0);
+    reasons.map(|(count, why)| format!("Left out: {count} operations, because nothing says {why}")).collect()
+}
+
+/// Sets ranks that are given for files of records.
+///
+/// # Errors
+/// A name that no file or several files have, and a file of several ranks.
+pub fn give_ranks(given: &[GivenRank], records: &mut Records) -> Result<(), RunError> {
+    for GivenRank { rank, trace } in given {
+        let of = format!("--rank {rank}={}", trace.display());
+        let is_it = |file: &RecordFile| Path::new(&file.name).ends_with(trace);
+        let found: Vec<usize> = (0..records.files.len()).filter(|at| is_it(&records.files[*at])).collect();
+        match found[..] {
+            [file] if whose::give(records, file, *rank) => {}
+            [_] => return Err(RunError::GivenRank(format!("{of}: its records are of several ranks"))),
+            [] => return Err(RunError::GivenRank(format!("{of}: no such file is among those given"))),
+            _ => return Err(RunError::GivenRank(format!("{of}: {} of the files end with that name", found.len()))),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The stacks of traces: the main answer.
+
+use std::path::PathBuf;
+
+use super::error::RunError;
+use super::reading::Run;
+use super::traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
+use crate::analysis::cost::Order;
+use crate::analysis::losses::Losses;
+use crate::analysis::missing::{self, Missing};
+use crate::analysis::part::{Part, attributed};
+use crate::analysis::stacks::{StackOptions, StackReport};
+use crate::analysis::timeline::Timeline;
+use crate::attribution::Attribution;
+use crate::event::ArgsWanted;
+use crate::report::MOST_DRAWN;
+use crate::store::Store;
+use crate::time::Window;
+
+/// How many rows the timeline of a trace has at most, and those of all traces of a page.
+const ROWS_OF_ONE: usize = 40_000;
+const ROWS_OF_ALL: usize = 160_000;
+
+/// What is asked about the stacks of traces.
+#[derive(Debug, Default)]
+pub struct StackQuestion {
+    /// Which kernels of which part of each trace, and what the stacks show.
+    pub traces: TraceQuestion,
+    /// Whether the answer is drawn, which needs the times of all kernels.
+    pub draws: bool,
+    /// See [`StackOptions::largest_groups`].
+    pub largest_groups: Option<Order>,
+}
+
+/// The stacks of some traces. There may be none.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StackAnswer {
+    /// The stacks.
+    pub report: StackReport,
+    /// Why there are no stacks, if there are none, by trace.
+    pub missing: Vec<(String, Missing)>,
+    /// What is wrong with the traces, in lines.
+    pub damage: Vec<String>,
+    /// Which files were left out, and why.
+    pub left_out: Vec<String>,
+    /// When kernels ran, by trace, if the answer is drawn.
+    pub timelines: Vec<Timeline>,
+}
+
+impl Run<'_> {
+    /// Finds the stacks of traces.
+    ///
+    /// # Errors
+    /// As [`Run::reduce`].
+    pub fn stacks(&self, files: &[PathBuf], question: &StackQuestion) -> Result<StackAnswer, RunError> {
+        let how = &question.traces.stacks;
+        let by = |prepared: Prepared<'_>| {
+            let options = prepared.options(how);
+            let Prepared { name, database, attributor, launches, window, is_alone, .. } = prepared;
+            let store = database.store();
+            let options = StackOptions { largest_groups: question.largest_groups.filter(|_| is_alone), ..options };
+            let attribution = attributed(attributor, launches, window, &options);
+            let part = Part::of_attributed(name, store, &attribution, launches, window, &options);
+            let timeline = match question.draws {
+                true => timeline((name, store), &attribution, window, &part, files.len(), how),
+                false => None,
+            };
+            let missing = missing(database, window, &part)?;
+            Ok((part, missing, timeline))
+        };
+        // Records are joined by the numbers of operations, too.
+        let args = if how.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
+        let args = how.grouping.args(args);
+        let ReducedTraces { traces, archives, left_out, .. } =
+            self.reduce(files, &question.traces, &Reduction { args, compares_clocks: false, by: &by })?;
+        let (mut parts, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for Reduced { part: (part, missing, timeline), name, damage: of_trace, .. } in traces {
+            parts.push(part);
+            timelines.extend(timeline);
+            reasons.extend(missing.map(|missing| (name, missing)));
+            damage.extend(of_trace);
+        }
+        let mut report = StackReport::of(parts, how);
+        for archive in &archives {
+            report.damage.add(Losses::of(archive));
+            damage.extend(self.damage_lines(archive));
+        }
+        if report.has_answer() {
+            reasons.clear();
+        }
+        Ok(StackAnswer { report, missing: reasons, damage, left_out, timelines })
+    }
+}
+
+/// Why a trace has no stacks, if it has none.
+pub(super) fn missing(
+    database: &crate::sql::Database,
+    window: Window,
+    part: &Part,
+) -> Result<Option<Missing>, RunError> {
+    if part.has_stacks() { Ok(None) } else { Ok(Some(missing::explain(database, window, part)?)) }
+}
+
+/// When the kernels of one of so many files ran; `None` if these are too many to be drawn.
+pub(super) fn timeline(
+    (name, store): (&str, &Store),
+    attribution: &Attribution,
+    window: Window,
+    part: &Part,
+    files: usize,
+    options: &StackOptions,
+) -> Option<Timeline> {
+    if files > MOST_DRAWN {
+        return None;
+    }
+    let most = (ROWS_OF_ALL / files.max(1)).min(ROWS_OF_ONE);
+    let mut timeline = Timeline::of(name, store, attribution, window, options, most);
+    timeline.rank = part.trace().rank.map(|rank| rank.0);
+    Some(timeline)
+}

@@ -1,0 +1,232 @@
+//! The window of a trace: as it is given, the slice of a function, some steps, or chosen from a list.
+
+use std::path::PathBuf;
+
+use super::choice::{Again, Start, WindowChoice, WindowError};
+use super::error::RunError;
+use super::files::is_read_once;
+use super::reading::Run;
+use super::watch::{Chosen, Event};
+use crate::analysis::launching_steps::LaunchingSteps;
+use crate::analysis::steps::{Step, StepRange, Steps};
+use crate::analysis::window::{self, Candidate};
+use crate::attribution::launches::{self, Launches, WindowOn};
+use crate::attribution::selection::{Wanted, choose};
+use crate::error::Error;
+use crate::event::ArgsWanted;
+use crate::sql::Database;
+use crate::time::{Ns, Window};
+
+/// How many names that are near a wrong one an error has.
+const NEAR: usize = 5;
+
+/// How a window is chosen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    /// The watcher may be asked.
+    pub(super) asks: bool,
+    /// The window is reported.
+    pub(super) says: bool,
+    /// Where no part is chosen, all steps are taken instead of the whole trace.
+    pub(super) by_step: bool,
+}
+
+impl Manner {
+    /// In the only trace.
+    const ALONE: Manner = Manner { asks: true, says: true, by_step: false };
+}
+
+impl Run<'_> {
+    /// The window of the only trace, and by what kernels are in it, which is not what was asked for if the trace ends early.
+    ///
+    /// # Errors
+    /// A window that the trace does not have, or that is not certain.
+    pub fn only_window(
+        &self,
+        choice: &WindowChoice,
+        database: &Database,
+        launches: &Launches,
+    ) -> Result<(Window, WindowOn), RunError> {
+        self.window(choice, database, launches, Manner::ALONE)
+    }
+
+    /// The same for what is not about kernels: the whole of a trace is all of it, also where it ends early.
+    ///
+    /// # Errors
+    /// As [`Run::only_window`].
+    pub fn only_window_of_anything(
+        &self,
+        choice: &WindowChoice,
+        database: &Database,
+        launches: &Launches,
+    ) -> Result<Window, RunError> {
+        let window = self.asked_window(choice, database, launches, Manner::ALONE)?;
+        Ok(window.unwrap_or_else(|| {
+            self.report(Event::Window { chosen: Chosen::Whole, window: database.store().span });
+            Window::ALL
+        }))
+    }
+
+    pub(super) fn window(
+        &self,
+        choice: &WindowChoice,
+        database: &Database,
+        launches: &Launches,
+        manner: Manner,
+    ) -> Result<(Window, WindowOn), RunError> {
+        if let Some(window) = self.asked_window(choice, database, launches, manner)? {
+            return Ok((window, choice.on));
+        }
+        let store = database.store();
+        let (window, on) = window::whole(store, choice.on);
+        if window == Window::ALL && manner.by_step && on == WindowOn::Launch {
+            // What kernels are in it by their launches is what the steps launched, between the steps, too.
+            if let Some(steps) = LaunchingSteps::find(store, window, on).span {
+                self.say(manner, Chosen::AllSteps, steps);
+                return Ok((steps, on));
+            }
+        }
+        match window {
+            Window::ALL => self.say(manner, Chosen::Whole, store.span),
+            survived => self.say(manner, Chosen::Survived, survived),
+        }
+        Ok((window, on))
+    }
+
+    /// The window that is asked for; `None` for the whole trace.
+    fn asked_window(
+        &self,
+        choice: &WindowChoice,
+        database: &Database,
+        launches: &Launches,
+        manner: Manner,
+    ) -> Result<Option<Window>, RunError> {
+        let trace = database.store().span;
+        if let Some((start, duration)) = choice.times {
+            let start = match start {
+                Start::At(start) => start,
+                Start::After(after) => trace.start + after,
+            };
+            let window = Window::new(start, duration);
+            self.say(manner, Chosen::Times { overrides_function: choice.function.is_some() }, window);
+            return Ok(Some(window));
+        }
+        if let Some(range) = choice.steps {
+            return self.steps_window(range, database, manner).map(Some);
+        }
+        let mut found = match &choice.function {
+            Some(name) => window::functions(database, name, launches, choice.on)?,
+            None if choice.is_interactive => window::steps(database, launches, choice.on)?,
+            None => return Ok(None),
+        };
+        let index = self.choose_index(choice, database, &mut found, trace.start, manner)?;
+        if index >= found.len() {
+            return Err(WindowError::NoSuchIndex { index, found }.into());
+        }
+        let (slice, count) = (&found[index], found.len());
+        let (place, again) = match &choice.function {
+            Some(_) => (Some((index, count)), None),
+            None => (None, Some(again(database, slice)?)),
+        };
+        self.say(manner, Chosen::Slice { slice, place, again }, slice.window);
+        Ok(Some(slice.window))
+    }
+
+    /// The window of some steps. Those of several processes in one file are side by side.
+    fn steps_window(&self, range: StepRange, database: &Database, manner: Manner) -> Result<Window, RunError> {
+        let steps = Steps::find(database.store());
+        let chosen = steps.chosen(range);
+        let Some(window) = chosen.iter().map(|step| step.window).reduce(Window::around) else {
+            let numbers = steps.numbers();
+            return Err(match (numbers.first(), numbers.last()) {
+                (Some(first), Some(last)) => WindowError::NoSuchStep { range, first: *first, last: *last },
+                _ => WindowError::NoSteps,
+            }
+            .into());
+        };
+        let has_any = |steps: &[Step]| steps.iter().any(|step| range.contains(step.number));
+        let processes = steps.processes().filter(|(_, steps)| has_any(steps)).count();
+        let label = match &chosen[..] {
+            [only] => Some(&*only.label),
+            _ => None,
+        };
+        self.say(manner, Chosen::Steps { range, label, count: chosen.len(), processes }, window);
+        Ok(window)
+    }
+
+    fn say(&self, manner: Manner, chosen: Chosen<'_>, window: Window) {
+        if manner.says {
+            self.report(Event::Window { chosen, window });
+        }
+    }
+
+    /// Which of the slices is meant: by its position, because there is only one, or as the watcher chooses.
+    fn choose_index(
+        &self,
+        choice: &WindowChoice,
+        database: &Database,
+        found: &mut Vec<Candidate>,
+        origin: Ns,
+        manner: Manner,
+    ) -> Result<usize, RunError> {
+        match (found.len(), choice.index, &choice.function) {
+            (0, _, Some(name)) => {
+                let near = window::nearest_names(database, name, NEAR)?;
+                Err(WindowError::NoSuchFunction { name: name.clone(), near }.into())
+            }
+            (0, _, None) => Err(WindowError::NoSteps.into()),
+            (_, Some(index), _) => Ok(index),
+            (1, None, Some(_)) => Ok(0),
+            _ if manner.asks && self.watcher().can_choose() => {
+                self.report(Event::ReadingEnded);
+                self.watcher().choose(found, origin).map_err(RunError::NotChosen)
+            }
+            (_, None, _) => Err(WindowError::Several(std::mem::take(found)).into()),
+        }
+    }
+
+    /// The window that the watcher chooses in the first of several traces, for all of them; `None` where there is nothing to choose.
+    ///
+    /// # Errors
+    /// As [`Run::only_window`], and a first trace that cannot be read.
+    pub fn window_for_all(
+        &self,
+        choice: &WindowChoice,
+        wanted: &Wanted,
+        files: &[PathBuf],
+    ) -> Result<Option<WindowChoice>, RunError> {
+        let [first, _, ..] = files else { return Ok(None) };
+        if !choice.is_interactive || choice.times.is_some() || is_read_once(first) {
+            return Ok(None);
+        }
+        let database = self.open(first, self.load_options(ArgsWanted::COLLECTIVES))?;
+        let store = database.store();
+        let launches = launches::find(store, &choose(store, wanted));
+        let mut found = match &choice.function {
+            Some(name) => window::functions(&database, name, &launches, choice.on)?,
+            None => window::steps(&database, &launches, choice.on)?,
+        };
+        let index = self.choose_index(choice, &database, &mut found, store.span.start, Manner::ALONE)?;
+        let for_all = WindowChoice { is_interactive: false, index: Some(index), ..choice.clone() };
+        let Some(chosen) = found.get(index).filter(|_| choice.function.is_none()) else { return Ok(Some(for_all)) };
+        Ok(Some(match again(&database, chosen)? {
+            Again::Step(number) => WindowChoice { steps: Some(StepRange::one(number)), index: None, ..for_all },
+            Again::Slice { name, index } => WindowChoice { function: Some(name), index: Some(index), ..for_all },
+        }))
+    }
+}
+
+/// How the chosen slice is chosen again without a list: by its number if it is a step and no other process has a step of that number, else by its
+/// name and its position among the slices of that name.
+fn again(database: &Database, chosen: &Candidate) -> Result<Again, Error> {
+    let steps = Steps::find(database.store());
+    let step = steps.processes().flat_map(|(_, steps)| steps).find(|step| step.slice == chosen.slice);
+    match step.map(|step| step.number) {
+        Some(number) if steps.chosen(StepRange::one(number)).len() == 1 => Ok(Again::Step(number)),
+        _ => {
+            let same = window::functions(database, &chosen.name, &Launches::default(), WindowOn::Launch)?;
+            let index = same.iter().position(|other| other.slice == chosen.slice).unwrap_or_default();
+            Ok(Again::Slice { name: chosen.name.clone(), index })
+        }
+    }
+}
