@@ -1,22 +1,11 @@
 //! Why an answer has no stacks: what is in the window instead.
 
-use rusqlite::named_params;
 use serde::Serialize;
-use serde_json::json;
 
-use super::part::Part;
-use crate::attribution::selection::is_of_a_family;
-use crate::error::Error;
-use crate::id::SliceId;
-use crate::nccl::calls::GRAPH_LAUNCHES;
-use crate::sql::{Database, queries};
-use crate::store::Store;
-use crate::store::strings::StringId;
-use crate::time::{Ns, Window};
+use crate::time::Window;
 
 /// A name and how often it occurs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct NameCount {
     /// The name.
     pub name: String,
@@ -61,65 +50,4 @@ pub enum Missing {
         /// Whether the file is cut off, so that kernels may have been in what is missing.
         is_cut_off: bool,
     },
-}
-
-/// Finds the reason why a trace has no stacks.
-///
-/// # Errors
-/// What SQLite fails with.
-pub fn explain(database: &Database, window: Window, part: &Part) -> Result<Missing, Error> {
-    if part.unattributed() > 0 {
-        return Ok(Missing::NoLaunchLink {
-            kernels: part.unattributed(),
-            elsewhere: part.elsewhere,
-            graph_launches: graph_launches(database, window)?,
-        });
-    }
-    if part.elsewhere > 0 {
-        return Ok(Missing::LaunchedElsewhere { kernels: part.elsewhere });
-    }
-    let kernels = kernels_in(database.store(), window);
-    if kernels.is_empty() {
-        let spans = database.rows(queries::KERNEL_SPAN, [], |row| {
-            let span = row.get::<_, Option<i64>>(0)?.zip(row.get::<_, Option<i64>>(1)?);
-            Ok(span.map(|(start, end)| (Window { start: Ns(start), end: Ns(end) }, row.get::<_, u64>(2).unwrap_or(0))))
-        })?;
-        let span = spans.first().copied().flatten();
-        let store = database.store();
-        let is_cut_off = store.damage.is_unknown();
-        return Ok(Missing::NoKernels { span, accelerator: accelerator(store), is_cut_off });
-    }
-    Ok(Missing::OtherKernels {
-        kernels: kernels.iter().map(|kernel| kernel.count).sum(),
-        elsewhere: part.kernels_in_trace,
-        possible: part.not_asked.possible.iter().map(|of| of.kernels).sum(),
-        collectives: kernels.into_iter().filter(|kernel| is_of_a_family(&kernel.name)).collect(),
-    })
-}
-
-/// The kernels that start in a window, counted by name, the most frequent first, equal counts by name. A query would sort all kernels.
-fn kernels_in(store: &Store, window: Window) -> Vec<NameCount> {
-    let mut counts = vec![0; store.strings.len()];
-    for kernel in store.kernels.iter().filter(|kernel| window.contains(store.slices.ts(**kernel))) {
-        counts[store.slices.name(*kernel).0 as usize] += 1;
-    }
-    let name = |id| store.strings.get(StringId(id)).unwrap_or_default().to_owned();
-    let counted = (0..).zip(counts).filter(|(_, count)| *count > 0);
-    let mut kernels: Vec<NameCount> = counted.map(|(id, count)| NameCount { name: name(id), count }).collect();
-    kernels.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
-    kernels
-}
-
-/// See [`Missing::NoKernels`]. Kineto writes CUDA's and ROCm's calls as `cuda_runtime` and `cuda_driver`, once as `Runtime`.
-fn accelerator(store: &Store) -> Option<String> {
-    let category = |call: &SliceId| store.strings.get(store.slices.category(*call)).map(str::to_ascii_lowercase);
-    let of = |category: String| category.split_once('_').map(|(accelerator, _)| accelerator.to_owned());
-    let calls = store.runtime_calls.iter().filter_map(category).filter_map(of);
-    calls.into_iter().find(|accelerator| accelerator != "cuda")
-}
-
-fn graph_launches(database: &Database, window: Window) -> Result<Vec<NameCount>, Error> {
-    let names = json!(GRAPH_LAUNCHES).to_string();
-    let params = named_params! { ":start": window.start.0, ":end": window.end.0, ":names": names };
-    database.rows(queries::GRAPH_LAUNCHES, params, |row| Ok(NameCount { name: row.get(0)?, count: row.get(1)? }))
 }

@@ -58,10 +58,10 @@ pub struct Part {
     walls: BTreeMap<String, Ns>,
     coverage: Coverage,
     /// How many chosen kernels the whole trace has.
-    pub(super) kernels_in_trace: u64,
+    pub(crate) kernels_in_trace: u64,
     /// See [`StackReport::elsewhere`].
-    pub(super) elsewhere: u64,
-    pub(super) not_asked: NotAsked,
+    pub(crate) elsewhere: u64,
+    pub(crate) not_asked: NotAsked,
     /// Of the chosen kernels of the whole trace.
     #[serde(with = "collective_info::fastest")]
     fastest: Fastest,

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::error::RunError;
+use super::missing;
 use super::reading::Run;
 use super::sources::is_part;
-use super::stacks::{missing, timeline};
+use super::stacks::timeline;
 use super::traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
 use crate::analysis::missing::Missing;
 use crate::analysis::part::{Part, attributed};
@@ -125,7 +126,7 @@ impl Run<'_> {
                 let mut timeline = timeline((name, store), &attribution, window, &part, files.len(), how);
                 // A file of several ranks is none of them.
                 timeline.iter_mut().filter(|_| ranks.len() > 1).for_each(|timeline| timeline.rank = None);
-                let missing = missing(database, window, &part)?;
+                let missing = missing::explain(database, window, &part)?;
                 Ok::<_, RunError>(OnPage { name: name.to_owned(), stacks: part, timeline, missing })
             });
             Ok((ranks, on_page.transpose()?))

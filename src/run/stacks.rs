@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use super::error::RunError;
+use super::missing;
 use super::reading::Run;
 use super::traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
 use crate::analysis::cost::Order;
 use crate::analysis::losses::Losses;
-use crate::analysis::missing::{self, Missing};
+use crate::analysis::missing::Missing;
 use crate::analysis::part::{Part, attributed};
 use crate::analysis::stacks::{StackOptions, StackReport};
 use crate::analysis::timeline::Timeline;
@@ -66,7 +67,7 @@ impl Run<'_> {
                 true => timeline((name, store), &attribution, window, &part, files.len(), how),
                 false => None,
             };
-            let missing = missing(database, window, &part)?;
+            let missing = missing::explain(database, window, &part)?;
             Ok((part, missing, timeline))
         };
         // Records are joined by the numbers of operations, too.
@@ -91,15 +92,6 @@ impl Run<'_> {
         }
         Ok(StackAnswer { report, missing: reasons, damage, left_out, timelines })
     }
-}
-
-/// Why a trace has no stacks, if it has none.
-pub(super) fn missing(
-    database: &crate::sql::Database,
-    window: Window,
-    part: &Part,
-) -> Result<Option<Missing>, RunError> {
-    if part.has_stacks() { Ok(None) } else { Ok(Some(missing::explain(database, window, part)?)) }
 }
 
 /// When the kernels of one of so many files ran; `None` if these are too many to be drawn.

@@ -6,6 +6,7 @@ use super::choice::{Again, Start, WindowChoice, WindowError};
 use super::error::RunError;
 use super::files::is_read_once;
 use super::reading::Run;
+use super::slices;
 use super::watch::{Chosen, Event};
 use crate::analysis::launching_steps::LaunchingSteps;
 use crate::analysis::steps::{Step, StepRange, Steps};
@@ -115,8 +116,8 @@ impl Run<'_> {
             return self.steps_window(range, database, manner).map(Some);
         }
         let mut found = match &choice.function {
-            Some(name) => window::functions(database, name, launches, choice.on)?,
-            None if choice.is_interactive => window::steps(database, launches, choice.on)?,
+            Some(name) => slices::functions(database, name, launches, choice.on)?,
+            None if choice.is_interactive => slices::steps(database, launches, choice.on)?,
             None => return Ok(None),
         };
         let index = self.choose_index(choice, database, &mut found, trace.start, manner)?;
@@ -171,7 +172,7 @@ impl Run<'_> {
     ) -> Result<usize, RunError> {
         match (found.len(), choice.index, &choice.function) {
             (0, _, Some(name)) => {
-                let near = window::nearest_names(database, name, NEAR)?;
+                let near = slices::nearest_names(database, name, NEAR)?;
                 Err(WindowError::NoSuchFunction { name: name.clone(), near }.into())
             }
             (0, _, None) => Err(WindowError::NoSteps.into()),
@@ -203,8 +204,8 @@ impl Run<'_> {
         let store = database.store();
         let launches = launches::find(store, &choose(store, wanted));
         let mut found = match &choice.function {
-            Some(name) => window::functions(&database, name, &launches, choice.on)?,
-            None => window::steps(&database, &launches, choice.on)?,
+            Some(name) => slices::functions(&database, name, &launches, choice.on)?,
+            None => slices::steps(&database, &launches, choice.on)?,
         };
         let index = self.choose_index(choice, &database, &mut found, store.span.start, Manner::ALONE)?;
         let for_all = WindowChoice { is_interactive: false, index: Some(index), ..choice.clone() };
@@ -224,7 +225,7 @@ fn again(database: &Database, chosen: &Candidate) -> Result<Again, Error> {
     match step.map(|step| step.number) {
         Some(number) if steps.chosen(StepRange::one(number)).len() == 1 => Ok(Again::Step(number)),
         _ => {
-            let same = window::functions(database, &chosen.name, &Launches::default(), WindowOn::Launch)?;
+            let same = slices::functions(database, &chosen.name, &Launches::default(), WindowOn::Launch)?;
             let index = same.iter().position(|other| other.slice == chosen.slice).unwrap_or_default();
             Ok(Again::Slice { name: chosen.name.clone(), index })
         }

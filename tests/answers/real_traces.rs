@@ -13,7 +13,6 @@ use std::path::Path;
 
 use nccl_stacks::analysis::part::stack_report;
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
-use nccl_stacks::analysis::window;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::callers::Callers;
 use nccl_stacks::attribution::capture::{Captured, Captures};
@@ -25,6 +24,7 @@ use nccl_stacks::id::SliceId;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::nccl::frames::fold;
 use nccl_stacks::report::script;
+use nccl_stacks::run::slices;
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 use nccl_stacks::time::{Ns, TimeRule, Window};
@@ -210,7 +210,7 @@ fn one_step_of_sglang() {
         let path = shared.join("traces").join(format!("lora-dev-script__sglang_tp4_A_mixed_rank{rank}.json.gz"));
         let database = open(&path, TimeRule::Exact);
         let name = "sglang/srt/managers/tp_worker.py(447): forward_batch_generation";
-        let steps = window::functions(&database, name, &Launches::default(), WindowOn::Launch).unwrap();
+        let steps = slices::functions(&database, name, &Launches::default(), WindowOn::Launch).unwrap();
         assert_eq!(steps.len(), 4, "rank {rank}");
         let report = ask(&database, Some("ncclDevKernel_AllReduce"), steps[0].window);
         assert_eq!(report.coverage.attributed(), 97, "rank {rank}");

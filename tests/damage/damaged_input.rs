@@ -10,13 +10,13 @@ use std::path::Path;
 
 use nccl_stacks::analysis::part::Part;
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
-use nccl_stacks::analysis::{missing, window};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captures;
 use nccl_stacks::attribution::launches::{self, WindowOn};
 use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
+use nccl_stacks::run::{missing, slices};
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
@@ -43,8 +43,8 @@ fn ask(store: Store) {
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();
         assert_eq!(counted, report.coverage.attributed());
         assert_eq!(counted + report.coverage.unattributed(), report.kernels_in_trace);
-        window::steps(&database, &found, WindowOn::Kernel).unwrap();
-        window::nearest_names(&database, "train_step", 3).unwrap();
+        slices::steps(&database, &found, WindowOn::Kernel).unwrap();
+        slices::nearest_names(&database, "train_step", 3).unwrap();
     }
     let args: i64 =
         database.connection().query_row("SELECT COUNT(DISTINCT display_value) FROM args", [], |r| r.get(0)).unwrap();

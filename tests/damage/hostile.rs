@@ -21,7 +21,6 @@ use nccl_stacks::analysis::part::{Part, attributed};
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::analysis::summary::kernel_table;
 use nccl_stacks::analysis::timeline::Timeline;
-use nccl_stacks::analysis::{missing, window};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::{Captured, Captures};
 use nccl_stacks::attribution::launches::{self, WindowOn};
@@ -34,6 +33,7 @@ use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::{Answer, Form, OnPage, Screen, Weight, json, kernels, lists};
+use nccl_stacks::run::{missing, slices};
 use nccl_stacks::sql::{Database, TABLES};
 use nccl_stacks::store::Store;
 use nccl_stacks::time::{Ns, TimeRule, Window};
@@ -156,11 +156,11 @@ fn ask(text: &str, store: Store) {
         }
         let found = launches::find(database.store(), &choose(database.store(), &wanted));
         for on in [WindowOn::Launch, WindowOn::Kernel] {
-            let mut all = window::steps(&database, &found, on).unwrap();
-            all.extend(window::functions(&database, "%", &found, on).unwrap());
+            let mut all = slices::steps(&database, &found, on).unwrap();
+            all.extend(slices::functions(&database, "%", &found, on).unwrap());
             lists::candidates(&all, usize::MAX);
         }
-        window::nearest_names(&database, "a", 3).unwrap();
+        slices::nearest_names(&database, "a", 3).unwrap();
     }
     for table in TABLES {
         let all = format!("SELECT * FROM \"{}\" ORDER BY 1 DESC", table.name());
@@ -365,7 +365,7 @@ fn no_trace_takes_the_square_of_its_length() {
             write(&answer, form);
         }
         let found = launches::find(database.store(), &choose(database.store(), &wanted));
-        window::functions(&database, "%", &found, WindowOn::Launch).unwrap();
+        slices::functions(&database, "%", &found, WindowOn::Launch).unwrap();
         let kept = keep(database.store(), &found, Window::ALL, WindowOn::Launch);
         cut::plan(database.store(), &kept, Window::ALL, TimeRule::Exact);
         let again = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how);

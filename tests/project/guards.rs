@@ -63,7 +63,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "operation",
             "records",
             "robust",
-            "sql",
             "store",
             "time",
         ],
