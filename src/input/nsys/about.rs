@@ -2,7 +2,7 @@
 
 use rusqlite::Result;
 
-use super::database::Export;
+use super::export::Export;
 use super::tables::Table;
 use crate::event::{ArgValue, HeaderField};
 

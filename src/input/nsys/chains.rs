@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rusqlite::Result;
 
-use super::database::Export;
+use super::export::Export;
 use super::tables::Table;
 
 /// A row for each function of each chain. Depth 0 is the innermost.

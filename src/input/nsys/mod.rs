@@ -7,7 +7,7 @@
 //! CUPTI numbers correlations in each process by itself. So each process that has used CUDA is a trace of its own, and an export of
 //! several is an archive of their traces: then a kernel can only have a launch of its own process.
 //!
-//! `database` opens the file and finds the processes, `tables` knows which tables and columns there are: an export has a table only if
+//! `opening` recognises an export and finds its processes, `export` is the open file, `tables` knows which tables and columns there are: an export has a table only if
 //! there is something to put into it, and columns have come over the years. `process` reads one process: `calls` and `memory` know how
 //! its work is named, `nvtx` its ranges, `payload` what NCCL attaches to them, `chains` the call chains of the CPU, `names` those of
 //! threads and processes. `about` reads what the export says of the recording. `spans` converts times, `strings` looks up texts, and
@@ -19,10 +19,11 @@
 mod about;
 mod calls;
 mod chains;
-mod database;
+mod export;
 mod memory;
 mod names;
 mod nvtx;
+mod opening;
 mod output;
 mod payload;
 mod process;
@@ -31,6 +32,6 @@ mod strings;
 mod summary;
 mod tables;
 
-pub(super) use database::{FORMAT, open};
+pub(super) use opening::{FORMAT, open};
 pub use process::Process;
 pub use summary::{Item, Summary};

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use rusqlite::Result;
 use serde_json::Value;
 
-use super::database::Export;
+use super::export::Export;
 use super::tables::Table;
 use crate::event::{ArgList, ArgValue};
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rusqlite::Result;
 
 use super::chains::Chains;
-use super::database::Export;
+use super::export::Export;
 use super::nvtx::{self, Domains, RowKind, at};
 use super::output::{Named, Output};
 use super::payload::{self, Payloads};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rusqlite::{OptionalExtension, Result};
 
-use super::database::Export;
+use super::export::Export;
 use super::tables::{TEXT_FACTOR, Table, corrupt};
 
 /// The table that every export has.

@@ -1,4 +1,4 @@
-//! Opening an export, and the processes in it.
+//! An export as a database that is open: its connection, its tables, and how much of it was read.
 //!
 //! SQLite reads a file in any order. A file of its own is read where it is, as one that nobody changes, so that nothing is written
 //! beside it; what comes from an archive, a pipe or compressed is copied to a temporary file.
@@ -6,32 +6,20 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OpenFlags};
 use tempfile::{NamedTempFile, TempPath};
 
-use super::process::{self, Process};
-use super::strings::STRINGS;
 use super::tables::{Table, Tables, corrupt};
 use crate::error::Error;
-use crate::input::format::{Fit, Format, Reader};
 use crate::input::limit::{Budget, Limited, failure};
 use crate::input::source::Source;
 use crate::unfinished::Unfinished;
 
-const MAGIC: &[u8] = b"SQLite format 3\0";
-
-pub(in crate::input) const FORMAT: Format =
-    Format { sniff: |head| Fit::sure_if(head.starts_with(MAGIC)), reader: Reader::Database };
-
 /// The most processes of an export. A machine has some for each of its GPUs, and each is read by itself.
 const PROCESSES: usize = 1024;
-
-/// Tables of the databases that this program exports.
-const OURS: [&str; 2] = ["kernel_launch", "call_path"];
 
 /// An opened export.
 #[derive(Debug)]
@@ -48,42 +36,12 @@ pub(super) struct Export {
     _copy: Option<(TempPath, Unfinished)>,
 }
 
-/// Opens an export, and returns its processes by number: those that used a GPU or, if none did, those that have ranges.
-///
-/// # Errors
-/// Databases that are no exports or have no events, damaged ones, and too much text.
-pub(in crate::input) fn open(name: &str, source: Source, budget: &Budget) -> Result<Vec<Process>, Error> {
-    let export = Export::new(name, source, budget)?;
-    let not_a_trace = |what: String| Err(Error::NotATrace { name: name.to_owned(), what });
-    if OURS.iter().all(|table| export.tables.has(table)) {
-        return not_a_trace(
-            "this is an SQLite database that nccl-stacks exported, with answers and not with a trace; any SQLite opens it"
-                .to_owned(),
-        );
-    }
-    if !export.tables.has(STRINGS.name) {
-        return not_a_trace(format!(
-            "this is an SQLite database, and not an export of Nsight Systems: it has no table {}",
-            STRINGS.name
-        ));
-    }
-    let mut found = export.processes(process::OF_GPU)?;
-    if found.is_empty() {
-        found = export.processes(&[process::NVTX])?;
-    }
-    if found.is_empty() {
-        return not_a_trace(
-            "this export of Nsight Systems has neither work of a GPU nor ranges of NVTX (record with --trace=cuda,nvtx)"
-                .to_owned(),
-        );
-    }
-    let (export, count) = (Rc::new(export), found.len() as u64);
-    let process = |(at, id): (u64, i64)| Process::new(Rc::clone(&export), id, (at, count));
-    Ok((0..).zip(found).map(process).collect())
-}
-
 impl Export {
-    fn new(name: &str, source: Source, budget: &Budget) -> Result<Self, Error> {
+    /// Opens the database, in place or from a temporary copy.
+    ///
+    /// # Errors
+    /// A damaged database, and too much text.
+    pub(super) fn open(name: &str, source: Source, budget: &Budget) -> Result<Self, Error> {
         let failed = |source| failure(name, source);
         let in_place = match &source {
             Source::File(region) => region.path().map(|path| (path.to_owned(), region.taken())),
@@ -109,7 +67,7 @@ impl Export {
     }
 
     /// The numbers of the processes that have rows in some tables, in order.
-    fn processes(&self, tables: &[Table]) -> Result<BTreeSet<i64>, Error> {
+    pub(super) fn processes(&self, tables: &[Table]) -> Result<BTreeSet<i64>, Error> {
         let mut found = BTreeSet::new();
         let mut is_empty = true;
         for table in tables {
