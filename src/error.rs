@@ -21,10 +21,11 @@ pub enum Error {
     #[error("{name}: cannot be read: {source}")]
     Read { name: String, source: io::Error },
 
-    #[error(
-        "{name}: {what}. Expected is a Chrome trace as the PyTorch profiler writes it: JSON with `traceEvents`, or a list of events, plain or compressed with gzip or zstd; Perfetto's protobuf with track events; or an SQLite export of Nsight Systems (`nsys export --type sqlite`)"
-    )]
-    NotATrace { name: String, what: String },
+    #[error("{name}: {what}. Expected is {expected}")]
+    NotATrace { name: String, what: String, expected: &'static str },
+
+    #[error("{name}: this is {what}, which nccl-stacks does not read as a trace. {instead}")]
+    OtherFormat { name: String, what: &'static str, instead: &'static str },
 
     #[error("{name}: {what}, which nccl-stacks cannot read yet. {advice}")]
     Unsupported { name: String, what: &'static str, advice: &'static str },

@@ -4,11 +4,13 @@
 //! ids have names ([`ids`]). The kinds follow the phases of the Chrome trace format.
 
 mod args;
+mod format;
 pub mod ids;
 
 use std::borrow::Cow;
 
 pub use args::{ArgList, ArgValue, ArgsWanted, EventsOf, Keep, KeySet};
+pub use format::{Format, Support, Writer};
 pub use ids::EventIds;
 
 use crate::time::Ns;

@@ -1,17 +1,11 @@
-//! Loading: opens a file, chooses the reader of its format, and builds the store.
+//! Loading: opens a file, lets the reader of its format read it, and builds the store.
 //!
-//! JSON is read by several threads (`json`), Perfetto's protobuf by one (`packets`), and so is an export of
-//! Nsight Systems (`nsys`). The traces of an archive, or of several inputs,
-//! are loaded one after the other into one store. `refuse` decides what is no trace.
+//! The traces of an archive, or of several inputs, are loaded one after the other into one store.
 
-mod json;
-mod nsys;
 mod options;
-mod packets;
-mod refuse;
+mod shard;
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -21,13 +15,10 @@ use std::time::Instant;
 
 use crate::damage::{Damage, DamageReport};
 use crate::error::Error;
-use crate::event::HeaderField;
-use crate::input::archive::Findings;
-use crate::input::json::Summary;
-use crate::input::nsys::Process;
-use crate::input::proto::Stream;
-use crate::input::{self, Archive, Contents, Input, Member};
-use crate::store::traces::{Format, Trace};
+use crate::input::containers::{Findings, Member};
+use crate::input::{self, Archive, Contents, Input, Reading, Summary};
+use crate::store::batch::Shard;
+use crate::store::traces::Trace;
 use crate::store::{Builder, Store};
 pub use options::{LoadOptions, Progress};
 
@@ -82,8 +73,8 @@ pub fn load_input(
     let (mut loader, contents) = Loader::new(input, options, progress)?;
     let findings = match contents {
         Contents::Archive(archive) => loader.archive(&name, *archive, |_, _| ControlFlow::Continue(()))?,
-        text => {
-            loader.trace(&name, text, Trace::default())?;
+        Contents::File(opened) => {
+            loader.trace(&name, opened, Trace::default())?;
             Findings::default()
         }
     };
@@ -167,9 +158,9 @@ fn add_input(
     let traces = loader.builder.traces();
     let read = match contents {
         Contents::Archive(archive) => loader.archive(&name, *archive, |_, _| ControlFlow::Continue(())),
-        text => {
+        Contents::File(opened) => {
             let trace = Trace { name: Some(name.clone()), ..Trace::default() };
-            loader.trace(&name, text, trace).map(|()| Findings::default())
+            loader.trace(&name, opened, trace).map(|()| Findings::default())
         }
     };
     *builder = loader.builder;
@@ -193,11 +184,14 @@ pub fn load_each(
     input.limits = options.limits;
     let name = input.name.clone();
     let (mut loader, contents) = Loader::new(input, options, progress)?;
-    let Contents::Archive(archive) = contents else {
-        loader.trace(&name, contents, Trace::default())?;
-        let loaded = loader.take(name.clone(), &mut start);
-        let _ = each(loaded);
-        return Ok(loader.take(name, &mut start));
+    let archive = match contents {
+        Contents::Archive(archive) => archive,
+        Contents::File(opened) => {
+            loader.trace(&name, opened, Trace::default())?;
+            let loaded = loader.take(name.clone(), &mut start);
+            let _ = each(loaded);
+            return Ok(loader.take(name, &mut start));
+        }
     };
     let findings = loader.archive(&name, *archive, |loader, member| {
         let loaded = loader.take(format!("{name}/{member}"), &mut start);
@@ -261,7 +255,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         // How many traces of each name there were.
         let (mut names, mut first_failure) = (HashMap::<String, usize>::new(), None);
         while let Some(member) = archive.next()? {
-            let Member { name: of_member, place, contents } = member;
+            let Member { name: of_member, place, file } = member;
             let shown = match names.get(&of_member) {
                 None => of_member.clone(),
                 Some(before) => format!("{of_member} ({})", before + 1),
@@ -269,7 +263,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
             let full = format!("{name}/{shown}");
             let of_trace = if self.is_one_of_many { full.clone() } else { shown.clone() };
             let trace = Trace { name: Some(of_trace), place, ..Trace::default() };
-            match self.trace(&full, contents, trace) {
+            match self.trace(&full, file, trace) {
                 Ok(()) => {
                     *names.entry(of_member).or_default() += 1;
                     if loaded(self, &shown).is_break() {
@@ -294,25 +288,13 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         }
     }
 
-    /// Loads one trace, which is no archive.
-    fn trace(&mut self, name: &str, contents: Contents, mut trace: Trace) -> Result<(), Error> {
-        trace.format = match &contents {
-            Contents::Packets(_) => Format::Packets,
-            Contents::Process(_) => Format::Database,
-            Contents::Json(_) | Contents::Archive(_) => Format::Json,
-        };
-        let read = match contents {
-            Contents::Packets(stream) => self.packets(name, stream, &mut trace),
-            Contents::Json(text) => self.json(name, text, &mut trace),
-            Contents::Process(process) => self.process(name, process, &mut trace),
-            // An archive hands out the files of the archives in it.
-            Contents::Archive(_) => {
-                Err(Error::NotATrace { name: name.to_owned(), what: "this is an archive".to_owned() })
-            }
-        };
-        match read {
-            Ok(header) => {
-                trace.file = name.to_owned();
+    /// Loads one trace.
+    fn trace(&mut self, name: &str, opened: input::Trace, mut trace: Trace) -> Result<(), Error> {
+        trace.format = Some(opened.format());
+        match self.read(name, opened) {
+            Ok(Summary { header, events, damage, text_bytes }) => {
+                (trace.events, trace.damage, trace.text_bytes) = (events, damage, text_bytes);
+                name.clone_into(&mut trace.file);
                 self.builder.end_trace(header, trace);
                 Ok(())
             }
@@ -323,33 +305,21 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         }
     }
 
-    fn packets(&mut self, name: &str, stream: Stream, trace: &mut Trace) -> Result<Vec<HeaderField>, Error> {
-        let Loader { progress, taken, size, .. } = self;
-        let progress = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
-        let summary = packets::load(name, stream, self.options, &mut self.builder, progress)?;
-        self.text_bytes += summary.bytes;
-        (trace.events, trace.damage, trace.text_bytes) = (summary.events, summary.damage, summary.bytes);
-        Ok(summary.header)
-    }
-
-    fn process(&mut self, name: &str, process: Process, trace: &mut Trace) -> Result<Vec<HeaderField>, Error> {
-        let Loader { progress, taken, size, .. } = self;
-        let progress = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
-        let summary = nsys::load(name, process, self.options, &mut self.builder, progress)?;
-        self.text_bytes += summary.bytes;
-        (trace.events, trace.damage, trace.text_bytes) = (summary.events, summary.damage, summary.bytes);
-        Ok(summary.header)
-    }
-
-    fn json(&mut self, name: &str, text: impl Read + Send, trace: &mut Trace) -> Result<Vec<HeaderField>, Error> {
+    /// Reads a trace into the builder.
+    fn read(&mut self, name: &str, opened: input::Trace) -> Result<Summary, Error> {
         let Loader { options, threads, progress, taken, size, builder, text_bytes, .. } = self;
-        let progress = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
-        let summary = json::load(name, text, *options, *threads, builder, progress)?;
-        // Also that of files that turn out to be no traces.
-        *text_bytes += summary.text_bytes;
-        let Summary { header, events, damage, text_bytes, .. } = refuse::json(name, summary)?;
-        (trace.events, trace.damage, trace.text_bytes) = (events, damage, text_bytes);
-        Ok(header)
+        let LoadOptions { time, args, chunk, keep_offsets, .. } = *options;
+        let mut progress = || progress(Progress { taken: taken.load(Ordering::Relaxed), size: *size });
+        let (threads, progress) = (*threads, &mut progress);
+        let mut reading = Reading { name, time, args, threads, chunk, keep_offsets, progress, text_bytes };
+        let summary = opened.read::<Shard>(&mut reading, |batch| {
+            builder.add(batch);
+            !builder.is_full()
+        });
+        if builder.is_full() {
+            return Err(Error::TooLarge { name: name.to_owned() });
+        }
+        summary
     }
 }
 

@@ -11,7 +11,7 @@ use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::export::{cut, sqlite};
-use nccl_stacks::input::Contents;
+use nccl_stacks::input::{Contents, Trace};
 use nccl_stacks::load::LoadOptions;
 use nccl_stacks::run::files;
 use nccl_stacks::run::sources::{self, Alone, TracesAndRecords};
@@ -110,8 +110,8 @@ fn refuse_what_cannot_be_cut(args: &Export) -> Result<(), Stop> {
     let input = opening::run(&args.reading).input(&args.trace)?;
     let name = input.name.clone();
     match input.into_contents()? {
-        Contents::Json(_) => Ok(()),
-        Contents::Archive(archive) if !archive.is_database() => {
+        Contents::File(Trace::Json(_)) => Ok(()),
+        Contents::Archive(archive) if archive.next_part().is_none() => {
             opening::refuse_if_several(ONE, &archive.likely_traces()?)
         }
         other => Err(Error::CannotCut { name, what: other.what() }.into()),

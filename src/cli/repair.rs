@@ -72,7 +72,7 @@ fn is_archive(args: &Repair) -> Result<bool, Stop> {
     let input = opening::run(&args.reading).input(&args.trace)?;
     let name = input.name.clone();
     match input.into_contents()? {
-        Contents::Archive(archive) if archive.is_database() => {
+        Contents::Archive(archive) if archive.next_part().is_some() => {
             let what = Contents::Archive(archive).what();
             Err(Error::CannotRepair { name, what }.into())
         }

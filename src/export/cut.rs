@@ -15,10 +15,9 @@ use crate::error::Error;
 use crate::event::{Event, Kind};
 use crate::id::{SliceId, ThreadId};
 use crate::input;
-use crate::input::Contents;
-use crate::input::Input;
 pub use crate::input::json::copy::Copied;
 use crate::input::json::copy::{Choice, CopyError, copy};
+use crate::input::{Input, Trace};
 use crate::nccl::category::MARKED;
 use crate::store::Store;
 use crate::store::max_tree::MaxTree;
@@ -187,8 +186,8 @@ impl Plan {
             Choice::LeaveOut
         };
         let text = match input.into_trace(Some(self.file))? {
-            Contents::Json(text) => text,
-            other => return Err(Error::CannotCut { name, what: other.what() }),
+            Trace::Json(text) => text,
+            other => return Err(Error::CannotCut { name, what: other.format().what }),
         };
         copy(text, out, self.time, choose).map_err(|error| match error {
             CopyError::Read(source) => input::failure(&name, source),

@@ -9,9 +9,8 @@ use crate::damage::DamageReport;
 use crate::error::Error;
 use crate::event::Event;
 use crate::input;
-use crate::input::Contents;
-use crate::input::Input;
 use crate::input::json::copy::{Choice, Copied, CopyError, repair};
+use crate::input::{Input, Trace};
 
 use super::cut::packed;
 pub use super::lanes::Lanes;
@@ -44,8 +43,8 @@ pub fn write(
 ) -> Result<Repaired, Error> {
     let name = input.name.clone();
     let text = match input.into_trace(file)? {
-        Contents::Json(text) => text,
-        other => return Err(Error::CannotRepair { name, what: other.what() }),
+        Trace::Json(text) => text,
+        other => return Err(Error::CannotRepair { name, what: other.format().what }),
     };
     let mut moves = Moves::new(lanes);
     let choose = |event: &Event<'_>, offset: u64| moves.lane(event, offset).map_or(Choice::Copy, Choice::Move);

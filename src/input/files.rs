@@ -5,21 +5,26 @@
 
 use std::io::Read;
 
-use super::contents::{Archive, Contents, Opener};
-use super::format::{Fit, Format, Formats, Reader, Text};
-use super::{Input, archive, gzip, zstd};
+use super::Input;
+use super::containers::limit::Limited;
+use super::containers::{Archive, Contents, Opener, Opening, Turn};
 use crate::damage::Damage;
 use crate::error::Error;
 
-/// A file that is neither compressed nor an archive is read as it is.
-const ANY: Format = Format { sniff: |_| Fit::Maybe, reader: Reader::Trace(Text::Json) };
+/// The decompressed bytes of a file.
+type Bytes = Box<dyn Read + Send>;
 
-const FORMATS: Formats = Formats(&[gzip::FORMAT, zstd::FORMAT, archive::zip::FORMAT, archive::tar::FORMAT, ANY]);
+/// Files are read as they are.
+static OPENING: Opening<Bytes> = Opening {
+    turn: |_| Some(Turn::Last),
+    open: |_, _, source, budget| Ok(vec![Box::new(Limited::new(source.into_bytes(), budget.clone()))]),
+    name: |_| String::new(),
+};
 
 /// The files of an input, one after the other.
 pub struct Files {
     name: String,
-    contents: Option<Contents>,
+    contents: Option<Contents<Bytes>>,
     /// What could not be read, a line each.
     left_out: Vec<String>,
 }
@@ -29,17 +34,17 @@ pub struct File {
     /// Its name: that of the input, with that in the archive after a slash.
     pub name: String,
     /// Its decompressed bytes.
-    pub bytes: Box<dyn Read + Send>,
+    pub bytes: Bytes,
 }
 
 impl Files {
-    /// The files of an input.
+    /// Opens an input.
     ///
     /// # Errors
     /// Archives that cannot be read, and more than four layers of compression.
-    pub fn of(input: Input) -> Result<Self, Error> {
+    pub fn new(input: Input) -> Result<Self, Error> {
         let Input { name, limits, taken, source, .. } = input;
-        let contents = Opener::new(FORMATS, limits, taken).open(&name, source)?;
+        let contents = Opener::new(&OPENING, limits, taken).open(&name, source)?;
         Ok(Files { name, contents: Some(contents), left_out: Vec::new() })
     }
 
@@ -50,8 +55,8 @@ impl Files {
     #[expect(clippy::should_implement_trait, reason = "an iterator of results would go on after an error")]
     pub fn next(&mut self) -> Result<Option<File>, Error> {
         match self.contents.take() {
-            None | Some(Contents::Packets(_) | Contents::Process(_)) => Ok(None),
-            Some(Contents::Json(bytes)) => Ok(Some(File { name: self.name.clone(), bytes })),
+            None => Ok(None),
+            Some(Contents::File(bytes)) => Ok(Some(File { name: self.name.clone(), bytes })),
             Some(Contents::Archive(mut archive)) => match archive.next()? {
                 None => {
                     self.end(*archive);
@@ -59,18 +64,13 @@ impl Files {
                 }
                 Some(member) => {
                     self.contents = Some(Contents::Archive(archive));
-                    let name = format!("{}/{}", self.name, member.name);
-                    match member.contents {
-                        Contents::Json(bytes) => Ok(Some(File { name, bytes })),
-                        // An archive's files are handed out one by one, and no format here is one of these.
-                        Contents::Packets(_) | Contents::Process(_) | Contents::Archive(_) => self.next(),
-                    }
+                    Ok(Some(File { name: format!("{}/{}", self.name, member.name), bytes: member.file }))
                 }
             },
         }
     }
 
-    fn end(&mut self, archive: Archive) {
+    fn end(&mut self, archive: Archive<Bytes>) {
         let findings = archive.into_findings();
         self.left_out.extend(findings.unreadable.iter().map(|name| format!("{}/{name}: cannot be read", self.name)));
         let damage = findings.damage.faults().filter(|(damage, _)| damage.kind != Damage::FileUnreadable);

@@ -1,21 +1,17 @@
 //! Bytes to events: opening a trace, recognising its format by its first bytes, and reading it as a stream.
 //!
-//! To add a format, write one file with its `Format` and add one line to `FORMATS`. Memory holds a few
-//! chunks of the text for each thread and the event that is being read, never the whole text.
+//! `containers` removes layers of compression and goes through archives. `formats` is the registry of the formats: each is one folder
+//! with an implementation of `reader::TraceReader`, and a line there; `others` are known and not read. Memory holds a few chunks of the
+//! text for each thread and the event that is being read, never the whole text.
 
-pub mod archive;
-mod contents;
+pub mod containers;
 pub mod files;
-mod format;
-pub mod gzip;
+mod formats;
 pub mod json;
-pub mod limit;
 pub mod nsys;
-pub mod packed;
+mod others;
 pub mod proto;
-mod region;
-mod source;
-pub mod zstd;
+mod reader;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,24 +20,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
-use contents::Opener;
-pub use contents::{Archive, Contents, Member};
-use format::Formats;
-use limit::Limits;
-pub(crate) use limit::failure;
-use region::Region;
-use source::{Bytes, Source};
+pub use containers::limit;
+use containers::limit::Limits;
+pub(crate) use containers::limit::failure;
+use containers::source::{self, Bytes, Source};
+use containers::{Opener, Region};
+pub use formats::{Trace, formats};
+pub use reader::{Collect, Reading, Shard, Summary};
 
-/// All formats. Those that may be mistaken for another come last.
-const FORMATS: Formats = Formats(&[
-    gzip::FORMAT,
-    zstd::FORMAT,
-    archive::zip::FORMAT,
-    archive::tar::FORMAT,
-    nsys::FORMAT,
-    proto::FORMAT,
-    json::format::FORMAT,
-]);
+/// What an input holds.
+pub type Contents = containers::Contents<Trace>;
+
+/// An archive of traces.
+pub type Archive = containers::Archive<Trace>;
 
 /// An opened trace: its stored bytes, and what is known about them.
 pub struct Input {
@@ -57,28 +48,28 @@ pub struct Input {
 }
 
 impl Input {
-    /// The decompressed text, by its format.
+    /// The trace, or the archive of traces.
     ///
     /// # Errors
     /// Formats that are not read, archives that cannot be read, and more than four layers of compression.
     pub fn into_contents(self) -> Result<Contents, Error> {
-        Opener::new(FORMATS, self.limits, self.taken).open(&self.name, self.source)
+        Opener::new(&formats::OPENING, self.limits, self.taken).open(&self.name, self.source)
     }
 
-    /// The text of one trace: the input's own, or that of the archive's file with this [`Member::place`].
+    /// One trace: the input's own, or that of the archive's file with this [`place`](containers::Member::place).
     ///
     /// # Errors
-    /// As [`Input::into_contents`] and [`Archive::next`]; an archive if `place` is `None`.
-    pub fn into_trace(self, place: Option<usize>) -> Result<Contents, Error> {
+    /// As [`Input::into_contents`] and [`Archive::next`](containers::Archive::next); an archive if `place` is `None`.
+    pub fn into_trace(self, place: Option<usize>) -> Result<Trace, Error> {
         let name = self.name.clone();
         let mut archive = match self.into_contents()? {
             Contents::Archive(archive) => archive,
-            text => return Ok(text),
+            Contents::File(trace) => return Ok(trace),
         };
         let Some(place) = place else { return Err(Error::ArchiveOnce { name }) };
         while let Some(member) = archive.next()? {
             if member.place == place {
-                return Ok(member.contents);
+                return Ok(member.file);
             }
         }
         Err(Error::Changed { name })
@@ -156,26 +147,26 @@ impl Read for Counted {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use format::Rank;
-
-    #[test]
-    fn files_of_an_archive_are_ranked_by_what_they_begin_with() {
-        for (head, rank) in [
-            (&b"{\"traceEvents\""[..], Some(Rank::Json)),
-            (b"\xef\xbb\xbf \n[{", Some(Rank::Json)),
-            (b"   ", Some(Rank::Json)),
-            (b"\x1f\x8b\x08", Some(Rank::Packed)),
-            (b"PK\x03\x04", Some(Rank::Packed)),
-            (b"\x28\xb5\x2f\xfd", Some(Rank::Packed)),
-            (b"\x0a\x04\x40\x01\x50\x02", Some(Rank::Packets)),
-            (b"SQLite format 3\0", Some(Rank::Packed)),
-            (b"rank 0\n", None),
-            (b"", None),
-        ] {
-            assert_eq!(FORMATS.rank(head), rank, "{head:?}");
+impl Contents {
+    /// What it is, in a sentence.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Contents::File(trace) => trace.format().what,
+            Contents::Archive(archive) => archive.next_part().map_or("an archive", |part| part.format().what),
         }
+    }
+}
+
+impl Archive {
+    /// The names of the files that look like traces by their first bytes, for a caller that has to know them before it reads one.
+    ///
+    /// # Errors
+    /// As [`next`](containers::Archive::next).
+    pub fn likely_traces(mut self) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
+        while let Some(member) = self.next()? {
+            names.extend(member.file.looks_like_one().then_some(member.name));
+        }
+        Ok(names)
     }
 }

@@ -89,7 +89,7 @@ fn is_trace(head: &[u8]) -> bool {
 /// # Errors
 /// Inputs that cannot be read.
 pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
-    let mut files = Files::of(input)?;
+    let mut files = Files::new(input)?;
     while let Some(File { bytes, .. }) = files.next()? {
         let mut head = Vec::new();
         // An error here occurs again when the file is read.
@@ -132,7 +132,7 @@ pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
 fn read_files(input: Input, keep: Keep) -> Result<Vec<Records>, Error> {
     let mut all: Vec<Records> = Vec::new();
     let name = input.name.clone();
-    let mut files = Files::of(input)?;
+    let mut files = Files::new(input)?;
     let failure = loop {
         match files.next() {
             Ok(Some(file)) => all.push(read_file(file, keep, format_of)),

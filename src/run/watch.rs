@@ -3,7 +3,7 @@
 use crate::analysis::steps::StepRange;
 use crate::analysis::window::Candidate;
 use crate::error::Error;
-use crate::input::archive::Findings;
+use crate::input::containers::Findings;
 use crate::load::{Loaded, Progress};
 use crate::time::{Ns, Window};
 

@@ -16,11 +16,11 @@ use super::raw::{DescribedNames, Extra, Extras, IdKey, Mark, RawEvent, RawKind, 
 use super::roles::{Named, category_kinds};
 use super::slices::Rows;
 use super::strings::{StringId, Strings};
-use super::traces::{Field, Format, Trace};
+use super::traces::{Field, Trace};
 use super::tracks::{Owner, Tracks};
 use super::{Store, stages, survived};
 use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgValue, HeaderField};
+use crate::event::{ArgValue, Format, HeaderField};
 use crate::id::{ThreadId, TraceId, TrackId};
 use crate::nccl::category::CategoryKind;
 
@@ -224,7 +224,7 @@ impl Builder {
         trace.damage.add(&std::mem::take(&mut self.damage));
         // In Perfetto's protobuf a key may come several times.
         let duplicate_keys = std::mem::take(&mut self.duplicate_keys);
-        if trace.format == Format::Json && duplicate_keys > 0 {
+        if duplicate_keys > 0 && trace.format.is_none_or(Format::has_unique_keys) {
             trace.damage.count_several(Damage::DuplicateArgument, duplicate_keys);
         }
         self.header.extend(Field::of(number, header));

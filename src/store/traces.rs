@@ -10,21 +10,9 @@ use super::Store;
 use super::extent::Extent;
 use super::strings::StringId;
 use crate::damage::DamageReport;
-use crate::event::{ArgValue, HeaderField};
+use crate::event::{ArgValue, Format, HeaderField};
 use crate::id::{GpuId, SliceId, TraceId};
 use crate::time::{Ns, Window};
-
-/// The format of a trace's file, under its compression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// Chrome's JSON.
-    #[default]
-    Json,
-    /// Perfetto's protobuf.
-    Packets,
-    /// An SQLite export of Nsight Systems.
-    Database,
-}
 
 /// One trace of a store. Its [`TraceId`] is its index in [`Store::traces`].
 #[derive(Debug, Clone, Default)]
@@ -35,8 +23,8 @@ pub struct Trace {
     pub file: String,
     /// The index of its file in its archive, in reading order.
     pub place: usize,
-    /// The format of that file.
-    pub format: Format,
+    /// The format of that file, under its compression; `None` if it was not read from one.
+    pub format: Option<&'static Format>,
     /// Number of events read.
     pub events: u64,
     /// Length of its (decompressed) text in bytes.

@@ -439,7 +439,7 @@ fn records_say_which_source_has_what() {
 
 #[test]
 fn files_that_cannot_be_read_are_named() {
-    let (_folder, bad) = scratch("other.json", b"{\"rocprofiler-sdk-tool\": []}");
+    let (_folder, bad) = scratch("other.json", b"{\"other-tool\": []}");
     let output = run(&["describe", &bad]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("other.json: this is another tool's JSON"), "{}", stderr(&output));

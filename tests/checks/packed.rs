@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::io::Read;
 
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
-use nccl_stacks::input::gzip::Members;
-use nccl_stacks::input::packed::{PackedCause, PackedFailure};
-use nccl_stacks::input::zstd::Frames;
+use nccl_stacks::input::containers::gzip::Members;
+use nccl_stacks::input::containers::packed::{PackedCause, PackedFailure};
+use nccl_stacks::input::containers::zstd::Frames;
 
 /// More text is not read: a few bytes may expand to gigabytes.
 const MAX_TEXT: u64 = 1 << 20;

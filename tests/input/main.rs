@@ -4,6 +4,7 @@
 mod support;
 
 mod archives;
+mod formats;
 mod limits;
 mod nsys;
 mod oracle;

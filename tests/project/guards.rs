@@ -363,7 +363,7 @@ fn screen(args: &[String]) -> String {
 }
 
 /// Whether to write what the program prints instead of comparing with it, as with the goldens.
-fn updates() -> bool {
+pub(crate) fn updates() -> bool {
     std::env::var_os("UPDATE_GOLDENS").is_some()
 }
 
@@ -484,6 +484,7 @@ const OTHER_OPTIONS: &[&str] = &[
     "--include-blobs",
     "--pytorch",
     "--type",
+    "--output-format",
     "--test",
     "--bench",
     "--nproc-per-node",

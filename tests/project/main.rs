@@ -2,4 +2,5 @@
 
 mod commands;
 mod dependencies;
+mod formats;
 mod guards;

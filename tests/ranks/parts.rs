@@ -473,7 +473,10 @@ fn arguments_that_cannot_be_are_refused() {
     for command in [&[][..], &["part", "--output", "again.json"], &["kernels"]] {
         let output = run(&[command, &[&*part]].concat());
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-        assert_names(&stderr(&output), &["this is a part of a rank, not a trace; parts are merged"]);
+        assert_names(
+            &stderr(&output),
+            &["this is a part of a rank, which nccl-stacks does not read as a trace. Parts are merged"],
+        );
     }
     let empty = files.path("empty");
     std::fs::create_dir(&empty).unwrap();

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::header::{HeaderFacts, Writer};
+use super::header::HeaderFacts;
 use super::questions::{
     Basis, KERNELS_ON, NO_FRAMES, NSYS_KERNELS_ON, OPERATORS_ON, Overhead, QUESTIONS, Question, RECORDS_ON, STACKS_ON,
     Share, WITH_STACK,
 };
 use super::tally::Tally;
+use crate::event::Writer;
 
 /// Whether a question can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -126,7 +127,7 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
         answer.turn_on.extend(question.turn_on);
         return;
     }
-    if header.writer == Writer::NsightSystems {
+    if *header.writer == Writer::NSIGHT_SYSTEMS {
         return advise_nsys(answer, question, tally);
     }
     if question.flag == Some(WITH_STACK)

@@ -7,30 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::event::ArgValue;
+use crate::event::{ArgValue, Format, Writer};
 use crate::nccl::described::{FLAGS, TORCH_VERSION, cuda_version, hip_version};
 use crate::store::Store;
-use crate::store::traces::Format;
-
-/// What wrote a trace, as far as the file shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Writer {
-    /// Kineto, with its header: the profiler of PyTorch, or another that writes its format, such as XSigma's.
-    Kineto,
-    /// Events as Kineto writes them, without its header: a file of 2021, or one that a script has merged or rewritten.
-    KinetoEvents,
-    /// Chrome's JSON as XSigma's exporter of XPlane writes it: with the header's unit ns, and with slices of which none has a category. Other programs may
-    /// write the same.
-    Xplane,
-    /// Nsight Systems.
-    NsightSystems,
-    /// Some program that writes Perfetto's protobuf.
-    Perfetto,
-    /// Some other program that writes Chrome's JSON.
-    Chrome,
-}
 
 /// A version that the header names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -71,7 +50,7 @@ pub struct ProcessGroup {
 #[non_exhaustive]
 pub struct HeaderFacts {
     /// What wrote the trace.
-    pub writer: Writer,
+    pub writer: &'static Writer,
     /// Versions of what took part.
     pub versions: Vec<Version>,
     /// What the profiler was asked for: those of [`FLAGS`] that are on.
@@ -119,16 +98,14 @@ impl HeaderFacts {
             store.header.iter().map(|field| (field.key.as_str(), text(&field.value))).collect();
         let get = |key: &str| fields.get(key).filter(|text| !text.is_empty()).cloned();
         let is_on = |flag: &&&str| fields.get(**flag).is_some_and(|text| !matches!(text.as_str(), "0" | "false"));
-        let format = store.traces.first().map_or(Format::default(), |trace| trace.format);
         let is_kineto = OF_KINETO.iter().any(|key| fields.contains_key(key));
         let in_ns = get("displayTimeUnit").is_some_and(|unit| unit == "ns");
-        let writer = match format {
-            Format::Packets => Writer::Perfetto,
-            Format::Database => Writer::NsightSystems,
-            Format::Json if is_kineto => Writer::Kineto,
-            Format::Json if in_ns && !has_categories && !store.slices.is_empty() => Writer::Xplane,
-            Format::Json if has_kineto => Writer::KinetoEvents,
-            Format::Json => Writer::Chrome,
+        let format = store.traces.first().and_then(|trace| trace.format);
+        let writer = match format.and_then(Format::writer).unwrap_or(&Writer::CHROME) {
+            &Writer::CHROME if is_kineto => &Writer::KINETO,
+            &Writer::CHROME if in_ns && !has_categories && !store.slices.is_empty() => &Writer::XPLANE_JSON,
+            &Writer::CHROME if has_kineto => &Writer::KINETO_EVENTS,
+            of_format => of_format,
         };
         HeaderFacts {
             writer,

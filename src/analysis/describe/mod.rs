@@ -19,8 +19,9 @@ use crate::attribution::capture::Captures;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
+pub use crate::event::Writer;
 pub use answers::{Answer, Possible};
-pub use header::{Gpus, HeaderFacts, ProcessGroup, Version, Writer};
+pub use header::{Gpus, HeaderFacts, ProcessGroup, Version};
 pub use steps::StepCount;
 use tally::Tally;
 
@@ -142,8 +143,7 @@ pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
 
 /// What no slice is, although most questions need it. Of a program that is no profiler of GPUs nothing is expected.
 fn missing(tally: &Tally, header: &HeaderFacts) -> Vec<MissingCategory> {
-    let is_profile = matches!(header.writer, Writer::Kineto | Writer::KinetoEvents | Writer::NsightSystems);
-    let is_nsys = header.writer == Writer::NsightSystems;
+    let is_nsys = *header.writer == Writer::NSIGHT_SYSTEMS;
     // Another accelerator than CUDA and ROCm has calls of its own.
     let on = |kineto: &'static str, nsys: &'static str| if is_nsys { nsys } else { kineto };
     let accelerator = tally.other_accelerator;
@@ -163,7 +163,7 @@ fn missing(tally: &Tally, header: &HeaderFacts) -> Vec<MissingCategory> {
         ),
     ];
     let row = |(count, category, what, turn_on)| {
-        (is_profile && count == 0).then_some(MissingCategory { category, what, turn_on })
+        (header.writer.is_profiler && count == 0).then_some(MissingCategory { category, what, turn_on })
     };
     all.into_iter().filter_map(row).collect()
 }

@@ -1,7 +1,7 @@
 //! What an archive holds: its traces, and its other files.
 
 use nccl_stacks::damage::Damage;
-use nccl_stacks::input::archive::{Findings, InnerDamage};
+use nccl_stacks::input::containers::{Findings, InnerDamage};
 use nccl_stacks::report::format::{count, duration, visible};
 use nccl_stacks::run::files::is_named_like_a_trace;
 use nccl_stacks::store::Store;

@@ -23,7 +23,7 @@ use super::summary::Summary;
 use super::tokenizer::Tokenizer;
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event};
-use crate::input::packed::PackedFailure;
+use crate::input::containers::packed::PackedFailure;
 use crate::nccl::category::MARKED;
 use crate::time::TimeRule;
 

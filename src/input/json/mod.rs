@@ -27,7 +27,7 @@ mod elements;
 mod event;
 mod fields;
 mod flat;
-pub(super) mod format;
+mod format;
 mod header;
 mod ids;
 mod join;
@@ -53,7 +53,9 @@ mod text;
 mod tokenizer;
 mod words;
 
+pub use crate::input::reader::Collect;
 #[cfg(feature = "proto")]
 pub(super) use args::flatten_value_of;
-pub use read::{Collect, Division, Reader, count_elements};
+pub use format::Stream;
+pub use read::{Division, Reader, count_elements};
 pub use summary::Summary;

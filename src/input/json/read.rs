@@ -15,7 +15,8 @@ use super::chunk_reader::{ChunkReader, Part};
 use super::join::Joiner;
 use super::split::{Buffer, CHUNK, Chunk, Splitter};
 use super::summary::Summary;
-use crate::event::{ArgsWanted, Event};
+use crate::event::ArgsWanted;
+use crate::input::reader::Collect;
 use crate::time::TimeRule;
 
 /// Chunks are no larger, in bytes, whatever was asked for.
@@ -34,18 +35,6 @@ pub struct Division {
     pub chunk: Option<NonZero<usize>>,
     /// Reads no chunk before all text before it has been read, so that one thread at a time works.
     pub in_order: bool,
-}
-
-/// Collects the events that one thread reads.
-pub trait Collect {
-    /// The events of one chunk.
-    type Batch: Send;
-
-    /// Takes an event; `offset` is its byte in the text.
-    fn add(&mut self, event: &Event<'_>, offset: u64);
-
-    /// The events since the last batch.
-    fn take(&mut self) -> Self::Batch;
 }
 
 /// Reads traces. What its threads have learned of how events look is kept from one trace to the next.

@@ -7,7 +7,7 @@ use super::state::End;
 use super::text;
 use crate::damage::{Damage, DamageReport};
 use crate::event::HeaderField;
-use crate::input::packed::{PackedCause, PackedFailure};
+use crate::input::containers::packed::{PackedCause, PackedFailure};
 
 /// What was read beside the events.
 #[derive(Debug, Default)]

@@ -14,8 +14,8 @@ use tempfile::{NamedTempFile, TempPath};
 
 use super::tables::{Table, Tables, corrupt};
 use crate::error::Error;
-use crate::input::limit::{Budget, Limited, failure};
-use crate::input::source::Source;
+use crate::input::containers::limit::{Budget, Limited, failure};
+use crate::input::containers::source::Source;
 use crate::unfinished::Unfinished;
 
 /// The most processes of an export. A machine has some for each of its GPUs, and each is read by itself.

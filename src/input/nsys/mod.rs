@@ -32,6 +32,5 @@ mod strings;
 mod summary;
 mod tables;
 
-pub(super) use opening::{FORMAT, open};
 pub use process::Process;
 pub use summary::{Item, Summary};

@@ -96,9 +96,9 @@ impl Process {
         Process { export, id, place }
     }
 
-    /// What distinguishes its trace from those of the other processes: `pid144`.
-    pub fn name(&self) -> String {
-        format!("pid{}", names::process(self.id))
+    /// Its number, with those of its machine.
+    pub(super) fn id(&self) -> i64 {
+        self.id
     }
 
     /// Reads all rows and emits events, with these arguments. `emit` returns whether to go on.

@@ -51,6 +51,11 @@ impl Tables {
         Ok(Tables(tables))
     }
 
+    /// The names of all tables.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.0.keys().map(String::as_str).collect()
+    }
+
     pub(super) fn has(&self, table: &str) -> bool {
         self.0.contains_key(table)
     }

@@ -21,6 +21,7 @@ mod attributes;
 mod clocks;
 #[cfg(feature = "proto")]
 mod events;
+mod format;
 #[cfg(feature = "proto")]
 mod legacy;
 #[cfg(not(feature = "proto"))]
@@ -48,11 +49,10 @@ mod typed;
 #[cfg(feature = "proto")]
 mod unpack;
 #[cfg_attr(not(feature = "proto"), expect(dead_code, reason = "`sniff` needs a part of it"))]
-mod wire;
+pub(super) mod wire;
 
 #[cfg(not(feature = "proto"))]
 pub use off::Stream;
 #[cfg(feature = "proto")]
 pub use reader::Stream;
-pub(super) use sniff::FORMAT;
 pub use summary::Summary;

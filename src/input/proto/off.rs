@@ -4,7 +4,7 @@ use std::io::Read;
 
 use super::summary::Summary;
 use crate::event::{ArgsWanted, TrackItem};
-use crate::input::limit::Budget;
+use crate::input::containers::limit::Budget;
 
 /// A list of packets, of which this build has none.
 pub enum Stream {}

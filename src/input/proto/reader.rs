@@ -11,8 +11,8 @@ use super::unpack;
 use super::wire::Malformed;
 use crate::damage::Damage;
 use crate::event::{ArgsWanted, TrackItem};
-use crate::input::limit::{Budget, LimitReached, Limits};
-use crate::input::packed::{PackedCause, PackedFailure};
+use crate::input::containers::limit::{Budget, LimitReached, Limits};
+use crate::input::containers::packed::{PackedCause, PackedFailure};
 
 /// A list of packets, not read yet.
 pub struct Stream {

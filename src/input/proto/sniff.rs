@@ -1,18 +1,16 @@
 //! How a list of packets is recognised.
 
 use super::wire::{Kind, tag, varint};
-use crate::input::format::{Fit, Format, Reader, Text};
+use crate::input::reader::Fit;
 
 /// The field of a trace that holds its packets.
 pub(super) const PACKET: u32 = 1;
-
-pub(in crate::input) const FORMAT: Format = Format { sniff, reader: Reader::Trace(Text::Packets) };
 
 /// Field 1 begins with a newline for a reader of text, so JSON that begins with one has to be distinguished: it fits no packets,
 /// and it has no control characters, which packets always have (the numbers of clocks and the types of events are some). A file
 /// that begins with a newline, is not text and opens no JSON may be a list of packets whose first one is damaged: whole ones may
 /// follow, and the reader of packets can say where it breaks.
-fn sniff(head: &[u8]) -> Fit {
+pub(super) fn sniff(head: &[u8]) -> Fit {
     let is_text = || {
         // The head may end within a character.
         let is_utf8 = std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none());

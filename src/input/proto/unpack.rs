@@ -8,7 +8,7 @@ use zstd::stream::read::Decoder;
 use super::packet::ZSTD_COMPRESSED;
 use super::packets::MAX_PACKET;
 use super::wire::Malformed;
-use crate::input::limit::{Budget, Limited};
+use crate::input::containers::limit::{Budget, Limited};
 
 /// The packets in this field of a packet. Together they may be as long as one packet, and count as text: a small packet can be made
 /// that decompresses to more than there is memory or time for.

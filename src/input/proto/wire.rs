@@ -128,7 +128,7 @@ pub(super) fn tag(tag: u64) -> Option<(u32, Kind)> {
 }
 
 /// The next varint: seven bits per byte, the lowest first; at most ten bytes, without the bits beyond 64.
-pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
+pub(in crate::input) fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for (at, byte) in rest.iter().take(10).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * at);
@@ -145,6 +145,28 @@ pub(super) fn fixed64(rest: &mut &[u8]) -> Option<u64> {
     let (bytes, after) = rest.split_first_chunk()?;
     *rest = after;
     Some(u64::from_le_bytes(*bytes))
+}
+
+/// Takes the next field of a message if it has this number and is a text or a message; what is beyond the end of the bytes is left out,
+/// for messages of which only the beginning is known.
+pub(in crate::input) fn take_bytes<'a>(rest: &mut &'a [u8], number: u32) -> Option<&'a [u8]> {
+    let mut after = *rest;
+    let length = varint(&mut after)
+        .and_then(tag)
+        .filter(|tag| *tag == (number, Kind::Bytes))
+        .and_then(|_| varint(&mut after))?;
+    let (bytes, after) = after.split_at(usize::try_from(length).unwrap_or(usize::MAX).min(after.len()));
+    *rest = after;
+    Some(bytes)
+}
+
+/// Takes the next field of a message if it has this number and is one.
+pub(in crate::input) fn take_number(rest: &mut &[u8], number: u32) -> Option<u64> {
+    let mut after = *rest;
+    varint(&mut after).and_then(tag).filter(|tag| *tag == (number, Kind::Varint))?;
+    let value = varint(&mut after)?;
+    *rest = after;
+    Some(value)
 }
 
 #[cfg(test)]

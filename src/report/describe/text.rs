@@ -71,7 +71,7 @@ impl Page {
         for (label, text) in self.facts(trace) {
             self.fact(label, &text, out)?;
         }
-        let is_profile = words::is_profile(trace.header.writer);
+        let is_profile = trace.header.writer.is_profiler;
         let row = |answer: &Answer| Row {
             possible: answer.possible,
             question: answer.question,
@@ -98,7 +98,7 @@ impl Page {
 
     fn facts(&self, trace: &TraceDescription) -> Vec<(&'static str, String)> {
         let header = &trace.header;
-        let mut facts = vec![("Format", words::writer(header.writer).to_owned())];
+        let mut facts = vec![("Format", header.writer.title.to_owned())];
         let mut add = |label, text: String| {
             if !text.is_empty() {
                 facts.push((label, text));

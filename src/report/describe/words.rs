@@ -1,27 +1,8 @@
 //! The sentences about a file: what wrote it, why something cannot be asked, and what to turn on.
 
 use crate::analysis::describe::sources::RecordAnswer;
-use crate::analysis::describe::{Answer, Possible, TraceDescription, Writer};
+use crate::analysis::describe::{Answer, Possible, TraceDescription};
 use crate::report::format::count;
-
-/// What wrote a trace, in a few words.
-pub(super) fn writer(writer: Writer) -> &'static str {
-    match writer {
-        Writer::Kineto => "Trace of PyTorch's profiler (Kineto's JSON)",
-        Writer::KinetoEvents => {
-            "Events of PyTorch's profiler without Kineto's header: a file of 2021, or rewritten by a script"
-        }
-        Writer::Xplane => "Chrome trace as XSigma's XPlane exporter writes it",
-        Writer::NsightSystems => "SQLite export of Nsight Systems",
-        Writer::Perfetto => "Trace in Perfetto's protobuf, not of PyTorch's profiler",
-        Writer::Chrome => "Trace in Chrome's JSON, not of PyTorch's profiler",
-    }
-}
-
-/// Whether what PyTorch's profiler or Nsight Systems can record is missing in a trace of theirs.
-pub(super) fn is_profile(writer: Writer) -> bool {
-    !matches!(writer, Writer::Perfetto | Writer::Chrome | Writer::Xplane)
-}
 
 /// A word for whether a question can be asked.
 pub(super) fn possible(possible: Possible) -> &'static str {

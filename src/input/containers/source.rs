@@ -7,13 +7,13 @@ use super::packed::PackedFailure;
 use super::region::Region;
 
 /// A stream of bytes that may move to another thread.
-pub(super) type Bytes = Box<dyn Read + Send>;
+pub(in crate::input) type Bytes = Box<dyn Read + Send>;
 
 /// How many bytes decide the format: enough for tar's mark at offset 257.
-pub(super) const SNIFF: usize = 512;
+pub(in crate::input) const SNIFF: usize = 512;
 
 /// Where bytes come from.
-pub(super) enum Source {
+pub(in crate::input) enum Source {
     /// A file, or a part of one.
     File(Region),
     /// Bytes that can be read only once.
@@ -22,7 +22,7 @@ pub(super) enum Source {
 
 impl Source {
     /// The first bytes, and the source as it was before they were read.
-    pub(super) fn peek(self) -> (Vec<u8>, Self) {
+    pub(in crate::input) fn peek(self) -> (Vec<u8>, Self) {
         match self {
             Source::File(region) => {
                 let mut bytes = Vec::with_capacity(SNIFF);
@@ -39,14 +39,14 @@ impl Source {
     }
 
     /// Charges a stream to the budget of bytes that are not text yet.
-    pub(super) fn within(self, budget: &Budget) -> Self {
+    pub(in crate::input) fn within(self, budget: &Budget) -> Self {
         match self {
             Source::Stream(stream) => Source::Stream(Box::new(Limited::new(stream, budget.of_layers()))),
             file => file,
         }
     }
 
-    pub(super) fn into_bytes(self) -> Bytes {
+    pub(in crate::input) fn into_bytes(self) -> Bytes {
         match self {
             Source::File(region) => Box::new(region),
             Source::Stream(stream) => stream,
@@ -55,10 +55,10 @@ impl Source {
 }
 
 /// The first bytes of a file in an archive; fewer if they cannot be read.
-pub(super) struct Head {
-    pub(super) bytes: Vec<u8>,
+pub(in crate::input) struct Head {
+    pub(in crate::input) bytes: Vec<u8>,
     /// The error that ended them early.
-    pub(super) failure: Option<io::Error>,
+    pub(in crate::input) failure: Option<io::Error>,
 }
 
 impl Head {
@@ -66,7 +66,7 @@ impl Head {
     ///
     /// # Errors
     /// Those of the disk; damage to the archive or the compression is kept in `failure`.
-    pub(super) fn of(mut file: impl Read) -> io::Result<Self> {
+    pub(in crate::input) fn of(mut file: impl Read) -> io::Result<Self> {
         let mut bytes = Vec::with_capacity(SNIFF);
         match file.by_ref().take(SNIFF as u64).read_to_end(&mut bytes) {
             Ok(_) => Ok(Head { bytes, failure: None }),
@@ -76,7 +76,7 @@ impl Head {
     }
 
     /// The head and the rest of its file as one stream.
-    pub(super) fn before(self, rest: Bytes) -> Source {
+    pub(in crate::input) fn before(self, rest: Bytes) -> Source {
         let Head { bytes, failure } = self;
         Source::Stream(Box::new(Begun { head: io::Cursor::new(bytes), failure, rest }))
     }

@@ -1,31 +1,28 @@
-//! From stored bytes to the text of a trace: removes layers of compression and goes through archives.
+//! Removes the layers of compression around a file, and goes through the files of an archive.
 //!
-//! The traces of an archive are read one after the other, as trace_processor does: those in Perfetto's protobuf format first,
-//! then compressed files and archives, then JSON, each by name. Hidden files (macOS, editors and archivers create them)
-//! are skipped silently; files that are not traces and files that cannot be read are skipped and reported. Nothing is
-//! decompressed to memory: a file is read as a stream, and only its first bytes decide its rank.
+//! The files of an archive come one after the other, as trace_processor reads them: what its [`Opening`] puts first, then compressed
+//! files and archives, then the rest, each by name. Hidden files (macOS, editors and archivers create them) are skipped silently; files
+//! of no known format and files that cannot be read are skipped and reported. Nothing is decompressed to memory: a file is read as a
+//! stream, and only its first bytes decide when it comes.
 //!
 //! That order needs seeking. A tar that is compressed, in a zip, or comes through a pipe has to be read in its own order: writing
 //! the text of many ranks to a disk first would take tens of GB. A zip has its directory at the end, so a zip that comes as a stream is
 //! copied to a temporary file.
 //!
-//! Opening a file of an archive is opening any file, so both are here. A database of Nsight Systems with several processes is an
-//! archive of their traces.
+//! Opening a file of an archive is opening any file, so both are here. A file with several traces in it, such as a database with several
+//! processes, is an archive of these.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use memchr::memmem;
-
-use super::archive::Findings;
-use super::archive::listing::{Entry, File, Listing};
-use super::archive::names::is_hidden;
-use super::format::{Formats, Rank, Reader, Text};
-use super::limit::{Budget, Limited, Limits, failure};
-use super::nsys::{self, Process};
-use super::proto;
+use super::container::Kind;
+use super::findings::Findings;
+use super::limit::{Budget, Limits, failure};
+use super::listing::{Entry, File, Listing};
+use super::names::is_hidden;
+use super::recognise;
 use super::source::{Bytes, Head, Source};
 use crate::error::Error;
 
@@ -36,80 +33,75 @@ const MAX_LAYERS: usize = 4;
 /// is one in another.
 const MAX_DEPTH: usize = 2;
 
-/// How much of a text [`Archive::likely_traces`] reads: fields before the events are mostly shorter.
-const LOOKED_AT: u64 = 256 * 1024;
-
-/// The text of a trace, by its format.
-pub enum Contents {
-    /// JSON, or bytes that the reader of JSON will refuse.
-    Json(Box<dyn Read + Send>),
-    /// Perfetto's protobuf: a list of packets.
-    Packets(proto::Stream),
-    /// A process of an export of Nsight Systems.
-    Process(Process),
-    /// Several files, some of which may be traces.
-    Archive(Box<Archive>),
+/// What files are opened as, once their containers are removed.
+pub(in crate::input) struct Opening<T> {
+    /// When a file of an archive is read that begins so; `None` if it is certainly not one of these files.
+    pub(in crate::input) turn: fn(&[u8]) -> Option<Turn>,
+    /// Opens a file by its name and its first bytes. Most files hold one `T`.
+    pub(in crate::input) open: Open<T>,
+    /// The name of one that shares its file with others.
+    pub(in crate::input) name: fn(&T) -> String,
 }
 
-impl Contents {
-    /// What it is in words.
-    pub fn what(&self) -> &'static str {
-        match self {
-            Contents::Packets(_) => "a trace in Perfetto's protobuf format",
-            Contents::Process(_) => EXPORT,
-            Contents::Archive(archive) if archive.is_database() => EXPORT,
-            Contents::Archive(_) => "an archive",
-            Contents::Json(_) => "JSON",
-        }
-    }
+/// Opens a file, see [`Opening::open`].
+type Open<T> = fn(&str, &[u8], Source, &Budget) -> Result<Vec<T>, Error>;
+
+/// When a file of an archive is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::input) enum Turn {
+    /// Before all others.
+    First,
+    /// With the compressed files and the archives.
+    Packed,
+    /// After all others.
+    Last,
 }
 
-const EXPORT: &str = "an export of Nsight Systems";
+/// What an input holds under its layers of compression.
+pub enum Contents<T: 'static> {
+    /// One file.
+    File(T),
+    /// Several files, some of which may be of the kind that is looked for.
+    Archive(Box<Archive<T>>),
+}
 
 /// Opens sources. All texts of one budget end with an error where a limit is reached.
-pub(super) struct Opener {
-    formats: Formats,
+pub(in crate::input) struct Opener<T: 'static> {
+    opening: &'static Opening<T>,
     budget: Budget,
     /// How many archives the source is in.
     depth: usize,
 }
 
-impl Opener {
+impl<T> Opener<T> {
     /// For a file whose bytes read are counted by `taken`.
-    pub(super) fn new(formats: Formats, limits: Limits, taken: Arc<AtomicU64>) -> Self {
-        Opener { formats, budget: Budget::new(limits, taken), depth: 0 }
+    pub(in crate::input) fn new(opening: &'static Opening<T>, limits: Limits, taken: Arc<AtomicU64>) -> Self {
+        Opener { opening, budget: Budget::new(limits, taken), depth: 0 }
     }
 
-    pub(super) fn open(&self, name: &str, mut source: Source) -> Result<Contents, Error> {
-        let text = |source: Source| Box::new(Limited::new(source.into_bytes(), self.budget.clone()));
-        let unsupported = |what, advice| Error::Unsupported { name: name.to_owned(), what, advice };
+    pub(in crate::input) fn open(&self, name: &str, mut source: Source) -> Result<Contents<T>, Error> {
         for _ in 0..=MAX_LAYERS {
             let (head, whole) = source.peek();
-            let Some(format) = self.formats.of(&head) else {
-                // The reader of JSON says where this is not JSON.
-                return Ok(Contents::Json(text(whole)));
-            };
-            source = match format.reader {
-                Reader::Layer(decompress) => Source::Stream(decompress(whole.within(&self.budget).into_bytes())),
-                Reader::Archive(list) => return Ok(Contents::Archive(Box::new(self.archive(name, list, whole)?))),
-                Reader::Trace(Text::Json) => return Ok(Contents::Json(text(whole))),
-                Reader::Trace(Text::Packets) => {
-                    let packets = proto::Stream::new(text(whole), self.budget.clone());
-                    return packets.map(Contents::Packets).map_err(|(what, advice)| unsupported(what, advice));
-                }
-                Reader::Database => return Ok(self.database(name, nsys::open(name, whole, &self.budget)?)),
+            source = match recognise(&head).map(|container| &container.kind) {
+                Some(Kind::Layer(decompress)) => Source::Stream(decompress(whole.within(&self.budget).into_bytes())),
+                Some(Kind::Archive(list)) => return Ok(Contents::Archive(Box::new(self.archive(name, *list, whole)?))),
+                None => return Ok(self.contents(name, (self.opening.open)(name, &head, whole, &self.budget)?)),
             };
         }
-        Err(unsupported("this is compressed more than four times over", "Decompress it by hand"))
+        Err(Error::Unsupported {
+            name: name.to_owned(),
+            what: "this is compressed more than four times over",
+            advice: "Decompress it by hand",
+        })
     }
 
-    /// The only process of a database, or all as the traces of an archive.
-    fn database(&self, name: &str, mut processes: Vec<Process>) -> Contents {
-        match processes.pop() {
-            Some(only) if processes.is_empty() => Contents::Process(only),
+    /// The only part of a file, or all as the files of an archive.
+    fn contents(&self, name: &str, mut parts: Vec<T>) -> Contents<T> {
+        match parts.pop() {
+            Some(only) if parts.is_empty() => Contents::File(only),
             last => {
                 let mut archive = Archive::new(name, Opener { budget: self.budget.clone(), ..*self });
-                archive.processes = processes.into_iter().chain(last).collect();
+                archive.parts = parts.into_iter().chain(last).collect();
                 Contents::Archive(Box::new(archive))
             }
         }
@@ -120,7 +112,7 @@ impl Opener {
         name: &str,
         list: fn(Source, &Budget) -> io::Result<Listing>,
         source: Source,
-    ) -> Result<Archive, Error> {
+    ) -> Result<Archive<T>, Error> {
         if self.depth >= MAX_DEPTH {
             return Err(Error::Unsupported {
                 name: name.to_owned(),
@@ -142,70 +134,71 @@ impl Opener {
 }
 
 /// An archive that is being read.
-pub struct Archive {
+pub struct Archive<T: 'static> {
     name: String,
     /// Opens its files.
-    opener: Opener,
+    opener: Opener<T>,
     /// The files that are still to be read, in order.
     sorted: VecDeque<File>,
     /// The rest of an archive that is read in its own order.
     unsorted: Option<Listing>,
-    /// The traces of a database, instead of files.
-    processes: VecDeque<Process>,
+    /// What a file with several parts holds, instead of files.
+    parts: VecDeque<T>,
     /// An archive in it that is being read now.
-    inner: Option<(String, Box<Archive>)>,
+    inner: Option<(String, Box<Archive<T>>)>,
     /// How many files of it have been handed out.
     handed: usize,
     findings: Findings,
 }
 
-/// A file of an archive that may be a trace.
-pub struct Member {
+/// A file of an archive.
+pub struct Member<T> {
     /// Its name in the archive.
     pub name: String,
     /// Its number among the files that are handed out, from 0.
     pub place: usize,
-    /// Its text.
-    pub contents: Contents,
+    /// The file, opened.
+    pub file: T,
 }
 
-impl std::fmt::Debug for Archive {
+impl<T> std::fmt::Debug for Archive<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Archive").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Archive {
+impl<T> Archive<T> {
     /// One without files.
-    fn new(name: &str, opener: Opener) -> Self {
+    fn new(name: &str, opener: Opener<T>) -> Self {
         Archive {
             name: name.to_owned(),
             opener,
             sorted: VecDeque::new(),
             unsorted: None,
-            processes: VecDeque::new(),
+            parts: VecDeque::new(),
             inner: None,
             handed: 0,
             findings: Findings::default(),
         }
     }
 
-    /// Whether this is a database with the traces of several processes. It cannot be unpacked.
-    pub fn is_database(&self) -> bool {
-        !self.processes.is_empty()
+    /// The next part of a file that holds several, such as a database of several processes. Such a file cannot be unpacked; `None` if
+    /// this is an archive of files.
+    pub fn next_part(&self) -> Option<&T> {
+        self.parts.front()
     }
 
-    /// Puts all files that may be traces in order.
+    /// Puts all files that may be of the kind in order.
     fn sort(&mut self, mut listing: Listing) -> io::Result<()> {
-        let mut files: Vec<(Rank, File)> = Vec::new();
+        let mut files: Vec<(Turn, File)> = Vec::new();
         while let Some(file) = self.next_listed(&mut listing)? {
             let head = Head::of((file.open)().into_bytes())?;
-            if let Some(rank) = self.rank(&file.name, &head) {
-                files.push((rank, file));
+            if let Some(turn) = self.turn(&file.name, &head) {
+                files.push((turn, file));
             }
         }
         // Files with the same name stay in the order of the archive.
-        files.sort_by(|(rank, file), (other_rank, other)| (rank, &file.name).cmp(&(other_rank, &other.name)));
+        files.sort_by(|(turn, file), (other_turn, other)| (turn, &file.name).cmp(&(other_turn, &other.name)));
         self.sorted = files.into_iter().map(|(_, file)| file).collect();
         Ok(())
     }
@@ -224,15 +217,18 @@ impl Archive {
         Ok(None)
     }
 
-    /// The rank of a file; `None`, and reported, if it does not begin as a trace.
-    fn rank(&mut self, name: &str, head: &Head) -> Option<Rank> {
-        let rank = self.opener.formats.rank(&head.bytes);
-        match (rank, &head.failure) {
+    /// When a file is read; `None`, and reported, if it does not begin as one of the kind.
+    fn turn(&mut self, name: &str, head: &Head) -> Option<Turn> {
+        let turn = match recognise(&head.bytes) {
+            Some(_) => Some(Turn::Packed),
+            None => (self.opener.opening.turn)(&head.bytes),
+        };
+        match (turn, &head.failure) {
             (Some(_), _) => {}
             (None, Some(_)) => self.findings.unreadable(name.to_owned()),
             (None, None) => self.findings.no_trace(name.to_owned()),
         }
-        rank
+        turn
     }
 
     /// Reports that a file turned out not to be a trace.
@@ -251,21 +247,21 @@ impl Archive {
         self.findings
     }
 
-    /// The next file that may be a trace. The file before it cannot be read any more. Files that this program cannot read
+    /// The next file of the kind that is looked for. The file before it cannot be read any more. Files that this program cannot read
     /// are among the findings.
     ///
     /// # Errors
     /// Those of reading, and too much text.
     #[expect(clippy::should_implement_trait, reason = "an iterator of results would go on after an error")]
-    pub fn next(&mut self) -> Result<Option<Member>, Error> {
-        if let Some(process) = self.processes.pop_front() {
-            return Ok(Some(self.hand_out(process.name(), Contents::Process(process))));
+    pub fn next(&mut self) -> Result<Option<Member<T>>, Error> {
+        if let Some(part) = self.parts.pop_front() {
+            return Ok(Some(self.hand_out((self.opener.opening.name)(&part), part)));
         }
         loop {
             if let Some((folder, inner)) = &mut self.inner {
                 if let Some(member) = inner.next()? {
                     let name = format!("{folder}/{}", member.name);
-                    return Ok(Some(self.hand_out(name, member.contents)));
+                    return Ok(Some(self.hand_out(name, member.file)));
                 }
                 if let Some((folder, inner)) = self.inner.take() {
                     self.findings.take(&folder, inner.findings);
@@ -276,17 +272,20 @@ impl Archive {
             match self.opener.open(&format!("{}/{name}", self.name), source) {
                 Err(Error::Unsupported { what, advice, .. }) => self.findings.refuse(&self.name, name, what, advice),
                 Err(Error::NotATrace { .. }) => self.findings.no_trace(name),
+                Err(Error::OtherFormat { what, instead, .. }) => {
+                    self.findings.other_format(&self.name, name, what, instead);
+                }
                 Err(Error::CorruptDatabase { .. }) => self.findings.unreadable(name),
                 Err(error) => return Err(error),
                 Ok(Contents::Archive(inner)) => self.inner = Some((name, inner)),
-                Ok(contents) => return Ok(Some(self.hand_out(name, contents))),
+                Ok(Contents::File(file)) => return Ok(Some(self.hand_out(name, file))),
             }
         }
     }
 
-    fn hand_out(&mut self, name: String, contents: Contents) -> Member {
+    fn hand_out(&mut self, name: String, file: T) -> Member<T> {
         self.handed += 1;
-        Member { name, place: self.handed - 1, contents }
+        Member { name, place: self.handed - 1, file }
     }
 
     fn next_file(&mut self) -> io::Result<Option<(String, Source)>> {
@@ -296,33 +295,11 @@ impl Archive {
         while let Some(file) = self.next_listed(&mut listing)? {
             let mut rest: Bytes = (file.open)().into_bytes();
             let head = Head::of(&mut rest)?;
-            if self.rank(&file.name, &head).is_some() {
+            if self.turn(&file.name, &head).is_some() {
                 self.unsorted = Some(listing);
                 return Ok(Some((file.name, head.before(rest))));
             }
         }
         Ok(None)
-    }
-
-    /// The names of the files that look like traces by their first bytes, for a caller that has to know them before it
-    /// reads one.
-    ///
-    /// # Errors
-    /// As [`Archive::next`].
-    pub fn likely_traces(mut self) -> Result<Vec<String>, Error> {
-        let mut names = Vec::new();
-        while let Some(member) = self.next()? {
-            let is_likely = match member.contents {
-                Contents::Json(text) => {
-                    let mut head = Vec::new();
-                    // An error here occurs again when the file is read.
-                    let _ = text.take(LOOKED_AT).read_to_end(&mut head);
-                    head.trim_ascii_start().first() == Some(&b'[') || memmem::find(&head, b"\"traceEvents\"").is_some()
-                }
-                Contents::Packets(_) | Contents::Process(_) | Contents::Archive(_) => true,
-            };
-            names.extend(is_likely.then_some(member.name));
-        }
-        Ok(names)
     }
 }

@@ -7,9 +7,9 @@ use std::io::{self, BufReader, Read};
 use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
 
-use crate::input::packed::{BLOCK, PackedCause, PackedFailure};
-use crate::input::region::Region;
-use crate::input::zstd::Frames;
+use crate::input::containers::packed::{BLOCK, PackedCause, PackedFailure};
+use crate::input::containers::region::Region;
+use crate::input::containers::zstd::Frames;
 
 /// Flag: its bytes are encrypted.
 pub(super) const ENCRYPTED: u16 = 1;

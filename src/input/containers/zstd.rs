@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read};
 
 use zstd::stream::read::Decoder;
 
-use super::format::{Fit, Format, Reader};
+use super::container::{Container, Kind};
 use super::packed::{Parts, Source, Unpack};
 
 /// Reads the text of all frames.
@@ -16,11 +16,10 @@ const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The mark of a frame without text (pzstd writes sizes into them), after its first byte, which is one of sixteen.
 const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 
-pub(super) const FORMAT: Format = Format {
-    sniff: |head| {
-        Fit::sure_if(head.starts_with(MAGIC) || head.get(1..).is_some_and(|rest| rest.starts_with(SKIPPABLE)))
-    },
-    reader: Reader::Layer(|bytes| Box::new(Frames::new(bytes))),
+pub(super) static CONTAINER: Container = Container {
+    name: "zstd",
+    sniff: |head| head.starts_with(MAGIC) || head.get(1..).is_some_and(|rest| rest.starts_with(SKIPPABLE)),
+    kind: Kind::Layer(|bytes| Box::new(Frames::new(bytes))),
 };
 
 impl<R: Read> Unpack for Decoder<'static, Source<R>> {
@@ -78,7 +77,7 @@ impl<R: Read> Unpack for Decoder<'static, Source<R>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::packed::{PackedCause, PackedFailure};
+    use crate::input::containers::packed::{PackedCause, PackedFailure};
 
     fn frame(text: &str) -> Vec<u8> {
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();

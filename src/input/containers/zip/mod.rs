@@ -9,20 +9,21 @@ mod header;
 
 use std::io;
 
+use super::container::{Container, Kind};
+use super::limit::{Budget, LimitReached};
 use super::listing::{Entry, File, Listing};
+use super::region::Region;
+use super::source::Source;
 use crate::damage::Damage;
-use crate::input::format::{Fit, Format, Reader};
-use crate::input::limit::{Budget, LimitReached};
-use crate::input::region::Region;
-use crate::input::source::Source;
 use directory::Directory;
 
 /// The header of a first member, or the end record of an archive without members.
 const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 
-pub(in crate::input) const FORMAT: Format = Format {
-    sniff: |head| Fit::sure_if(MAGIC.iter().any(|magic| head.starts_with(magic))),
-    reader: Reader::Archive(list),
+pub(super) static CONTAINER: Container = Container {
+    name: "zip",
+    sniff: |head| MAGIC.iter().any(|magic| head.starts_with(magic)),
+    kind: Kind::Archive(list),
 };
 
 fn list(source: Source, budget: &Budget) -> io::Result<Listing> {

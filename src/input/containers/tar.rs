@@ -8,23 +8,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tar::{EntryType, Header, PaxExtensions};
 
+use super::container::{Container, Kind};
+use super::limit::Budget;
 use super::listing::{self, Listing};
 use super::names;
+use super::packed::{PackedCause, PackedFailure};
+use super::region::Region;
+use super::source::{Bytes, Source};
 use crate::damage::Damage;
-use crate::input::format::{Fit, Format, Reader};
-use crate::input::limit::Budget;
-use crate::input::packed::{PackedCause, PackedFailure};
-use crate::input::region::Region;
-use crate::input::source::{Bytes, Source};
 
 const BLOCK: u64 = 512;
 
 /// The mark of POSIX and GNU headers, and its offset.
 const MAGIC: (usize, &[u8]) = (257, b"ustar");
 
-pub(in crate::input) const FORMAT: Format = Format {
-    sniff: |head| Fit::sure_if(head.get(MAGIC.0..).is_some_and(|rest| rest.starts_with(MAGIC.1))),
-    reader: Reader::Archive(list),
+pub(super) static CONTAINER: Container = Container {
+    name: "tar",
+    sniff: |head| head.get(MAGIC.0..).is_some_and(|rest| rest.starts_with(MAGIC.1)),
+    kind: Kind::Archive(list),
 };
 
 fn list(source: Source, budget: &Budget) -> io::Result<Listing> {

@@ -33,21 +33,28 @@ pub struct InnerDamage {
 }
 
 impl Findings {
-    pub(in crate::input) fn no_trace(&mut self, name: String) {
+    pub(super) fn no_trace(&mut self, name: String) {
         self.damage.count(Damage::NoTraceInFile, None);
         keep(&mut self.no_traces, [name]);
     }
 
-    pub(in crate::input) fn unreadable(&mut self, name: String) {
+    pub(super) fn unreadable(&mut self, name: String) {
         self.damage.count(Damage::FileUnreadable, None);
         keep(&mut self.unreadable, [name]);
     }
 
     /// A file of the named archive that this program cannot read.
-    pub(in crate::input) fn refuse(&mut self, archive: &str, name: String, what: &'static str, advice: &'static str) {
+    pub(super) fn refuse(&mut self, archive: &str, name: String, what: &'static str, advice: &'static str) {
         let full = format!("{archive}/{name}");
         self.unreadable(format!("{name} ({what})"));
         self.refusal.get_or_insert(Error::Unsupported { name: full, what, advice });
+    }
+
+    /// A file of the named archive in a known format that is none of traces.
+    pub(super) fn other_format(&mut self, archive: &str, name: String, what: &'static str, instead: &'static str) {
+        let full = format!("{archive}/{name}");
+        self.no_trace(format!("{name} ({what})"));
+        self.refusal.get_or_insert(Error::OtherFormat { name: full, what, instead });
     }
 
     /// Adds the findings of an archive in the archive, or of one of several inputs.
@@ -63,7 +70,7 @@ impl Findings {
         self.refusal = self.refusal.take().or(of_inner.refusal);
     }
 
-    pub(in crate::input) fn sort(&mut self) {
+    pub(super) fn sort(&mut self) {
         self.no_traces.sort();
         self.unreadable.sort();
     }

@@ -160,7 +160,7 @@ fn lock(amounts: &Mutex<Amounts>) -> MutexGuard<'_, Amounts> {
 
 /// The limits of a file, and how much of them all its texts together have used.
 #[derive(Debug, Clone)]
-pub(super) struct Budget {
+pub(in crate::input) struct Budget {
     limits: Limits,
     /// How many bytes of text a byte of the file may become.
     ratio: u64,
@@ -174,7 +174,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// `taken` is counted by the reader of the file.
-    pub(super) fn new(limits: Limits, taken: Arc<AtomicU64>) -> Self {
+    pub(in crate::input) fn new(limits: Limits, taken: Arc<AtomicU64>) -> Self {
         Budget { limits, ratio: RATIO, taken, text: Arc::default(), layers: Arc::default() }
     }
 
@@ -182,7 +182,7 @@ impl Budget {
     ///
     /// # Errors
     /// [`LimitReached`] if there are too many.
-    pub(super) fn charge(&self, bytes: u64) -> io::Result<()> {
+    pub(in crate::input) fn charge(&self, bytes: u64) -> io::Result<()> {
         let before = self.text.text.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) <= self.limits.text {
             return Ok(());
@@ -193,7 +193,7 @@ impl Budget {
 
     /// The budget of bytes that are not text yet: archives in archives, and files that are compressed more than once. A text may be in
     /// several of these, beside other files.
-    pub(super) fn of_layers(&self) -> Self {
+    pub(in crate::input) fn of_layers(&self) -> Self {
         *lock(&self.layers.layer) = self.layers.now(&self.taken);
         let limits = Limits { text: self.limits.text.saturating_mul(LAYERS).saturating_add(BESIDE), ..self.limits };
         Budget { limits, text: Arc::clone(&self.layers), ..self.clone() }
@@ -201,7 +201,7 @@ impl Budget {
 
     /// The budget of a file to which the last layer may have been copied. Its bytes are counted by `taken`, and each was decompressed
     /// from some bytes of the outer file before.
-    pub(super) fn of_file(&self, taken: Arc<AtomicU64>) -> Self {
+    pub(in crate::input) fn of_file(&self, taken: Arc<AtomicU64>) -> Self {
         if Arc::ptr_eq(&taken, &self.taken) {
             return self.clone();
         }
@@ -213,14 +213,14 @@ impl Budget {
 }
 
 /// A text that ends with an error where a limit is reached.
-pub(super) struct Limited<R> {
+pub(in crate::input) struct Limited<R> {
     text: R,
     budget: Budget,
 }
 
 impl<R: Read> Limited<R> {
     /// A text that is charged to a budget.
-    pub(super) fn new(text: R, budget: Budget) -> Self {
+    pub(in crate::input) fn new(text: R, budget: Budget) -> Self {
         Limited { text, budget }
     }
 

@@ -13,7 +13,7 @@ use super::packed::{PackedCause, PackedFailure};
 
 /// See the file's header. All offsets are the file's.
 #[derive(Debug, Clone)]
-pub(super) struct Region {
+pub(in crate::input) struct Region {
     file: Arc<Mutex<File>>,
     /// Where the file is, if this is the whole of a file that the user named.
     path: Option<Arc<Path>>,
@@ -29,28 +29,28 @@ pub(super) struct Region {
 
 impl Region {
     /// The count of the bytes that are read.
-    pub(super) fn taken(&self) -> Arc<AtomicU64> {
+    pub(in crate::input) fn taken(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.taken)
     }
 
     /// A whole file, which may still grow.
-    pub(super) fn of_file(file: File, taken: Arc<AtomicU64>) -> Self {
+    pub(in crate::input) fn of_file(file: File, taken: Arc<AtomicU64>) -> Self {
         Region { file: Arc::new(Mutex::new(file)), path: None, taken, start: 0, at: 0, end: None, limit: u64::MAX }
     }
 
     /// The same, for a file that others can open by its path.
-    pub(super) fn at_path(self, path: &Path) -> Self {
+    pub(in crate::input) fn at_path(self, path: &Path) -> Self {
         Region { path: Some(path.into()), ..self }
     }
 
     /// The path of the file that this is the whole of.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub(in crate::input) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
     /// A stream, copied to a temporary file, which is removed with the last region. Damage to the stream's compression ends the copy
     /// and is returned with it.
-    pub(super) fn of_stream(mut stream: impl Read) -> io::Result<(Self, Option<PackedFailure>)> {
+    pub(in crate::input) fn of_stream(mut stream: impl Read) -> io::Result<(Self, Option<PackedFailure>)> {
         let mut file = tempfile::tempfile()?;
         let failure = match io::copy(&mut stream, &mut file) {
             Ok(_) => None,
@@ -60,7 +60,7 @@ impl Region {
     }
 
     /// A part of it, which may claim more bytes than there are.
-    pub(super) fn part(&self, offset: u64, length: u64) -> Self {
+    pub(in crate::input) fn part(&self, offset: u64, length: u64) -> Self {
         let start = self.start.saturating_add(offset);
         let (end, limit) = (Some(start.saturating_add(length)), self.stop());
         Region { path: None, start, at: start, end, limit, ..self.clone() }
@@ -72,12 +72,12 @@ impl Region {
     }
 
     /// How many bytes of it have been read or skipped.
-    pub(super) fn position(&self) -> u64 {
+    pub(in crate::input) fn position(&self) -> u64 {
         self.at - self.start
     }
 
     /// How many bytes there are.
-    pub(super) fn length(&self) -> io::Result<u64> {
+    pub(in crate::input) fn length(&self) -> io::Result<u64> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).metadata()?.len();
         Ok(self.stop().min(file).saturating_sub(self.start))
     }

@@ -2,22 +2,22 @@
 
 use std::io;
 
+use super::limit::Budget;
+use super::source::Source;
 use crate::damage::Damage;
-use crate::input::limit::Budget;
-use crate::input::source::Source;
 
 /// The contents of an archive.
-pub(in crate::input) struct Listing {
+pub(super) struct Listing {
     /// Whether a file can be opened more than once and in any order. Otherwise a file can be read until the next is found.
-    pub(in crate::input) can_seek: bool,
+    pub(super) can_seek: bool,
     /// The limits of the files' text.
-    pub(in crate::input) budget: Budget,
+    pub(super) budget: Budget,
     /// In the order in which they are stored.
-    pub(in crate::input) entries: Box<dyn Iterator<Item = io::Result<Entry>> + Send>,
+    pub(super) entries: Box<dyn Iterator<Item = io::Result<Entry>> + Send>,
 }
 
 /// One finding in an archive.
-pub(in crate::input) enum Entry {
+pub(super) enum Entry {
     File(File),
     /// A file that this program cannot read.
     Refused {
@@ -32,8 +32,8 @@ pub(in crate::input) enum Entry {
 }
 
 /// A file of an archive.
-pub(in crate::input) struct File {
-    pub(in crate::input) name: String,
+pub(super) struct File {
+    pub(super) name: String,
     /// Starts to read its decompressed contents.
-    pub(in crate::input) open: Box<dyn Fn() -> Source + Send>,
+    pub(super) open: Box<dyn Fn() -> Source + Send>,
 }

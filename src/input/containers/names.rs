@@ -11,7 +11,7 @@ const END: usize = 300;
 const HIDDEN_FOLDERS: &[&str] = &["__MACOSX", ".ipynb_checkpoints", ".git"];
 
 /// Whether a file is skipped for its name. A folder whose name begins with a dot is not enough: traces may be kept in one.
-pub(in crate::input) fn is_hidden(name: &str) -> bool {
+pub(super) fn is_hidden(name: &str) -> bool {
     let (folders, file) = name.rsplit_once(['/', '\\']).unwrap_or_default();
     let file = if file.is_empty() { name } else { file };
     file.starts_with('.') || folders.split(['/', '\\']).any(|folder| HIDDEN_FOLDERS.contains(&folder))

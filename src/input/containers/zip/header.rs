@@ -3,9 +3,9 @@
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::entry::Entry;
-use crate::input::archive::names;
-use crate::input::packed::PackedFailure;
-use crate::input::region::Region;
+use crate::input::containers::names;
+use crate::input::containers::packed::PackedFailure;
+use crate::input::containers::region::Region;
 
 /// The mark of a member's header, and the header's length without its name and extra fields.
 pub(super) const LOCAL: [u8; 4] = *b"PK\x03\x04";

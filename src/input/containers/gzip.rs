@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read};
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::format::{Fit, Format, Reader};
+use super::container::{Container, Kind};
 use super::packed::{Parts, Source, Unpack};
 
 /// Reads the text of all members.
@@ -16,9 +16,10 @@ pub type Members<R> = Parts<Member<R>>;
 /// The mark of a member.
 const MAGIC: &[u8] = &[0x1f, 0x8b];
 
-pub(super) const FORMAT: Format = Format {
-    sniff: |head| Fit::sure_if(head.starts_with(MAGIC)),
-    reader: Reader::Layer(|bytes| Box::new(Members::new(bytes))),
+pub(super) static CONTAINER: Container = Container {
+    name: "gzip",
+    sniff: |head| head.starts_with(MAGIC),
+    kind: Kind::Layer(|bytes| Box::new(Members::new(bytes))),
 };
 
 /// What zlib says of a member whose text does not match its checksum or its length.
@@ -122,7 +123,7 @@ impl<R: Read> Read for Member<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::packed::{PackedCause, PackedFailure};
+    use crate::input::containers::packed::{PackedCause, PackedFailure};
     use std::io::Write;
 
     fn member(text: &str) -> Vec<u8> {

@@ -17,10 +17,10 @@ use memchr::memmem;
 use super::entry::{DEFLATED, ENCRYPTED, Entry};
 use super::header::{ELSEWHERE, Header, LOCAL, LOCAL_LENGTH};
 use super::header::{begins, exactly, long, next_bytes, short, wide, zip64_field};
-use crate::input::archive::names;
-use crate::input::limit::{Budget, LimitReached, Limited};
-use crate::input::packed::BLOCK;
-use crate::input::region::Region;
+use crate::input::containers::limit::{Budget, LimitReached, Limited};
+use crate::input::containers::names;
+use crate::input::containers::packed::BLOCK;
+use crate::input::containers::region::Region;
 
 /// The mark of a directory record, and the record's length without its texts.
 const RECORD: [u8; 4] = *b"PK\x01\x02";

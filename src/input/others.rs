@@ -1,0 +1,227 @@
+//! Formats that this program knows and does not read. A file of one is refused by the name of its format, with what to do instead.
+//!
+//! To add one, add a row to [`OTHERS`], and a test with a small file. The facts are those of the formats' own definitions: `xplane.proto`
+//! of XLA, `execution_trace_observer.cpp` of PyTorch, `et_def.proto` of Chakra, the documentation of rocprofiler-sdk and of Parquet.
+
+use memchr::memmem;
+
+use super::proto::wire::{take_bytes, take_number, varint};
+use crate::event::{Format, Support};
+
+/// A format that is known and not read.
+pub(super) struct Other {
+    pub(super) format: Format,
+    mark: Mark,
+}
+
+/// What shows that a file is of a format.
+enum Mark {
+    /// The first bytes.
+    Head(fn(&[u8]) -> bool),
+    /// The names of the tables of an SQLite database.
+    Tables(fn(&[&str]) -> bool),
+}
+
+impl Other {
+    /// What to do instead of reading it, as a sentence without its full stop.
+    pub(super) fn instead(&self) -> &'static str {
+        match self.format.support {
+            Support::Instead(instead) => instead,
+            Support::Read { .. } => "",
+        }
+    }
+}
+
+/// All of them.
+pub(super) static OTHERS: [Other; 8] = [
+    Other {
+        format: Format {
+            name: "XPlane",
+            what: "an XPlane profile (protobuf `XSpace`)",
+            written_by: "the profiler of JAX and TensorFlow",
+            support: Support::Instead(
+                "JAX writes Chrome's JSON of the same run, which can be read: `jax.profiler.trace(DIR, create_perfetto_trace=True)`",
+            ),
+        },
+        mark: Mark::Head(is_xspace),
+    },
+    Other {
+        format: Format {
+            name: "PyTorch execution trace",
+            what: "an execution trace of PyTorch (operators without times)",
+            written_by: "PyTorch's `ExecutionTraceObserver`",
+            support: Support::Instead("Read the profiler's trace of the same run: `export_chrome_trace` writes it"),
+        },
+        mark: Mark::Head(|head| opens_with_key(head, "schema") && memmem::find(head, b"\"nodes\"").is_some()),
+    },
+    Other {
+        format: Format {
+            name: "Chakra",
+            what: "a Chakra execution trace (protobuf)",
+            written_by: "MLCommons' `chakra_converter`",
+            support: Support::Instead("Read the PyTorch profiler's trace that it was made from"),
+        },
+        mark: Mark::Head(is_chakra),
+    },
+    Other {
+        format: Format {
+            name: "rocprofv3 JSON",
+            what: "rocprofv3's own JSON",
+            written_by: "`rocprofv3 --output-format json`",
+            support: Support::Instead(
+                "Record Perfetto's protobuf, which can be read: `rocprofv3 --output-format pftrace`",
+            ),
+        },
+        mark: Mark::Head(|head| opens_with_key(head, "rocprofiler-sdk-tool")),
+    },
+    Other {
+        format: Format {
+            name: "rocpd",
+            what: "a rocpd database",
+            written_by: "rocprofv3, rocprof-sys",
+            support: Support::Instead(
+                "Convert it to Perfetto's protobuf, which can be read: `rocpd convert -i FILE --output-format pftrace`",
+            ),
+        },
+        mark: Mark::Tables(|tables| tables.iter().any(|table| table.starts_with("rocpd_"))),
+    },
+    Other {
+        format: Format {
+            name: "Parquet",
+            what: "a Parquet file",
+            written_by: "`nsys export --type parquetdir`; this program, for parts of ranks and for tables",
+            support: Support::Instead(
+                "Export a report of Nsight Systems as a database, which can be read: `nsys export --type sqlite`. Parts of ranks are merged",
+            ),
+        },
+        mark: Mark::Head(|head| head.starts_with(b"PAR1")),
+    },
+    Other {
+        format: Format {
+            name: "part of a rank",
+            what: "a part of a rank",
+            written_by: "this program",
+            support: Support::Instead("Parts are merged"),
+        },
+        mark: Mark::Head(|head| opens_with_key(head, "nccl_stacks_part")),
+    },
+    Other {
+        format: Format {
+            name: "exported database",
+            what: "an SQLite database that nccl-stacks exported",
+            written_by: "this program",
+            support: Support::Instead("Any SQLite opens it"),
+        },
+        mark: Mark::Tables(|tables| ["kernel_launch", "call_path"].iter().all(|table| tables.contains(table))),
+    },
+];
+
+/// The format that a file begins as.
+pub(super) fn recognise(head: &[u8]) -> Option<&'static Other> {
+    OTHERS.iter().find(|other| matches!(other.mark, Mark::Head(begins) if begins(head)))
+}
+
+/// The format of an SQLite database with these tables.
+pub(super) fn recognise_tables(tables: &[&str]) -> Option<&'static Other> {
+    OTHERS.iter().find(|other| matches!(other.mark, Mark::Tables(has) if has(tables)))
+}
+
+/// Whether a file opens a JSON object with this key.
+fn opens_with_key(head: &[u8], key: &str) -> bool {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    let Some(text) = text.strip_prefix(b"{") else { return false };
+    let Some(text) = text.trim_ascii_start().strip_prefix(b"\"") else { return false };
+    text.strip_prefix(key.as_bytes()).is_some_and(|rest| rest.starts_with(b"\""))
+}
+
+/// Whether this begins as an `XSpace`: its field 1 is an `XPlane`, whose field 1, if it is there, is a number, and whose field 2 is its
+/// name. Field 2 of Perfetto's packets is a message, which is no text.
+fn is_xspace(head: &[u8]) -> bool {
+    let mut rest = head;
+    let Some(mut plane) = take_bytes(&mut rest, 1) else { return false };
+    take_number(&mut plane, 1);
+    take_bytes(&mut plane, 2).is_some_and(is_text)
+}
+
+/// Whether this begins as Chakra's traces: the length of a `GlobalMetadata`, whose fields are its version (1) and attributes (2), each
+/// of which begins with its name.
+fn is_chakra(head: &[u8]) -> bool {
+    let mut rest = head;
+    let Some(length) = varint(&mut rest) else { return false };
+    let mut metadata = &rest[..rest.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
+    let mut fields = 0;
+    while !metadata.is_empty() {
+        let is_known = match (take_bytes(&mut metadata, 1), fields) {
+            (Some(version), 0) => {
+                version.first().is_some_and(u8::is_ascii_digit)
+                    && version.iter().all(|byte| byte.is_ascii_alphanumeric() || b".-+_".contains(byte))
+            }
+            (Some(_), _) => false,
+            (None, _) => take_bytes(&mut metadata, 2)
+                .is_some_and(|mut attribute| take_bytes(&mut attribute, 1).is_some_and(is_text)),
+        };
+        if !is_known {
+            return false;
+        }
+        fields += 1;
+    }
+    fields > 0
+}
+
+/// Whether bytes are a text of printable characters, possibly without the end of the last one.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_utf8 = std::str::from_utf8(bytes).err().is_none_or(|error| error.error_len().is_none());
+    is_utf8 && !bytes.is_empty() && !bytes.iter().any(u8::is_ascii_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(head: &[u8]) -> Option<&'static str> {
+        recognise(head).map(|other| other.format.name)
+    }
+
+    #[test]
+    fn formats_are_recognised_by_what_they_begin_with() {
+        let et = b"{\n  \"schema\": \"1.1.1-chakra.0.0.4\", \"pid\": 7, \"time\": \"2026-11-24\", \"start_ts\": 5,\n  \"nodes\": [";
+        for (head, want) in [
+            (&b"\x0a\x0b\x12\x09/host:CPU\x1a"[..], "XPlane"),
+            (b"\x0a\x90\x4e\x08\x01\x12\x0d/device:GPU:0\x22\x05", "XPlane"),
+            (et, "PyTorch execution trace"),
+            (b"\x07\x0a\x050.0.4\x10\x08\x01", "Chakra"),
+            (b"\x1d\x12\x1b\x0a\x06schema\xea\x01\x101.0.2-chakra.0.0", "Chakra"),
+            (b"{\"rocprofiler-sdk-tool\":[{", "rocprofv3 JSON"),
+            (b"PAR1\x15\x00", "Parquet"),
+            (b"{\"nccl_stacks_part\":1", "part of a rank"),
+        ] {
+            assert_eq!(name(head), Some(want), "{}", String::from_utf8_lossy(head));
+        }
+    }
+
+    #[test]
+    fn traces_are_none_of_these() {
+        for head in [
+            &b"\x0a\x04\x40\x01\x50\x02"[..],
+            // A packet with a process tree, whose first process has the id 1.
+            b"\x0a\x08\x12\x06\x0a\x04\x08\x01\x10\x01",
+            b"\x0a\x02\x12\x00",
+            b"{\"schemaVersion\": 1, \"traceEvents\": [",
+            b"{\n                                  \"nodes\": 1}",
+            b"{\"schema\": \"x\", \"traceEvents\": [",
+            b"[",
+            b"",
+            b"\x00",
+        ] {
+            assert_eq!(name(head), None, "{head:?}");
+        }
+    }
+
+    #[test]
+    fn databases_are_recognised_by_their_tables() {
+        let name = |tables: &[&str]| recognise_tables(tables).map(|other| other.format.name);
+        assert_eq!(name(&["rocpd_string_00af", "rocpd_kernel_dispatch_00af"]), Some("rocpd"));
+        assert_eq!(name(&["kernel_launch", "call_path", "slice"]), Some("exported database"));
+        assert_eq!(name(&["StringIds", "kernel_launch"]), None);
+    }
+}

@@ -1,0 +1,181 @@
+//! What a reader of traces is, and what it hands on.
+//!
+//! A format is one file that implements [`TraceReader`], and one line in `formats`. The trait is chosen once for a file; the events of
+//! the file then go to the store without any dispatch, which is why reading is generic over the [`Shard`].
+
+use std::io::{self, Read};
+use std::num::NonZero;
+
+use super::containers::Turn;
+use super::containers::limit::{Budget, Limited, failure};
+use super::containers::packed::{PackedCause, PackedFailure};
+use super::containers::source::Source;
+use super::others::Other;
+use crate::damage::DamageReport;
+use crate::error::Error;
+use crate::event::{ArgsWanted, Event, Format, HeaderField, TrackDescription, TrackKey};
+use crate::time::TimeRule;
+
+/// A trace of one format, opened and not read yet.
+pub(super) trait TraceReader: Sized {
+    /// The format.
+    const FORMAT: Format;
+
+    /// When a file of the format is read in an archive: trace_processor reads some formats before others.
+    const TURN: Turn;
+
+    /// How well the first bytes of a file fit the format; at most [`SNIFF`](super::containers::source::SNIFF) of them.
+    fn sniff(head: &[u8]) -> Fit;
+
+    /// Opens a file; most files hold one trace.
+    ///
+    /// # Errors
+    /// Files that hold no trace, as far as that shows without reading them.
+    fn open(file: File<'_>) -> Result<Vec<Self>, Refusal>;
+
+    /// The name of a trace that shares its file with others.
+    fn name(&self) -> String {
+        String::new()
+    }
+
+    /// Whether this looks like a trace by what its beginning holds, for a caller that has to know before it reads any.
+    fn looks_like_one(self) -> bool {
+        true
+    }
+
+    /// Reads the trace. `add` takes the batches in file order; `false` from it ends the reading.
+    ///
+    /// # Errors
+    /// A file that turns out to hold no trace, damage before the first whole event, and a file that cannot be read.
+    fn read<S: Shard>(
+        self,
+        reading: &mut Reading<'_>,
+        add: impl FnMut(S::Batch) -> bool + Send,
+    ) -> Result<Summary, Refusal>;
+}
+
+/// How well a file's first bytes fit a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// They are the format's mark.
+    Sure,
+    /// The format has no mark, or a damaged one. The first such format is taken if none is sure.
+    Maybe,
+    No,
+}
+
+impl Fit {
+    /// For a format that always begins with a mark.
+    pub(super) fn sure_if(has_mark: bool) -> Self {
+        if has_mark { Fit::Sure } else { Fit::No }
+    }
+}
+
+/// A file that is to be opened.
+pub(super) struct File<'a> {
+    /// Its name for messages.
+    pub(super) name: &'a str,
+    pub(super) source: Source,
+    pub(super) budget: &'a Budget,
+}
+
+impl File<'_> {
+    /// Its bytes as text of the budget.
+    pub(super) fn into_text(self) -> Box<dyn Read + Send> {
+        Box::new(Limited::new(self.source.into_bytes(), self.budget.clone()))
+    }
+}
+
+/// Why a reader refuses a file.
+pub(super) enum Refusal {
+    /// It holds no trace; what it holds instead.
+    NotATrace(String),
+    /// It is in a format that is known and not read.
+    Other(&'static Other),
+    /// It cannot be read.
+    Failed(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Refusal::Failed(error)
+    }
+}
+
+/// How a trace is read.
+pub struct Reading<'a> {
+    /// The file's name for messages.
+    pub name: &'a str,
+    /// How the times of JSON become nanoseconds. The other formats name their unit.
+    pub time: TimeRule,
+    /// Which arguments to keep.
+    pub args: ArgsWanted,
+    /// How many threads read, where a format can be read by several.
+    pub threads: NonZero<usize>,
+    /// How many bytes of text a thread takes at a time; `None`: as many as are best.
+    pub chunk: Option<NonZero<usize>>,
+    /// Whether to keep the offsets of the events in the text.
+    pub keep_offsets: bool,
+    /// Called now and then.
+    pub progress: &'a mut (dyn FnMut() + Send),
+    /// How many bytes of text have been read, also of files that turn out to be no traces.
+    pub text_bytes: &'a mut u64,
+}
+
+/// Collects the events that one thread reads.
+pub trait Collect {
+    /// The events of one chunk.
+    type Batch: Send;
+
+    /// Takes an event; `offset` is its byte in the text.
+    fn add(&mut self, event: &Event<'_>, offset: u64);
+
+    /// The events since the last batch.
+    fn take(&mut self) -> Self::Batch;
+}
+
+/// Collects the events of one thread, in the form that the store takes.
+pub trait Shard: Collect {
+    /// A shard with this number, which no other shard of the trace may have.
+    fn new(number: usize, keep_offsets: bool) -> Self;
+
+    /// Takes an event of a track that the file describes; `offset` is its byte in the file.
+    fn add_on(&mut self, track: TrackKey, event: &Event<'_>, offset: u64);
+
+    /// Takes the description of a track.
+    fn describe(&mut self, description: &TrackDescription<'_>);
+
+    /// How many events it has taken since the last batch.
+    fn pending(&self) -> usize;
+
+    /// The events since the last batch; those at equal times stay in file order, as in Perfetto for its own format.
+    fn take_in_file_order(&mut self) -> Self::Batch;
+}
+
+/// What a trace has beside its events.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// The header, flattened.
+    pub header: Vec<HeaderField>,
+    /// How many events there were.
+    pub events: u64,
+    /// What was wrong.
+    pub damage: DamageReport,
+    /// How many bytes of text were read for it.
+    pub text_bytes: u64,
+}
+
+/// Refuses a source that failed, unless it is compressed data that are damaged after the first whole event.
+pub(super) fn source_failure(name: &str, source: io::Error, events: u64) -> Result<(), Error> {
+    match PackedFailure::of(&source) {
+        None => Err(failure(name, source)),
+        Some(packed) if events == 0 && packed.cause != PackedCause::TrailingBytes => {
+            let (name, offset, message) = (name.to_owned(), packed.offset, packed.message.clone());
+            Err(match packed.cause {
+                PackedCause::CutOff => Error::NothingWhole { name, offset },
+                _ => Error::CorruptBeforeFirstEvent { name, offset, message },
+            })
+        }
+        Some(_) => Ok(()),
+    }
+}
