@@ -3,6 +3,7 @@
 //! A trace has a kernel for each, NCCL's own records have a call, a time of execution or a state. All of them are rows of one table, and
 //! matching of ranks, waiting, hangs and bandwidths are questions to it. What a source does not say is `None`, never guessed.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::id::{GpuId, PathId, RankId, SliceId, ThreadId};
@@ -64,64 +65,70 @@ impl State {
     }
 }
 
-/// What recorded an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-#[non_exhaustive]
-pub enum Source {
-    /// A kernel of a trace.
-    #[default]
-    Trace,
-    /// PyTorch's flight recorder.
-    FlightRecorder,
-    /// NCCL's RAS subsystem.
-    Ras,
-    /// NCCL Inspector.
-    Inspector,
-    /// Google's CoMMA.
-    Comma,
-    /// NCCL's example profiler plugin.
-    PluginDump,
-    /// Megatrace, or an interceptor with its format.
-    Megatrace,
-    /// What NCCL prints with `NCCL_DEBUG=INFO`.
-    DebugLog,
-    /// The flow extractor.
-    Flow,
-    /// The recorder of this project, by its plugin, its interceptor, or both.
-    Recorder,
+/// What recorded an operation. Sources are in the order of [`SourceRow::order`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Source(&'static SourceRow);
+
+/// What is known of a source of operations.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceRow {
+    /// Its place among the sources, where answers list several.
+    pub order: u8,
+    /// Its name in SQL and JSON: `ras`.
+    pub name: &'static str,
+    /// What a sentence calls it: `NCCL RAS`.
+    pub title: &'static str,
 }
 
 impl Source {
+    /// A kernel of a trace.
+    pub const TRACE: Source = Source(&SourceRow { order: 0, name: "trace", title: "a trace" });
+    /// PyTorch's flight recorder.
+    pub const FLIGHT_RECORDER: Source =
+        Source(&SourceRow { order: 1, name: "flight-recorder", title: "PyTorch flight recorder" });
+    /// NCCL's RAS subsystem.
+    pub const RAS: Source = Source(&SourceRow { order: 2, name: "ras", title: "NCCL RAS" });
+    /// NCCL Inspector.
+    pub const INSPECTOR: Source = Source(&SourceRow { order: 3, name: "inspector", title: "NCCL Inspector" });
+    /// Google's CoMMA.
+    pub const COMMA: Source = Source(&SourceRow { order: 4, name: "comma", title: "CoMMA" });
+    /// NCCL's example profiler plugin.
+    pub const PLUGIN_DUMP: Source =
+        Source(&SourceRow { order: 5, name: "plugin-dump", title: "NCCL's example profiler plugin" });
+    /// Megatrace, or an interceptor with its format.
+    pub const MEGATRACE: Source = Source(&SourceRow { order: 6, name: "megatrace", title: "Megatrace log" });
+    /// What NCCL prints with `NCCL_DEBUG=INFO`.
+    pub const DEBUG_LOG: Source = Source(&SourceRow { order: 7, name: "nccl-debug", title: "NCCL_DEBUG log" });
+    /// The flow extractor.
+    pub const FLOW: Source = Source(&SourceRow { order: 8, name: "flow", title: "flow extractor" });
+    /// The recorder of this project, by its plugin, its interceptor, or both.
+    pub const RECORDER: Source = Source(&SourceRow { order: 9, name: "recorder", title: "nccl-stacks recorder" });
+
+    /// A source that no other part of the program asks for by name.
+    pub const fn new(row: &'static SourceRow) -> Self {
+        Source(row)
+    }
+
     /// Its name in SQL and JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Source::Trace => "trace",
-            Source::FlightRecorder => "flight-recorder",
-            Source::Ras => "ras",
-            Source::Inspector => "inspector",
-            Source::Comma => "comma",
-            Source::PluginDump => "plugin-dump",
-            Source::Megatrace => "megatrace",
-            Source::DebugLog => "nccl-debug",
-            Source::Flow => "flow",
-            Source::Recorder => "recorder",
-        }
+        self.0.name
     }
 
     /// What a sentence calls it.
     pub fn title(self) -> &'static str {
-        match self {
-            Source::Trace => "a trace",
-            Source::FlightRecorder => "PyTorch flight recorder",
-            Source::Ras => "NCCL RAS",
-            Source::Inspector => "NCCL Inspector",
-            Source::Comma => "CoMMA",
-            Source::PluginDump => "NCCL's example profiler plugin",
-            Source::Megatrace => "Megatrace log",
-            Source::DebugLog => "NCCL_DEBUG log",
-            Source::Flow => "flow extractor",
-            Source::Recorder => "nccl-stacks recorder",
-        }
+        self.0.title
+    }
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Source::TRACE
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
         let end = (dur != UNFINISHED).then(|| start + dur);
         let text = |known: Option<&str>| known.map(Arc::from);
         Operation {
-            source: Source::Trace,
+            source: Source::TRACE,
             kernel: Some(kernel),
             rank: self.ranks.of_kernel(row).or_else(|| self.merged_rank(kernel)),
             communicator: record.and_then(|record| self.communicator(gpu, &record.group)),

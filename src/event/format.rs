@@ -41,6 +41,14 @@ impl Format {
         }
     }
 
+    /// What to do instead of reading a file of it, as a sentence without its full stop; empty if it is read.
+    pub fn instead(&self) -> &'static str {
+        match self.support {
+            Support::Read { .. } => "",
+            Support::Instead(instead) => instead,
+        }
+    }
+
     /// Whether an event has each key once.
     pub fn has_unique_keys(&self) -> bool {
         matches!(self.support, Support::Read { has_unique_keys: true, .. })

@@ -100,13 +100,13 @@ pub fn formats() -> impl Iterator<Item = &'static Format> {
 /// What a file begins as.
 enum Known {
     Read(&'static Row),
-    Other(&'static others::Other),
+    Other(&'static Format),
 }
 
 /// The format of a file with these first bytes: the first that is sure, or else the first that may be.
 fn recognise(head: &[u8]) -> Option<Known> {
-    if let Some(other) = others::recognise(head) {
-        return Some(Known::Other(other));
+    if let Some(format) = others::recognise(head) {
+        return Some(Known::Other(format));
     }
     let first = |wanted| READERS.iter().find(|row| (row.sniff)(head) == wanted);
     first(Fit::Sure).or_else(|| first(Fit::Maybe)).map(Known::Read)
@@ -123,7 +123,7 @@ fn open(name: &str, head: &[u8], source: Source, budget: &Budget) -> Result<Vec<
     let file = File { name, source, budget };
     let opened = match recognise(head) {
         Some(Known::Read(row)) => (row.open)(file),
-        Some(Known::Other(other)) => Err(Refusal::Other(other)),
+        Some(Known::Other(format)) => Err(Refusal::Other(format)),
         // The reader of JSON says where this is not JSON.
         None => json::Stream::open(file).map(|all| all.into_iter().map(Trace::Json).collect()),
     };
@@ -135,7 +135,7 @@ fn error(name: &str, refusal: Refusal) -> Error {
     let name = name.to_owned();
     match refusal {
         Refusal::NotATrace(what) => Error::NotATrace { name, what, expected: &EXPECTED },
-        Refusal::Other(other) => Error::OtherFormat { name, what: other.format.what, instead: other.instead() },
+        Refusal::Other(format) => Error::OtherFormat { name, what: format.what, instead: format.instead() },
         Refusal::Failed(error) => error,
     }
 }

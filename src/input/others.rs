@@ -22,16 +22,6 @@ enum Mark {
     Tables(fn(&[&str]) -> bool),
 }
 
-impl Other {
-    /// What to do instead of reading it, as a sentence without its full stop.
-    pub(super) fn instead(&self) -> &'static str {
-        match self.format.support {
-            Support::Instead(instead) => instead,
-            Support::Read { .. } => "",
-        }
-    }
-}
-
 /// All of them.
 pub(super) static OTHERS: [Other; 8] = [
     Other {
@@ -117,13 +107,15 @@ pub(super) static OTHERS: [Other; 8] = [
 ];
 
 /// The format that a file begins as.
-pub(super) fn recognise(head: &[u8]) -> Option<&'static Other> {
-    OTHERS.iter().find(|other| matches!(other.mark, Mark::Head(begins) if begins(head)))
+pub(super) fn recognise(head: &[u8]) -> Option<&'static Format> {
+    let other = OTHERS.iter().find(|other| matches!(other.mark, Mark::Head(begins) if begins(head)))?;
+    Some(&other.format)
 }
 
 /// The format of an SQLite database with these tables.
-pub(super) fn recognise_tables(tables: &[&str]) -> Option<&'static Other> {
-    OTHERS.iter().find(|other| matches!(other.mark, Mark::Tables(has) if has(tables)))
+pub(super) fn recognise_tables(tables: &[&str]) -> Option<&'static Format> {
+    let other = OTHERS.iter().find(|other| matches!(other.mark, Mark::Tables(has) if has(tables)))?;
+    Some(&other.format)
 }
 
 /// Whether a file opens a JSON object with this key.
@@ -179,7 +171,7 @@ mod tests {
     use super::*;
 
     fn name(head: &[u8]) -> Option<&'static str> {
-        recognise(head).map(|other| other.format.name)
+        recognise(head).map(|format| format.name)
     }
 
     #[test]
@@ -219,7 +211,7 @@ mod tests {
 
     #[test]
     fn databases_are_recognised_by_their_tables() {
-        let name = |tables: &[&str]| recognise_tables(tables).map(|other| other.format.name);
+        let name = |tables: &[&str]| recognise_tables(tables).map(|format| format.name);
         assert_eq!(name(&["rocpd_string_00af", "rocpd_kernel_dispatch_00af"]), Some("rocpd"));
         assert_eq!(name(&["kernel_launch", "call_path", "slice"]), Some("exported database"));
         assert_eq!(name(&["StringIds", "kernel_launch"]), None);

@@ -10,7 +10,6 @@ use super::containers::Turn;
 use super::containers::limit::{Budget, Limited, failure};
 use super::containers::packed::{PackedCause, PackedFailure};
 use super::containers::source::Source;
-use super::others::Other;
 use crate::damage::DamageReport;
 use crate::error::Error;
 use crate::event::{ArgsWanted, Event, Format, HeaderField, TrackDescription, TrackKey};
@@ -91,7 +90,7 @@ pub(super) enum Refusal {
     /// It holds no trace; what it holds instead.
     NotATrace(String),
     /// It is in a format that is known and not read.
-    Other(&'static Other),
+    Other(&'static Format),
     /// It cannot be read.
     Failed(Error),
 }

@@ -250,7 +250,7 @@ mod tests {
 
     fn recorded(at: usize) -> Operation {
         Operation {
-            source: Source::PluginDump,
+            source: Source::PLUGIN_DUMP,
             communicator: Some(at % 2),
             sequence: Some(40 + at as i64 / 2),
             counts: Counts::Function,
@@ -305,7 +305,7 @@ mod tests {
         let joined = Joined::of(&operations, &records);
         assert_eq!(judged(&joined, &kept), (189, 0, 11));
         let expected =
-            [((Source::PluginDump, Unjoined::BesideTrace), 10), ((Source::PluginDump, Unjoined::NoKernel), 1)];
+            [((Source::PLUGIN_DUMP, Unjoined::BesideTrace), 10), ((Source::PLUGIN_DUMP, Unjoined::NoKernel), 1)];
         assert_eq!(joined.unjoined(&records), BTreeMap::from(expected));
     }
 
@@ -314,7 +314,7 @@ mod tests {
         // No times, no lengths, equal sizes: either communicator may be either group, and begin anywhere.
         let (records, _) = records(200, &[], recorded);
         let joined = Joined::of(&trace(200), &records);
-        assert_eq!(joined.unjoined(&records), BTreeMap::from([((Source::PluginDump, Unjoined::SeveralPlaces), 200)]));
+        assert_eq!(joined.unjoined(&records), BTreeMap::from([((Source::PLUGIN_DUMP, Unjoined::SeveralPlaces), 200)]));
     }
 
     /// Two groups of the trace are alike, and a third is worse: it is not the answer because the others are two.
@@ -341,7 +341,7 @@ mod tests {
         let of = |at: usize| Operation { communicator: Some(0), end: Some(start(at) + length(at)), ..recorded(at) };
         let (records, _) = records(40, &[], of);
         let joined = Joined::of(&operations, &records);
-        assert_eq!(joined.unjoined(&records), BTreeMap::from([((Source::PluginDump, Unjoined::SeveralGroups), 40)]));
+        assert_eq!(joined.unjoined(&records), BTreeMap::from([((Source::PLUGIN_DUMP, Unjoined::SeveralGroups), 40)]));
     }
 
     /// Functions are numbered by themselves: the record of the first kernel need not be the first record.
@@ -379,7 +379,7 @@ mod tests {
         let of = |at: usize| Operation { rank: Some(RankId(2)), end: Some(start(at) + length(at)), ..recorded(at) };
         let (of_other, _) = records(50, &[], of);
         let joined = Joined::of(&trace(50), &of_other);
-        assert_eq!(joined.unjoined(&of_other), BTreeMap::from([((Source::PluginDump, Unjoined::OtherRank), 50)]));
+        assert_eq!(joined.unjoined(&of_other), BTreeMap::from([((Source::PLUGIN_DUMP, Unjoined::OtherRank), 50)]));
         assert_eq!((joined.count(), joined.groups.len()), (0, 0));
     }
 }

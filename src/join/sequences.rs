@@ -159,10 +159,10 @@ pub(super) fn anchor(records: &Records, record: &OfRecords) -> Anchor {
     let with = |has: fn(&Operation) -> bool| {
         2 * record.rows.iter().filter(|row| has(&records.operations[**row])).count() > record.rows.len()
     };
-    if record.source != Source::FlightRecorder && with(|operation| operation.end.is_some()) {
+    if record.source != Source::FLIGHT_RECORDER && with(|operation| operation.end.is_some()) {
         Anchor::End
     } else if with(|operation| operation.enqueued.is_some()) {
-        if record.source == Source::FlightRecorder { Anchor::Record } else { Anchor::Call }
+        if record.source == Source::FLIGHT_RECORDER { Anchor::Record } else { Anchor::Call }
     } else {
         Anchor::Nothing
     }

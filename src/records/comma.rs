@@ -9,15 +9,15 @@ use std::io;
 use serde::Deserialize;
 use serde_json::Number;
 
-use super::format::{Format, Reading};
 use super::objects::{Found, Objects, first, micros};
+use super::reader::{Reading, RecordReader};
 use super::tables::{ProxyOp, ProxyStep, Records};
 use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
 use crate::time::Ns;
 
-/// CoMMA.
-pub(super) const FORMAT: Format = Format { source: Source::Comma, sniff, read };
+/// Reads CoMMA's traces.
+pub(super) struct Comma;
 
 /// Times before this, in ns, do not count from the epoch: it is September 2001.
 const EPOCH: Ns = Ns(1_000_000_000_000_000_000);
@@ -27,30 +27,36 @@ const DECIDE: usize = 64;
 
 const NO_CHANNEL: &str = "proxy operations without a channel and a peer";
 
-fn sniff(head: &[u8]) -> bool {
-    let parsed = |text: &Vec<u8>| serde_json::from_slice::<Line>(text).ok();
-    let is_operation = |line: &Line| line.comm_hash.as_deref().is_some_and(|hash| hash.starts_with("0x"));
-    let lines: Vec<Line> = first(head, Objects::strict(), DECIDE).iter().filter_map(parsed).collect();
-    lines.iter().all(|line| line.ph == "X") && lines.iter().any(is_operation)
-}
-
-fn read(reading: &mut Reading<'_>) -> io::Result<()> {
-    let mut objects = Objects::strict();
-    let mut is_relative = false;
-    while let Some(Found { offset, text }) = objects.next(reading.bytes, reading.file)? {
-        match serde_json::from_slice::<Line>(text) {
-            Ok(line) => {
-                reading.file.records += 1;
-                if !is_relative && time(line.ts.as_ref()).is_some_and(|time| time < EPOCH) {
-                    is_relative = true;
-                    reading.file.note("Its times count from the start of the process, and not from the epoch.");
-                }
-                push(reading, &line, text, offset);
-            }
-            Err(_) => reading.file.skip("records that are no JSON, or have fields of another type", Some(offset)),
-        }
+impl RecordReader for Comma {
+    fn source(&self) -> Source {
+        Source::COMMA
     }
-    Ok(())
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        let parsed = |text: &Vec<u8>| serde_json::from_slice::<Line>(text).ok();
+        let is_operation = |line: &Line| line.comm_hash.as_deref().is_some_and(|hash| hash.starts_with("0x"));
+        let lines: Vec<Line> = first(head, Objects::strict(), DECIDE).iter().filter_map(parsed).collect();
+        lines.iter().all(|line| line.ph == "X") && lines.iter().any(is_operation)
+    }
+
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
+        let mut objects = Objects::strict();
+        let mut is_relative = false;
+        while let Some(Found { offset, text }) = objects.next(reading.bytes, reading.file)? {
+            match serde_json::from_slice::<Line>(text) {
+                Ok(line) => {
+                    reading.file.records += 1;
+                    if !is_relative && time(line.ts.as_ref()).is_some_and(|time| time < EPOCH) {
+                        is_relative = true;
+                        reading.file.note("Its times count from the start of the process, and not from the epoch.");
+                    }
+                    push(reading, &line, text, offset);
+                }
+                Err(_) => reading.file.skip("records that are no JSON, or have fields of another type", Some(offset)),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A line: an operation, a group, or a proxy operation without one. Keys that are not named here are accepted.
@@ -148,7 +154,7 @@ fn push_operation(reading: &mut Reading<'_>, line: &Line, offset: u64) {
     };
     let (algorithm, protocol) = (text(&line.algo), text(&line.proto));
     let row = Operation {
-        source: Source::Comma,
+        source: Source::COMMA,
         place: line.rank,
         communicator: Some(communicator),
         sequence: line.seq_num,

@@ -82,7 +82,7 @@ impl RecordFile {
             file.name.rsplit(['/', '\\']).next().filter(|_| file.name_counts)
         }
         let text = |file: &RecordFile| (file.source, file.bytes, file.checksum);
-        let is_other_run = self.source == Some(Source::Flow) && self.folder() != other.folder();
+        let is_other_run = self.source == Some(Source::FLOW) && self.folder() != other.folder();
         let is_same_text = self.source.is_some() && self.bytes > 0 && text(self) == text(other);
         is_same_text && base(self) == base(other) && !is_other_run
     }

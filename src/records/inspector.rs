@@ -12,15 +12,33 @@ use std::io;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::format::{Format, Reading};
 use super::objects::{Found, Objects, first, micros};
+use super::reader::{Reading, RecordReader};
 use super::tables::{KernelChannel, Measure};
 use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
 use crate::time::Ns;
 
-/// NCCL Inspector.
-pub(super) const FORMAT: Format = Format { source: Source::Inspector, sniff, read };
+/// Reads NCCL Inspector's logs.
+pub(super) struct Inspector;
+
+impl RecordReader for Inspector {
+    fn source(&self) -> Source {
+        Source::INSPECTOR
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        first(head, Objects::strict(), DECIDE).iter().any(|text| is_record(text))
+    }
+
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
+        let mut objects = Objects::strict();
+        while let Some(found) = objects.next(reading.bytes, reading.file)? {
+            add(reading, found);
+        }
+        Ok(())
+    }
+}
 
 /// One of these is in every record.
 const PERFORMANCE: [&str; 2] = ["coll_perf", "p2p_perf"];
@@ -31,23 +49,11 @@ const NAMELESS: &str = "unknown";
 /// So many objects decide: the first may be damaged.
 const DECIDE: usize = 4;
 
-fn sniff(head: &[u8]) -> bool {
-    first(head, Objects::strict(), DECIDE).iter().any(|text| is_record(text))
-}
-
 fn is_record(text: &[u8]) -> bool {
     let Ok(object) = serde_json::from_slice::<Map<String, Value>>(text) else { return false };
     let header = object.get("header").and_then(Value::as_object).unwrap_or(&object);
     let has_ranks = header.contains_key("n_ranks") && header.contains_key("rank");
     has_ranks && PERFORMANCE.iter().any(|key| object.contains_key(*key))
-}
-
-fn read(reading: &mut Reading<'_>) -> io::Result<()> {
-    let mut objects = Objects::strict();
-    while let Some(found) = objects.next(reading.bytes, reading.file)? {
-        add(reading, found);
-    }
-    Ok(())
 }
 
 /// A record. Keys that are not named here are accepted.
@@ -118,7 +124,7 @@ fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str,
     let all_stopped = times.left_out == 0 && times.channels.iter().all(|channel| channel.end.is_some());
     let operation = records.operations.len();
     let row = Operation {
-        source: Source::Inspector,
+        source: Source::INSPECTOR,
         place: header.rank,
         communicator: Some(communicator),
         sequence: perf.number("sn").and_then(|number| i64::try_from(number).ok()),

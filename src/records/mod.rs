@@ -1,8 +1,8 @@
 //! NCCL's own records: what jobs leave where nobody ran a profiler.
 //!
-//! Each source has its reader, a file here and a line in `FORMATS`. All of them fill the same tables, [`Records`], so that questions are asked
-//! of what was recorded and not of a format. Damaged records are counted and skipped, and keys that a reader does not know are
-//! accepted: all of these formats grow.
+//! Each source has its reader, which is a file or folder with an implementation of `reader::RecordReader` and a line in `READERS`. All of
+//! them fill the same tables, [`Records`], so that questions are asked of what was recorded and not of a format. Damaged records are
+//! counted and skipped, and keys that a reader does not know are accepted: all of these formats grow.
 
 mod comma;
 mod debug_log;
@@ -10,7 +10,6 @@ mod document;
 mod file;
 mod flight_recorder;
 pub mod flow;
-mod format;
 mod inspector;
 mod lines;
 mod megatrace;
@@ -19,6 +18,7 @@ mod pickle;
 mod plugin_dump;
 mod ras;
 mod ras_text;
+mod reader;
 mod recorder;
 mod tables;
 
@@ -30,7 +30,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use file::{RecordFile, Remark};
-pub use format::Keep;
+pub use reader::Keep;
 pub use tables::{
     CallCount, FlowOp, FlowStep, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records,
 };
@@ -41,43 +41,57 @@ use crate::error::Error;
 use crate::input::files::{File, Files};
 use crate::input::{self, Input};
 use crate::operation::Source;
-use format::{Format, Reading, SNIFF};
+use reader::{Reading, RecordReader, SNIFF};
 
 /// How many bytes are read at a time.
 const BLOCK: usize = 256 * 1024;
 
-/// All sources. The first that recognises a file reads it.
-const FORMATS: &[Format] = &[
-    recorder::FORMAT,
-    flight_recorder::FORMAT,
-    ras::FORMAT,
-    inspector::FORMAT,
-    comma::FORMAT,
-    plugin_dump::FORMAT,
-    flow::FORMAT,
-    megatrace::FORMAT,
-    debug_log::FORMAT,
+/// The registry of all sources. The first that recognises a file reads it.
+static READERS: &[&dyn RecordReader] = &[
+    &recorder::Recorder,
+    &flight_recorder::FlightRecorder,
+    &ras::Ras,
+    &inspector::Inspector,
+    &comma::Comma,
+    &plugin_dump::PluginDump,
+    &flow::Flow,
+    &megatrace::Megatrace,
+    &debug_log::DebugLog,
 ];
+
+/// All sources of records, in the order of answers.
+pub fn sources() -> Vec<Source> {
+    let mut sources: Vec<Source> = READERS.iter().map(|reader| reader.source()).collect();
+    sources.sort_unstable();
+    sources
+}
 
 /// Keys of which a trace has one at its beginning.
 const TRACE_KEYS: &[&[u8]] = &[b"\"traceEvents\"", b"\"schemaVersion\"", b"\"deviceProperties\""];
 
 /// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
 pub fn source_of(head: &[u8]) -> Option<Source> {
-    format_of(head).map(|format| format.source)
+    recognise(head).map(|reader| reader.source())
 }
 
 /// What wrote a file that has nothing but its name: a recorder that could not create its recording; `None` of any other file.
 pub fn source_of_name(path: &Path) -> Option<Source> {
-    recorder::failure(&path.to_string_lossy())?.source
+    read_name(path)?.source
 }
 
-fn format_of(head: &[u8]) -> Option<&'static Format> {
+/// What a file says that has nothing but its name.
+fn read_name(path: &Path) -> Option<RecordFile> {
+    let name = path.to_string_lossy();
+    READERS.iter().find_map(|reader| reader.read_name(&name))
+}
+
+/// The reader of a file that begins so.
+fn recognise(head: &[u8]) -> Option<&'static dyn RecordReader> {
     // Most files that are asked about are traces, whose parsing as anything else would be for nothing.
     if is_trace(head) {
         return None;
     }
-    FORMATS.iter().find(|format| (format.sniff)(&head[..head.len().min(SNIFF)]))
+    READERS.iter().copied().find(|reader| reader.sniff(&head[..head.len().min(SNIFF)]))
 }
 
 fn is_trace(head: &[u8]) -> bool {
@@ -108,10 +122,9 @@ pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
 /// Reads bytes as the records of a source, whether they begin so or not; of a source without a reader there are none. Nothing of them is
 /// decompressed.
 pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Keep) -> Records {
-    let format = FORMATS.iter().find(|format| format.source == source);
-    let mut records = read_file(File { name: name.to_owned(), bytes }, keep, |_| format);
-    flow::stages::fill(&mut records);
-    recorder::places::fill(&mut records);
+    let reader = READERS.iter().copied().find(|reader| reader.source() == source);
+    let mut records = read_file(File { name: name.to_owned(), bytes }, keep, |_| reader);
+    complete(&mut records);
     records
 }
 
@@ -122,9 +135,13 @@ pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Ke
 pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
     let mut all = Records::default();
     read_files(input, keep)?.into_iter().for_each(|of_file| all.append(of_file));
-    flow::stages::fill(&mut all);
-    recorder::places::fill(&mut all);
+    complete(&mut all);
     Ok(all)
+}
+
+/// Adds what follows only from all files together: what a rank's steps are takes the files of the others.
+fn complete(records: &mut Records) {
+    READERS.iter().for_each(|reader| reader.complete(records));
 }
 
 /// The records of each file of an input by themselves: so a file that is also outside of its archive is found. An archive that breaks off
@@ -135,7 +152,7 @@ fn read_files(input: Input, keep: Keep) -> Result<Vec<Records>, Error> {
     let mut files = Files::new(input)?;
     let failure = loop {
         match files.next() {
-            Ok(Some(file)) => all.push(read_file(file, keep, format_of)),
+            Ok(Some(file)) => all.push(read_file(file, keep, recognise)),
             Ok(None) => break None,
             Err(error) if all.is_empty() => return Err(error),
             Err(error) => break Some(error.to_string()),
@@ -158,7 +175,7 @@ fn read_files(input: Input, keep: Keep) -> Result<Vec<Records>, Error> {
     Ok(all)
 }
 
-fn read_file(file: File, keep: Keep, format_of: impl Fn(&[u8]) -> Option<&'static Format>) -> Records {
+fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'static dyn RecordReader>) -> Records {
     let mut records = Records::default();
     let mut of_file = RecordFile::new(file.name);
     let mut bytes = Counted { bytes: file.bytes, count: 0, checksum: Crc::new(), failure: None };
@@ -168,13 +185,13 @@ fn read_file(file: File, keep: Keep, format_of: impl Fn(&[u8]) -> Option<&'stati
     // A job leaves many small files, of which nothing follows the head.
     let block = if head.len() < SNIFF { 1 } else { BLOCK };
     let mut bytes = BufReader::with_capacity(block, bytes);
-    let format = format_of(&head);
-    of_file.source = format.map(|format| format.source);
-    let failure = format.and_then(|format| {
+    let reader = recognise(&head);
+    of_file.source = reader.map(|reader| reader.source());
+    let failure = reader.and_then(|reader| {
         let mut whole = std::io::Cursor::new(head).chain(&mut bytes);
         let mut reading =
             Reading { bytes: &mut whole as &mut dyn BufRead, file: &mut of_file, records: &mut records, keep };
-        (format.read)(&mut reading).err()
+        reader.read(&mut reading).err()
     });
     if let Some(failure) = failure.or_else(|| bytes.get_mut().failure.take()) {
         of_file.note(format!("what follows byte {} cannot be read: {failure}", bytes.get_ref().count));
@@ -196,7 +213,7 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
             scope.spawn(|| {
                 while let Some((at, path)) = paths.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
                     // Such a file is empty, which is an error of any other.
-                    let of_files = match recorder::failure(&path.to_string_lossy()) {
+                    let of_files = match read_name(path) {
                         Some(failed) => Ok(vec![Records::none_of(failed)]),
                         None => input::open(path).and_then(|input| read_files(input, keep)),
                     };
@@ -211,9 +228,7 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
         }
     });
     let Merged { mut all, .. } = merged.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // What a rank's steps are takes the files of the others.
-    flow::stages::fill(&mut all);
-    recorder::places::fill(&mut all);
+    complete(&mut all);
     all
 }
 

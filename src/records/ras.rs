@@ -7,23 +7,56 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use super::document::{Document, Value};
-use super::format::{Format, Reading};
 use super::ras_text;
+use super::reader::{Reading, RecordReader};
 use super::tables::RankStatus;
 use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Source};
 use crate::time::Ns;
 
-pub(super) const FORMAT: Format = Format { source: Source::Ras, sniff, read };
+/// Reads the answers of NCCL's RAS.
+pub(super) struct Ras;
 
 /// More bytes than this are no answers: one of a job of 100,000 ranks has 50 MB per communicator of all ranks.
 const MAX_TEXT: u64 = 2 << 30;
 
-fn sniff(head: &[u8]) -> bool {
-    let has = |key: &str| memchr::memmem::find(head, key.as_bytes()).is_some();
-    match head.trim_ascii_start().first() {
-        Some(b'{') => has("\"communicators_count\"") || (has("\"communicators\"") && has("\"collective_counts\"")),
-        _ => is_for_people(head),
+impl RecordReader for Ras {
+    fn source(&self) -> Source {
+        Source::RAS
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        let has = |key: &str| memchr::memmem::find(head, key.as_bytes()).is_some();
+        match head.trim_ascii_start().first() {
+            Some(b'{') => has("\"communicators_count\"") || (has("\"communicators\"") && has("\"collective_counts\"")),
+            _ => is_for_people(head),
+        }
+    }
+
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
+        let mut text = Vec::new();
+        // The answers before a failure count.
+        let failure = (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text).err();
+        if text.trim_ascii_start().first() != Some(&b'{') {
+            ras_text::read(&text, reading);
+            return failure.map_or(Ok(()), Err);
+        }
+        let mut error = None;
+        for Answer { text, at, commas } in answers(&text) {
+            commas.iter().for_each(|comma| reading.file.repair("missing commas", Some(*comma)));
+            match Document::of_json(&text) {
+                Ok((document, root)) => answer(document.value(root), reading),
+                Err(of_answer) => {
+                    error = error.or(Some((at, of_answer)));
+                    reading.file.skip("answers that are no valid JSON", Some(at));
+                }
+            }
+        }
+        // Of many such answers the first says enough.
+        if let Some((at, error)) = error {
+            reading.file.note(format!("the answer at byte {at} is no valid JSON: {error}"));
+        }
+        failure.map_or(Ok(()), Err)
     }
 }
 
@@ -36,32 +69,6 @@ fn is_for_people(head: &[u8]) -> bool {
     let begins =
         head[..head.len().min(4096)].split(|byte| *byte == b'\n').any(|line| line.starts_with(b"NCCL version "));
     is_text && begins && has("Job summary") && has("Communicators...")
-}
-
-fn read(reading: &mut Reading<'_>) -> io::Result<()> {
-    let mut text = Vec::new();
-    // The answers before a failure count.
-    let failure = (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text).err();
-    if text.trim_ascii_start().first() != Some(&b'{') {
-        ras_text::read(&text, reading);
-        return failure.map_or(Ok(()), Err);
-    }
-    let mut error = None;
-    for Answer { text, at, commas } in answers(&text) {
-        commas.iter().for_each(|comma| reading.file.repair("missing commas", Some(*comma)));
-        match Document::of_json(&text) {
-            Ok((document, root)) => answer(document.value(root), reading),
-            Err(of_answer) => {
-                error = error.or(Some((at, of_answer)));
-                reading.file.skip("answers that are no valid JSON", Some(at));
-            }
-        }
-    }
-    // Of many such answers the first says enough.
-    if let Some((at, error)) = error {
-        reading.file.note(format!("the answer at byte {at} is no valid JSON: {error}"));
-    }
-    failure.map_or(Ok(()), Err)
 }
 
 /// A JSON document of a file.
@@ -177,7 +184,7 @@ fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
         *sum = sum.saturating_add(count);
     }
     RankStatus {
-        source: Source::Ras,
+        source: Source::RAS,
         place: int("rank").and_then(|rank| u32::try_from(rank).ok()),
         host: rank.get("host").and_then(Value::text).map(str::to_owned),
         pid: int("pid"),

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::format::Reading;
+use super::reader::Reading;
 use super::tables::RankStatus;
 use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Source};
@@ -94,7 +94,7 @@ pub(super) fn read(text: &[u8], reading: &mut Reading<'_>) {
         let communicator = reading.records.communicator(Communicator { size, hash, ..Communicator::default() });
         for (rank, status) in ranks {
             reading.file.records += 1;
-            let known = RankStatus { source: Source::Ras, communicator: Some(communicator), ..status };
+            let known = RankStatus { source: Source::RAS, communicator: Some(communicator), ..status };
             reading.records.rank_status.push(RankStatus { place: Some(rank), ..known });
         }
     }

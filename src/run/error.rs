@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use super::choice::{NotChosen, WindowError};
 use crate::error::Error;
+use crate::operation::Source;
 use crate::ranks::report::RanksError;
+use crate::records;
 
 /// The end of a run that has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +46,9 @@ pub enum RunError {
     NoFileInFolder { folder: PathBuf },
 
     #[error(
-        "{names}: {}. Known are dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, CoMMA, Megatrace logs, flow files, files of the recorder, and logs with NCCL_DEBUG=INFO",
-        why.as_deref().unwrap_or("these are no records of NCCL")
+        "{names}: {}. Known sources are: {}",
+        why.as_deref().unwrap_or("these are no records of NCCL"),
+        record_sources()
     )]
     NoRecords { names: String, why: Option<String> },
 
@@ -97,4 +100,10 @@ impl RunError {
 fn near_names(near: &[PathBuf]) -> String {
     let names: Vec<String> = near.iter().map(|path| path.display().to_string()).collect();
     if names.is_empty() { String::new() } else { format!("; near it: {}", names.join(", ")) }
+}
+
+/// `PyTorch flight recorder, NCCL RAS, …`
+fn record_sources() -> String {
+    let titles: Vec<&str> = records::sources().into_iter().map(Source::title).collect();
+    titles.join(", ")
 }

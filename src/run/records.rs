@@ -47,7 +47,7 @@ impl Run<'_> {
         let records = self.records(paths, Keep::Last(LAST_CALLS))?;
         let report = hang(&records);
         let called: u64 = records.calls.iter().map(|calls| calls.count).sum();
-        let is_of_log = |operation: &&Operation| matches!(operation.source, Source::DebugLog | Source::Megatrace);
+        let is_of_log = |operation: &&Operation| matches!(operation.source, Source::DEBUG_LOG | Source::MEGATRACE);
         if !report.is_empty() && called > records.operations.iter().filter(is_of_log).count() as u64 {
             let last = format::count(LAST_CALLS as u64);
             self.note(&format!("Compared are the last {last} calls of each rank and communicator"));

@@ -15,15 +15,15 @@ use nccl_stacks_recorder_format::layout::{self, communicator, header};
 
 /// All sources with a reader.
 pub const SOURCES: [Source; 9] = [
-    Source::FlightRecorder,
-    Source::Ras,
-    Source::Inspector,
-    Source::Comma,
-    Source::PluginDump,
-    Source::Megatrace,
-    Source::DebugLog,
-    Source::Flow,
-    Source::Recorder,
+    Source::FLIGHT_RECORDER,
+    Source::RAS,
+    Source::INSPECTOR,
+    Source::COMMA,
+    Source::PLUGIN_DUMP,
+    Source::MEGATRACE,
+    Source::DEBUG_LOG,
+    Source::FLOW,
+    Source::RECORDER,
 ];
 
 /// Between the files of one input.
@@ -49,7 +49,7 @@ pub fn check_as(source: usize, how: u8, bytes: &[u8]) {
         let Some(text) = rest else { break };
         let end = memchr::memmem::find(text, BETWEEN);
         let (file, after) = (&text[..end.unwrap_or(text.len())], end.map(|end| &text[end + BETWEEN.len()..]));
-        let file = if source == Source::Recorder { recording(file) } else { file.to_vec() };
+        let file = if source == Source::RECORDER { recording(file) } else { file.to_vec() };
         let length = file.len();
         longest = longest.max(length);
         let records = read_as(source, &format!("fuzz_{rank}"), Box::new(std::io::Cursor::new(file)), keep);

@@ -25,7 +25,7 @@ use crate::guards::{pages, read, root};
 const NOT_RUN: &[(&str, usize)] = &[
     ("asks on a terminal", 1),
     ("builds this clone", 12),
-    ("needs Nsight Systems", 2),
+    ("needs Nsight Systems", 6),
     ("needs Slurm", 2),
     ("needs a Ray or Dask cluster", 2),
     ("needs the wheel; dist/check installs it", 8),

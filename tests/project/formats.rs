@@ -9,7 +9,11 @@ use crate::guards::{read, root, updates};
 const PAGE: &str = "docs/formats.md";
 
 fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let line = |cells: &[String]| {
+        let is_run = !cells.iter().any(|cell| cell.contains("`nsys "));
+        let mark = if is_run { "" } else { " <!-- not run: needs Nsight Systems -->" };
+        format!("| {} |{mark}\n", cells.join(" | "))
+    };
     let head: Vec<String> = head.iter().map(|cell| (*cell).to_owned()).collect();
     let rule = format!("|{}\n", "---|".repeat(head.len()));
     let rows: String = rows.map(|row| line(&row)).collect();
@@ -44,12 +48,20 @@ fn containers() -> String {
     table(&["container", "what it is"], CONTAINERS.iter().map(row))
 }
 
+fn sources() -> String {
+    let row = |source: nccl_stacks::operation::Source| vec![source.title().to_owned(), format!("`{}`", source.name())];
+    table(&["source", "its name in SQL and JSON"], nccl_stacks::records::sources().into_iter().map(row))
+}
+
 #[test]
 fn the_page_of_formats_has_what_the_registries_have() {
     let mut page = read(PAGE);
-    for (name, table) in
-        [("formats that are read", readable()), ("containers", containers()), ("formats that are not read", others())]
-    {
+    for (name, table) in [
+        ("formats that are read", readable()),
+        ("containers", containers()),
+        ("formats that are not read", others()),
+        ("sources of records", sources()),
+    ] {
         let start = format!("<!-- {name} -->\n");
         let (before, after) = page.split_once(&start).unwrap();
         let (_, after) = after.split_once("<!-- end -->").unwrap();

@@ -251,7 +251,7 @@ fn logs_of_megatrace_are_what_they_were() {
     assert!(before.operations.len() > 100);
     assert_eq!(before.operations.len(), after.operations.len());
     assert_eq!(rows(&before), rows(&after));
-    assert!(after.files.iter().all(|file| file.source == Some(Source::Megatrace)));
+    assert!(after.files.iter().all(|file| file.source == Some(Source::MEGATRACE)));
 }
 
 /// The older form says the same but for the host, and our reader finds it.
@@ -323,7 +323,7 @@ fn lines_of_inspector_have_times_and_bandwidths() {
     let (_folder, path, _) = convert(Path::new(&testdata("records/pair/inspector")), "--inspector", "out.jsonl");
     let input = read_folder(Path::new(&testdata("records/pair/inspector")));
     let again = read_all(std::slice::from_ref(&path), Keep::All, 1);
-    assert_eq!((again.files[0].source, again.files[0].version.as_deref()), (Some(Source::Inspector), Some("v4.0")));
+    assert_eq!((again.files[0].source, again.files[0].version.as_deref()), (Some(Source::INSPECTOR), Some("v4.0")));
     let rows = |records: &Records| -> Vec<_> {
         let row = |row: &nccl_stacks::operation::Operation| {
             (row.collective.clone(), row.place, row.sequence, row.bytes, row.duration, row.algorithm.clone())

@@ -108,7 +108,7 @@ fn calls_are_lines_of_megatrace() {
 
     let records = recording.read("rank_3.log", &text);
     let file = &records.files[0];
-    assert_eq!((file.source, file.records), (Some(Source::Megatrace), 4));
+    assert_eq!((file.source, file.records), (Some(Source::MEGATRACE), 4));
     assert!(file.skipped.is_empty() && file.repaired.is_empty(), "{file:?}");
     let rows: Vec<_> = records
         .operations
@@ -264,7 +264,7 @@ fn calls_are_lines_of_megatraces_older_form() {
     assert_eq!(text, lines);
     let records = recording.read("rank_3.log", &text);
     let file = &records.files[0];
-    assert_eq!((file.source, file.records), (Some(Source::Megatrace), 2));
+    assert_eq!((file.source, file.records), (Some(Source::MEGATRACE), 2));
     assert!(file.skipped.is_empty() && file.repaired.is_empty(), "{file:?}");
     let row = &records.operations[0];
     assert_eq!(records.communicator_of(row).and_then(|of| of.hash), Some(group_hash));
@@ -385,7 +385,7 @@ fn a_collective_is_events_of_the_plugin() {
     serde_json::from_str::<Value>(&text).unwrap();
 
     let file = &records.files[0];
-    assert_eq!((file.source, file.records), (Some(Source::PluginDump), 28));
+    assert_eq!((file.source, file.records), (Some(Source::PLUGIN_DUMP), 28));
     assert!(file.skipped.is_empty() && file.repaired.is_empty() && file.notes.is_empty(), "{file:?}");
     let row = &records.operations[0];
     assert_eq!((row.collective.as_deref(), row.dtype.as_deref()), (Some("all_reduce"), Some("BFloat16")));

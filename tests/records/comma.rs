@@ -25,7 +25,7 @@ fn read(text: &str) -> Records {
 fn lines_become_operations_and_proxy_operations() {
     let records = read(LINES);
     let file = &records.files[0];
-    assert_eq!((file.source, file.records, file.skipped.len()), (Some(Source::Comma), 4, 1));
+    assert_eq!((file.source, file.records, file.skipped.len()), (Some(Source::COMMA), 4, 1));
     let [all_reduce, recv] = &records.operations[..] else { panic!("{file:?}") };
     let second = 1_760_000_000_000_000_000;
     assert_eq!((all_reduce.enqueued, all_reduce.start), (Some(Ns(second + 101_000)), Some(Ns(second + 110_000))));
@@ -65,7 +65,7 @@ fn what_is_not_known_is_not_worked_out() {
 fn groups_at_the_beginning_do_not_hide_what_it_is() {
     let group = LINES.lines().next().unwrap();
     let records = read(&format!("{}{LINES}", format!("{group}\n").repeat(20)));
-    assert_eq!((records.files[0].source, records.operations.len()), (Some(Source::Comma), 2));
+    assert_eq!((records.files[0].source, records.operations.len()), (Some(Source::COMMA), 2));
 }
 
 #[test]

@@ -74,10 +74,10 @@ impl Read for Interrupted {
 #[test]
 fn an_interruption_is_no_failure() {
     for (source, name) in [
-        (Source::Inspector, "pair/inspector/rank0.log"),
-        (Source::PluginDump, "pair/plugin_dump.txt"),
-        (Source::FlightRecorder, "hang/nccl_trace_rank_0.json"),
-        (Source::Megatrace, "megatrace/rank_0.log"),
+        (Source::INSPECTOR, "pair/inspector/rank0.log"),
+        (Source::PLUGIN_DUMP, "pair/plugin_dump.txt"),
+        (Source::FLIGHT_RECORDER, "hang/nccl_trace_rank_0.json"),
+        (Source::MEGATRACE, "megatrace/rank_0.log"),
     ] {
         let text = std::fs::read(testdata(&format!("records/{name}"))).unwrap();
         // More than the head by which sources are recognised, too.
@@ -98,7 +98,7 @@ fn an_interruption_is_no_failure() {
     let answer = r#"{"nccl_version": "2.28.9", "communicators_count": 1, "communicators": [{"hash": "0x1", "size": 1, "ranks": [{"rank": 0}]}]}"#;
     let text = format!("{answer}\n{}", &answer[..60]).into_bytes();
     let failed = Interrupted { text, at: 0, is_next: false, fails: true };
-    assert_eq!(records::read_as(Source::Ras, "ras", Box::new(failed), Keep::All).rank_status.len(), 1);
+    assert_eq!(records::read_as(Source::RAS, "ras", Box::new(failed), Keep::All).rank_status.len(), 1);
 }
 
 /// A file counts once, whether it is in an archive or not.

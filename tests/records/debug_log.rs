@@ -36,7 +36,7 @@ fn calls_find_their_communicator_and_choice() {
     text.push_str("node:100:101 [0] NCCL INFO AllReduce: opCount 1d sendbu\n");
     let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
     let file = &records.files[0];
-    assert_eq!((file.source, file.records, file.skipped[0].count), (Some(Source::DebugLog), 4, 1));
+    assert_eq!((file.source, file.records, file.skipped[0].count), (Some(Source::DEBUG_LOG), 4, 1));
     assert!(
         file.notes[0].starts_with("1 calls are of communicators whose making is not in the log"),
         "{:?}",

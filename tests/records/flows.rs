@@ -98,7 +98,7 @@ fn case(folder: &str) -> String {
 fn all_samples_have_the_numbers_of_their_table() {
     let Some((records, known)) = samples() else { return };
     assert_eq!(known.len(), 31);
-    assert!(records.files.iter().all(|file| file.source == Some(Source::Flow) && file.skipped.is_empty()));
+    assert!(records.files.iter().all(|file| file.source == Some(Source::FLOW) && file.skipped.is_empty()));
     let report = flows::of(&records).unwrap();
     let runs: BTreeMap<String, &FlowRunReport> = report.runs.iter().map(|run| (case(&run.folder), run)).collect();
     assert_eq!(runs.len(), 31);
@@ -281,7 +281,7 @@ fn damaged_lines_are_counted_and_extra_keys_accepted() {
     let cut = &good[..60];
     let records = read("damaged", &[("steps", format!("{cut}\n{longer}\n\u{0}\n{good}"))]);
     assert_eq!(records.flow_steps.len(), 2);
-    assert_eq!(records.files[0].source, Some(Source::Flow));
+    assert_eq!(records.files[0].source, Some(Source::FLOW));
     assert_eq!((records.files[0].skipped[0].count, records.files[0].skipped[0].first_offset), (2, Some(0)));
 }
 

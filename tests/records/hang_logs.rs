@@ -34,7 +34,7 @@ fn log(ranks: &[(u32, &[Call<'_>])]) -> String {
 }
 
 fn records(text: String, keep: Keep) -> Records {
-    read_as(Source::DebugLog, "nccl.log", Box::new(Cursor::new(text.into_bytes())), keep)
+    read_as(Source::DEBUG_LOG, "nccl.log", Box::new(Cursor::new(text.into_bytes())), keep)
 }
 
 fn judge(text: String, keep: Keep) -> HangReport {

@@ -67,7 +67,7 @@ const P2P: &str = r#"{
 #[test]
 fn variants_are_read() {
     let records = of(&format!("{FLAT}\n{P2P}\n"));
-    assert_eq!((records.files[0].source, records.files[0].records), (Some(Source::Inspector), 2));
+    assert_eq!((records.files[0].source, records.files[0].records), (Some(Source::INSPECTOR), 2));
     let [flat, p2p] = &records.operations[..] else { panic!("{:?}", records.files) };
     assert_eq!((flat.collective.as_deref(), flat.bytes, flat.place), (Some("all_gather"), Some(4000), Some(3)));
     assert_eq!(

@@ -68,7 +68,7 @@ fn every_generation_is_one_source() {
     let hashes = [None, None, Some(u64::MAX - 1), None, Some(u64::MAX - 1), Some(u64::MAX - 1)];
     for (at, (line, hash)) in lines.iter().zip(hashes).enumerate() {
         let records = Logs::of(&[("any.name", line)]).read(Keep::All);
-        assert_eq!(records.files[0].source, Some(Source::Megatrace), "{line}");
+        assert_eq!(records.files[0].source, Some(Source::MEGATRACE), "{line}");
         let [operation] = &records.operations[..] else { panic!("{line}: {}", records.operations.len()) };
         assert_eq!(operation.enqueued.unwrap().0, 1_746_686_438_086_068_203, "{line}");
         assert_eq!(operation.rank.unwrap().0, 0, "{line}");
@@ -203,7 +203,7 @@ fn real_logs_are_read_whole() {
     ] {
         let path = shared.join("records/megatrace").join(name);
         let records = read_all(&[path], Keep::All, 1);
-        let of_source = records.files.iter().filter(|file| file.source == Some(Source::Megatrace));
+        let of_source = records.files.iter().filter(|file| file.source == Some(Source::MEGATRACE));
         assert_eq!((of_source.count(), records.operations.len()), (ranks, calls), "{name}");
         if let Some((rank, lost)) = lost {
             let file = records.files.iter().find(|file| file.name.ends_with(&format!("rank_{rank}.log"))).unwrap();

@@ -17,7 +17,7 @@ fn records(bytes: &[u8]) -> Records {
 fn refused(bytes: &[u8]) -> String {
     let records = records(bytes);
     let file = &records.files[0];
-    assert_eq!(file.source, Some(Source::FlightRecorder), "{bytes:?}");
+    assert_eq!(file.source, Some(Source::FLIGHT_RECORDER), "{bytes:?}");
     assert_eq!(file.skipped.len(), 1, "{bytes:?}: {file:?}");
     assert!(records.operations.is_empty() && records.rank_status.is_empty());
     file.notes.join(" ")

@@ -21,7 +21,7 @@ fn answer(what: &str) -> String {
 }
 
 fn read(text: &str) -> Records {
-    read_as(Source::Ras, "ras.txt", Box::new(std::io::Cursor::new(text.to_owned())), Keep::All)
+    read_as(Source::RAS, "ras.txt", Box::new(std::io::Cursor::new(text.to_owned())), Keep::All)
 }
 
 fn counts(records: &Records) -> BTreeMap<u32, Vec<(String, u64)>> {

@@ -88,7 +88,11 @@ fn what_is_neither_a_trace_nor_a_record_is_named() {
     let output = run(&["sql", path, "SELECT 1"]);
     assert!(stderr(&output).contains("neither traces nor records"), "{}", stderr(&output));
     let output = run(&["hang", path]);
-    assert!(stderr(&output).contains("Known are dumps of PyTorch's flight recorder"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("Known sources are: PyTorch flight recorder, NCCL RAS, NCCL Inspector, CoMMA"),
+        "{}",
+        stderr(&output)
+    );
     let dumps = testdata("records/hang");
     let output = run(&[&dumps]);
     assert_eq!(

@@ -331,7 +331,7 @@ impl Question {
         let Some((best, Share { have, of })) = best else { return self.none() };
         let is_alone = self.of_several && best.ranks.len() < 2;
         // One answer of RAS shows who has enqueued less, and not whether that moves.
-        let is_one_answer = self.name == "hang" && best.source == Source::Ras.name() && best.files < 2;
+        let is_one_answer = self.name == "hang" && best.source == Source::RAS.name() && best.files < 2;
         let possible = match () {
             () if have == 0 => Possible::No,
             () if is_alone || is_one_answer || have < of => Possible::Partly,
@@ -341,7 +341,7 @@ impl Question {
             Possible::Yes => None,
             _ if is_one_answer => Some("a second answer of RAS, a minute later"),
             // The flight recorder is here already.
-            _ if self.name == "call-path" && sources.iter().any(|row| row.source == Source::FlightRecorder.name()) => {
+            _ if self.name == "call-path" && sources.iter().any(|row| row.source == Source::FLIGHT_RECORDER.name()) => {
                 Some("dumps with stack traces, or a trace of the same job: --records joins them")
             }
             _ if sources.iter().any(|row| self.was_asked(row)) => None,

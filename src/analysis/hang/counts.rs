@@ -190,7 +190,7 @@ fn counted<'r>(
     let mut found: BTreeMap<Option<&str>, i64> = BTreeMap::new();
     for operation in member.collectives.iter().map(|at| &records.operations[*at]) {
         // What is left in a ring says nothing of how many there were.
-        if group.source == Source::Recorder && operation.sequence.is_none() {
+        if group.source == Source::RECORDER && operation.sequence.is_none() {
             continue;
         }
         let is_of_function = operation.counts == Counts::Function;
@@ -217,6 +217,6 @@ fn counted<'r>(
 fn recorded_count(group: &Group, member: &Member, records: &Records) -> Option<i64> {
     let is_of_all = |at: &usize| records.operations[*at].counts == Counts::Collectives;
     let is_counted = |member: &Member| member.collectives.iter().all(is_of_all);
-    let status = member.status.last().filter(|_| group.source == Source::Recorder)?;
+    let status = member.status.last().filter(|_| group.source == Source::RECORDER)?;
     group.members.values().all(is_counted).then(|| records.rank_status[*status].last_enqueued.unwrap_or(0))
 }

@@ -240,7 +240,7 @@ mod tests {
         };
         let text = [line(1, 700_000), line(2, 700_000), line(3, 300_000), line(4, u32::MAX)].concat();
         let records =
-            read_as(Source::DebugLog, "nccl.log", Box::new(std::io::Cursor::new(text.into_bytes())), Keep::All);
+            read_as(Source::DEBUG_LOG, "nccl.log", Box::new(std::io::Cursor::new(text.into_bytes())), Keep::All);
         let listed: Vec<usize> = Groups::of(&records).all.iter().map(|group| group.name.ranks.len()).collect();
         assert_eq!(listed, [700_000, 0, 300_000, 0]);
     }

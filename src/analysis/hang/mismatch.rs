@@ -107,7 +107,7 @@ pub(super) fn add(group: &Group, records: &Records, finding: &mut Finding) {
     all.sort_by_key(|(sequence, rank, _)| (*sequence, *rank));
     // What all ranks have completed went well, by whatever names.
     for of_number in all.chunk_by(|a, b| a.0 == b.0).filter(|of| open.contains(&of[0].0)) {
-        let sides = sides(of_number, records, &ends, group.source == Source::FlightRecorder);
+        let sides = sides(of_number, records, &ends, group.source == Source::FLIGHT_RECORDER);
         if sides.len() > 1 {
             return judge(of_number[0].0, &sides, records, finding);
         }

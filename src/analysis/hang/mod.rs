@@ -224,14 +224,14 @@ pub fn hang(records: &Records) -> HangReport {
 /// Judges a group by itself, by what its source knows.
 fn judge(group: &groups::Group, records: &Records) -> groups::Finding {
     match group.source {
-        crate::operation::Source::Ras => counts::of_answers(group, records),
-        crate::operation::Source::FlightRecorder => {
+        crate::operation::Source::RAS => counts::of_answers(group, records),
+        crate::operation::Source::FLIGHT_RECORDER => {
             let mut finding = positions::of_group(group, records);
             peers::add(group, records, &mut finding);
             mismatch::add(group, records, &mut finding);
             finding
         }
-        crate::operation::Source::Recorder if positions::are_known(group, records) => {
+        crate::operation::Source::RECORDER if positions::are_known(group, records) => {
             let mut finding = positions::of_group(group, records);
             mismatch::add(group, records, &mut finding);
             finding

@@ -48,8 +48,8 @@ pub(super) fn are_known(group: &Group, records: &Records) -> bool {
 pub(super) fn of_group(group: &Group, records: &Records) -> Finding {
     // The numbers of `pg_status` are of the last operation, which may be a send or receive, and those are counted by themselves. The
     // recorder's are of collectives.
-    let has_peers = group.source == Source::FlightRecorder && group.has_peers();
-    let is_recorded = group.source == Source::Recorder;
+    let has_peers = group.source == Source::FLIGHT_RECORDER && group.has_peers();
+    let is_recorded = group.source == Source::RECORDER;
     let mut positions: BTreeMap<u32, Position> = group
         .members
         .iter()

@@ -220,7 +220,7 @@ fn not_here(row: &CommunicatorRow) -> Option<Diagnosis> {
 
 /// Dumps and answers of RAS are made when a job hangs.
 fn hangs(records: &Records) -> Option<Diagnosis> {
-    let is_made_for_that = |file: &RecordFile| matches!(file.source, Some(Source::FlightRecorder | Source::Ras));
+    let is_made_for_that = |file: &RecordFile| matches!(file.source, Some(Source::FLIGHT_RECORDER | Source::RAS));
     if !records.files.iter().any(is_made_for_that) {
         return None;
     }
@@ -350,7 +350,7 @@ fn gaps(records: &Records, groups: &Groups) -> Vec<Diagnosis> {
 }
 
 fn small(records: &Records) -> Option<Diagnosis> {
-    let of_inspector = records.operations.iter().filter(|operation| operation.source == Source::Inspector);
+    let of_inspector = records.operations.iter().filter(|operation| operation.source == Source::INSPECTOR);
     let smallest = of_inspector.filter_map(|operation| operation.bytes).min()?;
     (smallest >= INSPECTOR_LEAST_BYTES).then_some(Diagnosis::SmallLeftOut { smallest })
 }
@@ -363,7 +363,7 @@ fn no_times(records: &Records) -> Vec<Diagnosis> {
         *timed += u64::from(super::census::took(operation).is_some());
     }
     let profiled =
-        |source: &Source| matches!(source, Source::Inspector | Source::Comma | Source::PluginDump | Source::Recorder);
+        |source: &Source| matches!(*source, Source::INSPECTOR | Source::COMMA | Source::PLUGIN_DUMP | Source::RECORDER);
     let without = by_source.into_iter().filter(|(source, (_, timed))| profiled(source) && *timed == 0);
     let of_channels = |of: Source| {
         let operations = records.channels.iter().filter_map(|channel| records.operations.get(channel.operation?));
@@ -371,7 +371,7 @@ fn no_times(records: &Records) -> Vec<Diagnosis> {
     };
     let diagnosis = |(source, (operations, _))| {
         let has_channels = of_channels(source);
-        let asked = (source == Source::Recorder).then(|| asked(&records.files));
+        let asked = (source == Source::RECORDER).then(|| asked(&records.files));
         Diagnosis::NoTimes { source, operations, has_channels, asked }
     };
     without.map(diagnosis).collect()

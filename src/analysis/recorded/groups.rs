@@ -119,7 +119,7 @@ impl Groups {
     /// The ranks of each communicator that have a file of the recorder, whether it has operations or not: those that the file names, and, of a
     /// communicator with as many ranks as there are files, those of files that name no communicator.
     fn recorded_ranks(&self, records: &Records, rows: &[CommunicatorRow]) -> BTreeSet<(usize, u32)> {
-        let status = || records.rank_status.iter().filter(|status| status.source == Source::Recorder);
+        let status = || records.rank_status.iter().filter(|status| status.source == Source::RECORDER);
         let job = status().map(|status| status.file).collect::<BTreeSet<u32>>().len() as u64;
         let naming: BTreeSet<u32> = status().filter(|of| of.communicator.is_some()).map(|of| of.file).collect();
         let named = status().filter_map(|of| Some((self.group(of.communicator)?, of.place?)));

@@ -65,7 +65,7 @@ fn line<'a>(records: &Records, operation: &'a Operation) -> Option<(u32, Line<'a
 /// The hash of an operation's group; 0 if its source does not say which that is.
 fn group_hash(records: &Records, operation: &Operation) -> u64 {
     let hash = records.communicator_of(operation).and_then(|of| of.hash).unwrap_or(0);
-    let is_megatrace = operation.source == Source::Megatrace;
+    let is_megatrace = operation.source == Source::MEGATRACE;
     records.group_hashes.get(&hash).copied().filter(|_| !is_megatrace).unwrap_or(hash)
 }
 
@@ -90,7 +90,7 @@ fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>, form: Form) -> String {
     let mut text = String::new();
     for line in lines {
         let last = numbers.entry(line.stream).or_default();
-        let of_source = line.operation.sequence.filter(|_| line.operation.source == Source::Megatrace);
+        let of_source = line.operation.sequence.filter(|_| line.operation.source == Source::MEGATRACE);
         let number = of_source.unwrap_or(*last + 1);
         *last = number;
         let written = megatrace::Line {

@@ -42,8 +42,8 @@ impl TraceReader for Process {
     /// The processes by number: those that used a GPU or, if none did, those that have ranges.
     fn open(file: File<'_>) -> Result<Vec<Self>, Refusal> {
         let export = Export::open(file.name, file.source, file.budget)?;
-        if let Some(other) = others::recognise_tables(&export.tables.names()) {
-            return Err(Refusal::Other(other));
+        if let Some(format) = others::recognise_tables(&export.tables.names()) {
+            return Err(Refusal::Other(format));
         }
         let not_a_trace = |what: String| Err(Refusal::NotATrace(what));
         if !export.tables.has(STRINGS.name) {

@@ -239,7 +239,7 @@ mod tests {
             for number in 0..20_i64 {
                 let begin = Ns(1_000_000_000 + number * 1_000_000);
                 records.operations.push(Operation {
-                    source: Source::Inspector,
+                    source: Source::INSPECTOR,
                     rank: with_rank.then_some(RankId(rank)),
                     place: Some(rank),
                     communicator: Some(0),

@@ -15,15 +15,16 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use self::line::{Call, Line, Message, Origin, Parser};
-use super::format::{Format, Keep, Reading};
 use super::lines;
+use super::reader::{Keep, Reading, RecordReader};
 use super::tables::{CallCount, RankStatus, Records};
 use crate::id::RankId;
 use crate::nccl::collectives::{Collective, element_bytes};
 use crate::nccl::values;
 use crate::operation::{Communicator, Counts, Operation, Source};
 
-pub(super) const FORMAT: Format = Format { source: Source::DebugLog, sniff, read };
+/// Reads what NCCL prints with `NCCL_DEBUG=INFO`.
+pub(super) struct DebugLog;
 
 /// How many calls of a thread may wait for the line that says what NCCL chose: all of a group come before the first of these lines.
 const WAITING: usize = 1024;
@@ -40,41 +41,47 @@ const LONGEST_NAME: usize = 256;
 /// So many choices are looked through before they are looked up.
 const FEW: usize = 32;
 
-fn sniff(head: &[u8]) -> bool {
-    let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
-    let parser = Parser::new();
-    first.is_some_and(|byte| *byte != b'{') && head.split(|byte| *byte == b'\n').any(|line| parser.is_line(line))
-}
+impl RecordReader for DebugLog {
+    fn source(&self) -> Source {
+        Source::DEBUG_LOG
+    }
 
-fn read(reading: &mut Reading<'_>) -> io::Result<()> {
-    let Reading { bytes, file, records, keep } = reading;
-    let parser = Parser::new();
-    let mut log = Log { keep: *keep, ..Log::default() };
-    let mut garbled = (0, None);
-    let too_long = lines::for_each(*bytes, |text, offset| {
-        let Some(line) = parser.parse(text) else { return };
-        if line.message == Message::Garbled {
-            garbled = (garbled.0 + 1, garbled.1.or(Some(offset)));
-        } else {
-            log.line(&line);
+    fn sniff(&self, head: &[u8]) -> bool {
+        let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
+        let parser = Parser::new();
+        first.is_some_and(|byte| *byte != b'{') && head.split(|byte| *byte == b'\n').any(|line| parser.is_line(line))
+    }
+
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
+        let Reading { bytes, file, records, keep } = reading;
+        let parser = Parser::new();
+        let mut log = Log { keep: *keep, ..Log::default() };
+        let mut garbled = (0, None);
+        let too_long = lines::for_each(*bytes, |text, offset| {
+            let Some(line) = parser.parse(text) else { return };
+            if line.message == Message::Garbled {
+                garbled = (garbled.0 + 1, garbled.1.or(Some(offset)));
+            } else {
+                log.line(&line);
+            }
+        });
+        file.records = log.calls;
+        if garbled.0 > 0 {
+            file.skip_several("lines that are garbled", garbled.0, garbled.1);
         }
-    });
-    file.records = log.calls;
-    if garbled.0 > 0 {
-        file.skip_several("lines that are garbled", garbled.0, garbled.1);
+        if log.without_init > 0 {
+            let n = log.without_init;
+            file.note(format!(
+                "{n} calls are of communicators whose making is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
+            ));
+        }
+        log.finish(records);
+        let too_long = too_long?;
+        if too_long > 0 {
+            file.skip_several("rests of lines that are too long", too_long, None);
+        }
+        Ok(())
     }
-    if log.without_init > 0 {
-        let n = log.without_init;
-        file.note(format!(
-            "{n} calls are of communicators whose making is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
-        ));
-    }
-    log.finish(records);
-    let too_long = too_long?;
-    if too_long > 0 {
-        file.skip_several("rests of lines that are too long", too_long, None);
-    }
-    Ok(())
 }
 
 /// The name of a function, and the collective that it is.
@@ -322,7 +329,7 @@ impl Log {
             let bytes = of_size.and_then(|(of, dtype)| values::bytes(of, alike.count, dtype, ranks));
             let choice = alike.choice.and_then(|choice| self.choices.get(choice as usize));
             records.calls.push(CallCount {
-                source: Source::DebugLog,
+                source: Source::DEBUG_LOG,
                 communicator: comms[alike.comm as usize],
                 rank: alike.global_rank.map(RankId),
                 place: comm.made.as_ref().map(|made| made.rank),
@@ -350,7 +357,7 @@ impl Log {
                 let bytes =
                     collective.zip(dtype.as_ref()).and_then(|(of, dtype)| values::bytes(of, kept.count, dtype, ranks));
                 records.push(Operation {
-                    source: Source::DebugLog,
+                    source: Source::DEBUG_LOG,
                     rank: kept.global_rank.map(RankId),
                     place: comm.made.as_ref().map(|made| made.rank),
                     communicator: *communicator,
@@ -389,7 +396,7 @@ fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize
     let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
     let parts = process.as_deref().and_then(|process| process.rsplit_once(':'));
     records.rank_status.push(RankStatus {
-        source: Source::DebugLog,
+        source: Source::DEBUG_LOG,
         communicator: Some(communicator),
         place: Some(*rank),
         host: parts.map(|(host, _)| host.to_owned()),

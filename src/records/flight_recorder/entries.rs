@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::document::Value;
-use super::super::format::Reading;
+use super::super::reader::Reading;
 use super::super::tables::Records;
 use super::groups::{Groups, is_description, name_of};
 use crate::id::RankId;
@@ -72,7 +72,7 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
     let peers = peers(title);
     let is_point_to_point = peers.is_some() || entry.get("is_p2p").is_some_and(Value::is_true);
     let mut operation = Operation {
-        source: Source::FlightRecorder,
+        source: Source::FLIGHT_RECORDER,
         rank,
         place: peers.map(|(own, _)| own),
         peer: peers.map(|(_, peer)| peer.into()),

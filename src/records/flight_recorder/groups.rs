@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::document::Value;
-use super::super::format::Reading;
+use super::super::reader::Reading;
 use super::super::tables::{RankStatus, Records};
 use crate::id::RankId;
 use crate::operation::{Communicator, Source};
@@ -115,7 +115,7 @@ pub(super) fn statuses(
         let numbers = ids.get(&at).and_then(|id| by_id.get(id));
         let number = |key: &str| numbers.and_then(|of| of.get(key)?.int()).filter(|number| *number >= 0);
         reading.records.rank_status.push(RankStatus {
-            source: Source::FlightRecorder,
+            source: Source::FLIGHT_RECORDER,
             communicator: Some(group.communicator),
             rank,
             place: group.place,
@@ -129,7 +129,7 @@ pub(super) fn statuses(
     if groups.all.is_empty() {
         // Even a dump without groups says that this rank wrote one.
         reading.records.rank_status.push(RankStatus {
-            source: Source::FlightRecorder,
+            source: Source::FLIGHT_RECORDER,
             rank,
             host,
             ..RankStatus::default()

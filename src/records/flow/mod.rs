@@ -17,27 +17,42 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::Value;
 
 use super::file::RecordFile;
-use super::format::{Format, Reading};
 use super::lines;
+use super::reader::{Reading, RecordReader};
 use super::tables::{FlowOp, FlowStep, Records};
 use crate::operation::Source;
 
-/// The flow extractor.
-pub(super) const FORMAT: Format = Format { source: Source::Flow, sniff, read };
+/// Reads the flow extractor's files.
+pub(super) struct Flow;
 
 /// In how many of the first lines one of the extractor's is looked for: those before it may be damaged.
 const LOOKED_AT: usize = 8;
 
 const NOT_UNDERSTOOD: &str = "lines that are neither operations nor steps";
-const BAD_STEPS: &str = "elements of `steps` that are no steps";
 
-fn sniff(head: &[u8]) -> bool {
-    if is_aggregate(head) {
-        return true;
+impl RecordReader for Flow {
+    fn source(&self) -> Source {
+        Source::FLOW
     }
-    let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(LOOKED_AT);
-    lines.into_iter().any(|line| row(line).is_some())
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        if is_aggregate(head) {
+            return true;
+        }
+        let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(LOOKED_AT);
+        lines.into_iter().any(|line| row(line).is_some())
+    }
+
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
+        if is_aggregate(reading.bytes.fill_buf()?) { aggregate(reading) } else { of_lines(reading) }
+    }
+
+    fn complete(&self, records: &mut Records) {
+        stages::fill(records);
+    }
 }
+
+const BAD_STEPS: &str = "elements of `steps` that are no steps";
 
 /// Whether a file begins as an aggregate does: `{"rank": 0, "meta":`.
 fn is_aggregate(head: &[u8]) -> bool {
@@ -50,10 +65,6 @@ fn is_aggregate(head: &[u8]) -> bool {
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let Some(rest) = rest[digits..].trim_ascii_start().strip_prefix(b",") else { return false };
     digits > 0 && rest.trim_ascii_start().starts_with(b"\"meta\"")
-}
-
-fn read(reading: &mut Reading<'_>) -> io::Result<()> {
-    if is_aggregate(reading.bytes.fill_buf()?) { aggregate(reading) } else { of_lines(reading) }
 }
 
 fn of_lines(reading: &mut Reading<'_>) -> io::Result<()> {

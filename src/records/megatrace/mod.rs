@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use self::chains::Chains;
 use self::line::{Call, Line};
-use super::format::{Format, Keep, Reading};
 use super::lines;
+use super::reader::{Keep, Reading, RecordReader};
 use super::tables::{CallCount, RankStatus};
 use crate::id::RankId;
 use crate::nccl::collectives::Collective;
@@ -22,7 +22,8 @@ use crate::nccl::values;
 use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::time::Ns;
 
-pub(super) const FORMAT: Format = Format { source: Source::Megatrace, sniff, read };
+/// Reads Megatrace's logs.
+pub(super) struct Megatrace;
 
 /// A head whose first entry comes after this many lines is of another log, into which Megatrace wrote.
 const LINES_BEFORE: usize = 200;
@@ -36,72 +37,80 @@ const DIGITS: usize = 6;
 /// A log of more hosts is a damaged one.
 const MOST_HOSTS: usize = 6000;
 
-fn sniff(head: &[u8]) -> bool {
-    let lines = head.split(|byte| *byte == b'\n').take(LINES_BEFORE);
-    let mut lines = lines.map(|text| line::parse(text.strip_suffix(b"\r").unwrap_or(text)));
-    lines.any(|line| matches!(line, Line::Call(..)))
-}
+impl RecordReader for Megatrace {
+    fn source(&self) -> Source {
+        Source::MEGATRACE
+    }
 
-fn read(reading: &mut Reading<'_>) -> io::Result<()> {
-    let Reading { bytes, file, records, keep } = reading;
-    let mut log = Log::default();
-    let too_long = lines::for_each(*bytes, |text, offset| log.line(text, offset));
-    file.records = log.calls;
-    for (what, several, offset) in &log.skipped {
-        file.skip_several(what, *several, *offset);
+    fn sniff(&self, head: &[u8]) -> bool {
+        let lines = head.split(|byte| *byte == b'\n').take(LINES_BEFORE);
+        let mut lines = lines.map(|text| line::parse(text.strip_suffix(b"\r").unwrap_or(text)));
+        lines.any(|line| matches!(line, Line::Call(..)))
     }
-    for (what, count, offset) in &log.repaired {
-        (0..*count).for_each(|_| file.repair(what, *offset));
-    }
-    log.leave_out_earlier_runs();
-    if log.ranks.values().any(|of_rank| of_rank.is_disordered) {
-        file.note("its times go back: pieces of the log are in another order than they were written. The calls are sorted by time");
-        log.operations.sort_by_key(|call| call.operation.enqueued);
-    }
-    if log.kernels > 0 {
-        file.note(format!("it has {} CUDA kernels, which are not used", log.kernels));
-    }
-    for (rank, host) in &log.hosts {
-        let rank = rank.map(RankId);
-        records.rank_status.push(RankStatus {
-            source: Source::Megatrace,
-            rank,
-            host: Some(host.clone()),
-            ..RankStatus::default()
-        });
-    }
-    let from = match keep {
-        Keep::All => vec![true; log.operations.len()],
-        Keep::Last(last) => log.last(*last),
-    };
-    let mut counts: HashMap<CountKey, u64> = HashMap::new();
-    for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(from) {
-        operation.communicator =
-            hash.map(|hash| records.communicator(Communicator { hash: Some(hash), ..Communicator::default() }));
-        if *keep != Keep::All {
-            *counts.entry(key_of(&operation)).or_default() += 1;
+
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
+        let Reading { bytes, file, records, keep } = reading;
+        let mut log = Log::default();
+        let too_long = lines::for_each(*bytes, |text, offset| log.line(text, offset));
+        file.records = log.calls;
+        for (what, several, offset) in &log.skipped {
+            file.skip_several(what, *several, *offset);
         }
-        if is_kept {
-            records.push(operation);
+        for (what, count, offset) in &log.repaired {
+            (0..*count).for_each(|_| file.repair(what, *offset));
         }
+        log.leave_out_earlier_runs();
+        if log.ranks.values().any(|of_rank| of_rank.is_disordered) {
+            file.note("its times go back: pieces of the log are in another order than they were written. The calls are sorted by time");
+            log.operations.sort_by_key(|call| call.operation.enqueued);
+        }
+        if log.kernels > 0 {
+            file.note(format!("it has {} CUDA kernels, which are not used", log.kernels));
+        }
+        for (rank, host) in &log.hosts {
+            let rank = rank.map(RankId);
+            records.rank_status.push(RankStatus {
+                source: Source::MEGATRACE,
+                rank,
+                host: Some(host.clone()),
+                ..RankStatus::default()
+            });
+        }
+        let from = match keep {
+            Keep::All => vec![true; log.operations.len()],
+            Keep::Last(last) => log.last(*last),
+        };
+        let mut counts: HashMap<CountKey, u64> = HashMap::new();
+        for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(from) {
+            operation.communicator =
+                hash.map(|hash| records.communicator(Communicator { hash: Some(hash), ..Communicator::default() }));
+            if *keep != Keep::All {
+                *counts.entry(key_of(&operation)).or_default() += 1;
+            }
+            if is_kept {
+                records.push(operation);
+            }
+        }
+        let mut counts: Vec<(CountKey, u64)> = counts.into_iter().collect();
+        counts.sort();
+        records.calls.extend(counts.into_iter().map(|((communicator, rank, collective, dtype, bytes), count)| {
+            CallCount {
+                source: Source::MEGATRACE,
+                communicator,
+                rank,
+                collective,
+                dtype,
+                bytes,
+                count,
+                ..CallCount::default()
+            }
+        }));
+        let too_long = too_long?;
+        if too_long > 0 {
+            file.skip_several("rests of lines that are too long", too_long, None);
+        }
+        Ok(())
     }
-    let mut counts: Vec<(CountKey, u64)> = counts.into_iter().collect();
-    counts.sort();
-    records.calls.extend(counts.into_iter().map(|((communicator, rank, collective, dtype, bytes), count)| CallCount {
-        source: Source::Megatrace,
-        communicator,
-        rank,
-        collective,
-        dtype,
-        bytes,
-        count,
-        ..CallCount::default()
-    }));
-    let too_long = too_long?;
-    if too_long > 0 {
-        file.skip_several("rests of lines that are too long", too_long, None);
-    }
-    Ok(())
 }
 
 type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<Arc<str>>, Option<u64>);
@@ -211,7 +220,7 @@ impl Log {
         let dtype = call.dtype.and_then(values::dtype_of_number);
         let bytes = collective.zip(call.count).zip(dtype);
         let operation = Operation {
-            source: Source::Megatrace,
+            source: Source::MEGATRACE,
             rank: rank.map(RankId),
             sequence: call.op_count,
             counts,

@@ -243,7 +243,7 @@ impl<'r> Dump<'r> {
         let of = collective.zip(count);
         let (in_elements, out_elements) = of.map_or((None, None), |(of, count)| elements(of, count, None));
         Operation {
-            source: Source::PluginDump,
+            source: Source::PLUGIN_DUMP,
             counts: Counts::Function,
             collective: Some(self.records.text(collective.map_or(&event.name, |of| of.name()))),
             dtype: dtype.map(|dtype| self.records.text(dtype)),

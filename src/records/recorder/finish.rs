@@ -81,7 +81,7 @@ fn operation(row: Row, known: Option<&Known>, facts: &Facts) -> Operation {
     let (in_elements, out_elements) = of.map_or((None, None), |(of, count)| elements(of, count, size));
     let dtype = row.dtype;
     Operation {
-        source: Source::Recorder,
+        source: Source::RECORDER,
         rank: facts.rank,
         place: known.and_then(|known| known.place),
         communicator: known.and_then(|known| known.row),
@@ -274,7 +274,7 @@ fn push_status(
     records: &mut Records,
 ) {
     let process = || RankStatus {
-        source: Source::Recorder,
+        source: Source::RECORDER,
         rank: facts.rank,
         host: facts.host.clone(),
         pid: Some(i64::from(facts.pid)),

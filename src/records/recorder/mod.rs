@@ -23,11 +23,12 @@ use self::events::Events;
 use self::facts::Facts;
 use self::rings::Rings;
 use super::file::RecordFile;
-use super::format::{Format, Reading};
+use super::reader::{Reading, RecordReader};
+use super::tables::Records;
 use crate::operation::Source;
 
-/// The recorder.
-pub(super) const FORMAT: Format = Format { source: Source::Recorder, sniff, read };
+/// Reads the recorder's files.
+pub(super) struct Recorder;
 
 /// The clocks of host and recorder that are further apart at the end than at the beginning, in ns, were set.
 const SET: u64 = 1_000_000;
@@ -35,46 +36,56 @@ const SET: u64 = 1_000_000;
 /// The ending of the empty file that a process leaves whose recorder could not create its own: `HOST-PID.E28.ncclrec-failed`.
 const FAILED: &str = ".ncclrec-failed";
 
-/// What a file says by its name alone: that its process could not record, and why.
-pub(super) fn failure(name: &str) -> Option<RecordFile> {
-    let (_, error) = name.strip_suffix(FAILED)?.rsplit_once(".E")?;
-    let text = io::Error::from_raw_os_error(error.parse().ok()?).to_string();
-    // Rust adds the number in parentheses.
-    let why = text.split(" (os error").next().unwrap_or_default().to_owned();
-    Some(RecordFile { source: Some(Source::Recorder), not_recorded: Some(why), ..RecordFile::new(name.to_owned()) })
-}
-
-fn sniff(head: &[u8]) -> bool {
-    head.starts_with(&layout::MAGIC)
-}
-
-fn read(reading: &mut Reading<'_>) -> io::Result<()> {
-    let Reading { bytes, file, records, .. } = reading;
-    let mut head = Vec::with_capacity(layout::RINGS_AT);
-    fill(*bytes, &mut head, layout::RINGS_AT)?;
-    let mut facts = match Facts::of(&head, records) {
-        Ok(facts) => facts,
-        Err(reason) => {
-            file.note(format!("{}.", sentence(&reason.to_string())));
-            file.lose("recordings that cannot be read", 1, Some(0));
-            return Ok(());
-        }
-    };
-    file.version = Some(layout::VERSION.to_string());
-    file.events = (facts.plugin > 0).then_some(facts.events);
-    let rings = Rings::read(*bytes, &facts, file)?;
-    file.records = rings.len() as u64;
-    let order: Vec<usize> = rings.by_time().collect();
-    let same = same::find(&facts, &rings, &order);
-    facts.join(&same.pairs);
-    if same.has_several_ranks {
-        facts.set_several_ranks();
+impl RecordReader for Recorder {
+    fn source(&self) -> Source {
+        Source::RECORDER
     }
-    say(&facts, file);
-    let mut events = Events::new(&facts, &rings);
-    order.into_iter().for_each(|at| events.add(at));
-    finish::finish(events, &facts, records, file);
-    Ok(())
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        head.starts_with(&layout::MAGIC)
+    }
+
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
+        let Reading { bytes, file, records, .. } = reading;
+        let mut head = Vec::with_capacity(layout::RINGS_AT);
+        fill(*bytes, &mut head, layout::RINGS_AT)?;
+        let mut facts = match Facts::of(&head, records) {
+            Ok(facts) => facts,
+            Err(reason) => {
+                file.note(format!("{}.", sentence(&reason.to_string())));
+                file.lose("recordings that cannot be read", 1, Some(0));
+                return Ok(());
+            }
+        };
+        file.version = Some(layout::VERSION.to_string());
+        file.events = (facts.plugin > 0).then_some(facts.events);
+        let rings = Rings::read(*bytes, &facts, file)?;
+        file.records = rings.len() as u64;
+        let order: Vec<usize> = rings.by_time().collect();
+        let same = same::find(&facts, &rings, &order);
+        facts.join(&same.pairs);
+        if same.has_several_ranks {
+            facts.set_several_ranks();
+        }
+        say(&facts, file);
+        let mut events = Events::new(&facts, &rings);
+        order.into_iter().for_each(|at| events.add(at));
+        finish::finish(events, &facts, records, file);
+        Ok(())
+    }
+
+    /// A file says by its name alone that its process could not record, and why.
+    fn read_name(&self, name: &str) -> Option<RecordFile> {
+        let (_, error) = name.strip_suffix(FAILED)?.rsplit_once(".E")?;
+        let text = io::Error::from_raw_os_error(error.parse().ok()?).to_string();
+        // Rust adds the number in parentheses.
+        let why = text.split(" (os error").next().unwrap_or_default().to_owned();
+        Some(RecordFile { source: Some(Source::RECORDER), not_recorded: Some(why), ..RecordFile::new(name.to_owned()) })
+    }
+
+    fn complete(&self, records: &mut Records) {
+        places::fill(records);
+    }
 }
 
 /// Reads until there are so many bytes, or the end.

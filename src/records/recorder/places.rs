@@ -8,7 +8,7 @@ use crate::records::tables::Records;
 
 /// Sets the ranks of the recorder's files, if no file says its own and one communicator has all of them, each once.
 pub(in crate::records) fn fill(records: &mut Records) {
-    let status = records.rank_status.iter().filter(|status| status.source == Source::Recorder);
+    let status = records.rank_status.iter().filter(|status| status.source == Source::RECORDER);
     let mut files: BTreeSet<u32> = BTreeSet::new();
     let mut places: BTreeMap<usize, BTreeMap<u32, BTreeSet<u32>>> = BTreeMap::new();
     for status in status {
@@ -35,11 +35,11 @@ pub(in crate::records) fn fill(records: &mut Records) {
     // A single process is rank 0 of itself, which says nothing of a job.
     let ([ranks], 2..) = (&found[..], files.len()) else { return };
     for (operation, file) in records.operations.iter_mut().zip(&records.file_of) {
-        if operation.source == Source::Recorder {
+        if operation.source == Source::RECORDER {
             operation.rank = ranks.get(file).copied().map(RankId);
         }
     }
-    for status in records.rank_status.iter_mut().filter(|status| status.source == Source::Recorder) {
+    for status in records.rank_status.iter_mut().filter(|status| status.source == Source::RECORDER) {
         status.rank = ranks.get(&status.file).copied().map(RankId);
     }
     for event in &mut records.profiler_events {

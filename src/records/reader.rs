@@ -1,4 +1,4 @@
-//! What a source of records is: a test of a file's first bytes, and a reader.
+//! What a reader of records is: a test of a file's first bytes, and the reading of the file.
 //!
 //! File names decide nothing: flight recorder dumps have no ending, and logs are renamed by those who collect them.
 
@@ -11,13 +11,27 @@ use crate::operation::Source;
 /// How many bytes decide the source. Logs begin with other lines, and dumps with long headers.
 pub(super) const SNIFF: usize = 64 * 1024;
 
-/// A source of records.
-pub(super) struct Format {
-    pub(super) source: Source,
+/// Reads the files of one source of records. It is chosen once for a file.
+pub(super) trait RecordReader: Sync {
+    /// What wrote the files.
+    fn source(&self) -> Source;
+
     /// Whether a file begins so, by its first bytes: at most [`SNIFF`] of them.
-    pub(super) sniff: fn(&[u8]) -> bool,
-    /// Reads a whole file. What is damaged is counted in the file's report and skipped; only errors of reading end it.
-    pub(super) read: fn(&mut Reading<'_>) -> io::Result<()>,
+    fn sniff(&self, head: &[u8]) -> bool;
+
+    /// Reads a whole file. What is damaged is counted in the file's report and skipped.
+    ///
+    /// # Errors
+    /// Those of reading the bytes; what was read before one counts.
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()>;
+
+    /// What a file of this name says without any text; `None` for nearly all files.
+    fn read_name(&self, _name: &str) -> Option<RecordFile> {
+        None
+    }
+
+    /// Adds what follows only from all files together, once all are read.
+    fn complete(&self, _records: &mut Records) {}
 }
 
 /// A file that is being read.
