@@ -62,13 +62,13 @@
 //!
 //! # Modules, and where to add what
 //!
-//! - [`input`]: bytes to events. A format is one file there and one line in its table. [`event`]: the events.
+//! - [`input`]: bytes to events. A format is one file there and one line in its registry. [`event`]: the events.
 //! - [`store`]: events to columns of slices and flows. [`id`]: typed ids. [`load`](mod@load): both together, on several threads.
 //! - [`metadata`]: what the profiler recorded of an operator: shapes, strides, values, modules, counters.
 //! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. [`operation`]: what
 //!   these are.
 //! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace, the recorder …), which become operations, too. A source is a file
-//!   there and one line in its table.
+//!   there and one line in its registry.
 //! - [`join`]: which record is of which kernel of a trace.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
 //! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::part`].

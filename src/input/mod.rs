@@ -104,7 +104,7 @@ pub fn open(path: &Path) -> Result<Input, Error> {
         return from_reader(name, None, Box::new(file));
     }
     let taken = Arc::new(AtomicU64::new(0));
-    let region = Region::of_file(file, Arc::clone(&taken)).at_path(path);
+    let region = Region::from_file(file, Arc::clone(&taken)).at_path(path);
     check(&name, &first_bytes(&mut region.clone()).map_err(read_error)?)?;
     Ok(Input { name, size: Some(metadata.len()), taken, limits: Limits::default(), source: Source::File(region) })
 }

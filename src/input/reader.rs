@@ -166,7 +166,7 @@ pub struct Summary {
 
 /// Refuses a source that failed, unless it is compressed data that are damaged after the first whole event.
 pub(super) fn source_failure(name: &str, source: io::Error, events: u64) -> Result<(), Error> {
-    match PackedFailure::of(&source) {
+    match PackedFailure::find_in(&source) {
         None => Err(failure(name, source)),
         Some(packed) if events == 0 && packed.cause != PackedCause::TrailingBytes => {
             let (name, offset, message) = (name.to_owned(), packed.offset, packed.message.clone());

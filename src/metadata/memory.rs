@@ -23,8 +23,8 @@ pub struct MemoryKeys {
 }
 
 impl MemoryKeys {
-    /// Those of a trace.
-    pub fn of(store: &Store) -> Self {
+    /// Finds the keys in a trace.
+    pub fn new(store: &Store) -> Self {
         MemoryKeys {
             name: store.strings.find(args::MEMORY),
             address: store.arg_key(args::MEMORY_ADDRESS),

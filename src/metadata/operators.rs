@@ -61,8 +61,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Those of a trace.
-    pub fn of(store: &Store) -> Self {
+    /// Finds the keys in a trace.
+    pub fn new(store: &Store) -> Self {
         let first = |keys: &[&str]| keys.iter().find_map(|key| store.arg_key(key));
         let lists = [args::INPUT_DIMS, args::INPUT_TYPES, args::INPUT_STRIDES, args::CONCRETE_INPUTS];
         let [dims, types, strides, concrete] = lists.map(first);
@@ -122,7 +122,7 @@ impl List {
 impl<'a> Operators<'a> {
     /// For the operators of a trace.
     pub fn new(store: &'a Store) -> Self {
-        Operators::with(store, Arc::new(Keys::of(store)))
+        Operators::with(store, Arc::new(Keys::new(store)))
     }
 
     /// The same with keys that are known already.
@@ -256,7 +256,7 @@ impl<'a> Operators<'a> {
 
     /// The keyword arguments of an operator: what has no documented key. Lists are read as the others are.
     pub fn keyword_arguments(&self, slice: SliceId) -> Vec<(&'a str, String)> {
-        // By key, because a set may have any number of keys, and to search it for each would take its square.
+        // By key, because a set may have any number of keys, and searching it for each would take quadratic time.
         let mut order = Vec::new();
         let mut by_key: HashMap<StringId, Vec<&Arg>> = HashMap::new();
         for arg in self.set(slice).iter().filter(|arg| !self.documented.contains(&arg.flat_key)) {

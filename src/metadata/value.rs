@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// Lists in more lists than this are malformed: tensors have at most 64 dimensions, and lists of them one level more.
+/// The deepest nesting of lists: tensors have at most 64 dimensions, and lists of them one level more.
 const MAX_DEPTH: usize = 66;
 
 /// How many elements a value may have, in all its lists.
@@ -149,7 +149,7 @@ impl Parser<'_> {
             if self.take(close.encode_utf8(&mut [0; 4])) {
                 return Some(Value::List(elements));
             }
-            // Cut off right there: the last element says so.
+            // Cut off within an element: the last element shows it.
             if self.rest().is_empty() && elements.last() == Some(&Value::Cut) {
                 return Some(Value::List(elements));
             }

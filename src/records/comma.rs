@@ -1,15 +1,15 @@
 //! CoMMA, Google's profiler plugin: a line of JSON for each operation of a rank, with its proxy operations and their steps.
 //!
 //! `ts` and `dur` of an operation are those of enqueuing it, in microseconds; when it ran follows from its children and is in
-//! `child_start_ts` and `child_dur`. Whether times count from the epoch or from the start of the process depends on the version, and is
-//! seen from their size. The number of ranks is not recorded.
+//! `child_start_ts` and `child_dur`. Depending on the version, times count from the epoch or from the start of the process; their size shows
+//! which. The number of ranks is not recorded.
 
 use std::io;
 
 use serde::Deserialize;
 use serde_json::Number;
 
-use super::objects::{Found, Objects, first, micros};
+use super::objects::{FoundObject, Objects, first, micros};
 use super::reader::{Reading, RecordReader};
 use super::tables::{ProxyOp, ProxyStep, Records};
 use crate::nccl::collectives::Collective;
@@ -22,7 +22,7 @@ pub(super) struct Comma;
 /// Times before this, in ns, do not count from the epoch: it is September 2001.
 const EPOCH: Ns = Ns(1_000_000_000_000_000_000);
 
-/// So many objects decide: groups and proxy operations without one have no communicator.
+/// How many objects are looked at: groups, and proxy operations without an operation, have no communicator.
 const DECIDE: usize = 64;
 
 const NO_CHANNEL: &str = "proxy operations without a channel and a peer";
@@ -42,7 +42,7 @@ impl RecordReader for Comma {
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
         let mut objects = Objects::strict();
         let mut is_relative = false;
-        while let Some(Found { offset, text }) = objects.next(reading.bytes, reading.file)? {
+        while let Some(FoundObject { offset, text }) = objects.next(reading.bytes, reading.file)? {
             match serde_json::from_slice::<Line>(text) {
                 Ok(line) => {
                     reading.file.records += 1;
@@ -114,7 +114,7 @@ struct Step {
     fifo_ready_time: Option<Number>,
 }
 
-/// A time of a record. 0 is what did not happen.
+/// A time of a record; 0 means that it did not happen.
 fn time(value: Option<&Number>) -> Option<Ns> {
     micros(value?).filter(|time| *time > Ns::ZERO)
 }

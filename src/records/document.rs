@@ -1,8 +1,7 @@
 //! A document of lists and dictionaries, as pickles and JSON files hold them, in one block of nodes.
 //!
-//! Nodes refer to each other by position and not by ownership. So what a pickle names twice is held once, however often it is named, a
-//! list may even contain itself, and nothing recurses: neither building nor dropping. Readers take known keys at known depths, and so
-//! end.
+//! Nodes refer to each other by position, not by ownership. A value that a pickle names several times is held once, a list may even contain
+//! itself, and neither building nor dropping recurses. Readers take known keys at known depths, so they terminate.
 
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
@@ -54,8 +53,8 @@ impl Document {
         Value { document: self, at }
     }
 
-    /// How many values a reader finds that follows a value down to a depth: what is named several times counts as often, and a long text
-    /// as several values. A pickle of a few kilobytes can name a list of lists so often that reading takes hours.
+    /// How many values a reader visits that follows a value down to a depth. A value that is named several times counts as often, and a long
+    /// text as several values: a pickle of a few kilobytes can name a list of lists so often that reading takes hours.
     pub(super) fn unfolded(&self, root: u32, depth: u32) -> u64 {
         let own = |node: &Node| if let Node::Text(text) = node { 1 + text.len() as u64 / 64 } else { 1 };
         let mut sizes: Vec<u64> = self.nodes.iter().map(own).collect();
@@ -73,20 +72,20 @@ impl Document {
     }
 
     /// Reads the JSON document that begins here, without what follows it.
-    pub(super) fn of_json(text: &[u8]) -> Result<(Document, u32), serde_json::Error> {
-        match Document::of_cut_json(text) {
+    pub(super) fn parse_json(text: &[u8]) -> Result<(Document, u32), serde_json::Error> {
+        match Document::parse_cut_json(text) {
             (document, root, None) => Ok((document, root)),
             (.., Some(error)) => Err(error),
         }
     }
 
-    /// The same of one that may break off. Then it has the values of the outermost dictionary's keys, and of a list or dictionary that has
-    /// no end what is whole in it.
-    pub(super) fn of_cut_json(text: &[u8]) -> (Document, u32, Option<serde_json::Error>) {
+    /// The same for a document that may break off. It then has the complete pairs of the outermost dictionary, and the complete elements of
+    /// a list or dictionary without an end.
+    pub(super) fn parse_cut_json(text: &[u8]) -> (Document, u32, Option<serde_json::Error>) {
         let mut document = Document::default();
         let mut deserializer = serde_json::Deserializer::from_slice(text);
         let error = Builder(&mut document).deserialize(&mut deserializer).err();
-        // A number at the end may lack digits, and of another value there may be nothing.
+        // A number at the end may lack digits, and any other value may be missing.
         let is_number = matches!(document.nodes.last(), Some(Node::Int(_) | Node::Huge | Node::Float(_)));
         let whole = document.nodes.len() - usize::from(is_number);
         if error.is_some()
@@ -117,7 +116,7 @@ impl<'a> Value<'a> {
         self.document.nodes.get(self.at as usize).unwrap_or(&Node::None)
     }
 
-    /// The value of a key; `None` if this is no dictionary, or has no such key. Of a key that is there twice it is the last, as in Python.
+    /// The value of a key; `None` if this is no dictionary, or has no such key. The last of two equal keys counts, as in Python.
     pub(super) fn get(self, key: &str) -> Option<Value<'a>> {
         let Node::Dict(pairs) = self.node() else { return None };
         let found = pairs.iter().rev().find(|(at, _)| self.document.value(*at).text() == Some(key));
@@ -259,13 +258,13 @@ mod tests {
 
     #[test]
     fn json_becomes_a_document() {
-        let (document, root) = Document::of_json(br#"{"a": [1, -2, "3", null, true, 1.5], "a": {"b": 7}}"#).unwrap();
+        let (document, root) = Document::parse_json(br#"{"a": [1, -2, "3", null, true, 1.5], "a": {"b": 7}}"#).unwrap();
         let root = document.value(root);
         assert_eq!(root.get("a").unwrap().get("b").unwrap().int(), Some(7));
         let (_, list) = root.pairs().next().unwrap();
         assert_eq!(list.items().map(Value::int).collect::<Vec<_>>(), [Some(1), Some(-2), Some(3), None, None, None]);
         assert!(list.items().nth(4).unwrap().is_true() && list.items().nth(5).unwrap().float() == Some(1.5));
-        assert!(root.get("c").is_none() && Document::of_json(b"{\"a\": ").is_err());
+        assert!(root.get("c").is_none() && Document::parse_json(b"{\"a\": ").is_err());
     }
 
     #[test]
@@ -276,16 +275,16 @@ mod tests {
             .into_iter()
             .chain([(35, Some(1), None), (37, Some(2), None), (48, Some(2), None), (49, Some(2), None)])
         {
-            let (document, root, error) = Document::of_cut_json(&text[..end]);
+            let (document, root, error) = Document::parse_cut_json(&text[..end]);
             let root = document.value(root);
             assert!(error.is_some(), "{end}");
             assert_eq!(root.get("v").and_then(Value::text), Some("2"), "{end}");
             assert_eq!(root.get("e").map(|list| list.items().len()), items, "{end}");
             assert_eq!(root.get("rank").and_then(Value::int), rank, "{end}");
         }
-        let (document, root, error) = Document::of_cut_json(text);
+        let (document, root, error) = Document::parse_cut_json(text);
         assert!(error.is_none() && document.value(root).get("rank").and_then(Value::int) == Some(12));
-        assert!(Document::of_cut_json(b"").2.is_some() && Document::of_cut_json(b"12").2.is_none());
+        assert!(Document::parse_cut_json(b"").2.is_some() && Document::parse_cut_json(b"12").2.is_none());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is said of each file of records: what it is, how much it has, and what is wrong with it.
+//! The report on a file of records: its source, how much it holds, and what is wrong with it.
 
 use serde::Serialize;
 
@@ -22,10 +22,10 @@ pub struct RecordFile {
     /// The checksum of these, by which a file that is there twice is found.
     #[serde(skip)]
     pub(super) checksum: u32,
-    /// Whether its name says something that its text does not, such as its rank. Then files of equal text may be of two ranks.
+    /// Whether its name holds something that its text does not, such as its rank. Then two files with equal text may belong to two ranks.
     #[serde(skip)]
     pub(super) name_counts: bool,
-    /// Whether it is a dump whose last operations are lost. Then nothing follows from what is not in it.
+    /// Whether it is a dump whose last operations are lost. Then the absence of an operation proves nothing.
     #[serde(skip)]
     pub(crate) is_cut: bool,
     /// Why the process could not record, if it left nothing but that.
@@ -38,7 +38,7 @@ pub struct RecordFile {
     pub skipped: Vec<Remark>,
     /// What violates the format and was understood nevertheless.
     pub repaired: Vec<Remark>,
-    /// What else a reader should know, a sentence each.
+    /// Further remarks, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -52,13 +52,13 @@ pub struct Remark {
     pub count: u64,
     /// The byte offset of the first in the decompressed text.
     pub first_offset: Option<u64>,
-    /// Whether it may be what a rank did last, so that nothing follows from what is not there.
+    /// Whether it may be the last thing that a rank did, so that the absence of an operation proves nothing.
     #[serde(skip)]
     pub may_be_last: bool,
 }
 
 impl Remark {
-    /// How often any of several occurred. A number in a file may say that more is missing than a number can count.
+    /// How often any of several occurred. A number from a damaged file may be near the largest, so the sum saturates.
     pub(crate) fn sum(remarks: &[Remark]) -> u64 {
         remarks.iter().fold(0, |sum, remark| sum.saturating_add(remark.count))
     }
@@ -75,8 +75,8 @@ impl RecordFile {
         self.name.rsplit_once(['/', std::path::MAIN_SEPARATOR]).map_or("", |(folder, _)| folder)
     }
 
-    /// Whether another file has the same text. Files of flows have neither times nor names, so those of two folders may be equal and
-    /// are of two runs all the same.
+    /// Whether another file has the same text. Files of flows have neither times nor names, so equal files in two folders belong to two
+    /// runs.
     pub(super) fn is_same(&self, other: &RecordFile) -> bool {
         fn base(file: &RecordFile) -> Option<&str> {
             file.name.rsplit(['/', '\\']).next().filter(|_| file.name_counts)

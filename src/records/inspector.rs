@@ -1,8 +1,8 @@
 //! NCCL Inspector: a line of JSON for each operation of each rank, with its time of execution and the bandwidths that follow.
 //!
-//! Format v4.0, of NCCL 2.28 to 2.32. Absolute times are in verbose records alone: the beginning and end of kernels as the CPU saw them,
+//! Format v4.0, of NCCL 2.28 to 2.32. Only verbose records have absolute times: the beginning and end of kernels as the CPU saw them,
 //! while the time of execution is from the GPU's clock where the record says `kernel_gpu`. So the two differ, and the time of execution is
-//! kept as it is. `dump_timestamp_us` is when the record was written, often long after the operation, and no time of it.
+//! kept as it is. `dump_timestamp_us` is the time at which the record was written, often long after the operation.
 //!
 //! Variants that occur: the fields of the header at the top level, as an agent of Datadog writes them; and a plugin that adds algorithm,
 //! protocol, channels and sums of the proxies' phases. Documentation shows records over several lines.
@@ -12,7 +12,7 @@ use std::io;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::objects::{Found, Objects, first, micros};
+use super::objects::{FoundObject, Objects, first, micros};
 use super::reader::{Reading, RecordReader};
 use super::tables::{KernelChannel, Measure};
 use crate::nccl::collectives::Collective;
@@ -46,7 +46,7 @@ const PERFORMANCE: [&str; 2] = ["coll_perf", "p2p_perf"];
 /// What Inspector calls a communicator without a name.
 const NAMELESS: &str = "unknown";
 
-/// So many objects decide: the first may be damaged.
+/// How many objects are looked at: the first may be damaged.
 const DECIDE: usize = 4;
 
 fn is_record(text: &[u8]) -> bool {
@@ -78,7 +78,7 @@ struct Metadata {
     inspector_output_format_version: Option<String>,
 }
 
-fn add(reading: &mut Reading<'_>, Found { offset, text }: Found<'_>) {
+fn add(reading: &mut Reading<'_>, FoundObject { offset, text }: FoundObject<'_>) {
     let Ok(record) = serde_json::from_slice::<Record>(text) else {
         return reading.file.skip("records that are no JSON, or have fields of another type", Some(offset));
     };
@@ -120,7 +120,7 @@ fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str,
         reading.file.skip_several("kernel events without a channel", times.left_out, Some(offset));
     }
     let first = |of: fn(&KernelChannel) -> Option<Ns>| times.channels.iter().filter_map(of).min();
-    // Of a channel without a stop the end is not known, and that of the operation neither.
+    // A channel without a stop has no known end, and neither has its operation.
     let all_stopped = times.left_out == 0 && times.channels.iter().all(|channel| channel.end.is_some());
     let operation = records.operations.len();
     let row = Operation {
@@ -241,7 +241,7 @@ fn time(value: Option<&Value>) -> Option<Ns> {
     micros(value?.as_number()?)
 }
 
-/// A point in time. 0 is what an event that did not happen has.
+/// A point in time; 0 means that the event did not happen.
 fn stamp(value: Option<&Value>) -> Option<Ns> {
     time(value).filter(|time| *time > Ns::ZERO)
 }

@@ -1,4 +1,4 @@
-//! Lines of logs, without a copy of those that lie within one block of the reader.
+//! Lines of logs. A line within one block of the reader is not copied.
 //!
 //! Logs reach gigabytes, and a damaged one may be a single line. So a line is cut at a limit, and what follows in it is skipped.
 
@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 
 use memchr::{memchr_iter, memrchr};
 
-/// A longer line is of no log.
+/// The longest line of a log, in bytes.
 const LONGEST: usize = 64 * 1024;
 
 /// Calls `each` with every line, without its line break, and the offset at which it begins. Returns how many lines were too long; `each`
@@ -17,7 +17,7 @@ pub(super) fn for_each(bytes: &mut dyn BufRead, mut each: impl FnMut(&[u8], u64)
     loop {
         let block = match bytes.fill_buf() {
             Ok(block) => block,
-            // What was read before is a line, if only a part of it.
+            // The text before the error counts as a line.
             Err(error) => {
                 carry.finish(&mut each);
                 return Err(error);

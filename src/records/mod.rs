@@ -74,7 +74,7 @@ pub fn source_of(head: &[u8]) -> Option<Source> {
     recognise(head).map(|reader| reader.source())
 }
 
-/// What wrote a file that has nothing but its name: a recorder that could not create its recording; `None` of any other file.
+/// The source of a file that has no text, by its name: a recorder that could not create its recording. `None` for any other file.
 pub fn source_of_name(path: &Path) -> Option<Source> {
     read_name(path)?.source
 }
@@ -119,7 +119,7 @@ pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
     Ok(None)
 }
 
-/// Reads bytes as the records of a source, whether they begin so or not; of a source without a reader there are none. Nothing of them is
+/// Reads bytes as the records of a source, without looking at how they begin; a source without a reader has no records. The bytes are not
 /// decompressed.
 pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Keep) -> Records {
     let reader = READERS.iter().copied().find(|reader| reader.source() == source);
@@ -144,8 +144,8 @@ fn complete(records: &mut Records) {
     READERS.iter().for_each(|reader| reader.complete(records));
 }
 
-/// The records of each file of an input by themselves: so a file that is also outside of its archive is found. An archive that breaks off
-/// has the files before that.
+/// The records of each file of an input, kept apart so that a file which is also outside its archive is found. Of an archive that breaks
+/// off, the files before the break are read.
 fn read_files(input: Input, keep: Keep) -> Result<Vec<Records>, Error> {
     let mut all: Vec<Records> = Vec::new();
     let name = input.name.clone();
@@ -162,7 +162,7 @@ fn read_files(input: Input, keep: Keep) -> Result<Vec<Records>, Error> {
     if lost.is_empty() {
         return Ok(all);
     }
-    // Of files that are no records nobody reads the notes.
+    // Notes on files that are no records are not shown.
     let known = all.iter().rposition(|records| records.files.iter().any(|file| file.source.is_some()));
     let at = known.unwrap_or_else(|| {
         all.push(Records::none_of(RecordFile::new(name)));
@@ -180,7 +180,7 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
     let mut of_file = RecordFile::new(file.name);
     let mut bytes = Counted { bytes: file.bytes, count: 0, checksum: Crc::new(), failure: None };
     let mut head = Vec::new();
-    // What was read before a failure counts, however little it is.
+    // Bytes read before a failure count.
     bytes.failure = bytes.by_ref().take(SNIFF as u64).read_to_end(&mut head).err();
     // A job leaves many small files, of which nothing follows the head.
     let block = if head.len() < SNIFF { 1 } else { BLOCK };
@@ -232,8 +232,8 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
     all
 }
 
-/// Records in the order of their inputs, those of each file by themselves. Each is appended once those before it are, so that few are in
-/// memory twice.
+/// Merges the records of inputs in the order of the inputs. Records are appended as soon as all before them are, so that few are in memory
+/// twice.
 #[derive(Default)]
 struct Merged {
     all: Records,
@@ -256,7 +256,7 @@ struct Counted {
     bytes: Box<dyn Read + Send>,
     count: u64,
     checksum: Crc,
-    /// What ended reading already, for who reads on.
+    /// The error that has ended the reading already, for the next read.
     failure: Option<std::io::Error>,
 }
 
@@ -265,7 +265,7 @@ impl Read for Counted {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        // Who reads through a buffer does not know that this is no failure.
+        // A caller that reads through a buffer takes an interruption for a failure.
         let n = loop {
             match self.bytes.read(buf) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -1,17 +1,17 @@
 //! The objects of a file of JSON records, one after the other: a line each, or printed over several lines, or as an array.
 //!
 //! Records are written by processes that are killed, so an object may have no end: it ends where the next one begins. Some writers leave
-//! out quotes; in the loose manner words without them get some, and typographic quotes count as quotes. What comes out is JSON then.
+//! out quotes; the loose reading adds quotes around bare words and takes typographic quotes for plain ones. Its output is JSON.
 
 use std::io::{self, BufRead};
 
 use super::file::RecordFile;
 use crate::time::Ns;
 
-/// A larger object is no record.
+/// The largest record, in bytes.
 const LARGEST: usize = 4 * 1024 * 1024;
 
-/// No record is nested as deep.
+/// The deepest nesting of a record.
 const DEEPEST: usize = 32;
 
 /// The objects of a file.
@@ -33,9 +33,9 @@ pub(super) struct Objects {
     last: u8,
     /// Where in the text a word without quotes began.
     word: Option<usize>,
-    /// Whether something on this line is no object, and was counted.
+    /// Whether text outside objects was counted on this line.
     in_junk: bool,
-    /// Whether the rest of something too large is passed over.
+    /// Whether the rest of a too large object is being skipped.
     is_lost: bool,
     /// Whether the list of objects was ended after the last of them.
     is_list_ended: bool,
@@ -44,7 +44,7 @@ pub(super) struct Objects {
 }
 
 /// An object and where it begins.
-pub(super) struct Found<'a> {
+pub(super) struct FoundObject<'a> {
     pub(super) offset: u64,
     pub(super) text: &'a [u8],
 }
@@ -55,7 +55,7 @@ enum Step {
     Done,
     /// The object before has no end, and another begins with this byte.
     Begins,
-    /// The object is none.
+    /// The object is not valid.
     Broken,
 }
 
@@ -91,7 +91,11 @@ impl Objects {
     }
 
     /// The next object; `None` at the end of the file. What is no object is counted in the file's report.
-    pub(super) fn next(&mut self, bytes: &mut dyn BufRead, file: &mut RecordFile) -> io::Result<Option<Found<'_>>> {
+    pub(super) fn next(
+        &mut self,
+        bytes: &mut dyn BufRead,
+        file: &mut RecordFile,
+    ) -> io::Result<Option<FoundObject<'_>>> {
         self.clear();
         loop {
             let chunk = bytes.fill_buf()?;
@@ -116,7 +120,7 @@ impl Objects {
             bytes.consume(used);
             if is_done {
                 self.count_repairs(file);
-                return Ok(Some(Found { offset: self.start, text: &self.text }));
+                return Ok(Some(FoundObject { offset: self.start, text: &self.text }));
             }
         }
     }
@@ -257,7 +261,7 @@ impl Objects {
     }
 }
 
-/// A length of time or a point in time that is recorded in microseconds, whole or not; `None` for what no time can be.
+/// A duration or a time that is recorded in microseconds, whole or not; `None` if it is out of range.
 pub(super) fn micros(number: &serde_json::Number) -> Option<Ns> {
     match number.as_i64() {
         // A double has no room for both the epoch and nanoseconds.
@@ -266,7 +270,7 @@ pub(super) fn micros(number: &serde_json::Number) -> Option<Ns> {
     }
 }
 
-/// The first objects at the beginning of a file, at most so many.
+/// The first objects of a file, at most this many.
 pub(super) fn first(head: &[u8], mut objects: Objects, most: usize) -> Vec<Vec<u8>> {
     let (mut bytes, mut nowhere, mut found) = (head, RecordFile::default(), Vec::new());
     while found.len() < most

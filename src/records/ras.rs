@@ -1,7 +1,7 @@
 //! Answers of NCCL's RAS: what each communicator's ranks have enqueued, as counts, and who does not answer.
 //!
-//! JSON since NCCL 2.28.7, one or several answers in a file, one after the other. 2.28.9 leaves out a comma between missing ranks, which
-//! is put in. The text for people, which older versions have alone, is read as far as it is unambiguous.
+//! NCCL 2.28.7 and later answer in JSON; a file has one or several answers, one after the other. 2.28.9 leaves out the comma between
+//! missing ranks; it is added. Older versions answer with a text for people, which is read as far as it is unambiguous.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ use crate::time::Ns;
 /// Reads the answers of NCCL's RAS.
 pub(super) struct Ras;
 
-/// More bytes than this are no answers: one of a job of 100,000 ranks has 50 MB per communicator of all ranks.
+/// The most bytes that are read. The answer of a job of 100,000 ranks has 50 MB per communicator of all ranks.
 const MAX_TEXT: u64 = 2 << 30;
 
 impl RecordReader for Ras {
@@ -44,7 +44,7 @@ impl RecordReader for Ras {
         let mut error = None;
         for Answer { text, at, commas } in answers(&text) {
             commas.iter().for_each(|comma| reading.file.repair("missing commas", Some(*comma)));
-            match Document::of_json(&text) {
+            match Document::parse_json(&text) {
                 Ok((document, root)) => answer(document.value(root), reading),
                 Err(of_answer) => {
                     error = error.or(Some((at, of_answer)));
@@ -52,7 +52,7 @@ impl RecordReader for Ras {
                 }
             }
         }
-        // Of many such answers the first says enough.
+        // One message is enough for many such answers.
         if let Some((at, error)) = error {
             reading.file.note(format!("the answer at byte {at} is no valid JSON: {error}"));
         }
@@ -80,8 +80,8 @@ struct Answer {
     commas: Vec<u64>,
 }
 
-/// Takes the documents of a text apart. Where within a list or dictionary a value is followed by another without a comma, it gets one. A
-/// document that breaks off, because its client was killed, ends where the next one begins.
+/// Splits a text into its documents. A comma that is missing between two values of a list or dictionary is added. A document that breaks
+/// off, because its client was killed, ends where the next one begins.
 fn answers(text: &[u8]) -> Vec<Answer> {
     let mut found: Vec<Answer> = Vec::new();
     let (mut depth, mut at) = (0_usize, 0);
@@ -158,7 +158,7 @@ fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
     }
 }
 
-/// What is said of a rank.
+/// The status of a rank.
 fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
     let int = |key: &str| rank.get(key).and_then(Value::int);
     let flag = |key: &str| rank.get("status").and_then(|status| status.get(key)).is_some_and(Value::is_true);
@@ -248,14 +248,14 @@ mod tests {
     #[test]
     fn an_answer_that_breaks_off_does_not_swallow_the_next() {
         let text = b"{\"nccl_version\": \"2\", \"communicators\": [{\"hash\":\n{\n  \"nccl_version\": \"2\", \"communicators\": []\n}\n";
-        let whole: Vec<bool> = answers(text).iter().map(|answer| Document::of_json(&answer.text).is_ok()).collect();
+        let whole: Vec<bool> = answers(text).iter().map(|answer| Document::parse_json(&answer.text).is_ok()).collect();
         assert_eq!(whole, [false, true]);
     }
 
     #[test]
     fn counts_of_functions_that_are_one_collective_are_added() {
         let text = br#"{"rank": 0, "collective_counts": {"AllGather": 3, "AllGatherV": 4, "Reduce": 1}}"#;
-        let (document, root) = Document::of_json(text).unwrap();
+        let (document, root) = Document::parse_json(text).unwrap();
         let counts = status(document.value(root), false).counts;
         assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("all_gather".to_owned(), 7), ("reduce".to_owned(), 1)]);
     }

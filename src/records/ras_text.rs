@@ -1,4 +1,4 @@
-//! RAS's text for people, which is all that NCCL 2.24 to 2.28.6 answer.
+//! RAS's text for people, the only answer of NCCL 2.24 to 2.28.6.
 //!
 //! It names the ranks that differ from the others, and only these: `26 ranks have launched up to operation 6650`, then six ranks with another
 //! number, by name. Where one set alone is without names, its ranks are all that remain, and the counts of every rank are known; where
@@ -12,13 +12,13 @@ use super::tables::RankStatus;
 use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Source};
 
-/// What a number counts that does not say of which collective it is.
+/// What a number without the name of a collective counts.
 const ANY: &str = "collective";
 
-/// Larger communicators are none: their ranks would be counted up.
+/// Larger communicators are damage: a row for each of their ranks would fill memory.
 const MOST_RANKS: u64 = 1 << 20;
 
-/// Ranks of which the text says the same.
+/// Ranks with the same counts.
 #[derive(Default)]
 struct Set {
     size: u64,
@@ -35,7 +35,7 @@ enum Within {
     Counts,
 }
 
-/// A communicator and what is said of its ranks.
+/// A communicator and the counts of its ranks.
 #[derive(Default)]
 struct Said {
     hash: Option<u64>,
@@ -48,18 +48,18 @@ struct Answer {
     /// How many ranks the communicators of each group have.
     sizes: BTreeMap<u64, u64>,
     communicators: Vec<Said>,
-    /// Their positions by their hashes, and that of the one which is spoken of.
+    /// Their positions by their hashes, and the position of the current one.
     positions: BTreeMap<u64, usize>,
     current: usize,
     within: Within,
     /// The collective whose counts differ, and the sets of ranks by them.
     counted: String,
     sets: Vec<Set>,
-    /// Counts that belong to nobody in particular, and the offset of the first.
+    /// Counts that cannot be assigned to ranks, and the offset of the first.
     unassigned: (u64, Option<u64>),
 }
 
-/// Reads a text. Of several answers in it the last counts: they have no times.
+/// Reads a text. If it holds several answers, the last one counts: they have no times.
 pub(super) fn read(text: &[u8], reading: &mut Reading<'_>) {
     let (mut answer, mut answers) = (Answer::default(), 0);
     let mut at = 0;
@@ -169,7 +169,7 @@ impl Answer {
         }
     }
 
-    /// Gives the sets' counts to their ranks, if it is known which they are.
+    /// Assigns the counts of the sets to their ranks, where the ranks are known.
     fn end_of_sets(&mut self, at: u64) {
         self.within = Within::Nothing;
         let mut sets = std::mem::take(&mut self.sets);

@@ -109,7 +109,7 @@ impl Source {
     /// What the profiler recorded of memory.
     pub(super) fn memory_events(&self) -> &(MemoryKeys, Vec<SliceId>) {
         self.memory_events.get_or_init(|| {
-            let keys = MemoryKeys::of(&self.store);
+            let keys = MemoryKeys::new(&self.store);
             (keys, keys.events(&self.store))
         })
     }

@@ -25,7 +25,7 @@ type Outcome = (Vec<u8>, Option<PackedFailure>);
 fn read(stream: impl Read) -> Outcome {
     let mut text = Vec::new();
     let end = stream.take(MAX_TEXT).read_to_end(&mut text);
-    let failure = end.err().map(|e| PackedFailure::of(&e).unwrap_or_else(|| panic!("{e:?}")).clone());
+    let failure = end.err().map(|e| PackedFailure::find_in(&e).unwrap_or_else(|| panic!("{e:?}")).clone());
     (text, failure)
 }
 
@@ -36,7 +36,7 @@ fn read_slowly(mut stream: impl Read, step: usize) -> Outcome {
         match stream.read(&mut buf) {
             Ok(0) => break,
             Ok(n) => text.extend_from_slice(&buf[..n]),
-            Err(e) => return (text, Some(PackedFailure::of(&e).unwrap_or_else(|| panic!("{e:?}")).clone())),
+            Err(e) => return (text, Some(PackedFailure::find_in(&e).unwrap_or_else(|| panic!("{e:?}")).clone())),
         }
     }
     (text, None)

@@ -38,7 +38,7 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn read(store: &Store, window: Window) -> Self {
-        let keys = MemoryKeys::of(store);
+        let keys = MemoryKeys::new(store);
         let (mut events, mut malformed) = (Events::default(), MalformedValues::default());
         for slice in keys.events(store) {
             let at = store.slices.ts(slice);

@@ -211,7 +211,7 @@ pub fn of(records: &Records) -> Option<FlowReport> {
 }
 
 fn of_run(records: &Records, run: &FlowRun) -> FlowRunReport {
-    let plan = Plan::of(records, run);
+    let plan = Plan::new(records, run);
     let of_ops = by_op(records, run);
     let ranks = run.ranks(records);
     let planned = run.ops.iter().map(|at| records.flow_ops[*at].channel);

@@ -192,7 +192,7 @@ impl<T> Archive<T> {
     fn sort(&mut self, mut listing: Listing) -> io::Result<()> {
         let mut files: Vec<(Turn, File)> = Vec::new();
         while let Some(file) = self.next_listed(&mut listing)? {
-            let head = Head::of((file.open)().into_bytes())?;
+            let head = Head::read((file.open)().into_bytes())?;
             if let Some(turn) = self.turn(&file.name, &head) {
                 files.push((turn, file));
             }
@@ -294,7 +294,7 @@ impl<T> Archive<T> {
         };
         while let Some(file) = self.next_listed(&mut listing)? {
             let mut rest: Bytes = (file.open)().into_bytes();
-            let head = Head::of(&mut rest)?;
+            let head = Head::read(&mut rest)?;
             if self.turn(&file.name, &head).is_some() {
                 self.unsorted = Some(listing);
                 return Ok(Some((file.name, head.before(rest))));

@@ -135,7 +135,7 @@ mod tests {
     fn read(bytes: &[u8]) -> (String, Option<PackedCause>) {
         let mut text = Vec::new();
         let end = Members::new(bytes).read_to_end(&mut text);
-        let cause = end.err().map(|e| PackedFailure::of(&e).unwrap().cause);
+        let cause = end.err().map(|e| PackedFailure::find_in(&e).unwrap().cause);
         (String::from_utf8(text).unwrap(), cause)
     }
 
@@ -233,7 +233,7 @@ mod tests {
                 let failure = loop {
                     match members.read(&mut buf) {
                         Ok(n) => text.extend_from_slice(&buf[..n]),
-                        Err(e) => break PackedFailure::of(&e).unwrap().clone(),
+                        Err(e) => break PackedFailure::find_in(&e).unwrap().clone(),
                     }
                 };
                 assert!(

@@ -73,7 +73,7 @@ pub enum Limit {
 
 impl LimitReached {
     /// The limit inside an error that reading a trace returned, if it is one.
-    pub fn of(error: &io::Error) -> Option<&LimitReached> {
+    pub fn find_in(error: &io::Error) -> Option<&LimitReached> {
         error.get_ref()?.downcast_ref()
     }
 }
@@ -96,7 +96,7 @@ impl Error for LimitReached {}
 /// The library's error for a failure to read the named file.
 pub(crate) fn failure(name: &str, source: io::Error) -> error::Error {
     let name = name.to_owned();
-    match LimitReached::of(&source) {
+    match LimitReached::find_in(&source) {
         Some(reached) => error::Error::TooMuchText { name, what: reached.to_string() },
         None => error::Error::Read { name, source },
     }
@@ -289,7 +289,7 @@ mod tests {
             match limited.read(&mut buf) {
                 Ok(0) => return (given, None),
                 Ok(n) => given += n as u64,
-                Err(e) => return (given, Some(LimitReached::of(&e).unwrap().limit)),
+                Err(e) => return (given, Some(LimitReached::find_in(&e).unwrap().limit)),
             }
         }
     }
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(read(1, 1, Limits::of_text(0)), (0, Some(Limit::Text)));
     }
 
-    /// What honest programs write compresses to a hundredth at most; gzip's limit is 1032, and a small file may have any ratio.
+    /// Recorded traces compress to a hundredth at most; gzip's limit is 1032, and a small file may have any ratio.
     #[test]
     fn a_text_of_next_to_nothing_is_refused() {
         let limits = Limits::default();

@@ -45,7 +45,7 @@ impl Error for PackedFailure {}
 
 impl PackedFailure {
     /// The failure inside an error that [`Parts`] returned, if it is one.
-    pub fn of(error: &io::Error) -> Option<&PackedFailure> {
+    pub fn find_in(error: &io::Error) -> Option<&PackedFailure> {
         error.get_ref()?.downcast_ref()
     }
 }
@@ -84,7 +84,7 @@ pub trait Unpack: Read + Sized {
         error.to_string()
     }
 
-    /// The source after a part that does not match its checksum; `None` if text of it was lost, and nobody knows where it ends.
+    /// The source after a part that does not match its checksum; `None` if text of the part was lost, so that its end is unknown.
     fn resume(self) -> io::Result<Option<Source<Self::Input>>>;
 
     /// The source, after the part.
@@ -191,7 +191,7 @@ impl<D: Unpack> Read for Parts<D> {
                 Ok(n) => return Ok(n),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 // The source may be compressed itself, and has reported its own failure.
-                Err(e) if !is_of_contents(&e) || PackedFailure::of(&e).is_some() => return Err(e),
+                Err(e) if !is_of_contents(&e) || PackedFailure::find_in(&e).is_some() => return Err(e),
                 Err(e) => {
                     let cause = match e.kind() {
                         io::ErrorKind::UnexpectedEof => PackedCause::CutOff,

@@ -34,7 +34,7 @@ impl Region {
     }
 
     /// A whole file, which may still grow.
-    pub(in crate::input) fn of_file(file: File, taken: Arc<AtomicU64>) -> Self {
+    pub(in crate::input) fn from_file(file: File, taken: Arc<AtomicU64>) -> Self {
         Region { file: Arc::new(Mutex::new(file)), path: None, taken, start: 0, at: 0, end: None, limit: u64::MAX }
     }
 
@@ -50,13 +50,13 @@ impl Region {
 
     /// A stream, copied to a temporary file, which is removed with the last region. Damage to the stream's compression ends the copy
     /// and is returned with it.
-    pub(in crate::input) fn of_stream(mut stream: impl Read) -> io::Result<(Self, Option<PackedFailure>)> {
+    pub(in crate::input) fn from_stream(mut stream: impl Read) -> io::Result<(Self, Option<PackedFailure>)> {
         let mut file = tempfile::tempfile()?;
         let failure = match io::copy(&mut stream, &mut file) {
             Ok(_) => None,
-            Err(error) => Some(PackedFailure::of(&error).cloned().ok_or(error)?),
+            Err(error) => Some(PackedFailure::find_in(&error).cloned().ok_or(error)?),
         };
-        Ok((Region::of_file(file, Arc::default()), failure))
+        Ok((Region::from_file(file, Arc::default()), failure))
     }
 
     /// A part of it, which may claim more bytes than there are.
@@ -126,13 +126,13 @@ mod tests {
     fn file(bytes: &[u8]) -> Region {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
-        Region::of_file(file, Arc::default())
+        Region::from_file(file, Arc::default())
     }
 
     fn text(mut region: Region) -> (String, Option<u64>) {
         let mut text = String::new();
         let end = region.read_to_string(&mut text);
-        (text, end.err().map(|e| PackedFailure::of(&e).unwrap().offset))
+        (text, end.err().map(|e| PackedFailure::find_in(&e).unwrap().offset))
     }
 
     #[test]

@@ -66,11 +66,11 @@ impl Head {
     ///
     /// # Errors
     /// Those of the disk; damage to the archive or the compression is kept in `failure`.
-    pub(in crate::input) fn of(mut file: impl Read) -> io::Result<Self> {
+    pub(in crate::input) fn read(mut file: impl Read) -> io::Result<Self> {
         let mut bytes = Vec::with_capacity(SNIFF);
         match file.by_ref().take(SNIFF as u64).read_to_end(&mut bytes) {
             Ok(_) => Ok(Head { bytes, failure: None }),
-            Err(error) if PackedFailure::of(&error).is_some() => Ok(Head { bytes, failure: Some(error) }),
+            Err(error) if PackedFailure::find_in(&error).is_some() => Ok(Head { bytes, failure: Some(error) }),
             Err(error) => Err(error),
         }
     }

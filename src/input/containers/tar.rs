@@ -131,7 +131,7 @@ struct Walk<R> {
 }
 
 /// What is at the offset of a header.
-enum Found {
+enum FoundHeader {
     Header { block: Vec<u8>, kind: EntryType, size: u64 },
     End,
     Nothing,
@@ -154,7 +154,7 @@ impl<R: Skip> Walk<R> {
     fn next(&mut self) -> io::Result<Next> {
         let next = self.find_next();
         match next {
-            Err(error) if PackedFailure::of(&error).is_some() => Ok(Next::Broken { offset: self.at }),
+            Err(error) if PackedFailure::find_in(&error).is_some() => Ok(Next::Broken { offset: self.at }),
             other => other,
         }
     }
@@ -167,9 +167,9 @@ impl<R: Skip> Walk<R> {
             (self.left, self.padding) = (0, 0);
             let (offset, found) = self.find_header()?;
             let (block, kind, size) = match found {
-                Found::Header { block, kind, size } => (block, kind, size),
-                Found::End => return Ok(Next::End),
-                Found::Nothing => return Ok(Next::Broken { offset }),
+                FoundHeader::Header { block, kind, size } => (block, kind, size),
+                FoundHeader::End => return Ok(Next::End),
+                FoundHeader::Nothing => return Ok(Next::Broken { offset }),
             };
             self.set_size(size);
             match kind {
@@ -206,7 +206,7 @@ impl<R: Skip> Walk<R> {
     /// The next header and its offset, after blocks of zeros. Two such blocks are the end mark, but one may be a gap, and another
     /// archive may follow the end mark. So the end is where nothing else follows. Reading up to there also verifies the checksum of
     /// the compression around the archive.
-    fn find_header(&mut self) -> io::Result<(u64, Found)> {
+    fn find_header(&mut self) -> io::Result<(u64, FoundHeader)> {
         let mut has_zeros = false;
         loop {
             let (offset, mut block) = (self.at, Vec::with_capacity(BLOCK as usize));
@@ -214,10 +214,13 @@ impl<R: Skip> Walk<R> {
             let (is_whole, is_zero) = (block.len() == BLOCK as usize, block.iter().all(|byte| *byte == 0));
             if !is_zero || !is_whole && !has_zeros {
                 let header = if is_whole { read_header(&block) } else { None };
-                return Ok((offset, header.map_or(Found::Nothing, |(kind, size)| Found::Header { block, kind, size })));
+                return Ok((
+                    offset,
+                    header.map_or(FoundHeader::Nothing, |(kind, size)| FoundHeader::Header { block, kind, size }),
+                ));
             }
             if !is_whole {
-                return Ok((offset, Found::End));
+                return Ok((offset, FoundHeader::End));
             }
             has_zeros = true;
         }

@@ -45,7 +45,7 @@ impl<R: Read> Unpack for Decoder<'static, Source<R>> {
 
     fn explain(error: &io::Error) -> String {
         let message = error.to_string();
-        // The library allows 128 MiB; an honest frame hardly ever asks for 2 GiB.
+        // The library allows 128 MiB; real frames hardly ever ask for 2 GiB.
         if message.contains("too much memory") {
             return "a frame asks for a window of more than 128 MiB; pack it again without --long".to_owned();
         }
@@ -89,7 +89,7 @@ mod tests {
     fn read(bytes: &[u8]) -> (String, Option<PackedCause>) {
         let mut text = Vec::new();
         let end = Frames::new(bytes).read_to_end(&mut text);
-        let cause = end.err().map(|e| PackedFailure::of(&e).unwrap().cause);
+        let cause = end.err().map(|e| PackedFailure::find_in(&e).unwrap().cause);
         (String::from_utf8(text).unwrap(), cause)
     }
 

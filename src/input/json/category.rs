@@ -51,7 +51,7 @@ impl Categories {
             kind
         });
         if category.len() <= 16 {
-            self.last = (Piece::of(category), category.len(), kind);
+            self.last = (Piece::new(category), category.len(), kind);
         }
         kind
     }

@@ -20,7 +20,7 @@ pub(super) struct ChunkReader {
 
 /// What was read of a chunk beside its events.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct ChunkSummary {
     pub(super) summary: Summary,
     /// The state after the text that was used.
     pub(super) state: State,
@@ -36,7 +36,7 @@ impl ChunkReader {
 
     /// Reads a chunk, without knowing what is before it, and hands each event to `take`, in file order, with its byte offset in
     /// the text. `None` if a chunk cannot be read so.
-    pub(super) fn read(&mut self, chunk: &Chunk, take: impl FnMut(&Event<'_>, u64)) -> Option<Part> {
+    pub(super) fn read(&mut self, chunk: &Chunk, take: impl FnMut(&Event<'_>, u64)) -> Option<ChunkSummary> {
         Some(self.read_from(chunk.text(), chunk.base, chunk.after, chunk.start.clone()?, take))
     }
 
@@ -59,7 +59,7 @@ impl ChunkReader {
         after: After,
         state: State,
         mut take: impl FnMut(&Event<'_>, u64),
-    ) -> Part {
+    ) -> ChunkSummary {
         let ChunkReader { parser, tools } = self;
         let mut tokenizer = Tokenizer::new(text, base, after, state, tools);
         let mut summary = Summary::default();
@@ -88,7 +88,7 @@ impl ChunkReader {
             }
         }
         let (state, used) = tokenizer.into_rest();
-        Part { summary, state, used }
+        ChunkSummary { summary, state, used }
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Piece {
 
 impl Piece {
     /// A piece of at most sixteen bytes.
-    pub(super) fn of(text: &[u8]) -> Piece {
+    pub(super) fn new(text: &[u8]) -> Piece {
         let (mut value, mut mask) = ([0; 16], [0; 16]);
         value[..text.len()].copy_from_slice(text);
         mask[..text.len()].fill(0xff);
@@ -41,11 +41,11 @@ pub(super) struct Prefix {
 
 impl Prefix {
     /// `None` if the text is empty or longer.
-    pub(super) fn of(text: &[u8]) -> Option<Self> {
+    pub(super) fn new(text: &[u8]) -> Option<Self> {
         if text.is_empty() || text.len() > 96 {
             return None;
         }
-        let mut pieces = text.chunks(16).map(Piece::of);
+        let mut pieces = text.chunks(16).map(Piece::new);
         let first_two = [pieces.next().unwrap_or_default(), pieces.next().unwrap_or_default()];
         Some(Prefix { pieces: first_two, more: pieces.collect(), length: text.len() })
     }

@@ -1,6 +1,6 @@
 //! What is around and beside the events: the container's beginning and end, and the fields of its object.
 
-use super::cursor::{Cursor, Found, Length, Step};
+use super::cursor::{Cursor, FoundPiece, Length, Step};
 use super::keys::holds_list_of_events;
 use super::scan::is_space;
 use super::state::{After, End, Position, State, Within, is_endless};
@@ -106,7 +106,7 @@ impl Cursor<'_> {
         match length {
             Length::Known(_) => {
                 self.at = to;
-                Step::Found(Found::Header { value: Some((from, to)), offset, bytes: (to - begin) as u64 })
+                Step::Found(FoundPiece::Header { value: Some((from, to)), offset, bytes: (to - begin) as u64 })
             }
             Length::TooLong => self.too_long(offset, true, true),
             Length::Open => self.wait_from(begin, offset),

@@ -2,7 +2,7 @@
 //! holds, keys that come twice, the order of members).
 //!
 //! The text is tokenized as it is for reading, so that what the reader leaves out is left out here too. What is written is JSON even
-//! where the text was not quite: there it is what was meant, and if that is not clear it is left out and counted.
+//! where the text is not: a broken part is written as it was meant, or left out and counted if the meaning is not clear.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -129,7 +129,7 @@ fn run<'a>(
         && let Some(mut chunk) = splitter.next(buffer)
     {
         failure = chunk.failure.take();
-        if let Some(failure) = failure.take_if(|failure| PackedFailure::of(failure).is_none()) {
+        if let Some(failure) = failure.take_if(|failure| PackedFailure::find_in(failure).is_none()) {
             return Err(CopyError::Read(failure));
         }
         rest.extend_from_slice(chunk.text());

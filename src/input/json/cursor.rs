@@ -33,7 +33,7 @@ pub(super) enum Length {
 
 /// The result of one step.
 pub(super) enum Step {
-    Found(Found),
+    Found(FoundPiece),
     /// The next step can be taken.
     Again,
     /// The text ends; what begins at the cursor does not.
@@ -41,7 +41,7 @@ pub(super) enum Step {
 }
 
 /// A piece, by its offsets in the text.
-pub(super) enum Found {
+pub(super) enum FoundPiece {
     Event {
         from: usize,
         to: usize,
@@ -163,11 +163,11 @@ impl<'t> Cursor<'t> {
             Some(key) => {
                 self.key = key;
                 self.state.position = Position::Object;
-                Step::Found(Found::Header { value: None, offset, bytes })
+                Step::Found(FoundPiece::Header { value: None, offset, bytes })
             }
             None => {
                 self.state.position = Position::List { in_object: *in_object, commas: 0 };
-                Step::Found(Found::Fault(Fault { kind: Damage::EventTooLong, offset, bytes }))
+                Step::Found(FoundPiece::Fault(Fault { kind: Damage::EventTooLong, offset, bytes }))
             }
         }
     }

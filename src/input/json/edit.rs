@@ -1,4 +1,4 @@
-//! Adding to the text of an event, without touching what is there.
+//! Adds to the text of an event, and leaves the rest as it is.
 
 use super::fields::{Field, Fields};
 use super::marks::Marks;

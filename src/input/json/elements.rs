@@ -1,6 +1,6 @@
 //! The list of events: where each event begins and ends, and what to do with one that is not understood.
 
-use super::cursor::{Cursor, Found, Length, Step, Tools};
+use super::cursor::{Cursor, FoundPiece, Length, Step, Tools};
 use super::keys::has_one_phase;
 use super::marks::LONG;
 use super::piece::{Events, Fault, MAX_EVENT};
@@ -72,7 +72,7 @@ impl Cursor<'_> {
                 Next::Proper { at, commas } => {
                     self.at = at;
                     self.state.position = Position::List { in_object, commas };
-                    return Step::Found(Found::Event { from, to, recognised });
+                    return Step::Found(FoundPiece::Event { from, to, recognised });
                 }
                 Next::Unknown => return Step::Pause,
                 Next::Odd => {}
@@ -123,7 +123,7 @@ impl Cursor<'_> {
                     marks.restart(from);
                     let is_object = events.read(&text[..end], from, marks);
                     debug_assert!(is_object, "it was read byte by byte");
-                    return Step::Found(Found::Event { from, to: end, recognised: false });
+                    return Step::Found(FoundPiece::Event { from, to: end, recognised: false });
                 }
                 // A stray quote has turned the marks of what comes next inside out.
                 marks.restart(end);
@@ -132,7 +132,7 @@ impl Cursor<'_> {
                 self.faults.extend(faults.map(|(kind, offset)| Fault { kind, offset, bytes: 0 }));
                 let is_object = events.read(&recoverer.json, 0, recovered);
                 debug_assert!(is_object, "what the recoverer writes is JSON");
-                Step::Found(Found::Recovered { from, to: end })
+                Step::Found(FoundPiece::Recovered { from, to: end })
             }
             // Events have got into one whose closing bracket is missing. One that is too long and holds events would not be open for so long.
             Outcome::Open if text.len() - from > MAX_EVENT && recoverer.has_inner_phase() => {
@@ -190,7 +190,7 @@ impl Cursor<'_> {
             Some(b',' | b']') | None if length > 0 && !value.contains(&b'{') => {
                 self.at += length;
                 self.state.position = Position::List { in_object, commas: 0 };
-                Step::Found(Found::Fault(Fault { kind: Damage::ElementNotObject, offset, bytes: length as u64 }))
+                Step::Found(FoundPiece::Fault(Fault { kind: Damage::ElementNotObject, offset, bytes: length as u64 }))
             }
             _ => lost(self),
         }

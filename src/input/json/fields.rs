@@ -36,7 +36,7 @@ pub(super) enum Field {
 const COUNT: usize = Field::Other as usize + 1;
 
 impl Field {
-    fn of(key: &[u8]) -> Field {
+    fn from_key(key: &[u8]) -> Field {
         match key {
             b"ph" => Field::Ph,
             b"cat" => Field::Cat,
@@ -62,7 +62,7 @@ impl Field {
 
     /// A key without escapes, which may hold backslashes of its own.
     fn of_plain(key: &str) -> Field {
-        if key.contains('\\') { Field::Other } else { Field::of(key.as_bytes()) }
+        if key.contains('\\') { Field::Other } else { Field::from_key(key.as_bytes()) }
     }
 }
 
@@ -137,7 +137,7 @@ impl Fields {
                 return Err(SyntaxError);
             }
             let value = span(text, token, walker.offset());
-            let member = Member { field: Field::of(key), value };
+            let member = Member { field: Field::from_key(key), value };
             let before = std::mem::replace(&mut self.spans[member.field as usize], value);
             self.has_duplicates |= before.kind != ValueKind::Absent && member.field != Field::Other;
             self.members.push(member);

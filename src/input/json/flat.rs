@@ -102,7 +102,7 @@ impl Flats {
 
     #[cold]
     fn learn_form(&mut self, text: &[u8], object: Range<usize>, marks: &mut Marks) {
-        let form = Form::of(&text[..object.end], object.start, marks);
+        let form = Form::parse(&text[..object.end], object.start, marks);
         self.forms.extend(form.filter(|form| !self.forms.contains(form)));
     }
 
@@ -119,7 +119,7 @@ impl Flats {
 }
 
 impl Form {
-    fn of(text: &[u8], at: usize, marks: &mut Marks) -> Option<Form> {
+    fn parse(text: &[u8], at: usize, marks: &mut Marks) -> Option<Form> {
         let mut before = Vec::new();
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         let mut from = at;
@@ -132,12 +132,12 @@ impl Form {
                 return None;
             }
             let wanted = if IdArg::of_key(key).is_some() { Use::Value } else { Use::Nothing };
-            before.push((Prefix::of(&text[from..end - digits.len()])?, wanted));
+            before.push((Prefix::new(&text[from..end - digits.len()])?, wanted));
             keys.push(key.into());
             from = end;
         }
         // The text after a number shows that the number has ended.
-        let tail = Prefix::of(&text[from..]).filter(|_| !keys.is_empty())?;
+        let tail = Prefix::new(&text[from..]).filter(|_| !keys.is_empty())?;
         Some(Form { before, tail, keys })
     }
 

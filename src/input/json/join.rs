@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::chunk_reader::{ChunkReader, Part};
+use super::chunk_reader::{ChunkReader, ChunkSummary};
 use super::split::Chunk;
 use super::state::{End, State};
 use super::summary::Summary;
@@ -14,7 +14,7 @@ pub(super) struct Joiner {
     /// The text of what was begun and not ended, and its offset.
     rest: Vec<u8>,
     base: u64,
-    /// How much of the rest has been searched in vain.
+    /// How much of the rest has been searched without a result.
     searched: usize,
     summary: Summary,
     failure: Option<io::Error>,
@@ -42,7 +42,7 @@ impl Joiner {
     }
 
     /// Adds the next chunk, whose part is right.
-    pub(super) fn add(&mut self, chunk: &mut Chunk, part: Part) {
+    pub(super) fn add(&mut self, chunk: &mut Chunk, part: ChunkSummary) {
         self.rest.extend_from_slice(&chunk.text()[part.used..]);
         self.base = chunk.base + part.used as u64;
         self.state = part.state;
@@ -60,7 +60,7 @@ impl Joiner {
         if !chunk.after.is_end() && self.rest.len() - self.searched < self.searched / 4 {
             return;
         }
-        let Part { summary, state, used } =
+        let ChunkSummary { summary, state, used } =
             reader.read_from(&self.rest, self.base, chunk.after, self.state.clone(), take);
         self.rest.drain(..used);
         self.searched = self.rest.len();

@@ -25,7 +25,7 @@ struct KeptKeys {
     set: KeySet,
     /// Each with its key in the table of arguments.
     keys: Vec<(Key, String)>,
-    /// Those of which only that is kept whether an operator has them.
+    /// Keys of which only their presence in an operator is kept.
     present: Vec<(Key, String)>,
     /// Finds [`KeySet::marker`].
     marker: Finder<'static>,

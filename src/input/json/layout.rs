@@ -126,7 +126,7 @@ impl Layouts {
 
     /// Learns from an event that begins at a byte and has these fields.
     pub(super) fn learn(&mut self, text: &[u8], at: usize, fields: &Fields) {
-        let Some(layout) = Layout::of(text, at, fields) else { return };
+        let Some(layout) = Layout::parse(text, at, fields) else { return };
         // The last event of a text is not recognised, because comparing needs sixteen bytes after it.
         if let Some(known) = self.known.iter().position(|known| known.is_like(&layout)) {
             self.last = known;
@@ -148,7 +148,7 @@ impl Layouts {
 }
 
 impl Layout {
-    fn of(text: &[u8], at: usize, fields: &Fields) -> Option<Layout> {
+    fn parse(text: &[u8], at: usize, fields: &Fields) -> Option<Layout> {
         // What has doubled keys may be two events, so each is read in full.
         if fields.members.len() > MAX_STEPS || fields.has_duplicates {
             return None;
@@ -161,11 +161,11 @@ impl Layout {
             if !matches!(kind, ValueKind::Text | ValueKind::Number | ValueKind::Object | ValueKind::Array) {
                 return None;
             }
-            let before = Between::of(text.get(from..start as usize)?, &mut more)?;
+            let before = Between::parse(text.get(from..start as usize)?, &mut more)?;
             steps.push(Step { before, field: member.field, kind, last: Repeated::default() });
             from = end as usize;
         }
-        let tail = Between::of(text.get(from..)?, &mut more)?;
+        let tail = Between::parse(text.get(from..)?, &mut more)?;
         Some(Layout { steps, tail, more, fields: Fields::default(), followed_by: 0 })
     }
 
@@ -220,14 +220,14 @@ impl Layout {
 }
 
 impl Between {
-    fn of(text: &[u8], more: &mut Vec<Piece>) -> Option<Between> {
+    fn parse(text: &[u8], more: &mut Vec<Piece>) -> Option<Between> {
         if text.len() > MAX_BETWEEN {
             return None;
         }
         let (first, rest) = text.split_at(text.len().min(16));
         let from = more.len() as u32;
-        more.extend(rest.chunks(16).map(Piece::of));
-        Some(Between { first: Piece::of(first), length: text.len() as u32, more: (from, more.len() as u32) })
+        more.extend(rest.chunks(16).map(Piece::new));
+        Some(Between { first: Piece::new(first), length: text.len() as u32, more: (from, more.len() as u32) })
     }
 
     /// The byte after this text, if it is at a byte.

@@ -11,7 +11,7 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::chunk_reader::{ChunkReader, Part};
+use super::chunk_reader::{ChunkReader, ChunkSummary};
 use super::join::Joiner;
 use super::split::{Buffer, CHUNK, Chunk, Splitter};
 use super::summary::Summary;
@@ -113,7 +113,7 @@ struct Baton<R, P> {
 
 /// What was read of a chunk before all text before it was, and the collector that it was read with.
 struct Guess<B> {
-    part: Part,
+    part: ChunkSummary,
     batch: B,
     collector: usize,
 }

@@ -1,7 +1,7 @@
 //! The recovering reader: an object that is not quite JSON, read byte by byte and written as the JSON that it was meant to be.
 //!
-//! Programs that write traces forget escapes and write what Python or C call a number; disks and editors do worse. What is meant
-//! is often clear all the same: a quote within a string is not its end if what follows cannot follow a string. Where it is not
+//! Programs that write traces forget escapes and write numbers as Python or C print them; disks and editors do worse. The meaning is
+//! often clear all the same: a quote within a string is not its end if what follows cannot follow a string. Where it is not
 //! clear the object is given up, at the byte where it went wrong: half of one is never taken for a whole one. Only events that the
 //! tokenizer doubts come here, so this may be slow; it is linear in the text (`stops`).
 //!
@@ -50,7 +50,7 @@ pub(super) struct Recoverer {
     objects: Vec<Object>,
     /// How much of the JSON is the beginning with all members that are whole.
     whole_members: usize,
-    /// Up to where the last object was read as if it had stray quotes, if that was in vain.
+    /// How far the last object was read as if it had stray quotes, if that reading has failed.
     pub(super) in_vain_to: Option<usize>,
     /// How far it has read, which may be further than where the object is broken: a string can be so from its start on.
     reached: usize,

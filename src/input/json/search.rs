@@ -102,7 +102,7 @@ impl<'a, 'm> Search<'a, 'm> {
             let start = colon + 1 + text[colon + 1..].iter().position(|byte| !is_space(*byte))?;
             key.misses += 1;
             if key.misses % RELEARN == 1 && start > self.at {
-                key.before = Prefix::of(&text[self.at..start]);
+                key.before = Prefix::new(&text[self.at..start]);
                 key.skips = next.is_none();
             }
             self.at = start + digits.len();

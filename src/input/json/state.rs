@@ -3,7 +3,7 @@
 use super::scan::Nesting;
 use crate::damage::Damage;
 
-/// If so many bytes are lost before anything plausible came, nothing comes any more: some files, such as `/dev/zero`, never end. Less in tests,
+/// If this many bytes are lost before anything plausible, the search ends: some files, such as `/dev/zero`, never end. Smaller in tests,
 /// which have to exceed it.
 pub(super) const MAX_EARLY_LOSS: usize = if cfg!(test) { 12 << 20 } else { 256 << 20 };
 
@@ -34,15 +34,15 @@ pub(super) struct State {
     pub(super) position: Position,
     /// Whether a list of events began.
     pub(super) seen_events: bool,
-    /// Where objects were read in vain as if they had stray quotes.
+    /// Where reading objects as if they had stray quotes has failed.
     pub(super) strays: Strays,
 }
 
-/// In a stretch of text that was read in vain as one object with stray quotes, so many others are read like that. Each may go on up to where the
-/// first one did.
+/// How many more objects are read as if they had stray quotes in a stretch of text where one such reading has failed. Each may go on up to
+/// where the first one did.
 const MAX_STRAYS: u8 = 4;
 
-/// The last stretch of text that was read in vain as an object with stray quotes.
+/// The last stretch of text in which reading an object as if it had stray quotes has failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Strays {
     to: u64,
@@ -57,7 +57,7 @@ impl Strays {
         offset >= self.to || self.tries < MAX_STRAYS || offset == self.last
     }
 
-    /// Adds an object that was read in vain, from an offset up to another.
+    /// Adds an object for which that reading has failed, from an offset up to another.
     pub(super) fn add(&mut self, offset: u64, to: u64) {
         if offset == self.last && to <= self.to {
             return;
@@ -66,7 +66,7 @@ impl Strays {
         (self.to, self.last) = (self.to.max(to), offset);
     }
 
-    /// Forgets what is of no use from an offset on.
+    /// Forgets what is of no use after an offset.
     pub(super) fn forget_before(&mut self, offset: u64) {
         if offset >= self.to {
             *self = Strays::default();

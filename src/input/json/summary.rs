@@ -58,7 +58,7 @@ impl Summary {
 
     /// Adds how the text ended.
     pub(super) fn end(&mut self, end: End, text_bytes: u64, failure: Option<io::Error>) {
-        let packed = failure.as_ref().and_then(PackedFailure::of);
+        let packed = failure.as_ref().and_then(PackedFailure::find_in);
         match packed.map(|failure| failure.cause) {
             Some(PackedCause::CutOff) => self.damage.count(Damage::PackedCutOff, packed.map(|f| f.offset)),
             Some(PackedCause::Corrupt) => self.damage.count(Damage::PackedCorrupt, packed.map(|f| f.offset)),

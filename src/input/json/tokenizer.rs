@@ -13,7 +13,7 @@
 //! less may be saved than of one whose closing bracket is at hand; waiting for that would be waiting for the file's end where a
 //! quote is missing.
 
-use super::cursor::{Cursor, Found, Step, Tools};
+use super::cursor::{Cursor, FoundPiece, Step, Tools};
 use super::elements::Next;
 use super::piece::{Events, MAX_EVENT, Marked, Piece};
 use super::state::{After, Position, State};
@@ -92,8 +92,8 @@ impl<'t> Tokenizer<'t> {
                 Step::Again => continue,
                 Step::Pause if self.cursor.faults.is_empty() => return None,
                 Step::Pause => continue,
-                Step::Found(Found::Event { from, to, recognised }) => self.event_at(from, to, recognised),
-                Step::Found(Found::Recovered { from, to }) => {
+                Step::Found(FoundPiece::Event { from, to, recognised }) => self.event_at(from, to, recognised),
+                Step::Found(FoundPiece::Recovered { from, to }) => {
                     let Tools { recoverer, recovered, .. } = &mut *self.cursor.tools;
                     let event = Marked { text: &recoverer.json, at: 0, marks: recovered };
                     Piece::Event {
@@ -103,8 +103,8 @@ impl<'t> Tokenizer<'t> {
                         recognised: false,
                     }
                 }
-                Step::Found(Found::Fault(fault)) => Piece::Fault(fault),
-                Step::Found(Found::Header { value, offset, bytes }) => Piece::Header {
+                Step::Found(FoundPiece::Fault(fault)) => Piece::Fault(fault),
+                Step::Found(FoundPiece::Header { value, offset, bytes }) => Piece::Header {
                     key: &self.cursor.key,
                     text: value.map(|(from, to)| &self.cursor.text[from..to]),
                     offset,

@@ -97,7 +97,7 @@ fn mark_avx2(blocks: &[[u8; WORD]], note: bool, state: &mut State, words: &mut V
 /// Inlined into each of the functions above, so that all of it is made for their instructions.
 #[inline(always)]
 fn mark_with(
-    compare: impl Fn(&[u8; WORD]) -> Found,
+    compare: impl Fn(&[u8; WORD]) -> ByteMarks,
     blocks: &[[u8; WORD]],
     note: bool,
     state: &mut State,
@@ -118,7 +118,7 @@ fn mark_with(
 
 impl State {
     #[inline(always)]
-    fn word<const NOTE: bool>(&mut self, word: usize, found: Found) -> Word {
+    fn word<const NOTE: bool>(&mut self, word: usize, found: ByteMarks) -> Word {
         let escaped = self.escapes(found.backslashes);
         let quotes = found.quotes & !escaped;
         // A bit is set from each opening quote up to its closing one: the sum, without carry, of all quotes before it.
@@ -167,7 +167,7 @@ impl State {
 
 /// What comparing 64 bytes finds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Found {
+struct ByteMarks {
     quotes: u64,
     backslashes: u64,
     opens: u64,
@@ -182,8 +182,8 @@ struct Found {
 const CASE: u8 = 0x20;
 
 /// One byte at a time, on machines without the instructions below.
-fn compare_portably(block: &[u8; WORD]) -> Found {
-    let mut found = Found::default();
+fn compare_portably(block: &[u8; WORD]) -> ByteMarks {
+    let mut found = ByteMarks::default();
     for (i, byte) in block.iter().enumerate() {
         found.quotes |= u64::from(*byte == b'"') << i;
         found.backslashes |= u64::from(*byte == b'\\') << i;
@@ -199,11 +199,11 @@ fn compare_portably(block: &[u8; WORD]) -> Found {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse2")]
 #[inline]
-fn compare_sse2(block: &[u8; WORD]) -> Found {
+fn compare_sse2(block: &[u8; WORD]) -> ByteMarks {
     use std::arch::x86_64::{
         _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
     };
-    let mut found = Found::default();
+    let mut found = ByteMarks::default();
     for (part, bytes) in block.as_chunks::<16>().0.iter().enumerate() {
         // SAFETY: `bytes` is 16 bytes long, and the instruction asks for no alignment.
         let bytes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
@@ -228,12 +228,12 @@ fn compare_sse2(block: &[u8; WORD]) -> Found {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[inline]
-fn compare_avx2(block: &[u8; WORD]) -> Found {
+fn compare_avx2(block: &[u8; WORD]) -> ByteMarks {
     use std::arch::x86_64::{
         _mm256_cmpeq_epi8, _mm256_cmpgt_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256,
         _mm256_set1_epi8,
     };
-    let mut found = Found::default();
+    let mut found = ByteMarks::default();
     for (part, bytes) in block.as_chunks::<32>().0.iter().enumerate() {
         // SAFETY: `bytes` is 32 bytes long, and the instruction asks for no alignment.
         let bytes = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };

@@ -13,7 +13,7 @@ const RECORDED: Table = Table { name: "META_DATA_CAPTURE", columns: &["name", "v
 /// The name of the rows that have the environment of the recorded program, as `NAME="value"`.
 const ENVIRONMENT: &str = "ENVIRONMENT_VARIABLE";
 
-/// In which variables launchers say which rank a process is, and how many there are: torchrun, Slurm, Open MPI.
+/// The variables in which launchers pass the rank and the number of ranks: torchrun, Slurm, Open MPI.
 const RANKS: [(&str, &str); 3] =
     [("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")];
 
@@ -29,8 +29,8 @@ impl Export {
         Ok(start.unwrap_or(0))
     }
 
-    /// The header of a trace. The environment is that of the program that was started, and says the rank only of a program that is alone:
-    /// torchrun is no rank.
+    /// The header of a trace. The environment is that of the program that was started, so it gives the rank only if that program is the only
+    /// process: torchrun itself has no rank.
     pub(super) fn header(&self, is_alone: bool) -> Result<Vec<HeaderField>> {
         let mut header = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -55,7 +55,7 @@ impl Export {
     }
 }
 
-/// The rank, and how many there are, under the names of Kineto's header. Both have to be there, and to fit.
+/// The rank and the number of ranks, under the names of Kineto's header. Both must be present and consistent.
 fn rank(variables: &[String]) -> impl Iterator<Item = HeaderField> {
     let number = |wanted: &str| {
         let value = variables.iter().find_map(|variable| variable.strip_prefix(wanted)?.strip_prefix('='))?;

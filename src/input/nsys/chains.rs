@@ -31,7 +31,7 @@ impl Chains {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(super) fn of(export: &Export) -> Result<Self> {
+    pub(super) fn read(export: &Export) -> Result<Self> {
         let mut frames = Vec::new();
         export.tables.each(&export.connection, &CHAINS, None, export.bytes, |row| {
             let depth = row.number(1).filter(|depth| (0..=DEEPEST).contains(depth));
@@ -42,7 +42,7 @@ impl Chains {
             Ok(true)
         })?;
         frames.sort_unstable();
-        // Else one chain could be the whole table, for each call that names it.
+        // Otherwise every call that names a chain could get the whole table.
         frames.dedup_by_key(|frame| (frame.chain, frame.height));
         Ok(Chains(frames))
     }

@@ -1,7 +1,7 @@
 //! An export as a database that is open: its connection, its tables, and how much of it was read.
 //!
-//! SQLite reads a file in any order. A file of its own is read where it is, as one that nobody changes, so that nothing is written
-//! beside it; what comes from an archive, a pipe or compressed is copied to a temporary file.
+//! SQLite reads a file in any order. A plain file is read in place and as immutable, so that SQLite writes nothing beside it; a file from
+//! an archive, a pipe or a layer of compression is copied to a temporary file.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -60,7 +60,7 @@ impl Export {
         }
         let opened = connect(&path).and_then(|connection| {
             check_length(&connection, bytes)?;
-            Ok((Tables::of(&connection)?, connection))
+            Ok((Tables::read(&connection)?, connection))
         });
         let (tables, connection) = opened.map_err(|error| damaged(name, &error))?;
         Ok(Export { name: name.to_owned(), connection, tables, bytes, taken, _copy: copy })

@@ -69,7 +69,7 @@ pub(super) enum RowKind {
 
 impl RowKind {
     /// By `ENUM_NSYS_EVENT_TYPE`; the second number of each is that of events that were imported from text.
-    pub(super) fn of(number: Option<i64>) -> Self {
+    pub(super) fn from_number(number: Option<i64>) -> Self {
         match number {
             Some(59 | 70) => RowKind::Nested,
             Some(60 | 71) => RowKind::Free,
@@ -105,7 +105,7 @@ pub(super) struct Named<'t> {
 
 impl<'t> Named<'t> {
     /// For a text, in the domain that has no name or in another.
-    pub(super) fn of(text: &'t str, is_default_domain: bool) -> Self {
+    pub(super) fn parse(text: &'t str, is_default_domain: bool) -> Self {
         if !is_default_domain {
             return Named { name: text, category: LIBRARY, rest: "" };
         }
@@ -191,11 +191,11 @@ mod tests {
             ("train_step", "train_step", "user_annotation", vec![]),
             ("a, b", "a, b", "user_annotation", vec![]),
         ] {
-            let named = Named::of(text, true);
+            let named = Named::parse(text, true);
             assert_eq!((named.name, named.category), (name, category), "{text}");
             assert_eq!(named.parts().collect::<Vec<_>>(), parts, "{text}");
         }
-        let library = Named::of("ncclAllReduce", false);
+        let library = Named::parse("ncclAllReduce", false);
         assert_eq!((library.name, library.category), ("ncclAllReduce", "nvtx"));
     }
 

@@ -65,7 +65,7 @@ impl Payloads {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(super) fn of(export: &Export) -> Result<Self> {
+    pub(super) fn read(export: &Export) -> Result<Self> {
         let mut payloads = Payloads::default();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         export.tables.each(&export.connection, &ENTRIES, None, export.bytes, |row| {

@@ -126,7 +126,7 @@ struct Reader<'e, F> {
     chains: Chains,
     payloads: Payloads,
     domains: Domains,
-    /// Whether arguments are wanted: those that a comparison of collectives needs are not in an export.
+    /// Whether arguments are wanted. An export has none of those that a comparison of collectives needs.
     wants_args: bool,
     /// How many rows have been read, and how many there are at most.
     rows: (u64, u64),
@@ -139,7 +139,7 @@ struct Reader<'e, F> {
 impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
     fn new(process: &'e Process, wanted: ArgsWanted, emit: F) -> Result<Self> {
         let Process { export, id, place } = process;
-        // What collectives were asked to do is nowhere in an export.
+        // An export does not hold the arguments of collectives.
         let wants_args = !matches!(wanted, ArgsWanted::Keys(KeySet { of: EventsOf::Collectives, .. }));
         let (at, count) = *place;
         let bytes = export.bytes / count + if at == 0 { export.bytes % count } else { 0 };
@@ -152,8 +152,8 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
             id: *id,
             clock: Clock { start: export.start()? },
             strings: Strings::new(export)?,
-            chains: Chains::of(export)?,
-            payloads: if wants_args { Payloads::of(export)? } else { Payloads::default() },
+            chains: Chains::read(export)?,
+            payloads: if wants_args { Payloads::read(export)? } else { Payloads::default() },
             domains: Domains::new(),
             wants_args,
             rows: (0, rows),
@@ -174,7 +174,7 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         of_none += self.each(&COPIES, Self::copy)?;
         of_none += self.each(&FILLS, Self::fill)?;
         of_none += self.each(&GRAPHS, Self::graph)?;
-        // They are no more of the first than of another, but have to be counted once.
+        // These rows belong to no process; they are counted once, with the first.
         if self.place.0 == 0 {
             (0..of_none).for_each(|_| self.summary.damage.count(Damage::IncompleteEvent, None));
         }
@@ -182,7 +182,7 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         Ok(())
     }
 
-    /// Calls `read` with each row of a table that is of this process. Returns how many rows are of none.
+    /// Calls `read` with each row of a table that belongs to this process. Returns the number of rows that name no process.
     fn each(&mut self, table: &Table, read: fn(&mut Self, &Fields<'_>) -> Result<()>) -> Result<u64> {
         if self.output.is_stopped {
             return Ok(0);
@@ -216,7 +216,7 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
     }
 
     fn domain(&mut self, row: &Fields<'_>) -> Result<()> {
-        if RowKind::of(row.number(at::KIND)) == RowKind::Domain
+        if RowKind::from_number(row.number(at::KIND)) == RowKind::Domain
             && let (Some(number), Some(name)) = (row.number(at::DOMAIN), self.text(row)?)
         {
             self.domains.insert(number, name);
@@ -233,13 +233,13 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
     }
 
     fn range(&mut self, row: &Fields<'_>) -> Result<()> {
-        let kind = RowKind::of(row.number(at::KIND));
+        let kind = RowKind::from_number(row.number(at::KIND));
         if matches!(kind, RowKind::Domain | RowKind::Other) {
             return Ok(());
         }
         let text = self.text(row)?.unwrap_or_default();
         let domain = row.number(at::DOMAIN).unwrap_or(0);
-        let split = nvtx::Named::of(&text, domain == 0);
+        let split = nvtx::Named::parse(&text, domain == 0);
         self.output.args.clear();
         if self.wants_args {
             self.range_args(row, domain, &split)?;
@@ -302,7 +302,7 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         };
         let thread = self.thread(row.number(2));
         self.output.args.clear();
-        // The functions around the call began before it and ended after it, at times that nobody has taken: they get the call's.
+        // The functions around the call began before it and ended after it, at times that were not recorded: they get the call's.
         for frame in row.number(5).map_or(0..0, |chain| self.chains.range(chain)) {
             if let Some(function) = self.strings.get(self.chains.symbol(frame))? {
                 let named = Named { name: &function, category: FUNCTION };

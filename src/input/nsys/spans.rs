@@ -3,7 +3,7 @@
 use crate::damage::{Damage, DamageReport};
 use crate::time::Ns;
 
-/// Converts the times of rows, and counts those that are nonsense.
+/// Converts the times of rows, and counts the impossible ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
     /// When the recording started, in ns since 1970; 0 if the export does not say so.
@@ -27,7 +27,7 @@ impl Clock {
     /// Start and length of a row.
     pub(super) fn span(self, start: Option<i64>, end: Option<i64>, damage: &mut DamageReport) -> Option<(Ns, Ns)> {
         if (start, end) == (Some(0), Some(0)) {
-            // What CUPTI writes of work that it has not seen end.
+            // CUPTI writes this for work whose end it has not seen.
             damage.count(Damage::EventWithoutTimestamp, None);
             return None;
         }

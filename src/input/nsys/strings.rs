@@ -17,7 +17,7 @@ type Text = Option<Rc<str>>;
 pub(super) struct Strings<'e> {
     export: &'e Export,
     known: HashMap<i64, Text, foldhash::fast::FixedState>,
-    /// Whether all are known. Where the number is no key each look-up would read the whole table.
+    /// Whether all texts are loaded: where the number is no key, each look-up would read the whole table.
     is_whole: bool,
     /// How many bytes of text were looked up.
     bytes: u64,

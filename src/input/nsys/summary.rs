@@ -1,4 +1,4 @@
-//! What a reader of an export passes on: events, and at the end what was found beside them.
+//! The output of the reader of an export: events, and a summary at the end.
 
 use crate::damage::DamageReport;
 use crate::event::{Event, HeaderField, TrackDescription, TrackKey};
@@ -19,7 +19,7 @@ pub enum Item<'a> {
 pub struct Summary {
     /// The number of events.
     pub events: u64,
-    /// What the export says of the recording.
+    /// The facts of the recording.
     pub header: Vec<HeaderField>,
     /// The damage.
     pub damage: DamageReport,

@@ -14,7 +14,7 @@ use rusqlite::{Connection, Result, Row};
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) columns: &'static [&'static str],
-    /// The column that says which process a row is of: a `globalPid` or `globalTid`. `None`: rows of all processes are read.
+    /// The column that holds the process of a row: a `globalPid` or `globalTid`. `None`: the rows of all processes are read.
     pub(super) process: Option<&'static str>,
 }
 
@@ -41,7 +41,7 @@ const LIST: &str = "SELECT t.name, c.name FROM sqlite_schema AS t JOIN pragma_ta
                     WHERE t.type = 'table' AND t.sql NOT LIKE 'CREATE VIRTUAL%'";
 
 impl Tables {
-    pub(super) fn of(connection: &Connection) -> Result<Self> {
+    pub(super) fn read(connection: &Connection) -> Result<Self> {
         let mut tables: HashMap<String, HashSet<String>> = HashMap::new();
         let mut statement = connection.prepare(LIST)?;
         let mut rows = statement.query([])?;
@@ -60,8 +60,8 @@ impl Tables {
         self.0.contains_key(table)
     }
 
-    /// The column of a table that says which process a row is of. Exports of before 2020 say of no kernel which it is of. Then all belong to
-    /// each.
+    /// The column of a table that holds the process of a row. Exports from before 2020 have no such column for kernels; their kernels then
+    /// belong to every process.
     fn process(&self, table: &Table) -> Option<&'static str> {
         table.process.filter(|column| self.0.get(table.name).is_some_and(|columns| columns.contains(*column)))
     }
@@ -113,7 +113,7 @@ impl Tables {
         Ok(of_none)
     }
 
-    /// The numbers of the processes of a table's rows; none if it does not say.
+    /// The numbers of the processes of a table's rows; empty if it has no column for them.
     pub(super) fn processes(&self, connection: &Connection, table: &Table, bytes: u64) -> Result<BTreeSet<i64>> {
         let mut found = BTreeSet::new();
         let only_process = Table { columns: &[], ..*table };
@@ -142,7 +142,7 @@ pub(super) fn corrupt(message: &str) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(message.to_owned()))
 }
 
-/// The fields of a row, by their place among [`Table::columns`]. What is not of the type that is asked for counts as null.
+/// The fields of a row, by their place among [`Table::columns`]. A value of another type than the one asked for counts as null.
 pub(super) struct Fields<'r> {
     row: &'r Row<'r>,
     /// Counts the bytes of the texts that are asked for.
@@ -192,7 +192,7 @@ mod tests {
         let sql = "CREATE TABLE rows (value TEXT, globalTid INTEGER);
                    INSERT INTO rows VALUES ('abcd', 1 << 24), ('abcd', 2 << 24), ('abcd', NULL), ('abcd', 'x')";
         connection.execute_batch(sql).unwrap();
-        let tables = Tables::of(&connection).unwrap();
+        let tables = Tables::read(&connection).unwrap();
         (connection, tables)
     }
 

@@ -34,7 +34,7 @@ const MAX_TEXT: usize = 64 << 20;
 /// The longest key: its parts may be interned texts.
 const MAX_KEY: usize = 64 << 10;
 
-/// An honest key is hardly ever longer. The longer keys of all events take so many bytes at most.
+/// Real keys are hardly ever longer. The longer keys of all events take this many bytes at most.
 const LONG_KEY: usize = 256;
 const MAX_LONG_KEYS: usize = 256 << 20;
 

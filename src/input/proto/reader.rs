@@ -93,7 +93,7 @@ impl Reader {
 
     fn fail(&mut self, error: io::Error) {
         let summary = &mut self.events.summary;
-        if let Some(failure) = PackedFailure::of(&error) {
+        if let Some(failure) = PackedFailure::find_in(&error) {
             let (kind, offset) = match failure.cause {
                 PackedCause::CutOff => (Damage::PackedCutOff, Some(failure.offset)),
                 PackedCause::Corrupt => (Damage::PackedCorrupt, Some(failure.offset)),
@@ -133,7 +133,7 @@ impl Reader {
                     self.packet(message, offset, true, emit);
                     continue;
                 }
-                Next::Failed(error) if LimitReached::of(&error).is_some() => {
+                Next::Failed(error) if LimitReached::find_in(&error).is_some() => {
                     self.fail(error);
                     self.events.is_stopped = true;
                     break;

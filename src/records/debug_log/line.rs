@@ -3,7 +3,7 @@
 use memchr::memchr;
 use memchr::memmem;
 
-/// A line that is of use.
+/// A line that is used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     /// `host:pid`, and that with `:tid`.
@@ -33,7 +33,7 @@ pub(super) enum Message<'a> {
         protocol: &'a [u8],
         channels: Option<u32>,
     },
-    /// It begins like a call, and does not go on like one.
+    /// It begins like a call, and the rest is not one.
     Garbled,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Call<'a> {
     pub(super) global_rank: Option<u32>,
 }
 
-/// What every line of NCCL's has.
+/// The mark of every line of NCCL.
 const MARK: &[u8] = b" NCCL INFO ";
 
 /// The longest name of a function.
@@ -77,7 +77,7 @@ impl Parser {
         Parser { mark: memmem::Finder::new(MARK) }
     }
 
-    /// Parses a line; `None` for lines that are of no use here.
+    /// Parses a line; `None` for lines that are not used.
     pub(super) fn parse<'a>(&self, line: &'a [u8]) -> Option<Line<'a>> {
         let at = self.mark.find(line)?;
         let message = message(&line[at + MARK.len()..])?;

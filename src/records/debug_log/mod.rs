@@ -1,8 +1,8 @@
 //! What NCCL prints with `NCCL_DEBUG=INFO`: calls (`NCCL_DEBUG_SUBSYS=COLL`), communicators (`INIT`) and choices (`TUNING`).
 //!
 //! Such logs reach gigabytes, so nothing but counts and the operations that are kept grows with them. A pointer names a communicator
-//! within its process, until another is made at the same place; which communicator that is, and which rank of it, only the line of its
-//! making says. Its `commId` is a hash of the unique id, as Megatrace has it, and not the `commHash` of NCCL's plugins. Children of another
+//! within its process, until another is made at the same place; only the line of its making identifies the communicator and the rank.
+//! Its `commId` is a hash of the unique id, as Megatrace has it, and not the `commHash` of NCCL's plugins. Children of another
 //! communicator have none: they are named after that one. Times are in seconds at most, in an unknown time zone: none is used.
 
 mod line;
@@ -35,10 +35,10 @@ const SIZES: usize = 100_000;
 /// Instead of a number of elements: many.
 const MANY: u64 = u64::MAX;
 
-/// Children of children have long names. No program goes on like that.
+/// The longest name of a communicator. Children of children have long names, and a damaged log could nest them without end.
 const LONGEST_NAME: usize = 256;
 
-/// So many choices are looked through before they are looked up.
+/// How many choices are compared one by one before they are looked up.
 const FEW: usize = 32;
 
 impl RecordReader for DebugLog {
@@ -209,7 +209,7 @@ impl Log {
                 of.before += 1;
             }
         }
-        // Of these NCCL chooses nothing.
+        // NCCL makes no choice for these.
         let is_alone = ranks.or(of.made.as_ref().map(|made| made.ranks)) == Some(1);
         if is_alone || count == 0 || matches!(call.function, b"Send" | b"Recv") {
             return;

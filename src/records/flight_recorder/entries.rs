@@ -17,8 +17,8 @@ const COALESCED: &str = "coalesced";
 
 /// Adds the operations of a dump, in its order.
 ///
-/// Operations that are coalesced share their numbers. Theirs is one kernel, and only the record of the group as such, which comes last,
-/// follows its state and time. So that record gives these to its members and is no operation itself, unless the ring has lost its members.
+/// Coalesced operations share their numbers and one kernel. Only the record of the group, which comes last, has the state and times of that
+/// kernel; it passes them to its members and is no operation itself, unless the ring has lost its members.
 pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>, reading: &mut Reading<'_>) {
     let mut open: HashMap<Key, Vec<usize>> = HashMap::new();
     let mut paths = Paths::default();
@@ -29,7 +29,7 @@ pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>,
         }
         reading.file.records += 1;
         let mut operation = operation(*entry, groups, rank, reading.records);
-        let key = Key::of(*entry, &operation);
+        let key = Key::from_entry(*entry, &operation);
         if operation.collective.as_deref() == Some(COALESCED)
             && let Some(members) = open.remove(&key)
         {
@@ -39,7 +39,7 @@ pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>,
             }
             continue;
         }
-        operation.recorded_path = paths.of(*entry, reading.records);
+        operation.recorded_path = paths.call_path(*entry, reading.records);
         let at = reading.records.push(operation);
         open.entry(key).or_default().push(at);
     }
@@ -54,7 +54,7 @@ struct Key {
 }
 
 impl Key {
-    fn of(entry: Value<'_>, operation: &Operation) -> Self {
+    fn from_entry(entry: Value<'_>, operation: &Operation) -> Self {
         let int = |key: &str| entry.get(key).and_then(Value::int);
         Key {
             communicator: operation.communicator,
@@ -183,7 +183,7 @@ struct Paths {
 impl Paths {
     /// The call path of an entry. PyTorch writes frames as its tracebacks have them, the innermost first and `<module>` last; ours begin
     /// with the outermost. Each is written as the profiler writes Python functions: `train.py(12): step`.
-    fn of(&mut self, entry: Value<'_>, records: &mut Records) -> Option<u32> {
+    fn call_path(&mut self, entry: Value<'_>, records: &mut Records) -> Option<u32> {
         let frame = |frame: Value<'_>| {
             let text = |key: &str| frame.get(key).and_then(Value::text);
             let name = text("name").unwrap_or("?");

@@ -28,7 +28,7 @@ pub(super) struct Group {
 
 impl Groups {
     /// The groups of a dump's `pg_config`, each of which becomes a communicator.
-    pub(super) fn of(root: Value<'_>, records: &mut Records) -> Self {
+    pub(super) fn read(root: Value<'_>, records: &mut Records) -> Self {
         let mut groups = Groups::default();
         for (key, of_group) in root.get("pg_config").into_iter().flat_map(Value::pairs) {
             let text = |name: &str| of_group.get(name).and_then(Value::text).map(str::to_owned);

@@ -19,10 +19,10 @@ use crate::operation::Source;
 /// Reads dumps of PyTorch's flight recorder.
 pub(super) struct FlightRecorder;
 
-/// A JSON dump of more bytes than this is no dump: a ring of 20,000 entries with frames has 100 MB.
+/// The most bytes of a JSON dump: a ring of 20,000 entries with frames has 100 MB.
 const MAX_JSON: u64 = 1 << 30;
 
-/// How deep values are that are looked at: dump, entries, entry, frames, frame, name.
+/// The depth of the values that are read: dump, entries, entry, frames, frame, name.
 const DEPTH: u32 = 6;
 
 /// A dump with 20,000 entries has a few million values.
@@ -58,8 +58,8 @@ impl RecordReader for FlightRecorder {
     }
 }
 
-/// A document and its outermost value; `None` if it is refused, with the reason in the file's notes. Beside it an error of reading, before
-/// which there may be one, too.
+/// A document and its outermost value, `None` if it is refused, with the reason in the file's notes; and the error that ended the reading,
+/// if any.
 type Parsed = (Option<(Document, u32)>, Option<io::Error>);
 
 fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
@@ -94,11 +94,11 @@ fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
 fn of_json(reading: &mut Reading<'_>) -> Parsed {
     let mut text = Vec::new();
     let failure = (&mut *reading.bytes).take(MAX_JSON).read_to_end(&mut text).err();
-    let (document, root, error) = Document::of_cut_json(&text);
+    let (document, root, error) = Document::parse_cut_json(&text);
     match error {
         Some(error) if has_entries(document.value(root)) => match failure {
             Some(_) => reading.file.is_cut = true,
-            // Beyond bytes that are no JSON nothing is known.
+            // Nothing is known after bytes that are not JSON.
             None => is_cut_off(reading, error.is_eof().then_some(text.len() as u64)),
         },
         Some(error) => {
@@ -143,7 +143,7 @@ fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
         ));
     }
     reading.file.version = root.get("version").and_then(Value::text).map(str::to_owned);
-    let mut groups = groups::Groups::of(root, reading.records);
+    let mut groups = groups::Groups::read(root, reading.records);
     let entries: Vec<Value<'_>> = entries.into_iter().flat_map(Value::items).collect();
     let rank = rank::of_dump(root, &groups, &entries, reading.file);
     groups.set_places(rank);

@@ -1,4 +1,4 @@
-//! Which rank a dump is of. Dumps of most versions do not say it.
+//! The rank of a dump. Most versions do not record it.
 
 use std::collections::HashSet;
 

@@ -115,7 +115,7 @@ type Shape<'a> = (u32, u32, Option<&'a str>, Option<&'a str>, u32, i64);
 
 impl<'a> Plan<'a> {
     /// The plan of a run.
-    pub fn of(records: &'a Records, run: &FlowRun) -> Self {
+    pub fn new(records: &'a Records, run: &FlowRun) -> Self {
         let mut plan = Plan::default();
         for op in run.ops.iter().map(|at| &records.flow_ops[*at]) {
             let known = plan.neighbours.entry((op.rank, op.channel)).or_insert(op.ring);

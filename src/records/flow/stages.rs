@@ -87,7 +87,7 @@ pub fn parent<'a>(steps: impl DoubleEndedIterator<Item = &'a FlowStep>) -> Paren
 pub(in crate::records) fn fill(records: &mut Records) {
     let mut found = Vec::new();
     for run in runs(records) {
-        let plan = Plan::of(records, &run);
+        let plan = Plan::new(records, &run);
         for steps in by_op(records, &run).into_values() {
             of_op(records, &plan, &steps, &mut found);
         }

@@ -1,4 +1,4 @@
-//! Which clock the times of a dump are on.
+//! Puts the times of a dump onto one clock.
 //!
 //! The plugin's own times count from its first communicator of the process. A channel has its start on that clock and on its GPU's, which
 //! counts from the epoch. The median difference of a rank is added to all of its times: so they are on the clock of its GPU, within
@@ -26,7 +26,7 @@ struct Shifts {
 }
 
 pub(super) fn anchor(records: &mut Records, file: &mut RecordFile) {
-    let shifts = Shifts::of(records);
+    let shifts = Shifts::new(records);
     shifts.note(file, !records.operations.is_empty());
     let ranks: Vec<Rank> =
         records.operations.iter().map(|operation| (operation.communicator, operation.place)).collect();
@@ -60,7 +60,7 @@ pub(super) fn anchor(records: &mut Records, file: &mut RecordFile) {
 }
 
 impl Shifts {
-    fn of(records: &Records) -> Self {
+    fn new(records: &Records) -> Self {
         let mut differences: BTreeMap<Rank, Vec<Ns>> = BTreeMap::new();
         for channel in &records.channels {
             let Some(operation) = channel.operation.and_then(|at| records.operations.get(at)) else { continue };

@@ -4,8 +4,8 @@
 //! calls, within a call its collective or its send or receive, within that its channels and proxy operations, within these the steps.
 //! Numbers restart in each category, and some are wrong, so an end belongs to the innermost open event of its name.
 //!
-//! What is wrong in some versions: words without quotes (2.28), times that are 0 because the plugin never set them (begins of API calls and of kernel launches, and the stops
-//! of all channels but the first), no end at all where the process was killed. A time of 0 is never taken for a time.
+//! Some versions have faults: words without quotes (2.28); times of 0, which the plugin never set (begins of API calls and of kernel
+//! launches, and the stops of all channels but the first); no end if the process was killed. A time of 0 is never taken for a time.
 
 mod clock;
 mod event;
@@ -16,14 +16,14 @@ use std::io;
 
 use self::event::Event;
 use self::nest::Dump;
-use super::objects::{Found, Objects, first};
+use super::objects::{FoundObject, Objects, first};
 use super::reader::{Reading, RecordReader};
 use crate::operation::Source;
 
 /// Reads dumps of NCCL's example profiler plugin.
 pub(super) struct PluginDump;
 
-/// So many events decide. Traces of other programs have begins and ends, too, but not of these categories alone.
+/// How many events are looked at. Traces of other programs have begins and ends, too, but not of these categories alone.
 const DECIDE: usize = 16;
 
 impl RecordReader for PluginDump {
@@ -45,7 +45,7 @@ impl RecordReader for PluginDump {
         let mut is_ended = false;
         // Also what was read before an error gets the times and states that follow from all of it.
         let failure = loop {
-            let Found { offset, text } = match objects.next(reading.bytes, reading.file) {
+            let FoundObject { offset, text } = match objects.next(reading.bytes, reading.file) {
                 Ok(Some(found)) => found,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),

@@ -10,7 +10,7 @@ use crate::records::file::RecordFile;
 use crate::records::tables::{KernelChannel, Records};
 use crate::time::Ns;
 
-/// What is said of zero times that nothing bounds.
+/// The remark on times of zero that nothing bounds.
 const LOST: &str = "times of 0 that nothing bounds, and that stay unknown";
 
 /// An event that has begun.
@@ -21,7 +21,7 @@ struct Open {
 }
 
 impl Open {
-    fn of(event: &Event) -> Self {
+    fn from_event(event: &Event) -> Self {
         Open { id: event.id, cat: event.cat, name: event.name.clone() }
     }
 }
@@ -72,7 +72,7 @@ impl<'r> Dump<'r> {
         }
     }
 
-    /// Adds an event. If it has no place that is counted.
+    /// Adds an event. An event without a place is counted.
     pub(super) fn add(&mut self, event: &Event, offset: u64, file: &mut RecordFile) {
         let is_placed = if event.is_begin { self.begin(event, offset, file) } else { self.end(event, offset, file) };
         if !is_placed {
@@ -88,11 +88,11 @@ impl<'r> Dump<'r> {
             Category::Group if event.cat == "GROUP" && self.group.as_ref().is_some_and(|of| of.cat == "GROUP_API") => {}
             Category::Group => {
                 self.close_group();
-                self.group = Some(Open::of(event));
+                self.group = Some(Open::from_event(event));
                 self.reached = event.time;
             }
             Category::Launch => {
-                self.unended += u64::from(self.launch.replace(Open::of(event)).is_some());
+                self.unended += u64::from(self.launch.replace(Open::from_event(event)).is_some());
                 self.launches.push((event.stream(), event.time));
                 if event.time.is_none() {
                     file.skip(LOST, Some(offset));
@@ -103,7 +103,7 @@ impl<'r> Dump<'r> {
             Category::Channel => return self.begin_channel(event, offset, file),
             Category::Copy => self.begin_copy(event),
             Category::CopyPart => {
-                self.unended += u64::from(self.part.replace(Open::of(event)).is_some());
+                self.unended += u64::from(self.part.replace(Open::from_event(event)).is_some());
                 return self.copy.is_some();
             }
             Category::Proxy | Category::Step | Category::Message => {
@@ -187,7 +187,7 @@ impl<'r> Dump<'r> {
         }
         let api =
             Api { stream: event.stream(), begin: event.time.or(bound), is_bound: bound.is_some(), operation: None };
-        self.api = Some((Open::of(event), api));
+        self.api = Some((Open::from_event(event), api));
     }
 
     fn end_call(&mut self, end: Option<Ns>, offset: u64, file: &mut RecordFile) {
@@ -232,7 +232,7 @@ impl<'r> Dump<'r> {
         if let Some((_, api)) = &mut self.api {
             api.operation = Some(at);
         }
-        self.operation = Some((Open::of(event), at));
+        self.operation = Some((Open::from_event(event), at));
     }
 
     /// What calls, collectives, and collectives by copy engines have alike.
@@ -286,7 +286,7 @@ impl<'r> Dump<'r> {
             end: None,
         };
         self.unended += u64::from(self.channel.is_some());
-        self.channel = Some((Open::of(event), self.records.channels.len()));
+        self.channel = Some((Open::from_event(event), self.records.channels.len()));
         self.records.channels.push(row);
         true
     }
@@ -306,7 +306,7 @@ impl<'r> Dump<'r> {
         let duration = duration.map(|micros| Ns::rounded(micros * 1000.0));
         let row = Operation { enqueued, duration, ..self.row(event, &["count"], &["datatype"]) };
         let at = self.records.push(row);
-        self.copy = Some((Open::of(event), at));
+        self.copy = Some((Open::from_event(event), at));
     }
 
     /// Sets what follows from all events together.

@@ -36,7 +36,7 @@ struct Open {
 }
 
 impl Open {
-    fn of(event: &Event) -> Self {
+    fn from_event(event: &Event) -> Self {
         Open { id: event.id, name: event.name.clone(), begin: event.time }
     }
 }
@@ -64,7 +64,7 @@ impl Proxies {
     /// Begins an event; whether it has a place.
     pub(super) fn begin(&mut self, event: &Event, operation: Option<usize>, records: &mut Records) -> bool {
         match event.category {
-            Category::Proxy if CONTROL.contains(&event.name.as_str()) => self.control = Some(Open::of(event)),
+            Category::Proxy if CONTROL.contains(&event.name.as_str()) => self.control = Some(Open::from_event(event)),
             Category::Proxy => return self.begin_operation(event, operation, records),
             Category::Step => return self.begin_phase(event, records),
             _ => return self.begin_message(event, records),
@@ -112,7 +112,7 @@ impl Proxies {
             Phase::Queued => row.queued = event.time,
             Phase::Running => row.start = event.time,
         }
-        self.operation = Some(Current { id: event.id, is_send: *is_send, at, open: Some(Open::of(event)) });
+        self.operation = Some(Current { id: event.id, is_send: *is_send, at, open: Some(Open::from_event(event)) });
         self.step = None;
         true
     }
@@ -126,13 +126,13 @@ impl Proxies {
             let proxy_op = current.at;
             records.proxy_steps.push(ProxyStep { proxy_op, step: number, start: event.time, ..ProxyStep::default() });
         }
-        self.phase = Some(Open::of(event));
+        self.phase = Some(Open::from_event(event));
         true
     }
 
     /// A message of a step: a work request of InfiniBand, or a call of a socket.
     fn begin_message(&mut self, event: &Event, records: &mut Records) -> bool {
-        self.message = Some(Open::of(event));
+        self.message = Some(Open::from_event(event));
         let Some((_, at)) = self.step else { return false };
         let row = &mut records.proxy_steps[at];
         if let Some(size) = event.number("size") {

@@ -32,7 +32,7 @@ const WITH_API: u32 = 5;
 /// What ends a group of calls.
 const GROUP_END: &str = "ncclGroupEnd";
 
-/// So many calls of a kind may wait for the end of their group.
+/// How many calls of a kind may wait for the end of their group.
 const WAITING: usize = 4096;
 
 /// What a record has become.
@@ -40,7 +40,7 @@ const WAITING: usize = 4096;
 enum Entity {
     /// Nothing: it is no beginning, or it belongs to one that is not here.
     None,
-    /// What nothing is kept of: groups, launches, calls of what is no collective.
+    /// Not kept: groups, launches, and calls of functions that are no collectives.
     Kept,
     Call(u32),
     Api(u32),
@@ -172,7 +172,7 @@ impl<'a> Events<'a> {
     fn stray(&mut self, record: &Record) {
         match self.rings.named(record.parent) {
             Named::Overwritten => self.overwritten += 1,
-            // What it belongs to belongs to none, so that the beginning of both is gone.
+            // Its parent belongs to nothing either, so the beginning of both is gone.
             Named::At(_) if self.overwritten > 0 => self.overwritten += 1,
             _ => self.strays += 1,
         }
@@ -184,7 +184,7 @@ impl<'a> Events<'a> {
     }
 
     fn call(&mut self, at: usize, record: &Record) -> Entity {
-        let mut row = Row { is_call: true, ..Row::of(record, self.facts) };
+        let mut row = Row { is_call: true, ..Row::from_record(record, self.facts) };
         if record.flags & flag::INSIDE_CALL != 0 {
             return Entity::Kept;
         }
@@ -216,7 +216,7 @@ impl<'a> Events<'a> {
     }
 
     fn api(&mut self, record: &Record) -> Entity {
-        let row = Row::of(record, self.facts);
+        let row = Row::from_record(record, self.facts);
         let group = match self.rings.named(record.parent) {
             Named::At(at) => Some(at),
             _ => None,
@@ -243,7 +243,7 @@ impl<'a> Events<'a> {
     }
 
     fn operation(&mut self, record: &Record) -> Entity {
-        let mut new = Row::of(record, self.facts);
+        let mut new = Row::from_record(record, self.facts);
         let row = match self.parent(record) {
             Some(Entity::Api(api)) => self.of_api(api, new),
             _ => match self.open_call(record.thread, &new).or_else(|| self.waiting_call(&new)) {

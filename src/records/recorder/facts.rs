@@ -1,4 +1,4 @@
-//! What the first part of a file says: the process, its communicators, and the texts that records name by number.
+//! The first part of a file: the process, its communicators, and the texts that records name by number.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::time::Ns;
 /// What made a communicator known: the interceptor.
 const INTERCEPTOR: u32 = 2;
 
-/// Times before 1970 and after 2116 are none.
+/// Valid times: from 1970 to 2116.
 const TIMES: std::ops::Range<i64> = 1..1 << 62;
 
 /// The clocks at one moment, ns.
@@ -118,8 +118,8 @@ impl Facts {
         self.lost > 0 || self.left_out > 0
     }
 
-    /// Of a file's first bytes. Its communicators are added to the records.
-    pub(super) fn of(bytes: &[u8], records: &mut Records) -> Result<Self, NotARecording> {
+    /// Parses a file's first bytes, and adds its communicators to the records.
+    pub(super) fn parse(bytes: &[u8], records: &mut Records) -> Result<Self, NotARecording> {
         let header = Header::of(bytes)?;
         let clock = |of: nccl_stacks_recorder_format::Clock| Clock { realtime: of.realtime, monotonic: of.monotonic };
         let ahead = |of: Clock| i128::from(of.realtime) - i128::from(of.monotonic);
@@ -149,13 +149,13 @@ impl Facts {
             clocks,
         };
         facts.read_communicators(bytes, header.world, records);
-        let word = |number| text(bytes, number).map(|text| Word::of(text, records));
+        let word = |number| text(bytes, number).map(|text| Word::parse(text, records));
         facts.words = std::iter::once(None).chain((1..=u8::MAX).map(word)).collect();
         Ok(facts)
     }
 
     fn read_communicators(&mut self, bytes: &[u8], world: Option<u32>, records: &mut Records) {
-        let (mut found, mut seen) = (Vec::<Found>::new(), Vec::new());
+        let (mut found, mut seen) = (Vec::<PartialCommunicator>::new(), Vec::new());
         for number in 1..=layout::COMMUNICATORS as u16 {
             let Some(known) = communicator(bytes, number) else {
                 self.numbers.push(None);
@@ -164,11 +164,11 @@ impl Facts {
             let hash = [known.hash, known.group_hash].into_iter().find(|hash| *hash != 0);
             let place = u32::try_from(known.rank).ok();
             // The interceptor does not know the rank in what is split until it is used.
-            let agree = |of: &Found| of.place == place || of.place.is_none() || place.is_none();
-            let same = |of: &Found| of.hash.is_some() && of.hash == hash && agree(of);
+            let agree = |of: &PartialCommunicator| of.place == place || of.place.is_none() || place.is_none();
+            let same = |of: &PartialCommunicator| of.hash.is_some() && of.hash == hash && agree(of);
             let at = found.iter().position(same).unwrap_or(found.len());
             if at == found.len() {
-                found.push(Found { hash, place, ..Found::default() });
+                found.push(PartialCommunicator { hash, place, ..PartialCommunicator::default() });
             }
             found[at].place = found[at].place.or(place);
             found[at].add(&known, collectives(bytes, number));
@@ -192,13 +192,13 @@ impl Facts {
             });
         }
         self.entries.iter_mut().for_each(|entry| entry.is_unpaired_plugin &= !seen.contains(&entry.at));
-        let of_one = |a: &Found, b: &Found| a.hash.is_some() && a.hash == b.hash;
+        let of_one = |a: &PartialCommunicator, b: &PartialCommunicator| a.hash.is_some() && a.hash == b.hash;
         self.has_several_ranks = found.iter().enumerate().any(|(at, a)| found[..at].iter().any(|b| of_one(a, b)));
         if self.has_several_ranks {
             self.rank = None;
         } else if self.rank.is_none() {
             // The rank in a communicator of all ranks is that of the job.
-            let spans = |of: &&Found| of.size.is_some() && of.size == world.map(u64::from);
+            let spans = |of: &&PartialCommunicator| of.size.is_some() && of.size == world.map(u64::from);
             let mut places = found.iter().filter(spans).map(|of| of.place);
             if let (Some(place), None) = (places.next(), places.next()) {
                 self.rank = place.map(RankId);
@@ -255,7 +255,7 @@ pub(super) fn gpu_time(time: u64) -> Option<Ns> {
 
 /// A communicator in the making.
 #[derive(Default)]
-struct Found {
+struct PartialCommunicator {
     hash: Option<u64>,
     place: Option<u32>,
     name: Option<String>,
@@ -265,7 +265,7 @@ struct Found {
     is_seen: bool,
 }
 
-impl Found {
+impl PartialCommunicator {
     fn add(&mut self, known: &nccl_stacks_recorder_format::Communicator<'_>, collectives: u32) {
         self.is_seen |= known.by != INTERCEPTOR || known.address != 0;
         let name = String::from_utf8_lossy(known.name).into_owned();
@@ -276,7 +276,7 @@ impl Found {
     }
 
     fn known(self, records: &mut Records) -> Known {
-        let Found { hash, place, name, size, collectives: [plugin, interceptor], is_seen } = self;
+        let PartialCommunicator { hash, place, name, size, collectives: [plugin, interceptor], is_seen } = self;
         // Without a hash nothing says on which ranks it is the same.
         let of_records = hash.map(|hash| Communicator { hash: Some(hash), name, size, ..Communicator::default() });
         Known {
@@ -290,7 +290,7 @@ impl Found {
 }
 
 impl Word {
-    fn of(text: &[u8], records: &mut Records) -> Self {
+    fn parse(text: &[u8], records: &mut Records) -> Self {
         let text = String::from_utf8_lossy(text);
         let plain = text.strip_prefix('p').filter(|rest| rest.starts_with("nccl")).unwrap_or(&text);
         let plain = plain.strip_prefix("nccl").unwrap_or(plain);

@@ -1,4 +1,4 @@
-//! What follows from all records together: times on one clock, states, numbers; and the rows of the tables.
+//! Completes the rows from all records together: times on one clock, states, numbers.
 //!
 //! The GPU's own times count from the epoch, too, by a counter that may have drifted away from the host's clock. What the host saw ties the two together:
 //! if they are more than a millisecond apart in the median, starts and ends are put onto the host's clock. A row of a channel keeps the GPU's own.
@@ -205,13 +205,13 @@ fn state(row: &Row, has_channels: bool, facts: &Facts) -> State {
 /// what the other ranks wait in, and the next call is.
 fn numbers(rows: &[Row], facts: &Facts) -> Vec<(Option<i64>, Counts)> {
     #[derive(Clone, Default)]
-    struct Of {
+    struct Numbering {
         has_calls: bool,
         is_counted: bool,
         next: i64,
         failed: Vec<u32>,
     }
-    let mut of = vec![Of::default(); facts.communicators.len()];
+    let mut of = vec![Numbering::default(); facts.communicators.len()];
     for row in rows {
         let Some(of) = row.communicator.and_then(|at| of.get_mut(at as usize)) else { continue };
         of.has_calls |= row.is_call;

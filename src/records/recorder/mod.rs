@@ -49,7 +49,7 @@ impl RecordReader for Recorder {
         let Reading { bytes, file, records, .. } = reading;
         let mut head = Vec::with_capacity(layout::RINGS_AT);
         fill(*bytes, &mut head, layout::RINGS_AT)?;
-        let mut facts = match Facts::of(&head, records) {
+        let mut facts = match Facts::parse(&head, records) {
             Ok(facts) => facts,
             Err(reason) => {
                 file.note(format!("{}.", sentence(&reason.to_string())));
@@ -106,7 +106,7 @@ fn fill(bytes: &mut dyn BufRead, into: &mut Vec<u8>, length: usize) -> io::Resul
     Ok(())
 }
 
-/// What the header says is lost, and of its clocks.
+/// Reports what is lost according to the header, and its clocks.
 fn say(facts: &Facts, file: &mut RecordFile) {
     if facts.overwritten > 0 {
         file.skip_several("records that newer ones have overwritten", facts.overwritten, None);

@@ -1,4 +1,4 @@
-//! The ranks of processes whose environment does not say them: if all files together are the ranks of one communicator, it is that of the job.
+//! The ranks of processes whose environment does not name them: if all files together are the ranks of one communicator, it is the job's.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,7 @@ use super::facts::Facts;
 use super::fill;
 use crate::records::file::RecordFile;
 
-/// More records of a file are not kept: a damaged file may have been compressed to nothing.
+/// The most records of a file that are kept: a damaged file may have been compressed to almost nothing.
 const MOST: usize = 1 << 24;
 
 /// How many slots are read at a time.

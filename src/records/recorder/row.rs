@@ -1,4 +1,4 @@
-//! An operation in the making: what its records say of it, one after the other.
+//! An operation in the making, filled from its records one after the other.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub(super) struct Row {
 
 impl Row {
     /// By a record of the API or of the plan.
-    pub(super) fn of(record: &Record, facts: &Facts) -> Self {
+    pub(super) fn from_record(record: &Record, facts: &Facts) -> Self {
         let word = facts.word(record.function);
         let collective = word.and_then(|word| word.collective);
         let communicator = facts.communicator(record);

@@ -2,8 +2,8 @@
 //!
 //! The interceptor does not see the id of what `ncclCommInitAll` makes or of what has grown, and of some it knows nothing but the handle; the
 //! plugin knows them by NCCL's hash. Two things show that both are one. What NCCL reports on a thread while a call is open is of that call, and
-//! always names one communicator. And if nothing was called, one was made while the making call ran, with its rank and size. What fits several is
-//! none of them: nothing is guessed.
+//! always names one communicator. And if nothing was called, one was made while the making call ran, with its rank and size. A communicator
+//! that fits several is matched with none: nothing is guessed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

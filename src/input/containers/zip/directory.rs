@@ -55,14 +55,14 @@ impl Directory {
         if let Some(end) = End::find(archive)?
             && let Some(records) = records(archive, &end)?
         {
-            return Directory::of(archive, records, &end);
+            return Directory::from_records(archive, records, &end);
         }
         let (entries, end) = in_sequence(archive, &budget.of_layers())?;
         Ok(Directory { entries, broken: Some(end), ..Directory::default() })
     }
 
     /// Compares the records with the members.
-    fn of(archive: &Region, records: Vec<Record>, end: &End) -> io::Result<Self> {
+    fn from_records(archive: &Region, records: Vec<Record>, end: &End) -> io::Result<Self> {
         let mut directory = Directory { broken: end.after, ..Directory::default() };
         let (mut members, mut places) = (Vec::new(), HashSet::new());
         for Record { at, entry } in records {
@@ -234,7 +234,7 @@ fn stored_length(archive: &Region, entry: &Entry, rest: u64, budget: &Budget) ->
     let mut contents = DeflateDecoder::new(BufReader::with_capacity(BLOCK, rest));
     match io::copy(&mut Limited::new(&mut contents, budget.clone()), &mut io::sink()) {
         Ok(_) => Ok(Some(contents.total_in())),
-        Err(error) if error.raw_os_error().is_some() || LimitReached::of(&error).is_some() => Err(error),
+        Err(error) if error.raw_os_error().is_some() || LimitReached::find_in(&error).is_some() => Err(error),
         Err(_) => Ok(None),
     }
 }

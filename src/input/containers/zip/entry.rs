@@ -86,7 +86,7 @@ impl Read for Checked {
                 self.length += n as u64;
                 Ok(n)
             }
-            Err(error) if PackedFailure::of(&error).is_some() || error.raw_os_error().is_some() => Err(error),
+            Err(error) if PackedFailure::find_in(&error).is_some() || error.raw_os_error().is_some() => Err(error),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 Err(failure(PackedCause::CutOff, error.to_string()))

@@ -91,7 +91,7 @@ pub(super) fn exactly(archive: &Region, at: u64, length: usize) -> io::Result<Op
 pub(super) fn next_bytes(source: &mut impl Read, length: usize) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::with_capacity(length);
     match source.by_ref().take(length as u64).read_to_end(&mut bytes) {
-        Err(error) if PackedFailure::of(&error).is_none() => Err(error),
+        Err(error) if PackedFailure::find_in(&error).is_none() => Err(error),
         _ => Ok((bytes.len() == length).then_some(bytes)),
     }
 }

@@ -29,7 +29,7 @@ pub(super) static CONTAINER: Container = Container {
 fn list(source: Source, budget: &Budget) -> io::Result<Listing> {
     let (region, failure) = match source {
         Source::File(region) => (region, None),
-        Source::Stream(stream) => Region::of_stream(stream).map_err(|error| match LimitReached::of(&error) {
+        Source::Stream(stream) => Region::from_stream(stream).map_err(|error| match LimitReached::find_in(&error) {
             Some(_) => error,
             None => io::Error::new(error.kind(), format!("it cannot be copied to a temporary file: {error}")),
         })?,
