@@ -19,9 +19,12 @@ mod clock;
 mod dropin;
 mod environment;
 mod intercept;
+mod lifecycle;
 mod log;
 mod plugin;
 mod process;
+mod symbols;
+mod texts;
 mod thread;
 
 #[cfg(not(test))]

@@ -1,6 +1,7 @@
-//! The file of this process: created with the first communicator or event, and again in a process that is forked off.
+//! The file of this process: whether there is one, how it is created, and of which process it is.
 //!
-//! Programs that a job starts load the library, too: shells, compilers. They call no NCCL, so they get no file.
+//! Nothing here knows who writes into the file or reads it. Who may be the first to need it asks [`lifecycle`](crate::lifecycle), where
+//! everything is that begins and ends with the file.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
@@ -10,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use nccl_stacks_recorder_format::{Facts, NotCancelled, Writer};
 
-use crate::{clock, dropin, environment, log, plugin, thread};
+use crate::{clock, environment, log};
 
 const NOT_YET: u8 = 0;
 const OPENING: u8 = 1;
@@ -42,9 +43,9 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// The process's number, for asking the system is a call.
 static PID: AtomicU32 = AtomicU32::new(0);
 
-/// The process's file; `None` if it has none.
+/// The process's file; `None` if it has none. Whether it gets one is for `open` to say, which is called if that is not decided yet.
 #[inline]
-pub(crate) fn writer() -> Option<&'static Writer> {
+pub(crate) fn opened_or(open: impl FnOnce() -> Option<&'static Writer>) -> Option<&'static Writer> {
     match PHASE.load(Ordering::Acquire) {
         // SAFETY: in this phase it is initialised, and not written again before two more forks.
         OPEN => Some(unsafe { (*place()).assume_init_ref() }),
@@ -56,7 +57,7 @@ pub(crate) fn writer() -> Option<&'static Writer> {
 /// The process's file, if it has one already.
 #[inline]
 pub(crate) fn opened() -> Option<&'static Writer> {
-    if PHASE.load(Ordering::Acquire) == OPEN { writer() } else { None }
+    opened_or(|| None)
 }
 
 /// Counts the forks before this process.
@@ -80,9 +81,9 @@ static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
 /// Creates the file. Another thread that comes meanwhile waits for it: its first record must not be lost. But it does not wait for ever, for
 /// the thread that creates it may be stopped by a debugger, or may be this one, within a signal's handler: then the call goes on without a record.
-#[cold]
-#[inline(never)]
-fn open() -> Option<&'static Writer> {
+///
+/// If there is a file, its thread calls `before` while no other thread can have it yet, and `after` when all can.
+pub(crate) fn open(before: impl FnOnce(), after: impl FnOnce()) -> Option<&'static Writer> {
     let this = clock::thread().wrapping_add(1);
     if PHASE.compare_exchange(NOT_YET, OPENING, Ordering::AcqRel, Ordering::Acquire).is_err() {
         return if OPENER.load(Ordering::Relaxed) == this { None } else { wait() };
@@ -94,19 +95,23 @@ fn open() -> Option<&'static Writer> {
     if let Some(writer) = created {
         // SAFETY: this thread set the phase, so no other reads or writes.
         unsafe { (*place()).write(writer) };
-        static WATCHED: AtomicBool = AtomicBool::new(false);
-        if !WATCHED.swap(true, Ordering::Relaxed) {
-            // SAFETY: the function lives as long as the library, which is never unloaded.
-            unsafe { libc::atexit(at_exit) };
-        }
+        before();
     }
     PHASE.store(if created.is_some() { OPEN } else { WITHOUT }, Ordering::Release);
     OPENER.store(0, Ordering::Relaxed);
     IS_STUCK.store(false, Ordering::Relaxed);
     if created.is_some() {
-        dropin::start();
+        after();
     }
     opened()
+}
+
+/// In a child that was forked off: the mapped file is the parent's.
+pub(crate) fn forked() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    OPENER.store(0, Ordering::Relaxed);
+    IS_STUCK.store(false, Ordering::Relaxed);
+    PHASE.store(NOT_YET, Ordering::Release);
 }
 
 /// Waits for another thread that creates the file.
@@ -144,44 +149,6 @@ pub(crate) fn pause(is_paused: bool) {
 }
 
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
-
-/// Forks are watched from the moment the library is loaded: later there is a time at which a thread creates the file and another one forks. And what threads keep is there
-/// before the program takes the first places, which need no memory.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static WATCH: extern "C" fn() = watch;
-
-extern "C" fn watch() {
-    // SAFETY: the function lives as long as the library, which is never unloaded.
-    unsafe { pthread_atfork(None, None, Some(forked)) };
-    thread::prepare();
-}
-
-unsafe extern "C" {
-    fn pthread_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-    ) -> i32;
-}
-
-/// In the child: the mapped file is the parent's.
-extern "C" fn forked() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-    plugin::forget();
-    thread::forked();
-    OPENER.store(0, Ordering::Relaxed);
-    IS_STUCK.store(false, Ordering::Relaxed);
-    PHASE.store(NOT_YET, Ordering::Release);
-    dropin::forked();
-}
-
-extern "C" fn at_exit() {
-    if let Some(writer) = opened() {
-        dropin::finish();
-        writer.close();
-    }
-}
 
 /// A path in the making. What does not fit makes it no path.
 pub(crate) struct Path {

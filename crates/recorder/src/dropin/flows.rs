@@ -5,8 +5,7 @@
 
 use core::ffi::c_int;
 
-use crate::intercept;
-use crate::process;
+use crate::{process, symbols};
 
 /// The function, under its own name.
 #[unsafe(no_mangle)]
@@ -14,7 +13,7 @@ use crate::process;
 extern "C" fn ncclSetFlowExtractionEnabled(enabled: c_int) -> c_int {
     process::pause(enabled == 0);
     let name = c"ncclSetFlowExtractionEnabled";
-    let Some(next) = intercept::next_symbol(name, ncclSetFlowExtractionEnabled as *const core::ffi::c_void) else {
+    let Some(next) = symbols::next_symbol(name, ncclSetFlowExtractionEnabled as *const core::ffi::c_void) else {
         return 0;
     };
     // SAFETY: what was found under this name has this type.

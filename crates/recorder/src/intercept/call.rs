@@ -9,7 +9,7 @@ use super::communicators::{self, NONE, Way};
 use super::identity::UniqueId;
 use super::real::Function;
 use crate::thread::State;
-use crate::{clock, process};
+use crate::{clock, lifecycle, process};
 
 /// `ncclInProgress`: a communicator that does not block has begun.
 const IN_PROGRESS: i32 = 7;
@@ -171,7 +171,7 @@ impl Call {
     pub(super) fn enter(&self, function: &Function, outside: State) -> Entered {
         let outside = outside.with_ring();
         outside.within(function.address()).keep();
-        let writer = if outside.inside() == 0 { process::writer() } else { None };
+        let writer = if outside.inside() == 0 { lifecycle::writer() } else { None };
         let mut entered = Entered { writer, handle: None, outside, number: 0 };
         let Some(writer) = entered.writer else { return entered };
         // Only where NCCL itself has to wait until the communicator is ready: a program revokes and aborts one that hangs.

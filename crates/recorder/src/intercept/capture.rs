@@ -4,8 +4,7 @@ use core::ffi::c_void;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
-use super::objects;
-use crate::environment;
+use crate::{environment, symbols};
 
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
@@ -40,9 +39,9 @@ fn find() {
     let name = c"NCCL_STACKS_CAPTURE";
     let mut function = null();
     if environment::variable(name).is_some() && !environment::is_off(name) {
-        function = objects::symbol(libc::RTLD_DEFAULT, c"cudaStreamIsCapturing");
+        function = symbols::symbol(libc::RTLD_DEFAULT, c"cudaStreamIsCapturing");
         if function.is_null() {
-            function = objects::symbol_of_any(&[c"cudaStreamIsCapturing"], null());
+            function = symbols::symbol_of_any(&[c"cudaStreamIsCapturing"], null());
         }
     }
     FUNCTION.store(function.cast_mut(), Ordering::Release);

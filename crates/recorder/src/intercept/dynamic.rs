@@ -4,114 +4,80 @@
 //! names this jumps into the real one, with the stack and the arguments as they came. Rust cannot say that, hence the assembly, and hence
 //! only on x86-64. `NCCL_STACKS_DLSYM=0` switches it off.
 
-use core::ffi::{c_char, c_void};
+#![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
-/// The type of `dlsym`.
-pub(super) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU8, Ordering};
 
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
-pub(super) use exported::real;
+use super::functions;
+use crate::environment;
+use crate::symbols::{Dlsym, real_dlsym};
 
-/// Where none is exported the real one is found as usual.
-#[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
-pub(super) fn real() -> Option<Dlsym> {
-    Some(libc::dlsym)
+/// What `dlsym` does: jump to an address, or, if that is null, return a value.
+#[repr(C)]
+struct Decision {
+    jump: Option<Dlsym>,
+    value: *mut c_void,
 }
 
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
-mod exported {
-    use core::ffi::{CStr, c_char, c_void};
-    use core::ptr::null_mut;
-    use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
-
-    use super::Dlsym;
-    use crate::environment;
-    use crate::intercept::functions;
-
-    unsafe extern "C" {
-        fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
-    }
-
-    /// The C library's `dlsym`: by its version, for by its name alone it would be ours.
-    pub(in crate::intercept) fn real() -> Option<Dlsym> {
-        static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
-        let mut real = REAL.load(Ordering::Relaxed);
-        for version in [c"GLIBC_2.34", c"GLIBC_2.2.5"] {
-            if real.is_null() {
-                // SAFETY: the texts end with zeros.
-                real = unsafe { dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
-                REAL.store(real, Ordering::Relaxed);
-            }
+fn is_on() -> bool {
+    static STATE: AtomicU8 = AtomicU8::new(0);
+    match STATE.load(Ordering::Relaxed) {
+        0 => {
+            let is_off = environment::is_off(c"NCCL_STACKS_DLSYM") || environment::is_off(c"NCCL_STACKS_RECORD");
+            STATE.store(if is_off { 2 } else { 1 }, Ordering::Relaxed);
+            !is_off
         }
-        // SAFETY: it is null, which is `None`, or that function.
-        unsafe { core::mem::transmute::<*mut c_void, Option<Dlsym>>(real) }
+        state => state == 1,
     }
+}
 
-    /// What `dlsym` does: jump to an address, or, if that is null, return a value.
-    #[repr(C)]
-    struct Decision {
-        jump: Option<Dlsym>,
-        value: *mut c_void,
+unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
+    let real = real_dlsym();
+    let Some(call) = real else { return Decision { jump: None, value: null_mut() } };
+    let jump = Decision { jump: real, value: null_mut() };
+    if handle == libc::RTLD_NEXT || name.is_null() {
+        return jump;
     }
-
-    fn is_on() -> bool {
-        static STATE: AtomicU8 = AtomicU8::new(0);
-        match STATE.load(Ordering::Relaxed) {
-            0 => {
-                let is_off = environment::is_off(c"NCCL_STACKS_DLSYM") || environment::is_off(c"NCCL_STACKS_RECORD");
-                STATE.store(if is_off { 2 } else { 1 }, Ordering::Relaxed);
-                !is_off
-            }
-            state => state == 1,
-        }
-    }
-
-    unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
-        let real = real();
-        let Some(call) = real else { return Decision { jump: None, value: null_mut() } };
-        let jump = Decision { jump: real, value: null_mut() };
-        if handle == libc::RTLD_NEXT || name.is_null() {
+    // SAFETY: who asks for a symbol gives a text.
+    let name = unsafe { CStr::from_ptr(name) };
+    let Some(function) = functions::named(name).filter(|_| is_on()) else { return jump };
+    // The linker's order decides, and with it who asks. It leads here by itself; but a program that asks whether its NCCL has a
+    // function must not hear that it has because this library does.
+    if handle == libc::RTLD_DEFAULT {
+        if function.next().is_some() {
             return jump;
         }
-        // SAFETY: who asks for a symbol gives a text.
-        let name = unsafe { CStr::from_ptr(name) };
-        let Some(function) = functions::named(name).filter(|_| is_on()) else { return jump };
-        // The linker's order decides, and with it who asks. It leads here by itself; but a program that asks whether its NCCL has a
-        // function must not hear that it has because this library does.
-        if handle == libc::RTLD_DEFAULT {
-            if function.next().is_some() {
-                return jump;
-            }
-            // Fails, and leaves what `dlerror` says of it.
-            // SAFETY: the arguments are the caller's.
-            return Decision { jump: None, value: unsafe { call(libc::RTLD_NEXT, name.as_ptr()) } };
-        }
-        // SAFETY: the arguments are the caller's. The answer for a handle does not depend on who asks.
-        let found = unsafe { call(handle, name.as_ptr()) };
-        let value = if found.is_null() { found } else { function.in_place_of(found).cast_mut() };
-        Decision { jump: None, value }
+        // Fails, and leaves what `dlerror` says of it.
+        // SAFETY: the arguments are the caller's.
+        return Decision { jump: None, value: unsafe { call(libc::RTLD_NEXT, name.as_ptr()) } };
     }
+    // SAFETY: the arguments are the caller's. The answer for a handle does not depend on who asks.
+    let found = unsafe { call(handle, name.as_ptr()) };
+    let value = if found.is_null() { found } else { function.in_place_of(found).cast_mut() };
+    Decision { jump: None, value }
+}
 
-    /// The interposed function.
-    #[unsafe(naked)]
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-        core::arch::naked_asm!(
-            // The arguments are kept, and the stack is aligned for the call.
-            "push rdi",
-            "push rsi",
-            "sub rsp, 8",
-            "call {decide}",
-            "add rsp, 8",
-            "pop rsi",
-            "pop rdi",
-            "test rax, rax",
-            "jz 2f",
-            "jmp rax",
-            "2:",
-            "mov rax, rdx",
-            "ret",
-            decide = sym decide,
-        )
-    }
+/// The interposed function.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    core::arch::naked_asm!(
+        // The arguments are kept, and the stack is aligned for the call.
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {decide}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "test rax, rax",
+        "jz 2f",
+        "jmp rax",
+        "2:",
+        "mov rax, rdx",
+        "ret",
+        decide = sym decide,
+    )
 }

@@ -24,12 +24,4 @@ mod communicators;
 mod dynamic;
 mod functions;
 mod identity;
-mod objects;
 mod real;
-
-use core::ffi::{CStr, c_void};
-
-/// What comes after `ours` under a name in the linker's order.
-pub(crate) fn next_symbol(name: &CStr, ours: *const c_void) -> Option<*const c_void> {
-    Some(objects::symbol(libc::RTLD_NEXT, name)).filter(|found| !found.is_null() && *found != ours)
-}

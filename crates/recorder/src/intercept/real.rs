@@ -9,8 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use nccl_stacks_recorder_format::Writer;
 
-use super::objects;
-use crate::{log, process};
+use crate::{log, process, symbols};
 
 /// `ncclInvalidUsage`: what NCCL says of what cannot be called.
 pub(super) const INVALID_USAGE: i32 = 5;
@@ -81,7 +80,7 @@ impl Function {
 
     #[cold]
     fn find_next(&self) -> Option<*const c_void> {
-        let found = objects::symbol(libc::RTLD_NEXT, self.name());
+        let found = symbols::symbol(libc::RTLD_NEXT, self.name());
         if found.is_null() || found == self.ours {
             return self.find_base().map(|found| keep(&self.next, found));
         }
@@ -91,13 +90,13 @@ impl Function {
     #[cold]
     fn find_base(&self) -> Option<*const c_void> {
         let names = [self.p_name, self.name()];
-        let mut found = objects::symbol_of(c"libnccl.so.2", &names, self.ours);
+        let mut found = symbols::symbol_of(c"libnccl.so.2", &names, self.ours);
         if found.is_null() {
             // Under another name, or within another library: by `pncclX` first, which no interceptor has.
-            found = objects::symbol_of_any(&[self.p_name], null());
+            found = symbols::symbol_of_any(&[self.p_name], null());
         }
         if found.is_null() {
-            found = objects::symbol_of_any(&[self.name()], self.ours);
+            found = symbols::symbol_of_any(&[self.name()], self.ours);
         }
         (!found.is_null()).then(|| keep(&self.base, found))
     }
@@ -113,7 +112,7 @@ impl Function {
             None => keep(&self.base, found),
         };
         // Of a second NCCL in the process the calls are not seen: they must stay with that one.
-        let is_real = base == found || objects::library_of(base) == objects::library_of(found);
+        let is_real = base == found || symbols::library_of(base) == symbols::library_of(found);
         if is_real { self.direct } else { found }
     }
 
@@ -146,7 +145,7 @@ impl Function {
 
 /// Stores what was found; what another thread has stored meanwhile stays.
 fn keep(place: &AtomicPtr<c_void>, found: *const c_void) -> *const c_void {
-    objects::pin(found);
+    symbols::pin(found);
     match place.compare_exchange(null_mut(), found.cast_mut(), Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => found,
         Err(other) => other.cast_const(),

@@ -1,51 +1,19 @@
 //! `startEvent`, `recordEventState` and `stopEvent`. All of it is the hot path.
 
 use core::ffi::c_int;
-use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer, layout};
+use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer};
 
 use super::abi::{self, Descriptor, Opaque, StateArgs, event};
 use super::given::{Event, Given, halves};
-use super::{communicator, masks, note};
-use crate::{clock, process, thread};
-
-/// The bits of a handle that are the record's number. The others count forks: a parent's handles name nothing in a child's file.
-pub(super) const NUMBER: u64 = (1 << 56) - 1;
-
-/// The last group of each communicator, by which most collectives need not say theirs.
-static GROUPS: [AtomicU64; layout::COMMUNICATORS + 1] = [const { AtomicU64::new(0) }; layout::COMMUNICATORS + 1];
+use super::handles::{self, communicator, note, own, pointer};
+use super::masks;
+use crate::{clock, lifecycle, process, thread};
 
 /// Steps whose wait for their peer is recorded. NCCL reports that state each time it looks; entries are lost when two steps share one, which
 /// costs a record.
 static PEER_WAITS: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
-
-/// The last group of a communicator that is known; 0 for none.
-pub(super) fn last_group(communicator: u16) -> u64 {
-    let last = GROUPS.get(usize::from(communicator)).filter(|_| communicator != 0);
-    own(ptr::without_provenance_mut(last.map_or(0, |last| last.load(Ordering::Relaxed)) as usize))
-}
-
-/// A communicator has become known.
-pub(super) fn begin(communicator: u16) {
-    if let Some(group) = GROUPS.get(usize::from(communicator)) {
-        group.store(0, Ordering::Relaxed);
-    }
-}
-
-/// The number of a record of ours; 0 for null, and for what a process has that this one was forked from.
-#[inline]
-pub(super) fn own(handle: Opaque) -> u64 {
-    let number = handle.addr() as u64;
-    if number >> 56 == process::generation() & 0xff { number & NUMBER } else { 0 }
-}
-
-#[inline]
-fn pointer(handle: Option<Handle>) -> Opaque {
-    let number = handle.map_or(0, |handle| handle.number() | (process::generation() & 0xff) << 56);
-    ptr::without_provenance_mut(number as usize)
-}
 
 /// Writes a record, at this time and of this thread.
 #[inline]
@@ -59,7 +27,7 @@ pub(super) unsafe extern "C" fn start<const VERSION: u32, T: Copy + Into<u64>, U
     handle: *mut Opaque,
     descr: *mut Descriptor<T, U>,
 ) -> c_int {
-    let made = match process::writer() {
+    let made = match lifecycle::writer() {
         // SAFETY: NCCL gives a descriptor of this version.
         Some(writer) if !descr.is_null() => unsafe { started::<VERSION, T, U>(writer, communicator(context), descr) },
         _ => None,
@@ -117,8 +85,8 @@ unsafe fn started<const VERSION: u32, T: Copy + Into<u64>, U>(
         }
     };
     let handle = put(writer, made.note, made.record);
-    if let (event::GROUP, Some(last)) = (kind, GROUPS.get(usize::from(communicator))) {
-        last.store(pointer(handle).addr() as u64, Ordering::Relaxed);
+    if kind == event::GROUP {
+        handles::set_last_group(communicator, handle);
     }
     if let (Some(more), Some(parent)) = (made.more, handle) {
         put(writer, note::NOTHING, Record { parent: parent.number(), ..more });

@@ -5,9 +5,8 @@ use core::ffi::c_int;
 use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer, flag};
 
 use super::abi::{Opaque, Text, net, v4, v5, v6, v7};
-use super::events::{NUMBER, last_group, own};
-use super::{note, texts};
-use crate::process;
+use super::handles::{NUMBER, last_group, note, own};
+use crate::{process, texts};
 
 /// NCCL's `bool`.
 #[inline]

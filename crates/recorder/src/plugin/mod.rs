@@ -10,42 +10,16 @@
 mod abi;
 mod events;
 mod given;
+mod handles;
 mod masks;
-mod texts;
 
 use core::ffi::c_int;
-use core::ptr;
 
 use nccl_stacks_recorder_format::Communicator;
 
 use self::abi::{Opaque, Text};
-use crate::{clock, dropin, log, process};
-
-pub(crate) use self::texts::forget;
-
-/// Notes in handles: what has to be known of an event when only its handle is given.
-mod note {
-    pub(super) const NOTHING: u8 = 0;
-    /// NCCL reports its end as a state, just before `stopEvent`.
-    pub(super) const ENDS_BY_STATE: u8 = 1;
-    /// Its parent and context are of another process.
-    pub(super) const FOREIGN: u8 = 2;
-}
-
-/// What a context has in its high half; not an address that a process can have.
-const CONTEXT: u64 = 0x4e43_5354 << 32;
-
-/// The context of a communicator: the count of forks and its number. Never null.
-fn context(number: u16) -> Opaque {
-    ptr::without_provenance_mut((CONTEXT | (process::generation() & 0xffff) << 16 | u64::from(number)) as usize)
-}
-
-/// The communicator of a context; 0 if it is null, or of a process from which this one was forked, or none of ours.
-#[inline]
-fn communicator(context: Opaque) -> u16 {
-    let context = context.addr() as u64;
-    if context >> 16 == (CONTEXT >> 16 | process::generation() & 0xffff) { context as u16 } else { 0 }
-}
+use self::handles::{communicator, context};
+use crate::{clock, dropin, lifecycle, log, process, texts};
 
 /// What `init` is given.
 struct Init {
@@ -61,8 +35,8 @@ struct Init {
 unsafe fn init(about: &Init, to: *mut Opaque, mask: *mut c_int) -> c_int {
     // What NCCL was loaded from may have changed since the last communicator.
     texts::forget();
-    let (made, wanted) = match process::writer() {
-        None => (ptr::null_mut(), 0),
+    let (made, wanted) = match lifecycle::writer() {
+        None => (core::ptr::null_mut(), 0),
         Some(writer) => {
             let wanted = masks::wanted(about.version);
             writer.set_plugin(about.version, wanted);
@@ -76,7 +50,8 @@ unsafe fn init(about: &Init, to: *mut Opaque, mask: *mut c_int) -> c_int {
                 made: clock::now(),
                 ..Communicator::default()
             });
-            events::begin(number);
+            // The number may have been another communicator's.
+            handles::set_last_group(number, None);
             log::line(format_args!("profiler plugin v{}: communicator {number}, events {wanted:#x}", about.version));
             (context(number), wanted)
         }

@@ -1,13 +1,44 @@
-//! Symbols of the libraries that the process has loaded. All of this is slow, and happens once for each function.
+//! Symbols of the libraries that the process has loaded. A search is slow, and happens once for each function.
+//!
+//! It is the C library's own `dlsym` that is asked. The one that this library exports finds NCCL's functions by what is here.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 
-use super::dynamic;
+/// The type of `dlsym`.
+pub(crate) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// The C library's `dlsym`: by its version, for by its name alone it would be ours.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+pub(crate) fn real_dlsym() -> Option<Dlsym> {
+    use core::sync::atomic::{AtomicPtr, Ordering};
+
+    unsafe extern "C" {
+        fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
+    }
+
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    let mut real = REAL.load(Ordering::Relaxed);
+    for version in [c"GLIBC_2.34", c"GLIBC_2.2.5"] {
+        if real.is_null() {
+            // SAFETY: the texts end with zeros.
+            real = unsafe { dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
+            REAL.store(real, Ordering::Relaxed);
+        }
+    }
+    // SAFETY: it is null, which is `None`, or that function.
+    unsafe { core::mem::transmute::<*mut c_void, Option<Dlsym>>(real) }
+}
+
+/// Where none is exported the real one is found as usual.
+#[cfg(not(all(target_arch = "x86_64", target_env = "gnu")))]
+pub(crate) fn real_dlsym() -> Option<Dlsym> {
+    Some(libc::dlsym)
+}
 
 /// A symbol; null if there is none. `handle` may be `RTLD_NEXT`, which is what comes after this library.
-pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> *const c_void {
-    let Some(real) = dynamic::real() else { return null() };
+pub(crate) fn symbol(handle: *mut c_void, name: &CStr) -> *const c_void {
+    let Some(real) = real_dlsym() else { return null() };
     // SAFETY: the name ends with a zero, the handle is an open library's or a special one.
     let found = unsafe { real(handle, name.as_ptr()) };
     if found.is_null() {
@@ -18,8 +49,13 @@ pub(super) fn symbol(handle: *mut c_void, name: &CStr) -> *const c_void {
     found
 }
 
+/// What comes after `ours` under a name in the linker's order.
+pub(crate) fn next_symbol(name: &CStr, ours: *const c_void) -> Option<*const c_void> {
+    Some(symbol(libc::RTLD_NEXT, name)).filter(|found| !found.is_null() && *found != ours)
+}
+
 /// A symbol of a library that is loaded by this name; the first of several names that it has.
-pub(super) fn symbol_of(library: &CStr, names: &[&CStr], except: *const c_void) -> *const c_void {
+pub(crate) fn symbol_of(library: &CStr, names: &[&CStr], except: *const c_void) -> *const c_void {
     // SAFETY: the name ends with a zero. Nothing is loaded.
     let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
     if handle.is_null() {
@@ -64,7 +100,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
 
 /// A symbol of any loaded library: NCCL may have another name, or be part of another library. Libraries are opened after the linker's list
 /// was left, for it is locked meanwhile.
-pub(super) fn symbol_of_any(names: &[&CStr], except: *const c_void) -> *const c_void {
+pub(crate) fn symbol_of_any(names: &[&CStr], except: *const c_void) -> *const c_void {
     for index in 0..10_000 {
         let mut search = Search { left: index, name: [0; 4096], is_found: false };
         // SAFETY: the function gets the search that it expects.
@@ -84,7 +120,7 @@ pub(super) fn symbol_of_any(names: &[&CStr], except: *const c_void) -> *const c_
 }
 
 /// The library that an address is in: where it begins; null if none is.
-pub(super) fn library_of(address: *const c_void) -> *const c_void {
+pub(crate) fn library_of(address: *const c_void) -> *const c_void {
     about(address).map_or(null(), |about| about.dli_fbase.cast_const())
 }
 
@@ -96,7 +132,7 @@ fn about(address: *const c_void) -> Option<libc::Dl_info> {
 }
 
 /// Keeps the library of an address loaded: the address is kept, too.
-pub(super) fn pin(address: *const c_void) {
+pub(crate) fn pin(address: *const c_void) {
     let Some(about) = about(address).filter(|about| !about.dli_fname.is_null()) else { return };
     let flags = libc::RTLD_NOLOAD | libc::RTLD_LAZY | libc::RTLD_NODELETE;
     // SAFETY: the name is the linker's; it ends with a zero, and nothing new is loaded.

@@ -9,8 +9,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use nccl_stacks_recorder_format::{Writer, layout};
 
-use super::abi::Text;
-
 const ENTRIES: usize = 256;
 /// How many entries, from the one that an address should have, may have it.
 const NEAR: usize = 8;
@@ -27,7 +25,7 @@ pub(crate) fn forget() {
 
 /// The number of a text in the file; 0 for none.
 #[inline]
-pub(super) fn number(writer: &Writer, text: Text) -> u8 {
+pub(crate) fn number(writer: &Writer, text: *const c_char) -> u8 {
     if text.is_null() {
         return 0;
     }
@@ -61,7 +59,7 @@ fn add(writer: &Writer, text: *const c_char, first: usize) -> u8 {
 }
 
 /// A text up to a length; empty for null.
-pub(super) fn bytes(text: &Text, most: usize) -> &[u8] {
+pub(crate) fn bytes(text: &*const c_char, most: usize) -> &[u8] {
     if text.is_null() {
         return &[];
     }
