@@ -201,15 +201,17 @@ fn modules_use_only_what_they_may() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A file's code without its tests, and the path of its module: `["store", "nest"]`.
-fn modules() -> Vec<(Vec<String>, String)> {
-    let source = root().join("src");
+/// A module: its path in its crate (`["store", "nest"]`), and its code without tests.
+type Module = (Vec<String>, String);
+
+/// The modules of a crate.
+fn modules(source: &Path) -> Vec<Module> {
     let mut files = Vec::new();
-    rust_files(&source, &mut files);
+    rust_files(source, &mut files);
     let module = |file: PathBuf| {
         let text = std::fs::read_to_string(&file).unwrap();
         let code = text.split_once("#[cfg(test)]\nmod tests {").map_or(text.as_str(), |(code, _)| code).to_owned();
-        let path = file.strip_prefix(&source).unwrap().with_extension("");
+        let path = file.strip_prefix(source).unwrap().with_extension("");
         let mut path: Vec<String> = path.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
         path.pop_if(|last| ["mod", "lib", "main"].contains(&last.as_str()));
         (path, code)
@@ -218,35 +220,62 @@ fn modules() -> Vec<(Vec<String>, String)> {
 }
 
 /// The module paths that a file's code names with `crate::` or `super::`.
-fn named(module: &[String], code: &str) -> Vec<Vec<String>> {
-    let path = regex::Regex::new(r"\b(crate|(?:super::)*super)::(?:([\w:]+)|\{([^}]*)\})").unwrap();
+fn named((module, code): &Module) -> Vec<Vec<String>> {
+    let path = regex::Regex::new(r"\b(crate|(?:super::)*super)::").unwrap();
     let comment = regex::Regex::new(r"(?m)^\s*//.*$").unwrap();
     let code = comment.replace_all(code, "");
     let mut found = Vec::new();
-    for names in path.captures_iter(&code) {
-        let base = match &names[1] {
+    for start in path.captures_iter(&code) {
+        let base = match &start[1] {
             "crate" => Vec::new(),
             supers => module[..module.len().saturating_sub(supers.split("::").count())].to_vec(),
         };
-        let tails = names.get(2).or(names.get(3)).unwrap().as_str();
-        for tail in tails.split(',') {
-            let tail = tail.trim().split("::").map(str::to_owned);
-            found.push(base.iter().cloned().chain(tail).collect());
-        }
+        tree_paths(&code[start.get(0).unwrap().end()..], &base, &mut found);
     }
     found
 }
 
-/// Files and folders side by side use each other in one direction: `a` may use `b`, or `b` may use `a`, also by way of others. A
-/// folder's `mod.rs` is not counted: it is what the folder has in common.
-#[test]
-fn no_files_of_a_folder_form_a_circle() {
-    let modules = modules();
+/// Adds the paths that a tree of `use` begins with, `a::{b, c::d}`, to those found. Returns how long the tree is.
+fn tree_paths(code: &str, base: &[String], found: &mut Vec<Vec<String>>) -> usize {
+    let mut path = base.to_vec();
+    let mut at = 0;
+    loop {
+        let rest = &code[at..];
+        let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        if word > 0 {
+            path.push(rest[..word].to_owned());
+            at += word;
+            if code[at..].starts_with("::") {
+                at += 2;
+                continue;
+            }
+        } else if rest.starts_with('{') {
+            at += 1;
+            loop {
+                at += code[at..].find(|c: char| !c.is_whitespace() && c != ',').unwrap_or(code.len() - at);
+                let length = tree_paths(&code[at..], &path, found);
+                if length == 0 {
+                    return at + 1;
+                }
+                at += length;
+            }
+        } else if at == 0 {
+            return 0;
+        }
+        found.push(path);
+        return at;
+    }
+}
+
+/// Which files and folders beside each other use each other, by folder: `a` may use `b`, or `b` may use `a`, also by way of others. A
+/// folder's `mod.rs` is not counted: it is what the folder has in common. Returns the number of uses, and the parts of each circle.
+fn circles(modules: &[Module]) -> (usize, Vec<String>) {
     let exists = |path: &[String]| modules.iter().any(|(module, _)| module.starts_with(path));
     // By folder: which of its parts uses which.
     let mut uses: BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    for (module, code) in &modules {
-        for used in named(module, code) {
+    for module in modules {
+        for used in named(module) {
+            let module = &module.0;
             let same = module.iter().zip(&used).take_while(|(a, b)| a == b).count();
             if same < module.len() && same < used.len() && exists(&used[..=same]) {
                 let folder = uses.entry(module[..same].to_vec()).or_default();
@@ -254,21 +283,71 @@ fn no_files_of_a_folder_form_a_circle() {
             }
         }
     }
-    let edges: usize = uses.values().flat_map(BTreeMap::values).map(BTreeSet::len).sum();
-    assert!(edges > 100, "only {edges} uses found: has the way of writing them changed?");
+    let edges = uses.values().flat_map(BTreeMap::values).map(BTreeSet::len).sum();
     let mut circles = Vec::new();
     for (folder, uses) in &uses {
-        for start in uses.keys() {
-            let (mut reached, mut next) = (BTreeSet::new(), vec![start]);
-            while let Some(used) = next.pop().and_then(|part| uses.get(part)) {
-                next.extend(used.iter().filter(|part| reached.insert(part.as_str())));
+        let reaches_itself = |start: &&String| {
+            let (mut reached, mut next) = (BTreeSet::new(), vec![start.as_str()]);
+            while let Some(part) = next.pop() {
+                // A part that uses nothing has no entry, and ends only its own way.
+                let used = uses.get(part).into_iter().flatten().map(String::as_str);
+                next.extend(used.filter(|part| reached.insert(*part)));
             }
-            if reached.contains(start.as_str()) {
-                circles.push(format!("src/{}/{start} uses itself by way of others", folder.join("/")));
-            }
+            reached.contains(start.as_str())
+        };
+        let circle: Vec<&str> = uses.keys().filter(reaches_itself).map(String::as_str).collect();
+        if !circle.is_empty() {
+            circles.push(format!("{}: {}", folder.join("/"), circle.join(", ")));
         }
     }
-    assert!(circles.is_empty(), "{}", circles.join("\n"));
+    (edges, circles)
+}
+
+#[test]
+fn no_files_of_a_folder_form_a_circle() {
+    let crates = std::fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src"));
+    let mut all = 0;
+    for source in crates.chain([root().join("src")]) {
+        let (edges, circles) = circles(&modules(&source));
+        all += edges;
+        assert!(
+            circles.is_empty(),
+            "{}: these use themselves by way of others: {}",
+            source.display(),
+            circles.join("; ")
+        );
+    }
+    assert!(all > 300, "only {all} uses found: has the way of writing them changed?");
+}
+
+#[test]
+fn a_planted_circle_is_found() {
+    let module = |path: &str, code: &str| {
+        (path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect(), code.to_owned())
+    };
+    let of = |modules: &[Module]| circles(modules).1;
+    // A part that uses nothing (`z`) is on the way, before and after the part that closes the circle.
+    let leaf =
+        [module("z", ""), module("y", ""), module("c", "use crate::{a, z};"), module("b", "use super::{c, y, z};")];
+    let closed = |code: &str| of(&[&leaf[..], &[module("a", code)]].concat());
+    assert_eq!(closed("use crate::b::{x, y};"), [": a, b, c"]);
+    assert_eq!(closed("use crate::z;"), [""; 0]);
+    // What is named in comments alone is not used.
+    assert_eq!(closed("// crate::b\n/// [`b`](crate::b)\nuse crate::z;"), [""; 0]);
+    // Within a folder, with nested braces, over several lines and without `use`.
+    let deep = |code: &str| {
+        of(&[module("f/a", code), module("f/b", "use super::a;"), module("f", "use self::b;"), module("g", "")])
+    };
+    for code in [
+        "use crate::{g::{h, i::j}, f::{self, b::{c}}};",
+        "use super::{\n    a,\n    b,\n};",
+        "fn f() { super::b::x() }",
+    ] {
+        assert_eq!(deep(code), ["f: a, b"], "{code}");
+    }
+    assert_eq!(deep("use crate::{g::{b}, f::c};"), [""; 0]);
+    // A folder counts as one.
+    assert_eq!(of(&[module("f/a", "use crate::g;"), module("f/b", ""), module("g", "use crate::f::b;")]), [": f, g"]);
 }
 
 /// Words that the glossary replaces (`src/lib.rs`, "Words"): the field has another word for the thing, or none.
