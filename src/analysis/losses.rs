@@ -154,7 +154,7 @@ fn kinds<'a>(
         let cost = match description.cost {
             Cost::Lost => "lost",
             Cost::Doubtful => "doubtful",
-            Cost::Recovered => "mended",
+            Cost::Recovered => "recovered",
             Cost::Moved => "moved",
             // Files of an archive that are no traces are listed too.
             Cost::None if description.kind == Damage::NoTraceInFile => "moved",

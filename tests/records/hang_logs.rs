@@ -107,7 +107,7 @@ fn a_rank_that_never_called_is_after_the_others() {
     assert_eq!((report.outcome, report.lagging.len()), (Outcome::Lagging, 1));
     assert_eq!(report.lagging[0].missing_ranks, [2]);
     let text = shown(&report);
-    assert!(text.contains("Rank 2 is behind: nothing against 1 on ranks 0, 1 and 3."), "{text}");
+    assert!(text.contains("Rank 2 lags: nothing against 1 on ranks 0, 1 and 3."), "{text}");
 }
 
 /// With sends the numbers say nothing, and calls are counted; of long logs all of them, and not those that are kept.

@@ -251,7 +251,7 @@ fn word(cell: &Cell) -> String {
         CellState::Odd => "odd",
         CellState::Stuck => "stuck",
         CellState::Missing => "missing",
-        CellState::Lagging => "behind",
+        CellState::Lagging => "lags",
         CellState::Waiting => "waits",
         CellState::Enqueued => "unknown, called",
         CellState::Done => "done",

@@ -67,7 +67,7 @@ pub(super) fn sentence(of: &Evidence) -> String {
                 here.parse::<u64>().ok().zip(there.parse::<u64>().ok()).map(|(here, there)| there.saturating_sub(here));
             let name = if by == Some(1) && of.collective.is_none() { "operation" } else { name };
             let by = by.map_or(String::new(), |by| format!(" by {by} {name}"));
-            format!("{who} {} behind{by}: {here} against {there} on {peers}.", verb(&of.ranks, "is", "are"))
+            format!("{who} {}{by}: {here} against {there} on {peers}.", verb(&of.ranks, "lags", "lag"))
         }
         EvidenceKind::NoProgress => "no count moved between the last two answers.".to_owned(),
         EvidenceKind::Progress => format!("between the last two answers the counts of {who} moved."),

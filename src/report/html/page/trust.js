@@ -98,7 +98,7 @@ function trustDamage(what, damage) {
   const text = `${size(damage.text_bytes)} of text were read`;
   if (damage.kinds.length === 0) return trustGood(what, `${text}, all whole.`);
   const isLost = damage.kinds.some((kind) => kind.cost === 'lost' || kind.cost === 'doubtful');
-  const words = { lost: 'lost', doubtful: 'any byte may be wrong', mended: 'repaired', moved: 'kept, but in another place' };
+  const words = { lost: 'lost', doubtful: 'any byte may be wrong', recovered: 'repaired', moved: 'kept, but in another place' };
   const kinds = trustSameKinds(damage.kinds);
   const all = [
     ['What', false, (kind) => kind.what],
