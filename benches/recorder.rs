@@ -8,6 +8,8 @@
 
 #[path = "recorder/interceptor.rs"]
 mod interceptor;
+#[path = "recorder/library.rs"]
+mod library;
 #[path = "recorder/plugin.rs"]
 mod plugin;
 

@@ -1,8 +1,8 @@
 //! Where the time goes, stage by stage, on a synthetic trace of a server: bytes of JSON per second on one thread.
 //!
-//! Stages of reading include those before them: the difference between "parse" and "cut" is the cost of parsing. `cargo bench` runs all;
-//! `cargo bench -- stage/nest` runs one. The numbers compare a change with the commit before it on one computer, not
-//! computers with each other; `benches/compare.sh` is for those.
+//! Stages of reading include those before them: the difference between "parse" and "cut" is the cost of parsing. `cargo bench -p
+//! nccl-stacks-benches --bench stages` runs all; with `-- stage/nest` one. The numbers compare a change with the commit before it on one
+//! computer, not computers with each other; `benches/compare.sh` is for those.
 
 #![allow(
     clippy::unwrap_used,

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput};
 
+use super::library::library;
+
 /// Compiles from the folder of the recorder's tests.
 fn cc(folder: &Path, output: &str, arguments: &[&str]) {
     let mut cc = Command::new("cc");
-    cc.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorder")).args(["-O2", "-o"]);
+    cc.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/recorder")).args(["-O2", "-o"]);
     assert!(cc.arg(folder.join(output)).args(arguments).status().unwrap().success());
 }
 
@@ -44,8 +46,7 @@ fn calls(folder: &Path, via: &str, threads: u64, (preload, first): (&Path, u64),
 
 /// The interceptor, and one that writes text.
 pub(super) fn interceptor(c: &mut Criterion) {
-    let recorder = Path::new(env!("NCCL_STACKS_RECORDER"));
-    assert!(recorder.is_file(), "the recorder's library could not be built");
+    let recorder = library();
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let library = format!("-L{}", at.display());
@@ -59,7 +60,7 @@ pub(super) fn interceptor(c: &mut Criterion) {
     let mut group = c.benchmark_group("interceptor");
     group.sample_size(20).measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_millis(500));
     group.throughput(Throughput::Elements(CALLS));
-    let cases = [("none", Path::new(""), FIRST), ("recorder", recorder, FIRST), ("text", &text, FIRST)];
+    let cases = [("none", Path::new(""), FIRST), ("recorder", &recorder, FIRST), ("text", &text, FIRST)];
     for (threads, via) in [(1, "link"), (8, "link"), (1, "handle"), (8, "handle")] {
         // Text formatting is not found by a handle.
         for (name, preload, first) in cases.iter().filter(|case| via == "link" || case.0 != "text") {
@@ -75,7 +76,7 @@ pub(super) fn interceptor(c: &mut Criterion) {
     }
     // As many calls as a ring holds, from the first one on.
     for _ in 0..20 {
-        let took = calls(at, "link", 1, (recorder, 1), 1 << 16);
+        let took = calls(at, "link", 1, (&recorder, 1), 1 << 16);
         nanoseconds
             .entry((1, "link", "recorder, filling"))
             .or_default()

@@ -1,6 +1,6 @@
 //! What the recorder costs a job: nanoseconds of a thread's own CPU time for one event.
 //!
-//! The library is loaded as NCCL loads it, and called through its table. `cargo bench --bench recorder` runs all. Times with eight threads are CPU time
+//! The library is loaded as NCCL loads it, and called through its table. `cargo bench -p nccl-stacks-benches --bench recorder` runs all. Times with eight threads are CPU time
 //! of each thread, so they say what sharing costs, not how many cores the computer has.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -8,6 +8,8 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use criterion::Criterion;
+
+use super::library::library;
 
 type Init =
     unsafe extern "C" fn(*mut *mut c_void, u64, *mut c_int, *const c_char, c_int, c_int, c_int, *mut c_void) -> c_int;
@@ -37,7 +39,7 @@ struct Plugin {
 fn load(folder: &std::path::Path) -> *mut c_void {
     // SAFETY: there is one thread.
     unsafe { std::env::set_var("NCCL_STACKS_DIR", folder) };
-    let path = CString::new(env!("NCCL_STACKS_RECORDER")).unwrap();
+    let path = CString::new(library().into_os_string().into_encoded_bytes()).unwrap();
     // SAFETY: a path.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!library.is_null());

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
 use crate::guards::{root, rust_files};
 
@@ -46,4 +47,23 @@ fn every_dependency_is_used() {
             assert!(words.contains(&name.replace('-', "_")), "{table}: {name} is not used");
         }
     }
+}
+
+/// What a dependency that only tests have asks of another one, such as a feature of `serde_json`, would have `cargo test` compile that one, and
+/// all that use it, this crate included, once more: tests would be of another program than the one that users run.
+#[test]
+fn tests_do_not_change_how_the_program_is_built() {
+    let features = |edges: &str| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]", "--edges", edges]);
+        let output = cargo.current_dir(root()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect::<BTreeSet<_>>()
+    };
+    let program = features("normal,no-proc-macro");
+    let tests = features("normal,dev,no-proc-macro");
+    assert!(program.len() > 50 && tests.len() > program.len());
+    let others: Vec<&String> = program.difference(&tests).collect();
+    assert!(others.is_empty(), "tests need other features of {others:#?}");
 }

@@ -8,6 +8,7 @@ pub(crate) mod hostile;
 pub(crate) mod packets;
 pub(crate) mod program;
 pub(crate) mod random;
+pub(crate) mod schema;
 pub(crate) mod slices;
 pub(crate) mod sound;
 
