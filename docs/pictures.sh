@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-NCCL_STACKS_PICTURES="$folder" cargo test --locked --test page -- --ignored --exact pictures::pictures
+NCCL_STACKS_PICTURES="$folder" cargo test --locked --test program -- --ignored --exact page::pictures::pictures
 
 for picture in "$folder"/page-*.png; do
     small="docs/$(basename "$picture")"

@@ -66,7 +66,7 @@ fn every_form_is_its_golden() {
     }
     assert!(
         wrong.is_empty(),
-        "{}\nIf this is as it should be: UPDATE_GOLDENS=1 cargo test --test answers forms, then read git diff tests/golden",
+        "{}\nIf this is as it should be: UPDATE_GOLDENS=1 cargo test --test program forms, then read git diff tests/golden",
         wrong.join("\n")
     );
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use crate::answers::ranks_forms::written;
 use crate::job;
-use crate::ranks_forms::written;
 use crate::support;
 
 use std::collections::BTreeSet;

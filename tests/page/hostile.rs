@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::pages::write;
+use crate::page::pages::write;
+use crate::page::tab::{How, Tab, open, open_as};
 use crate::support::program::{scratch, testdata};
-use crate::tab::{How, Tab, open, open_as};
 
 const SCRIPT: &str = "</script><script>window.pwned=1</script>";
 const IMAGE: &str = "<img src=x onerror=window.pwned=2>";

@@ -1,7 +1,7 @@
 //! Everything that a mouse can do is done by keys, and what is chosen is in the address.
 
-use crate::pages::{KINDS, kind};
-use crate::tab::{Tab, open, open_at};
+use crate::page::pages::{KINDS, kind};
+use crate::page::tab::{Tab, open, open_at};
 
 /// What Tab has to reach. Of a list with one stop, the others have `tabindex="-1"`.
 const STOPS: &str =

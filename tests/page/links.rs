@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::pages::KINDS;
-use crate::tab::{Tab, open, open_at};
+use crate::page::pages::KINDS;
+use crate::page::tab::{Tab, open, open_at};
 
 const LINKS: &str = "[...document.querySelectorAll('a[href]')].filter((of) => of.checkVisibility())";
 /// A fragment as its keys and values, in order.

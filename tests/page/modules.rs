@@ -10,7 +10,7 @@ use serde_json::json;
 use nccl_stacks::report::format;
 use nccl_stacks::time::Ns;
 
-use crate::tab::{Tab, blank};
+use crate::page::tab::{Tab, blank};
 
 fn page_folder() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/html/page")

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::pages::{KINDS, document, kind, packed, unpack};
-use crate::tab::{Tab, open, open_at};
+use crate::page::pages::{KINDS, document, kind, packed, unpack};
+use crate::page::tab::{Tab, open, open_at};
 
 /// A length of time as people read it, by this test's own arithmetic.
 pub(crate) fn duration(ns: u64) -> String {

@@ -5,8 +5,8 @@ use std::path::Path;
 use base64::Engine;
 use serde_json::json;
 
-use crate::pages::kind;
-use crate::tab::{How, open_as};
+use crate::page::pages::kind;
+use crate::page::tab::{How, open_as};
 
 /// A picture's name, the kind of page, what is chosen, its size, and the colours.
 const PICTURES: &[(&str, &str, &str, u32, u32, &str)] = &[

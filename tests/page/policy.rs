@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::pages::{KINDS, kind, unpack};
-use crate::tab::{blank, open};
+use crate::page::pages::{KINDS, kind, unpack};
+use crate::page::tab::{blank, open};
 
 /// A page in parts: its text without what is packed into it, its scripts, its style, and how many bytes of the file are code and style.
 struct Parts {

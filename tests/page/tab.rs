@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, browser};
+use crate::page::browser::{Browser, browser};
 
 /// What is run before a page's own script. Printing would open a dialog; violations of the policy are collected where a page can be asked for
 /// them.

@@ -1,7 +1,7 @@
 //! Every part that a kind of page must have is there and drawn, without an error, a request or a violation of its policy.
 
-use crate::pages::{KINDS, kind};
-use crate::tab::{How, Tab, open, open_as};
+use crate::page::pages::{KINDS, kind};
+use crate::page::tab::{How, Tab, open, open_as};
 
 /// How many colours a canvas has; 1 if nothing is drawn on it. Read from a copy: a canvas that is read is slower from then on.
 const COLOURS: &str = "(canvas) => { if (canvas.width === 0) return '0';

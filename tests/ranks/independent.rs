@@ -210,7 +210,7 @@ fn all_agree(paths: &[PathBuf]) -> (Vec<Vec<Kernel>>, Vec<i64>) {
     assert_eq!(said("added_ns"), of_lengths.added);
     assert_eq!(said("late_count"), of_lengths.late.iter().map(|count| *count as i64).collect::<Vec<_>>());
 
-    let mut compared = crate::real::compared(paths);
+    let mut compared = crate::ranks::real::compared(paths);
     let library = of_library(&compared, |compared, unit, column| {
         let unit = &compared.matches.units[unit];
         by_lengths(&compared.job, unit, &unit.columns[column]).unwrap()

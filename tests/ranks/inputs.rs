@@ -122,7 +122,7 @@ fn the_order_of_files_is_nothing() {
 fn parts_and_traces_may_be_mixed() {
     let files = Files::of(&late());
     let traces = files.ranks(&[0, 1, 2, 3]);
-    let parts = crate::parts::parts_of(&files, &traces, &[]);
+    let parts = crate::ranks::parts::parts_of(&files, &traces, &[]);
     let part = |rank: u32| format!("{parts}/rank{rank}.part.json");
     let all = answer(&traces, &[]);
     assert_eq!(answer(&[&part(0), &traces[1], &part(2), &traces[3]], &[]), all);

@@ -8,9 +8,9 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::inputs::{Files, assert_names, late, small};
 use crate::job::Job;
-use crate::real::{PARAM, SET_A, pattern};
+use crate::ranks::inputs::{Files, assert_names, late, small};
+use crate::ranks::real::{PARAM, SET_A, pattern};
 use crate::support::program::{run, stderr, stdout, testdata};
 use crate::support::random::Random;
 use crate::support::shared;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::jobs::built;
+use crate::recorder::jobs::built;
 
 fn nccl_stacks() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"));

@@ -13,7 +13,7 @@ use nccl_stacks_recorder_format::{Communicator, Handle, Kind, Record};
 use nccl_stacks_recorder_text::megatrace::{Form, Log};
 use serde_json::Value;
 
-use crate::dropin::{ABOUT, Recording, call};
+use crate::recorder::dropin::{ABOUT, Recording, call};
 use crate::support::program::{run, stderr, testdata};
 use crate::support::shared;
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nccl_stacks_recorder_format::Communicator;
 
-use crate::jobs::{Job, RECORDER, Recording, built};
+use crate::recorder::jobs::{Job, RECORDER, Recording, built};
 
 /// How often each moment is made to happen.
 const RUNS: usize = 20;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::process::Command;
 
-use crate::driver::succeeded;
+use crate::recorder::driver::succeeded;
 
 #[allow(dead_code, unreachable_pub, reason = "of the plugin's source only the layouts are looked at")]
 #[path = "../../crates/recorder/src/plugin/abi.rs"]

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::jobs::Job;
+use crate::recorder::jobs::Job;
 
 /// A log without the times and the host.
 fn lines(log: &Path) -> Vec<String> {

@@ -9,13 +9,13 @@ use std::path::Path;
 
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
-use crate::driver::{COMM, Comm, Event, Plugin, Recording, SCENARIO, files, library, process, succeeded};
-use crate::plugin_cases as cases;
+use crate::recorder::driver::{COMM, Comm, Event, Plugin, Recording, SCENARIO, files, library, process, succeeded};
+use crate::recorder::plugin_cases as cases;
 
 /// Runs a scenario in a process and a folder of its own.
 fn scenario(name: &str, settings: &[(&str, &str)]) {
     let folder = tempfile::tempdir().unwrap();
-    let mut process = process("plugin::a_process_of_its_own", name, folder.path());
+    let mut process = process("recorder::plugin::a_process_of_its_own", name, folder.path());
     let said = succeeded(&process.envs(settings.iter().copied()).output().unwrap());
     // Straight to standard error: the other output of a passing test is not shown.
     let skipped: String =
@@ -174,7 +174,7 @@ fn without_a_file_nothing_is_asked_for() {
 fn a_job_hears_nothing_unless_it_asks() {
     let said = |settings: &[(&str, &str)]| {
         let folder = tempfile::tempdir().unwrap();
-        let mut process = process("plugin::a_process_of_its_own", "something", folder.path());
+        let mut process = process("recorder::plugin::a_process_of_its_own", "something", folder.path());
         succeeded(&process.envs(settings.iter().copied()).output().unwrap())
     };
     assert_eq!(said(&[]), "");
@@ -431,7 +431,7 @@ fn check_kernels(version: u32, recording: &Recording, handles: &Handles) {
 #[test]
 fn a_process_that_only_loads_it_has_no_file() {
     let folder = tempfile::tempdir().unwrap();
-    let mut process = process("plugin::a_process_of_its_own", "loaded", folder.path());
+    let mut process = process("recorder::plugin::a_process_of_its_own", "loaded", folder.path());
     succeeded(&process.output().unwrap());
     assert_eq!(files(folder.path()), Vec::<std::path::PathBuf>::new());
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
-use crate::driver::{COMM, Comm, Event, Plugin, Recording};
-use crate::plugin_surroundings as surroundings;
+use crate::recorder::driver::{COMM, Comm, Event, Plugin, Recording};
+use crate::recorder::plugin_surroundings as surroundings;
 
 pub(crate) fn run(name: &str, folder: &Path) {
     match name {

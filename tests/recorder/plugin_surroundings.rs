@@ -5,7 +5,7 @@ use std::path::Path;
 
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
-use crate::driver::{COMM, Comm, Event, Plugin, Recording, files, library, load};
+use crate::recorder::driver::{COMM, Comm, Event, Plugin, Recording, files, library, load};
 
 pub(crate) fn run(name: &str, folder: &Path) {
     match name {

@@ -10,8 +10,8 @@ use std::process::Command;
 
 use nccl_stacks_recorder_format::{Kind, flag};
 
-use crate::driver::{Recording, library, succeeded};
-use crate::layouts::cc;
+use crate::recorder::driver::{Recording, library, succeeded};
+use crate::recorder::layouts::cc;
 
 /// NCCL's functions that the driver calls, as they are called in C++.
 const FUNCTIONS: &[&str] = &[

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
-use crate::hazards::end_of;
-use crate::jobs::{Job, Recording, built};
+use crate::recorder::hazards::end_of;
+use crate::recorder::jobs::{Job, Recording, built};
 
 /// How often the long tests do what they do: `NCCL_STACKS_STRESS_RUNS`, or so many times.
 pub(crate) fn runs(unless_said: u64) -> u64 {

@@ -9,7 +9,7 @@ use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks_recorder_format::{Kind, Record};
 use serde_json::{Value, json};
 
-use crate::recorder::{EPOCH, Process};
+use crate::records::recorder::{EPOCH, Process};
 use crate::support::program::{run, run_json, stacks, stderr, stdout};
 
 /// Converts a recording by the program; the path of what it wrote, in the same folder, and what it said.

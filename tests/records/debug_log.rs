@@ -9,7 +9,7 @@ use std::time::Instant;
 use nccl_stacks::operation::{Counts, Source};
 use nccl_stacks::records::{Keep, read_all};
 
-use crate::megatrace::Logs;
+use crate::records::megatrace::Logs;
 
 const INIT: &str = "node:100:101 [0] NCCL INFO ncclCommInitRank comm 0x5600 rank 3 nranks 8 cudaDev 0 nvmlDev 0 busId 1000 \
                     commId 0xabcd - Init COMPLETE\n";
@@ -216,7 +216,7 @@ fn the_last_are_kept_and_all_are_counted() {
     assert!(counts.contains(&(2048, Some("RING"), 250)) && counts.contains(&(4096, None, 250)), "{counts:?}");
 }
 
-/// Measures, with the profile that it is compiled with: `cargo test --release --test records -- --ignored --nocapture big_log`.
+/// Measures, with the profile that it is compiled with: `cargo test --release --test program -- --ignored --nocapture big_log`.
 #[test]
 #[ignore = "writes a gigabyte"]
 fn a_big_log_is_read_in_a_stream() {

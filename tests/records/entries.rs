@@ -9,7 +9,7 @@ use nccl_stacks::ranks::recorded::entries::EntryReport;
 use nccl_stacks::ranks::recorded::outliers::Outliers;
 use nccl_stacks::records::{Keep, read_all};
 
-use crate::megatrace::Logs;
+use crate::records::megatrace::Logs;
 use crate::support::program::{run, stderr, stdout, testdata};
 use crate::support::random::Random;
 

@@ -9,7 +9,7 @@ use nccl_stacks::report::hang::{HangForm, write};
 use nccl_stacks::report::{OnPage, Screen};
 use serde_json::{Value, json};
 
-use crate::hang::{Op, dump, has, judged, of_all, of_dumps};
+use crate::records::hang::{Op, dump, has, judged, of_all, of_dumps};
 use crate::support::program::{program, run, stderr};
 
 #[test]

@@ -10,7 +10,7 @@ use nccl_stacks::records::{Keep, Records, read_as};
 use nccl_stacks::report::hang::{HangForm, verdict, write};
 use nccl_stacks::report::{OnPage, Screen};
 
-use crate::hang::{answer, has, judged};
+use crate::records::hang::{answer, has, judged};
 
 /// A call: the function, its number and its size.
 type Call<'a> = (&'a str, u64, u64);

@@ -5,7 +5,7 @@
 use nccl_stacks_recorder_format::{Kind, Record};
 use serde_json::{Value, json};
 
-use crate::recorder::{EPOCH, Process};
+use crate::records::recorder::{EPOCH, Process};
 use crate::support::program::{run, stderr, stdout};
 use crate::support::schema::Schema;
 

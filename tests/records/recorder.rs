@@ -15,7 +15,7 @@ use nccl_stacks_recorder_format::layout::{self, header};
 use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Kind, Record, Writer, flag};
 use tempfile::TempDir;
 
-use crate::check::check_as;
+use crate::checks::records::check_as;
 use crate::support::program::{run, stdout};
 use crate::support::random::Random;
 

@@ -6,7 +6,7 @@
 use nccl_stacks::records::Records;
 use nccl_stacks_recorder_format::{Communicator, Kind, Record};
 
-use crate::recorder::{Process, folder};
+use crate::records::recorder::{Process, folder};
 
 /// Enters a communicator of the plugin (1) or the interceptor (2); its number.
 fn enter(process: &Process, by: u32, hash: u64, [rank, size]: [i32; 2], made: i64) -> u16 {

@@ -10,7 +10,7 @@ use nccl_stacks_recorder_format::layout::{self, header};
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 use serde_json::Value;
 
-use crate::recorder::{Process, folder, job, read_folder};
+use crate::records::recorder::{Process, folder, job, read_folder};
 use crate::support::program::{run, stderr, stdout};
 
 /// The verdict of `records` about a folder.

@@ -7,7 +7,7 @@ use nccl_stacks::input;
 use nccl_stacks::records::{self, Keep};
 use nccl_stacks_recorder_format::Communicator;
 
-use crate::jobs::{Job, built};
+use crate::recorder::jobs::{Job, built};
 
 /// Hashes of the ids `A` (bytes 0 to 127) and `B` (37 i + 200), computed by implementations of NCCL's and Megatrace's rules in C and Python.
 const NCCL: [u64; 2] = [0x6afe_1cc1_7717_e1f4, 0x130b_f80b_b2fc_3c2b];

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nccl_stacks_recorder_format::{Kind, flag};
 
-use crate::jobs::{Job, RECORDER, built};
+use crate::recorder::jobs::{Job, RECORDER, built};
 
 /// Name, elements, stream, root or peer, type, reduction, depth, communicator: what `all` of the driver calls.
 type Want = (&'static str, u64, u64, u64, u8, u8, u64, u16);

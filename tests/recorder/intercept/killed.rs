@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use nccl_stacks_recorder_format::Kind;
 
-use crate::jobs::{Job, Recording};
-use crate::stress::runs;
+use crate::recorder::jobs::{Job, Recording};
+use crate::recorder::stress::runs;
 
 /// How many calls of each thread have returned, as the driver says in a shared page.
 fn returned(page: &Path) -> [u64; THREADS] {

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::jobs::{Job, RECORDER, built};
+use crate::recorder::jobs::{Job, RECORDER, built};
 
 #[test]
 fn programs_without_nccl_are_as_before() {
@@ -241,7 +241,7 @@ fn a_full_disk_costs_records() {
         job.command.env("NCCL_STACKS_RING_RECORDS", "65536");
         job.run();
         let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
-        let recording = crate::jobs::Recording::of(fs::read(file).unwrap());
+        let recording = crate::recorder::jobs::Recording::of(fs::read(file).unwrap());
         (recording.records.len(), recording.header().lost, recording.communicators().len())
     });
     assert!(Command::new("umount").arg(folder.path()).status().unwrap().success());

@@ -1,10 +1,5 @@
 //! The program's answers: attribution, costs, the forms of output, their schemas, and the library that returns the same.
 
-#[path = "../../examples/make_trace/job/mod.rs"]
-mod job;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod attribution;
 mod compiled;
 mod describe;

@@ -1,18 +1,5 @@
 //! NCCL's own records: every source, on real samples with known truths, on made ones, and on what is wrong.
 
-#[path = "../checks/records.rs"]
-#[allow(
-    clippy::unwrap_used,
-    dead_code,
-    unreachable_pub,
-    reason = "it is shared with the fuzz targets, and one of its checks is used here"
-)]
-mod check;
-#[path = "../../examples/make_trace/job/mod.rs"]
-mod job;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod census;
 mod comma;
 mod conversions;

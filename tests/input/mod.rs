@@ -1,8 +1,5 @@
 //! From bytes to slices: containers, compression, JSON, packets, exports of Nsight Systems, threads, and real traces against a real trace_processor.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod archives;
 mod formats;
 mod limits;

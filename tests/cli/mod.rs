@@ -1,8 +1,5 @@
 //! The program from outside: options, the config file, completions, manual pages, exit codes, and streams that fail.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod command;
 mod communication;
 mod completions;

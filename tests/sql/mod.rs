@@ -1,10 +1,5 @@
 //! SQL: the tables against SQLite's own and against the program's answers, the functions, the command, and exports.
 
-#[path = "../../examples/make_trace/job/mod.rs"]
-mod job;
-#[path = "../support/mod.rs"]
-mod support;
-
 mod export;
 mod launches;
 mod metadata;
