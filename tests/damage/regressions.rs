@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::checks;
+use crate::support::random::rounds;
 
 use proptest::prelude::*;
 
@@ -132,7 +133,7 @@ fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(10_000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(rounds(1_250) as u32) })]
 
     #[test]
     fn nesting_follows_the_plain_rules(bytes in bytes(161)) {
@@ -193,7 +194,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(rounds(200) as u32) })]
 
     #[test]
     fn nesting_is_the_same_in_threads(bytes in bytes(161)) {
@@ -208,7 +209,7 @@ proptest! {
 
 proptest! {
     // Each is a job with all its answers.
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(rounds(40) as u32) })]
 
     #[test]
     fn changed_parts_have_an_answer_or_a_reason(changes in prop::collection::vec(any::<[u8; 4]>(), 1..4)) {

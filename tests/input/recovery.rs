@@ -2,11 +2,12 @@
 //!
 //! Real traces and the small ones are damaged in every way that is known from users, at random offsets, and cut off everywhere.
 //! Which events are whole is known because the damage is done here; another JSON parser finds their offsets.
-//! `NCCL_STACKS_RUNS` sets how many damaged texts are made.
+//! `NCCL_STACKS_TEST_ROUNDS` times 300 is how many damaged texts are made.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::support;
+use crate::support::random::{is_long, rounds};
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Write};
@@ -362,17 +363,13 @@ fn traces() -> Vec<(String, Vec<u8>)> {
     all.map(|(name, path)| (name, support::read_text(&path).into_bytes())).collect()
 }
 
-fn runs(default: usize) -> usize {
-    std::env::var("NCCL_STACKS_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(default)
-}
-
 #[test]
 fn whatever_is_damaged_the_rest_is_read() {
     let traces: Vec<_> = traces().into_iter().map(|(name, text)| (name, events(&text), text)).collect();
     let traces: Vec<_> = traces.into_iter().filter(|(_, events, _)| events.len() > 20).collect();
     assert!(traces.len() >= 3);
     let mut random = Random(2026);
-    let (mut lossy, runs) = (0, runs(2_000));
+    let (mut lossy, runs) = (0, rounds(300));
     for run in 0..runs {
         let (name, events, text) = &traces[run % traces.len()];
         let count = (5 + random.below(120)).min(events.len());
@@ -415,7 +412,7 @@ fn ends(text: &[u8]) -> Vec<usize> {
 fn wherever_a_trace_is_cut_off_what_is_before_is_read() {
     let Some(shared) = support::shared() else { return };
     // All of 1 to 99 % where many runs are requested.
-    let step = if runs(0) > 0 { 1 } else { 14 };
+    let step = if is_long() { 1 } else { 14 };
     let mut cuts = 0;
     for name in CUT {
         let path = shared.join("traces").join(format!("{name}.json.gz"));

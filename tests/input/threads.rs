@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use crate::support;
+use crate::support::random::rounds;
 
 use std::io::Cursor;
 use std::num::NonZero;
@@ -73,7 +74,7 @@ fn damaged_traces_read_the_same_too() {
     let mut random = Random(11);
     let mut errors = 0;
     for whole in testdata() {
-        let rounds = if whole.len() > 200_000 { 3 } else { 100 };
+        let rounds = rounds(if whole.len() > 200_000 { 1 } else { 15 });
         for round in 0..rounds {
             let bytes = damage(&whole, &mut random);
             let want = facts_of(&bytes, ArgsWanted::All, 1, WHOLE);
@@ -84,7 +85,7 @@ fn damaged_traces_read_the_same_too() {
             assert!(got == want, "round {round}, {threads} threads, chunks of {chunk}: {differs}");
         }
     }
-    assert!(errors > 10, "{errors}");
+    assert!(errors > rounds(2), "{errors}");
 }
 
 /// Arguments full of text that looks like events: every guess about where an event begins is wrong, and nothing that a thread
@@ -350,7 +351,7 @@ fn rows_of(store: &Store) -> Vec<Row> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(rounds(500) as u32))]
 
     #[test]
     fn events_are_what_serde_json_reads(

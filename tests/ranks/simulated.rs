@@ -23,7 +23,7 @@ use nccl_stacks::ranks::verdict::Reason;
 use nccl_stacks::time::Window;
 
 use crate::job::{How, Job, KERNELS, Late, Made, Offsets, When};
-use crate::support::random::Random;
+use crate::support::random::{Random, rounds};
 
 /// What a trace is reduced to.
 pub(crate) fn parts(name: &str, text: Vec<u8>) -> Vec<RankPart> {
@@ -42,7 +42,9 @@ pub(crate) fn compare(made: &Made) -> Compared {
 }
 
 /// How many jobs of each kind.
-const JOBS: u64 = 200;
+fn jobs() -> u64 {
+    rounds(40) as u64
+}
 
 /// In so many of a hundred the answer must be the truth.
 const RIGHT: u64 = 95;
@@ -62,14 +64,14 @@ fn job(seed: u64) -> Job {
 
 /// For how many seeds something holds, and the seeds for which it does not.
 fn count(holds: impl Fn(u64) -> Result<(), String> + Sync) -> (u64, Vec<String>) {
-    let next = AtomicU64::new(0);
+    let (jobs, next) = (jobs(), AtomicU64::new(0));
     let wrong = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= JOBS {
+                    if seed >= jobs {
                         break;
                     }
                     if let Err(what) = holds(seed) {
@@ -81,7 +83,7 @@ fn count(holds: impl Fn(u64) -> Result<(), String> + Sync) -> (u64, Vec<String>)
     });
     let mut wrong = wrong.into_inner().unwrap();
     wrong.sort();
-    (JOBS - wrong.len() as u64, wrong)
+    (jobs - wrong.len() as u64, wrong)
 }
 
 /// Whether the first rank that is blamed is this one, and the first thing that is blamed there.
@@ -120,8 +122,9 @@ fn time_in_a_function_of_one_rank_is_found() {
         let made = Job { late, ..job }.make();
         blames(&compare(&made).report(), rank, function)
     });
-    println!("{right} of {JOBS}; not: {wrong:#?}");
-    assert!(right * 100 >= RIGHT * JOBS, "{right} of {JOBS}: {wrong:#?}");
+    let jobs = jobs();
+    println!("{right} of {jobs}; not: {wrong:#?}");
+    assert!(right * 100 >= RIGHT * jobs, "{right} of {jobs}: {wrong:#?}");
 }
 
 #[test]
@@ -139,8 +142,9 @@ fn time_in_a_kernel_of_one_rank_is_found() {
         let made = Job { late, ..job }.make();
         blames(&compare(&made).report(), rank, kernel)
     });
-    println!("{right} of {JOBS}; not: {wrong:#?}");
-    assert!(right * 100 >= RIGHT * JOBS, "{right} of {JOBS}: {wrong:#?}");
+    let jobs = jobs();
+    println!("{right} of {jobs}; not: {wrong:#?}");
+    assert!(right * 100 >= RIGHT * jobs, "{right} of {jobs}: {wrong:#?}");
 }
 
 #[test]
@@ -154,8 +158,9 @@ fn nobody_is_blamed_for_chance() {
             Some(blame) => Err(format!("{blame:?}")),
         }
     });
-    println!("{right} of {JOBS}; not: {wrong:#?}");
-    assert!(right * 100 >= RIGHT * JOBS, "{right} of {JOBS}: {wrong:#?}");
+    let jobs = jobs();
+    println!("{right} of {jobs}; not: {wrong:#?}");
+    assert!(right * 100 >= RIGHT * jobs, "{right} of {jobs}: {wrong:#?}");
 }
 
 /// Clocks that differ by up to a second are found to 2 us, from the true offsets that the job was made with.
@@ -198,7 +203,7 @@ fn drift_is_recovered() {
 /// One lost kernel of some 400 costs the row that it was in, and nothing else.
 #[test]
 fn a_lost_kernel_costs_one_collective() {
-    for (seed, graphs) in (0..30).flat_map(|seed| [(seed, false), (seed, true)]) {
+    for (seed, graphs) in (0..rounds(6) as u64).flat_map(|seed| [(seed, false), (seed, true)]) {
         let whole = Job { tp: 4, dp: 1, steps: 5, layers: 20, graphs, ..job(seed) };
         let made = Job { lose: 1, ..whole }.make();
         let report = compare(&made).report();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use crate::support::random::rounds;
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
@@ -92,13 +93,13 @@ fn job(seed: u64) -> Job {
     Job { tp, pp, dp, steps: 4, layers: 6, small: seed.is_multiple_of(2), offsets, seed, ..Job::default() }
 }
 
-/// How many jobs of each kind.
-const JOBS: u64 = 24;
+/// How many jobs of each kind. Of twelve, each has other groups, offsets and recorders.
+const JOBS: usize = 12;
 
 /// All jobs of a kind, judged by source.
 fn all(recording: impl Fn(u64) -> Recording) -> BTreeMap<&'static str, Judged> {
     let mut sums: BTreeMap<&'static str, Judged> = BTreeMap::new();
-    for seed in 0..JOBS {
+    for seed in 0..rounds(JOBS) as u64 {
         let (traces, records, truths) = make(&job(seed), &recording(seed));
         for (source, Judged { right, wrong, unjoined, rightly_not }) in judge(&traces, &records, &truths) {
             let sum = sums.entry(source).or_default();
@@ -124,7 +125,7 @@ fn every_record_is_joined_to_its_kernel() {
     let judged = all(|seed| Recording { megatrace: megatrace(seed), recorder: recorder(seed), ..Recording::default() });
     assert_eq!(judged.len(), 5);
     for (source, Judged { right, wrong, unjoined, rightly_not }) in judged {
-        assert!(right > 4_000 && (wrong, unjoined, rightly_not) == (0, 0, 0), "{source} {right} {wrong} {unjoined}");
+        assert!(right > 2_000 && (wrong, unjoined, rightly_not) == (0, 0, 0), "{source} {right} {wrong} {unjoined}");
     }
 }
 
@@ -153,7 +154,7 @@ fn records_of_before_the_trace_are_not_joined() {
         ..Recording::default()
     });
     for (source, Judged { right, wrong, unjoined, rightly_not }) in judged {
-        assert!((wrong, unjoined) == (0, 0) && right > 2_000, "{source} {right} {wrong} {unjoined}");
+        assert!((wrong, unjoined) == (0, 0) && right > 1_000, "{source} {right} {wrong} {unjoined}");
         assert_eq!(right, rightly_not, "{source}");
     }
 }

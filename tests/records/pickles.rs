@@ -112,7 +112,8 @@ fn any_beginning_of_a_dump_is_read_as_far_as_it_is_whole() {
     let entry = &one[entry..one.len() - 3];
     for count in [1, 3] {
         let dump = [head, &entry.repeat(count), tail].concat();
-        for end in 3..dump.len() {
+        // Dumps begin alike: those that end in the first entry were seen with the first count.
+        for end in if count == 1 { 3 } else { head.len() + entry.len() }..dump.len() {
             let whole = end.saturating_sub(head.len()) / entry.len();
             if whole == 0 {
                 assert!(refused(&dump[..end]).contains("ends early"), "{end}");

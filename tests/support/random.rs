@@ -3,6 +3,16 @@
 /// SplitMix64: small, and the same on every computer.
 pub(crate) struct Random(pub(crate) u64);
 
+/// How many rounds a random test runs: so many, times `NCCL_STACKS_TEST_ROUNDS` where that is set, as it is by `.ci/nightly`.
+pub(crate) fn rounds(count: usize) -> usize {
+    count * std::env::var("NCCL_STACKS_TEST_ROUNDS").map_or(1, |times| times.parse().unwrap())
+}
+
+/// Whether the tests run many rounds. What has none then takes the larger input, or all of its cases.
+pub(crate) fn is_long() -> bool {
+    rounds(1) > 1
+}
+
 impl Random {
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

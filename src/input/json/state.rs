@@ -5,7 +5,7 @@ use crate::damage::Damage;
 
 /// If this many bytes are lost before anything plausible, the search ends: some files, such as `/dev/zero`, never end. Smaller in tests,
 /// which have to exceed it.
-pub(super) const MAX_EARLY_LOSS: usize = if cfg!(test) { 12 << 20 } else { 256 << 20 };
+pub(super) const MAX_EARLY_LOSS: usize = if cfg!(test) { 6 << 20 } else { 256 << 20 };
 
 /// What begins later in the text, in bytes, comes after something plausible, which may be no more than the beginning of a list.
 const EARLY: u64 = 64;

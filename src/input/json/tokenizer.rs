@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn what_is_too_long_is_skipped() {
         let event = format!(r#"[{{"a":"{}"}},{{}}"#, "x".repeat(MAX_EVENT / 2 * 3));
-        let header = format!(r#"{{"log":"{}","traceEvents":[{{}}]}}"#, "x".repeat(MAX_HEADER_FIELD * 2));
+        let header = format!(r#"{{"log":"{}","traceEvents":[{{}}]}}"#, "x".repeat(MAX_HEADER_FIELD / 4 * 5));
         for chunk in [1 << 18, usize::MAX / 2] {
             assert_eq!(
                 pieces_of(event.as_bytes(), chunk),
