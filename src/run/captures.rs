@@ -1,4 +1,4 @@
-//! The traces of graph captures: those that are named, or those in a folder beside the trace.
+//! The traces of graph captures: the named ones, or the ones in the folder `capture_traces` beside a trace.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const FOLDER: &str = "capture_traces";
 const ENDINGS: &[&str] = &[".json", ".json.gz", ".json.zst"];
 
 impl Run<'_> {
-    /// Reads the captures that belong to a trace: those that are named, else those beside it, of which one that cannot be read is left out.
+    /// Reads the captures that belong to a trace: the named ones, else the ones beside it. A capture beside it that cannot be read is left out.
     ///
     /// # Errors
     /// A named capture that cannot be read.
@@ -29,7 +29,7 @@ impl Run<'_> {
     /// Reads the captures beside several traces, each file once.
     ///
     /// # Errors
-    /// None as of now: what is not named and cannot be read is left out.
+    /// None so far: a capture that cannot be read is left out.
     pub fn captures_beside(&self, traces: &[PathBuf]) -> Result<Captures, RunError> {
         self.read_captures(&self.capture_files_beside(traces), false, false)
     }

@@ -17,7 +17,7 @@ pub enum Start {
 /// Which part of a trace is asked about; by default all of it.
 #[derive(Debug, Clone, Default)]
 pub struct WindowChoice {
-    /// Start and length. These count first.
+    /// Start and length. They take precedence over the other fields.
     pub times: Option<(Start, Ns)>,
     /// Some steps, by their numbers.
     pub steps: Option<StepRange>,
@@ -25,7 +25,7 @@ pub struct WindowChoice {
     pub function: Option<String>,
     /// Which of these, counted from 0 by their start.
     pub index: Option<usize>,
-    /// Whether the watcher chooses: of these slices, or of those that look like steps.
+    /// Whether the watcher chooses: one of these slices or, without a function, of the slices that look like steps.
     pub is_interactive: bool,
     /// What has to start in the window.
     pub on: WindowOn,
@@ -62,9 +62,9 @@ pub enum WindowError {
     },
     /// Several slices have the name, and nothing says which is meant.
     Several(Vec<Candidate>),
-    /// Several traces have clocks of their own, so that a time on one of them means nothing on the others.
+    /// Each trace has its own clock, so a time on one of them means nothing on the others.
     SeveralClocks,
-    /// In several traces at once nobody can choose.
+    /// A choice from a list needs a single trace.
     SeveralToChooseIn,
 }
 
@@ -114,7 +114,7 @@ pub enum Again {
 /// Why nothing was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotChosen {
-    /// Whoever was asked left.
+    /// The person who was asked left the list.
     Left,
     /// The list cannot be shown, for this reason.
     NotShown(String),

@@ -27,10 +27,10 @@ const ENDINGS: [&str; 2] = ["parquet", "json"];
 /// How many ranges of ranks are named.
 const RANGES: usize = 20;
 
-/// How many traces are named of those that are there twice.
+/// How many duplicate traces are named.
 const NAMED: usize = 3;
 
-/// What is asked of records, which have no other question.
+/// The question that parts of records answer: records take no options.
 pub const ASKED_OF_RECORDS: &str = "records";
 
 /// The ranks of parts beside each other.
@@ -39,7 +39,7 @@ pub const ASKED_OF_RECORDS: &str = "records";
 pub struct MergedRanks {
     /// The comparison.
     pub compared: Compared,
-    /// The ranks that it has, and those whose traces have no collective.
+    /// The ranks of the comparison, and the ranks whose traces have no collective.
     pub ranks: BTreeSet<u32>,
 }
 
@@ -53,7 +53,7 @@ impl MergedRanks {
 /// How many ranks there should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// As somebody says.
+    /// As given by the caller.
     Given(u32),
     /// As the headers of the traces say.
     ByHeaders(u32),
@@ -70,7 +70,7 @@ pub struct Completeness {
 }
 
 impl Run<'_> {
-    /// The files of parts that some paths mean. Of a folder these are all that are named like parts: one that is none may be one that broke.
+    /// The files of parts that some paths name. In a folder these are all files named like parts, so that a broken one is reported and not skipped.
     ///
     /// # Errors
     /// A pipe, a folder that cannot be read, and folders without such files.
@@ -129,7 +129,7 @@ impl Run<'_> {
         self.reading.threads.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN))
     }
 
-    /// The ranks of all parts. Those that cannot be read are left out, and added to the set's.
+    /// The ranks of all parts. A part that cannot be read is left out, and recorded as unread in the set.
     fn ranks_of_parts(&self, set: &mut PartSet) -> Vec<RankPart> {
         let (mut parts, mut wrong) = (Vec::new(), Vec::new());
         for (entry, ranks) in set.each(self.part_threads(), |entry| entry.ranks()) {
@@ -148,7 +148,7 @@ impl Run<'_> {
         parts
     }
 
-    /// The same, where no part may be left out.
+    /// The ranks of all parts; a part that cannot be read is an error.
     pub(super) fn ranks_of_all_parts(&self, set: &mut PartSet) -> Result<Vec<RankPart>, RunError> {
         let parts = self.ranks_of_parts(set);
         match set.unread.first() {
@@ -168,7 +168,7 @@ impl Run<'_> {
         check_any(set)
     }
 
-    /// Who waits for whom, by parts. Those that cannot be read are left out.
+    /// Who waits for whom, by parts. Parts that cannot be read are left out.
     ///
     /// # Errors
     /// No part that can be read, no collective in any, a rank that is there twice, and what [`Compared::of`] fails with.
@@ -192,7 +192,7 @@ impl Run<'_> {
         Ok(MergedRanks { compared, ranks })
     }
 
-    /// The stacks of all ranks, by parts. Those that cannot be read are left out.
+    /// The stacks of all ranks, by parts. Parts that cannot be read are left out.
     ///
     /// # Errors
     /// No part that can be read, and a rank that is there twice.
@@ -243,7 +243,7 @@ fn different<'a>(questions: impl Iterator<Item = (&'a str, String)>) -> RunError
     RunError::DifferentQuestions { list: questions.map(named).collect::<Vec<_>>().join("; ") }
 }
 
-/// Refuses parts beside other options than those that they were made with.
+/// Refuses parts that were made with other options than these.
 pub(super) fn check_asked(set: &PartSet, asked: &str) -> Result<(), RunError> {
     let other = set.questions().into_iter().find(|(of, _)| *of != asked && *of != ASKED_OF_RECORDS);
     match other {
@@ -270,7 +270,7 @@ fn check_twice(set: &PartSet) -> Result<(), RunError> {
 }
 
 impl Expected {
-    /// By what is said, or else by the headers of the traces.
+    /// The given number or, without one, the number in the headers of the traces.
     pub fn new(given: Option<u32>, set: &PartSet) -> Self {
         match (given, set.world_size()) {
             (Some(size), _) => Expected::Given(size),
@@ -281,7 +281,8 @@ impl Expected {
 }
 
 impl Completeness {
-    /// Of a set, and of the ranks in an answer where these are not simply those of its parts, with how many parts are of another job.
+    /// Checks a set of parts. `answered` has the ranks of the answer, where they differ from the ranks of the parts, and the number of parts that
+    /// belong to another job.
     pub fn check(set: &PartSet, answered: Option<(&BTreeSet<u32>, u64)>, expected: Expected) -> Self {
         let of_parts = set.ranks();
         let ranks = answered.map_or(&of_parts, |(ranks, _)| ranks);
@@ -311,7 +312,7 @@ impl Completeness {
     }
 }
 
-/// How many of the first ranks are not there, and which. By what is between those that are: there may be billions.
+/// How many of the first `expect` ranks are missing, and which. It looks at the gaps, because `expect` may be in the billions.
 fn gaps(here: &BTreeSet<u32>, expect: u32) -> (u64, String) {
     let (mut missing, mut list, mut next) = (0, Vec::new(), 0);
     for rank in here.range(..expect).copied().chain([expect]) {

@@ -29,7 +29,7 @@ pub struct Reading {
     pub limits: Limits,
     /// Whether to fail if anything is damaged.
     pub strict: bool,
-    /// Whether damage that nobody has to act on is named, too.
+    /// Whether to name damage that needs no action as well.
     pub names_all_damage: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The slices that could be the window: those of a function, by name, or those that look like steps. The queries of the project find them.
+//! The slices that could be the window: the slices of a function, by name, or the slices that look like steps. Named queries find them.
 
 use rusqlite::named_params;
 use serde_json::json;
@@ -15,7 +15,7 @@ use crate::store::slices::UNFINISHED;
 use crate::time::{Ns, Window};
 
 /// The CPU slices that a name means, in time order: exactly this name, or if there is none and it is a [`Pattern`] with wildcards or a regular
-/// expression, those that match.
+/// expression, the slices that match.
 ///
 /// # Errors
 /// An invalid pattern, and what SQLite fails with.
@@ -104,7 +104,7 @@ impl KernelTime {
     }
 }
 
-/// The names of CPU slices nearest to one that was not found: those that contain it, then those that are spelled alike.
+/// The names of CPU slices nearest to one that was not found: first the names that contain it, then the names spelled alike.
 ///
 /// # Errors
 /// What SQLite fails with.

@@ -30,7 +30,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Distinguishes files by their beginnings. Of a folder these are those that are named like traces; if there are none, all.
+    /// Distinguishes files by their first bytes. In a folder it looks at the files named like traces or, if there are none, at all files.
     pub fn sort(paths: &[PathBuf]) -> Result<Self, RunError> {
         let mut inputs = Sources::default();
         for path in paths {
@@ -192,9 +192,9 @@ fn of_folder(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()
                     of_folder(&path, depth - 1, files)?;
                 }
             }
-            // Opening a pipe that nobody writes into would wait for ever.
+            // Opening a pipe without a writer would wait for ever.
             Ok(metadata) if !metadata.is_file() => {}
-            // What cannot be read is said where it is read.
+            // A file that cannot be read is reported when it is read.
             _ => files.push(path),
         }
     }

@@ -76,14 +76,14 @@ pub struct Prepared<'a> {
     pub launches: &'a Launches,
     /// What is asked about.
     pub window: Window,
-    /// By what kernels are in it, which is not what was asked for if the trace ends early.
+    /// What has to start in the window. It differs from the question if the trace ends early.
     pub window_on: WindowOn,
     /// Whether there is no other trace.
     pub is_alone: bool,
 }
 
 impl Prepared<'_> {
-    /// What its stacks show, if those of other traces show this.
+    /// The options for this trace, given those for all traces.
     pub fn options(&self, how: &StackOptions) -> StackOptions {
         StackOptions { window_on: self.window_on, ..how.clone() }
     }
@@ -131,7 +131,7 @@ impl<T> Default for ReducedTraces<T> {
 pub struct Reduction<'r, T> {
     /// The arguments.
     pub args: ArgsWanted,
-    /// Whether it finds out itself how the traces' clocks differ.
+    /// Whether the reduction compares the clocks of the traces itself.
     pub compares_clocks: bool,
     /// Reduces a trace.
     pub by: &'r (dyn Fn(Prepared<'_>) -> Result<T, RunError> + Sync),
@@ -213,7 +213,7 @@ impl Run<'_> {
         }
     }
 
-    /// Loads the traces of a file one after the other. `alone` is for a file that is the only one: it may ask and report at once.
+    /// Loads the traces of a file one after the other. `alone` says that it is the only file, which may ask and report at once.
     fn file<T>(
         &self,
         file: &Path,

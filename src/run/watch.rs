@@ -47,7 +47,7 @@ pub enum Event<'a> {
     },
     /// A file cannot be read, and is left out.
     LeftOut(&'a Error),
-    /// A capture of graphs that nobody named cannot be read, and is left out.
+    /// A capture beside a trace cannot be read, and is left out.
     CaptureLeftOut(&'a Error),
     /// How the answer came about, in a sentence.
     Note(&'a str),

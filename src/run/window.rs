@@ -38,7 +38,7 @@ impl Manner {
 }
 
 impl Run<'_> {
-    /// The window of the only trace, and by what kernels are in it, which is not what was asked for if the trace ends early.
+    /// The window of the only trace, and what has to start in it, which differs from the question if the trace ends early.
     ///
     /// # Errors
     /// A window that the trace does not have, or that is not certain.
@@ -51,7 +51,7 @@ impl Run<'_> {
         self.window(choice, database, launches, Manner::ALONE)
     }
 
-    /// The same for what is not about kernels: the whole of a trace is all of it, also where it ends early.
+    /// The window for a question that is not about kernels: the whole trace is all of it, even where the trace ends early.
     ///
     /// # Errors
     /// As [`Run::only_window`].
