@@ -6,7 +6,7 @@
 //! pair them in order the one is taken in which that difference changes least. What is left out costs more than what one pair can
 //! cost, so that pairs are not left out because their times disagree; whether they do is for the clocks to say.
 
-use crate::robust::median_of;
+use crate::statistics::median;
 
 /// A collective of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ fn expected(a: &[Token], b: &[Token], pairs: &[(usize, usize)]) -> Option<Expect
     let from = points.first()?.0;
     let half = points.len() / 2;
     let slopes = points[..half].iter().zip(&points[half..]).filter(|(a, b)| b.0 > a.0);
-    let slope = median_of(slopes.map(|(a, b)| (b.1.saturating_sub(a.1)) as f64 / b.0.saturating_sub(a.0) as f64));
+    let slope = median(slopes.map(|(a, b)| (b.1.saturating_sub(a.1)) as f64 / b.0.saturating_sub(a.0) as f64));
     let is_long = points.last()?.0.saturating_sub(from) >= LONG && slope.abs() < FASTEST;
     let slope = if is_long { slope } else { 0.0 };
     let without_drift =

@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::time_sums::TimeSums;
 use crate::attribution::KernelLaunch;
+use crate::statistics::{Middle, middle};
 use crate::time::Ns;
 
 /// By what stacks, kernels and changes are put in order.
@@ -56,16 +57,11 @@ impl Distribution {
         let mean = total.as_f64() / n as f64;
         let squares: f64 = times.iter().map(|time| (time.as_f64() - mean).powi(2)).sum();
         let std_dev = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
-        // Selecting is faster than sorting.
-        let (below, p95, _) = times.select_nth_unstable((n * 95).div_ceil(100) - 1);
-        let p95 = *p95;
-        let median = if n < 3 {
-            mean
-        } else {
-            let (lower, middle, _) = below.select_nth_unstable(n / 2);
-            let before = if n % 2 == 1 { *middle } else { lower.iter().copied().max()? };
-            f64::midpoint(before.as_f64(), middle.as_f64())
-        };
+        let Middle { lower, upper, above } = middle(&mut times, Ns::cmp)?;
+        let median = f64::midpoint(lower.as_f64(), upper.as_f64());
+        // Of one or two values the upper one in the middle is already the last.
+        let after = ((n * 95).div_ceil(100) - 1).checked_sub(n / 2 + 1);
+        let p95 = after.map_or(upper, |after| *above.select_nth_unstable(after).1);
         Some(Distribution { total, mean, median, p95, min, max, std_dev })
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::cost::Totals;
-use crate::robust::median_of;
+use crate::operations::outliers::{Judged, MAD_LIMIT, judge_by_deviations};
 
 /// How many outliers are named on each side.
 const NAMED: usize = 4;
@@ -97,22 +97,18 @@ impl OverRanks {
     }
 }
 
-/// More than 3.5 scaled median absolute deviations from the median, as Iglewicz and Hoaglin propose (How to Detect and Handle Outliers,
-/// 1993), and a tenth of the median: where ranks are nearly equal, a deviation is next to nothing.
+/// Totals that differ by less than this share of their median are alike: no two GPUs run the same kernels for equally long.
+const ALIKE: f64 = 0.1;
+
+/// The ranks that are outliers by median absolute deviations, on either side: how many, and those that are named.
 fn outliers(ranks: &[OfRank]) -> (u64, Vec<RankOutlier>) {
-    const SCALE: f64 = 1.4826;
-    if ranks.len() < 4 {
-        return (0, Vec::new());
-    }
-    let time = |rank: &OfRank| rank.totals.gpu_time.as_f64();
-    let median = median_of(ranks.iter().map(time));
-    let deviation = SCALE * median_of(ranks.iter().map(|rank| (time(rank) - median).abs()));
-    let least = (3.5 * deviation).max(0.1 * median.abs());
-    let mut far: Vec<&OfRank> = ranks.iter().filter(|rank| (time(rank) - median).abs() > least).collect();
-    far.sort_by(|a, b| (a.totals.gpu_time, &a.rank).cmp(&(b.totals.gpu_time, &b.rank)));
-    let shorter = far.partition_point(|rank| time(rank) < median);
+    let times: Vec<f64> = ranks.iter().map(|rank| rank.totals.gpu_time.as_f64()).collect();
+    let Some(judged) = judge_by_deviations(&times, ALIKE / MAD_LIMIT) else { return (0, Vec::new()) };
+    let mut far: Vec<(&OfRank, &Judged)> = ranks.iter().zip(&judged).filter(|(_, judged)| judged.is_far()).collect();
+    far.sort_by(|(a, _), (b, _)| (a.totals.gpu_time, &a.rank).cmp(&(b.totals.gpu_time, &b.rank)));
+    let shorter = far.partition_point(|(_, judged)| judged.score < 0.0);
     let longer = far[shorter..].iter().rev().take(NAMED);
-    let outlier = |rank: &&OfRank| RankOutlier { rank: rank.rank.to_string(), totals: rank.totals };
+    let outlier = |(rank, _): &(&OfRank, &Judged)| RankOutlier { rank: rank.rank.to_string(), totals: rank.totals };
     (far.len() as u64, far[..shorter].iter().take(NAMED).chain(longer).map(outlier).collect())
 }
 

@@ -13,7 +13,7 @@ use crate::id::RankId;
 use crate::nccl::collectives::Collective;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
-use crate::robust::median_of;
+use crate::statistics::{Deviation, median};
 use crate::time::Ns;
 
 /// At least this share of the shorter sequence must have its counterpart.
@@ -309,8 +309,8 @@ impl Pairs {
         };
         if anchor != Anchor::Nothing {
             let differences: Vec<i64> = self.pairs.iter().filter_map(difference).collect();
-            let offset = median_of(differences.iter().map(|of| *of as f64));
-            let deviation = median_of(differences.iter().map(|of| (*of as f64 - offset).abs()));
+            let measured = Deviation::measure(differences.iter().map(|of| *of as f64));
+            let Deviation { median: offset, distance: deviation } = measured;
             let limit = (FAR * deviation).max(if anchor == Anchor::Call { NEAR } else { NEAR_EXACT });
             let is_near = |pair: &(usize, usize)| difference(pair).is_none_or(|of| (of as f64 - offset).abs() <= limit);
             let (near, far): (Vec<_>, Vec<_>) = self.pairs.iter().copied().partition(is_near);
@@ -327,9 +327,8 @@ impl Pairs {
             // Nothing but the order is known.
             return true;
         }
-        let usual = median_of(self.pairs.iter().filter_map(|(_, record)| Some(recorded[*record].took()?.as_f64())));
-        let shorter = median_of(lengths.iter().copied());
-        self.distance = median_of(lengths.into_iter().map(|length| (length - shorter).abs()));
+        let usual = median(self.pairs.iter().filter_map(|(_, record)| Some(recorded[*record].took()?.as_f64())));
+        self.distance = Deviation::measure(lengths).distance;
         self.distance <= (ALIKE * usual).max(CLOSE)
     }
 }

@@ -4,7 +4,7 @@
 //! Which beginning it is, sizes and lengths show. Where several fit equally, none is taken.
 
 use crate::operation::Operation;
-use crate::robust::median_of;
+use crate::statistics::Deviation;
 
 /// How many records are looked at for each beginning.
 const LOOKED_AT: usize = 256;
@@ -54,10 +54,8 @@ pub(super) fn pairs(
                 lengths.extend(of.map(|(kernel, record)| (kernel - record).as_f64()));
             }
         }
-        // A kernel is longer than what NCCL measures by what its launch takes.
-        let longer = median_of(lengths.iter().copied());
-        let apart = || median_of(lengths.iter().map(|length| (length - longer).abs()));
-        Fitness { agree, apart: (lengths.len() >= FEW).then(apart) }
+        // A kernel is longer than what NCCL measures by what its launch takes: how much that differs, and not how much it is.
+        Fitness { agree, apart: (lengths.len() >= FEW).then(|| Deviation::measure(lengths).distance) }
     };
     if last.saturating_sub(first) > FURTHEST {
         return None;

@@ -10,7 +10,7 @@ use super::clock::Clocks;
 use super::job::Job;
 use super::matching::{Matches, Unit};
 use super::waiting::measure;
-use crate::robust::median_of;
+use crate::statistics::median;
 use crate::time::Ns;
 
 /// How many ranks a chain may have.
@@ -95,7 +95,7 @@ impl<'a> Chains<'a> {
         let own = unit.members.iter().position(|rank| *rank == late.rank)?;
         let (waited, longest) = of_member(own)?;
         let others = (0..unit.members.len()).filter(|member| *member != own).filter_map(of_member);
-        let usual = median_of(others.map(|(waited, _)| waited.as_f64()));
+        let usual = median(others.map(|(waited, _)| waited.as_f64()));
         let longest = longest?;
         let is_most = waited.as_f64() - usual > MOST * late.by.as_f64();
         (is_most && longest.last as usize != late.rank).then_some(Late {

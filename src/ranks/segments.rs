@@ -13,6 +13,7 @@ use super::part::{Class, Outlier, Segment};
 use crate::id::{SliceId, ThreadId};
 use crate::nccl::calls::waits_for_gpu;
 use crate::nccl::frames::fold;
+use crate::statistics::middle;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
@@ -306,10 +307,12 @@ fn sum<'f>(found: impl Iterator<Item = &'f Found> + Clone) -> (Vec<u32>, Summed)
         lengths[number as usize].push(segment.active());
         of.push(number);
     }
-    let medians: Vec<Ns> = lengths.into_iter().map(median).collect();
+    // Of two the shorter, so that the longer one can be an outlier.
+    let usual = |mut lengths: Vec<Ns>| middle(&mut lengths, Ns::cmp).map_or(Ns::ZERO, |middle| middle.lower);
+    let usual: Vec<Ns> = lengths.into_iter().map(usual).collect();
     let is_outlier = |segment: &Found, class: u32| {
-        let (length, median) = (segment.active(), medians[class as usize]);
-        length > median + MUCH_LONGER.max(Ns(median.0 / 2))
+        let (length, usual) = (segment.active(), usual[class as usize]);
+        length > usual + MUCH_LONGER.max(Ns(usual.0 / 2))
     };
     let outlier = |(at, (segment, class)): (usize, (&Found, &u32))| {
         is_outlier(segment, *class)
@@ -329,10 +332,4 @@ fn longest(mut parts: Vec<(u32, Ns)>, limit: usize, short: Ns) -> Vec<(u32, Ns)>
     parts.sort_unstable_by_key(|(text, time)| (std::cmp::Reverse(*time), *text));
     parts.truncate(limit);
     parts
-}
-
-/// The median; of two the shorter, so that the longer one can be an outlier.
-fn median(mut lengths: Vec<Ns>) -> Ns {
-    let middle = lengths.len().saturating_sub(1) / 2;
-    if lengths.is_empty() { Ns::ZERO } else { *lengths.select_nth_unstable(middle).1 }
 }

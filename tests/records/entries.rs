@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use nccl_stacks::operations::outliers::Outliers;
 use nccl_stacks::ranks::recorded::entries::EntryReport;
-use nccl_stacks::ranks::recorded::outliers::Outliers;
 use nccl_stacks::records::{Keep, read_all};
 
 use crate::records::megatrace::Logs;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::RecordsReport;
-use super::census::median;
 use super::groups::{CommunicatorRow, Group, Groups, rank_of};
 use crate::analysis::hang::{Outcome, hang};
 use crate::analysis::recording::{self, FailedCalls, Loss};
 use crate::nccl::values::KERNEL_CHANNELS;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::{RecordFile, Records, Remark};
+use crate::statistics::median;
 
 /// A channel that takes so many times the mean of all is slow.
 const SLOW_CHANNEL: f64 = 1.5;
@@ -283,7 +283,7 @@ fn slow_links(report: &RecordsReport) -> Vec<Diagnosis> {
         of.extend(link.gb_per_s);
     }
     bandwidths.retain(|_, of| of.len() >= LEAST_LINKS);
-    let medians: BTreeMap<_, f64> = bandwidths.into_iter().filter_map(|(key, of)| Some((key, median(of)?))).collect();
+    let medians: BTreeMap<_, f64> = bandwidths.into_iter().map(|(key, of)| (key, median(of))).collect();
     let slow = report.links.iter().filter_map(|link| {
         let median = *medians.get(&(link.communicator.as_deref(), link.direction))?;
         let gb_per_s = link.gb_per_s.filter(|of| *of < median * SLOW_LINK)?;

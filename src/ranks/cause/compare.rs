@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Causes;
 use crate::ranks::matching::Unit;
 use crate::ranks::part::{Class, Row, Segment};
-use crate::robust::median_of;
+use crate::statistics::median;
 use crate::time::Ns;
 
 /// The places where a segment begins and ends: stacks, numbered over all ranks; and whether it ends in a new step.
@@ -48,7 +48,7 @@ impl Causes<'_> {
                 .filter_map(|member| self.length(unit, column, member, class, length))
                 .collect();
             if !others.is_empty() {
-                let others = Ns::rounded(median_of(others.into_iter()));
+                let others = Ns::rounded(median(others.into_iter()));
                 found.push(Compared { segment, class, own: Ns::rounded(self.true_length(rank, length(own))), others });
             }
         }

@@ -6,7 +6,7 @@ use super::compare::{ClassKey, Compared};
 use super::{Causes, Excess, ExcessPart, LateAt, MOST, OUT_OF_PROPORTION, WORTH};
 use crate::nccl::calls::waits_for_gpu;
 use crate::ranks::part::{Class, Outlier, RankPart};
-use crate::robust::median_of;
+use crate::statistics::median;
 use crate::time::Ns;
 
 /// What has so much of the excess is blamed even if nothing else ran.
@@ -40,9 +40,7 @@ impl<'a> Causes<'a> {
             }
             let count = f64::from(class.count);
             let median_mean = |of: &dyn Fn(usize, &Class) -> Ns| {
-                median_of(
-                    theirs.iter().map(|(other, class)| of(*other, class).as_f64() / f64::from(class.count.max(1))),
-                )
+                median(theirs.iter().map(|(other, class)| of(*other, class).as_f64() / f64::from(class.count.max(1))))
             };
             let expected = median_mean(&|_, class| class.total) * count;
             total += class.total.as_f64() - expected;
@@ -102,7 +100,7 @@ impl<'a> Causes<'a> {
                 let class = class_of(*other)?;
                 Some(self.time_of(*other, &class.parts, name).as_f64() / f64::from(class.count.max(1)))
             });
-            let expected = median_of(means);
+            let expected = median(means);
             found.insert(name, (time.as_f64() - expected, expected));
         }
         named(total, of_others, found)

@@ -4,7 +4,7 @@ use super::compare::Compared;
 use super::pattern::{Lagging, pattern};
 use super::{Causes, Excess, LateAt, LaunchLate, Pattern, Place};
 use crate::ranks::part::Segment;
-use crate::robust::median_of;
+use crate::statistics::median;
 use crate::time::Ns;
 
 impl Causes<'_> {
@@ -33,7 +33,7 @@ impl Causes<'_> {
         let compared = self.compared(rank, length);
         let excess: Vec<Ns> = compared.iter().map(Compared::excess).collect();
         let lags: Vec<f64> = late.iter().filter_map(|at| self.lag(at)).map(Ns::as_f64).collect();
-        let lag = (!lags.is_empty()).then(|| Ns::rounded(median_of(lags.iter().copied())));
+        let lag = (!lags.is_empty()).then(|| Ns::rounded(median(lags.iter().copied())));
         let (largest, at_largest) = excess.iter().zip(0..).map(|(excess, at)| (*excess, at)).max()?;
         let (pattern, place) =
             pattern(&compared, &excess, &Lagging::of(&lags, lag, largest, excess.iter().copied().sum()));
@@ -48,7 +48,7 @@ impl Causes<'_> {
             pattern,
             segments: excess.len() as u64,
             longer: excess.iter().filter(|excess| **excess > Ns::ZERO).count() as u64,
-            median_excess: Ns::rounded(median_of(excess.iter().map(|excess| excess.as_f64()))),
+            median_excess: Ns::rounded(median(excess.iter().map(|excess| excess.as_f64()))),
             total_excess: excess.iter().copied().sum(),
             others: compared.iter().map(|segment| segment.others).sum(),
             largest_excess: largest,
@@ -84,6 +84,6 @@ impl Causes<'_> {
         let base = launched(own)?;
         let others = (0..unit.members.len()).filter(|member| *member != own).filter_map(launched);
         let lags: Vec<f64> = others.map(|other| (base - other).as_f64()).collect();
-        (!lags.is_empty()).then(|| Ns::rounded(median_of(lags.into_iter())))
+        (!lags.is_empty()).then(|| Ns::rounded(median(lags.into_iter())))
     }
 }

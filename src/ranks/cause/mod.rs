@@ -19,7 +19,7 @@ use super::clock::Clocks;
 use super::job::Job;
 use super::matching::Matches;
 use super::part::{PartStack, RankPart, Row};
-use crate::robust::median_of;
+use crate::statistics::median;
 use crate::time::Ns;
 
 /// Why a rank came late to a collective.
@@ -297,7 +297,7 @@ impl<'a> Causes<'a> {
         let column = &unit.columns[at.column];
         let others = (0..unit.members.len()).filter(|member| unit.members[*member] != at.rank);
         let theirs = others.filter_map(|member| unit.row(self.job, column, member)).map(|row| get(row).as_f64());
-        get(own).as_f64() - median_of(theirs)
+        get(own).as_f64() - median(theirs)
     }
 
     /// When the last of the others started, on the late rank's clock.

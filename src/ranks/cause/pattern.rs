@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::compare::{ClassKey, Compared};
 use super::{MOST, OUT_OF_PROPORTION, Pattern, WORTH};
-use crate::robust::median_of;
+use crate::statistics::{Deviation, median};
 use crate::time::Ns;
 
 /// How many standard deviations the share of longer segments must be above one half.
@@ -115,9 +115,8 @@ struct Noise {
 
 impl Noise {
     fn of(excess: &[Ns]) -> Self {
-        let median = median_of(excess.iter().map(|excess| excess.as_f64()));
-        let deviation = median_of(excess.iter().map(|excess| (excess.as_f64() - median).abs()));
-        Noise { deviation: (1.4826 * deviation).max(LEAST_NOISE) }
+        let measured = Deviation::measure(excess.iter().map(|excess| excess.as_f64()));
+        Noise { deviation: measured.standard().max(LEAST_NOISE) }
     }
 
     /// Whether the sum of so many differences is more than chance, and worth naming.
@@ -142,9 +141,9 @@ pub(super) enum Lagging {
 }
 
 impl Lagging {
-    pub(super) fn of(lags: &[f64], median: Option<Ns>, largest_excess: Ns, total_excess: Ns) -> Self {
-        let Some(lag) = median.map(Ns::as_f64) else { return Lagging::Otherwise };
-        let away = median_of(lags.iter().map(|of| (of - lag).abs()));
+    pub(super) fn of(lags: &[f64], usual: Option<Ns>, largest_excess: Ns, total_excess: Ns) -> Self {
+        let Some(lag) = usual.map(Ns::as_f64) else { return Lagging::Otherwise };
+        let away = median(lags.iter().map(|of| (of - lag).abs()));
         let most = lags.iter().copied().fold(0.0, f64::max);
         let is_small = |excess: Ns, beside: f64| excess.as_f64() < MOST * beside;
         if lag > LONG_LAG && away < 0.25 * lag && is_small(largest_excess, lag) && is_small(total_excess, lag) {

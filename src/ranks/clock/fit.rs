@@ -6,7 +6,7 @@ use super::{RankClock, Residual};
 use crate::ranks::job::Job;
 use crate::ranks::matching::Matches;
 use crate::ranks::ranges::ranges;
-use crate::robust::median_of;
+use crate::statistics::{median, weighted_median};
 use crate::time::Ns;
 
 /// With fewer collectives two ranks are not aligned.
@@ -130,7 +130,7 @@ impl<'a> Fit<'a> {
             self.rounds(true);
             let earned: Vec<bool> = (0..self.offsets.len())
                 .map(|rank| {
-                    let deviation = median_of(self.residuals(rank).into_iter().map(|(_, residual, _)| residual.abs()));
+                    let deviation = median(self.residuals(rank).into_iter().map(|(_, residual, _)| residual.abs()));
                     self.slopes[rank].abs() * self.span > 3.0 * deviation
                 })
                 .collect();
@@ -170,7 +170,7 @@ impl<'a> Fit<'a> {
     fn estimate_moments(&mut self) {
         for (at, anchor) in self.anchors.iter().enumerate() {
             let ends = anchor.ends.iter().map(|(rank, end)| self.aligned(*rank, *end));
-            self.moments[at] = median_of(ends);
+            self.moments[at] = median(ends);
         }
     }
 
@@ -212,9 +212,9 @@ impl<'a> Fit<'a> {
         }
         for ranks in by_component.into_values() {
             let residuals = ranks.iter().flat_map(|rank| self.residuals(*rank));
-            let median = median_of(residuals.map(|(_, residual, _)| residual.abs()));
-            if median > MAX_RESIDUAL.as_f64() {
-                let why = format!("the ends of their collectives are {:.0} µs apart in the median", median / 1000.0);
+            let apart = median(residuals.map(|(_, residual, _)| residual.abs()));
+            if apart > MAX_RESIDUAL.as_f64() {
+                let why = format!("the ends of their collectives are {:.0} µs apart in the median", apart / 1000.0);
                 ranks.iter().for_each(|rank| self.component[*rank] = None);
                 self.refused.push((ranks, why));
             }
@@ -251,10 +251,10 @@ impl<'a> Fit<'a> {
     pub(super) fn clock(&self, rank: usize, bases: &[Ns]) -> RankClock {
         let Some(first) = self.component[rank] else { return RankClock::default() };
         let residuals = self.residuals(rank);
-        let deviation = median_of(residuals.iter().map(|(_, residual, _)| residual.abs()));
+        let deviation = median(residuals.iter().map(|(_, residual, _)| residual.abs()));
         let quarter = |quarter: usize| {
             let (from, until) = (residuals.len() * quarter / 4, residuals.len() * (quarter + 1) / 4);
-            median_of(residuals[from..until].iter().map(|(_, residual, _)| *residual))
+            median(residuals[from..until].iter().map(|(_, residual, _)| *residual))
         };
         let quarters: Vec<f64> = if residuals.len() < 8 { Vec::new() } else { (0..4).map(quarter).collect() };
         let most = quarters.iter().copied().fold(0.0, f64::max);
@@ -278,19 +278,5 @@ fn slope(residuals: &[(f64, f64, f64)]) -> f64 {
     let half = residuals.len() / 2;
     let pairs = residuals[..half].iter().zip(&residuals[half..]);
     let slopes = pairs.filter(|(a, b)| b.0 > a.0).map(|(a, b)| (b.1 - a.1) / (b.0 - a.0));
-    median_of(slopes)
-}
-
-/// The value with half of the weight on either side; values with their weights.
-fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
-    values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
-    let mut sum = 0.0;
-    for (value, weight) in &values {
-        sum += weight;
-        if sum >= half {
-            return *value;
-        }
-    }
-    values.last().map_or(0.0, |(value, _)| *value)
+    median(slopes)
 }

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::calls::{Calls, Stream};
-use super::groups::{CallGroup, Groups, Role, median};
+use super::groups::{CallGroup, Groups, Role};
 use super::lateness::{Lateness, RankLateness, host_offsets, of_group};
 use super::layout::Layout;
-use super::outliers::{FEWEST, Judged, Outliers};
+use crate::operations::outliers::{FEWEST, Judged, Outliers};
 use crate::records::Records;
+use crate::statistics::median_time;
 use crate::time::Ns;
 
 /// Less is no lateness.
@@ -361,7 +362,7 @@ impl EntryReport {
         let is_judged = |row: &EntryRank| self.groups[row.group].not_judged.is_none();
         let rows: Vec<usize> = (0..self.ranks.len()).filter(|at| is_judged(&self.ranks[*at])).collect();
         let mut largest: Vec<Ns> = rows.iter().map(|row| self.ranks[*row].largest).collect();
-        let usual = median(&mut largest);
+        let usual = median_time(&mut largest);
         let least = Ns(usual.0.saturating_mul(DELAY_FACTOR)).max(LEAST_DELAY);
         for row in rows.into_iter().filter(|row| self.ranks[*row].largest >= least) {
             let EntryRank { rank, largest: lag, largest_at, .. } = self.ranks[row];

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::calls::{CallKind, Calls, Stream};
 use super::layout::Layout;
 use super::matched::matched;
-use super::outliers::quantile;
+use crate::statistics::{median, median_time};
 use crate::time::Ns;
 
 /// Fewer calls say nothing of who calls together.
@@ -257,7 +257,7 @@ fn size_within(calls: &Calls, class: &[usize]) -> Option<usize> {
             ratios.push(if outside.is_finite() { outside / inside.max(1.0) } else { 0.0 });
         }
         let agree = ratios.iter().filter(|ratio| **ratio > 1.0).count() as f64;
-        (agree >= AGREE * n as f64).then(|| quantile(&ratios, 0.5))
+        (agree >= AGREE * n as f64).then(|| median(ratios))
     };
     let best = candidates.into_iter().filter_map(|size| Some((size, ratio_of(size)?)));
     best.filter(|(_, ratio)| *ratio >= NEARER).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(size, _)| size)
@@ -288,21 +288,8 @@ fn distance(a: &Stream, b: &Stream) -> f64 {
     let step = pairs.len().div_ceil(SAMPLES).max(1);
     let difference = |(i, j): &(usize, usize)| a.calls[*i].time - b.calls[*j].time;
     let mut differences: Vec<Ns> = pairs.iter().step_by(step).map(difference).collect();
-    let center = median(&mut differences);
+    let center = median_time(&mut differences);
     let mut deviations: Vec<Ns> =
         differences.iter().map(|of| Ns(of.0.saturating_sub(center.0).saturating_abs())).collect();
-    if deviations.is_empty() { f64::INFINITY } else { median(&mut deviations).as_f64() }
-}
-
-/// The median of some times, the middle of two; zero of none.
-pub(super) fn median(times: &mut [Ns]) -> Ns {
-    if times.is_empty() {
-        return Ns::ZERO;
-    }
-    let is_even = times.len().is_multiple_of(2);
-    let (before, upper, _) = times.select_nth_unstable(times.len() / 2);
-    match before.iter().max().filter(|_| is_even) {
-        Some(lower) => Ns(lower.0.midpoint(upper.0)),
-        None => *upper,
-    }
+    if deviations.is_empty() { f64::INFINITY } else { median_time(&mut deviations).as_f64() }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::calls::Calls;
-use super::groups::{CallGroup, median};
+use super::groups::CallGroup;
 use super::matched::matched;
+use crate::statistics::median_time;
 use crate::time::Ns;
 
 /// A rank that is later, or earlier, in more than this share of the calls may have another clock.
@@ -104,12 +105,12 @@ fn of_ranks(times: &[Vec<Ns>], ranks: usize) -> Vec<RankLateness> {
     }
     for ((rank, mut lags), last) in found.iter_mut().zip(lags).zip(last) {
         let Some(of_all) = Some(lags.len() as f64).filter(|of_all| *of_all > 0.0) else { continue };
-        let quarter = |at: usize| median(&mut lags[at * lags.len() / 4..(at + 1) * lags.len() / 4].to_vec());
+        let quarter = |at: usize| median_time(&mut lags[at * lags.len() / 4..(at + 1) * lags.len() / 4].to_vec());
         rank.by_quarter = [quarter(0), quarter(1), quarter(2), quarter(3)];
         let share = |is: fn(&Ns) -> bool| lags.iter().filter(|lag| is(lag)).count() as f64 / of_all;
         rank.is_one_sided = share(|lag| *lag > Ns::ZERO) > ONE_SIDED || share(|lag| *lag < Ns::ZERO) > ONE_SIDED;
         rank.last_share = last as f64 / of_all;
-        rank.lag = median(&mut lags);
+        rank.lag = median_time(&mut lags);
     }
     found
 }
@@ -139,7 +140,7 @@ fn chained<'c>(samples: &[Sample<'c>]) -> BTreeMap<&'c String, Ns> {
                 for (member, host) in hosts.iter().enumerate() {
                     if !offsets.contains_key(host) {
                         let mut ahead: Vec<Ns> = times.iter().map(|row| row[member] - row[base]).collect();
-                        offsets.insert(host, offsets[hosts[base]] + median(&mut ahead));
+                        offsets.insert(host, offsets[hosts[base]] + median_time(&mut ahead));
                     }
                 }
             }
@@ -172,17 +173,17 @@ pub(super) fn host_offsets(calls: &Calls, groups: &[CallGroup]) -> BTreeMap<Stri
             for row in times {
                 let aligned: Vec<Ns> =
                     row.iter().zip(hosts).map(|(time, host)| Ns(time.0.saturating_sub(offsets[host].0))).collect();
-                let middle = median(&mut aligned.clone());
+                let middle = median_time(&mut aligned.clone());
                 let of_member = aligned.iter().zip(&mut differences);
                 of_member.for_each(|(time, of)| of.push(Ns(time.0.saturating_sub(middle.0))));
             }
             for (host, mut differences) in hosts.iter().zip(differences) {
-                left.entry(host).or_default().push(median(&mut differences));
+                left.entry(host).or_default().push(median_time(&mut differences));
             }
         }
         let mut moved = Ns::ZERO;
         for (host, mut left) in left {
-            let by = median(&mut left);
+            let by = median_time(&mut left);
             *offsets.entry(host).or_default() += by;
             moved = moved.max(by).max(Ns::ZERO - by);
         }

@@ -9,6 +9,5 @@ pub mod groups;
 mod lateness;
 pub mod layout;
 mod matched;
-pub mod outliers;
 pub mod parts;
 pub mod whose;

@@ -11,7 +11,7 @@ use crate::ranks::matching::{Column, Unit};
 use crate::ranks::part::{PartStack, RankPart, Row, Tie};
 use crate::ranks::timeline::{Axis, Spans};
 use crate::ranks::waiting::{Measured, by_lengths, measure};
-use crate::robust::median_of;
+use crate::statistics::median;
 use crate::time::Ns;
 
 /// Sums over the collectives of a job.
@@ -355,7 +355,7 @@ fn stack_row((stack, sums): (PartStack, StackSums)) -> StackWaits {
 
 fn size_row(((collective, bytes, ranks), sizes): ((String, u64, u64), Sizes)) -> SizeRow {
     let factor = Collective::of_record(&collective).map_or(1.0, |collective| collective.bus_factor(ranks));
-    let median_transfer = median_of(sizes.transfers.iter().map(|time| time.as_f64()));
+    let median_transfer = median(sizes.transfers.iter().map(|time| time.as_f64()));
     let mean = sizes.kernels.iter().map(|time| time.as_f64()).sum::<f64>() / sizes.kernels.len().max(1) as f64;
     let moved = bytes as f64 * factor;
     SizeRow {

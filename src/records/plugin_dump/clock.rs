@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use crate::operation::State;
 use crate::records::file::RecordFile;
 use crate::records::tables::{KernelChannel, Records};
+use crate::statistics::middle;
 use crate::time::Ns;
 
 /// Clocks of GPUs that are further apart than this are worth a note.
@@ -69,8 +70,8 @@ impl Shifts {
             differences.entry(rank).or_default().extend(difference);
         }
         let all = differences.values().flatten().copied().collect();
-        let by_rank = differences.into_iter().filter_map(|(rank, of)| Some((rank, median(of)?))).collect();
-        Shifts { by_rank, others: median(all).unwrap_or_default() }
+        let by_rank = differences.into_iter().filter_map(|(rank, of)| Some((rank, usual(of)?))).collect();
+        Shifts { by_rank, others: usual(all).unwrap_or_default() }
     }
 
     fn shift(&self, rank: Option<&Rank>) -> Ns {
@@ -98,9 +99,9 @@ impl Shifts {
     }
 }
 
-fn median(mut values: Vec<Ns>) -> Option<Ns> {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied()
+/// The upper one in the middle: a difference that was measured.
+fn usual(mut differences: Vec<Ns>) -> Option<Ns> {
+    middle(&mut differences, Ns::cmp).map(|middle| middle.upper)
 }
 
 /// Start, end and state of operations, from their channels. An operation with a channel whose stop is not known has no end, and neither

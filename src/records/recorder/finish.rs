@@ -15,6 +15,7 @@ use crate::nccl::values::{KERNEL_CHANNELS, bytes, elements};
 use crate::operation::{Counts, Operation, Source, State};
 use crate::records::file::RecordFile;
 use crate::records::tables::{KernelChannel, ProxyOp, RankStatus, Records};
+use crate::statistics::middle;
 use crate::time::Ns;
 
 /// A GPU's clock that is nearer to the host's is the same.
@@ -117,12 +118,10 @@ fn ahead(events: &Events<'_>, facts: &Facts) -> Vec<Ns> {
         let difference = channel.start.zip(channel.gpu_start).map(|(host, gpu)| host - gpu);
         differences[gpu(&events.rows[*row as usize], facts)].extend(difference);
     }
-    let median = |mut of: Vec<Ns>| {
-        let middle = of.len() / 2;
-        if of.is_empty() { Ns::ZERO } else { *of.select_nth_unstable(middle).1 }
-    };
+    // The upper one in the middle: a difference that was measured.
+    let usual = |mut of: Vec<Ns>| middle(&mut of, Ns::cmp).map_or(Ns::ZERO, |middle| middle.upper);
     let is_apart = |of: &Ns| *of > APART || *of < Ns(-APART.0);
-    differences.into_iter().map(|of| Some(median(of)).filter(is_apart).unwrap_or_default()).collect()
+    differences.into_iter().map(|of| Some(usual(of)).filter(is_apart).unwrap_or_default()).collect()
 }
 
 /// When an operation ran.

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use crate::operations::outliers::Outliers;
 use crate::ranks::ranges::ranges;
 use crate::ranks::recorded::entries::{EntryGroup, EntryRank, EntryReport, SlowRank};
 use crate::ranks::recorded::groups::Role;
-use crate::ranks::recorded::outliers::Outliers;
 use crate::report::Screen;
 use crate::report::column::{Align, Column, Table};
 use crate::report::format::{count, duration, percent, visible};

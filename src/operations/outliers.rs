@@ -1,8 +1,10 @@
-//! Which of some values are too large to be like the others: three statistics for one question.
+//! Which of some values are unlike the others: three statistics for one question.
 //!
-//! Only large values are of interest: a rank that is early harms nobody. Few values say little: below [`FEWEST`] nothing is an outlier.
+//! Few values say little: below [`FEWEST`] nothing is an outlier.
 
 use serde::Serialize;
+
+use crate::statistics::{Deviation, median, quantile};
 
 /// Of fewer values none is an outlier.
 pub const FEWEST: usize = 4;
@@ -21,13 +23,10 @@ pub enum Outliers {
     Grubbs,
 }
 
-/// Scores above this are outliers.
-const MAD_LIMIT: f64 = 3.5;
+/// Scores above this are outliers, by median absolute deviations.
+pub(crate) const MAD_LIMIT: f64 = 3.5;
 
-/// The standard deviation of normal values in median absolute deviations.
-const MAD_SCALE: f64 = 1.4826;
-
-/// Values that are nearly equal would make outliers of what differs by nothing: deviations are at least this share of the median.
+/// Where values are nearly equal, what differs by nothing would be an outlier: deviations are at least this share of the median.
 const LEAST: f64 = 0.02;
 
 /// Interquartile ranges above the third quartile.
@@ -50,36 +49,45 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Whether it is an outlier.
+    /// Whether it is too large to be like the others.
     pub fn is_outlier(&self) -> bool {
         self.score > self.limit
+    }
+
+    /// Whether it is too large, or too small.
+    pub(crate) fn is_far(&self) -> bool {
+        self.score.abs() > self.limit
     }
 }
 
 impl Outliers {
-    /// Judges each of some values; `None` for too few.
+    /// Judges each of some values; `None` for too few. Deviations are at least 2 % of the median.
     pub fn judge(self, values: &[f64]) -> Option<Vec<Judged>> {
         if values.len() < FEWEST {
             return None;
         }
         Some(match self {
             Outliers::Grubbs if values.len() < FEWEST + GRUBBS.len() => grubbs(values),
-            Outliers::Mad | Outliers::Grubbs => mad(values),
+            Outliers::Mad | Outliers::Grubbs => mad(values, LEAST),
             Outliers::Iqr => iqr(values),
         })
     }
 }
 
-fn mad(values: &[f64]) -> Vec<Judged> {
-    let center = quantile(values, 0.5);
-    let deviations: Vec<f64> = values.iter().map(|value| (value - center).abs()).collect();
-    let scale = at_least(MAD_SCALE * quantile(&deviations, 0.5), center);
+/// Judges as [`Outliers::Mad`] does, with deviations that are at least a share of the median; `None` for too few.
+pub(crate) fn judge_by_deviations(values: &[f64], least: f64) -> Option<Vec<Judged>> {
+    (values.len() >= FEWEST).then(|| mad(values, least))
+}
+
+fn mad(values: &[f64], least: f64) -> Vec<Judged> {
+    let measured = Deviation::measure(values.iter().copied());
+    let (center, scale) = (measured.median, at_least(measured.standard(), measured.median, least));
     values.iter().map(|value| Judged { score: (value - center) / scale, limit: MAD_LIMIT }).collect()
 }
 
 fn iqr(values: &[f64]) -> Vec<Judged> {
     let (first, third) = (quantile(values, 0.25), quantile(values, 0.75));
-    let range = at_least(third - first, quantile(values, 0.5));
+    let range = at_least(third - first, median(values.iter().copied()), LEAST);
     values.iter().map(|value| Judged { score: (value - third) / range, limit: FENCE }).collect()
 }
 
@@ -93,10 +101,11 @@ fn grubbs(values: &[f64]) -> Vec<Judged> {
         let n = order.len() as f64;
         let mean = order.iter().map(|at| values[*at]).sum::<f64>() / n;
         let variance = order.iter().map(|at| (values[*at] - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        judged[*last] = Judged { score: (values[*last] - mean) / at_least(variance.sqrt(), mean), limit: *limit };
+        judged[*last] =
+            Judged { score: (values[*last] - mean) / at_least(variance.sqrt(), mean, LEAST), limit: *limit };
         if !judged[*last].is_outlier() {
             for at in &order {
-                let deviation = at_least(variance.sqrt(), mean);
+                let deviation = at_least(variance.sqrt(), mean, LEAST);
                 judged[*at] = Judged { score: (values[*at] - mean) / deviation, limit: *limit };
             }
             break;
@@ -106,18 +115,8 @@ fn grubbs(values: &[f64]) -> Vec<Judged> {
     judged
 }
 
-fn at_least(scale: f64, center: f64) -> f64 {
-    scale.max(center.abs() * LEAST).max(f64::MIN_POSITIVE)
-}
-
-/// Between the two nearest values, by their distances.
-pub(super) fn quantile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
-    let at = share * last as f64;
-    let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
-    below + (above - below) * at.fract()
+fn at_least(scale: f64, center: f64, share: f64) -> f64 {
+    scale.max(center.abs() * share).max(f64::MIN_POSITIVE)
 }
 
 #[cfg(test)]
@@ -137,7 +136,7 @@ mod tests {
             assert_eq!(outliers(by, &[10.0, 11.0, 12.0, 11.5, 10.5]), [0_usize; 0], "{by:?}");
             assert!(by.judge(&values[..3]).is_none(), "{by:?}");
             assert_eq!(outliers(by, &[5.0; 6]), [0_usize; 0], "{by:?}");
-            // Early ranks are none.
+            // Small values are like the others: a rank that is early harms nobody.
             assert_eq!(outliers(by, &[100.0, 101.0, 102.0, 103.0, 5.0]), [0_usize; 0], "{by:?}");
         }
     }
