@@ -69,7 +69,7 @@
 //!   these are.
 //! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace, the recorder …), which become operations, too. A source is a file
 //!   there and one line in its registry.
-//! - [`join`]: which record is of which kernel of a trace.
+//! - [`operations`]: what operations of several ranks and sources have to do with each other: groups, matching, clocks, joins, outliers.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
 //! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::part`].
 //! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [part](ranks::part); one file per question about all parts.
@@ -85,7 +85,6 @@
 //! `cli`, `proto` (Perfetto's protobuf), `flamegraph` (pictures, by a crate under CDDL-1.0) and `parquet` are on by default. Without `cli` no terminal
 //! crate is built.
 
-mod align;
 pub mod analysis;
 pub mod attribution;
 pub mod damage;
@@ -95,7 +94,6 @@ pub mod export;
 mod fork;
 pub mod id;
 pub mod input;
-pub mod join;
 pub mod load;
 pub mod metadata;
 pub mod nccl;

@@ -8,8 +8,8 @@ use super::recorded::Phases;
 use crate::attribution::operations::Operations;
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::SliceId;
-use crate::join::{Joined, JoinedGroup, Unjoined};
 use crate::operation::Operation;
+use crate::operations::join::{Joined, JoinedGroup, Unjoined};
 use crate::records::{ProxyStep, Records};
 use crate::store::Store;
 
@@ -136,7 +136,7 @@ pub(super) struct Beside<'r> {
 
 impl<'r> Beside<'r> {
     pub(super) fn of(store: &Store, attribution: &Attribution, records: &'r Records) -> Self {
-        let joined = Joined::of(&Operations::of(store, attribution), records);
+        let joined = Joined::find(&Operations::of(store, attribution), records);
         let mut steps: HashMap<usize, ProxyTimes> = HashMap::new();
         for step in &records.proxy_steps {
             if let Some(operation) = records.proxy_ops.get(step.proxy_op).and_then(|of| of.operation) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use nccl_stacks::ranks::entries::EntryReport;
 use nccl_stacks::ranks::part::RankPart;
-use nccl_stacks::ranks::recorded::entries::EntryReport;
-use nccl_stacks::ranks::recorded::parts::RecordedParts;
+use nccl_stacks::ranks::recorded_parts::RecordedParts;
 use nccl_stacks::records::{Keep, Records};
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::ranks::entries::{EntryForm, entries, verdict};
@@ -25,18 +25,18 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     let runner = opening::run(&args.reading);
     let mut records = runner.records(files, Keep::All)?;
     give_ranks(&args.rank, &mut records)?;
-    let found = RecordedParts::of(&records);
+    let found = RecordedParts::from_records(&records);
     runner.report_recorded_parts(&found);
     let RecordedParts { parts, without_rank, .. } = found;
     if !parts.is_empty() {
         // When a rank called says why its kernels were late.
-        let calls = EntryReport::of(&records, args.outliers.into());
+        let calls = EntryReport::compare(&records, args.outliers.into());
         if !calls.slow.is_empty() {
             note(&verdict(&calls, &Screen::default()).join(" "));
         }
         return Ok(Some(parts));
     }
-    let report = EntryReport::of(&records, args.outliers.into());
+    let report = EntryReport::compare(&records, args.outliers.into());
     if report.ranks_here.is_empty() && (report.calls > 0 || without_rank > 0) {
         return Err(Stop::NotFound(without_ranks(&records)));
     }

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::stacks::StackReport;
-use nccl_stacks::ranks::clock::ClockMode;
+use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::part::RankPart;
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::ranks::verdict::RankBound;

@@ -1,3 +1,22 @@
-//! What operations of several ranks, or of several sources, have to do with each other.
+//! Collectives over several ranks and sources: which operations are one, of which group, on which clock.
+//!
+//! An [operation](crate::operation) is what one rank did, by a trace or by NCCL's own records. Here is what operations have to do with
+//! each other, and no question to them:
+//!
+//! - [`matching`]: which kernels of different ranks carried out one collective, in which process group ([`alignment`] compares two ranks).
+//! - [`clocks`]: how the ranks' clocks differ, by the ends of these.
+//! - [`calls`]: the same for records that know only when NCCL was entered: streams of calls, their groups, and their hosts' clocks.
+//! - [`join`]: which record is of which kernel of a trace.
+//! - [`recorded_ranks`]: of which rank a record is. [`outliers`]: which ranks are unlike the others.
+//!
+//! [`rows`] are the operations of a rank as a comparison of ranks needs them, [`ranges`] lists of ranks in short.
 
+mod alignment;
+pub mod calls;
+pub mod clocks;
+pub mod join;
+pub mod matching;
 pub mod outliers;
+pub mod ranges;
+pub mod recorded_ranks;
+pub mod rows;

@@ -10,8 +10,8 @@ use twox_hash::XxHash3_64;
 
 use super::TracePart;
 use crate::analysis::time_sums::TimeSums;
+use crate::operations::ranges::ranges;
 use crate::ranks::part::{Group, PartStack, RankPart, RankSource, Row};
-use crate::ranks::ranges::ranges;
 use crate::time::{Ns, Window};
 
 /// A column of the table. Any value may be null.

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use super::clock::Clocks;
 use super::job::Job;
-use super::matching::{Matches, Unit};
 use super::waiting::measure;
+use crate::operations::clocks::Clocks;
+use crate::operations::matching::{MatchedGroup, Matches};
 use crate::statistics::median;
 use crate::time::Ns;
 
@@ -29,21 +29,21 @@ pub(super) struct Chains<'a> {
 /// A row's place, and what it waited.
 #[derive(Debug, Clone, Copy)]
 struct RowWait {
-    /// The positions of unit and column; `NOWHERE` for a row that is not matched.
-    unit: u32,
-    column: u32,
+    /// The positions of group and collective; `NOWHERE` for a row that is not matched.
+    group: u32,
+    collective: u32,
     /// The position of the rank that came last.
     last: u32,
     wait: Ns,
 }
 
-const NOWHERE: RowWait = RowWait { unit: u32::MAX, column: 0, last: u32::MAX, wait: Ns::ZERO };
+const NOWHERE: RowWait = RowWait { group: u32::MAX, collective: 0, last: u32::MAX, wait: Ns::ZERO };
 
 /// A collective to which a rank came late.
 #[derive(Debug, Clone, Copy)]
 struct Late {
-    unit: usize,
-    column: usize,
+    group: usize,
+    collective: usize,
     rank: usize,
     /// By how much.
     by: Ns,
@@ -52,32 +52,32 @@ struct Late {
 impl<'a> Chains<'a> {
     pub(super) fn new(job: &Job, matches: &'a Matches, clocks: &Clocks) -> Self {
         let mut of: Vec<Vec<RowWait>> = job.parts.iter().map(|part| vec![NOWHERE; part.rows.len()]).collect();
-        for (number, unit) in matches.units.iter().enumerate() {
-            for (at, column) in unit.columns.iter().enumerate() {
-                let place = RowWait { unit: number as u32, column: at as u32, ..NOWHERE };
-                for (member, row) in column.rows.iter().enumerate() {
-                    row.iter().for_each(|row| of[unit.members[member]][*row as usize] = place);
+        for (number, group) in matches.groups.iter().enumerate() {
+            for (at, collective) in group.collectives.iter().enumerate() {
+                let place = RowWait { group: number as u32, collective: at as u32, ..NOWHERE };
+                for (member, row) in collective.rows.iter().enumerate() {
+                    row.iter().for_each(|row| of[group.members[member]][*row as usize] = place);
                 }
-                let Some(measured) = measure(job, clocks, unit, column) else { continue };
+                let Some(measured) = measure(job, clocks, group, collective) else { continue };
                 for (member, wait) in measured.waits {
-                    let Some(row) = column.rows[member] else { continue };
-                    let last = unit.members[measured.last] as u32;
-                    of[unit.members[member]][row as usize] = RowWait { last, wait, ..place };
+                    let Some(row) = collective.rows[member] else { continue };
+                    let last = group.members[measured.last] as u32;
+                    of[group.members[member]][row as usize] = RowWait { last, wait, ..place };
                 }
             }
         }
         Chains { matches, of }
     }
 
-    /// The positions of the unit and column of a rank's row, if it is matched.
+    /// The positions of the group and collective of a rank's row, if it is matched.
     pub(super) fn place(&self, rank: usize, row: usize) -> Option<(usize, usize)> {
         let of = self.of[rank][row];
-        (of.unit != NOWHERE.unit).then_some((of.unit as usize, of.column as usize))
+        (of.group != NOWHERE.group).then_some((of.group as usize, of.collective as usize))
     }
 
     /// The rank at the end of the chain, if a rank was late at a collective because it waited elsewhere.
-    pub(super) fn root(&self, unit: usize, column: usize, rank: usize, by: Ns) -> Option<usize> {
-        let mut late = Late { unit, column, rank, by };
+    pub(super) fn root(&self, group: usize, collective: usize, rank: usize, by: Ns) -> Option<usize> {
+        let mut late = Late { group, collective, rank, by };
         let mut seen = BTreeSet::from([rank]);
         let mut found = None;
         for _ in 0..LONGEST {
@@ -90,27 +90,27 @@ impl<'a> Chains<'a> {
 
     /// The collective of another group at which it waited longest, and the rank for which it did.
     fn held_up_by(&self, late: &Late) -> Option<Late> {
-        let unit = &self.matches.units[late.unit];
-        let of_member = |member: usize| self.since(unit, late, member);
-        let own = unit.members.iter().position(|rank| *rank == late.rank)?;
+        let group = &self.matches.groups[late.group];
+        let of_member = |member: usize| self.since(group, late, member);
+        let own = group.members.iter().position(|rank| *rank == late.rank)?;
         let (waited, longest) = of_member(own)?;
-        let others = (0..unit.members.len()).filter(|member| *member != own).filter_map(of_member);
+        let others = (0..group.members.len()).filter(|member| *member != own).filter_map(of_member);
         let usual = median(others.map(|(waited, _)| waited.as_f64()));
         let longest = longest?;
         let is_most = waited.as_f64() - usual > MOST * late.by.as_f64();
         (is_most && longest.last as usize != late.rank).then_some(Late {
-            unit: longest.unit as usize,
-            column: longest.column as usize,
+            group: longest.group as usize,
+            collective: longest.collective as usize,
             rank: longest.last as usize,
             by: longest.wait,
         })
     }
 
     /// What a member waited in other groups since its group's collective before: all, and at which one longest.
-    fn since(&self, unit: &Unit, late: &Late, member: usize) -> Option<(Ns, Option<RowWait>)> {
-        let row = unit.columns[late.column].rows[member]? as usize;
-        let rank = unit.members[member];
-        let before = self.of[rank][..row].iter().rev().take_while(|of| of.unit as usize != late.unit);
+    fn since(&self, group: &MatchedGroup, late: &Late, member: usize) -> Option<(Ns, Option<RowWait>)> {
+        let row = group.collectives[late.collective].rows[member]? as usize;
+        let rank = group.members[member];
+        let before = self.of[rank][..row].iter().rev().take_while(|of| of.group as usize != late.group);
         let waits = before.filter(|of| of.wait > Ns::ZERO).copied();
         let longest = waits.clone().max_by_key(|of| of.wait);
         Some((waits.map(|of| of.wait).sum(), longest))

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::part::{RankPart, RankSource};
-use super::ranges::ranges;
+use super::part::{RankPart, RankRows, RankSource, Row};
+use crate::operations::matching::{MatchedCollective, MatchedGroup};
+use crate::operations::ranges::ranges;
 
 /// The ranks of a job, as far as they are here.
 #[derive(Debug, Default)]
@@ -97,6 +98,26 @@ impl Job {
         let (ranks, parts): (Vec<u32>, Vec<RankPart>) = numbered.into_iter().unzip();
         let missing = missing(&ranks, &parts, world_size);
         Ok(Job { ranks, parts, world_size, missing, refused })
+    }
+
+    /// The collectives of each rank.
+    pub fn rank_rows(&self) -> Vec<RankRows<'_>> {
+        self.ranks.iter().zip(&self.parts).map(|(rank, part)| part.rank_rows(*rank)).collect()
+    }
+
+    /// The row of a member of a group.
+    pub fn row(&self, group: &MatchedGroup, collective: &MatchedCollective, member: usize) -> Option<&Row> {
+        let (rank, row) = group.place(collective, member)?;
+        Some(&self.parts[rank].rows[row])
+    }
+
+    /// The members of a group that have a collective, with their rows.
+    pub fn rows(
+        &self,
+        group: &MatchedGroup,
+        collective: &MatchedCollective,
+    ) -> impl Iterator<Item = (usize, &Row)> + Clone {
+        (0..group.members.len()).filter_map(move |member| Some((member, self.row(group, collective, member)?)))
     }
 
     /// Leaves a rank out.

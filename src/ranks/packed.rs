@@ -15,7 +15,8 @@ use std::io::Read;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::row::{Row, Segment};
+use super::segment::Segment;
+use crate::operations::rows::Row;
 use crate::time::Ns;
 
 /// How hard zstd tries: beyond this, times do not get smaller.

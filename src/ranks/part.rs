@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use super::row::{Row, Segment};
-use super::{packed, ranges};
+use super::packed;
+pub use super::segment::Segment;
 use crate::analysis::losses::Losses;
-use crate::nccl::collectives::Collective;
+pub use crate::operations::rows::{Group, Kind, RankRows, Row, Tie};
 use crate::time::{Ns, Window};
 
 /// A rank of a trace. A file into which several ranks were merged has a part for each.
@@ -119,88 +119,6 @@ impl GivenRank {
     }
 }
 
-/// A process group, as far as the trace says what it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Group {
-    /// Its global ranks, sorted; `None` if the list is unknown or cut off. Written as ranges: a job of 10,000 ranks has as many such lists.
-    #[serde(with = "ranges")]
-    pub ranks: Option<Vec<u32>>,
-    /// What it is for.
-    pub description: Option<String>,
-    /// PyTorch's name of it, which two ranks need not agree on.
-    pub name: Option<String>,
-    /// How many ranks it has.
-    pub size: Option<u64>,
-}
-
-/// What distinguishes collectives.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Kind {
-    /// Its name: that of nccl-tests, or as recorded.
-    pub collective: Option<String>,
-    /// The name of the kernel, a position in the texts.
-    pub kernel: u32,
-    /// The type of the elements.
-    pub dtype: Option<String>,
-    /// How many elements this rank gives.
-    pub in_elements: Option<u64>,
-    /// How many elements this rank gets.
-    pub out_elements: Option<u64>,
-    /// The size as nccl-tests counts it, in bytes.
-    pub bytes: Option<u64>,
-    /// The other side of a send or receive: a global rank. Or the root: its place in the group's list of ranks.
-    pub peer: Option<i64>,
-    /// Whether PyTorch recorded the operation. Nothing is recorded of a kernel that a graph replays.
-    pub is_recorded: bool,
-    /// Whether the ranks exchange parts of different sizes.
-    pub is_uneven: bool,
-}
-
-/// How a collective ties the starts and ends of its members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tie {
-    /// None ends before all have started, and all end at about the same time: all-reduce.
-    Tight,
-    /// None ends before all have started: all-gather, reduce-scatter, balanced all-to-all.
-    Loose,
-    /// The root gives, or takes: some may end before others start.
-    Rooted,
-    /// A send or receive.
-    PointToPoint,
-    /// Parts may be empty, or it is unknown what the kernel does.
-    Unknown,
-}
-
-impl Tie {
-    /// Whether no member can end before all have started.
-    pub fn synchronises(self) -> bool {
-        matches!(self, Tie::Tight | Tie::Loose)
-    }
-}
-
-impl Kind {
-    /// How it ties its members. NCCL carries out all-to-all by a kernel `SendRecv`; without a record it is taken for one, and the
-    /// bounds on the clocks show where that is wrong.
-    pub fn tie(&self) -> Tie {
-        let Some(collective) = self.collective.as_deref() else { return Tie::Unknown };
-        if collective == "barrier" {
-            return Tie::Tight;
-        }
-        match Collective::of_record(collective) {
-            Some(Collective::AllReduce) => Tie::Tight,
-            Some(Collective::AllGather | Collective::ReduceScatter) => Tie::Loose,
-            Some(Collective::AllToAll) if self.is_uneven => Tie::Unknown,
-            Some(Collective::AllToAll) => Tie::Loose,
-            Some(Collective::SendRecv) if !self.is_recorded => Tie::Loose,
-            Some(Collective::Broadcast | Collective::Reduce | Collective::Gather | Collective::Scatter) => Tie::Rooted,
-            Some(Collective::Send | Collective::Recv | Collective::SendRecv) => Tie::PointToPoint,
-            None => Tie::Unknown,
-        }
-    }
-}
-
 /// A stack, with what shows best where it comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -292,15 +210,19 @@ impl RankPart {
         if is_whole { Ok(()) } else { Err("it points to what it does not have") }
     }
 
+    /// Its collectives, as those of this rank.
+    pub fn rank_rows(&self, rank: u32) -> RankRows<'_> {
+        RankRows { rank, rows: &self.rows, kinds: &self.kinds, groups: &self.groups, texts: &self.texts }
+    }
+
     /// A text by its position.
     pub fn text(&self, at: u32) -> &str {
         self.texts.get(at as usize).map_or("", String::as_str)
     }
 
-    /// What a row's collective is called: by its kernel's name if nothing else is known.
+    /// As [`RankRows::collective`].
     pub fn collective(&self, row: &Row) -> &str {
-        let kind = self.kind(row);
-        kind.collective.as_deref().unwrap_or_else(|| self.text(kind.kernel))
+        self.rank_rows(0).collective(row)
     }
 
     /// The kind of a row.

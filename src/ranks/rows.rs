@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use super::clock::ClockMode;
-use super::matching::{Column, GroupName, Unit};
 use super::part::{GivenRank, RankPart};
 use super::reduce::reduce;
 use super::report::{Compared, RankWaits};
@@ -15,6 +13,8 @@ use crate::attribution::launches;
 use crate::attribution::selection::{Wanted, choose};
 use crate::id::{RankId, SliceId, TraceId};
 use crate::operation::Communicator;
+use crate::operations::clocks::ClockMode;
+use crate::operations::matching::{GroupName, MatchedCollective, MatchedGroup};
 use crate::sql::ranks::{MatchRow, RankRow, RankRows};
 use crate::store::Store;
 use crate::time::Window;
@@ -59,13 +59,13 @@ fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
 /// In the order of their kernels.
 fn matches(compared: &Compared) -> Vec<MatchRow> {
     let (mut rows, mut number) = (Vec::new(), 0);
-    for unit in &compared.matches.units {
-        let group: Option<Arc<str>> = group_text(&unit.group).map(Arc::from);
-        for (place, column) in unit.columns.iter().enumerate() {
+    for group in &compared.matches.groups {
+        let communicator: Option<Arc<str>> = group_text(&group.name).map(Arc::from);
+        for (place, collective) in group.collectives.iter().enumerate() {
             let first = rows.len();
-            of_column(compared, unit, column, &mut rows);
+            match_rows(compared, group, collective, &mut rows);
             for row in &mut rows[first..] {
-                (row.number, row.place, row.communicator) = (number, place as u32, group.clone());
+                (row.number, row.place, row.communicator) = (number, place as u32, communicator.clone());
             }
             number += 1;
         }
@@ -75,21 +75,26 @@ fn matches(compared: &Compared) -> Vec<MatchRow> {
 }
 
 /// The rows of one collective, without what is equal in all of them.
-fn of_column(Compared { job, clocks, .. }: &Compared, unit: &Unit, column: &Column, rows: &mut Vec<MatchRow>) {
-    let measured = measure(job, clocks, unit, column);
-    let rank = |member: usize| RankId(job.ranks[unit.members[member]]);
+fn match_rows(
+    Compared { job, clocks, .. }: &Compared,
+    group: &MatchedGroup,
+    collective: &MatchedCollective,
+    rows: &mut Vec<MatchRow>,
+) {
+    let measured = measure(job, clocks, group, collective);
+    let rank = |member: usize| RankId(job.ranks[group.members[member]]);
     // By lengths of nearly equal kernels nobody came last.
     let last = measured.as_ref().filter(|of| of.by_clocks || of.late.is_some()).map(|of| of.last);
-    for member in 0..unit.members.len() {
-        let Some(row) = unit.row(job, column, member) else { continue };
+    for member in 0..group.members.len() {
+        let Some(row) = job.row(group, collective, member) else { continue };
         let wait =
             measured.as_ref().and_then(|of| of.waits.iter().find(|(of, _)| *of == member)).map(|(_, wait)| *wait);
         let is_late = measured.as_ref().map(|of| of.late == Some(member));
-        let clock = &clocks.ranks[unit.members[member]];
+        let clock = &clocks.ranks[group.members[member]];
         rows.push(MatchRow {
             kernel: SliceId(row.kernel),
             rank: rank(member),
-            status: unit.status(column).name(),
+            status: group.status(collective).name(),
             waited: wait,
             transfer: wait.map(|wait| row.dur - wait),
             aligned_start: clock.component.map(|_| clock.aligned(row.start)),

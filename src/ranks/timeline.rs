@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::clock::Clocks;
 use super::job::Job;
-use super::matching::{Matches, Unit};
 use super::part::{RankPart, Row};
 use super::waiting::measure;
+use crate::operations::clocks::Clocks;
+use crate::operations::matching::{MatchedGroup, Matches};
 use crate::time::{Ns, Window};
 
 /// The axis.
@@ -62,8 +62,8 @@ pub struct KernelTime {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Arrivals {
-    /// Its group: a position in the units.
-    pub unit: usize,
+    /// Its group: a position among the matched groups.
+    pub group: usize,
     /// Whether its kernels are those of one collective. Else it has one, or nothing says that they belong together.
     pub is_matched: bool,
     /// The ranks and their rows, the first to come first.
@@ -134,8 +134,8 @@ impl Timeline {
         };
         let ranks = job.parts.iter().enumerate().map(times).collect();
         let mut timeline = Timeline { ranks, collectives: Vec::new() };
-        for (at, unit) in matches.units.iter().enumerate() {
-            timeline.unit(job, clocks, at, unit);
+        for (at, group) in matches.groups.iter().enumerate() {
+            timeline.add_group(job, clocks, at, group);
         }
         let spans = Spans::of(job, &axis);
         for of in &mut timeline.collectives {
@@ -146,10 +146,10 @@ impl Timeline {
         timeline
     }
 
-    fn unit(&mut self, job: &Job, clocks: &Clocks, at: usize, unit: &Unit) {
-        for column in &unit.columns {
+    fn add_group(&mut self, job: &Job, clocks: &Clocks, at: usize, group: &MatchedGroup) {
+        for collective in &group.collectives {
             let number = self.collectives.len();
-            let rows = unit.members.iter().zip(&column.rows);
+            let rows = group.members.iter().zip(&collective.rows);
             let mut members: Vec<(usize, usize)> =
                 rows.filter_map(|(rank, row)| Some((*rank, (*row)? as usize))).collect();
             members.sort_by_key(|(rank, row)| (self.ranks[*rank].kernels[*row].window.start, *rank));
@@ -157,15 +157,14 @@ impl Timeline {
                 let kernel = &mut self.ranks[*rank].kernels[*row];
                 (kernel.collective, kernel.place) = (number, place);
             }
-            let is_matched = column.fault.is_none() && members.len() > 1;
+            let is_matched = collective.fault.is_none() && members.len() > 1;
             let mut arrivals =
-                Arrivals { unit: at, is_matched, members, last: None, is_late: false, by_clocks: false, step: None };
-            if let Some(measured) = measure(job, clocks, unit, column) {
-                let of_member = |member: usize| Some((unit.members[member], column.rows[member]? as usize));
-                arrivals.last = of_member(measured.last);
+                Arrivals { group: at, is_matched, members, last: None, is_late: false, by_clocks: false, step: None };
+            if let Some(measured) = measure(job, clocks, group, collective) {
+                arrivals.last = group.place(collective, measured.last);
                 (arrivals.is_late, arrivals.by_clocks) = (measured.late.is_some(), measured.by_clocks);
                 for (member, wait) in measured.waits {
-                    let Some((rank, row)) = of_member(member) else { continue };
+                    let Some((rank, row)) = group.place(collective, member) else { continue };
                     self.ranks[rank].kernels[row].waited = Some(wait);
                 }
             }
@@ -227,10 +226,10 @@ impl Spans {
         while decimals < 6 && self.length.0 % 10_i64.pow(6 - decimals) != 0 {
             decimals += 1;
         }
-        let unit = 10_i64.pow(6 - decimals);
+        let power = 10_i64.pow(6 - decimals);
         let text = |at: u32| {
             let (whole, rest) = (self.length.0 * i64::from(at) / 1_000_000, self.length.0 * i64::from(at) % 1_000_000);
-            format!("{whole}.{:0width$}", rest / unit, width = decimals as usize)
+            format!("{whole}.{:0width$}", rest / power, width = decimals as usize)
         };
         format!("{}-{} ms", text(at), text(at + 1))
     }

@@ -12,7 +12,7 @@ use crate::analysis::pairs::PairReport;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::KernelTable;
 use crate::ranks::change::RankChanges;
-use crate::ranks::recorded::entries::EntryReport;
+use crate::ranks::entries::EntryReport;
 use crate::ranks::report::RankReport;
 
 /// The version of the documents.

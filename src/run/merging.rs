@@ -11,13 +11,13 @@ use crate::analysis::part::Part;
 use crate::analysis::stacks::{StackOptions, StackReport};
 use crate::error::Error;
 use crate::nccl::frames::UserCode;
+use crate::operations::clocks::ClockMode;
+use crate::operations::ranges::ranges;
 use crate::parts::TracePart;
 use crate::parts::entry::{Entry, StacksOf};
 use crate::parts::set::{PartSet, Unread};
-use crate::ranks::clock::ClockMode;
 use crate::ranks::job::{JobError, rank_of};
 use crate::ranks::part::RankPart;
-use crate::ranks::ranges::ranges;
 use crate::ranks::report::{Compared, RanksError};
 use crate::report::format::{count, visible};
 

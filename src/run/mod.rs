@@ -16,7 +16,7 @@
 //!
 //! ```
 //! use nccl_stacks::attribution::selection::Wanted;
-//! use nccl_stacks::ranks::clock::ClockMode;
+//! use nccl_stacks::operations::clocks::ClockMode;
 //! use nccl_stacks::run::{RankQuestion, Run, RunError, StackQuestion, TraceQuestion, files};
 //!
 //! # fn main() -> Result<(), RunError> {

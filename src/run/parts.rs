@@ -15,7 +15,7 @@ use crate::id::RankId;
 use crate::parts::{InputFile, TracePart};
 use crate::ranks::job::{JobError, rank_of};
 use crate::ranks::part::{GivenRank, RankPart, RankSource};
-use crate::ranks::recorded::parts::RecordedParts;
+use crate::ranks::recorded_parts::RecordedParts;
 use crate::ranks::reduce::{queues, reduce_attributed};
 use crate::records::Keep;
 use crate::report::format::visible;
@@ -102,7 +102,7 @@ impl Run<'_> {
     ) -> Result<PartsOfTraces, RunError> {
         let mut records = self.records(files, Keep::All)?;
         give_ranks(given, &mut records)?;
-        let found = RecordedParts::of(&records);
+        let found = RecordedParts::from_records(&records);
         self.report_recorded_parts(&found);
         if found.parts.is_empty() {
             return Err(RunError::RecordsWithoutParts);

@@ -13,7 +13,7 @@ use crate::analysis::part::{Part, attributed};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::timeline::Timeline;
 use crate::event::ArgsWanted;
-use crate::ranks::clock::ClockMode;
+use crate::operations::clocks::ClockMode;
 use crate::ranks::part::{GivenRank, RankPart};
 use crate::ranks::reduce::{queues, reduce_attributed};
 use crate::ranks::report::Compared;

@@ -8,9 +8,9 @@ use super::sources::record_files;
 use crate::analysis::hang::{HangReport, hang};
 use crate::analysis::recording::{Loss, losses};
 use crate::operation::{Operation, Source};
+use crate::operations::recorded_ranks::set_rank;
 use crate::ranks::part::GivenRank;
-use crate::ranks::recorded::parts::RecordedParts;
-use crate::ranks::recorded::whose;
+use crate::ranks::recorded_parts::RecordedParts;
 use crate::records::{Keep, RecordFile, Records, Remark, read_all};
 use crate::report::format::{self, visible};
 use crate::report::recording::lacks;
@@ -184,7 +184,7 @@ pub fn give_ranks(given: &[GivenRank], records: &mut Records) -> Result<(), RunE
         let is_it = |file: &RecordFile| Path::new(&file.name).ends_with(trace);
         let found: Vec<usize> = (0..records.files.len()).filter(|at| is_it(&records.files[*at])).collect();
         match found[..] {
-            [file] if whose::give(records, file, *rank) => {}
+            [file] if set_rank(records, file, *rank) => {}
             [_] => return Err(RunError::GivenRank(format!("{of}: its records are of several ranks"))),
             [] => return Err(RunError::GivenRank(format!("{of}: no such file is among those given"))),
             _ => return Err(RunError::GivenRank(format!("{of}: {} of the files end with that name", found.len()))),

@@ -10,8 +10,8 @@ use crate::attribution::KernelLaunch;
 use crate::attribution::launches::Evidence;
 use crate::attribution::threads::thread_name;
 use crate::id::{PathId, SliceId};
-use crate::join::Unjoined;
 use crate::operation::{Communicator, Operation};
+use crate::operations::join::Unjoined;
 
 fn launch(s: &Source, i: usize) -> &KernelLaunch {
     &s.attributed().attribution.kernels[i]

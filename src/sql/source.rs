@@ -15,9 +15,9 @@ use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, family_of};
 use crate::attribution::{Attribution, AttributionOptions, Attributor};
 use crate::id::{OperationId, RankId, SliceId};
-use crate::join::{Joined, Unjoined};
 use crate::metadata::{Keys, MemoryKeys, Operators};
 use crate::operation::{Communicator, Operation};
+use crate::operations::join::{Joined, Unjoined};
 use crate::records::Records;
 use crate::store::Store;
 
@@ -150,7 +150,7 @@ impl Source {
     }
 
     fn joined(&self) -> &Joined {
-        self.joined.get_or_init(|| Joined::of(&self.attributed().operations, self.records()))
+        self.joined.get_or_init(|| Joined::find(&self.attributed().operations, self.records()))
     }
 
     /// How many communicators there are: those of the trace, then those of the records.

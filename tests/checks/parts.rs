@@ -13,7 +13,7 @@ use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
-use nccl_stacks::ranks::clock::ClockMode;
+use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::part::{RankPart, Row, Segment};
 use nccl_stacks::ranks::reduce::reduce;
 use nccl_stacks::ranks::report::Compared;

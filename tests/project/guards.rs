@@ -27,12 +27,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["damage", "event", "fork", "id", "nccl", "time"]),
     ("metadata", &["event", "id", "nccl", "store"]),
     ("records", &["error", "id", "input", "nccl", "operation", "statistics", "time"]),
-    ("operations", &["statistics"]),
     ("statistics", &["time"]),
-    ("align", &["statistics"]),
-    ("join", &["align", "attribution", "id", "nccl", "operation", "records", "statistics", "time"]),
     ("load", &["damage", "error", "event", "input", "store", "time"]),
     ("attribution", &["damage", "error", "event", "fork", "id", "nccl", "operation", "store", "time"]),
+    ("operations", &["attribution", "id", "nccl", "operation", "records", "statistics", "time"]),
     (
         "sql",
         &[
@@ -41,10 +39,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "error",
             "event",
             "id",
-            "join",
             "metadata",
             "nccl",
             "operation",
+            "operations",
             "records",
             "store",
             "time",
@@ -58,7 +56,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "error",
             "event",
             "id",
-            "join",
             "metadata",
             "nccl",
             "operation",
@@ -72,7 +69,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "ranks",
         &[
-            "align",
             "analysis",
             "attribution",
             "error",
@@ -88,11 +84,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "time",
         ],
     ),
-    ("parts", &["analysis", "ranks", "time"]),
-    (
-        "report",
-        &["analysis", "attribution", "damage", "nccl", "operation", "operations", "ranks", "store", "time"],
-    ),
+    ("parts", &["analysis", "operations", "ranks", "time"]),
+    ("report", &["analysis", "attribution", "damage", "nccl", "operation", "operations", "ranks", "store", "time"]),
     (
         "export",
         &[
@@ -123,6 +116,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "load",
             "nccl",
             "operation",
+            "operations",
             "parts",
             "ranks",
             "records",

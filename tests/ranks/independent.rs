@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use nccl_stacks::Ns;
-use nccl_stacks::ranks::clock::Clocks;
+use nccl_stacks::operations::clocks::Clocks;
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::ranks::waiting::{Measured, by_lengths, measure};
 
@@ -160,13 +160,13 @@ fn param(shared: &Path) -> Vec<PathBuf> {
 fn of_library(compared: &Compared, how: impl Fn(&Compared, usize, usize) -> Measured) -> Vec<Event> {
     let ranks = compared.job.ranks.len();
     let mut found = Vec::new();
-    for (number, unit) in compared.matches.units.iter().enumerate() {
-        for (at, column) in unit.columns.iter().enumerate() {
+    for (number, group) in compared.matches.groups.iter().enumerate() {
+        for (at, collective) in group.collectives.iter().enumerate() {
             let measured = how(compared, number, at);
             let mut waited = vec![0; ranks];
-            measured.waits.iter().for_each(|(member, wait)| waited[unit.members[*member]] = wait.0);
-            let last = unit.members[measured.last];
-            let first = unit.row(&compared.job, column, 0).unwrap().start;
+            measured.waits.iter().for_each(|(member, wait)| waited[group.members[*member]] = wait.0);
+            let last = group.members[measured.last];
+            let first = compared.job.row(group, collective, 0).unwrap().start;
             let is_late = measured.late.is_some();
             found.push((first, Event { waited, last, added: measured.added.0, is_late }));
         }
@@ -211,9 +211,9 @@ fn all_agree(paths: &[PathBuf]) -> (Vec<Vec<Kernel>>, Vec<i64>) {
     assert_eq!(said("late_count"), of_lengths.late.iter().map(|count| *count as i64).collect::<Vec<_>>());
 
     let mut compared = crate::ranks::real::compared(paths);
-    let library = of_library(&compared, |compared, unit, column| {
-        let unit = &compared.matches.units[unit];
-        by_lengths(&compared.job, unit, &unit.columns[column]).unwrap()
+    let library = of_library(&compared, |compared, group, collective| {
+        let group = &compared.matches.groups[group];
+        by_lengths(&compared.job, group, &group.collectives[collective]).unwrap()
     });
     assert_eq!(library, lengths);
     let ranks = paths.len() as i64;
@@ -224,9 +224,9 @@ fn all_agree(paths: &[PathBuf]) -> (Vec<Vec<Kernel>>, Vec<i64>) {
         let clocks: Vec<Ns> = offsets.iter().copied().map(Ns).collect();
         compared.clocks = Clocks::given(&clocks);
         let events = by_clocks(&offsets);
-        let library = of_library(&compared, |compared, unit, column| {
-            let unit = &compared.matches.units[unit];
-            measure(&compared.job, &compared.clocks, unit, &unit.columns[column]).unwrap()
+        let library = of_library(&compared, |compared, group, collective| {
+            let group = &compared.matches.groups[group];
+            measure(&compared.job, &compared.clocks, group, &group.collectives[collective]).unwrap()
         });
         assert_eq!(library, events, "{offsets:?}");
         let (report, expected) = (compared.report(), sums(&events, true));

@@ -13,7 +13,7 @@ use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
-use nccl_stacks::ranks::clock::ClockMode;
+use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::part::{RankPart, Tie};
 use nccl_stacks::ranks::reduce::reduce;
 use nccl_stacks::ranks::report::Compared;
@@ -139,8 +139,8 @@ fn four_ranks_in_one_file() {
     assert!(by_rank(&report, "offset_ns").iter().all(|offset| offset.abs() < 10_000));
     assert!(report["clock"]["residual_max_ns"].as_i64().unwrap() <= 22_000, "{}", report["clock"]);
     let compared = compared(&[path.into()]);
-    let [unit] = &compared.matches.units[..] else { panic!("{:?}", compared.matches) };
-    let count = |tie: Tie| unit.columns.iter().filter(|column| column.tie == tie).count();
+    let [group] = &compared.matches.groups[..] else { panic!("{:?}", compared.matches) };
+    let count = |tie: Tie| group.collectives.iter().filter(|collective| collective.tie == tie).count();
     assert_eq!((count(Tie::Tight), count(Tie::Rooted)), (15, 6));
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use nccl_stacks::operations::outliers::Outliers;
-use nccl_stacks::ranks::recorded::entries::EntryReport;
+use nccl_stacks::ranks::entries::EntryReport;
 use nccl_stacks::records::{Keep, read_all};
 
 use crate::records::megatrace::Logs;
@@ -75,7 +75,7 @@ impl Made {
     }
 
     fn report(self, outliers: Outliers) -> EntryReport {
-        EntryReport::of(&self.logs().read(Keep::All), outliers)
+        EntryReport::compare(&self.logs().read(Keep::All), outliers)
     }
 }
 
@@ -199,7 +199,7 @@ fn the_ranks_of_the_only_communicator_are_those_of_the_job() {
         let text = comma(0, calls * 3, 1) + &comma(1, calls * 3, 1);
         let lines: Vec<&str> = text.lines().skip(2).step_by(3).collect();
         let logs = Logs::of(&[("both.txt", &(lines.join("\n") + "\n"))]);
-        let report = EntryReport::of(&logs.read(Keep::All), Outliers::Mad);
+        let report = EntryReport::compare(&logs.read(Keep::All), Outliers::Mad);
         assert_eq!((&report.ranks_here[..], report.compared), (&[0, 1][..], calls * 2));
         assert_eq!(report.groups[0].not_judged, Some(why));
         assert_eq!(report.clock.doubtful_ranks.is_empty(), calls == 2);
@@ -234,7 +234,7 @@ fn few_calls_are_said_to_be_few() {
     };
     let texts: Vec<String> = (0..2).map(|rank| (0..5).map(|at| line(rank, at)).collect()).collect();
     let logs = Logs::of(&[("rank_0.log", &texts[0]), ("rank_1.log", &texts[1])]);
-    let report = EntryReport::of(&logs.read(Keep::All), Outliers::Mad);
+    let report = EntryReport::compare(&logs.read(Keep::All), Outliers::Mad);
     let not_compared: Vec<(&str, u64)> = report.not_compared.into_iter().collect();
     assert_eq!((report.calls, not_compared), (10, vec![("on streams with few calls", 10)]));
 }
@@ -245,7 +245,7 @@ fn the_real_slow_rank_is_named() {
     let Some(shared) = crate::support::shared() else { return };
     let path = shared.join("records/megatrace/rank2_slow_8ranks_generation2.tar.gz");
     let records = read_all(std::slice::from_ref(&path), Keep::All, 1);
-    let report = EntryReport::of(&records, Outliers::Mad);
+    let report = EntryReport::compare(&records, Outliers::Mad);
     assert_eq!(slow(&report), [2]);
     assert_eq!(report.slow[0].peers, [3]);
     let mut streams: HashMap<(u32, u64), Vec<i64>> = HashMap::new();
@@ -277,7 +277,7 @@ fn the_real_slow_rank_is_named() {
 fn the_layout_of_the_real_job_is_found() {
     let Some(shared) = crate::support::shared() else { return };
     let path = shared.join("records/megatrace/TP2PP4DP8_64ranks_generation1.tar.gz");
-    let report = EntryReport::of(&read_all(&[path], Keep::All, 1), Outliers::Mad);
+    let report = EntryReport::compare(&read_all(&[path], Keep::All, 1), Outliers::Mad);
     let layout = report.layout.as_ref().unwrap();
     assert_eq!((layout.tensor, layout.pipeline, layout.data), (2, 4, 8));
     let data: Vec<&Vec<u32>> =

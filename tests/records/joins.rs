@@ -12,8 +12,8 @@ use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::attribution::{AttributionOptions, Attributor, launches};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
-use nccl_stacks::join::Joined;
 use nccl_stacks::load::{LoadOptions, load_input};
+use nccl_stacks::operations::join::Joined;
 use nccl_stacks::records::{Keep, Records, read};
 use nccl_stacks::store::Store;
 
@@ -69,7 +69,7 @@ struct Judged {
 fn judge(traces: &[Trace], records: &Records, truths: &[RecordTruth]) -> BTreeMap<&'static str, Judged> {
     let mut kernels: Vec<Vec<(u32, i64)>> = vec![Vec::new(); truths.len()];
     for Trace { rank, store, operations } in traces {
-        let joined = Joined::of(operations, records);
+        let joined = Joined::find(operations, records);
         for (found, kernel) in kernels.iter_mut().zip(&joined.kernels) {
             found.extend(kernel.and_then(Result::ok).map(|kernel| (*rank, store.slices.ts(kernel).0)));
         }

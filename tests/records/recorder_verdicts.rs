@@ -336,7 +336,7 @@ fn captured_calls_are_not_counted() {
     let verdict = verdict(folder.path());
     assert!(verdict.starts_with("240 operations of 1 communicator"), "{verdict}");
     assert_eq!(hang(&read_folder(folder.path())).operation_count, 240);
-    let calls = nccl_stacks::ranks::recorded::calls::Calls::of(&read_folder(folder.path()));
+    let calls = nccl_stacks::operations::calls::Calls::from_records(&read_folder(folder.path()));
     assert_eq!(calls.calls, 0, "captures do not wait for other ranks");
 }
 

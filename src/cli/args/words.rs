@@ -4,8 +4,8 @@
 
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::attribution::launches::WindowOn;
+use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::operations::outliers::Outliers;
-use nccl_stacks::ranks::clock::ClockMode;
 use nccl_stacks::report::describe::DescribeForm;
 use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::hang::HangForm;

@@ -7,10 +7,10 @@ use std::path::Path;
 use nccl_stacks::analysis::hang::hang;
 use nccl_stacks::analysis::recorded;
 use nccl_stacks::analysis::recording::losses;
+use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::operations::outliers::Outliers;
-use nccl_stacks::ranks::clock::ClockMode;
-use nccl_stacks::ranks::recorded::entries::EntryReport;
-use nccl_stacks::ranks::recorded::parts::RecordedParts;
+use nccl_stacks::ranks::entries::EntryReport;
+use nccl_stacks::ranks::recorded_parts::RecordedParts;
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::report;
@@ -70,8 +70,8 @@ fn verdicts(records: &Records) -> Vec<(&'static str, String)> {
 
 /// Who waited for whom, or where kernels are not recorded who entered NCCL late.
 fn ranks(records: &Records) -> Option<String> {
-    let parts = RecordedParts::of(records).parts;
-    let entries = EntryReport::of(records, Outliers::default());
+    let parts = RecordedParts::from_records(records).parts;
+    let entries = EntryReport::compare(records, Outliers::default());
     if parts.len() > 1 {
         let compared = Compared::of(parts, ClockMode::default()).ok()?;
         let by_kernels = report::ranks::verdict(&compared.report());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Causes;
-use crate::ranks::matching::Unit;
+use crate::operations::matching::MatchedGroup;
 use crate::ranks::part::{Class, Row, Segment};
 use crate::statistics::median;
 use crate::time::Ns;
@@ -36,16 +36,18 @@ impl Causes<'_> {
         let mut seen = BTreeSet::new();
         let mut found = Vec::new();
         for (at, row) in part.rows.iter().enumerate().filter(|(_, row)| !any_eager || eager(row)) {
-            let (Some(segment), Some((unit, column))) = (row.segment, self.chains.place(rank, at)) else { continue };
+            let (Some(segment), Some((group, collective))) = (row.segment, self.chains.place(rank, at)) else {
+                continue;
+            };
             let own = &part.segments[segment as usize];
             let class = self.class_key(rank, &part.cpu[own.class as usize]);
             if !seen.insert(segment) || class.0.is_none() {
                 continue;
             }
-            let unit = &self.matches.units[unit];
-            let others: Vec<f64> = (0..unit.members.len())
-                .filter(|member| unit.members[*member] != rank)
-                .filter_map(|member| self.length(unit, column, member, class, length))
+            let group = &self.matches.groups[group];
+            let others: Vec<f64> = (0..group.members.len())
+                .filter(|member| group.members[*member] != rank)
+                .filter_map(|member| self.length(group, collective, member, class, length))
                 .collect();
             if !others.is_empty() {
                 let others = Ns::rounded(median(others.into_iter()));
@@ -58,15 +60,15 @@ impl Causes<'_> {
     /// How long a member's segment of a collective is, if it begins and ends at the same places.
     fn length(
         &self,
-        unit: &Unit,
-        column: usize,
+        group: &MatchedGroup,
+        collective: usize,
         member: usize,
         class: ClassKey,
         length: fn(&Segment) -> Ns,
     ) -> Option<f64> {
-        let rank = unit.members[member];
+        let rank = group.members[member];
         let part = &self.job.parts[rank];
-        let segment = &part.segments[unit.row(self.job, &unit.columns[column], member)?.segment? as usize];
+        let segment = &part.segments[self.job.row(group, &group.collectives[collective], member)?.segment? as usize];
         (self.class_key(rank, &part.cpu[segment.class as usize]) == class)
             .then(|| self.true_length(rank, length(segment)))
     }

@@ -62,8 +62,8 @@ impl<'a> Causes<'a> {
 
     /// The other ranks of its groups.
     fn neighbours(&self, rank: usize) -> Vec<usize> {
-        let of_groups = self.matches.units.iter().filter(|unit| unit.members.contains(&rank));
-        let all: BTreeSet<usize> = of_groups.flat_map(|unit| unit.members.iter().copied()).collect();
+        let of_groups = self.matches.groups.iter().filter(|group| group.members.contains(&rank));
+        let all: BTreeSet<usize> = of_groups.flat_map(|group| group.members.iter().copied()).collect();
         all.into_iter().filter(|other| *other != rank).collect()
     }
 

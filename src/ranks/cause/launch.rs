@@ -71,18 +71,18 @@ impl Causes<'_> {
 
     /// How long the late rank's launch ended after the median of the others'.
     fn lag(&self, at: &LateAt) -> Option<Ns> {
-        let unit = &self.matches.units[at.unit];
-        if !self.clocks.cover(unit) {
+        let group = &self.matches.groups[at.group];
+        if !self.clocks.cover(group) {
             return None;
         }
         let launched = |member: usize| {
-            let rank = unit.members[member];
-            let row = unit.row(self.job, &unit.columns[at.column], member)?;
+            let rank = group.members[member];
+            let row = self.job.row(group, &group.collectives[at.collective], member)?;
             Some(self.clocks.ranks[rank].aligned(self.job.parts[rank].segments[row.segment? as usize].end))
         };
-        let own = unit.members.iter().position(|rank| *rank == at.rank)?;
+        let own = group.members.iter().position(|rank| *rank == at.rank)?;
         let base = launched(own)?;
-        let others = (0..unit.members.len()).filter(|member| *member != own).filter_map(launched);
+        let others = (0..group.members.len()).filter(|member| *member != own).filter_map(launched);
         let lags: Vec<f64> = others.map(|other| (base - other).as_f64()).collect();
         (!lags.is_empty()).then(|| Ns::rounded(median(lags.into_iter())))
     }

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::chain::Chains;
-use super::clock::Clocks;
 use super::job::Job;
-use super::matching::Matches;
 use super::part::{PartStack, RankPart, Row};
+use crate::operations::clocks::Clocks;
+use crate::operations::matching::Matches;
 use crate::statistics::median;
 use crate::time::Ns;
 
@@ -39,9 +39,9 @@ pub enum Why {
 /// A collective at which a rank was late.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LateAt {
-    /// The positions of unit, column, and of the rank.
-    pub(super) unit: usize,
-    pub(super) column: usize,
+    /// The positions of group, collective, and of the rank.
+    pub(super) group: usize,
+    pub(super) collective: usize,
     pub(super) rank: usize,
     /// Its row.
     pub(super) row: u32,
@@ -271,7 +271,7 @@ impl<'a> Causes<'a> {
 
     /// Why it was late at one collective, and which rank is at the end of the chain if it waited elsewhere.
     fn why(&self, at: &LateAt) -> (Why, Option<usize>) {
-        if let Some(root) = self.chains.root(at.unit, at.column, at.rank, at.added) {
+        if let Some(root) = self.chains.root(at.group, at.collective, at.rank, at.added) {
             return (Why::WaitingElsewhere, Some(root));
         }
         let (part, row) = self.row(at);
@@ -293,26 +293,27 @@ impl<'a> Causes<'a> {
 
     /// How much more of something the late rank's row has than the median of the others'.
     fn excess_of_row(&self, at: &LateAt, get: fn(&Row) -> Ns) -> f64 {
-        let (unit, (_, own)) = (&self.matches.units[at.unit], self.row(at));
-        let column = &unit.columns[at.column];
-        let others = (0..unit.members.len()).filter(|member| unit.members[*member] != at.rank);
-        let theirs = others.filter_map(|member| unit.row(self.job, column, member)).map(|row| get(row).as_f64());
+        let (group, (_, own)) = (&self.matches.groups[at.group], self.row(at));
+        let collective = &group.collectives[at.collective];
+        let others = (0..group.members.len()).filter(|member| group.members[*member] != at.rank);
+        let theirs = others.filter_map(|member| self.job.row(group, collective, member)).map(|row| get(row).as_f64());
         get(own).as_f64() - median(theirs)
     }
 
     /// When the last of the others started, on the late rank's clock.
     fn others_started(&self, at: &LateAt) -> Option<Ns> {
-        let unit = &self.matches.units[at.unit];
-        if !self.clocks.cover(unit) {
+        let group = &self.matches.groups[at.group];
+        if !self.clocks.cover(group) {
             return None;
         }
         let clock = |rank: usize| &self.clocks.ranks[rank];
         let (_, row) = self.row(at);
         let own = clock(at.rank).aligned(row.start);
-        let column = &unit.columns[at.column];
-        let others = (0..unit.members.len()).filter(|member| unit.members[*member] != at.rank);
-        let starts = others
-            .filter_map(|member| Some(clock(unit.members[member]).aligned(unit.row(self.job, column, member)?.start)));
+        let collective = &group.collectives[at.collective];
+        let others = (0..group.members.len()).filter(|member| group.members[*member] != at.rank);
+        let starts = others.filter_map(|member| {
+            Some(clock(group.members[member]).aligned(self.job.row(group, collective, member)?.start))
+        });
         Some(row.start - (own - starts.max()?))
     }
 }

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use self::sums::Sums;
 use super::cause::LateRank;
-use super::clock::{ClockMode, Clocks, Residual, Unfit};
 use super::job::{Job, JobError, Refused};
-use super::matching::{Counts, GroupName, Matches};
 use super::part::RankPart;
 use super::timeline::{Axis, Spans};
 use crate::analysis::losses::Losses;
+use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unfit};
+use crate::operations::matching::{Counts, GroupName, Matches};
 use crate::time::{Ns, Window};
 
 /// The ranks of a job beside each other.
@@ -347,10 +347,11 @@ impl Compared {
     pub fn of(parts: Vec<RankPart>, mode: ClockMode) -> Result<Self, RanksError> {
         let mut job = Job::of(parts)?;
         loop {
-            let mut matches = Matches::of(&job);
-            let (clocks, again) = Clocks::of(&mut job, &mut matches, mode)?;
-            if !again {
-                return Ok(Compared { job, matches, clocks });
+            let ranks = job.rank_rows();
+            let mut matches = Matches::find(&ranks);
+            match Clocks::compare(&ranks, &mut matches, mode)? {
+                ComparedClocks::Possible(clocks) => return Ok(Compared { job, matches, clocks }),
+                ComparedClocks::Misfit { rank, why } => job.refuse(rank, why),
             }
         }
     }
@@ -365,8 +366,8 @@ impl Compared {
         let axis = Axis::of(&self.job, &self.clocks);
         let mut sums = Sums::new(&self.job);
         sums.spans = Spans::of(&self.job, &axis).map(|spans| (spans, axis));
-        for (number, unit) in self.matches.units.iter().enumerate() {
-            sums.unit(self, number, unit);
+        for (number, group) in self.matches.groups.iter().enumerate() {
+            sums.add_group(self, number, group);
         }
         sums.fill_spans();
         sums.report(self)

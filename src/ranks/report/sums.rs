@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::{Compared, GroupWaits, Pair, RankReport, RankWaits, SizeRow, StackWaits, StepWaits, TransferBandwidth};
 use crate::analysis::losses::Losses;
 use crate::nccl::collectives::Collective;
+use crate::operations::matching::{MatchedCollective, MatchedGroup};
 use crate::ranks::cause::{Causes, LateAt};
 use crate::ranks::job::Job;
-use crate::ranks::matching::{Column, Unit};
 use crate::ranks::part::{PartStack, RankPart, Row, Tie};
 use crate::ranks::timeline::{Axis, Spans};
 use crate::ranks::waiting::{Measured, by_lengths, measure};
@@ -89,42 +89,42 @@ impl Sums<'_> {
         }
     }
 
-    pub(super) fn unit(&mut self, compared: &Compared, number: usize, unit: &Unit) {
+    pub(super) fn add_group(&mut self, compared: &Compared, number: usize, group: &MatchedGroup) {
         let Compared { job, clocks, .. } = compared;
-        let mut group = GroupWaits {
-            group: unit.group.clone(),
-            ranks_here: unit.members.iter().map(|part| job.ranks[*part]).collect(),
-            ranks_missing: unit.absent.clone(),
-            collectives: unit.columns.len() as u64,
+        let mut waits = GroupWaits {
+            group: group.name.clone(),
+            ranks_here: group.members.iter().map(|part| job.ranks[*part]).collect(),
+            ranks_missing: group.absent.clone(),
+            collectives: group.collectives.len() as u64,
             waited: Ns::ZERO,
             transfer: Ns::ZERO,
-            by_clocks: clocks.cover(unit) && unit.members.len() > 1,
+            by_clocks: clocks.cover(group) && group.members.len() > 1,
             late_ranks: Vec::new(),
         };
         let mut late: BTreeMap<u32, Ns> = BTreeMap::new();
-        for (at, column) in unit.columns.iter().enumerate() {
-            self.count(job, unit, column);
-            self.lengths(job, unit, column);
-            let Some(measured) = measure(job, clocks, unit, column) else {
-                self.unmeasured(job, unit, column);
+        for (at, collective) in group.collectives.iter().enumerate() {
+            self.count(job, group, collective);
+            self.lengths(job, group, collective);
+            let Some(measured) = measure(job, clocks, group, collective) else {
+                self.unmeasured(job, group, collective);
                 continue;
             };
-            self.add(job, (number, at), unit, column, &measured);
+            self.add(job, (number, at), group, collective, &measured);
             let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
             let ran: Ns =
-                measured.waits.iter().filter_map(|(member, _)| Some(unit.row(job, column, *member)?.dur)).sum();
-            group.waited += waited;
-            group.transfer += ran - waited;
-            *late.entry(job.ranks[unit.members[measured.last]]).or_default() += waited;
+                measured.waits.iter().filter_map(|(member, _)| Some(job.row(group, collective, *member)?.dur)).sum();
+            waits.waited += waited;
+            waits.transfer += ran - waited;
+            *late.entry(job.ranks[group.members[measured.last]]).or_default() += waited;
         }
-        group.late_ranks = most_first(late);
-        self.report.groups.push(group);
+        waits.late_ranks = most_first(late);
+        self.report.groups.push(waits);
     }
 
     /// Counts the kernels of a collective for their stacks, measured or not.
-    fn count(&mut self, job: &Job, unit: &Unit, column: &Column) {
-        for (member, row) in unit.rows(job, column) {
-            let part = &job.parts[unit.members[member]];
+    fn count(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
+        for (member, row) in job.rows(group, collective) {
+            let part = &job.parts[group.members[member]];
             let sums = self.stack(part, row);
             sums.waits.count += 1;
             sums.waits.gpu += row.dur;
@@ -149,34 +149,41 @@ impl Sums<'_> {
     }
 
     /// Counts the kernels of a matched collective at which nothing says who waited.
-    fn unmeasured(&mut self, job: &Job, unit: &Unit, column: &Column) {
-        if column.fault.is_some() || column.present() < 2 {
+    fn unmeasured(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
+        if collective.fault.is_some() || collective.present() < 2 {
             return;
         }
-        for (member, row) in unit.rows(job, column) {
-            let name = job.parts[unit.members[member]].collective(row).to_owned();
+        for (member, row) in job.rows(group, collective) {
+            let name = job.parts[group.members[member]].collective(row).to_owned();
             *self.report.unmeasured.entry(name).or_default() += 1;
         }
     }
 
     /// Waiting by the lengths of kernels.
-    fn lengths(&mut self, job: &Job, unit: &Unit, column: &Column) {
-        let Some(measured) = by_lengths(job, unit, column) else { return };
+    fn lengths(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
+        let Some(measured) = by_lengths(job, group, collective) else { return };
         let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
         for (member, wait) in &measured.waits {
-            self.report.ranks[unit.members[*member]].by_lengths.waited += *wait;
+            self.report.ranks[group.members[*member]].by_lengths.waited += *wait;
         }
         if let Some(late) = measured.late {
-            let rank = &mut self.report.ranks[unit.members[late]].by_lengths;
+            let rank = &mut self.report.ranks[group.members[late]].by_lengths;
             rank.caused += waited;
             rank.added += measured.added;
             rank.late_count += 1;
         }
     }
 
-    fn add(&mut self, job: &Job, at: (usize, usize), unit: &Unit, column: &Column, measured: &Measured) {
+    fn add(
+        &mut self,
+        job: &Job,
+        at: (usize, usize),
+        group: &MatchedGroup,
+        collective: &MatchedCollective,
+        measured: &Measured,
+    ) {
         let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
-        let last = unit.members[measured.last];
+        let last = group.members[measured.last];
         self.report.collectives += 1;
         self.report.waited += waited;
         let is_late = measured.late.is_some();
@@ -193,16 +200,16 @@ impl Sums<'_> {
         if is_late {
             self.report.ranks[last].added += measured.added;
             self.report.ranks[last].late_count += 1;
-            let row = column.rows[measured.last].unwrap_or_default();
-            let late = LateAt { unit: at.0, column: at.1, rank: last, row, caused: waited, added: measured.added };
+            let row = collective.rows[measured.last].unwrap_or_default();
+            let late = LateAt { group: at.0, collective: at.1, rank: last, row, caused: waited, added: measured.added };
             self.late.entry(last).or_default().push(late);
         }
         let first = measured.waits.first().map_or(0, |(member, _)| *member);
-        let row = unit.row(job, column, first);
-        let (step, name) = self.step_of(job, unit.members[first], row);
+        let row = job.row(group, collective, first);
+        let (step, name) = self.step_of(job, group.members[first], row);
         for (member, wait) in &measured.waits {
-            let rank = unit.members[*member];
-            let Some(row) = unit.row(job, column, *member) else { continue };
+            let rank = group.members[*member];
+            let Some(row) = job.row(group, collective, *member) else { continue };
             let transfer = row.dur - *wait;
             self.report.measured += row.dur;
             self.report.transfer += transfer;
@@ -213,7 +220,7 @@ impl Sums<'_> {
                 *self.pairs.entry((rank, last)).or_default() += *wait;
             }
             let part = &job.parts[rank];
-            let bytes = moved(part, row, unit);
+            let bytes = moved(part, row, group);
             let stack = self.stack(part, row);
             stack.waits.waited += *wait;
             stack.waits.transfer += transfer;
@@ -229,8 +236,8 @@ impl Sums<'_> {
                 stack.waits.added += if is_late { measured.added } else { Ns::ZERO };
             }
         }
-        self.step(job, (step, name), (unit, column), measured);
-        self.size(job, unit, column);
+        self.step(job, (step, name), (group, collective), measured);
+        self.size(job, group, collective);
     }
 
     /// The step of a row and its name.
@@ -257,24 +264,30 @@ impl Sums<'_> {
         }
     }
 
-    fn step(&mut self, job: &Job, at: (Option<u32>, Option<String>), of: (&Unit, &Column), measured: &Measured) {
-        let ((Some(step), Some(name)), (unit, column)) = (at, of) else { return };
+    fn step(
+        &mut self,
+        job: &Job,
+        at: (Option<u32>, Option<String>),
+        of: (&MatchedGroup, &MatchedCollective),
+        measured: &Measured,
+    ) {
+        let ((Some(step), Some(name)), (group, collective)) = (at, of) else { return };
         let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
         let ranks = self.report.ranks.len();
         let of_step = self.steps.entry(step).or_insert_with(|| StepWaits::nothing(step, name, ranks));
         for (member, wait) in &measured.waits {
-            of_step.waited[unit.members[*member]] += *wait;
-            of_step.exposed[unit.members[*member]] +=
-                unit.row(job, column, *member).map_or(Ns::ZERO, |row| row.exposed);
+            of_step.waited[group.members[*member]] += *wait;
+            of_step.exposed[group.members[*member]] +=
+                job.row(group, collective, *member).map_or(Ns::ZERO, |row| row.exposed);
         }
-        of_step.caused[unit.members[measured.last]] += waited;
+        of_step.caused[group.members[measured.last]] += waited;
     }
 
-    fn size(&mut self, job: &Job, unit: &Unit, column: &Column) {
-        let rows: Vec<(usize, &Row)> = unit.rows(job, column).collect();
+    fn size(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
+        let rows: Vec<(usize, &Row)> = job.rows(group, collective).collect();
         let Some((member, row)) = rows.first() else { return };
-        let part = &job.parts[unit.members[*member]];
-        let (Some((_, bytes, ranks)), Some(collective)) = (moved(part, row, unit), &part.kind(row).collective) else {
+        let part = &job.parts[group.members[*member]];
+        let (Some((_, bytes, ranks)), Some(collective)) = (moved(part, row, group), &part.kind(row).collective) else {
             return;
         };
         let Some(transfer) = rows.iter().map(|(_, row)| row.dur).min().filter(|transfer| *transfer > Ns::ZERO) else {
@@ -321,11 +334,11 @@ impl StepWaits {
 }
 
 /// What a kernel moved over the bus, its size, and the number of ranks of its group.
-fn moved(part: &RankPart, row: &Row, unit: &Unit) -> Option<(f64, u64, u64)> {
+fn moved(part: &RankPart, row: &Row, group: &MatchedGroup) -> Option<(f64, u64, u64)> {
     let kind = part.kind(row);
     let collective = Collective::of_record(kind.collective.as_deref()?)?;
     let of_group = row.group.and_then(|group| part.groups[group as usize].size);
-    let ranks = of_group.or_else(|| Some(unit.group.ranks.as_ref()?.len() as u64))?;
+    let ranks = of_group.or_else(|| Some(group.name.ranks.as_ref()?.len() as u64))?;
     let bytes = kind.bytes.filter(|bytes| *bytes > 0 && kind.tie() != Tie::Unknown)?;
     Some((bytes as f64 * collective.bus_factor(ranks), bytes, ranks))
 }

@@ -63,7 +63,7 @@ struct Kernel {
 }
 
 impl Lanes {
-    /// Of a job whose report is given, too. `groups` are the names of the units, in their order.
+    /// Of a job whose report is given, too. `groups` are the names of the matched groups, in their order.
     pub(crate) fn of(compared: &Compared, report: &RankReport, groups: Vec<String>) -> Self {
         let Compared { job, matches, clocks, .. } = compared;
         let timeline = Timeline::of(job, matches, clocks);
@@ -99,14 +99,14 @@ impl Lanes {
                 .map(|(rank, row)| kernel(compared, &timeline, &of_stack, *rank, *row))
                 .collect();
             let late = arrivals.last.filter(|_| arrivals.is_late).map_or(0, |(rank, _)| 1 + rank as u64);
-            let Arrivals { unit, is_matched, step, .. } = *arrivals;
+            let Arrivals { group, is_matched, step, .. } = *arrivals;
             let step = step.and_then(|step| steps.get(&step).copied()).unwrap_or(0);
             let waited = kernels.iter().filter_map(|kernel| kernel.waited).sum();
             lanes.span =
                 kernels.iter().map(|kernel| kernel.start + kernel.dur).max().unwrap_or_default().max(lanes.span);
             lanes.collectives.push(Collective {
                 number: 0,
-                group: unit as u64,
+                group: group as u64,
                 name,
                 step,
                 late,

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use crate::operations::calls::groups::Role;
 use crate::operations::outliers::Outliers;
-use crate::ranks::ranges::ranges;
-use crate::ranks::recorded::entries::{EntryGroup, EntryRank, EntryReport, SlowRank};
-use crate::ranks::recorded::groups::Role;
+use crate::operations::ranges::ranges;
+use crate::ranks::entries::{EntryGroup, EntryRank, EntryReport, SlowRank};
 use crate::report::Screen;
 use crate::report::column::{Align, Column, Table};
 use crate::report::format::{count, duration, percent, visible};

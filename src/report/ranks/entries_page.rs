@@ -3,7 +3,7 @@
 use std::io;
 
 use super::entries::{EntryForm, advice, entries, signed, trust, verdict};
-use crate::ranks::recorded::entries::{EntryRank, EntryReport, SlowRank};
+use crate::ranks::entries::{EntryRank, EntryReport, SlowRank};
 use crate::report::format::{count, duration, percent};
 use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top};
 use crate::report::{OnPage, Screen};

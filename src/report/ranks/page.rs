@@ -45,8 +45,8 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
         }
         None => answer.report,
     };
-    let groups = compared.matches.units.iter().zip(&report.groups);
-    let groups = groups.map(|(unit, group)| group_name(&unit.group, &group.ranks_here)).collect();
+    let groups = compared.matches.groups.iter().zip(&report.groups);
+    let groups = groups.map(|(matched, waits)| group_name(&matched.name, &waits.ranks_here)).collect();
     let lanes = Lanes::of(compared, report, groups);
     let mut tables = vec![("ranks", in_form(compared, report, name, RankForm::Csv)?)];
     if let Some(stacks) = stacks {

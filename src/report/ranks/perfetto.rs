@@ -13,8 +13,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::table::group_name;
-use crate::ranks::clock::RankClock;
-use crate::ranks::matching::Unit;
+use crate::operations::clocks::RankClock;
+use crate::operations::matching::MatchedGroup;
 use crate::ranks::part::RankPart;
 use crate::ranks::report::{ClockReport, Compared};
 use crate::ranks::timeline::{Arrivals, KernelTime, Timeline, lanes};
@@ -99,7 +99,7 @@ pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
     out.write_all(b"{\"otherData\":")?;
     serde_json::to_writer(&mut *out, &about)?;
     out.write_all(b",\"traceEvents\":[")?;
-    let groups = matches.units.iter().map(|unit| name_of(unit, &job.ranks)).collect();
+    let groups = matches.groups.iter().map(|group| name_of(group, &job.ranks)).collect();
     let mut writer = Writer { compared, first_row: first_rows(&job.parts), timeline, groups, out, is_first: true };
     for rank in 0..job.ranks.len() {
         writer.rank(rank)?;
@@ -107,9 +107,9 @@ pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
     out.write_all(b"\n]}\n")
 }
 
-fn name_of(unit: &Unit, ranks: &[u32]) -> String {
-    let here: Vec<u32> = unit.members.iter().map(|rank| ranks[*rank]).collect();
-    group_name(&unit.group, &here)
+fn name_of(group: &MatchedGroup, ranks: &[u32]) -> String {
+    let here: Vec<u32> = group.members.iter().map(|rank| ranks[*rank]).collect();
+    group_name(&group.name, &here)
 }
 
 /// How many rows the ranks before each have.
@@ -128,7 +128,7 @@ struct Writer<'a> {
     timeline: Timeline,
     /// By rank: how many rows those before it have.
     first_row: Vec<u64>,
-    /// By unit: what its group is.
+    /// What each group is called.
     groups: Vec<String>,
     out: &'a mut Vec<u8>,
     is_first: bool,
@@ -245,7 +245,7 @@ impl Writer<'_> {
         let Compared { job, .. } = self.compared;
         let part = &job.parts[rank];
         let (row, KernelTime { collective, waited, .. }) = (&part.rows[at], self.timeline.ranks[rank].kernels[at]);
-        let (kind, Arrivals { unit, last, is_late, .. }) = (part.kind(row), &self.timeline.collectives[collective]);
+        let (kind, Arrivals { group, last, is_late, .. }) = (part.kind(row), &self.timeline.collectives[collective]);
         let last_rank = last.map(|(last, _)| job.ranks[last]);
         let stack = row.stack.map(|stack| stack as usize);
         KernelArgs {
@@ -257,7 +257,7 @@ impl Writer<'_> {
             collective: kind.collective.as_deref(),
             dtype: kind.dtype.as_deref(),
             bytes: kind.bytes,
-            group: &self.groups[*unit],
+            group: &self.groups[*group],
             seq: row.seq,
             step: row.step.map(|step| part.steps[step as usize].name.as_str()),
             kernel: part.text(kind.kernel),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::RankAnswer;
 use super::text::{rank_table, trust};
 use super::verdict::{sentences, some_ranks};
-use crate::ranks::matching::GroupName;
+use crate::operations::matching::GroupName;
 use crate::ranks::report::{GroupWaits, RankReport, SizeRow, StackWaits, StepWaits};
 use crate::report::column::{Align, CALLED_FROM, Column, Table};
 use crate::report::format::{count, duration, shorten_right, size, visible};

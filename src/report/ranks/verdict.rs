@@ -1,7 +1,7 @@
 //! The verdict on many ranks in words.
 
+use crate::operations::ranges::ranges;
 use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern, Place};
-use crate::ranks::ranges::ranges;
 use crate::ranks::report::RankReport;
 use crate::ranks::verdict::{Blame, RanksVerdict, Reason};
 use crate::report::format::{count, duration, percent, visible};

@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::whose::Whose;
 use crate::analysis::losses::Losses;
 use crate::operation::{Counts, Operation, Source};
+use crate::operations::recorded_ranks::RecordedRanks;
 use crate::ranks::part::{Group, Kind, PartStack, RankPart, RankSource, Row};
 use crate::records::Records;
 use crate::time::{Ns, Window};
@@ -34,18 +34,18 @@ pub struct RecordedParts {
 type Timed = Vec<(Ns, Ns, usize)>;
 
 impl RecordedParts {
-    /// The parts of the operations whose start and end are known. Where several sources recorded the job, those of the source with the most such
+    /// The parts of the operations owners start and end are known. Where several sources recorded the job, those of the source with the most such
     /// operations: their communicators have different names, so that one collective would be two.
-    pub fn of(records: &Records) -> Self {
+    pub fn from_records(records: &Records) -> Self {
         let mut found = RecordedParts::default();
-        let whose = Whose::of(records);
+        let owners = RecordedRanks::find(records);
         let mut by_source: BTreeMap<Source, BTreeMap<u32, Timed>> = BTreeMap::new();
         for (at, operation) in records.operations.iter().enumerate() {
             let Some((start, dur)) = times(operation) else {
                 found.without_times += 1;
                 continue;
             };
-            let Some(rank) = whose.rank(records, at) else {
+            let Some(rank) = owners.rank(records, at) else {
                 found.without_rank += 1;
                 continue;
             };
@@ -57,7 +57,7 @@ impl RecordedParts {
         let Some((source, by_rank)) = best else { return found };
         found.source = source;
         found.of_other_sources = all - operations(&by_rank);
-        let members = members(records, &whose);
+        let members = members(records, &owners);
         let functions = functions(records);
         for (rank, mut rows) in by_rank {
             rows.sort_unstable();
@@ -75,10 +75,10 @@ fn times(operation: &Operation) -> Option<(Ns, Ns)> {
 }
 
 /// By communicator: the ranks that it names, or else those that have operations of it.
-fn members(records: &Records, whose: &Whose) -> Vec<Vec<u32>> {
+fn members(records: &Records, owners: &RecordedRanks) -> Vec<Vec<u32>> {
     let mut seen: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); records.communicators.len()];
     for (at, operation) in records.operations.iter().enumerate() {
-        let rank = whose.rank(records, at);
+        let rank = owners.rank(records, at);
         if let (Some(communicator), Some(rank)) = (operation.communicator, rank) {
             seen[communicator].insert(rank);
         }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::id::RankId;
     use crate::operation::{Communicator, Source};
-    use crate::ranks::clock::ClockMode;
+    use crate::operations::clocks::ClockMode;
     use crate::ranks::report::Compared;
     use crate::records::RecordFile;
 
@@ -263,10 +263,10 @@ mod tests {
     #[test]
     fn waiting_is_found_as_in_traces() {
         for (counts, with_rank) in [(Counts::Group, true), (Counts::Function, true), (Counts::Function, false)] {
-            let found = RecordedParts::of(&job(200_000, counts, with_rank));
+            let found = RecordedParts::from_records(&job(200_000, counts, with_rank));
             assert_eq!((found.parts.len(), found.without_times, found.without_rank), (2, 0, 0));
             let report = Compared::of(found.parts, ClockMode::Align).unwrap().report();
-            // 20 times, rank 0 waits 200 µs for rank 1, whose kernels take the 100 µs of the transfer.
+            // 20 times, rank 0 waits 200 µs for rank 1, owners kernels take the 100 µs of the transfer.
             assert_eq!((report.collectives, report.waited), (20, Ns(20 * 200_000)), "{counts:?}");
             assert_eq!((report.ranks[0].waited, report.ranks[1].caused), (Ns(4_000_000), Ns(4_000_000)));
         }
@@ -280,9 +280,9 @@ mod tests {
         records.operations[4].end = None;
         records.operations[5].rank = None;
         records.operations[5].communicator = None;
-        let found = RecordedParts::of(&records);
+        let found = RecordedParts::from_records(&records);
         assert_eq!((found.without_times, found.without_rank), (1, 0));
         records.file_of[5] = 9;
-        assert_eq!(RecordedParts::of(&records).without_rank, 1);
+        assert_eq!(RecordedParts::from_records(&records).without_rank, 1);
     }
 }

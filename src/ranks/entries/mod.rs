@@ -4,14 +4,17 @@
 //! wait: their GPUs may be busy with what was queued before. But a rank that enters late in most calls, and much later than ranks in the
 //! same place of the layout, has a slower CPU or waits for something that its peers do not wait for.
 
+mod lateness;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::calls::{Calls, Stream};
-use super::groups::{CallGroup, Groups, Role};
-use super::lateness::{Lateness, RankLateness, host_offsets, of_group};
-use super::layout::Layout;
+use self::lateness::{Lateness, RankLateness, measure_group};
+use crate::operations::calls::groups::{CallGroup, CallGroups, Role};
+use crate::operations::calls::host_clocks::host_offsets;
+use crate::operations::calls::layout::Layout;
+use crate::operations::calls::{Calls, Stream};
 use crate::operations::outliers::{FEWEST, Judged, Outliers};
 use crate::records::Records;
 use crate::statistics::median_time;
@@ -183,9 +186,9 @@ pub struct HostOffset {
 
 impl EntryReport {
     /// Compares the ranks of some records.
-    pub fn of(records: &Records, outliers: Outliers) -> Self {
-        let calls = Calls::of(records);
-        let groups = Groups::of(&calls);
+    pub fn compare(records: &Records, outliers: Outliers) -> Self {
+        let calls = Calls::from_records(records);
+        let groups = CallGroups::find(&calls);
         let mut report = EntryReport {
             calls: calls.calls + calls.without_rank + calls.of_other_sources,
             ranks_here: calls.ranks.clone(),
@@ -230,7 +233,7 @@ impl EntryReport {
     }
 
     fn add(&mut self, calls: &Calls, group: &CallGroup, offsets: &BTreeMap<String, Ns>) {
-        let Some(lateness) = of_group(calls, group, offsets) else { return };
+        let Some(lateness) = measure_group(calls, group, offsets) else { return };
         let Lateness { calls: compared, ranks, is_one_clock } = lateness;
         let at = self.groups.len();
         self.compared += compared * group.ranks.len() as u64;

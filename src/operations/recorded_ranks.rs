@@ -10,16 +10,16 @@ use crate::operation::Source;
 use crate::records::Records;
 
 /// The ranks of operations that do not say theirs.
-pub(super) struct Whose {
+pub(crate) struct RecordedRanks {
     /// By source: the communicator of the whole job, in which each operation has the rank of the job.
     whole: BTreeMap<Source, usize>,
     /// By file: the rank that all of its operations have there.
     of_files: HashMap<u32, u32>,
 }
 
-impl Whose {
+impl RecordedRanks {
     /// By the ranks of operations and files in the communicator of the whole job.
-    pub(super) fn of(records: &Records) -> Self {
+    pub(crate) fn find(records: &Records) -> Self {
         let sources: BTreeSet<Source> = records.operations.iter().map(|operation| operation.source).collect();
         let whole: BTreeMap<Source, usize> =
             sources.into_iter().filter_map(|source| Some((source, whole_job(records, source)?))).collect();
@@ -33,11 +33,11 @@ impl Whose {
             }
         }
         let of_files = ranks.into_iter().filter_map(|(file, rank)| Some((file, rank?))).collect();
-        Whose { whole, of_files }
+        RecordedRanks { whole, of_files }
     }
 
     /// The rank of an operation, by its position.
-    pub(super) fn rank(&self, records: &Records, at: usize) -> Option<u32> {
+    pub(crate) fn rank(&self, records: &Records, at: usize) -> Option<u32> {
         let operation = &records.operations[at];
         let is_of_whole = || operation.communicator.is_some_and(|of| self.whole.get(&operation.source) == Some(&of));
         let own = operation.rank.map(|rank| rank.0).or_else(|| operation.place.filter(|_| is_of_whole()));
@@ -63,9 +63,9 @@ fn whole_job(records: &Records, source: Source) -> Option<usize> {
     (*of == all).then_some(*communicator)
 }
 
-/// Says of which rank all operations of a file are, whatever they say themselves. Returns whether that can be: a file in which one
-/// communicator has several ranks is of none.
-pub fn give(records: &mut Records, file: usize, rank: u32) -> bool {
+/// Sets the rank of all operations of a file, whatever they say themselves. Returns whether that is possible: a file in which one
+/// communicator has several ranks is of no single one.
+pub fn set_rank(records: &mut Records, file: usize, rank: u32) -> bool {
     let of_file = |at: usize| records.file_of.get(at).is_some_and(|of| *of as usize == file);
     let own: Vec<usize> = (0..records.operations.len()).filter(|at| of_file(*at)).collect();
     let mut ranks = HashSet::new();
@@ -107,8 +107,8 @@ mod tests {
     fn a_rank_of_the_largest_communicator_is_one_of_the_job() {
         let mut records = of(&[(0, 0, 1), (0, 1, 7), (1, 0, 2), (1, 0, 3), (1, 1, 7)]);
         let ranks = |records: &Records| {
-            let whose = Whose::of(records);
-            (0..records.operations.len()).map(|at| whose.rank(records, at)).collect::<Vec<_>>()
+            let owners = RecordedRanks::find(records);
+            (0..records.operations.len()).map(|at| owners.rank(records, at)).collect::<Vec<_>>()
         };
         assert_eq!(ranks(&records), [None; 5], "nothing says which communicator is larger");
         let size = |size| Communicator { size: Some(size), ..Communicator::default() };
@@ -119,12 +119,12 @@ mod tests {
     #[test]
     fn a_rank_is_given_to_a_file_of_one_rank() {
         let mut records = of(&[(0, 0, 1), (0, 1, 3), (1, 0, 0), (1, 0, 1)]);
-        assert!(give(&mut records, 0, 9), "two communicators count it differently");
-        assert!(!give(&mut records, 1, 8), "two ranks of one communicator");
+        assert!(set_rank(&mut records, 0, 9), "two communicators count it differently");
+        assert!(!set_rank(&mut records, 1, 8), "two ranks of one communicator");
         let ranks: Vec<_> = records.operations.iter().map(|operation| operation.rank).collect();
         assert_eq!(ranks, [Some(RankId(9)), Some(RankId(9)), None, None]);
         records.operations[2].rank = Some(RankId(4));
         records.operations[3] = Operation { rank: Some(RankId(5)), ..Operation::default() };
-        assert!(!give(&mut records, 1, 8), "two ranks of the job");
+        assert!(!set_rank(&mut records, 1, 8), "two ranks of the job");
     }
 }

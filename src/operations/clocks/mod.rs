@@ -5,15 +5,15 @@
 //! says within which limits an offset can be at all. Where the ends do not agree, the estimate is refused, and waiting is known from
 //! the lengths of kernels alone.
 
+mod bounds;
 mod fit;
 
 use serde::Serialize;
 
+use self::bounds::{Constraint, Impossible, possible};
 use self::fit::{Anchor, Fit};
-use super::bounds::{Constraint, Impossible, possible};
-use super::job::Job;
-use super::matching::{Column, Fault, Matches, Unit};
-use super::part::Row;
+use super::matching::{Fault, MatchedCollective, MatchedGroup, Matches};
+use super::rows::{RankRows, Row};
 use crate::time::Ns;
 
 /// How the clocks of different ranks are compared.
@@ -43,6 +43,21 @@ pub struct Clocks {
     pub residual: Option<Residual>,
     /// Why ranks are not aligned.
     pub refused: Vec<String>,
+}
+
+/// What comparing the clocks of a job's ranks finds.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ComparedClocks {
+    /// All times are possible, some of them without what was taken out of the matches.
+    Possible(Clocks),
+    /// They are possible only without a rank: without it the rest has to be matched and compared again.
+    Misfit {
+        /// The position of the rank.
+        rank: usize,
+        /// Why it does not fit, as a sentence says it.
+        why: String,
+    },
 }
 
 /// One rank's clock.
@@ -102,8 +117,8 @@ impl Clocks {
     }
 
     /// Whether all ranks of a group can be compared.
-    pub fn cover(&self, unit: &Unit) -> bool {
-        unit.members.windows(2).all(|pair| self.are_comparable(pair[0], pair[1]))
+    pub fn cover(&self, group: &MatchedGroup) -> bool {
+        group.members.windows(2).all(|pair| self.are_comparable(pair[0], pair[1]))
     }
 
     /// How far apart two ends may be without meaning anything.
@@ -111,59 +126,56 @@ impl Clocks {
         self.residual.map_or(Ns::ZERO, |residual| residual.median)
     }
 
-    /// Those of a job. A collective whose times are impossible is taken out of the matches, one for each group; a rank whose times are
-    /// impossible even then is taken out of the job, and `matches` must be made again if this returns `true`.
+    /// Compares the clocks of a job's ranks. A collective whose times are impossible is taken out of the matches, one for each group.
     ///
     /// # Errors
     /// The proof that the traces do not fit together.
-    pub fn of(job: &mut Job, matches: &mut Matches, mode: ClockMode) -> Result<(Self, bool), Unfit> {
+    pub fn compare(ranks: &[RankRows<'_>], matches: &mut Matches, mode: ClockMode) -> Result<ComparedClocks, Unfit> {
         let mut excluded: Vec<usize> = Vec::new();
         let mut first_proof: Option<Unfit> = None;
         loop {
-            let clocks = Clocks::estimate(job, matches, mode);
+            let clocks = Clocks::estimate(ranks, matches, mode);
             if mode == ClockMode::None {
-                return Ok((clocks, false));
+                return Ok(ComparedClocks::Possible(clocks));
             }
-            let constraints = constraints(job, matches, &clocks);
+            let constraints = constraints(ranks, matches, &clocks);
             let first: Vec<usize> =
                 clocks.ranks.iter().enumerate().map(|(at, clock)| clock.component.unwrap_or(at)).collect();
-            match possible(job.ranks.len(), &constraints, &first) {
-                Ok(found) => return Ok((clocks.within(&found.intervals), false)),
-                Err(proof) => {
-                    let unfit = first_proof.get_or_insert_with(|| Unfit::of(job, matches, &proof)).clone();
-                    let again = proof.cycle.iter().filter(|(_, (unit, _), _)| !excluded.contains(unit));
-                    let worst = again.map(|(_, of, _)| *of).max_by_key(|of| clocks.disagreement(job, matches, *of));
-                    if let Some((unit, column)) = worst {
-                        excluded.push(unit);
-                        matches.units[unit].columns[column].fault = Some(Fault::ImpossibleTimes);
-                        continue;
-                    }
-                    let Some(rank) = misfit(job.ranks.len(), &constraints, &proof) else { return Err(unfit) };
-                    job.refuse(rank, format!("its times are impossible beside those of other ranks: {unfit}"));
-                    return Ok((clocks, true));
-                }
+            let proof = match possible(ranks.len(), &constraints, &first) {
+                Ok(found) => return Ok(ComparedClocks::Possible(clocks.within(&found.intervals))),
+                Err(proof) => proof,
+            };
+            let unfit = first_proof.get_or_insert_with(|| Unfit::from_proof(ranks, matches, &proof)).clone();
+            let again = proof.cycle.iter().filter(|(_, (group, _), _)| !excluded.contains(group));
+            let worst = again.map(|(_, of, _)| *of).max_by_key(|of| clocks.disagreement(ranks, matches, *of));
+            if let Some((group, collective)) = worst {
+                excluded.push(group);
+                matches.groups[group].collectives[collective].fault = Some(Fault::ImpossibleTimes);
+                continue;
             }
+            let Some(rank) = misfit(ranks.len(), &constraints, &proof) else { return Err(unfit) };
+            let why = format!("its times are impossible beside those of other ranks: {unfit}");
+            return Ok(ComparedClocks::Misfit { rank, why });
         }
     }
 
     /// The offsets without any proof of what is possible.
-    fn estimate(job: &Job, matches: &Matches, mode: ClockMode) -> Self {
-        let ranks = job.ranks.len();
-        let none = Clocks { mode, ranks: vec![RankClock::default(); ranks], ..Clocks::default() };
+    fn estimate(ranks: &[RankRows<'_>], matches: &Matches, mode: ClockMode) -> Self {
+        let none = Clocks { mode, ranks: vec![RankClock::default(); ranks.len()], ..Clocks::default() };
         if mode == ClockMode::None {
             return none;
         }
-        let bases = bases(job);
-        let anchors = anchors(job, matches, &bases);
-        let mut fit = Fit::new(ranks, &anchors, matches);
+        let bases = bases(ranks);
+        let anchors = anchors(ranks, matches, &bases);
+        let mut fit = Fit::new(ranks.len(), &anchors, matches);
         if mode == ClockMode::Align {
             fit.polish();
             fit.refuse_what_disagrees();
         } else {
             fit.trust(&bases);
         }
-        let refused = fit.refused(job);
-        let clocks = (0..ranks).map(|rank| fit.clock(rank, &bases)).collect();
+        let refused = fit.refused(ranks);
+        let clocks = (0..ranks.len()).map(|rank| fit.clock(rank, &bases)).collect();
         let residual = fit.residual();
         Clocks { ranks: clocks, anchors: fit.used() as u64, residual, refused, ..none }
     }
@@ -183,33 +195,34 @@ impl Clocks {
     }
 
     /// How far apart the ends of a collective are.
-    fn disagreement(&self, job: &Job, matches: &Matches, (unit, column): (usize, usize)) -> Ns {
-        let (unit, column) = (&matches.units[unit], &matches.units[unit].columns[column]);
-        let ends = unit.rows(job, column).map(|(member, row)| self.ranks[unit.members[member]].aligned(row.end()));
+    fn disagreement(&self, ranks: &[RankRows<'_>], matches: &Matches, (group, collective): (usize, usize)) -> Ns {
+        let (group, collective) = (&matches.groups[group], &matches.groups[group].collectives[collective]);
+        let ends = group.rows(ranks, collective).map(|(rank, row)| self.ranks[rank].aligned(row.end()));
         let (least, most) = ends.fold((Ns::MAX, Ns::MIN), |(least, most), end| (least.min(end), most.max(end)));
         most - least
     }
 }
 
 /// When the first collective of each rank started, on its own clock.
-fn bases(job: &Job) -> Vec<Ns> {
-    job.parts.iter().map(|part| part.rows.first().map_or(Ns::ZERO, |row| row.start)).collect()
+fn bases(ranks: &[RankRows<'_>]) -> Vec<Ns> {
+    ranks.iter().map(|rank| rank.rows.first().map_or(Ns::ZERO, |row| row.start)).collect()
 }
 
 /// The collectives whose ends are compared: of several ranks, synchronising, alone on their group's ranks.
-fn anchors(job: &Job, matches: &Matches, bases: &[Ns]) -> Vec<Anchor> {
+fn anchors(ranks: &[RankRows<'_>], matches: &Matches, bases: &[Ns]) -> Vec<Anchor> {
     let mut found = Vec::new();
-    for (number, unit) in matches.units.iter().enumerate() {
-        for (at, column) in unit.columns.iter().enumerate() {
-            if !column.tie.synchronises() || column.fault.is_some() || column.present() < 2 || overlaps(job, unit, at) {
+    for (number, group) in matches.groups.iter().enumerate() {
+        for (at, collective) in group.collectives.iter().enumerate() {
+            if !collective.tie.synchronises()
+                || collective.fault.is_some()
+                || collective.present() < 2
+                || overlaps(ranks, group, at)
+            {
                 continue;
             }
-            let rows = unit.rows(job, column);
+            let rows = group.rows(ranks, collective);
             let transfer = rows.clone().map(|(_, row)| row.dur).min().unwrap_or_default();
-            let end = |(member, row): (usize, &Row)| {
-                let rank = unit.members[member];
-                (rank, (row.end() - bases[rank]).as_f64())
-            };
+            let end = |(rank, row): (usize, &Row)| (rank, (row.end() - bases[rank]).as_f64());
             // A collective that takes long ends less sharply.
             let sharpness = 1_000.0 + 0.05 * transfer.as_f64();
             found.push(Anchor {
@@ -223,29 +236,29 @@ fn anchors(job: &Job, matches: &Matches, bases: &[Ns]) -> Vec<Anchor> {
 }
 
 /// Whether another collective of the group runs at the same time on one of its ranks.
-fn overlaps(job: &Job, unit: &Unit, at: usize) -> bool {
-    let column = &unit.columns[at];
-    let touches = |other: Option<&Column>, member: usize, row: &Row| {
-        let other = other.and_then(|other| unit.row(job, other, member));
-        other.is_some_and(|other| other.start < row.end() && row.start < other.end())
+fn overlaps(ranks: &[RankRows<'_>], group: &MatchedGroup, at: usize) -> bool {
+    let row = |collective: &MatchedCollective, member: usize| {
+        let (rank, row) = group.place(collective, member)?;
+        Some(&ranks[rank].rows[row])
     };
-    unit.rows(job, column).any(|(member, row)| {
-        let before = at.checked_sub(1).map(|before| &unit.columns[before]);
-        touches(before, member, row) || touches(unit.columns.get(at + 1), member, row)
+    let before = at.checked_sub(1).map(|before| &group.collectives[before]);
+    let beside = || before.into_iter().chain(group.collectives.get(at + 1));
+    (0..group.members.len()).any(|member| {
+        let Some(own) = row(&group.collectives[at], member) else { return false };
+        beside().filter_map(|other| row(other, member)).any(|other| other.start < own.end() && own.start < other.end())
     })
 }
 
 /// What the clocks must allow, whether they are aligned or not.
-fn constraints(job: &Job, matches: &Matches, clocks: &Clocks) -> Vec<Constraint> {
-    let bases = bases(job);
+fn constraints(ranks: &[RankRows<'_>], matches: &Matches, clocks: &Clocks) -> Vec<Constraint> {
+    let bases = bases(ranks);
     let mut found = Vec::new();
-    for (number, unit) in matches.units.iter().enumerate() {
-        for (at, column) in unit.columns.iter().enumerate() {
-            if !column.tie.synchronises() || column.fault.is_some() || column.present() < 2 {
+    for (number, group) in matches.groups.iter().enumerate() {
+        for (at, collective) in group.collectives.iter().enumerate() {
+            if !collective.tie.synchronises() || collective.fault.is_some() || collective.present() < 2 {
                 continue;
             }
-            let member = |(member, row): (usize, &Row)| {
-                let rank = unit.members[member];
+            let member = |(rank, row): (usize, &Row)| {
                 let (clock, base) = (&clocks.ranks[rank], clocks.ranks[rank].component.unwrap_or(rank));
                 // Small numbers: sums of some times of day do not fit.
                 let since = |time: Ns| (clock.aligned(time) - bases[base]).0;
@@ -253,7 +266,7 @@ fn constraints(job: &Job, matches: &Matches, clocks: &Clocks) -> Vec<Constraint>
                 let end = if row.dur > Ns::ZERO { since(row.end()) } else { i64::MAX / 8 };
                 (rank, since(row.start), end)
             };
-            found.push(Constraint { of: (number, at), members: unit.rows(job, column).map(member).collect() });
+            found.push(Constraint { of: (number, at), members: group.rows(ranks, collective).map(member).collect() });
         }
     }
     found
@@ -297,15 +310,20 @@ pub struct Unfit {
 }
 
 impl Unfit {
-    fn of(job: &Job, matches: &Matches, proof: &Impossible) -> Self {
-        let name = |(unit, column): (usize, usize)| {
-            let unit = &matches.units[unit];
-            let first = unit.rows(job, &unit.columns[column]).next();
-            let what = first.map_or("", |(member, row)| job.parts[unit.members[member]].collective(row));
-            format!("{what} {} of {}", column + 1, unit.columns.len())
+    fn from_proof(ranks: &[RankRows<'_>], matches: &Matches, proof: &Impossible) -> Self {
+        let name = |(group, collective): (usize, usize)| {
+            let group = &matches.groups[group];
+            let first = group.rows(ranks, &group.collectives[collective]).next();
+            let what = first.map_or("", |(rank, row)| ranks[rank].collective(row));
+            format!("{what} {} of {}", collective + 1, group.collectives.len())
         };
         let step = |(before, of, after): &(usize, (usize, usize), usize)| {
-            format!("rank {} ended its {} before rank {} started it", job.ranks[*before], name(*of), job.ranks[*after])
+            format!(
+                "rank {} ended its {} before rank {} started it",
+                ranks[*before].rank,
+                name(*of),
+                ranks[*after].rank
+            )
         };
         let steps: Vec<String> = proof.cycle.iter().map(step).collect();
         let by = proof.by as f64 / 1e6;

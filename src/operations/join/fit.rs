@@ -7,11 +7,11 @@ use super::sequences::{
     Anchor, OfRecords, OfTrace, Sized, anchor, is_numbered, is_of_another_place, may_be, size_of, sized, time_of, word,
 };
 use super::{Unjoined, numbers, offset};
-use crate::align::{Token, pairs};
 use crate::attribution::operations::Operations;
 use crate::id::RankId;
 use crate::nccl::collectives::Collective;
 use crate::operation::{Counts, Operation, Source};
+use crate::operations::alignment::{Token, pairs};
 use crate::records::Records;
 use crate::statistics::{Deviation, median};
 use crate::time::Ns;

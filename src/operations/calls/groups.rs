@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::calls::{CallKind, Calls, Stream};
 use super::layout::Layout;
 use super::matched::matched;
+use super::{CallKind, Calls, Stream};
 use crate::statistics::{median, median_time};
 use crate::time::Ns;
 
@@ -73,7 +73,7 @@ pub struct CallGroup {
 /// The groups, and what they say of the layout.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Groups {
+pub struct CallGroups {
     /// All groups of two or more ranks.
     pub groups: Vec<CallGroup>,
     /// Tensor, pipeline and data parallel ranks; `None` if the streams do not show them.
@@ -88,10 +88,10 @@ pub struct Groups {
     pub few_calls: u64,
 }
 
-impl Groups {
+impl CallGroups {
     /// Finds the groups.
-    pub fn of(calls: &Calls) -> Self {
-        let mut groups = Groups::default();
+    pub fn find(calls: &Calls) -> Self {
+        let mut groups = CallGroups::default();
         let mut named: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let mut collective = Vec::new();
         let mut p2p: Vec<usize> = Vec::new();
@@ -146,7 +146,7 @@ impl Groups {
             return;
         }
         let size = group_size(calls, &main);
-        self.layout = size.and_then(|size| Layout::of(calls, &main, &classes(calls, p2p), size));
+        self.layout = size.and_then(|size| Layout::infer(calls, &main, &classes(calls, p2p), size));
         for class in main {
             let size = size.filter(|size| class.len().is_multiple_of(*size)).unwrap_or(class.len());
             let role = if size == class.len() && self.layout.is_none() { Role::Equal } else { Role::Tensor };
@@ -242,7 +242,7 @@ fn size_within(calls: &Calls, class: &[usize]) -> Option<usize> {
     if candidates.is_empty() {
         return None;
     }
-    let distances = Distances::of(calls, class);
+    let distances = Distances::measure(calls, class);
     let ratio_of = |size: usize| {
         let mut ratios: Vec<f64> = Vec::with_capacity(n);
         for at in 0..n {
@@ -268,7 +268,7 @@ fn size_within(calls: &Calls, class: &[usize]) -> Option<usize> {
 struct Distances(Vec<Vec<f64>>);
 
 impl Distances {
-    fn of(calls: &Calls, class: &[usize]) -> Self {
+    fn measure(calls: &Calls, class: &[usize]) -> Self {
         let row = |at: usize| {
             let near = &class[at + 1..class.len().min(at + NEAR)];
             near.iter().map(|other| distance(&calls.streams[class[at]], &calls.streams[*other])).collect()

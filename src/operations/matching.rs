@@ -10,9 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::job::Job;
-use super::part::{Kind, RankPart, Row, Tie};
-use crate::align::{Token, pairs};
+use super::alignment::{Token, pairs};
+use super::rows::{Kind, RankRows, Row, Tie};
 use crate::nccl::collectives::Collective;
 
 /// The collectives of a job, matched.
@@ -20,21 +19,21 @@ use crate::nccl::collectives::Collective;
 #[non_exhaustive]
 pub struct Matches {
     /// By process group.
-    pub units: Vec<Unit>,
+    pub groups: Vec<MatchedGroup>,
 }
 
 /// A process group's collectives.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Unit {
+pub struct MatchedGroup {
     /// What the group is.
-    pub group: GroupName,
-    /// The ranks that are here: positions in [`Job::ranks`].
+    pub name: GroupName,
+    /// The ranks that are here: positions among those that were matched.
     pub members: Vec<usize>,
     /// Ranks of the group that are not here.
     pub absent: Vec<u32>,
     /// Its collectives, in order.
-    pub columns: Vec<Column>,
+    pub collectives: Vec<MatchedCollective>,
 }
 
 /// What is known of a group.
@@ -56,8 +55,8 @@ pub struct GroupName {
 /// One collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Column {
-    /// By member of the unit: the position of its row, if it has one.
+pub struct MatchedCollective {
+    /// By member of the group: the position of its row, if it has one.
     pub rows: Vec<Option<u32>>,
     /// How it ties its members.
     pub tie: Tie,
@@ -114,7 +113,7 @@ impl Status {
     }
 }
 
-impl Column {
+impl MatchedCollective {
     /// How many ranks have it.
     pub fn present(&self) -> usize {
         self.rows.iter().flatten().count()
@@ -138,35 +137,37 @@ pub struct Counts {
 }
 
 impl Matches {
-    /// Matches the collectives of a job.
-    pub fn of(job: &Job) -> Self {
+    /// Matches the collectives of a job's ranks.
+    pub fn find(ranks: &[RankRows<'_>]) -> Self {
         let mut words = HashMap::new();
-        let tokens: Vec<Vec<Token>> = job.parts.iter().map(|part| tokens(part, &mut words)).collect();
-        let mut units = Vec::new();
-        for (key, members) in sequences(job) {
-            if key.inferred_from_stream.is_some() {
+        let tokens: Vec<Vec<Token>> = ranks.iter().map(|rank| tokens(rank, &mut words)).collect();
+        let mut groups = Vec::new();
+        for (name, members) in sequences(ranks) {
+            if name.inferred_from_stream.is_some() {
                 for cluster in clusters(&members, &tokens) {
-                    let ranks = Some(cluster.iter().map(|(part, _)| job.ranks[*part]).collect());
-                    units.push(unit(job, GroupName { ranks, ..key.clone() }, cluster, &tokens));
+                    let here = Some(cluster.iter().map(|(at, _)| ranks[*at].rank).collect());
+                    groups.push(match_group(ranks, GroupName { ranks: here, ..name.clone() }, cluster, &tokens));
                 }
             } else {
-                units.push(unit(job, key, members, &tokens));
+                groups.push(match_group(ranks, name, members, &tokens));
             }
         }
-        Matches { units }
+        Matches { groups }
     }
 
     /// How the kernels of all ranks are matched.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        for unit in &self.units {
-            let is_alone = unit.members.len() == 1;
+        for group in &self.groups {
+            let is_alone = group.members.len() == 1;
             let lone = if is_alone { "no other rank of its group is here" } else { "no other rank has it" };
-            for column in &unit.columns {
-                let rows = column.present() as u64;
+            for collective in &group.collectives {
+                let rows = collective.present() as u64;
                 counts.kernels += rows;
-                *match unit.status(column) {
-                    Status::Mismatched => counts.mismatched.entry(column.fault.map_or("", Fault::name)).or_default(),
+                *match group.status(collective) {
+                    Status::Mismatched => {
+                        counts.mismatched.entry(collective.fault.map_or("", Fault::name)).or_default()
+                    }
                     Status::Unmatched => counts.unmatched.entry(lone).or_default(),
                     Status::Matched => &mut counts.matched,
                     Status::Partial => &mut counts.partial,
@@ -177,51 +178,59 @@ impl Matches {
     }
 }
 
-impl Unit {
-    /// The row of a member.
-    pub fn row<'j>(&self, job: &'j Job, column: &Column, member: usize) -> Option<&'j Row> {
-        Some(&job.parts[self.members[member]].rows[column.rows[member]? as usize])
+impl MatchedGroup {
+    /// Where a member's row of a collective is: the position of the rank, and that of the row among its rows.
+    pub fn place(&self, collective: &MatchedCollective, member: usize) -> Option<(usize, usize)> {
+        Some((self.members[member], collective.rows[member]? as usize))
     }
 
-    /// The members that have a collective, with their rows.
-    pub fn rows<'j>(&self, job: &'j Job, column: &Column) -> impl Iterator<Item = (usize, &'j Row)> + Clone {
-        (0..self.members.len()).filter_map(move |member| Some((member, self.row(job, column, member)?)))
+    /// The members that have a collective: the positions of the ranks, with their rows.
+    pub(super) fn rows<'r>(
+        &self,
+        ranks: &[RankRows<'r>],
+        collective: &MatchedCollective,
+    ) -> impl Iterator<Item = (usize, &'r Row)> + Clone {
+        let row = |member: usize| {
+            let (rank, row) = self.place(collective, member)?;
+            Some((rank, &ranks[rank].rows[row]))
+        };
+        (0..self.members.len()).filter_map(row)
     }
 
     /// How the kernels of one of its collectives are matched.
-    pub fn status(&self, column: &Column) -> Status {
-        let has_all = column.present() == self.members.len() && self.absent.is_empty();
-        match column.present() {
-            _ if column.fault.is_some() => Status::Mismatched,
+    pub fn status(&self, collective: &MatchedCollective) -> Status {
+        let has_all = collective.present() == self.members.len() && self.absent.is_empty();
+        match collective.present() {
+            _ if collective.fault.is_some() => Status::Mismatched,
             // A group may have one rank only.
-            1 if !has_all || self.group.inferred_from_stream.is_some() => Status::Unmatched,
+            1 if !has_all || self.name.inferred_from_stream.is_some() => Status::Unmatched,
             _ if has_all => Status::Matched,
             _ => Status::Partial,
         }
     }
 }
 
-/// Rows of ranks: the position of a part, and of its rows.
+/// Rows of ranks: the position of a rank, and of its rows.
 type Sequences = Vec<(usize, Vec<u32>)>;
 
-/// A group as a part numbers it, the stream where there is none, and the pair of a send or receive.
+/// A group as a rank numbers it, the stream where there is none, and the pair of a send or receive.
 type LocalGroup = (Option<u32>, u32, Option<(u32, u32)>);
 
 /// The rows of each group, by rank, in order.
-fn sequences(job: &Job) -> BTreeMap<GroupName, Sequences> {
+fn sequences(ranks: &[RankRows<'_>]) -> BTreeMap<GroupName, Sequences> {
     let mut found: BTreeMap<GroupName, Sequences> = BTreeMap::new();
-    for (at, part) in job.parts.iter().enumerate() {
-        let of_stream = groups_of_streams(part);
+    for (at, rank) in ranks.iter().enumerate() {
+        let of_stream = groups_of_streams(rank);
         // By group, or stream where there is none, and pair: names of groups list all their ranks, so each is made once.
         let mut own: BTreeMap<LocalGroup, Vec<u32>> = BTreeMap::new();
-        for (place, row) in part.rows.iter().enumerate() {
+        for (place, row) in rank.rows.iter().enumerate() {
             let stream = if row.group.is_none() { row.stream } else { 0 };
-            let pair = pair_of(job.ranks[at], part.kind(row));
+            let pair = pair_of(rank.rank, rank.kind(row));
             own.entry((row.group, stream, pair)).or_default().push(place as u32);
         }
         for ((group, stream, pair), rows) in own {
-            let key = group.map_or_else(|| of_stream[stream as usize].clone(), |group| key_of(part, group));
-            let sequences = found.entry(GroupName { pair, ..key }).or_default();
+            let name = group.map_or_else(|| of_stream[stream as usize].clone(), |group| name_of(rank, group));
+            let sequences = found.entry(GroupName { pair, ..name }).or_default();
             match sequences.last_mut().filter(|(last, _)| *last == at) {
                 Some((_, known)) => {
                     known.extend(rows);
@@ -234,8 +243,8 @@ fn sequences(job: &Job) -> BTreeMap<GroupName, Sequences> {
     found
 }
 
-fn key_of(part: &RankPart, group: u32) -> GroupName {
-    let group = &part.groups[group as usize];
+fn name_of(rank: &RankRows<'_>, group: u32) -> GroupName {
+    let group = &rank.groups[group as usize];
     let name = if group.ranks.is_some() { None } else { group.name.clone() };
     GroupName { ranks: group.ranks.clone(), description: group.description.clone(), name, ..GroupName::default() }
 }
@@ -251,18 +260,18 @@ fn pair_of(rank: u32, kind: &Kind) -> Option<(u32, u32)> {
 }
 
 /// The group of each stream's kernels without a record: that of the stream's recorded ones, the most frequent if there are several.
-fn groups_of_streams(part: &RankPart) -> Vec<GroupName> {
-    let streams = part.rows.iter().map(|row| row.stream as usize + 1).max().unwrap_or(0);
+fn groups_of_streams(rank: &RankRows<'_>) -> Vec<GroupName> {
+    let streams = rank.rows.iter().map(|row| row.stream as usize + 1).max().unwrap_or(0);
     let mut votes: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); streams];
-    for row in &part.rows {
+    for row in rank.rows {
         row.group.iter().for_each(|group| *votes[row.stream as usize].entry(*group).or_default() += 1);
     }
     let mut inferred = 0;
     let of_stream = |of_groups: BTreeMap<u32, usize>| {
         let mut votes: BTreeMap<GroupName, usize> = BTreeMap::new();
-        of_groups.into_iter().for_each(|(group, rows)| *votes.entry(key_of(part, group)).or_default() += rows);
+        of_groups.into_iter().for_each(|(group, rows)| *votes.entry(name_of(rank, group)).or_default() += rows);
         let most = votes.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
-        most.map(|(key, _)| key).unwrap_or_else(|| {
+        most.map(|(name, _)| name).unwrap_or_else(|| {
             inferred += 1;
             GroupName { inferred_from_stream: Some(inferred - 1), ..GroupName::default() }
         })
@@ -271,12 +280,12 @@ fn groups_of_streams(part: &RankPart) -> Vec<GroupName> {
 }
 
 /// What the rows are, for [`pairs`]. `words` numbers what must be equal, over all ranks.
-fn tokens(part: &RankPart, words: &mut HashMap<String, u32>) -> Vec<Token> {
+fn tokens(rank: &RankRows<'_>, words: &mut HashMap<String, u32>) -> Vec<Token> {
     let mut number = |text: String| {
         let next = words.len() as u32 + 1;
         *words.entry(text).or_insert(next)
     };
-    let kinds: Vec<(u32, u32, Tie)> = part
+    let kinds: Vec<(u32, u32, Tie)> = rank
         .kinds
         .iter()
         .map(|kind| {
@@ -285,7 +294,7 @@ fn tokens(part: &RankPart, words: &mut HashMap<String, u32>) -> Vec<Token> {
                 // A send and its receive are one operation.
                 Some(_) if kind.tie() == Tie::PointToPoint && kind.peer.is_some() => "point-to-point".to_owned(),
                 Some(collective) => collective.clone(),
-                None => part.text(kind.kernel).to_owned(),
+                None => rank.text(kind.kernel).to_owned(),
             };
             let is_symmetric = !kind.is_uneven
                 && kind.tie() != Tie::PointToPoint
@@ -303,99 +312,101 @@ fn tokens(part: &RankPart, words: &mut HashMap<String, u32>) -> Vec<Token> {
         let seq = row.seq.filter(|_| tie != Tie::PointToPoint);
         Token { what, size, seq, end: row.end().0, is_tied: tie.synchronises() }
     };
-    part.rows.iter().map(token).collect()
+    rank.rows.iter().map(token).collect()
 }
 
 /// Ranks whose streams ran much the same.
 fn clusters(members: &Sequences, tokens: &[Vec<Token>]) -> Vec<Sequences> {
     let mut found: Vec<Sequences> = Vec::new();
-    for (part, rows) in members {
-        let own = of_rows(&tokens[*part], rows);
+    for (rank, rows) in members {
+        let own = tokens_of(&tokens[*rank], rows);
         let is_alike = |cluster: &&mut Sequences| {
             let (first, of_first) = &cluster[0];
-            let first = of_rows(&tokens[*first], of_first);
+            let first = tokens_of(&tokens[*first], of_first);
             pairs(&first, &own).len() * 2 >= first.len().max(own.len())
         };
         match found.iter_mut().find(is_alike) {
-            Some(cluster) => cluster.push((*part, rows.clone())),
-            None => found.push(vec![(*part, rows.clone())]),
+            Some(cluster) => cluster.push((*rank, rows.clone())),
+            None => found.push(vec![(*rank, rows.clone())]),
         }
     }
     found
 }
 
-fn of_rows(tokens: &[Token], rows: &[u32]) -> Vec<Token> {
+fn tokens_of(tokens: &[Token], rows: &[u32]) -> Vec<Token> {
     rows.iter().map(|row| tokens[*row as usize]).collect()
 }
 
 /// Aligns the ranks of a group: the one with the most collectives first, then each other with all before it.
-fn unit(job: &Job, mut group: GroupName, members: Sequences, tokens: &[Vec<Token>]) -> Unit {
-    let positions: Vec<usize> = members.iter().map(|(part, _)| *part).collect();
+fn match_group(
+    ranks: &[RankRows<'_>],
+    mut name: GroupName,
+    sequences: Sequences,
+    tokens: &[Vec<Token>],
+) -> MatchedGroup {
+    let members: Vec<usize> = sequences.iter().map(|(rank, _)| *rank).collect();
     let mut order: Vec<usize> = (0..members.len()).collect();
-    order.sort_by_key(|member| (std::cmp::Reverse(members[*member].1.len()), *member));
-    let mut columns: Vec<(Token, Column)> = Vec::new();
+    order.sort_by_key(|member| (std::cmp::Reverse(sequences[*member].1.len()), *member));
+    let mut collectives: Vec<(Token, MatchedCollective)> = Vec::new();
     for member in order {
-        let (part, rows) = &members[member];
-        let own = of_rows(&tokens[*part], rows);
-        let heads: Vec<Token> = columns.iter().map(|(token, _)| *token).collect();
-        columns = merge(
-            columns,
-            &own,
-            &pairs(&heads, &own),
-            |at| (member, rows[at], job.parts[*part].kind(&job.parts[*part].rows[rows[at] as usize]).tie()),
-            members.len(),
-        );
+        let (rank, rows) = &sequences[member];
+        let own = tokens_of(&tokens[*rank], rows);
+        let heads: Vec<Token> = collectives.iter().map(|(token, _)| *token).collect();
+        let tie = |at: usize| ranks[*rank].kind(&ranks[*rank].rows[rows[at] as usize]).tie();
+        let row = |at: usize| (member, rows[at], tie(at));
+        collectives = merge(collectives, &own, &pairs(&heads, &own), row, members.len());
     }
-    let (tokens_of, mut columns): (Vec<Token>, Vec<Column>) = columns.into_iter().unzip();
-    let here: Vec<u32> = positions.iter().map(|part| job.ranks[*part]).collect();
-    let of_group = group.pair.map_or(group.ranks.clone().unwrap_or_default(), |(from, to)| vec![from, to]);
+    let (heads, mut collectives): (Vec<Token>, Vec<MatchedCollective>) = collectives.into_iter().unzip();
+    let here: Vec<u32> = members.iter().map(|rank| ranks[*rank].rank).collect();
+    let of_group = name.pair.map_or(name.ranks.clone().unwrap_or_default(), |(from, to)| vec![from, to]);
     let absent = of_group.into_iter().filter(|rank| !here.contains(rank)).collect();
-    if group.ranks.is_none() && group.inferred_from_stream.is_some() {
-        group.ranks = Some(here);
+    if name.ranks.is_none() && name.inferred_from_stream.is_some() {
+        name.ranks = Some(here);
     }
-    mark_other_collectives(&tokens_of, &mut columns);
-    mark_other_sizes(&positions, tokens, &mut columns);
-    Unit { group, members: positions, absent, columns }
+    mark_other_collectives(&heads, &mut collectives);
+    mark_other_sizes(&members, tokens, &mut collectives);
+    MatchedGroup { name, members, absent, collectives }
 }
 
 /// Adds a rank's collectives to those of others. What only it has goes before the next that both have.
 fn merge(
-    columns: Vec<(Token, Column)>,
+    collectives: Vec<(Token, MatchedCollective)>,
     own: &[Token],
     pairs: &[(usize, usize)],
     row: impl Fn(usize) -> (usize, u32, Tie),
     members: usize,
-) -> Vec<(Token, Column)> {
-    let mut merged = Vec::with_capacity(columns.len().max(own.len()));
-    // From this rank's clock to that of the columns.
-    let mut difference = pairs.first().map_or(0, |(column, at)| columns[*column].0.end.saturating_sub(own[*at].end));
+) -> Vec<(Token, MatchedCollective)> {
+    let mut merged = Vec::with_capacity(collectives.len().max(own.len()));
+    // From this rank's clock to that of the others.
+    let mut difference =
+        pairs.first().map_or(0, |(collective, at)| collectives[*collective].0.end.saturating_sub(own[*at].end));
     let new = |at: usize, difference: i64| {
         let (member, row, tie) = row(at);
         let mut rows = vec![None; members];
         rows[member] = Some(row);
-        (Token { end: own[at].end.saturating_add(difference), ..own[at] }, Column { rows, tie, fault: None })
+        (Token { end: own[at].end.saturating_add(difference), ..own[at] }, MatchedCollective { rows, tie, fault: None })
     };
     let mut pairs = pairs.iter().peekable();
     let mut next = 0;
-    for (number, (mut token, mut column)) in columns.into_iter().enumerate() {
-        if let Some((_, at)) = pairs.next_if(|(column, _)| *column == number) {
+    for (number, (mut token, mut collective)) in collectives.into_iter().enumerate() {
+        if let Some((_, at)) = pairs.next_if(|(collective, _)| *collective == number) {
             (next..*at).for_each(|at| merged.push(new(at, difference)));
             difference = token.end.saturating_sub(own[*at].end);
             let (member, row, _) = row(*at);
-            column.rows[member] = Some(row);
+            collective.rows[member] = Some(row);
             (token.seq, token.size) = (token.seq.or(own[*at].seq), token.size.max(own[*at].size));
             next = at + 1;
         }
-        merged.push((token, column));
+        merged.push((token, collective));
     }
     (next..own.len()).for_each(|at| merged.push(new(at, difference)));
     merged
 }
 
 /// Two collectives side by side, one on some ranks and the other on the rest, are one place at which the ranks differ.
-fn mark_other_collectives(tokens: &[Token], columns: &mut [Column]) {
-    for at in 1..columns.len() {
-        let (before, after) = columns.split_at_mut(at);
+fn mark_other_collectives(tokens: &[Token], collectives: &mut [MatchedCollective]) {
+    for at in 1..collectives.len() {
+        let (before, after) = collectives.split_at_mut(at);
         let (Some(a), Some(b)) = (before.last_mut(), after.first_mut()) else { continue };
         let is_other = tokens[at - 1].what != tokens[at].what;
         let differ = is_other && a.rows.iter().zip(&b.rows).all(|(a, b)| a.is_some() != b.is_some());
@@ -405,14 +416,14 @@ fn mark_other_collectives(tokens: &[Token], columns: &mut [Column]) {
     }
 }
 
-fn mark_other_sizes(positions: &[usize], tokens: &[Vec<Token>], columns: &mut [Column]) {
-    for column in columns {
-        let of_member = |(member, row): (usize, &Option<u32>)| Some(tokens[positions[member]][(*row)? as usize].size);
+fn mark_other_sizes(members: &[usize], tokens: &[Vec<Token>], collectives: &mut [MatchedCollective]) {
+    for collective in collectives {
+        let of_member = |(member, row): (usize, &Option<u32>)| Some(tokens[members[member]][(*row)? as usize].size);
         let mut sizes: Vec<u32> =
-            column.rows.iter().enumerate().filter_map(of_member).filter(|size| *size != 0).collect();
+            collective.rows.iter().enumerate().filter_map(of_member).filter(|size| *size != 0).collect();
         sizes.dedup();
         if sizes.len() > 1 {
-            column.fault = Some(Fault::OtherSize);
+            collective.fault = Some(Fault::OtherSize);
         }
     }
 }

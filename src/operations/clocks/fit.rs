@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{RankClock, Residual};
-use crate::ranks::job::Job;
-use crate::ranks::matching::Matches;
-use crate::ranks::ranges::ranges;
+use crate::operations::matching::Matches;
+use crate::operations::ranges::ranges;
+use crate::operations::rows::RankRows;
 use crate::statistics::{median, weighted_median};
 use crate::time::Ns;
 
@@ -72,9 +72,9 @@ impl<'a> Fit<'a> {
 
     /// Which ranks are connected by enough anchors, with a first estimate from one to the next.
     fn connect(&mut self, matches: &Matches) {
-        let mut by_unit: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut by_group: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, anchor) in self.anchors.iter().enumerate() {
-            by_unit.entry(anchor.of.0).or_default().push(at);
+            by_group.entry(anchor.of.0).or_default().push(at);
         }
         for start in 0..self.offsets.len() {
             if self.component[start].is_some() || self.of_rank[start].is_empty() {
@@ -83,9 +83,10 @@ impl<'a> Fit<'a> {
             let (mut queue, mut found) = (vec![start], vec![start]);
             self.component[start] = Some(start);
             while let Some(rank) = queue.pop() {
-                for (unit, anchors) in by_unit.iter().filter(|(unit, _)| matches.units[**unit].members.contains(&rank))
+                for (group, anchors) in
+                    by_group.iter().filter(|(group, _)| matches.groups[**group].members.contains(&rank))
                 {
-                    for other in &matches.units[*unit].members {
+                    for other in &matches.groups[*group].members {
                         if self.component[*other].is_some() {
                             continue;
                         }
@@ -221,16 +222,16 @@ impl<'a> Fit<'a> {
         }
     }
 
-    pub(super) fn refused(&self, job: &Job) -> Vec<String> {
-        let ranks = |of: &[usize]| ranges(&of.iter().map(|rank| job.ranks[*rank]).collect::<Vec<_>>());
+    pub(super) fn refused(&self, ranks: &[RankRows<'_>]) -> Vec<String> {
+        let named = |of: &[usize]| ranges(&of.iter().map(|rank| ranks[*rank].rank).collect::<Vec<_>>());
         let mut lines: Vec<String> =
-            self.refused.iter().map(|(of, why)| format!("ranks {} are not aligned: {why}", ranks(of))).collect();
-        let named: Vec<usize> = self.refused.iter().flat_map(|(of, _)| of.iter().copied()).collect();
+            self.refused.iter().map(|(of, why)| format!("ranks {} are not aligned: {why}", named(of))).collect();
+        let known: Vec<usize> = self.refused.iter().flat_map(|(of, _)| of.iter().copied()).collect();
         let alone: Vec<usize> =
-            (0..self.component.len()).filter(|rank| self.component[*rank].is_none() && !named.contains(rank)).collect();
+            (0..self.component.len()).filter(|rank| self.component[*rank].is_none() && !known.contains(rank)).collect();
         if !alone.is_empty() {
             let why = format!("fewer than {ANCHORS} matched collectives compare their clocks with other ranks'");
-            lines.push(format!("ranks {} are not aligned: {why}", ranks(&alone)));
+            lines.push(format!("ranks {} are not aligned: {why}", named(&alone)));
         }
         lines
     }

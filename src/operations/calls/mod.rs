@@ -1,9 +1,14 @@
 //! Calls of NCCL by rank and stream, in the order of their times.
 
+pub mod groups;
+pub mod host_clocks;
+pub mod layout;
+mod matched;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::whose::Whose;
+use super::recorded_ranks::RecordedRanks;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
 use crate::time::Ns;
@@ -91,12 +96,12 @@ pub struct Calls {
 
 impl Calls {
     /// The calls among some records: operations of which the time of the call is known.
-    pub fn of(records: &Records) -> Self {
+    pub fn from_records(records: &Records) -> Self {
         let mut calls = Calls::default();
         let mut kinds: HashMap<CallKind, u32> = HashMap::new();
         let mut streams: HashMap<(u32, Option<usize>, Option<u64>), usize> = HashMap::new();
-        let whose = Whose::of(records);
-        let ranks: Vec<Option<u32>> = (0..records.operations.len()).map(|at| whose.rank(records, at)).collect();
+        let owners = RecordedRanks::find(records);
+        let ranks: Vec<Option<u32>> = (0..records.operations.len()).map(|at| owners.rank(records, at)).collect();
         let users = users(records, &ranks);
         let source = fullest(records, &ranks);
         for (operation, rank) in records.operations.iter().zip(ranks) {

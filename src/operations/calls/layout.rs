@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::calls::Calls;
+use super::Calls;
 
 /// How a model is divided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,7 +22,7 @@ pub struct Layout {
 
 impl Layout {
     /// The layout of ranks whose busiest streams are of these classes, with those of sends and receives, and groups of a size.
-    pub(super) fn of(calls: &Calls, main: &[Vec<usize>], p2p: &[Vec<usize>], size: usize) -> Option<Self> {
+    pub(super) fn infer(calls: &Calls, main: &[Vec<usize>], p2p: &[Vec<usize>], size: usize) -> Option<Self> {
         let world = calls.ranks.len();
         // Ranks that are not here would shift the blocks.
         if calls.ranks.last().copied() != u32::try_from(world).ok()?.checked_sub(1) {

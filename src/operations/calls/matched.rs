@@ -3,7 +3,7 @@
 //! Numbers say it where a source has them. Else it is the order, with what is called: where two orders part, the nearest place is
 //! looked for at which they go on alike, so that a lost call costs one match and not all that follow.
 
-use super::calls::{Call, Stream};
+use super::{Call, Stream};
 
 /// How far a place to go on is looked for.
 const WINDOW: usize = 64;

@@ -11,7 +11,7 @@ use crate::time::Ns;
 /// A collective: its members with start and end, on clocks that have been aligned as well as possible.
 #[derive(Debug, Clone)]
 pub(super) struct Constraint {
-    /// Which one it is: the positions of its unit and column.
+    /// Which one it is: the positions of its group and of the collective in it.
     pub(super) of: (usize, usize),
     /// By member: the position of the rank, start and end.
     pub(super) members: Vec<(usize, i64, i64)>,

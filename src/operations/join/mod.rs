@@ -115,7 +115,7 @@ pub struct Joined {
 
 impl Joined {
     /// Joins the operations of a trace, or of several, with records.
-    pub fn of(operations: &Operations, records: &Records) -> Self {
+    pub fn find(operations: &Operations, records: &Records) -> Self {
         let mut joined = Joined { kernels: vec![None; records.operations.len()], ..Joined::default() };
         let of_trace = OfTrace::all(operations);
         let of_records = OfRecords::all(records);
@@ -280,7 +280,7 @@ mod tests {
         let error = |at: usize| Ns(3_000_000_000 + (at as i64 * 31) % 1_000);
         let of = |at: usize| Operation { end: Some(start(at) + length(at) + error(at)), ..recorded(at) };
         let (records, kept) = records(200, &[3, 50, 51, 120, 199], of);
-        let joined = Joined::of(&trace(200), &records);
+        let joined = Joined::find(&trace(200), &records);
         assert_eq!(judged(&joined, &kept), (195, 0, 0));
         let [first, second] = &joined.groups[..] else { panic!("{:?}", joined.groups) };
         assert!((first.offset.unwrap() - Ns(3_000_000_500)).0.abs() < 100, "{first:?}");
@@ -292,7 +292,7 @@ mod tests {
         // The lengths are those of the kernels, in whole microseconds.
         let of = |at: usize| Operation { duration: Some(Ns(length(at).0 / 1000 * 1000)), ..recorded(at) };
         let (records, kept) = records(200, &[2, 3, 80, 81, 82, 140], of);
-        assert_eq!(judged(&Joined::of(&trace(200), &records), &kept), (194, 0, 0));
+        assert_eq!(judged(&Joined::find(&trace(200), &records), &kept), (194, 0, 0));
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         let (records, kept) = records(200, &[], of);
         let mut operations = trace(190);
         operations.rows.remove(100);
-        let joined = Joined::of(&operations, &records);
+        let joined = Joined::find(&operations, &records);
         assert_eq!(judged(&joined, &kept), (189, 0, 11));
         let expected =
             [((Source::PLUGIN_DUMP, Unjoined::BesideTrace), 10), ((Source::PLUGIN_DUMP, Unjoined::NoKernel), 1)];
@@ -313,7 +313,7 @@ mod tests {
     fn what_nothing_distinguishes_is_not_guessed() {
         // No times, no lengths, equal sizes: either communicator may be either group, and begin anywhere.
         let (records, _) = records(200, &[], recorded);
-        let joined = Joined::of(&trace(200), &records);
+        let joined = Joined::find(&trace(200), &records);
         assert_eq!(joined.unjoined(&records), BTreeMap::from([((Source::PLUGIN_DUMP, Unjoined::SeveralPlaces), 200)]));
     }
 
@@ -340,7 +340,7 @@ mod tests {
         }
         let of = |at: usize| Operation { communicator: Some(0), end: Some(start(at) + length(at)), ..recorded(at) };
         let (records, _) = records(40, &[], of);
-        let joined = Joined::of(&operations, &records);
+        let joined = Joined::find(&operations, &records);
         assert_eq!(joined.unjoined(&records), BTreeMap::from([((Source::PLUGIN_DUMP, Unjoined::SeveralGroups), 40)]));
     }
 
@@ -367,7 +367,7 @@ mod tests {
         }
         operations.rows[0].collective = Some("broadcast".into());
         operations.rows[20].in_elements = Some(2048);
-        let joined = Joined::of(&operations, &records);
+        let joined = Joined::find(&operations, &records);
         assert_eq!(joined.count(), 78);
         // The first kernel of all that is joined is of the second function.
         assert_eq!(joined.kernels[10], Some(Err(Unjoined::NoKernel)));
@@ -378,7 +378,7 @@ mod tests {
     fn other_ranks_and_sizes_do_not_fit() {
         let of = |at: usize| Operation { rank: Some(RankId(2)), end: Some(start(at) + length(at)), ..recorded(at) };
         let (of_other, _) = records(50, &[], of);
-        let joined = Joined::of(&trace(50), &of_other);
+        let joined = Joined::find(&trace(50), &of_other);
         assert_eq!(joined.unjoined(&of_other), BTreeMap::from([((Source::PLUGIN_DUMP, Unjoined::OtherRank), 50)]));
         assert_eq!((joined.count(), joined.groups.len()), (0, 0));
     }

@@ -1,0 +1,166 @@
+//! The collectives of one rank, in the order of their starts, as ranks are compared by them.
+
+use serde::{Deserialize, Serialize};
+
+use super::ranges;
+use crate::nccl::collectives::Collective;
+use crate::time::Ns;
+
+/// The collectives of one rank of a job.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct RankRows<'a> {
+    /// The rank.
+    pub rank: u32,
+    /// A row for each collective, in the order of their starts.
+    pub rows: &'a [Row],
+    /// What distinguishes collectives.
+    pub kinds: &'a [Kind],
+    /// The process groups.
+    pub groups: &'a [Group],
+    /// Names of kernels; kinds have their positions.
+    pub texts: &'a [String],
+}
+
+impl<'a> RankRows<'a> {
+    /// The kind of a row.
+    pub fn kind(&self, row: &Row) -> &'a Kind {
+        &self.kinds[row.kind as usize]
+    }
+
+    /// A text by its position.
+    pub fn text(&self, at: u32) -> &'a str {
+        self.texts.get(at as usize).map_or("", String::as_str)
+    }
+
+    /// What a row's collective is called: by its kernel's name if nothing else is known.
+    pub fn collective(&self, row: &Row) -> &'a str {
+        let kind = self.kind(row);
+        kind.collective.as_deref().unwrap_or_else(|| self.text(kind.kernel))
+    }
+}
+
+/// One collective on one rank.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Row {
+    /// The kernel: its slice in the trace. 0 in a file of parts, where there is no trace that it would be a slice of.
+    pub kernel: u32,
+    /// When it started.
+    pub start: Ns,
+    /// How long it ran; 0 if it did not end.
+    pub dur: Ns,
+    /// How long no compute kernel ran beside it.
+    pub exposed: Ns,
+    /// How long compute kernels ran on its GPU since the collective before, on all streams.
+    pub busy_before: Ns,
+    /// For how much of that time none did.
+    pub idle_before: Ns,
+    /// A position in the kinds.
+    pub kind: u32,
+    /// A position in the groups.
+    pub group: Option<u32>,
+    /// PyTorch's number of the collective in its group.
+    pub seq: Option<u32>,
+    /// A position in the stacks.
+    pub stack: Option<u32>,
+    /// Its stream, by the order of their first rows.
+    pub stream: u32,
+    /// A position in the steps.
+    pub step: Option<u32>,
+    /// The segment that ends with its launch.
+    pub segment: Option<u32>,
+    /// The class of what ran on the GPU since the collective before.
+    pub gpu_class: Option<u32>,
+    /// Whether a graph replayed it.
+    pub is_replay: bool,
+}
+
+impl Row {
+    /// When it ended.
+    pub fn end(&self) -> Ns {
+        self.start + self.dur
+    }
+}
+
+/// A process group, as far as the trace says what it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Group {
+    /// Its global ranks, sorted; `None` if the list is unknown or cut off. Written as ranges: a job of 10,000 ranks has as many such lists.
+    #[serde(with = "ranges")]
+    pub ranks: Option<Vec<u32>>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// PyTorch's name of it, which two ranks need not agree on.
+    pub name: Option<String>,
+    /// How many ranks it has.
+    pub size: Option<u64>,
+}
+
+/// What distinguishes collectives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Kind {
+    /// Its name: that of nccl-tests, or as recorded.
+    pub collective: Option<String>,
+    /// The name of the kernel, a position in the texts.
+    pub kernel: u32,
+    /// The type of the elements.
+    pub dtype: Option<String>,
+    /// How many elements this rank gives.
+    pub in_elements: Option<u64>,
+    /// How many elements this rank gets.
+    pub out_elements: Option<u64>,
+    /// The size as nccl-tests counts it, in bytes.
+    pub bytes: Option<u64>,
+    /// The other side of a send or receive: a global rank. Or the root: its place in the group's list of ranks.
+    pub peer: Option<i64>,
+    /// Whether PyTorch recorded the operation. Nothing is recorded of a kernel that a graph replays.
+    pub is_recorded: bool,
+    /// Whether the ranks exchange parts of different sizes.
+    pub is_uneven: bool,
+}
+
+/// How a collective ties the starts and ends of its members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tie {
+    /// None ends before all have started, and all end at about the same time: all-reduce.
+    Tight,
+    /// None ends before all have started: all-gather, reduce-scatter, balanced all-to-all.
+    Loose,
+    /// The root gives, or takes: some may end before others start.
+    Rooted,
+    /// A send or receive.
+    PointToPoint,
+    /// Parts may be empty, or it is unknown what the kernel does.
+    Unknown,
+}
+
+impl Tie {
+    /// Whether no member can end before all have started.
+    pub fn synchronises(self) -> bool {
+        matches!(self, Tie::Tight | Tie::Loose)
+    }
+}
+
+impl Kind {
+    /// How it ties its members. NCCL carries out all-to-all by a kernel `SendRecv`; without a record it is taken for one, and the
+    /// bounds on the clocks show where that is wrong.
+    pub fn tie(&self) -> Tie {
+        let Some(collective) = self.collective.as_deref() else { return Tie::Unknown };
+        if collective == "barrier" {
+            return Tie::Tight;
+        }
+        match Collective::of_record(collective) {
+            Some(Collective::AllReduce) => Tie::Tight,
+            Some(Collective::AllGather | Collective::ReduceScatter) => Tie::Loose,
+            Some(Collective::AllToAll) if self.is_uneven => Tie::Unknown,
+            Some(Collective::AllToAll) => Tie::Loose,
+            Some(Collective::SendRecv) if !self.is_recorded => Tie::Loose,
+            Some(Collective::Broadcast | Collective::Reduce | Collective::Gather | Collective::Scatter) => Tie::Rooted,
+            Some(Collective::Send | Collective::Recv | Collective::SendRecv) => Tie::PointToPoint,
+            None => Tie::Unknown,
+        }
+    }
+}

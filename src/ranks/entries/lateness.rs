@@ -1,0 +1,131 @@
+//! How much later each rank of a group enters its calls than its peers.
+
+use std::collections::BTreeMap;
+
+use crate::operations::calls::Calls;
+use crate::operations::calls::groups::CallGroup;
+use crate::operations::calls::host_clocks::common;
+use crate::statistics::median_time;
+use crate::time::Ns;
+
+/// A rank that is later, or earlier, in more than this share of the calls may have another clock.
+const ONE_SIDED: f64 = 0.99;
+
+/// The ranks of a group.
+pub(super) struct Lateness {
+    /// How many calls are on all ranks.
+    pub(super) calls: u64,
+    /// By rank, in the order of the group.
+    pub(super) ranks: Vec<RankLateness>,
+    /// Whether all times are on one clock, or on clocks whose differences are subtracted.
+    pub(super) is_one_clock: bool,
+}
+
+/// A rank of a group.
+#[derive(Default)]
+pub(super) struct RankLateness {
+    pub(super) lag: Ns,
+    pub(super) by_quarter: [Ns; 4],
+    pub(super) last_share: f64,
+    pub(super) added: Ns,
+    /// The largest lag, and when the rank entered that call, less the offset of its host.
+    pub(super) largest: (Ns, Ns),
+    /// Whether it is later in nearly every call, or earlier.
+    pub(super) is_one_sided: bool,
+}
+
+/// Compares the ranks of a group, once the offsets of their hosts' clocks are subtracted; `None` for one rank.
+pub(super) fn measure_group(calls: &Calls, group: &CallGroup, offsets: &BTreeMap<String, Ns>) -> Option<Lateness> {
+    let mut times = common(calls, group);
+    let n = group.ranks.len();
+    if n < 2 {
+        return None;
+    }
+    let hosts: Vec<Option<&String>> = group.ranks.iter().map(|rank| calls.hosts.get(rank)).collect();
+    let is_known = hosts.iter().all(Option::is_some);
+    for row in &mut times {
+        for (time, host) in row.iter_mut().zip(&hosts) {
+            let offset = host.and_then(|host| offsets.get(host)).copied().unwrap_or_default();
+            *time = Ns(time.0.saturating_sub(offset.0));
+        }
+    }
+    Some(Lateness { calls: times.len() as u64, ranks: measure_ranks(&times, n), is_one_clock: is_known })
+}
+
+/// By rank, of so many ranks. Each row is sorted once, whatever the number of ranks: what the others of each have is the sorted row without it.
+fn measure_ranks(times: &[Vec<Ns>], ranks: usize) -> Vec<RankLateness> {
+    let mut found: Vec<RankLateness> = (0..ranks).map(|_| RankLateness::default()).collect();
+    let mut lags: Vec<Vec<Ns>> = vec![Vec::with_capacity(times.len()); ranks];
+    let mut last = vec![0_u64; ranks];
+    let mut sorted = Vec::with_capacity(ranks);
+    for row in times {
+        sorted.clone_from(row);
+        sorted.sort_unstable();
+        for (member, time) in row.iter().enumerate() {
+            let own = sorted.partition_point(|other| other < time);
+            let latest = if own + 1 == ranks { sorted[own.saturating_sub(1)] } else { sorted[ranks - 1] };
+            let rank = &mut found[member];
+            let after = *time - latest;
+            if after > Ns::ZERO {
+                last[member] += 1;
+                rank.added += after;
+            }
+            let lag = *time - median_without(&sorted, own);
+            if lag > rank.largest.0 {
+                rank.largest = (lag, *time);
+            }
+            lags[member].push(lag);
+        }
+    }
+    for ((rank, mut lags), last) in found.iter_mut().zip(lags).zip(last) {
+        let Some(of_all) = Some(lags.len() as f64).filter(|of_all| *of_all > 0.0) else { continue };
+        let quarter = |at: usize| median_time(&mut lags[at * lags.len() / 4..(at + 1) * lags.len() / 4].to_vec());
+        rank.by_quarter = [quarter(0), quarter(1), quarter(2), quarter(3)];
+        let share = |is: fn(&Ns) -> bool| lags.iter().filter(|lag| is(lag)).count() as f64 / of_all;
+        rank.is_one_sided = share(|lag| *lag > Ns::ZERO) > ONE_SIDED || share(|lag| *lag < Ns::ZERO) > ONE_SIDED;
+        rank.last_share = last as f64 / of_all;
+        rank.lag = median_time(&mut lags);
+    }
+    found
+}
+
+/// The median of some sorted times but one, the middle of two; zero of none.
+fn median_without(sorted: &[Ns], one: usize) -> Ns {
+    let other = |at: usize| sorted.get(if at < one { at } else { at + 1 }).copied().unwrap_or_default();
+    let others = sorted.len().saturating_sub(1);
+    let upper = other(others / 2);
+    if others == 0 || !others.is_multiple_of(2) { upper } else { Ns(other(others / 2 - 1).0.midpoint(upper.0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::calls::host_clocks::test_job;
+
+    /// Five calls of four ranks, worked out by hand.
+    #[test]
+    fn ranks_are_compared_with_the_median_of_their_peers() {
+        let rows = vec![vec![0, 10, 20, 90], vec![5, 5, 5, 5], vec![0, 0, 30, 10], vec![40, 1, 2, 3], vec![7, 7, 0, 7]];
+        let (calls, groups) = test_job(&[(&[0, 1, 2, 3], rows)]);
+        let found = measure_group(&calls, &groups[0], &BTreeMap::new()).unwrap();
+        let us = |time: Ns| time.0 / 1_000;
+        // Rank 3: 90 to 10, 5 to 5, 10 to 0, 3 to 2, 7 to 7.
+        let last = &found.ranks[3];
+        assert_eq!((us(last.lag), us(last.largest.0), us(last.largest.1)), (1, 80, 90));
+        assert_eq!((last.last_share, us(last.added)), (0.2, 70));
+        // Rank 0: 0 to 20, 5 to 5, 0 to 10, 40 to 2, 7 to 7.
+        let first = &found.ranks[0];
+        assert_eq!((us(first.lag), us(first.largest.0), us(first.added)), (0, 38, 37));
+        assert_eq!(first.by_quarter.map(us), [-20, 0, -10, 19]);
+        assert!(found.ranks.iter().all(|rank| !rank.is_one_sided));
+    }
+
+    #[test]
+    fn equal_times_are_no_other_clock() {
+        let (calls, groups) = test_job(&[(&[0, 1], vec![vec![3, 3]; 20]), (&[2, 3], vec![vec![3, 4]; 20])]);
+        let sides =
+            |group| measure_group(&calls, group, &BTreeMap::new()).unwrap().ranks.into_iter().map(|of| of.is_one_sided);
+        assert_eq!(sides(&groups[0]).collect::<Vec<_>>(), [false, false]);
+        assert_eq!(sides(&groups[1]).collect::<Vec<_>>(), [true, true]);
+    }
+}
