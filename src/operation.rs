@@ -28,6 +28,16 @@ pub struct Communicator {
 }
 
 impl Communicator {
+    /// How many ranks it has, by number or by list.
+    pub(crate) fn rank_count(&self) -> Option<u64> {
+        self.size.or_else(|| self.ranks.as_ref().map(|ranks| ranks.len() as u64))
+    }
+
+    /// The rank of the job that has a place in it, where the list of ranks is known.
+    pub(crate) fn rank_at(&self, place: Option<u32>) -> Option<u32> {
+        self.ranks.as_ref()?.get(place? as usize).copied()
+    }
+
     /// What is equal on all of its ranks: description and ranks, `default_pg [0,1,2,3]`. Without the list of ranks it is NCCL's hash,
     /// `0x2fda2edc54faea7`; `None` without both.
     pub fn key(&self) -> Option<String> {
@@ -225,6 +235,16 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Its rank within its communicator, or of the job where only that is known.
+    pub(crate) fn place_or_rank(&self) -> Option<u32> {
+        self.place.or(self.rank.map(|rank| rank.0))
+    }
+
+    /// Its rank of the job, or within its communicator where only that is known.
+    pub(crate) fn rank_or_place(&self) -> Option<u32> {
+        self.rank.map(|rank| rank.0).or(self.place)
+    }
+
     /// How long it took: from its start to its end, or what the source says.
     pub fn took(&self) -> Option<Ns> {
         self.start.zip(self.end).map(|(start, end)| end - start).or(self.duration)

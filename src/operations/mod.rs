@@ -7,16 +7,20 @@
 //! - [`clocks`]: how the ranks' clocks differ, by the ends of these.
 //! - [`calls`]: the same for records that know only when NCCL was entered: streams of calls, their groups, and their hosts' clocks.
 //! - [`join`]: which record is of which kernel of a trace.
-//! - [`recorded_ranks`]: of which rank a record is. [`outliers`]: which ranks are unlike the others.
+//! - [`recorded_groups`]: the groups of records, with what each member did; `communicators`, which of the names that sources have are of
+//!   one communicator; [`recorded_ranks`], of which rank a record is.
+//! - [`outliers`]: which ranks are unlike the others.
 //!
 //! [`rows`] are the operations of a rank as a comparison of ranks needs them, [`ranges`] lists of ranks in short.
 
 mod alignment;
 pub mod calls;
 pub mod clocks;
+pub(crate) mod communicators;
 pub mod join;
 pub mod matching;
 pub mod outliers;
 pub mod ranges;
+pub mod recorded_groups;
 pub mod recorded_ranks;
 pub mod rows;

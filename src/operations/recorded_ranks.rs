@@ -5,12 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::communicators::Communicators;
 use crate::id::RankId;
 use crate::operation::Source;
 use crate::records::Records;
 
 /// The ranks of operations that do not say theirs.
 pub(crate) struct RecordedRanks {
+    /// The communicators of the records.
+    pub(crate) communicators: Communicators,
     /// By source: the communicator of the whole job, in which each operation has the rank of the job.
     whole: BTreeMap<Source, usize>,
     /// By file: the rank that all of its operations have there.
@@ -20,43 +23,65 @@ pub(crate) struct RecordedRanks {
 impl RecordedRanks {
     /// By the ranks of operations and files in the communicator of the whole job.
     pub(crate) fn find(records: &Records) -> Self {
+        let communicators = Communicators::find(records);
         let sources: BTreeSet<Source> = records.operations.iter().map(|operation| operation.source).collect();
-        let whole: BTreeMap<Source, usize> =
-            sources.into_iter().filter_map(|source| Some((source, whole_job(records, source)?))).collect();
+        let whole =
+            sources.into_iter().filter_map(|source| Some((source, whole_job(records, &communicators, source)?)));
+        let whole: BTreeMap<Source, usize> = whole.collect();
         let mut ranks: HashMap<u32, Option<u32>> = HashMap::new();
         for (operation, file) in records.operations.iter().zip(&records.file_of) {
             let of_job = whole.get(&operation.source);
-            if of_job.is_some() && operation.communicator.as_ref() == of_job {
+            if of_job.is_some() && communicators.of_operation(operation).as_ref() == of_job {
                 let rank = ranks.entry(*file).or_insert(operation.place);
                 // A file of several ranks is of none.
                 *rank = rank.filter(|rank| operation.place == Some(*rank));
             }
         }
         let of_files = ranks.into_iter().filter_map(|(file, rank)| Some((file, rank?))).collect();
-        RecordedRanks { whole, of_files }
+        RecordedRanks { communicators, whole, of_files }
     }
 
-    /// The rank of an operation, by its position.
+    /// The rank of an operation, by its position: what it says itself, or what its communicator lists at its place; its rank in the
+    /// communicator of the whole job; or that of its file.
     pub(crate) fn rank(&self, records: &Records, at: usize) -> Option<u32> {
         let operation = &records.operations[at];
-        let is_of_whole = || operation.communicator.is_some_and(|of| self.whole.get(&operation.source) == Some(&of));
-        let own = operation.rank.map(|rank| rank.0).or_else(|| operation.place.filter(|_| is_of_whole()));
+        let communicator = self.communicators.of_operation(operation);
+        let listed = || self.communicators.get(communicator)?.rank_at(operation.place);
+        let in_whole = || {
+            operation
+                .place
+                .filter(|_| communicator.is_some() && self.whole.get(&operation.source) == communicator.as_ref())
+        };
+        let own = operation.rank.map(|rank| rank.0).or_else(listed).or_else(in_whole);
         own.or_else(|| self.of_files.get(records.file_of.get(at)?).copied())
+    }
+
+    /// By communicator: the ranks that it names, or else those that have operations of it, ascending.
+    pub(crate) fn members(&self, records: &Records) -> Vec<Vec<u32>> {
+        let mut seen: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); self.communicators.all().len()];
+        for (at, operation) in records.operations.iter().enumerate() {
+            let communicator = self.communicators.of_operation(operation);
+            if let (Some(communicator), Some(rank)) = (communicator, self.rank(records, at)) {
+                seen[communicator].insert(rank);
+            }
+        }
+        let all = self.communicators.all().iter().zip(seen);
+        all.map(|(known, seen)| known.ranks.clone().unwrap_or_else(|| seen.into_iter().collect())).collect()
     }
 }
 
 /// By source: the communicator that all of its files have and that is larger than all others, or the only one. A rank in it is a rank of the
 /// job.
-fn whole_job(records: &Records, source: Source) -> Option<usize> {
+fn whole_job(records: &Records, communicators: &Communicators, source: Source) -> Option<usize> {
     let mut files: BTreeMap<usize, BTreeSet<u32>> = BTreeMap::new();
     let mut all = BTreeSet::new();
     for (operation, file) in records.operations.iter().zip(&records.file_of).filter(|(of, _)| of.source == source) {
         all.insert(*file);
-        if let Some(communicator) = operation.communicator {
+        if let Some(communicator) = communicators.of_operation(operation) {
             files.entry(communicator).or_default().insert(*file);
         }
     }
-    let size = |communicator: &usize| records.communicators.get(*communicator).and_then(|of| of.size);
+    let size = |communicator: &usize| communicators.get(Some(*communicator))?.size;
     let most = files.keys().filter_map(size).max();
     let mut largest = files.iter().filter(|(communicator, _)| size(communicator) == most);
     let (Some((communicator, of)), None) = (largest.next(), largest.next()) else { return None };
@@ -91,7 +116,7 @@ mod tests {
     use crate::operation::{Communicator, Operation};
     use crate::records::RecordFile;
 
-    fn of(operations: &[(u32, usize, u32)]) -> Records {
+    fn records_of(operations: &[(u32, usize, u32)]) -> Records {
         let mut records = Records::default();
         for (file, communicator, place) in operations {
             let (communicator, place) = (Some(*communicator), Some(*place));
@@ -105,7 +130,8 @@ mod tests {
     /// File 0 is of rank 1; file 1 is of two ranks, as of a process with several GPUs.
     #[test]
     fn a_rank_of_the_largest_communicator_is_one_of_the_job() {
-        let mut records = of(&[(0, 0, 1), (0, 1, 7), (1, 0, 2), (1, 0, 3), (1, 1, 7)]);
+        let mut records = records_of(&[(0, 0, 1), (0, 1, 7), (1, 0, 2), (1, 0, 3), (1, 1, 7)]);
+        records.communicators = vec![Communicator::default(); 2];
         let ranks = |records: &Records| {
             let owners = RecordedRanks::find(records);
             (0..records.operations.len()).map(|at| owners.rank(records, at)).collect::<Vec<_>>()
@@ -118,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_rank_is_given_to_a_file_of_one_rank() {
-        let mut records = of(&[(0, 0, 1), (0, 1, 3), (1, 0, 0), (1, 0, 1)]);
+        let mut records = records_of(&[(0, 0, 1), (0, 1, 3), (1, 0, 0), (1, 0, 1)]);
         assert!(set_rank(&mut records, 0, 9), "two communicators count it differently");
         assert!(!set_rank(&mut records, 1, 8), "two ranks of one communicator");
         let ranks: Vec<_> = records.operations.iter().map(|operation| operation.rank).collect();

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::analysis::losses::Losses;
 use crate::operation::{Counts, Operation, Source};
+use crate::operations::communicators::Communicators;
 use crate::operations::recorded_ranks::RecordedRanks;
 use crate::ranks::part::{Group, Kind, PartStack, RankPart, RankSource, Row};
 use crate::records::Records;
@@ -57,11 +58,16 @@ impl RecordedParts {
         let Some((source, by_rank)) = best else { return found };
         found.source = source;
         found.of_other_sources = all - operations(&by_rank);
-        let members = members(records, &owners);
-        let functions = functions(records);
+        let communicators = &owners.communicators;
+        let facts = Facts {
+            records,
+            communicators,
+            members: owners.members(records),
+            functions: functions(records, communicators),
+        };
         for (rank, mut rows) in by_rank {
             rows.sort_unstable();
-            found.parts.push(part(records, rank, &rows, &members, &functions));
+            found.parts.push(part(&facts, rank, &rows));
         }
         found
     }
@@ -74,28 +80,25 @@ fn times(operation: &Operation) -> Option<(Ns, Ns)> {
     Some((start, took))
 }
 
-/// By communicator: the ranks that it names, or else those that have operations of it.
-fn members(records: &Records, owners: &RecordedRanks) -> Vec<Vec<u32>> {
-    let mut seen: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); records.communicators.len()];
-    for (at, operation) in records.operations.iter().enumerate() {
-        let rank = owners.rank(records, at);
-        if let (Some(communicator), Some(rank)) = (operation.communicator, rank) {
-            seen[communicator].insert(rank);
-        }
-    }
-    let named = records.communicators.iter().zip(seen);
-    named.map(|(of, seen)| of.ranks.clone().unwrap_or_else(|| seen.into_iter().collect())).collect()
-}
-
 /// By communicator: how many functions are called in it. Numbers of each function order the rows only where there is one.
-fn functions(records: &Records) -> Vec<usize> {
-    let mut seen: Vec<BTreeSet<Option<&str>>> = vec![BTreeSet::new(); records.communicators.len()];
+fn functions(records: &Records, communicators: &Communicators) -> Vec<usize> {
+    let mut seen: Vec<BTreeSet<Option<&str>>> = vec![BTreeSet::new(); communicators.all().len()];
     for operation in &records.operations {
-        if let Some(communicator) = operation.communicator {
+        if let Some(communicator) = communicators.of_operation(operation) {
             seen[communicator].insert(operation.collective.as_deref());
         }
     }
     seen.iter().map(BTreeSet::len).collect()
+}
+
+/// What the parts of all ranks are made from.
+struct Facts<'r> {
+    records: &'r Records,
+    communicators: &'r Communicators,
+    /// By communicator: its ranks.
+    members: Vec<Vec<u32>>,
+    /// By communicator: how many functions are called in it.
+    functions: Vec<usize>,
 }
 
 /// The positions of what a part names, each once.
@@ -106,7 +109,7 @@ struct Numbers<T> {
 }
 
 impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
-    fn of(&mut self, value: T) -> u32 {
+    fn number(&mut self, value: T) -> u32 {
         let next = self.list.len() as u32;
         *self.known.entry(value).or_insert_with_key(|value| {
             self.list.push(value.clone());
@@ -115,13 +118,15 @@ impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
     }
 }
 
-fn part(records: &Records, rank: u32, rows: &[(Ns, Ns, usize)], members: &[Vec<u32>], functions: &[usize]) -> RankPart {
+fn part(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankPart {
+    let records = facts.records;
     let (mut texts, mut kinds) = (Numbers::default(), Numbers::default());
     let (mut groups, mut streams, mut paths) = (Numbers::default(), Numbers::default(), Numbers::default());
     let files: BTreeSet<u32> = rows.iter().filter_map(|(_, _, at)| records.file_of.get(*at)).copied().collect();
     let row = |(number, (start, dur, at)): (usize, &(Ns, Ns, usize))| {
         let operation = &records.operations[*at];
-        let peer = peer_of(records, operation, members);
+        let communicator = facts.communicators.of_operation(operation);
+        let peer = facts.peer(operation, communicator);
         let kind = Kind { peer, ..kind_of(operation, &mut texts) };
         Row {
             kernel: number as u32,
@@ -130,11 +135,11 @@ fn part(records: &Records, rank: u32, rows: &[(Ns, Ns, usize)], members: &[Vec<u
             exposed: *dur,
             busy_before: Ns::ZERO,
             idle_before: Ns::ZERO,
-            kind: kinds.of(kind),
-            group: operation.communicator.map(|communicator| groups.of(communicator)),
-            seq: sequence(operation, functions),
-            stack: operation.recorded_path.map(|path| paths.of(path)),
-            stream: streams.of((operation.stream_handle, operation.communicator)),
+            kind: kinds.number(kind),
+            group: communicator.map(|communicator| groups.number(communicator)),
+            seq: facts.sequence(operation, communicator),
+            stack: operation.recorded_path.map(|path| paths.number(path)),
+            stream: streams.number((operation.stream_handle, communicator)),
             step: None,
             segment: None,
             gpu_class: None,
@@ -142,7 +147,7 @@ fn part(records: &Records, rank: u32, rows: &[(Ns, Ns, usize)], members: &[Vec<u
         }
     };
     let rows: Vec<Row> = rows.iter().enumerate().map(row).collect();
-    let group = |communicator: &usize| group_of(records, *communicator, members);
+    let group = |communicator: &usize| facts.group(*communicator);
     let stack = |path: &u32| stack_of(records.paths.get(*path as usize).map_or(&[], Vec::as_slice));
     let names = files.iter().filter_map(|file| records.files.get(*file as usize)).map(|file| file.name.as_str());
     RankPart {
@@ -174,7 +179,7 @@ fn part(records: &Records, rank: u32, rows: &[(Ns, Ns, usize)], members: &[Vec<u
 fn kind_of(operation: &Operation, texts: &mut Numbers<String>) -> Kind {
     let collective = operation.collective.as_deref().map(str::to_owned);
     Kind {
-        kernel: texts.of(collective.clone().unwrap_or_else(|| operation.source.title().to_owned())),
+        kernel: texts.number(collective.clone().unwrap_or_else(|| operation.source.title().to_owned())),
         collective,
         dtype: operation.dtype.as_deref().map(str::to_owned),
         in_elements: operation.in_elements,
@@ -186,34 +191,35 @@ fn kind_of(operation: &Operation, texts: &mut Numbers<String>) -> Kind {
     }
 }
 
-/// The other side: records have its rank within the communicator, parts its global rank. Roots are places in both.
-fn peer_of(records: &Records, operation: &Operation, members: &[Vec<u32>]) -> Option<i64> {
-    let peer = operation.peer?;
-    if !matches!(operation.collective.as_deref(), Some("send" | "recv" | "sendrecv")) {
-        return Some(peer);
+impl Facts<'_> {
+    /// The other side: records have its rank within the communicator, parts its global rank. Roots are places in both.
+    fn peer(&self, operation: &Operation, communicator: Option<usize>) -> Option<i64> {
+        let peer = operation.peer?;
+        if !matches!(operation.collective.as_deref(), Some("send" | "recv" | "sendrecv")) {
+            return Some(peer);
+        }
+        let (ranks, size) = (self.members.get(communicator?)?, self.communicators.get(communicator)?.size?);
+        let is_whole = ranks.len() as u64 == size;
+        ranks.get(usize::try_from(peer).ok()?).filter(|_| is_whole).map(|rank| i64::from(*rank))
     }
-    let communicator = operation.communicator?;
-    let (ranks, size) = (members.get(communicator)?, records.communicators.get(communicator)?.size?);
-    let is_whole = ranks.len() as u64 == size;
-    ranks.get(usize::try_from(peer).ok()?).filter(|_| is_whole).map(|rank| i64::from(*rank))
-}
 
-/// Its number, if it counts all operations of the group.
-fn sequence(operation: &Operation, functions: &[usize]) -> Option<u32> {
-    let is_of_group = match operation.counts {
-        Counts::Group | Counts::Collectives => true,
-        Counts::Function => operation.communicator.and_then(|of| functions.get(of)) == Some(&1),
-        Counts::Communicator | Counts::Stream => false,
-    };
-    operation.sequence.filter(|_| is_of_group).and_then(|number| u32::try_from(number).ok())
-}
+    /// Its number, if it counts all operations of the group.
+    fn sequence(&self, operation: &Operation, communicator: Option<usize>) -> Option<u32> {
+        let is_of_group = match operation.counts {
+            Counts::Group | Counts::Collectives => true,
+            Counts::Function => communicator.and_then(|of| self.functions.get(of)) == Some(&1),
+            Counts::Communicator | Counts::Stream => false,
+        };
+        operation.sequence.filter(|_| is_of_group).and_then(|number| u32::try_from(number).ok())
+    }
 
-fn group_of(records: &Records, communicator: usize, members: &[Vec<u32>]) -> Group {
-    let of = &records.communicators[communicator];
-    // Communicators of the same ranks are distinguished by what names them on all ranks.
-    let description = of.description.clone().or_else(|| of.hash.map(|hash| format!("{hash:#x}")));
-    let ranks = members.get(communicator).filter(|ranks| !ranks.is_empty()).cloned();
-    Group { ranks, description, name: of.name.clone(), size: of.size }
+    fn group(&self, communicator: usize) -> Group {
+        let known = &self.communicators.all()[communicator];
+        // Communicators of the same ranks are distinguished by what names them on all ranks.
+        let description = known.description.clone().or_else(|| known.hash.map(|hash| format!("{hash:#x}")));
+        let ranks = self.members.get(communicator).filter(|ranks| !ranks.is_empty()).cloned();
+        Group { ranks, description, name: known.name.clone(), size: known.size }
+    }
 }
 
 fn stack_of(frames: &[std::sync::Arc<str>]) -> PartStack {

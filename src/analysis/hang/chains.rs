@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::finding::Finding;
 use super::graph::{Graph, Rank};
-use super::groups::{Finding, Group, Groups};
 use super::{Evidence, EvidenceKind, HangReport, HungGroup, OpenGroup, Outcome, matrix, paths};
 use crate::analysis::recording;
+use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups, is_point_to_point};
 use crate::records::Records;
 
 /// Puts what the groups show together.
-pub(super) fn report(records: &Records, groups: &Groups, found: Vec<Finding>) -> HangReport {
-    let all: Vec<(usize, &Group, &Finding)> =
+pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Finding>) -> HangReport {
+    let all: Vec<(usize, &RecordedGroup, &Finding)> =
         groups.all.iter().zip(&found).enumerate().map(|(at, (group, finding))| (at, group, finding)).collect();
     let is = |finding: &Finding, outcome: Outcome| finding.outcome == Some(outcome);
     let is_hung = found.iter().any(|finding| is(finding, Outcome::Hung));
     let (culprits, circle) = ends(&all);
     let whole = Whole::of(records, &all, &culprits, &circle);
-    let hung_group = |(at, group, finding): &(usize, &Group, &Finding)| whole.hung(*at, group, finding, groups);
+    let hung_group = |(at, group, finding): &(usize, &RecordedGroup, &Finding)| whole.hung(*at, group, finding, groups);
     let blames = |finding: &Finding| !finding.stuck.is_empty() || !finding.missing.is_empty();
     let (mut hung, mut lagging, mut open, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for part in &all {
@@ -72,7 +73,7 @@ pub(super) fn report(records: &Records, groups: &Groups, found: Vec<Finding>) ->
 }
 
 /// The ranks at fault, and those in a circle.
-fn ends(all: &[(usize, &Group, &Finding)]) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
+fn ends(all: &[(usize, &RecordedGroup, &Finding)]) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
     let mut graph = Graph::default();
     let mut proved: BTreeSet<Rank> = BTreeSet::new();
     for (at, group, finding) in all {
@@ -106,7 +107,7 @@ struct Whole<'a> {
 impl<'a> Whole<'a> {
     fn of(
         records: &'a Records,
-        all: &[(usize, &Group, &Finding)],
+        all: &[(usize, &RecordedGroup, &Finding)],
         culprits: &'a BTreeSet<Rank>,
         circle: &BTreeSet<Rank>,
     ) -> Self {
@@ -123,7 +124,7 @@ impl<'a> Whole<'a> {
         for (at, others) in &waits.held_up {
             waits_for.insert(*at, others.iter().map(|other| all[*other].1.name.group.clone()).collect());
         }
-        let is_root = |(at, group, finding): &&(usize, &Group, &Finding)| {
+        let is_root = |(at, group, finding): &&(usize, &RecordedGroup, &Finding)| {
             let scope = (!group.is_global).then_some(*at);
             let mut blamed = finding.missing.iter().chain(&finding.stuck).chain(&finding.odd);
             let crowds = || finding.crowds.iter().flat_map(|(waiting, _)| waiting);
@@ -143,7 +144,7 @@ impl<'a> Whole<'a> {
         (self.distance.get(&at).copied().unwrap_or(u32::MAX), finding.sequence.is_none(), since)
     }
 
-    fn hung(&self, at: usize, group: &Group, finding: &Finding, groups: &Groups) -> HungGroup {
+    fn hung(&self, at: usize, group: &RecordedGroup, finding: &Finding, groups: &RecordedGroups) -> HungGroup {
         let list = |ranks: &BTreeSet<u32>| ranks.iter().copied().collect::<Vec<u32>>();
         let mut evidence = finding.evidence.clone();
         let is_empty = |rank: &&u32| group.is_global && groups.ranks.get(rank) == Some(&0);
@@ -173,13 +174,13 @@ impl<'a> Whole<'a> {
         }
     }
 
-    fn is_culprit(&self, at: usize, group: &Group, rank: u32) -> bool {
+    fn is_culprit(&self, at: usize, group: &RecordedGroup, rank: u32) -> bool {
         self.culprits.contains(&((!group.is_global).then_some(at), rank))
     }
 
     /// The operation of a rank at fault: that in the place of what others wait in, or the last that it enqueued. A rank that others wait for
     /// and that waits elsewhere is less at fault than a culprit.
-    fn at_fault(&self, at: usize, group: &Group, finding: &Finding) -> Option<usize> {
+    fn at_fault(&self, at: usize, group: &RecordedGroup, finding: &Finding) -> Option<usize> {
         let rank_of = |theirs: &usize| self.records.operations[*theirs].rank.map(|rank| rank.0);
         let missing = finding.missing.iter().find(|rank| self.is_culprit(at, group, **rank));
         let is_elsewhere =
@@ -191,10 +192,10 @@ impl<'a> Whole<'a> {
         finding.theirs.filter(|theirs| !is_elsewhere(theirs)).or_else(last_of)
     }
 
-    fn open(&self, at: usize, group: &Group, finding: &Finding) -> OpenGroup {
+    fn open(&self, at: usize, group: &RecordedGroup, finding: &Finding) -> OpenGroup {
         let operations = || finding.oldest.values().map(|at| &self.records.operations[*at]);
         let oldest = operations().min_by_key(|operation| (operation.enqueued, operation.sequence));
-        let is_collective = |operation: &&crate::operation::Operation| !super::groups::is_point_to_point(operation);
+        let is_collective = |operation: &&crate::operation::Operation| !is_point_to_point(operation);
         OpenGroup {
             name: group.name.clone(),
             distance: self.distance.get(&at).copied(),
@@ -220,7 +221,7 @@ struct Waits {
 }
 
 impl Waits {
-    fn of(records: &Records, all: &[(usize, &Group, &Finding)]) -> Self {
+    fn of(records: &Records, all: &[(usize, &RecordedGroup, &Finding)]) -> Self {
         let mut waits = Waits::default();
         // By rank: the group of its oldest incomplete operation.
         let mut oldest: BTreeMap<u32, (Option<crate::time::Ns>, usize)> = BTreeMap::new();

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::groups::{Finding, Group, Member};
+use super::finding::Finding;
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::operation::{Counts, Source, State};
+use crate::operations::recorded_groups::{Member, RecordedGroup};
 use crate::records::{RankStatus, Records};
 use crate::time::Ns;
 
@@ -19,7 +20,7 @@ type Answer<'a> = BTreeMap<u32, &'a RankStatus>;
 /// Of one answer, counts that differ show who has done less. Of two, ranks that are in both: if no count moved, the communicator has
 /// stopped, and those with the lowest counts are the ones that others wait for. Equal counts that do not move may be one operation in
 /// which all are stuck, or a job that does nothing: nothing is said of these.
-pub(super) fn of_answers(group: &Group, records: &Records) -> Finding {
+pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
     let mut answers: BTreeMap<(Option<Ns>, u32), Answer<'_>> = BTreeMap::new();
     for (rank, member) in &group.members {
         for status in member.status.iter().map(|at| &records.rank_status[*at]) {
@@ -135,7 +136,7 @@ fn faults(answer: &Answer<'_>, finding: &mut Finding) {
 }
 
 /// Judges a communicator by the last call of each rank: a log ends where its process did, or where it was copied.
-pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
+pub(super) fn of_calls(group: &RecordedGroup, records: &Records) -> Finding {
     let mut by_function: BTreeMap<Option<&str>, BTreeMap<u32, i64>> = BTreeMap::new();
     let has_peers = group.has_peers();
     for (rank, member) in &group.members {
@@ -182,7 +183,7 @@ pub(super) fn of_calls(group: &Group, records: &Records) -> Finding {
 
 /// How far a rank got, by function where its source numbers each by itself: the last number, or how many calls there are.
 fn counted<'r>(
-    group: &Group,
+    group: &RecordedGroup,
     member: &Member,
     records: &'r Records,
     has_peers: bool,
@@ -214,7 +215,7 @@ fn counted<'r>(
 }
 
 /// How many collectives the recorder counted on a rank, none included, where it numbers all functions together.
-fn recorded_count(group: &Group, member: &Member, records: &Records) -> Option<i64> {
+fn recorded_count(group: &RecordedGroup, member: &Member, records: &Records) -> Option<i64> {
     let is_of_all = |at: &usize| records.operations[*at].counts == Counts::Collectives;
     let is_counted = |member: &Member| member.collectives.iter().all(is_of_all);
     let status = member.status.last().filter(|_| group.source == Source::RECORDER)?;

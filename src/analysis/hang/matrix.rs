@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::Outcome;
-use super::groups::{Finding, Group, is_open};
+use super::finding::{Finding, is_open};
 use crate::operation::{Counts, Operation};
+use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
 /// A group's ranks.
@@ -53,7 +54,7 @@ pub enum CellState {
     Unknown,
 }
 
-pub(super) fn row(group: &Group, finding: &Finding, records: &Records) -> MatrixRow {
+pub(super) fn row(group: &RecordedGroup, finding: &Finding, records: &Records) -> MatrixRow {
     let mut cells: Vec<Cell> = Vec::new();
     // Else the number is of a send or receive, and the rank's own.
     let is_counted = !group.has_peers();

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::groups::{Finding, Group};
+use super::finding::Finding;
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::nccl::collectives::Collective;
 use crate::operation::{Counts, Operation, Source, State};
+use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
 /// Ranks of a damaged file may all differ. A call of which something is unknown is compared with so many others.
@@ -78,7 +79,7 @@ fn elements(operation: &Operation) -> Option<u64> {
 type Numbered = (i64, u32, usize);
 
 /// Looks for the first number at which the ranks of a group differ.
-pub(super) fn add(group: &Group, records: &Records, finding: &mut Finding) {
+pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Finding) {
     let has_peers = group.has_peers();
     let mut all: Vec<Numbered> = Vec::new();
     let mut open: BTreeSet<i64> = BTreeSet::new();

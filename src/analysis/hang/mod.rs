@@ -10,8 +10,8 @@
 
 mod chains;
 mod counts;
+mod finding;
 mod graph;
-mod groups;
 mod matrix;
 mod mismatch;
 mod paths;
@@ -20,7 +20,10 @@ mod positions;
 
 use serde::Serialize;
 
+use self::finding::Finding;
 use super::recording::{FailedCalls, Loss};
+pub use crate::operations::recorded_groups::RecordedGroupName;
+use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups};
 use crate::records::Records;
 
 pub use matrix::{Cell, CellState, MatrixRow};
@@ -75,27 +78,13 @@ pub struct HangReport {
     pub failed_calls: Vec<FailedCalls>,
 }
 
-/// A group and how it is named.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct GroupName {
-    /// What a person calls it: its description and name, or NCCL's hash.
-    pub group: String,
-    /// Its ranks, sorted; empty if they are unknown.
-    pub ranks: Vec<u32>,
-    /// Whether ranks are those within the communicator and not those of the job, which the source does not know.
-    pub ranks_are_local: bool,
-    /// What recorded it.
-    pub source: &'static str,
-}
-
 /// A group in which somebody waits for somebody.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct HungGroup {
     /// Its name and ranks.
     #[serde(flatten)]
-    pub name: GroupName,
+    pub name: RecordedGroupName,
     /// How many other groups are between this one and the culprits: 0 where the hang begins; `None` if that is unknown.
     pub distance: Option<u32>,
     /// What the waiting ranks wait in.
@@ -128,7 +117,7 @@ pub struct HungGroup {
 pub struct OpenGroup {
     /// Its name and ranks.
     #[serde(flatten)]
-    pub name: GroupName,
+    pub name: RecordedGroupName,
     /// As in [`HungGroup::distance`].
     pub distance: Option<u32>,
     /// The oldest incomplete operation.
@@ -216,13 +205,13 @@ impl HangReport {
 
 /// Judges a job by its records.
 pub fn hang(records: &Records) -> HangReport {
-    let groups = groups::Groups::of(records);
-    let found: Vec<groups::Finding> = groups.all.iter().map(|group| judge(group, records)).collect();
+    let groups = RecordedGroups::find(records);
+    let found: Vec<Finding> = groups.all.iter().map(|group| judge(group, records)).collect();
     chains::report(records, &groups, found)
 }
 
 /// Judges a group by itself, by what its source knows.
-fn judge(group: &groups::Group, records: &Records) -> groups::Finding {
+fn judge(group: &RecordedGroup, records: &Records) -> Finding {
     match group.source {
         crate::operation::Source::RAS => counts::of_answers(group, records),
         crate::operation::Source::FLIGHT_RECORDER => {

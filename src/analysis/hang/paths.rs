@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::groups::Finding;
+use super::finding::Finding;
 use crate::records::Records;
 
 /// Two call paths side by side, outermost caller first.

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::groups::{Finding, Group, is_open};
+use super::finding::{Finding, is_open};
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::nccl::collectives::Collective;
+use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
 /// The incomplete operations from one rank to another, the oldest first.
@@ -19,7 +20,7 @@ struct Direction {
 }
 
 /// Adds what the sends and receives of a group show.
-pub(super) fn add(group: &Group, records: &Records, finding: &mut Finding) {
+pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Finding) {
     let mut directions: BTreeMap<(u32, u32), Direction> = BTreeMap::new();
     for (rank, member) in &group.members {
         let open = member.peers.iter().filter(|at| is_open(&records.operations[**at]));
@@ -68,7 +69,7 @@ pub(super) fn add(group: &Group, records: &Records, finding: &mut Finding) {
 }
 
 /// The rank at the other side. Sources name its place in the group.
-fn peer_of(group: &Group, records: &Records, at: usize) -> Option<u32> {
+fn peer_of(group: &RecordedGroup, records: &Records, at: usize) -> Option<u32> {
     let place = u32::try_from(records.operations[at].peer?).ok()?;
     if !group.is_global {
         return Some(place);

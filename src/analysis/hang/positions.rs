@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::groups::{Finding, Group, Member, is_open};
+use super::finding::{Finding, is_open};
 use super::{Evidence, EvidenceKind, Outcome};
 use crate::nccl::collectives::Collective;
 use crate::operation::{Counts, Source, State};
+use crate::operations::recorded_groups::{Member, RecordedGroup};
 use crate::records::Records;
 
 /// Where a rank is in a group.
@@ -37,7 +38,7 @@ impl Position {
 }
 
 /// Whether the operations of a group show how far they got, and are counted together: the recorder may have neither.
-pub(super) fn are_known(group: &Group, records: &Records) -> bool {
+pub(super) fn are_known(group: &RecordedGroup, records: &Records) -> bool {
     let collectives =
         || group.members.values().flat_map(|member| &member.collectives).map(|at| &records.operations[*at]);
     collectives().any(|operation| matches!(operation.state, State::Started | State::Completed))
@@ -45,7 +46,7 @@ pub(super) fn are_known(group: &Group, records: &Records) -> bool {
 }
 
 /// Compares the ranks of a group.
-pub(super) fn of_group(group: &Group, records: &Records) -> Finding {
+pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
     // The numbers of `pg_status` are of the last operation, which may be a send or receive, and those are counted by themselves. The
     // recorder's are of collectives.
     let has_peers = group.source == Source::FLIGHT_RECORDER && group.has_peers();
@@ -92,7 +93,7 @@ pub(super) fn of_group(group: &Group, records: &Records) -> Finding {
 
 /// Says who is missing from the collective of this number, and who is stuck before it; without a number, who is stuck at all.
 fn say_who(
-    group: &Group,
+    group: &RecordedGroup,
     records: &Records,
     positions: &BTreeMap<u32, Position>,
     sequence: Option<i64>,
@@ -153,7 +154,7 @@ fn say_who(
 }
 
 /// By number: the collective, as the first rank recorded it.
-fn names<'r>(group: &Group, records: &'r Records) -> HashMap<i64, &'r str> {
+fn names<'r>(group: &RecordedGroup, records: &'r Records) -> HashMap<i64, &'r str> {
     let mut found = HashMap::new();
     for operation in group.members.values().flat_map(|member| &member.collectives).map(|at| &records.operations[*at]) {
         if let Some((sequence, name)) = operation.sequence.zip(operation.collective.as_deref()) {

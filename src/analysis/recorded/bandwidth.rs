@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::census::{bandwidths, took};
-use super::groups::Groups;
+use crate::operations::communicators::Communicators;
 use crate::records::{Measure, Records};
 use crate::time::Ns;
 
@@ -28,12 +28,12 @@ pub struct BandwidthCheck {
     pub largest_difference: Option<f64>,
 }
 
-pub(super) fn of(records: &Records, groups: &Groups) -> Option<BandwidthCheck> {
+pub(super) fn of(records: &Records, communicators: &Communicators) -> Option<BandwidthCheck> {
     let mut check = BandwidthCheck::default();
     for measure in &records.measures {
         let Some(recorded) = measure.busbw else { continue };
         check.recorded += 1;
-        let Some((worked_out, slack)) = worked_out(records, groups, measure).filter(|_| recorded > 0.0) else {
+        let Some((worked_out, slack)) = worked_out(records, communicators, measure).filter(|_| recorded > 0.0) else {
             check.not_comparable += 1;
             continue;
         };
@@ -50,9 +50,9 @@ pub(super) fn of(records: &Records, groups: &Groups) -> Option<BandwidthCheck> {
 }
 
 /// The bandwidth, and by which share of it the rounding of the time may change it.
-fn worked_out(records: &Records, groups: &Groups, measure: &Measure) -> Option<(f64, f64)> {
+fn worked_out(records: &Records, communicators: &Communicators, measure: &Measure) -> Option<(f64, f64)> {
     let operation = records.operations.get(measure.operation)?;
-    let (_, bus) = bandwidths(operation, groups.size(groups.group(operation.communicator)))?;
+    let (_, bus) = bandwidths(operation, communicators.size(communicators.of_operation(operation)))?;
     let time = took(operation)?;
     let shortest = (time - measure.resolution).max(Ns(1));
     Some((bus?, measure.resolution.as_f64() / shortest.as_f64()))

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::groups::{Group, Groups, rank_of, uncounted};
+use super::communicators::uncounted;
 use crate::analysis::cost::Distribution;
 use crate::nccl::collectives::Collective;
 use crate::operation::{Operation, Source};
+use crate::operations::communicators::Communicators;
 use crate::records::{CallCount, Records};
 use crate::statistics::median;
 use crate::time::Ns;
@@ -63,7 +64,7 @@ pub struct SizeClass {
 }
 
 /// What the operations of a row have in common.
-type Key = (Source, Group, Option<String>, Option<u64>);
+type Key = (Source, Option<usize>, Option<String>, Option<u64>);
 
 #[derive(Default)]
 struct Sums {
@@ -74,20 +75,20 @@ struct Sums {
     busbw: Vec<f64>,
 }
 
-pub(super) fn of(records: &Records, groups: &Groups) -> Vec<CensusRow> {
+pub(super) fn of(records: &Records, communicators: &Communicators) -> Vec<CensusRow> {
     let mut rows: BTreeMap<Key, Sums> = BTreeMap::new();
     for operation in uncounted(records) {
-        let group = groups.group(operation.communicator);
+        let group = communicators.of_operation(operation);
         let collective = operation.collective.as_deref().map(str::to_owned);
         let key = (operation.source, group, collective, operation.bytes.map(class));
-        rows.entry(key).or_default().add(operation, groups.size(group));
+        rows.entry(key).or_default().add(operation, communicators.size(group));
     }
     for call in &records.calls {
-        let group = groups.group(call.communicator);
+        let group = communicators.position(call.communicator);
         let key = (call.source, group, call.collective.as_deref().map(str::to_owned), call.bytes.map(class));
         rows.entry(key).or_default().add_calls(call);
     }
-    let mut rows: Vec<CensusRow> = rows.into_iter().map(|(key, sums)| sums.row(key, groups)).collect();
+    let mut rows: Vec<CensusRow> = rows.into_iter().map(|(key, sums)| sums.row(key, communicators)).collect();
     let total = |row: &CensusRow| row.time.map_or(Ns::ZERO, |time| time.total);
     rows.sort_by_key(|row| (std::cmp::Reverse(total(row)), std::cmp::Reverse(row.count)));
     rows
@@ -118,7 +119,7 @@ pub(super) fn bandwidths(operation: &Operation, ranks: Option<u64>) -> Option<(f
 impl Sums {
     fn add(&mut self, operation: &Operation, ranks: Option<u64>) {
         self.row.count += 1;
-        self.ranks.extend(rank_of(operation));
+        self.ranks.extend(operation.place_or_rank());
         self.times.extend(took(operation));
         if let Some((algorithm, bus)) = bandwidths(operation, ranks) {
             self.algbw.push(algorithm);
@@ -155,11 +156,11 @@ impl Sums {
         size.max_bytes = size.max_bytes.max(bytes);
     }
 
-    fn row(self, (source, group, collective, _): Key, groups: &Groups) -> CensusRow {
+    fn row(self, (source, group, collective, _): Key, communicators: &Communicators) -> CensusRow {
         let known = |bandwidths: Vec<f64>| (!bandwidths.is_empty()).then(|| median(bandwidths));
         CensusRow {
             source: source.name(),
-            communicator: groups.key(group),
+            communicator: communicators.title(group),
             collective,
             ranks: self.ranks.len() as u64,
             timed: self.times.len() as u64,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::groups::{Group, Groups, rank_of};
 use super::links::LinkRow;
+use crate::operations::communicators::Communicators;
 use crate::records::Records;
 use crate::time::Ns;
 
@@ -54,11 +54,11 @@ type ByChannel = BTreeMap<u32, f64>;
 /// For each channel the sum of its times, and how many these are.
 type Times = BTreeMap<u32, (Ns, u64)>;
 
-pub(super) fn of(records: &Records, groups: &Groups, links: &[LinkRow]) -> Vec<ChannelRow> {
-    let mut rows: BTreeMap<(Group, Option<u32>), Times> = BTreeMap::new();
+pub(super) fn of(records: &Records, communicators: &Communicators, links: &[LinkRow]) -> Vec<ChannelRow> {
+    let mut rows: BTreeMap<(Option<usize>, Option<u32>), Times> = BTreeMap::new();
     for row in &records.channels {
         let Some(operation) = row.operation.and_then(|at| records.operations.get(at)) else { continue };
-        let times = rows.entry((groups.group(operation.communicator), rank_of(operation))).or_default();
+        let times = rows.entry((communicators.of_operation(operation), operation.place_or_rank())).or_default();
         let (time, ends) = times.entry(row.channel).or_default();
         let on_gpu = row.gpu_start.zip(row.gpu_stop).or(row.start.zip(row.end));
         if let Some((start, stop)) = on_gpu.filter(|(start, stop)| stop >= start) {
@@ -74,7 +74,7 @@ pub(super) fn of(records: &Records, groups: &Groups, links: &[LinkRow]) -> Vec<C
             let comparable = counts.iter().all(|ends| *ends > 0 && *ends == counts[0]);
             let times = channels.iter().map(|(channel, (time, _))| (*channel, time.as_f64())).collect();
             ChannelRow {
-                communicator: groups.key(group),
+                communicator: communicators.title(group),
                 rank,
                 channels: channels.len() as u64,
                 time: if comparable { Imbalance::of(&times) } else { None },

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::RecordsReport;
-use super::groups::{CommunicatorRow, Group, Groups, rank_of};
+use super::communicators::CommunicatorRow;
 use crate::analysis::hang::{Outcome, hang};
 use crate::analysis::recording::{self, FailedCalls, Loss};
 use crate::nccl::values::KERNEL_CHANNELS;
 use crate::operation::{Counts, Operation, Source};
+use crate::operations::communicators::Communicators;
 use crate::records::{RecordFile, Records, Remark};
 use crate::statistics::median;
 
@@ -179,18 +180,18 @@ pub enum Diagnosis {
     },
 }
 
-pub(super) fn of(records: &Records, groups: &Groups, report: &RecordsReport) -> Vec<Diagnosis> {
+pub(super) fn of(records: &Records, communicators: &Communicators, report: &RecordsReport) -> Vec<Diagnosis> {
     let mut found: Vec<Diagnosis> = hangs(records).into_iter().collect();
     found.extend(recording::failed_calls(records).into_iter().map(|calls| Diagnosis::FailedCalls { calls }));
     let not_recorded = |Loss { why, count, .. }: Loss| Some(Diagnosis::NotRecorded { why: why?, processes: count });
     found.extend(recording::losses(records).into_iter().filter_map(not_recorded));
-    found.extend(mixed(records, groups));
+    found.extend(mixed(records, communicators));
     found.extend(slow_channels(report));
     found.extend(slow_links(report));
     found.extend(bounds(report));
     let differ = report.bandwidth_check.as_ref().filter(|check| check.differ > 0);
     found.extend(differ.map(|check| Diagnosis::BandwidthsDiffer { differ: check.differ, recorded: check.recorded }));
-    found.extend(gaps(records, groups));
+    found.extend(gaps(records, communicators));
     found.extend(report.communicators.iter().filter_map(not_here));
     let is_silent = |row: &&CommunicatorRow| row.ranks_here > 0 && !row.silent_ranks.is_empty();
     found.extend(report.communicators.iter().filter(is_silent).map(|row| Diagnosis::NoOperations {
@@ -231,19 +232,19 @@ fn hangs(records: &Records) -> Option<Diagnosis> {
 /// What has to run by one algorithm and protocol: source, communicator, collective and size. Where one of these is unknown it may differ.
 type Same<'a> = (Source, usize, &'a str, u64);
 
-fn mixed(records: &Records, groups: &Groups) -> Vec<Diagnosis> {
+fn mixed(records: &Records, communicators: &Communicators) -> Vec<Diagnosis> {
     let mut methods: BTreeMap<Same<'_>, BTreeMap<String, BTreeSet<u32>>> = BTreeMap::new();
     for operation in &records.operations {
         let Some(collective) = operation.collective.as_deref() else { continue };
         let Some(method) = method(operation.algorithm.as_deref(), operation.protocol.as_deref()) else { continue };
-        let Some((group, bytes)) = groups.group(operation.communicator).zip(operation.bytes) else { continue };
+        let Some((group, bytes)) = communicators.of_operation(operation).zip(operation.bytes) else { continue };
         let key = (operation.source, group, collective, bytes);
-        methods.entry(key).or_default().entry(method).or_default().extend(rank_of(operation));
+        methods.entry(key).or_default().entry(method).or_default().extend(operation.place_or_rank());
     }
     for call in &records.calls {
         let Some(collective) = call.collective.as_deref() else { continue };
         let Some(method) = method(call.algorithm.as_deref(), call.protocol.as_deref()) else { continue };
-        let Some((group, bytes)) = groups.group(call.communicator).zip(call.bytes) else { continue };
+        let Some((group, bytes)) = communicators.position(call.communicator).zip(call.bytes) else { continue };
         let key = (call.source, group, collective, bytes);
         let rank = call.place.or(call.rank.map(|rank| rank.0));
         methods.entry(key).or_default().entry(method).or_default().extend(rank);
@@ -251,7 +252,7 @@ fn mixed(records: &Records, groups: &Groups) -> Vec<Diagnosis> {
     let several = methods.into_iter().filter(|(_, methods)| methods.len() > 1);
     let diagnosis = |((_, group, collective, bytes), methods): (Same<'_>, BTreeMap<String, BTreeSet<u32>>)| {
         Diagnosis::MixedMethods {
-            communicator: groups.key(Some(group)),
+            communicator: communicators.title(Some(group)),
             collective: collective.to_owned(),
             bytes,
             methods: methods.into_iter().map(|(method, ranks)| (method, ranks.into_iter().collect())).collect(),
@@ -322,13 +323,13 @@ fn is_numbered(operation: &Operation) -> bool {
     operation.counts == Counts::Function && !is_point_to_point
 }
 
-fn gaps(records: &Records, groups: &Groups) -> Vec<Diagnosis> {
-    let mut numbers: BTreeMap<(Source, Group, Option<u32>, &str), BTreeSet<i64>> = BTreeMap::new();
+fn gaps(records: &Records, communicators: &Communicators) -> Vec<Diagnosis> {
+    let mut numbers: BTreeMap<(Source, Option<usize>, Option<u32>, &str), BTreeSet<i64>> = BTreeMap::new();
     for operation in records.operations.iter().filter(|operation| is_numbered(operation)) {
         let (Some(collective), Some(sequence)) = (operation.collective.as_deref(), operation.sequence) else {
             continue;
         };
-        let key = (operation.source, groups.group(operation.communicator), rank_of(operation), collective);
+        let key = (operation.source, communicators.of_operation(operation), operation.place_or_rank(), collective);
         numbers.entry(key).or_default().insert(sequence);
     }
     let mut by_source: BTreeMap<Source, (u64, BTreeSet<u32>)> = BTreeMap::new();

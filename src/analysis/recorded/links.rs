@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::groups::{Group, Groups, rank_of};
 use crate::operation::{Communicator, Operation};
+use crate::operations::communicators::Communicators;
 use crate::records::{ProxyOp, Records};
 use crate::time::Ns;
 
@@ -55,7 +55,7 @@ pub struct PairRow {
     pub by: &'static str,
 }
 
-type Link = (Group, Option<u32>, i64, u32, bool);
+type Link = (Option<usize>, Option<u32>, i64, u32, bool);
 
 /// What a link moved.
 #[derive(Default)]
@@ -67,7 +67,7 @@ struct Moved {
     bytes: u64,
 }
 
-pub(super) fn of(records: &Records, groups: &Groups) -> Vec<LinkRow> {
+pub(super) fn of(records: &Records, communicators: &Communicators) -> Vec<LinkRow> {
     let mut rows: BTreeMap<Link, Moved> = BTreeMap::new();
     // By proxy operation: the spans of its steps, and whether a step has none.
     let mut of_steps: Vec<(Vec<(Ns, Ns)>, bool)> = vec![(Vec::new(), false); records.proxy_ops.len()];
@@ -79,7 +79,13 @@ pub(super) fn of(records: &Records, groups: &Groups) -> Vec<LinkRow> {
         }
     }
     for (op, (mut spans, lacks)) in records.proxy_ops.iter().zip(of_steps) {
-        let key = (groups.of_operation(records, op.operation), op.place, op.peer, op.channel, op.is_send);
+        let key = (
+            communicators.position(op.operation.and_then(|at| records.operations.get(at)?.communicator)),
+            op.place,
+            op.peer,
+            op.channel,
+            op.is_send,
+        );
         let Moved { row, spans: of_link, bytes } = rows.entry(key).or_default();
         row.operations += 1;
         if let Some(bytes) = op.bytes {
@@ -98,7 +104,7 @@ pub(super) fn of(records: &Records, groups: &Groups) -> Vec<LinkRow> {
         let timed = union(&mut spans).filter(|timed| *timed > Ns::ZERO);
         spans.extend(others);
         LinkRow {
-            communicator: groups.key(group),
+            communicator: communicators.title(group),
             rank,
             peer,
             channel,
@@ -126,8 +132,8 @@ fn union(spans: &mut [(Ns, Ns)]) -> Option<Ns> {
 /// What each end of a pair says: bytes that the one sent, and bytes that the other received.
 type Ends = [Option<u64>; 2];
 
-pub(super) fn pairs(records: &Records, groups: &Groups) -> Vec<PairRow> {
-    let mut cells: BTreeMap<(Group, u32, u32, &'static str), Ends> = BTreeMap::new();
+pub(super) fn pairs(records: &Records, communicators: &Communicators) -> Vec<PairRow> {
+    let mut cells: BTreeMap<(Option<usize>, u32, u32, &'static str), Ends> = BTreeMap::new();
     let mut add = |group, (rank, peer): (u32, u32), is_send: bool, by, bytes: u64| {
         let (from, to) = if is_send { (rank, peer) } else { (peer, rank) };
         let end = &mut cells.entry((group, from, to, by)).or_default()[usize::from(!is_send)];
@@ -135,19 +141,25 @@ pub(super) fn pairs(records: &Records, groups: &Groups) -> Vec<PairRow> {
     };
     for op in &records.proxy_ops {
         if let (Some((place, peer)), Some(bytes)) = (sides(op), op.bytes) {
-            add(groups.of_operation(records, op.operation), (place, peer), op.is_send, "wire", bytes);
+            add(
+                communicators.position(op.operation.and_then(|at| records.operations.get(at)?.communicator)),
+                (place, peer),
+                op.is_send,
+                "wire",
+                bytes,
+            );
         }
     }
     for operation in &records.operations {
         let communicator = records.communicator_of(operation);
         if let Some((rank, peer, is_send, bytes)) = point_to_point(operation, communicator) {
-            add(groups.group(operation.communicator), (rank, peer), is_send, "call", bytes);
+            add(communicators.of_operation(operation), (rank, peer), is_send, "call", bytes);
         }
     }
     // Where both ends recorded, the larger is it: a ring of events may have lost some of one end.
-    let row = |((group, from, to, by), ends): ((Group, u32, u32, &'static str), Ends)| {
+    let row = |((group, from, to, by), ends): ((Option<usize>, u32, u32, &'static str), Ends)| {
         let bytes = ends.into_iter().flatten().max().unwrap_or(0);
-        PairRow { communicator: groups.key(group), from, to, bytes, by }
+        PairRow { communicator: communicators.title(group), from, to, bytes, by }
     };
     cells.into_iter().map(row).collect()
 }
@@ -164,7 +176,7 @@ fn point_to_point(operation: &Operation, communicator: Option<&Communicator>) ->
         _ => return None,
     };
     communicator?;
-    Some((rank_of(operation)?, u32::try_from(operation.peer?).ok()?, is_send, operation.bytes?))
+    Some((operation.place_or_rank()?, u32::try_from(operation.peer?).ok()?, is_send, operation.bytes?))
 }
 
 #[cfg(test)]
@@ -194,7 +206,7 @@ mod tests {
         let found = |proxy_ops: Vec<ProxyOp>, proxy_steps: Vec<ProxyStep>| {
             let mut records = Records::default();
             (records.proxy_ops, records.proxy_steps) = (proxy_ops, proxy_steps);
-            let [row] = &of(&records, &Groups::of(&records))[..] else { panic!("one link") };
+            let [row] = &of(&records, &Communicators::find(&records))[..] else { panic!("one link") };
             (row.bytes, row.busy, row.gb_per_s)
         };
         // 100 bytes in 50 ns; 900 in a time that nobody knows.

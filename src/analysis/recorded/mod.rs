@@ -7,11 +7,11 @@
 mod bandwidth;
 mod census;
 mod channels;
+mod communicators;
 mod diagnoses;
 mod events;
 mod files;
 pub mod flows;
-mod groups;
 mod links;
 mod proxy;
 
@@ -20,16 +20,16 @@ use serde::Serialize;
 pub use bandwidth::BandwidthCheck;
 pub use census::{CensusRow, SizeClass};
 pub use channels::{ChannelRow, Imbalance};
+pub use communicators::CommunicatorRow;
 pub use diagnoses::{Asked, Diagnosis};
 pub use events::EventRow;
 pub use files::FileRow;
-pub use groups::CommunicatorRow;
 pub use links::{LinkRow, PairRow};
 pub use proxy::{Phases, ProxyRow};
 
+use crate::operations::communicators::Communicators;
 use crate::records::Records;
 use flows::FlowReport;
-use groups::Groups;
 
 /// What was recorded.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -62,22 +62,22 @@ pub struct RecordsReport {
 
 /// Answers what was recorded.
 pub fn of(records: &Records) -> RecordsReport {
-    let groups = Groups::of(records);
-    let census = census::of(records, &groups);
-    let links = links::of(records, &groups);
+    let communicators = Communicators::find(records);
+    let census = census::of(records, &communicators);
+    let links = links::of(records, &communicators);
     let mut report = RecordsReport {
-        communicators: groups.rows(records),
+        communicators: communicators::count(records, &communicators),
         census,
-        bandwidth_check: bandwidth::of(records, &groups),
-        proxies: proxy::of(records, &groups),
-        channels: channels::of(records, &groups, &links),
-        pairs: links::pairs(records, &groups),
+        bandwidth_check: bandwidth::of(records, &communicators),
+        proxies: proxy::of(records, &communicators),
+        channels: channels::of(records, &communicators, &links),
+        pairs: links::pairs(records, &communicators),
         links,
         profiler_events: events::of(records),
         flows: flows::of(records),
         files: files::of(records),
         ..RecordsReport::default()
     };
-    report.diagnoses = diagnoses::of(records, &groups, &report);
+    report.diagnoses = diagnoses::of(records, &communicators, &report);
     report
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::groups::{Group, Groups, rank_of};
+use crate::operations::communicators::Communicators;
 use crate::records::Records;
 use crate::time::Ns;
 
@@ -91,14 +91,18 @@ impl ProxyRow {
     }
 }
 
-type Key = (Group, Option<u32>, &'static str);
+type Key = (Option<usize>, Option<u32>, &'static str);
 
-pub(super) fn of(records: &Records, groups: &Groups) -> Vec<ProxyRow> {
+pub(super) fn of(records: &Records, communicators: &Communicators) -> Vec<ProxyRow> {
     let mut rows: BTreeMap<Key, ProxyRow> = BTreeMap::new();
     let mut keys = Vec::with_capacity(records.proxy_ops.len());
     for op in &records.proxy_ops {
         let direction = if op.is_send { "send" } else { "receive" };
-        let key = (groups.of_operation(records, op.operation), op.place, direction);
+        let key = (
+            communicators.position(op.operation.and_then(|at| records.operations.get(at)?.communicator)),
+            op.place,
+            direction,
+        );
         rows.entry(key).or_default().operations += 1;
         keys.push(key);
     }
@@ -113,12 +117,12 @@ pub(super) fn of(records: &Records, groups: &Groups) -> Vec<ProxyRow> {
         if phases.iter().all(Option::is_none) {
             continue;
         }
-        let row = rows.entry((groups.group(operation.communicator), rank_of(operation), "both")).or_default();
+        let row = rows.entry((communicators.of_operation(operation), operation.place_or_rank(), "both")).or_default();
         row.operations += 1;
         row.phases.add(measure.gpu_wait, measure.peer_wait, measure.network, measure.flush);
     }
     let row = |((group, rank, direction), row): (Key, ProxyRow)| {
-        let mut row = ProxyRow { communicator: groups.key(group), rank, direction, ..row };
+        let mut row = ProxyRow { communicator: communicators.title(group), rank, direction, ..row };
         row.judge();
         row
     };

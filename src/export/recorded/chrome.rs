@@ -18,7 +18,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use super::lanes::lanes;
-use super::{Coverage, kineto, rank_of};
+use super::{Coverage, kineto};
 use crate::operation::{Operation, Source};
 use crate::records::{ProxyStep, Records};
 use crate::time::Ns;
@@ -120,7 +120,7 @@ struct Tracks<'a> {
 impl Tracks<'_> {
     fn process(&self, operation: &Operation) -> Process {
         let communicator = operation.communicator.filter(|_| operation.rank.is_none());
-        (Some(operation.source), communicator, rank_of(operation))
+        (Some(operation.source), communicator, operation.rank_or_place())
     }
 
     fn add(&mut self, slice: Slice) -> usize {

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 
-use super::{Coverage, collective_of, function, nccl_number, rank_of, size_of, sources};
+use super::{Coverage, collective_of, function, nccl_number, size_of, sources};
 use crate::nccl::collectives::Collective;
 use crate::operation::Operation;
 use crate::records::{KernelChannel, Measure, RankStatus, Records};
@@ -31,7 +31,7 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
         })
         .collect();
     let hash = |of: &Operation| records.communicator_of(of).and_then(|of| of.hash);
-    let key = |of: &Operation| (hash(of), of.communicator.filter(|_| hash(of).is_none()), rank_of(of));
+    let key = |of: &Operation| (hash(of), of.communicator.filter(|_| hash(of).is_none()), of.rank_or_place());
     let usable = lines.iter().filter(|(_, line)| line.is_some());
     let sources = sources(usable.map(|(operation, _)| (key(operation), operation.source)));
     let mut coverage = Coverage::default();
@@ -50,7 +50,7 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
 
 /// By operation: its number among those of its function in the communicator. Sends and receives that a source does not number so have none.
 fn numbers(records: &Records) -> Vec<Option<i64>> {
-    let key = |of: &Operation| (of.source, of.communicator, rank_of(of), of.collective.clone());
+    let key = |of: &Operation| (of.source, of.communicator, of.rank_or_place(), of.collective.clone());
     let numbered: HashSet<_> = records.operations.iter().filter(|of| nccl_number(of).is_some()).map(key).collect();
     let mut next: HashMap<_, i64> = HashMap::new();
     let number = |operation: &Operation| {
@@ -133,7 +133,7 @@ fn line(
         "header": {
             "id": communicator.and_then(|of| of.hash).map(|hash| format!("{hash:#x}")),
             "comm_name": communicator.and_then(|of| of.name.as_deref()).unwrap_or("unknown"),
-            "rank": operation.place.or_else(|| rank_of(operation)),
+            "rank": operation.place.or_else(|| operation.rank_or_place()),
             "n_ranks": ranks,
             "nnodes": null,
         },

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use nccl_stacks_recorder_text::megatrace;
 pub use nccl_stacks_recorder_text::megatrace::Form;
 
-use super::{Converted, Coverage, collective_of, function, rank_of, sources};
+use super::{Converted, Coverage, collective_of, function, sources};
 use crate::nccl::collectives::Collective;
 use crate::operation::{Operation, Source};
 use crate::records::Records;
@@ -59,7 +59,7 @@ fn line<'a>(records: &Records, operation: &'a Operation) -> Option<(u32, Line<'a
         hash: group_hash(records, operation),
         operation,
     };
-    Some((rank_of(operation)?, line))
+    Some((operation.rank_or_place()?, line))
 }
 
 /// The hash of an operation's group; 0 if its source does not say which that is.

@@ -65,18 +65,12 @@ fn sources<K: Ord + Copy>(usable: impl Iterator<Item = (K, Source)>) -> BTreeMap
     best.into_iter().map(|(key, (_, source))| (key, source)).collect()
 }
 
-/// The rank of an operation: of the job, or within its communicator where only that is known.
-fn rank_of(operation: &Operation) -> Option<u32> {
-    operation.rank.map(|rank| rank.0).or(operation.place)
-}
-
 /// How many ranks the communicator of an operation has.
 fn size_of(records: &Records, operation: &Operation) -> Option<u64> {
     let own = records.communicator_of(operation)?;
-    let size = |of: &Communicator| of.size.or(of.ranks.as_ref().map(|ranks| ranks.len() as u64));
     // Of one communicator some sources know the size, and others only the hash.
     let same = |of: &&Communicator| of.hash.is_some() && of.hash == own.hash;
-    size(own).or_else(|| records.communicators.iter().filter(same).find_map(size))
+    own.rank_count().or_else(|| records.communicators.iter().filter(same).find_map(Communicator::rank_count))
 }
 
 /// NCCL's own number of a collective: among those of its function in the communicator.

@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::layout::Layout;
-use super::matched::matched;
 use super::{CallKind, Calls, Stream};
 use crate::statistics::{median, median_time};
 use crate::time::Ns;
@@ -206,7 +205,7 @@ fn classes(calls: &Calls, streams: &[usize]) -> Vec<Vec<usize>> {
 fn is_alike(a: &Stream, b: &Stream) -> bool {
     let (short, long) = (a.calls.len().min(b.calls.len()), a.calls.len().max(b.calls.len()));
     let is_enough = |alike: usize| alike as f64 >= ALIKE * long as f64;
-    is_enough(short) && is_enough(in_common(a, b)) && is_enough(matched(a, b).len())
+    is_enough(short) && is_enough(in_common(a, b)) && is_enough(a.pairs(b).len())
 }
 
 /// How many calls two streams have in common, whatever their order.
@@ -284,7 +283,7 @@ impl Distances {
 }
 
 fn distance(a: &Stream, b: &Stream) -> f64 {
-    let pairs = matched(a, b);
+    let pairs = a.pairs(b);
     let step = pairs.len().div_ceil(SAMPLES).max(1);
     let difference = |(i, j): &(usize, usize)| a.calls[*i].time - b.calls[*j].time;
     let mut differences: Vec<Ns> = pairs.iter().step_by(step).map(difference).collect();

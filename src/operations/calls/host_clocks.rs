@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Calls;
 use super::groups::CallGroup;
-use super::matched::matched;
 use crate::statistics::median_time;
 use crate::time::Ns;
 
@@ -26,7 +25,7 @@ pub(crate) fn common(calls: &Calls, group: &CallGroup) -> Vec<Vec<Ns>> {
     let Some(reference) = streams.iter().copied().max_by_key(|stream| stream.calls.len()) else { return Vec::new() };
     let mut rows: Vec<Vec<Ns>> = reference.calls.iter().map(|_| Vec::with_capacity(streams.len())).collect();
     for (member, stream) in streams.iter().enumerate() {
-        for (of_reference, own) in matched(reference, stream) {
+        for (of_reference, own) in reference.pairs(stream) {
             // A row that lacks an earlier member stays short.
             if rows[of_reference].len() == member {
                 rows[of_reference].push(stream.calls[own].time);

@@ -3,11 +3,12 @@
 pub mod groups;
 pub mod host_clocks;
 pub mod layout;
-mod matched;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::alignment::{by_number, by_order};
+use super::communicators::Communicators;
 use super::recorded_ranks::RecordedRanks;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
@@ -67,10 +68,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Whether its numbers say which call is which: each is greater than the one before.
-    pub(super) fn has_numbers(&self) -> bool {
-        let increase = |pair: &[Call]| pair[0].number.zip(pair[1].number).is_some_and(|(a, b)| a < b);
-        self.calls.len() > 1 && self.calls.windows(2).all(increase)
+    /// The calls that are those of another stream, as positions in both: by number where both have numbers, else by order.
+    pub(super) fn pairs(&self, other: &Stream) -> Vec<(usize, usize)> {
+        let is_same = |a: &Call, b: &Call| a.kind == b.kind;
+        let numbered = by_number(&self.calls, &other.calls, |call| call.number, is_same);
+        numbered.unwrap_or_else(|| by_order(&self.calls, &other.calls, is_same))
     }
 }
 
@@ -102,7 +104,7 @@ impl Calls {
         let mut streams: HashMap<(u32, Option<usize>, Option<u64>), usize> = HashMap::new();
         let owners = RecordedRanks::find(records);
         let ranks: Vec<Option<u32>> = (0..records.operations.len()).map(|at| owners.rank(records, at)).collect();
-        let users = users(records, &ranks);
+        let users = users(records, &ranks, &owners.communicators);
         let source = fullest(records, &ranks);
         for (operation, rank) in records.operations.iter().zip(ranks) {
             let Some(time) = operation.enqueued.filter(|_| !operation.did_not_run) else { continue };
@@ -120,16 +122,17 @@ impl Calls {
                 calls.kinds.push(kind.clone());
                 next
             });
-            let handle = operation.stream_handle.filter(|_| operation.communicator.is_none());
-            let at = *streams.entry((rank, operation.communicator, handle)).or_insert_with(|| {
-                let (handle, communicator) = (operation.stream_handle, operation.communicator);
+            let communicator = owners.communicators.of_operation(operation);
+            let handle = operation.stream_handle.filter(|_| communicator.is_none());
+            let at = *streams.entry((rank, communicator, handle)).or_insert_with(|| {
+                let handle = operation.stream_handle;
                 calls.streams.push(Stream { rank, handle, communicator, calls: Vec::new() });
                 calls.streams.len() - 1
             });
             // Numbers of one collective each, or of a stream that several communicators use, do not say which call is which.
             let is_ordering = match operation.counts {
                 Counts::Function => false,
-                Counts::Stream => users.get(&(rank, operation.stream_handle)) == Some(&Some(operation.communicator)),
+                Counts::Stream => users.get(&(rank, operation.stream_handle)) == Some(&Some(communicator)),
                 Counts::Group | Counts::Communicator | Counts::Collectives => true,
             };
             calls.streams[at].calls.push(Call { time, kind, number: operation.sequence.filter(|_| is_ordering) });
@@ -167,12 +170,13 @@ fn fullest(records: &Records, ranks: &[Option<u32>]) -> Option<Source> {
 /// By rank and stream: the communicator that uses it; `None` if there are several.
 type Users = HashMap<(u32, Option<u64>), Option<Option<usize>>>;
 
-fn users(records: &Records, ranks: &[Option<u32>]) -> Users {
+fn users(records: &Records, ranks: &[Option<u32>], communicators: &Communicators) -> Users {
     let mut users = Users::new();
     for (operation, rank) in records.operations.iter().zip(ranks).filter(|(of, _)| of.counts == Counts::Stream) {
         if let Some(rank) = rank {
-            let user = users.entry((*rank, operation.stream_handle)).or_insert(Some(operation.communicator));
-            *user = user.filter(|user| *user == operation.communicator);
+            let communicator = communicators.of_operation(operation);
+            let user = users.entry((*rank, operation.stream_handle)).or_insert(Some(communicator));
+            *user = user.filter(|user| *user == communicator);
         }
     }
     users

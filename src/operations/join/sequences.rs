@@ -74,7 +74,7 @@ pub(super) fn may_be(
         return false;
     }
     let (Some(group), Some(known)) = (of_trace, of_record) else { return true };
-    if differ(group.size.or(count(group)), known.size.or(count(known))) {
+    if differ(group.rank_count(), known.rank_count()) {
         return false;
     }
     if matches!((&group.ranks, &known.ranks), (Some(a), Some(b)) if a != b) {
@@ -88,10 +88,6 @@ pub(super) fn may_be(
         group.ranks.as_ref()?.iter().position(|of| *of == rank).map(|place| place as u64)
     };
     !differ(place(), record.place.map(u64::from))
-}
-
-fn count(group: &Communicator) -> Option<u64> {
-    group.ranks.as_ref().map(|ranks| ranks.len() as u64)
 }
 
 /// What of an operation is compared.

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use super::verdict::{notes, verdict};
 use super::words::{advice, sentence};
-use crate::analysis::hang::{ComparedPaths, Evidence, GroupName, HangReport, HungGroup, MatrixRow, OpenGroup, Outcome};
+use crate::analysis::hang::{
+    ComparedPaths, Evidence, HangReport, HungGroup, MatrixRow, OpenGroup, Outcome, RecordedGroupName,
+};
 use crate::analysis::recording::{FailedCalls, Loss};
 use crate::report::json;
 
@@ -33,7 +35,7 @@ struct Answer<'a> {
 #[derive(Serialize)]
 struct Group<'a> {
     #[serde(flatten)]
-    name: &'a GroupName,
+    name: &'a RecordedGroupName,
     distance: Option<u32>,
     collective: Option<&'a str>,
     sequence: Option<i64>,

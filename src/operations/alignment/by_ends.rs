@@ -1,4 +1,4 @@
-//! The collectives of two ranks, in order: which of them are the same.
+//! Pairs by the ends of collectives.
 //!
 //! Names and sizes alone do not show where a kernel is missing, because thousands of all-reduces in a row are alike. Their ends do: the
 //! members of a collective end together, so the difference between the clocks hardly changes from one collective to the next. If
@@ -6,22 +6,8 @@
 //! pair them in order the one is taken in which that difference changes least. What is left out costs more than what one pair can
 //! cost, so that pairs are not left out because their times disagree; whether they do is for the clocks to say.
 
+use super::Token;
 use crate::statistics::median;
-
-/// A collective of a rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Token {
-    /// What must be equal.
-    pub(crate) what: u32,
-    /// What should be equal: type and sizes. 0 if unknown.
-    pub(crate) size: u32,
-    /// PyTorch's number; equal ones belong together, and different ones never do.
-    pub(crate) seq: Option<u32>,
-    /// When it ended on its rank's clock, in ns.
-    pub(crate) end: i64,
-    /// Whether all members end together.
-    pub(crate) is_tied: bool,
-}
 
 /// What leaving out one collective costs, in ns of disagreement.
 const LEFT_OUT: i64 = 30_000;
@@ -38,19 +24,8 @@ const WINDOW: usize = 64;
 /// The widest such band.
 const MAX_BAND: usize = 4096;
 
-impl Token {
-    fn may_be(&self, other: &Token) -> bool {
-        let differ = matches!((self.seq, other.seq), (Some(seq), Some(of)) if seq != of);
-        self.what == other.what && !differ
-    }
-
-    fn has_other_size(&self, other: &Token) -> bool {
-        self.size != 0 && other.size != 0 && self.size != other.size
-    }
-}
-
 /// The pairs, in order.
-pub(crate) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
+pub(super) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
     if are_alike(a, b) {
         return (0..a.len()).map(|at| (at, at)).collect();
     }

@@ -1,94 +1,71 @@
-//! The groups of the records, each with what its members did.
+//! The groups of some records, each with what its members did.
+//!
+//! A group is a communicator as one source knows it: each source counts in its own way, so that the positions of ranks compare within one
+//! source only. A rank is that of the job wherever a source says it. What would only be inferred, as where
+//! [waiting](crate::ranks) is measured, is not taken: a group of which nothing says its global ranks has those within it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::{Evidence, GroupName, Outcome};
+use serde::Serialize;
+
+use super::communicators::Communicators;
+use crate::id::RankId;
 use crate::nccl::collectives::Collective;
-use crate::operation::{Communicator, Operation, Source, State};
+use crate::operation::{Communicator, Operation, Source};
 use crate::records::{RankStatus, Records};
 
 /// Of all groups that have nothing but a size, so many ranks are listed. A damaged file may name thousands of groups of any size.
 const MOST_RANKS: u32 = 1 << 20;
 
-/// So much evidence of a group that lists ranks is kept. In a damaged log each rank may have a count of its own, and each such count has the
-/// same peers: memory would grow with the square of the ranks.
-const MOST_EVIDENCE: usize = 100;
+/// A group and how it is named.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct RecordedGroupName {
+    /// What a person calls it: its description and name, or NCCL's hash.
+    pub group: String,
+    /// Its ranks, sorted; empty if they are unknown.
+    pub ranks: Vec<u32>,
+    /// Whether ranks are those within the communicator and not those of the job, which the source does not know.
+    pub ranks_are_local: bool,
+    /// What recorded it.
+    pub source: &'static str,
+}
 
 /// All groups, and all ranks that have records.
-pub(super) struct Groups {
-    pub(super) all: Vec<Group>,
+pub(crate) struct RecordedGroups {
+    pub(crate) all: Vec<RecordedGroup>,
     /// The ranks of the job that have records, and how many operations each has.
-    pub(super) ranks: BTreeMap<u32, usize>,
+    pub(crate) ranks: BTreeMap<u32, usize>,
 }
 
 /// A communicator as one source knows it.
-pub(super) struct Group {
-    pub(super) source: Source,
-    pub(super) name: GroupName,
-    pub(super) members: BTreeMap<u32, Member>,
+pub(crate) struct RecordedGroup {
+    pub(crate) source: Source,
+    pub(crate) name: RecordedGroupName,
+    pub(crate) members: BTreeMap<u32, Member>,
     /// Whether its ranks are ranks of the job.
-    pub(super) is_global: bool,
+    pub(crate) is_global: bool,
 }
 
 /// What is known of a rank in a group. Numbers are positions in the records.
 #[derive(Default)]
-pub(super) struct Member {
+pub(crate) struct Member {
     /// Collectives, by their numbers.
-    pub(super) collectives: Vec<usize>,
+    pub(crate) collectives: Vec<usize>,
     /// Sends and receives, in the order in which they were recorded.
-    pub(super) peers: Vec<usize>,
+    pub(crate) peers: Vec<usize>,
     /// What a source says beside operations, in the order of its answers.
-    pub(super) status: Vec<usize>,
+    pub(crate) status: Vec<usize>,
     /// How many collectives it called, where a source counts more than it keeps.
-    pub(super) called: Option<u64>,
+    pub(crate) called: Option<u64>,
     /// Whether it sends or receives, by its operations or by what its source counts.
-    pub(super) has_peers: bool,
+    pub(crate) has_peers: bool,
 }
 
-/// What a group by itself shows.
-#[derive(Default)]
-pub(super) struct Finding {
-    /// The ranks by how far they got, those who got least first; each waits for all before it.
-    pub(super) levels: Vec<Vec<u32>>,
-    /// Who waits for whom beside that.
-    pub(super) waits: BTreeSet<(u32, u32)>,
-    /// The same of many: all of the first wait for all of the second.
-    pub(super) crowds: Vec<(Vec<u32>, Vec<u32>)>,
-    pub(super) collective: Option<String>,
-    pub(super) sequence: Option<i64>,
-    pub(super) missing: BTreeSet<u32>,
-    pub(super) stuck: BTreeSet<u32>,
-    pub(super) odd: BTreeSet<u32>,
-    pub(super) waiting: BTreeSet<u32>,
-    /// Ranks of which nothing says whether what they enqueued is complete.
-    pub(super) unknown: BTreeSet<u32>,
-    /// Ranks that are at fault, whether or not they wait elsewhere.
-    pub(super) proved: BTreeSet<u32>,
-    pub(super) evidence: Vec<Evidence>,
-    /// How much more there was than is kept.
-    pub(super) left_out: usize,
-    /// The operation that ranks wait in, and that of a rank at fault in its place.
-    pub(super) awaited: Option<usize>,
-    pub(super) theirs: Option<usize>,
-    /// By rank: the oldest incomplete operation.
-    pub(super) oldest: BTreeMap<u32, usize>,
-    /// What this alone shows.
-    pub(super) outcome: Option<Outcome>,
-}
-
-impl Finding {
-    /// Adds evidence that lists ranks. Beyond the limit it is counted and not made.
-    pub(super) fn prove(&mut self, evidence: impl FnOnce() -> Evidence) {
-        match self.evidence.len() < MOST_EVIDENCE {
-            true => self.evidence.push(evidence()),
-            false => self.left_out += 1,
-        }
-    }
-}
-
-impl Groups {
-    pub(super) fn of(records: &Records) -> Self {
-        let mut found: BTreeMap<(Source, usize), Group> = BTreeMap::new();
+impl RecordedGroups {
+    pub(crate) fn find(records: &Records) -> Self {
+        let communicators = Communicators::find(records);
+        let mut found: BTreeMap<(Source, usize), RecordedGroup> = BTreeMap::new();
         let mut ranks: BTreeMap<u32, usize> = BTreeMap::new();
         // A dump that breaks off has lost what its rank did last. As if that was missing, the rank would be to blame.
         let is_cut = |file: Option<&u32>| {
@@ -101,12 +78,11 @@ impl Groups {
             if let Some(rank) = operation.rank {
                 *ranks.entry(rank.0).or_default() += usize::from(!operation.did_not_run);
             }
-            let Some(number) = operation.communicator.filter(|_| !operation.did_not_run) else { continue };
-            let Some((group, rank)) =
-                member(&mut found, records, operation.source, number, operation.rank, operation.place)
-            else {
+            if operation.did_not_run {
                 continue;
-            };
+            }
+            let member_of = (operation.source, operation.communicator, operation.rank, operation.place);
+            let Some((group, rank)) = member(&mut found, &communicators, member_of) else { continue };
             let member = group.members.entry(rank).or_default();
             match is_point_to_point(operation) {
                 true => {
@@ -120,15 +96,14 @@ impl Groups {
             if let Some(rank) = status.rank {
                 ranks.entry(rank.0).or_default();
             }
-            let Some(number) = status.communicator else { continue };
-            if let Some((group, rank)) = member(&mut found, records, status.source, number, status.rank, status.place) {
+            let member_of = (status.source, status.communicator, status.rank, status.place);
+            if let Some((group, rank)) = member(&mut found, &communicators, member_of) {
                 group.members.entry(rank).or_default().status.push(at);
             }
         }
         for call in &records.calls {
-            let Some(number) = call.communicator else { continue };
-            let of_call = member(&mut found, records, call.source, number, call.rank, call.place);
-            let Some((group, rank)) = of_call else { continue };
+            let member_of = (call.source, call.communicator, call.rank, call.place);
+            let Some((group, rank)) = member(&mut found, &communicators, member_of) else { continue };
             let member = group.members.entry(rank).or_default();
             match is_of_two(call.collective.as_deref()) {
                 true => member.has_peers = true,
@@ -137,32 +112,32 @@ impl Groups {
         }
         let mut room = MOST_RANKS;
         for ((_, number), group) in found.iter_mut().filter(|(_, group)| !group.is_global) {
-            let size = records.communicators.get(*number).and_then(|of| u32::try_from(of.size?).ok());
+            let size = communicators.get(Some(*number)).and_then(|of| u32::try_from(of.size?).ok());
             if let Some((size, rest)) = size.and_then(|size| Some((size, room.checked_sub(size)?))) {
                 (group.name.ranks, room) = ((0..size).collect(), rest);
             }
         }
-        let mut all: Vec<Group> = found.into_values().collect();
+        let mut all: Vec<RecordedGroup> = found.into_values().collect();
         for member in all.iter_mut().flat_map(|group| group.members.values_mut()) {
             member.collectives.sort_by_key(|at| records.operations[*at].sequence);
         }
-        Groups { all, ranks }
+        RecordedGroups { all, ranks }
     }
 }
 
+/// What a record says of whose it is: its source, communicator, rank of the job, and place within the communicator.
+type MemberOf = (Source, Option<usize>, Option<RankId>, Option<u32>);
+
 /// The group of a record, and the rank within it that the record is of.
 fn member<'g>(
-    found: &'g mut BTreeMap<(Source, usize), Group>,
-    records: &Records,
-    source: Source,
-    number: usize,
-    rank: Option<crate::id::RankId>,
-    place: Option<u32>,
-) -> Option<(&'g mut Group, u32)> {
-    let communicator = records.communicators.get(number)?;
-    let of_place = || communicator.ranks.as_ref()?.get(place? as usize).copied();
-    let global = rank.map(|rank| rank.0).or_else(of_place);
-    let group = found.entry((source, number)).or_insert_with(|| Group {
+    found: &'g mut BTreeMap<(Source, usize), RecordedGroup>,
+    communicators: &Communicators,
+    (source, communicator, rank, place): MemberOf,
+) -> Option<(&'g mut RecordedGroup, u32)> {
+    let position = communicators.position(communicator)?;
+    let communicator = communicators.get(Some(position))?;
+    let global = rank.map(|rank| rank.0).or_else(|| communicator.rank_at(place));
+    let group = found.entry((source, position)).or_insert_with(|| RecordedGroup {
         source,
         name: name_of(communicator, source, global.is_some()),
         members: BTreeMap::new(),
@@ -173,13 +148,13 @@ fn member<'g>(
     Some((group, rank?))
 }
 
-fn name_of(communicator: &Communicator, source: Source, is_global: bool) -> GroupName {
+fn name_of(communicator: &Communicator, source: Source, is_global: bool) -> RecordedGroupName {
     let hash = communicator.hash.map(|hash| format!("communicator {hash:#x}"));
     let parts = [communicator.description.clone(), communicator.name.clone().filter(|name| !name.is_empty()), hash];
     let mut parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.dedup();
     let ranks = communicator.ranks.clone().filter(|_| is_global);
-    GroupName {
+    RecordedGroupName {
         group: if parts.is_empty() { "unnamed".to_owned() } else { parts.join(" ") },
         ranks: ranks.unwrap_or_default(),
         ranks_are_local: !is_global,
@@ -188,7 +163,7 @@ fn name_of(communicator: &Communicator, source: Source, is_global: bool) -> Grou
 }
 
 /// Whether an operation is of two ranks.
-pub(super) fn is_point_to_point(operation: &Operation) -> bool {
+pub(crate) fn is_point_to_point(operation: &Operation) -> bool {
     is_of_two(operation.collective.as_deref())
 }
 
@@ -196,24 +171,19 @@ fn is_of_two(collective: Option<&str>) -> bool {
     collective.and_then(Collective::of_record).is_some_and(Collective::is_point_to_point)
 }
 
-/// Whether it was enqueued and has not ended.
-pub(super) fn is_open(operation: &Operation) -> bool {
-    matches!(operation.state, State::Scheduled | State::Started)
-}
-
-impl Group {
+impl RecordedGroup {
     /// Members of which nothing is recorded.
-    pub(super) fn unknown(&self) -> Vec<u32> {
+    pub(crate) fn unknown(&self) -> Vec<u32> {
         self.name.ranks.iter().copied().filter(|rank| !self.members.contains_key(rank)).collect()
     }
 
     /// Whether some of its ranks send or receive. Then numbers that count all calls differ between those that do and the others.
-    pub(super) fn has_peers(&self) -> bool {
+    pub(crate) fn has_peers(&self) -> bool {
         self.members.values().any(|member| member.has_peers)
     }
 
     /// Whether it has operations or counts at all.
-    pub(super) fn is_used(&self, records: &Records) -> bool {
+    pub(crate) fn is_used(&self, records: &Records) -> bool {
         let says = |at: &usize| {
             let status: &RankStatus = &records.rank_status[*at];
             status.last_enqueued.is_some() || !status.counts.is_empty() || !status.faults.is_empty()
@@ -241,7 +211,8 @@ mod tests {
         let text = [line(1, 700_000), line(2, 700_000), line(3, 300_000), line(4, u32::MAX)].concat();
         let records =
             read_as(Source::DEBUG_LOG, "nccl.log", Box::new(std::io::Cursor::new(text.into_bytes())), Keep::All);
-        let listed: Vec<usize> = Groups::of(&records).all.iter().map(|group| group.name.ranks.len()).collect();
+        let listed: Vec<usize> =
+            RecordedGroups::find(&records).all.iter().map(|group| group.name.ranks.len()).collect();
         assert_eq!(listed, [700_000, 0, 300_000, 0]);
     }
 }

@@ -1,0 +1,88 @@
+//! Communicators as a report counts them: what was recorded in each, by whom, and which ranks have nothing of it.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::operation::{Communicator, Operation, Source};
+use crate::operations::communicators::Communicators;
+use crate::records::Records;
+
+/// A communicator, as far as all sources together know it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CommunicatorRow {
+    /// What it is called in all tables: its description and ranks, or NCCL's hash.
+    pub communicator: String,
+    /// The name that the program gave it.
+    pub name: Option<String>,
+    /// How many ranks it has.
+    pub size: Option<u64>,
+    /// How many of its ranks have recorded something.
+    pub ranks_here: u64,
+    /// Ranks whose recordings are here, and have no operations of it.
+    #[serde(skip)]
+    pub silent_ranks: Vec<u32>,
+    /// How many operations were recorded.
+    pub operations: u64,
+    /// What recorded it.
+    pub sources: Vec<&'static str>,
+}
+
+/// A row for each communicator.
+pub(super) fn count(records: &Records, communicators: &Communicators) -> Vec<CommunicatorRow> {
+    let row = |(at, known): (usize, &Communicator)| CommunicatorRow {
+        communicator: communicators.title(Some(at)).unwrap_or_default(),
+        name: known.name.clone(),
+        size: communicators.size(Some(at)),
+        ..CommunicatorRow::default()
+    };
+    let mut rows: Vec<CommunicatorRow> = communicators.all().iter().enumerate().map(row).collect();
+    let mut ranks = vec![BTreeSet::new(); rows.len()];
+    let mut sources = vec![BTreeSet::new(); rows.len()];
+    for operation in uncounted(records) {
+        let Some(at) = communicators.of_operation(operation) else { continue };
+        rows[at].operations += 1;
+        ranks[at].extend(operation.place_or_rank());
+        sources[at].insert(operation.source.name());
+    }
+    for call in &records.calls {
+        let Some(at) = communicators.position(call.communicator) else { continue };
+        rows[at].operations += call.count;
+        ranks[at].extend(call.place.or(call.rank.map(|rank| rank.0)));
+        sources[at].insert(call.source.name());
+    }
+    for (at, rank) in recorded_ranks(records, communicators, &rows) {
+        if !ranks[at].contains(&rank) {
+            rows[at].silent_ranks.push(rank);
+        }
+    }
+    for ((row, ranks), sources) in rows.iter_mut().zip(&ranks).zip(sources) {
+        row.ranks_here = ranks.len() as u64;
+        row.sources = sources.into_iter().collect();
+    }
+    rows
+}
+
+/// The ranks of each communicator that have a file of the recorder, whether it has operations or not: those that the file names, and, of a
+/// communicator with as many ranks as there are files, those of files that name no communicator.
+fn recorded_ranks(
+    records: &Records,
+    communicators: &Communicators,
+    rows: &[CommunicatorRow],
+) -> BTreeSet<(usize, u32)> {
+    let status = || records.rank_status.iter().filter(|status| status.source == Source::RECORDER);
+    let job = status().map(|status| status.file).collect::<BTreeSet<u32>>().len() as u64;
+    let naming: BTreeSet<u32> = status().filter(|of| of.communicator.is_some()).map(|of| of.file).collect();
+    let named = status().filter_map(|of| Some((communicators.position(of.communicator)?, of.place?)));
+    let whole = || (0..rows.len()).filter(|at| rows[*at].size == Some(job));
+    let nameless = status().filter(|of| !naming.contains(&of.file)).filter_map(|of| of.rank);
+    let of_whole = nameless.flat_map(|rank| whole().map(move |at| (at, rank.0)));
+    named.chain(of_whole).collect()
+}
+
+/// The operations that ran, of sources that do not count their calls: the counts of the others have all operations, those included that are kept.
+pub(super) fn uncounted(records: &Records) -> impl Iterator<Item = &Operation> {
+    let counted: BTreeSet<Source> = records.calls.iter().map(|call| call.source).collect();
+    records.operations.iter().filter(move |operation| !operation.did_not_run && !counted.contains(&operation.source))
+}

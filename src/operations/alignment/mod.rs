@@ -1,0 +1,110 @@
+//! The operations of two ranks, or of two sources, in order: which of them are the same.
+//!
+//! Three things can say it, the strongest first, and each is one function here:
+//!
+//! - numbers that both sides count alike: [`by_number`];
+//! - the ends of collectives, which all members leave together: `by_ends`, within [`pairs`];
+//! - what they are, in their order, where nothing else is known: [`by_order`].
+//!
+//! The beginning of numbers that two sides count from different beginnings is another question, which [`join`](super::join) asks.
+
+mod by_ends;
+mod by_order;
+
+pub(crate) use by_order::by_order;
+
+/// A collective of a rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// What must be equal.
+    pub(crate) what: u32,
+    /// What should be equal: type and sizes. 0 if unknown.
+    pub(crate) size: u32,
+    /// PyTorch's number; equal ones belong together, and different ones never do.
+    pub(crate) seq: Option<u32>,
+    /// When it ended on its rank's clock, in ns.
+    pub(crate) end: i64,
+    /// Whether all members end together.
+    pub(crate) is_tied: bool,
+}
+
+impl Token {
+    fn may_be(&self, other: &Token) -> bool {
+        let differ = matches!((self.seq, other.seq), (Some(seq), Some(of)) if seq != of);
+        self.what == other.what && !differ
+    }
+
+    fn has_other_size(&self, other: &Token) -> bool {
+        self.size != 0 && other.size != 0 && self.size != other.size
+    }
+}
+
+/// The pairs, in order: by the numbers of both sides, or else by ends, with the numbers of those that have one.
+pub(crate) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
+    let number = |token: &Token| token.seq.map(i64::from);
+    by_number(a, b, number, Token::may_be).unwrap_or_else(|| by_ends::pairs(a, b))
+}
+
+/// The pairs with equal numbers that are of the same thing; `None` unless the numbers of both sides say which operation is which: each has
+/// one, and it is greater than that before. Several operations that PyTorch coalesces have one number.
+pub(crate) fn by_number<T>(
+    a: &[T],
+    b: &[T],
+    number: impl Fn(&T) -> Option<i64>,
+    is_same: impl Fn(&T, &T) -> bool,
+) -> Option<Vec<(usize, usize)>> {
+    let increase = |side: &[T]| {
+        let pairs = side.windows(2);
+        side.iter().all(|one| number(one).is_some())
+            && pairs.map(|two| [&two[0], &two[1]].map(&number)).all(|two| two[0] < two[1])
+    };
+    if a.is_empty() || b.is_empty() || !increase(a) || !increase(b) {
+        return None;
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut pairs = Vec::with_capacity(a.len().min(b.len()));
+    while i < a.len() && j < b.len() {
+        match number(&a[i]).cmp(&number(&b[j])) {
+            std::cmp::Ordering::Less => i += 1,
+            std::cmp::Ordering::Greater => j += 1,
+            std::cmp::Ordering::Equal => {
+                if is_same(&a[i], &b[j]) {
+                    pairs.push((i, j));
+                }
+                (i, j) = (i + 1, j + 1);
+            }
+        }
+    }
+    Some(pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(seq: Option<u32>, what: u32) -> Token {
+        Token { what, size: 0, seq, end: 0, is_tied: true }
+    }
+
+    #[test]
+    fn numbers_match_however_far_they_are_apart() {
+        // All are alike, and the second rank began when 500 had run.
+        let side = |first: u32, last: u32| (first..last).map(|seq| token(Some(seq), 1)).collect::<Vec<_>>();
+        let found = pairs(&side(0, 600), &side(500, 1_100));
+        assert_eq!((found.len(), found[0], found[99]), (100, (500, 0), (599, 99)));
+    }
+
+    #[test]
+    fn a_number_of_another_operation_is_no_match() {
+        let side = |kinds: [u32; 3]| [0, 1, 2].map(|at| token(Some(at), kinds[at as usize]));
+        assert_eq!(pairs(&side([1, 2, 1]), &side([1, 3, 1])), [(0, 0), (2, 2)]);
+    }
+
+    #[test]
+    fn numbers_that_repeat_do_not_say_which_is_which() {
+        let number = |at: &i64| Some(*at);
+        assert_eq!(by_number(&[1, 1, 2], &[1, 2, 3], number, |_, _| true), None);
+        assert_eq!(by_number(&[1, 2], &[2, 3], |at| Some(*at).filter(|at| *at < 3), |_, _| true), None);
+        assert_eq!(by_number(&[], &[1], number, |_, _| true), None);
+    }
+}

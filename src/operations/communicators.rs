@@ -1,0 +1,99 @@
+//! The communicators of some records, each once.
+//!
+//! Sources name one communicator differently well: Inspector gives its size, a plugin dump only NCCL's hash. Those with the same hash are one
+//! here, with what any source knows of it. All groups of records are made of these: those that a report counts, those in which ranks wait,
+//! and those whose collectives are matched over ranks.
+
+use std::collections::BTreeMap;
+
+use crate::operation::{Communicator, Operation};
+use crate::records::Records;
+
+/// Which rows of [`Records::communicators`] are one communicator.
+#[derive(Debug, Default)]
+pub(crate) struct Communicators {
+    /// By position among the communicators of the records: the position here.
+    positions: Vec<usize>,
+    known: Vec<Communicator>,
+}
+
+impl Communicators {
+    pub(crate) fn find(records: &Records) -> Self {
+        let mut by_hash: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut found = Communicators::default();
+        for communicator in &records.communicators {
+            let next = found.known.len();
+            let at = communicator.hash.map_or(next, |hash| *by_hash.entry(hash).or_insert(next));
+            match found.known.get_mut(at) {
+                Some(first) => merge(first, communicator),
+                None => found.known.push(communicator.clone()),
+            }
+            found.positions.push(at);
+        }
+        found
+    }
+
+    /// All of them, by position.
+    pub(crate) fn all(&self) -> &[Communicator] {
+        &self.known
+    }
+
+    /// The position here of a communicator of the records; `None` if the source does not say which it is.
+    pub(crate) fn position(&self, communicator: Option<usize>) -> Option<usize> {
+        self.positions.get(communicator?).copied()
+    }
+
+    /// The position of an operation's communicator.
+    pub(crate) fn of_operation(&self, operation: &Operation) -> Option<usize> {
+        self.position(operation.communicator)
+    }
+
+    /// A communicator by its position.
+    pub(crate) fn get(&self, position: Option<usize>) -> Option<&Communicator> {
+        self.known.get(position?)
+    }
+
+    /// How many ranks it has.
+    pub(crate) fn size(&self, position: Option<usize>) -> Option<u64> {
+        self.get(position)?.rank_count()
+    }
+
+    /// What it is called: its description and ranks, or NCCL's hash.
+    pub(crate) fn title(&self, position: Option<usize>) -> Option<String> {
+        let known = self.get(position)?;
+        let number = || format!("communicator {}", position.unwrap_or_default());
+        Some(known.key().or_else(|| known.name.clone()).unwrap_or_else(number))
+    }
+}
+
+fn merge(into: &mut Communicator, other: &Communicator) {
+    let fill = |into: &mut Option<String>, other: &Option<String>| {
+        if into.is_none() {
+            into.clone_from(other);
+        }
+    };
+    fill(&mut into.name, &other.name);
+    fill(&mut into.description, &other.description);
+    into.size = into.size.or(other.size);
+    if into.ranks.is_none() {
+        into.ranks.clone_from(&other.ranks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_hash_is_one_communicator() {
+        let mut records = Records::default();
+        let known =
+            |hash, size, name: &str| Communicator { hash, size, name: Some(name.to_owned()), ..Default::default() };
+        records.communicators =
+            vec![known(Some(7), None, "a"), known(None, Some(2), "b"), known(Some(7), Some(4), "c")];
+        let found = Communicators::find(&records);
+        assert_eq!((found.all().len(), found.position(Some(2)), found.position(Some(9))), (2, Some(0), None));
+        assert_eq!((found.size(Some(0)), found.title(Some(0)).as_deref()), (Some(4), Some("0x7")));
+        assert_eq!((found.size(Some(1)), found.title(Some(1)).as_deref()), (Some(2), Some("b")));
+    }
+}
