@@ -1,10 +1,9 @@
 //! Which kernels of different ranks carried out one collective.
 //!
-//! The ranks of a process group run its collectives in the same order. So the rows of each group are aligned, rank by rank, by what they
-//! are, by PyTorch's numbers where these are known, and by their ends. A group is known by its global ranks and its description, because
-//! names are not unique over a job. Kernels that a graph replays have no record: they belong to the group whose recorded kernels ran on
-//! their stream. Where nothing is recorded at all, ranks whose streams ran the same collectives in the same order are taken for a group,
-//! and the answer says so.
+//! The ranks of a process group run its collectives in the same order. So the rows of each group are [aligned](super::alignment), rank by
+//! rank. A group is identified by its global ranks and its description, because names are not unique over a job. Kernels that a graph
+//! replays have no record: they belong to the group whose recorded kernels ran on their stream. Where nothing is recorded at all, ranks
+//! whose streams ran the same collectives in the same order are taken for a group, and the answer says so.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,7 +35,7 @@ pub struct MatchedGroup {
     pub collectives: Vec<MatchedCollective>,
 }
 
-/// What is known of a group.
+/// What identifies a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[non_exhaustive]
 pub struct GroupName {

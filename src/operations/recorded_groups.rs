@@ -1,8 +1,8 @@
 //! The groups of some records, each with what its members did.
 //!
 //! A group is a communicator as one source knows it: each source counts in its own way, so that the positions of ranks compare within one
-//! source only. A rank is that of the job wherever a source says it. What would only be inferred, as where
-//! [waiting](crate::ranks) is measured, is not taken: a group of which nothing says its global ranks has those within it.
+//! source only. A rank is that of the job where a source says so, or lists the ranks of the communicator. Ranks that would only be inferred,
+//! as [`recorded_ranks`](super::recorded_ranks) does, are not taken: a group without global ranks has those within the communicator.
 
 use std::collections::BTreeMap;
 

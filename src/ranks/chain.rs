@@ -16,7 +16,7 @@ use crate::time::Ns;
 /// How many ranks a chain may have.
 const LONGEST: usize = 16;
 
-/// So much of the lateness is most of it.
+/// A wait elsewhere explains a lateness if it is more than this share of it.
 const MOST: f64 = 0.5;
 
 /// Waits of all ranks, by row.

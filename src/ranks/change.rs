@@ -155,7 +155,7 @@ impl RankChanges {
         };
         let numbers: BTreeSet<u32> = before.ranks.iter().chain(&after.ranks).map(|rank| rank.rank).collect();
         let rank = |rank| {
-            let (before, after) = divided(of_rank(before, rank), of_rank(after, rank));
+            let (before, after) = divided(waits_of_rank(before, rank), waits_of_rank(after, rank));
             RankChange { rank, before, after }
         };
         let mut stacks: BTreeMap<Vec<String>, StackChange> = BTreeMap::new();
@@ -212,7 +212,7 @@ impl StackChange {
     }
 }
 
-fn of_rank(report: &RankReport, rank: u32) -> Option<Waits> {
+fn waits_of_rank(report: &RankReport, rank: u32) -> Option<Waits> {
     let at = report.ranks.binary_search_by_key(&rank, |of| of.rank).ok()?;
     let of = &report.ranks[at];
     Some(Waits {

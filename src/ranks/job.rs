@@ -85,7 +85,7 @@ impl Job {
     ///
     /// # Errors
     /// A part whose rank is unknown or contradicted, and two parts of one rank.
-    pub fn of(parts: Vec<RankPart>) -> Result<Self, JobError> {
+    pub fn from_parts(parts: Vec<RankPart>) -> Result<Self, JobError> {
         let mut numbered: Vec<(u32, RankPart)> =
             parts.into_iter().map(|part| Ok((rank_of(&part)?, part))).collect::<Result<_, JobError>>()?;
         numbered.sort_by(|a, b| (a.0, &a.1.trace).cmp(&(b.0, &b.1.trace)));

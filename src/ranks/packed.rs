@@ -38,7 +38,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn of(items: usize) -> Self {
+    fn new(items: usize) -> Self {
         let failed = (items as u64 > MOST).then(|| std::io::Error::other("a rank has more than 4 million collectives"));
         let mut writer = Writer { bytes: Vec::new(), failed };
         writer.unsigned(items as u64);
@@ -81,7 +81,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn of(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, Wrong> {
         let bytes = STANDARD.decode(text).map_err(|_| "its packed columns are no base64")?;
         Ok(Reader { bytes, at: 0 })
     }
@@ -213,7 +213,7 @@ impl Ends {
 }
 
 fn write_rows(rows: &[Row]) -> Result<String, std::io::Error> {
-    let mut writer = Writer::of(rows.len());
+    let mut writer = Writer::new(rows.len());
     writer.column(rows, |row| difference(row.dur, Ns::ZERO));
     writer.column(rows, |row| difference(row.exposed, row.dur));
     writer.column(rows, |row| difference(row.busy_before, Ns::ZERO));
@@ -239,7 +239,7 @@ fn write_rows(rows: &[Row]) -> Result<String, std::io::Error> {
 }
 
 fn read_rows(text: &str) -> Result<Vec<Row>, Wrong> {
-    let mut reader = Reader::of(text)?;
+    let mut reader = Reader::from_text(text)?;
     let mut rows = vec![Row::default(); reader.count()?];
     let rows_ref = &mut rows[..];
     let mut time = |put: fn(&mut Row, u64)| {
@@ -278,7 +278,7 @@ fn read_rows(text: &str) -> Result<Vec<Row>, Wrong> {
 
 /// A segment mostly starts where the one before it on its thread ended.
 fn write_segments(segments: &[Segment]) -> Result<String, std::io::Error> {
-    let mut writer = Writer::of(segments.len());
+    let mut writer = Writer::new(segments.len());
     writer.column(segments, |segment| u64::from(segment.thread));
     writer.column(segments, |segment| u64::from(segment.class));
     let mut ends: HashMap<u32, Ns> = HashMap::new();
@@ -293,7 +293,7 @@ fn write_segments(segments: &[Segment]) -> Result<String, std::io::Error> {
 }
 
 fn read_segments(text: &str) -> Result<Vec<Segment>, Wrong> {
-    let mut reader = Reader::of(text)?;
+    let mut reader = Reader::from_text(text)?;
     let mut segments = vec![Segment::default(); reader.count()?];
     reader.column(&mut segments, |segment, value| number(value).map(|thread| segment.thread = thread))?;
     reader.column(&mut segments, |segment, value| number(value).map(|class| segment.class = class))?;
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn damage_is_an_error_or_other_rows() {
         let rows = &rows()[..20];
-        let bytes = Reader::of(&write_rows(rows).unwrap()).unwrap().bytes;
+        let bytes = Reader::from_text(&write_rows(rows).unwrap()).unwrap().bytes;
         for end in 0..bytes.len() {
             assert!(read_rows(&STANDARD.encode(&bytes[..end])).is_err(), "{end}");
             let mut other = bytes.clone();

@@ -271,7 +271,7 @@ mod tests {
         for (counts, with_rank) in [(Counts::Group, true), (Counts::Function, true), (Counts::Function, false)] {
             let found = RecordedParts::from_records(&job(200_000, counts, with_rank));
             assert_eq!((found.parts.len(), found.without_times, found.without_rank), (2, 0, 0));
-            let report = Compared::of(found.parts, ClockMode::Align).unwrap().report();
+            let report = Compared::from_parts(found.parts, ClockMode::Align).unwrap().report();
             // 20 times, rank 0 waits 200 µs for rank 1, owners kernels take the 100 µs of the transfer.
             assert_eq!((report.collectives, report.waited), (20, Ns(20 * 200_000)), "{counts:?}");
             assert_eq!((report.ranks[0].waited, report.ranks[1].caused), (Ns(4_000_000), Ns(4_000_000)));

@@ -314,7 +314,7 @@ impl Reducer<'_> {
             let naming = Naming { exact_names: options.exact_names, user_code: &options.user_code, rank: &rank };
             let mut keys = Keys::new(store, attribution, &options.grouping, naming);
             for Own { row, .. } in own {
-                let stack = of_group(&keys.key(row));
+                let stack = group_stack(&keys.key(row));
                 let next = by_stack.len() as u32;
                 of.push(Some(*by_stack.entry(stack).or_insert(next)));
             }
@@ -385,7 +385,7 @@ impl Reducer<'_> {
         // A call without a thread has no segment.
         let with_thread: Vec<Launch> =
             launches.into_iter().filter(|launch| self.store.thread_of(launch.call).is_some()).collect();
-        let (segments, summed) = segments::of_threads(self.store, &with_thread, window, &mut self.texts);
+        let (segments, summed) = segments::sum_threads(self.store, &with_thread, window, &mut self.texts);
         for (own, row) in own.iter().zip(rows) {
             let at = own.launch.and_then(|call| with_thread.binary_search_by_key(&call, |launch| launch.call).ok());
             row.segment = at.map(|at| at as u32);
@@ -409,7 +409,7 @@ impl Reducer<'_> {
             gaps.push(Gap { from, to: row.stack, is_new_step, start, end: row.start });
             last = Some((row.end().max(start), row));
         }
-        let (of_gaps, summed) = segments::of_gaps(self.store, &gaps, &compute, &mut self.texts);
+        let (of_gaps, summed) = segments::sum_gaps(self.store, &gaps, &compute, &mut self.texts);
         for (row, of) in rows.iter_mut().zip(of_gaps) {
             (row.gpu_class, row.busy_before, row.idle_before) = (Some(of.class), of.busy, of.idle);
         }
@@ -437,7 +437,7 @@ fn in_order(numbers: BTreeMap<PartStack, u32>) -> Vec<PartStack> {
 }
 
 /// A group by other keys in place of a stack: its frames are the levels of the keys' values.
-fn of_group(key: &GroupKey) -> PartStack {
+fn group_stack(key: &GroupKey) -> PartStack {
     let label = key.iter().map(GroupValue::label).collect::<Vec<_>>().join(" / ");
     let frames = key.iter().flat_map(GroupValue::path).map(str::to_owned).collect();
     PartStack { telling: vec![label], frames, ..PartStack::default() }

@@ -32,7 +32,7 @@ pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String>
     let name = store.traces.first().map_or("", |trace| trace.name.as_deref().unwrap_or(&trace.file));
     let mut parts = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
     given.iter().try_for_each(|given| given.set(&mut parts))?;
-    let compared = Compared::of(parts, ClockMode::Align).map_err(|error| error.to_string())?;
+    let compared = Compared::from_parts(parts, ClockMode::Align).map_err(|error| error.to_string())?;
     Ok(RankRows { ranks: ranks(store, &compared), matches: matches(&compared) })
 }
 

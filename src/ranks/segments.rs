@@ -89,7 +89,7 @@ impl Found {
 
 /// The segments that end with these launches, which are in the order of their starts. The first of a thread begins with the window, or
 /// with the thread.
-pub(super) fn of_threads(
+pub(super) fn sum_threads(
     store: &Store,
     launches: &[Launch],
     window: Window,
@@ -251,7 +251,7 @@ pub(super) struct OfGap {
 }
 
 /// Which kernels ran in the times between collectives, which are in order; `kernels` are those that compute, in the order of their starts.
-pub(super) fn of_gaps(store: &Store, gaps: &[Gap], kernels: &[SliceId], texts: &mut Texts) -> (Vec<OfGap>, Summed) {
+pub(super) fn sum_gaps(store: &Store, gaps: &[Gap], kernels: &[SliceId], texts: &mut Texts) -> (Vec<OfGap>, Summed) {
     let mut names: HashMap<StringId, u32, FixedState> = HashMap::default();
     let mut from = 0;
     let mut found = Vec::with_capacity(gaps.len());

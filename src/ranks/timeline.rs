@@ -89,7 +89,7 @@ impl KernelTime {
 
 impl<'c> Axis<'c> {
     /// That of a job.
-    pub fn of(job: &Job, clocks: &'c Clocks) -> Self {
+    pub fn new(job: &Job, clocks: &'c Clocks) -> Self {
         let group = |rank: usize| clocks.ranks[rank].component.unwrap_or(rank);
         let mut first: BTreeMap<usize, Ns> = BTreeMap::new();
         for (rank, part) in job.parts.iter().enumerate() {
@@ -120,8 +120,8 @@ fn begin(part: &RankPart) -> Option<Ns> {
 
 impl Timeline {
     /// Places a job on its axis.
-    pub fn of(job: &Job, matches: &Matches, clocks: &Clocks) -> Self {
-        let axis = Axis::of(job, clocks);
+    pub fn new(job: &Job, matches: &Matches, clocks: &Clocks) -> Self {
+        let axis = Axis::new(job, clocks);
         let times = |(rank, part): (usize, &RankPart)| {
             let kernel =
                 |row: &Row| KernelTime { window: axis.window(rank, row.start, row.end()), ..KernelTime::default() };
@@ -137,7 +137,7 @@ impl Timeline {
         for (at, group) in matches.groups.iter().enumerate() {
             timeline.add_group(job, clocks, at, group);
         }
-        let spans = Spans::of(job, &axis);
+        let spans = Spans::for_job(job, &axis);
         for of in &mut timeline.collectives {
             let Some((rank, row)) = of.members.iter().min() else { continue };
             let row = &job.parts[*rank].rows[*row];
@@ -202,7 +202,7 @@ const SPANS: i64 = 48;
 
 impl Spans {
     /// Those of a job, if none of its ranks has steps: of 1, 2, 2.5 or 5 times a power of ten.
-    pub(super) fn of(job: &Job, axis: &Axis<'_>) -> Option<Self> {
+    pub(super) fn for_job(job: &Job, axis: &Axis<'_>) -> Option<Self> {
         if job.parts.iter().any(|part| !part.steps.is_empty()) {
             return None;
         }

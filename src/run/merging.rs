@@ -181,7 +181,7 @@ impl Run<'_> {
         for head in set.entries.iter().map(Entry::head).filter(|head| !head.has_collectives) {
             self.note(&format!("{}: no collective in its window", visible(&head.trace)));
         }
-        let compared = Compared::of(parts, clock).map_err(|error| match error {
+        let compared = Compared::from_parts(parts, clock).map_err(|error| match error {
             // The traces may have one name on all machines; their parts have not.
             RanksError::Job(JobError::Twice { .. }) => check_twice(set).err().unwrap_or(RunError::Ranks(error)),
             error => RunError::Ranks(error),

@@ -144,7 +144,7 @@ impl Run<'_> {
             let is_damaged = ranks.iter().any(|part| part.damage.is_unknown());
             return Err(RunError::NoCollective { is_damaged });
         }
-        Ok(Compared::of(ranks, clock)?)
+        Ok(Compared::from_parts(ranks, clock)?)
     }
 }
 

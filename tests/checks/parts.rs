@@ -78,7 +78,7 @@ pub fn check(bytes: &[u8]) {
         return;
     }
     for clock in [ClockMode::Align, ClockMode::Trust, ClockMode::None] {
-        let Ok(compared) = Compared::of(parts.clone(), clock) else { continue };
+        let Ok(compared) = Compared::from_parts(parts.clone(), clock) else { continue };
         let report = compared.report();
         for form in [
             RankForm::Text,

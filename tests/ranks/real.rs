@@ -41,7 +41,7 @@ fn parts(path: &Path) -> Vec<RankPart> {
 
 /// The ranks of some traces, by the library.
 pub(crate) fn compared(paths: &[PathBuf]) -> Compared {
-    Compared::of(paths.iter().flat_map(|path| parts(path)).collect(), ClockMode::Align).unwrap()
+    Compared::from_parts(paths.iter().flat_map(|path| parts(path)).collect(), ClockMode::Align).unwrap()
 }
 
 /// The path of traces, as a pattern that the program expands.

@@ -38,7 +38,7 @@ pub(crate) fn parts(name: &str, text: Vec<u8>) -> Vec<RankPart> {
 
 pub(crate) fn compare(made: &Made) -> Compared {
     let parts = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
-    Compared::of(parts, ClockMode::Align).unwrap()
+    Compared::from_parts(parts, ClockMode::Align).unwrap()
 }
 
 /// How many jobs of each kind.

@@ -324,7 +324,8 @@ fn is_numbered(operation: &Operation) -> bool {
 }
 
 fn gaps(records: &Records, communicators: &Communicators) -> Vec<Diagnosis> {
-    let mut numbers: BTreeMap<(Source, Option<usize>, Option<u32>, &str), BTreeSet<i64>> = BTreeMap::new();
+    type Key<'r> = (Source, Option<usize>, Option<u32>, &'r str);
+    let mut numbers: BTreeMap<Key<'_>, BTreeSet<i64>> = BTreeMap::new();
     for operation in records.operations.iter().filter(|operation| is_numbered(operation)) {
         let (Some(collective), Some(sequence)) = (operation.collective.as_deref(), operation.sequence) else {
             continue;

@@ -73,7 +73,7 @@ fn ranks(records: &Records) -> Option<String> {
     let parts = RecordedParts::from_records(records).parts;
     let entries = EntryReport::compare(records, Outliers::default());
     if parts.len() > 1 {
-        let compared = Compared::of(parts, ClockMode::default()).ok()?;
+        let compared = Compared::from_parts(parts, ClockMode::default()).ok()?;
         let by_kernels = report::ranks::verdict(&compared.report());
         let by_calls = report::ranks::entries::verdict(&entries, &Screen::default());
         return Some(if entries.slow.is_empty() { by_kernels } else { format!("{by_kernels} {}", by_calls.join(" ")) });

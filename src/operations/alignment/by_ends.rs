@@ -1,10 +1,10 @@
 //! Pairs by the ends of collectives.
 //!
 //! Names and sizes alone do not show where a kernel is missing, because thousands of all-reduces in a row are alike. Their ends do: the
-//! members of a collective end together, so the difference between the clocks hardly changes from one collective to the next. If
-//! one is lost, all that follow would jump by the time between two collectives, and then by a different time each. So of all ways to
-//! pair them in order the one is taken in which that difference changes least. What is left out costs more than what one pair can
-//! cost, so that pairs are not left out because their times disagree; whether they do is for the clocks to say.
+//! members of a collective end together, so the difference between the clocks hardly changes from one collective to the next. If one is
+//! lost and the next is taken for it, the difference jumps by the time between two collectives, and by another time at each that follows.
+//! So of all ways to pair them in order, the one is taken in which the difference changes least. Leaving two collectives out costs more
+//! than any pair, so pairs are not left out because their times disagree; whether they do is decided by the clocks.
 
 use super::Token;
 use crate::statistics::median;
@@ -15,13 +15,13 @@ const LEFT_OUT: i64 = 30_000;
 /// What the change of the difference between the clocks costs at most: less than leaving both out.
 const MAX_CHANGE: i64 = 50_000;
 
-/// What different sizes cost.
+/// What pairing two collectives of different sizes costs.
 const OTHER_SIZE: i64 = 5_000;
 
 /// How far one rank may be ahead in the count of collectives, beside the difference in how many they have.
 const WINDOW: usize = 64;
 
-/// The widest such band.
+/// The widest band that is searched.
 const MAX_BAND: usize = 4096;
 
 /// The pairs, in order.
@@ -50,7 +50,7 @@ impl Expected {
     }
 }
 
-/// Clocks that drift apart show that only over a longer time.
+/// Drift is estimated only from collectives that cover at least this time, in ns.
 const LONG: i64 = 5_000_000_000;
 
 /// No two clocks drift apart faster: 200 us in a second.

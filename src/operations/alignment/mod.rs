@@ -16,9 +16,9 @@ pub(crate) use by_order::by_order;
 /// A collective of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// What must be equal.
+    /// A number for what it is: only collectives with equal numbers are paired.
     pub(crate) what: u32,
-    /// What should be equal: type and sizes. 0 if unknown.
+    /// A number for its type and sizes, which should be equal; 0 if unknown.
     pub(crate) size: u32,
     /// PyTorch's number; equal ones belong together, and different ones never do.
     pub(crate) seq: Option<u32>,

@@ -1,9 +1,12 @@
 //! Which ranks call collectives together.
 //!
-//! Where a source names communicators, these are the groups. Else streams are compared: members of a group call the same functions with
-//! the same numbers of elements in the same order. Replicas of a model do that, too, so that equal streams are a class that may have
-//! several groups. Members of one wait for each other at every call, and enter the next within a little of each other; other replicas
-//! drift. What is compared is how much the difference of two ranks' times varies, in which a constant offset of their clocks is not.
+//! Where a source names communicators, these are the groups. Otherwise streams are compared: members of a group call the same functions
+//! with the same numbers of elements in the same order. Replicas of a model do so, too, so a class of equal streams may contain several
+//! groups. Members of a group wait for each other at every call and enter the next one at nearly the same time, whereas other replicas
+//! drift. So two ranks are compared by how much the difference of their times varies, which a constant offset of their clocks does not change.
+//!
+//! Traces without records of their groups are grouped by equal sequences, too (see [`matching`](crate::operations::matching)). There the ends
+//! of kernels show which ranks belong together, and half of the kernels may be missing; calls have no ends, so nearly all must be equal.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,22 +15,22 @@ use super::{CallKind, Calls, Stream};
 use crate::statistics::{median, median_time};
 use crate::time::Ns;
 
-/// Fewer calls say nothing of who calls together.
+/// Streams with fewer calls are not grouped.
 const FEWEST_CALLS: usize = 16;
 
-/// Streams of which this share is alike are equal, but for lost calls.
+/// Two streams are equal, but for lost calls, if at least this share of their calls is alike.
 const ALIKE: f64 = 0.95;
 
-/// Only ranks so near in the order of a class are compared.
+/// A rank is compared with those at most this far from it in the order of its class.
 const NEAR: usize = 64;
 
-/// How many matched calls are looked at.
+/// At most this many matched calls of two streams are compared.
 const SAMPLES: usize = 2048;
 
-/// Members of a group must be nearer than others by this factor.
+/// Ranks outside a group must be at least this many times as far away as its members.
 const NEARER: f64 = 1.3;
 
-/// This share of the ranks must agree who their members are.
+/// At least this share of the ranks must be nearer to the members of their group than to others.
 const AGREE: f64 = 0.9;
 
 /// What a group is for.
@@ -41,12 +44,12 @@ pub enum Role {
     Tensor,
     /// Its ranks have replicas of the same part.
     Data,
-    /// Equal streams, and nothing shows what for.
+    /// Its streams are equal, and its purpose is unknown.
     Equal,
 }
 
 impl Role {
-    /// What a sentence calls a group of it.
+    /// How a sentence names a group with this role.
     pub fn title(self) -> &'static str {
         match self {
             Role::Named => "communicator",
@@ -69,7 +72,7 @@ pub struct CallGroup {
     pub streams: Vec<usize>,
 }
 
-/// The groups, and what they say of the layout.
+/// The groups, and the layout that they show.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CallGroups {

@@ -14,7 +14,7 @@ use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
 use crate::time::Ns;
 
-/// Barriers, flags and lengths have fewer elements than this.
+/// Calls with fewer elements than this are barriers, flags or lengths, not data.
 const CONTROL: u64 = 1024;
 
 /// A call of NCCL.
@@ -61,7 +61,7 @@ pub struct Stream {
     pub rank: u32,
     /// The handle of the stream; of a communicator that of its first call.
     pub handle: Option<u64>,
-    /// The communicator: its position among those of the records.
+    /// The communicator: a position among those of the records, each counted once.
     pub communicator: Option<usize>,
     /// The calls, by time.
     pub calls: Vec<Call>,
@@ -90,14 +90,14 @@ pub struct Calls {
     pub streams: Vec<Stream>,
     /// How many calls there are.
     pub calls: u64,
-    /// How many were left out, because nothing says their rank.
+    /// How many were left out because their rank is unknown.
     pub without_rank: u64,
-    /// How many, because another source recorded more.
+    /// How many were left out because another source recorded more.
     pub of_other_sources: u64,
 }
 
 impl Calls {
-    /// The calls among some records: operations of which the time of the call is known.
+    /// The calls among some records: operations whose call has a time.
     pub fn from_records(records: &Records) -> Self {
         let mut calls = Calls::default();
         let mut kinds: HashMap<CallKind, u32> = HashMap::new();
@@ -156,7 +156,7 @@ impl Calls {
     }
 }
 
-/// The source with the most calls of known rank. Sources know communicators and streams by different names, so that one call would be two.
+/// The source with the most calls of known rank. Sources name communicators and streams differently, so one call would count twice.
 fn fullest(records: &Records, ranks: &[Option<u32>]) -> Option<Source> {
     let mut calls: BTreeMap<Source, u64> = BTreeMap::new();
     for (operation, rank) in records.operations.iter().zip(ranks) {

@@ -9,19 +9,19 @@ use crate::operations::rows::RankRows;
 use crate::statistics::{median, weighted_median};
 use crate::time::Ns;
 
-/// With fewer collectives two ranks are not aligned.
+/// Two ranks with fewer anchors in common are not aligned.
 const ANCHORS: usize = 5;
 
-/// With a larger median the ends do not agree.
+/// Ranks whose residuals have a larger median are not aligned.
 const MAX_RESIDUAL: Ns = Ns(50_000);
 
-/// A slope takes a trace of this length.
+/// A slope is estimated only if the anchors cover at least this time, in ns.
 const LONG: f64 = 10e9;
 
-/// A change of the offset by this is not constant any more.
+/// A clock is unsteady if the median residuals of its quarters differ by more, in ns.
 const UNSTEADY: f64 = 5_000.0;
 
-/// How often offsets and moments are estimated in turn.
+/// Offsets and moments are estimated in turn, at most this often.
 const ROUNDS: usize = 20;
 
 /// A collective by which clocks are compared: the positions of ranks, and their ends since the start of their traces.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::sequences::{
-    Anchor, OfRecords, OfTrace, Sized, anchor, is_numbered, is_of_another_place, may_be, size_of, sized, time_of, word,
+    Anchor, RecordSequence, Sized, TraceSequence, anchor, is_numbered, is_of_another_place, may_be, size_of, sized,
+    time_of, word,
 };
 use super::{Unjoined, numbers, offset};
 use crate::attribution::operations::Operations;
@@ -19,35 +20,35 @@ use crate::time::Ns;
 /// At least this share of the shorter sequence must have its counterpart.
 const ENOUGH: f64 = 0.5;
 
-/// Pairs that are further from the offset than this many median deviations are no pairs.
+/// Pairs whose times differ from the offset by more than this many median deviations are refused.
 const FAR: f64 = 50.0;
 
-/// But never those that are nearer than this, in ns: launches come at various times after their calls, ends are exact.
+/// Pairs that differ by less are kept, in ns: launches follow their calls at various times.
 const NEAR: f64 = 2e6;
 
-/// The same where both sides saw one event.
+/// The same, in ns, where both sides recorded the same event.
 const NEAR_EXACT: f64 = 2e5;
 
 /// Where there are no times, the lengths must agree: up to a difference that all pairs have, because a kernel is longer than its channels
 /// by what its launch takes, within this share of the median length, or within [`CLOSE`].
 const ALIKE: f64 = 0.02;
 
-/// In ns: records have whole microseconds.
+/// The smallest such difference that counts, in ns: records have whole microseconds.
 const CLOSE: f64 = 1.5e3;
 
-/// Two fits whose deviations are nearer than this factor, or than [`SAME`], are equally good.
+/// Two fits are equally good if their deviations differ by less than this factor, or by less than [`SAME`].
 const BETTER: f64 = 1.5;
 
-/// In ns.
+/// See [`BETTER`]; in ns.
 const SAME: f64 = 500.0;
 
-/// So many pairs show how far a clock is ahead.
+/// At least this many pairs are needed to estimate how far a clock is ahead.
 const MANY: usize = 8;
 
 /// How far clocks may differ before records are looked for at all times, in ns.
 const MARGIN: i64 = 60_000_000_000;
 
-/// What is said of a sequence of records.
+/// Where a sequence of records belongs.
 pub(super) struct Fit {
     /// Its position among those of the records.
     pub(super) records: usize,
@@ -76,11 +77,11 @@ pub(super) struct Pairs {
 /// each source.
 pub(super) fn assign(
     operations: &Operations,
-    of_trace: &[OfTrace],
+    of_trace: &[TraceSequence],
     records: &Records,
-    of_records: &[OfRecords],
+    of_records: &[RecordSequence],
 ) -> Vec<Fit> {
-    let Candidates { mut all, otherwise } = Candidates::of(operations, of_trace, records, of_records);
+    let Candidates { mut all, otherwise } = Candidates::find(operations, of_trace, records, of_records);
     // Shares that hardly differ are decided by the times.
     let steps = |share: f64| (share * 50.0).round() as i64;
     let covered = covered(&all, of_trace, of_records);
@@ -121,13 +122,17 @@ pub(super) fn assign(
 /// A file of records, and a rank of the trace that it may be of.
 type Process = (Source, u32, Option<RankId>);
 
-fn process_of(record: &OfRecords, trace: &OfTrace) -> Process {
+fn process_of(record: &RecordSequence, trace: &TraceSequence) -> Process {
     (record.source, record.file, trace.rank)
 }
 
 /// How many kernels of a rank fit records of a file. Most files are of one process. The ranks of a job run in step, so that the few
 /// operations of a small group fit several ranks; all operations of a file together fit one best.
-fn covered(all: &[(usize, Pairs)], of_trace: &[OfTrace], of_records: &[OfRecords]) -> BTreeMap<Process, usize> {
+fn covered(
+    all: &[(usize, Pairs)],
+    of_trace: &[TraceSequence],
+    of_records: &[RecordSequence],
+) -> BTreeMap<Process, usize> {
     let mut covered: BTreeMap<Process, BTreeSet<usize>> = BTreeMap::new();
     for (at, pairs) in all {
         let process = process_of(&of_records[*at], &of_trace[pairs.trace]);
@@ -144,12 +149,17 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn of(operations: &Operations, of_trace: &[OfTrace], records: &Records, of_records: &[OfRecords]) -> Self {
+    fn find(
+        operations: &Operations,
+        of_trace: &[TraceSequence],
+        records: &Records,
+        of_records: &[RecordSequence],
+    ) -> Self {
         let mut found = Candidates { all: Vec::new(), otherwise: vec![Unjoined::OtherRank; of_records.len()] };
         let mut others: BTreeSet<Process> = BTreeSet::new();
         let mut clocks: BTreeMap<Process, Ns> = BTreeMap::new();
         // The longest first: what is found of a file's clock by many records holds for its few others.
-        let mut longest: Vec<(usize, &OfRecords)> = of_records.iter().enumerate().collect();
+        let mut longest: Vec<(usize, &RecordSequence)> = of_records.iter().enumerate().collect();
         longest.sort_by_key(|(_, record)| std::cmp::Reverse(record.rows.len()));
         for (at, record) in longest {
             let known = record.communicator.and_then(|at| records.communicators.get(at));
@@ -238,9 +248,9 @@ enum Fitting {
 fn fit(
     operations: &Operations,
     place: usize,
-    trace: &OfTrace,
+    trace: &TraceSequence,
     records: &Records,
-    record: &OfRecords,
+    record: &RecordSequence,
     clock: Option<Ns>,
 ) -> Fitting {
     let anchor = anchor(records, record);
@@ -341,7 +351,7 @@ fn in_order(kernels: &[&Operation], recorded: &[&Operation], sized: Sized, ancho
         let token = |operation: &&Operation| {
             let time = time_of(operation, anchor);
             let number = operation.sequence.filter(|_| has_numbers && is_numbered_by_group(operation));
-            let (what, size) = words.of(operation, sized);
+            let (what, size) = words.number(operation, sized);
             let seq = number.and_then(|number| u32::try_from(number).ok());
             Token { what, size, seq, end: time.unwrap_or_default(), is_tied: time.is_some() }
         };
@@ -399,7 +409,7 @@ struct Words {
 }
 
 impl Words {
-    fn of(&mut self, operation: &Operation, sized: Sized) -> (u32, u32) {
+    fn number(&mut self, operation: &Operation, sized: Sized) -> (u32, u32) {
         let next = self.names.len() as u32;
         let what = *self.names.entry(word(operation)).or_insert(next);
         let size = size_of(operation, sized).map_or(0, |size| {

@@ -21,7 +21,7 @@ use crate::operation::Source;
 use crate::records::Records;
 use crate::time::Ns;
 use fit::Fit;
-use sequences::{OfRecords, OfTrace};
+use sequences::{RecordSequence, TraceSequence};
 
 /// Why a record has no kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -117,8 +117,8 @@ impl Joined {
     /// Joins the operations of a trace, or of several, with records.
     pub fn find(operations: &Operations, records: &Records) -> Self {
         let mut joined = Joined { kernels: vec![None; records.operations.len()], ..Joined::default() };
-        let of_trace = OfTrace::all(operations);
-        let of_records = OfRecords::all(records);
+        let of_trace = TraceSequence::all(operations);
+        let of_records = RecordSequence::all(records);
         for fit in fit::assign(operations, &of_trace, records, &of_records) {
             joined.take(operations, records, &of_trace, &of_records, fit);
         }
@@ -134,8 +134,8 @@ impl Joined {
         &mut self,
         operations: &Operations,
         records: &Records,
-        of_trace: &[OfTrace],
-        of_records: &[OfRecords],
+        of_trace: &[TraceSequence],
+        of_records: &[RecordSequence],
         fit: Fit,
     ) {
         let own = &of_records[fit.records];

@@ -1,18 +1,19 @@
 //! Records without times, by their numbers: NCCL counts the calls of each function of a communicator, and so can the kernels of a trace be
 //! counted, from another beginning.
 //!
-//! Which beginning it is, sizes and lengths show. Where several fit equally, none is taken.
+//! Sizes and lengths show which beginning it is. Where several fit equally, none is taken. Numbers that both sides count from the same
+//! beginning need none of this: see [`alignment`](crate::operations::alignment).
 
 use crate::operation::Operation;
 use crate::statistics::Deviation;
 
-/// How many records are looked at for each beginning.
+/// At most this many records are compared for each beginning.
 const LOOKED_AT: usize = 256;
 
-/// Lengths decide if those of another beginning are further off by this factor.
+/// A beginning is clearly better by lengths if those of another beginning are further off by this factor.
 const CLEARLY: f64 = 2.0;
 
-/// And those have at least this share of the best one's sizes that agree.
+/// A beginning with a smaller share of the sizes that agree at the best one is clearly worse.
 const AS_MANY: f64 = 0.9;
 
 /// Fewer lengths than this agree by chance.

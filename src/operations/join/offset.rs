@@ -16,10 +16,10 @@ const NEAR: i64 = 3_000;
 /// How many kernels are tried against all records.
 const TRIED: usize = 8;
 
-/// How many kernels show how good a difference is.
+/// At most this many kernels are compared to rate a difference.
 const LOOKED_AT: usize = 512;
 
-/// Most differences are wrong and bring hardly any kernel near a record: of so many kernels a quarter must be, before all are looked at.
+/// Most differences are wrong and bring hardly any kernel near a record. So a quarter of this many kernels must be near before all are tried.
 const SAMPLE: usize = 32;
 
 /// The least share of these that must have a record near, for a difference to count.

@@ -9,14 +9,14 @@ use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::records::Records;
 
 /// The operations of a communicator on a rank of a trace.
-pub(super) struct OfTrace {
+pub(super) struct TraceSequence {
     pub(super) rank: Option<RankId>,
     pub(super) communicator: Option<usize>,
     /// Positions among the operations of the trace, in the order of starts.
     pub(super) rows: Vec<usize>,
 }
 
-impl OfTrace {
+impl TraceSequence {
     pub(super) fn all(operations: &Operations) -> Vec<Self> {
         type Key = (Option<TraceId>, Option<RankId>, Option<usize>);
         let mut found: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
@@ -24,12 +24,12 @@ impl OfTrace {
             let key = (operation.gpu.map(|gpu| gpu.trace), operation.rank, operation.communicator);
             found.entry(key).or_default().push(row);
         }
-        found.into_iter().map(|((_, rank, communicator), rows)| OfTrace { rank, communicator, rows }).collect()
+        found.into_iter().map(|((_, rank, communicator), rows)| TraceSequence { rank, communicator, rows }).collect()
     }
 }
 
 /// The operations of a communicator and rank in a file of records.
-pub(super) struct OfRecords {
+pub(super) struct RecordSequence {
     pub(super) source: Source,
     pub(super) file: u32,
     pub(super) communicator: Option<usize>,
@@ -39,7 +39,7 @@ pub(super) struct OfRecords {
     pub(super) rows: Vec<usize>,
 }
 
-impl OfRecords {
+impl RecordSequence {
     pub(super) fn all(records: &Records) -> Vec<Self> {
         type Key = (Source, u32, Option<usize>, Option<RankId>, Option<u32>, Option<u64>);
         let mut found: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
@@ -55,7 +55,7 @@ impl OfRecords {
             if rows.iter().all(|row| time(row).is_some()) {
                 rows.sort_by_key(time);
             }
-            OfRecords { source, file, communicator, rank, place, rows }
+            RecordSequence { source, file, communicator, rank, place, rows }
         };
         found.into_iter().map(sequence).collect()
     }
@@ -63,9 +63,9 @@ impl OfRecords {
 
 /// Whether nothing that both sides know contradicts that they are the same communicator and rank.
 pub(super) fn may_be(
-    trace: &OfTrace,
+    trace: &TraceSequence,
     of_trace: Option<&Communicator>,
-    record: &OfRecords,
+    record: &RecordSequence,
     of_record: Option<&Communicator>,
 ) -> bool {
     let differ = |a: Option<u64>, b: Option<u64>| matches!((a, b), (Some(a), Some(b)) if a != b);
@@ -90,7 +90,7 @@ pub(super) fn may_be(
     !differ(place(), record.place.map(u64::from))
 }
 
-/// What of an operation is compared.
+/// Which size of an operation is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sized {
     /// The count that NCCL was given.
@@ -101,7 +101,7 @@ pub(super) enum Sized {
     Unknown,
 }
 
-/// What the sizes of some records are.
+/// Which size all of some records have.
 pub(super) fn sized(records: &Records, rows: &[usize]) -> Sized {
     let has = |of: fn(&Operation) -> Option<u64>| rows.iter().all(|row| of(&records.operations[*row]).is_some());
     if has(count_of) {
@@ -131,7 +131,7 @@ fn count_of(operation: &Operation) -> Option<u64> {
     }
 }
 
-/// What a collective is called on both sides: sends and receives share kernels and names.
+/// The name of a collective on both sides: sends and receives share kernels, and so one name.
 pub(super) fn word(operation: &Operation) -> Option<&'static str> {
     let collective = Collective::of_record(operation.collective.as_deref()?)?;
     Some(if collective.is_point_to_point() { Collective::SendRecv.name() } else { collective.name() })
@@ -151,7 +151,7 @@ pub(super) enum Anchor {
 }
 
 /// Which times most of some records have. A flight recorder sees starts and ends late, when its watchdog looks.
-pub(super) fn anchor(records: &Records, record: &OfRecords) -> Anchor {
+pub(super) fn anchor(records: &Records, record: &RecordSequence) -> Anchor {
     let with = |has: fn(&Operation) -> bool| {
         2 * record.rows.iter().filter(|row| has(&records.operations[**row])).count() > record.rows.len()
     };
@@ -177,19 +177,19 @@ pub(super) fn time_of(operation: &Operation, anchor: Anchor) -> Option<i64> {
 
 /// Whether nothing but the place within the communicator contradicts that they are the same: then the record is of another rank.
 pub(super) fn is_of_another_place(
-    trace: &OfTrace,
+    trace: &TraceSequence,
     of_trace: Option<&Communicator>,
-    record: &OfRecords,
+    record: &RecordSequence,
     of_record: Option<&Communicator>,
 ) -> bool {
-    let without = OfRecords { place: None, rows: Vec::new(), ..*record };
+    let without = RecordSequence { place: None, rows: Vec::new(), ..*record };
     record.place.is_some()
         && may_be(trace, of_trace, &without, of_record)
         && !may_be(trace, of_trace, record, of_record)
 }
 
 /// Whether records are numbered by function.
-pub(super) fn is_numbered(records: &Records, record: &OfRecords) -> bool {
+pub(super) fn is_numbered(records: &Records, record: &RecordSequence) -> bool {
     record.rows.iter().all(|row| {
         let operation = &records.operations[*row];
         operation.counts == Counts::Function && operation.sequence.is_some()

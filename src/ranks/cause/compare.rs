@@ -50,7 +50,7 @@ impl Causes<'_> {
                 .filter_map(|member| self.length(group, collective, member, class, length))
                 .collect();
             if !others.is_empty() {
-                let others = Ns::rounded(median(others.into_iter()));
+                let others = Ns::rounded(median(others));
                 found.push(Compared { segment, class, own: Ns::rounded(self.true_length(rank, length(own))), others });
             }
         }

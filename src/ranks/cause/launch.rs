@@ -36,7 +36,7 @@ impl Causes<'_> {
         let lag = (!lags.is_empty()).then(|| Ns::rounded(median(lags.iter().copied())));
         let (largest, at_largest) = excess.iter().zip(0..).map(|(excess, at)| (*excess, at)).max()?;
         let (pattern, place) =
-            pattern(&compared, &excess, &Lagging::of(&lags, lag, largest, excess.iter().copied().sum()));
+            pattern(&compared, &excess, &Lagging::classify(&lags, lag, largest, excess.iter().copied().sum()));
         let class = if pattern == Pattern::OneEvent { Some(compared[at_largest].class) } else { place };
         let parts = match pattern {
             Pattern::OneEvent => self.excess_of_one(rank, compared[at_largest].segment, &compared[at_largest]),
@@ -84,6 +84,6 @@ impl Causes<'_> {
         let base = launched(own)?;
         let others = (0..group.members.len()).filter(|member| *member != own).filter_map(launched);
         let lags: Vec<f64> = others.map(|other| (base - other).as_f64()).collect();
-        (!lags.is_empty()).then(|| Ns::rounded(median(lags.into_iter())))
+        (!lags.is_empty()).then(|| Ns::rounded(median(lags)))
     }
 }

@@ -223,7 +223,7 @@ impl<'a> Causes<'a> {
     }
 
     /// Why ranks were late, of the collectives at which they were. Those that caused most are looked into: so many.
-    pub(super) fn of_ranks(&self, late: BTreeMap<usize, Vec<LateAt>>, explained: usize) -> Vec<LateRank> {
+    pub(super) fn explain(&self, late: BTreeMap<usize, Vec<LateAt>>, explained: usize) -> Vec<LateRank> {
         let mut sorted: Vec<Sorted> = Vec::new();
         let mut root_caused: BTreeMap<usize, Ns> = BTreeMap::new();
         for (rank, late) in late {
@@ -244,10 +244,10 @@ impl<'a> Causes<'a> {
         let caused = |rank: usize| root_caused.get(&rank).copied().unwrap_or_default();
         sorted.sort_by_key(|of| (std::cmp::Reverse((caused(of.rank), of.caused())), of.rank));
         sorted.truncate(explained);
-        sorted.into_iter().map(|of| self.of_rank(of, caused)).collect()
+        sorted.into_iter().map(|of| self.explain_rank(of, caused)).collect()
     }
 
-    fn of_rank(&self, of: Sorted, root_caused: impl Fn(usize) -> Ns) -> LateRank {
+    fn explain_rank(&self, of: Sorted, root_caused: impl Fn(usize) -> Ns) -> LateRank {
         let caused = of.caused();
         let Sorted { rank, by, launches, gpu, roots } = of;
         let mut roots: Vec<Root> =

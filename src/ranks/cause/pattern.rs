@@ -10,10 +10,10 @@ use crate::time::Ns;
 /// How many standard deviations the share of longer segments must be above one half.
 const SIGNIFICANT: f64 = 3.0;
 
-/// Two CPUs never take the same time to a few µs.
+/// The noise of one difference is at least this, in ns: no two CPUs take the same time to a few µs.
 const LEAST_NOISE: f64 = 3_000.0;
 
-/// A sum is more than chance from so many standard deviations on.
+/// A sum beyond this many standard deviations is more than chance.
 const BEYOND_CHANCE: f64 = 5.0;
 
 /// A lag that is shorter may be chance: a rank that has fallen back stays so for a while.
@@ -23,8 +23,8 @@ const LONG_LAG: f64 = 50_000.0;
 pub(super) fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -> (Pattern, Option<ClassKey>) {
     let positive: Ns = excess.iter().filter(|excess| **excess > Ns::ZERO).copied().sum();
     let (total, largest) = (excess.iter().copied().sum(), excess.iter().copied().max().unwrap_or_default());
-    let noise = Noise::of(excess);
-    let top = TopPlace::of(compared, positive);
+    let noise = Noise::measure(excess);
+    let top = TopPlace::find(compared, positive);
     let place = |of: fn(&TopPlace) -> bool| top.as_ref().filter(|top| of(top)).map(|top| top.class);
     let (special, certain) = (place(TopPlace::is_special), place(TopPlace::is_certain));
     // Of two that are alike the larger one has a little more than half.
@@ -47,10 +47,10 @@ pub(super) fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -
     }
 }
 
-/// How many are a few.
+/// Segments that are all clearly longer count from this many on.
 const FEW: usize = 3;
 
-/// What is longer by this is clearly longer.
+/// A segment is clearly longer than those of others if it exceeds them by this.
 const CLEARLY: Ns = Ns(10_000);
 
 /// Whether so many differences are above 0 that it is not by chance: nearly all of many, or all of a few and clearly so.
@@ -74,7 +74,7 @@ struct TopPlace {
 }
 
 impl TopPlace {
-    fn of(compared: &[Compared], positive: Ns) -> Option<Self> {
+    fn find(compared: &[Compared], positive: Ns) -> Option<Self> {
         let mut by: BTreeMap<ClassKey, (Ns, Ns, Vec<Ns>)> = BTreeMap::new();
         for segment in compared {
             let (longer, time, excess) = by.entry(segment.class).or_default();
@@ -86,7 +86,7 @@ impl TopPlace {
         let most = by.into_iter().max_by_key(|(class, (longer, ..))| (*longer, std::cmp::Reverse(*class)));
         let (class, (longer, time, excess)) = most?;
         let others = compared.iter().filter(|segment| segment.class != class).map(Compared::excess).collect::<Vec<_>>();
-        let noise = Noise::of(if others.len() < excess.len() { &excess } else { &others });
+        let noise = Noise::measure(if others.len() < excess.len() { &excess } else { &others });
         let (share, of_time) = (longer.share_of(positive)?, time.share_of(all).unwrap_or(0.0));
         Some(TopPlace { class, share, of_time, excess, noise })
     }
@@ -114,7 +114,7 @@ struct Noise {
 }
 
 impl Noise {
-    fn of(excess: &[Ns]) -> Self {
+    fn measure(excess: &[Ns]) -> Self {
         let measured = Deviation::measure(excess.iter().map(|excess| excess.as_f64()));
         Noise { deviation: measured.standard().max(LEAST_NOISE) }
     }
@@ -141,7 +141,7 @@ pub(super) enum Lagging {
 }
 
 impl Lagging {
-    pub(super) fn of(lags: &[f64], usual: Option<Ns>, largest_excess: Ns, total_excess: Ns) -> Self {
+    pub(super) fn classify(lags: &[f64], usual: Option<Ns>, largest_excess: Ns, total_excess: Ns) -> Self {
         let Some(lag) = usual.map(Ns::as_f64) else { return Lagging::Otherwise };
         let away = median(lags.iter().map(|of| (of - lag).abs()));
         let most = lags.iter().copied().fold(0.0, f64::max);

@@ -1,8 +1,8 @@
 //! Who enters NCCL late: ranks compared at the same calls, by records that know only when NCCL was entered.
 //!
-//! A call of a group cannot end before its last member has entered. How much later a rank enters than its peers is not how long these
-//! wait: their GPUs may be busy with what was queued before. But a rank that enters late in most calls, and much later than ranks in the
-//! same place of the layout, has a slower CPU or waits for something that its peers do not wait for.
+//! A call of a group cannot end before its last member has entered. A rank's lag to its peers is not how long they wait, because their
+//! GPUs may be busy with work that was queued before. But a rank that enters late in most calls, and much later than ranks in the same place
+//! of the layout, has a slower CPU or waits for something that its peers do not wait for.
 
 mod lateness;
 
@@ -20,19 +20,19 @@ use crate::records::Records;
 use crate::statistics::median_time;
 use crate::time::Ns;
 
-/// Less is no lateness.
+/// A rank with a shorter lag is not late.
 const LEAST_LAG: Ns = Ns(20_000);
 
-/// Fewer calls say nothing of a rank.
+/// Groups with fewer common calls are not judged.
 const FEWEST_CALLS: u64 = 16;
 
-/// A single delay is so much longer than the usual largest one.
+/// A single delay is reported if it is at least this many times the usual largest lag.
 const DELAY_FACTOR: i64 = 10;
 
-/// A shorter delay is none.
+/// A shorter delay is not reported.
 const LEAST_DELAY: Ns = Ns(100_000_000);
 
-/// Of the quarters of the calls, the rank must be late in so many.
+/// A slow rank is late in at least this many quarters of its calls.
 const QUARTERS: usize = 3;
 
 /// Who enters late.
@@ -57,7 +57,7 @@ pub struct EntryReport {
     pub ranks: Vec<EntryRank>,
     /// The ranks that enter clearly later than others in their place, the latest first.
     pub slow: Vec<SlowRank>,
-    /// Ranks that were once much later than any is else, the latest first.
+    /// Ranks that were once much later than ranks usually are, the latest first.
     pub delays: Vec<Delay>,
     /// Whether some calls have numbers: without them nothing shows which calls the records lack.
     pub has_numbers: bool,
@@ -116,9 +116,9 @@ pub struct EntryRank {
     /// When the rank entered that call: on its own clock, less the offset of its host.
     #[serde(rename = "largest_at_ns")]
     pub largest_at: Ns,
-    /// Its score in the statistic, and above which a rank is an outlier; `None` if it is not judged.
+    /// Its score in the statistic; `None` if it is not judged.
     pub score: Option<f64>,
-    /// See there.
+    /// The score above which a rank is an outlier; `None` if it is not judged.
     pub limit: Option<f64>,
 }
 
@@ -141,7 +141,7 @@ pub struct SlowRank {
     pub named_by: Vec<Outliers>,
 }
 
-/// A rank that was once much later than any is else.
+/// A rank that was once much later than ranks usually are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Delay {

@@ -344,8 +344,8 @@ impl Compared {
     ///
     /// # Errors
     /// Parts that are of no job, and traces that do not fit together.
-    pub fn of(parts: Vec<RankPart>, mode: ClockMode) -> Result<Self, RanksError> {
-        let mut job = Job::of(parts)?;
+    pub fn from_parts(parts: Vec<RankPart>, mode: ClockMode) -> Result<Self, RanksError> {
+        let mut job = Job::from_parts(parts)?;
         loop {
             let ranks = job.rank_rows();
             let mut matches = Matches::find(&ranks);
@@ -363,9 +363,9 @@ impl Compared {
 
     /// The answer.
     pub fn report(&self) -> RankReport {
-        let axis = Axis::of(&self.job, &self.clocks);
+        let axis = Axis::new(&self.job, &self.clocks);
         let mut sums = Sums::new(&self.job);
-        sums.spans = Spans::of(&self.job, &axis).map(|spans| (spans, axis));
+        sums.spans = Spans::for_job(&self.job, &axis).map(|spans| (spans, axis));
         for (number, group) in self.matches.groups.iter().enumerate() {
             sums.add_group(self, number, group);
         }

@@ -42,7 +42,7 @@ struct Sizes {
     kernels: Vec<Ns>,
 }
 
-/// For so many ranks it is looked for causes: those for which others waited most.
+/// Causes are looked for at no more than this many ranks: those for which others waited most.
 const EXPLAINED: usize = 16;
 
 impl Sums<'_> {
@@ -321,7 +321,7 @@ impl Sums<'_> {
             let (least, most) = clock.possible;
             rank.possible = (most.map(|most| clock.offset - most), least.map(|least| clock.offset - least));
         }
-        report.late_ranks = Causes::new(job, matches, clocks).of_ranks(self.late, EXPLAINED);
+        report.late_ranks = Causes::new(job, matches, clocks).explain(self.late, EXPLAINED);
         report
     }
 }

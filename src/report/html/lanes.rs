@@ -66,7 +66,7 @@ impl Lanes {
     /// Of a job whose report is given, too. `groups` are the names of the matched groups, in their order.
     pub(crate) fn of(compared: &Compared, report: &RankReport, groups: Vec<String>) -> Self {
         let Compared { job, matches, clocks, .. } = compared;
-        let timeline = Timeline::of(job, matches, clocks);
+        let timeline = Timeline::new(job, matches, clocks);
         let stacks: HashMap<_, u64> = report
             .stacks
             .iter()

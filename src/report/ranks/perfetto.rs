@@ -82,7 +82,7 @@ struct LaunchArgs<'a> {
 
 pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
     let Compared { job, matches, clocks, .. } = compared;
-    let timeline = Timeline::of(job, matches, clocks);
+    let timeline = Timeline::new(job, matches, clocks);
     let about = |((rank, part), clock): ((&u32, &RankPart), &RankClock)| AboutRank {
         rank: *rank,
         trace: part.trace.clone(),
