@@ -219,7 +219,7 @@ impl<'a> CollectiveSums<'a> {
 
     /// The collectives of some kernels. `called` is the collective that their callers name. Kernels with the same name and record, as most have,
     /// are summed up together.
-    pub fn of(&mut self, called: Option<Collective>, kernels: &[&KernelLaunch]) -> CollectiveInfo {
+    pub fn summarise(&mut self, called: Option<Collective>, kernels: &[&KernelLaunch]) -> CollectiveInfo {
         let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
         let mut last: Option<((StringId, ArgSetId), Alike)> = None;
         for row in kernels {

@@ -50,7 +50,7 @@ pub struct Distribution {
 
 impl Distribution {
     /// The distribution of some durations; `None` if there are none.
-    pub fn of(mut times: Vec<Ns>) -> Option<Self> {
+    pub fn from_times(mut times: Vec<Ns>) -> Option<Self> {
         let n = times.len();
         let (min, max) = (*times.iter().min()?, *times.iter().max()?);
         let total: Ns = times.iter().copied().sum();
@@ -97,7 +97,7 @@ pub struct Totals {
 
 impl Totals {
     /// Those of one kernel.
-    pub fn of(kernel: &KernelLaunch) -> Self {
+    pub fn from_kernel(kernel: &KernelLaunch) -> Self {
         Totals { count: 1, gpu_time: kernel.gpu_time, exposed: kernel.exposed }
     }
 
@@ -152,7 +152,7 @@ pub(super) struct KernelCost {
 }
 
 impl KernelCost {
-    pub(super) fn of(kernel: &KernelLaunch) -> Self {
+    pub(super) fn from_kernel(kernel: &KernelLaunch) -> Self {
         let KernelLaunch { gpu_time, exposed, queue_delay, .. } = *kernel;
         KernelCost { gpu_time, exposed, queue_delay }
     }
@@ -221,9 +221,9 @@ impl Kernels {
     fn sums(&self) -> KernelSums {
         match self {
             Kernels::Each(kernels) => KernelSums {
-                gpu_time: TimeSums::of(kernels.iter().map(|kernel| kernel.gpu_time)),
+                gpu_time: TimeSums::from_times(kernels.iter().map(|kernel| kernel.gpu_time)),
                 exposed: kernels.iter().map(|kernel| kernel.exposed).sum(),
-                queue_delay: TimeSums::of(kernels.iter().filter_map(|kernel| kernel.queue_delay)),
+                queue_delay: TimeSums::from_times(kernels.iter().filter_map(|kernel| kernel.queue_delay)),
             },
             Kernels::Summed(sums) => sums.clone(),
         }
@@ -253,12 +253,12 @@ impl<'de> Deserialize<'de> for Kernels {
 
 impl Cost {
     /// Of some kernels, which have this share.
-    pub(super) fn of(kernels: &Kernels, share: Option<f64>) -> Self {
+    pub(super) fn sum(kernels: &Kernels, share: Option<f64>) -> Self {
         let exposed = kernels.totals().exposed;
         let (gpu_time, queue_delay) = match kernels {
             Kernels::Each(kernels) => (
-                Distribution::of(kernels.iter().map(|kernel| kernel.gpu_time).collect()),
-                Distribution::of(kernels.iter().filter_map(|kernel| kernel.queue_delay).collect()),
+                Distribution::from_times(kernels.iter().map(|kernel| kernel.gpu_time).collect()),
+                Distribution::from_times(kernels.iter().filter_map(|kernel| kernel.queue_delay).collect()),
             ),
             Kernels::Summed(sums) => (Distribution::of_sums(&sums.gpu_time), Distribution::of_sums(&sums.queue_delay)),
         };
@@ -271,31 +271,33 @@ impl Cost {
 mod tests {
     use super::*;
 
-    fn of(times: &[i64]) -> Option<Distribution> {
-        Distribution::of(times.iter().copied().map(Ns).collect())
+    fn distribution(times: &[i64]) -> Option<Distribution> {
+        Distribution::from_times(times.iter().copied().map(Ns).collect())
     }
 
     /// The deviation is that of two calls in a report of `nsys stats`.
     #[test]
     fn durations_are_distributed() {
-        let two = of(&[333_015_608, 2_971_823]).unwrap();
+        let two = distribution(&[333_015_608, 2_971_823]).unwrap();
         assert_eq!((two.mean, two.median, two.p95), (167_993_715.5, 167_993_715.5, Ns(333_015_608)));
         assert_eq!(format!("{:.1}", two.std_dev), "233376198.5");
-        let one_to_hundred = Distribution::of((1..=100).rev().map(Ns).collect()).unwrap();
+        let one_to_hundred = Distribution::from_times((1..=100).rev().map(Ns).collect()).unwrap();
         assert_eq!((one_to_hundred.total, one_to_hundred.median, one_to_hundred.p95), (Ns(5_050), 50.5, Ns(95)));
         assert_eq!((one_to_hundred.min, one_to_hundred.max), (Ns(1), Ns(100)));
-        let three = of(&[5, 1, 3]).unwrap();
+        let three = distribution(&[5, 1, 3]).unwrap();
         assert_eq!((three.median, three.p95, three.std_dev), (3.0, Ns(5), 2.0));
-        assert_eq!(of(&[7]).unwrap().std_dev, 0.0);
-        assert_eq!(of(&[]), None);
+        assert_eq!(distribution(&[7]).unwrap().std_dev, 0.0);
+        assert_eq!(distribution(&[]), None);
     }
 
     /// Against the distribution of the times themselves.
     #[test]
     fn sums_have_the_distribution_of_the_times() {
         let times: Vec<Ns> = (0..1000).map(|at: i64| Ns(1_000_000_000_000 + at * at * 977 % 4_999_999)).collect();
-        let (exact, summed) =
-            (Distribution::of(times.clone()).unwrap(), Distribution::of_sums(&TimeSums::of(times)).unwrap());
+        let (exact, summed) = (
+            Distribution::from_times(times.clone()).unwrap(),
+            Distribution::of_sums(&TimeSums::from_times(times)).unwrap(),
+        );
         assert_eq!(
             (exact.total, exact.mean, exact.min, exact.max),
             (summed.total, summed.mean, summed.min, summed.max)
@@ -303,7 +305,7 @@ mod tests {
         assert!((exact.std_dev / summed.std_dev - 1.0).abs() < 1e-9, "{} {}", exact.std_dev, summed.std_dev);
         assert!((exact.median / summed.median - 1.0).abs() < 0.008);
         assert!((exact.p95.as_f64() / summed.p95.as_f64() - 1.0).abs() < 0.008);
-        let small = Distribution::of_sums(&TimeSums::of([5, 1, 3].map(Ns))).unwrap();
+        let small = Distribution::of_sums(&TimeSums::from_times([5, 1, 3].map(Ns))).unwrap();
         assert_eq!((small.median, small.p95, small.std_dev), (3.0, Ns(5), 2.0));
         assert_eq!(Distribution::of_sums(&TimeSums::default()), None);
     }

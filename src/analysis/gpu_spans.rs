@@ -36,13 +36,13 @@ struct Own {
 impl<'a> GpuSpans<'a> {
     /// The spans of the work that was launched in a window. For the whole trace, for a window that is chosen by when kernels start, and for one
     /// in which nothing was launched: the window itself, and all that runs in it.
-    pub(crate) fn of(store: &Store, all: &'a GpuActivity, window: Window, on: WindowOn) -> Self {
+    pub(crate) fn find(store: &Store, all: &'a GpuActivity, window: Window, on: WindowOn) -> Self {
         let whole = within_trace(store, window);
         let same = || GpuSpans { of: all.of.keys().map(|gpu| (*gpu, whole)).collect(), all, own: None };
         if !is_by_launches(window, on) {
             return same();
         }
-        let launches = launches::of(store, store.kernels.clone());
+        let launches = launches::for_work(store, store.kernels.clone());
         let own = launched_in(store, &launches.kernels, window);
         if own.is_empty() { same() } else { GpuSpans::of_kernels(store, all, own) }
     }
@@ -82,7 +82,7 @@ impl<'a> GpuSpans<'a> {
         }
         let of_gpu = |(gpu, spans): (GpuId, Vec<(Ns, Ns)>)| {
             let Window { start, end } = self.on(gpu);
-            Busy::of(spans).within(start, end)
+            Busy::from_spans(spans).within(start, end)
         };
         by_gpu.into_iter().map(of_gpu).sum()
     }

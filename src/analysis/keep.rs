@@ -39,14 +39,15 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
     let matched: Vec<&Launched> = chosen.kernels.iter().filter(in_window).collect();
     let mut keeper = Keeper::new(store, window);
     matched.iter().for_each(|launched| keeper.slices[launched.kernel.row()] = true);
-    let meanwhile =
-        Busy::of(matched.iter().map(|launched| (store.slices.ts(launched.kernel), store.slices.dur(launched.kernel))));
+    let meanwhile = Busy::from_spans(
+        matched.iter().map(|launched| (store.slices.ts(launched.kernel), store.slices.dur(launched.kernel))),
+    );
     for kernel in store.kernels.iter().copied() {
         let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
         keeper.slices[kernel.row()] |= meanwhile.within(start, start + dur) > Ns::ZERO;
     }
     let work = store.slices.ids().filter(|slice| is_work(store, *slice)).collect();
-    let work = launches::of(store, work).kernels;
+    let work = launches::for_work(store, work).kernels;
     let calls = || work.iter().filter_map(|launched| Some((launched, launched.call?)));
     // A replay is matched by its order, so it is kept as a whole.
     let is_replayed = |launched: &Launched| launched.evidence == Evidence::GraphReplay;
@@ -159,7 +160,7 @@ impl<'a> Keeper<'a> {
             None => None,
         };
         if let Some(backward) = backward
-            && let Forward::Operator(operator) = self.forwards.of(backward, &mut self.callers)
+            && let Forward::Operator(operator) = self.forwards.forward(backward, &mut self.callers)
         {
             self.with_callers(operator);
         }
@@ -199,7 +200,7 @@ impl<'a> Keeper<'a> {
         let with_id = store.runtime_calls.iter().filter(|call| store.correlation(**call).is_some());
         telling.extend(with_id.min_by_key(|call| store.correlation(**call)));
         // A launch on a helper thread names it; the main thread is one that has slices.
-        let mains = MainThreads::of(store);
+        let mains = MainThreads::find(store);
         let of_launches = mains.iter().filter(|(process, _)| self.processes.contains(process));
         let mut main: HashSet<ThreadId> = of_launches.map(|(_, thread)| thread).collect();
         for slice in store.slices.ids() {

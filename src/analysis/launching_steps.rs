@@ -33,7 +33,7 @@ impl LaunchingSteps {
         let (mut found, mut span): (BTreeSet<SliceId>, Option<Window>) = (BTreeSet::new(), None);
         let (mut with, mut launching): (BTreeSet<ProcessId>, BTreeSet<ProcessId>) = Default::default();
         let has_steps = all.processes().next().is_some();
-        let launches = launches::of(store, if has_steps { store.kernels.clone() } else { Vec::new() });
+        let launches = launches::for_work(store, if has_steps { store.kernels.clone() } else { Vec::new() });
         let inside = launches.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
         for call in inside.filter_map(|launched| launched.call) {
             let Some(process) = store.process_of(call) else { continue };

@@ -87,7 +87,7 @@ impl Losses {
     }
 
     /// Those of a store.
-    pub fn of(store: &Store) -> Self {
+    pub fn count(store: &Store) -> Self {
         let (mut losses, mut lost) = (Losses::default(), 0);
         for trace in &store.traces {
             lost += trace.damage.lost_bytes().min(trace.text_bytes);

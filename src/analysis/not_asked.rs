@@ -94,7 +94,7 @@ impl NotAsked {
     }
 
     /// Those that count in these spans. `chosen` are the kernels that are asked for, anywhere in the trace.
-    pub(crate) fn of(store: &Store, activity: &GpuActivity, chosen: &[Launched], spans: &GpuSpans<'_>) -> Self {
+    pub(crate) fn new(store: &Store, activity: &GpuActivity, chosen: &[Launched], spans: &GpuSpans<'_>) -> Self {
         let (slices, is_collective) = (&store.slices, &activity.is_collective);
         let mut is_chosen = vec![false; is_collective.len()];
         chosen.iter().for_each(|launched| is_chosen[slices.name(launched.kernel).0 as usize] = true);

@@ -68,7 +68,7 @@ pub(super) struct OfRank {
 
 impl OverRanks {
     /// Of what each rank has, of so many ranks. `None` for one rank.
-    pub(super) fn of(ranks: Vec<OfRank>, in_all: u64) -> Option<Self> {
+    pub(super) fn compare(ranks: Vec<OfRank>, in_all: u64) -> Option<Self> {
         if in_all < 2 {
             return None;
         }
@@ -128,7 +128,7 @@ mod tests {
     /// The median of six is 101.5, their deviation 1.4826 times 1.5: 20 is far away, and 110 is beyond that, but within a tenth of the median.
     #[test]
     fn ranks_that_differ_are_named() {
-        let over = OverRanks::of(ranks(&[100, 101, 102, 103, 20, 110]), 8).unwrap();
+        let over = OverRanks::compare(ranks(&[100, 101, 102, 103, 20, 110]), 8).unwrap();
         assert_eq!((over.ranks, over.ranks_in_all), (6, 8));
         assert_eq!((over.gpu_time.min, over.gpu_time.max, over.count.max), (20, 110, 2));
         assert_eq!(over.exposed.mean, (50 + 50 + 51 + 51 + 10 + 55) as f64 / 6.0);
@@ -147,13 +147,13 @@ mod tests {
                 }
             })
             .collect();
-        let over = OverRanks::of(ranks(&times), 20).unwrap();
+        let over = OverRanks::compare(ranks(&times), 20).unwrap();
         let named: Vec<&str> = over.outliers.iter().map(|outlier| outlier.rank.as_str()).collect();
         assert_eq!(
             (named, over.outliers_found),
             (vec!["rank 0", "rank 1", "rank 2", "rank 3", "rank 18", "rank 19"], 8)
         );
-        assert!(OverRanks::of(ranks(&[1, 1, 900]), 3).unwrap().outliers.is_empty());
-        assert_eq!(OverRanks::of(ranks(&[1]), 1), None);
+        assert!(OverRanks::compare(ranks(&[1, 1, 900]), 3).unwrap().outliers.is_empty());
+        assert_eq!(OverRanks::compare(ranks(&[1]), 1), None);
     }
 }

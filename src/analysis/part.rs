@@ -95,7 +95,7 @@ struct StackPart {
 
 impl Part {
     /// Attributes every kernel in the window, and groups the rows by stack. `name` is the trace's name.
-    pub fn of(
+    pub fn reduce(
         name: &str,
         attributor: Attributor<'_>,
         launches: &Launches,
@@ -118,18 +118,18 @@ impl Part {
     ) -> Self {
         let StackOptions { exact_names, window_on, .. } = *options;
         let elsewhere = at_the_edges(store, launches, window, window_on);
-        let spans = GpuSpans::of(store, &attribution.activity, window, window_on);
-        let ranks = Ranks::of(store, &attribution.kernels);
+        let spans = GpuSpans::find(store, &attribution.activity, window, window_on);
+        let ranks = Ranks::find(store, &attribution.kernels);
         let summary = summarise(store, window, &spans);
         let of_trace = || ranks.of_header(TraceId(0)).or_else(|| ranks.of_file(TraceId(0)));
         let mut of_kernels = attribution.kernels.iter().filter_map(|kernel| ranks.of_kernel(kernel));
         let rank = of_kernels.next().or_else(of_trace);
         drop(of_kernels);
-        let ranks_of = RanksOf::of(name, store, ranks, &attribution.kernels);
-        let beside = options.records.as_deref().map(|of| Beside::of(store, attribution, of));
+        let ranks_of = RanksOf::new(name, store, ranks, &attribution.kernels);
+        let beside = options.records.as_deref().map(|of| Beside::join(store, attribution, of));
         let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
         let mut part = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
-            let mut part = StackPart::of(store, &mut collectives, collective, kernels);
+            let mut part = StackPart::new(store, &mut collectives, collective, kernels);
             part.busy = spans.busy(store, kernels.iter().copied());
             part.recorded = beside.as_ref().and_then(|beside| beside.info(kernels));
             part
@@ -166,13 +166,13 @@ impl Part {
             others,
             steps,
             walls,
-            coverage: Coverage::of(store, attribution),
+            coverage: Coverage::count(store, attribution),
             kernels_in_trace: launches.kernels.len() as u64,
             elsewhere,
             fastest,
-            not_asked: NotAsked::of(store, &attribution.activity, &launches.kernels, &spans),
+            not_asked: NotAsked::new(store, &attribution.activity, &launches.kernels, &spans),
             summary,
-            damage: Losses::of(store),
+            damage: Losses::count(store),
             records,
             launching: if options.counts_steps {
                 LaunchingSteps::find(store, window, window_on)
@@ -233,7 +233,7 @@ pub fn attributed(
 /// The totals of some kernels.
 fn totals(kernels: &[&KernelLaunch]) -> Totals {
     let mut all = Totals::default();
-    kernels.iter().for_each(|kernel| all.add(Totals::of(kernel)));
+    kernels.iter().for_each(|kernel| all.add(Totals::from_kernel(kernel)));
     all
 }
 
@@ -288,7 +288,7 @@ struct RanksOf<'s> {
 }
 
 impl<'s> RanksOf<'s> {
-    fn of(name: &'s str, store: &'s Store, ranks: Ranks<'s>, kernels: &[KernelLaunch]) -> Self {
+    fn new(name: &'s str, store: &'s Store, ranks: Ranks<'s>, kernels: &[KernelLaunch]) -> Self {
         let launchers: BTreeSet<ProcessId> =
             kernels.iter().filter_map(|kernel| store.process_of(kernel.launched.call?)).collect();
         RanksOf { name, store, ranks, are_several: launchers.len() > 1 }
@@ -327,8 +327,8 @@ pub(super) fn kernels_by_stack<'k>(
     attribution: &'k Attribution,
     options: &StackOptions,
 ) -> Vec<OfStack<'k>> {
-    let ranks = Ranks::of(store, &attribution.kernels);
-    let ranks = RanksOf::of(name, store, ranks, &attribution.kernels);
+    let ranks = Ranks::find(store, &attribution.kernels);
+    let ranks = RanksOf::new(name, store, ranks, &attribution.kernels);
     by_label(&ranks, attribution, options).filter(|((_, key), _)| key.no_launch.is_none()).collect()
 }
 
@@ -352,7 +352,7 @@ fn at_the_edges(store: &Store, launches: &Launches, window: Window, on: WindowOn
 
 impl StackPart {
     /// Of some kernels. `collective` is what their stack says, for those without a record.
-    fn of(
+    fn new(
         store: &Store,
         collectives: &mut CollectiveSums<'_>,
         collective: Option<Collective>,
@@ -365,12 +365,12 @@ impl StackPart {
             if kernel.is_attributed() {
                 *part.by.entry(kernel.launched.evidence).or_default() += 1;
             }
-            names.entry(store.slices.name(kernel.launched.kernel)).or_default().add(Totals::of(kernel));
+            names.entry(store.slices.name(kernel.launched.kernel)).or_default().add(Totals::from_kernel(kernel));
         }
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
         part.names = names.into_iter().map(named).collect();
-        part.kernels = Kernels::Each(kernels.iter().map(|kernel| KernelCost::of(kernel)).collect());
-        part.collective = collectives.of(collective, kernels);
+        part.kernels = Kernels::Each(kernels.iter().map(|kernel| KernelCost::from_kernel(kernel)).collect());
+        part.collective = collectives.summarise(collective, kernels);
         part
     }
 
@@ -389,7 +389,7 @@ impl StackPart {
 
 impl StackReport {
     /// The answer of some traces. Their windows are on clocks of their own, so all times of the summary are sums.
-    pub fn of(parts: impl IntoIterator<Item = Part>, options: &StackOptions) -> Self {
+    pub fn merge(parts: impl IntoIterator<Item = Part>, options: &StackOptions) -> Self {
         let StackOptions { user_code, grouping, per_rank, .. } = options;
         let mut report = StackReport::default();
         let (mut groups, mut others): (BTreeMap<GroupKey, StackPart>, _) = (BTreeMap::new(), Others::default());
@@ -462,10 +462,10 @@ impl StackReport {
                 count,
                 by: part.by,
                 kernels: part.names,
-                cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
+                cost: Cost::sum(&part.kernels, part.busy.share_of(wall)),
                 collective: part.collective,
                 recorded: part.recorded,
-                over_ranks: OverRanks::of(part.ranks, ranks).filter(|_| !*per_rank),
+                over_ranks: OverRanks::compare(part.ranks, ranks).filter(|_| !*per_rank),
             }
         };
         let rows = stacks.into_iter().map(stack);
@@ -473,7 +473,7 @@ impl StackReport {
         report.without_launch.sort_by(|a, b| (&a.key, &a.rank).cmp(&(&b.key, &b.rank)));
         report.stacks_found = distinct(&report.stacks);
         let steps = steps.into_iter().map(|(label, step)| (label, step.cost(user_code))).collect();
-        report.grouped = Groups::of(groups, others, steps, grouping, wall);
+        report.grouped = Groups::new(groups, others, steps, grouping, wall);
         report.arrange(Order::Count, 0.0, None);
         report
     }
@@ -486,7 +486,7 @@ fn rank_label(trace: &TraceOfReport) -> Arc<str> {
 
 impl Groups {
     /// The groups of all traces. `wall` is what their shares are of, `steps` are by label.
-    fn of(
+    fn new(
         mut parts: BTreeMap<GroupKey, StackPart>,
         others: Others,
         steps: BTreeMap<String, StepCost>,
@@ -508,7 +508,7 @@ impl Groups {
             count: part.kernels.count(),
             attributed: part.by.values().sum(),
             kernels: part.names,
-            cost: Cost::of(&part.kernels, part.busy.share_of(wall)),
+            cost: Cost::sum(&part.kernels, part.busy.share_of(wall)),
             share: 0.0,
             collective: part.collective,
             recorded: part.recorded,
@@ -541,5 +541,5 @@ pub fn stack_report(
     if window == Window::ALL {
         (window, options.window_on) = whole(attributor.store(), options.window_on);
     }
-    StackReport::of(vec![Part::of("", attributor, launches, window, &options)], &options)
+    StackReport::merge(vec![Part::reduce("", attributor, launches, window, &options)], &options)
 }

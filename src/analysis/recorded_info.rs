@@ -135,8 +135,8 @@ pub(super) struct Beside<'r> {
 }
 
 impl<'r> Beside<'r> {
-    pub(super) fn of(store: &Store, attribution: &Attribution, records: &'r Records) -> Self {
-        let joined = Joined::find(&Operations::of(store, attribution), records);
+    pub(super) fn join(store: &Store, attribution: &Attribution, records: &'r Records) -> Self {
+        let joined = Joined::find(&Operations::find(store, attribution), records);
         let mut steps: HashMap<usize, ProxyTimes> = HashMap::new();
         for step in &records.proxy_steps {
             if let Some(operation) = records.proxy_ops.get(step.proxy_op).and_then(|of| of.operation) {

@@ -37,7 +37,7 @@ pub struct StackKey {
 
 impl StackKey {
     /// The key of a kernel. A kernel that only its graph's capture attributes has no frames of its own.
-    pub fn of(store: &Store, paths: &CallTree, kernel: &KernelLaunch, exact: bool) -> Self {
+    pub fn from_kernel(store: &Store, paths: &CallTree, kernel: &KernelLaunch, exact: bool) -> Self {
         let part = |path| paths.call_path(path);
         StackKey {
             frames: kernel.path.map_or(Vec::new(), |path| part(path).frames),
@@ -145,7 +145,7 @@ pub(super) fn by_stack<'k, R: Ord + Copy>(
     let mut groups: ByStack<'k, R> = BTreeMap::new();
     for ((rank, ..), kernels) in paths {
         let Some(first) = kernels.first() else { continue };
-        let key = StackKey::of(store, &attribution.paths, first, exact_names);
+        let key = StackKey::from_kernel(store, &attribution.paths, first, exact_names);
         groups.entry((rank, key)).or_default().extend(kernels);
     }
     groups

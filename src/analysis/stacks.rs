@@ -172,7 +172,7 @@ impl Coverage {
     }
 
     /// That of the rows of an attribution.
-    pub(super) fn of(store: &Store, attribution: &Attribution) -> Self {
+    pub(super) fn count(store: &Store, attribution: &Attribution) -> Self {
         let captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
         let mut coverage = Coverage { captures, ..Coverage::default() };
         attribution.kernels.iter().for_each(|kernel| coverage.add(store, kernel));
@@ -208,7 +208,7 @@ impl Coverage {
         match launched.evidence {
             Evidence::None(reason) => {
                 let without = self.unattributed.entry(reason).or_default();
-                let (name, totals) = (store.slice_name(launched.kernel), Totals::of(kernel));
+                let (name, totals) = (store.slice_name(launched.kernel), Totals::from_kernel(kernel));
                 without.all.add(totals);
                 match without.kernels.get_mut(name) {
                     Some(known) => known.add(totals),

@@ -93,7 +93,7 @@ impl StepPart {
     ) -> BTreeMap<String, StepPart> {
         let steps = Steps::find(store);
         let mut own: HashMap<SliceId, Vec<SliceId>, FixedState> = HashMap::default();
-        for launched in launches::of(store, store.kernels.clone()).kernels {
+        for launched in launches::for_work(store, store.kernels.clone()).kernels {
             let step = launched.call.and_then(|call| steps.of_call(store, call));
             let inside = |_: &&Step| window.contains(launched.at(store, on));
             if let Some(step) = step.filter(inside) {
@@ -120,7 +120,7 @@ impl StepPart {
         for ((step, key), rows) in by_stack(store, attribution, exact_names, step_of) {
             let Some(part) = step.and_then(|step| found.get_mut(*label_of.get(&step)?)) else { continue };
             let totals = part.stacks.entry(key).or_default();
-            rows.into_iter().for_each(|row| totals.add(Totals::of(row)));
+            rows.into_iter().for_each(|row| totals.add(Totals::from_kernel(row)));
         }
         found
     }

@@ -161,9 +161,9 @@ pub fn kernel_table(store: &Store, kernels: impl Iterator<Item = (StringId, Ns)>
         name: text(id).to_owned(),
         instances: lengths.len() as u64,
         share: total.share_of(time).unwrap_or(0.0),
-        time: Distribution::of(lengths).unwrap_or_default(),
+        time: Distribution::from_times(lengths).unwrap_or_default(),
     };
-    let damage = Losses::of(store);
+    let damage = Losses::count(store);
     KernelTable {
         names: names.len() as u64,
         kernels,

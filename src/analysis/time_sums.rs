@@ -114,7 +114,7 @@ pub struct TimeSums {
 
 impl TimeSums {
     /// Of some durations.
-    pub fn of(times: impl IntoIterator<Item = Ns>) -> Self {
+    pub fn from_times(times: impl IntoIterator<Item = Ns>) -> Self {
         let mut sums = TimeSums::default();
         times.into_iter().for_each(|time| sums.add(time));
         sums
@@ -231,7 +231,8 @@ mod tests {
 
     #[test]
     fn sums_are_equal_in_any_order_and_after_writing() {
-        let (a, b, c) = (TimeSums::of([Ns(3), Ns(-70)]), TimeSums::of([]), TimeSums::of([Ns(1 << 40)]));
+        let (a, b, c) =
+            (TimeSums::from_times([Ns(3), Ns(-70)]), TimeSums::from_times([]), TimeSums::from_times([Ns(1 << 40)]));
         let (mut ab, mut cb) = (a.clone(), c.clone());
         ab.merge(&b);
         ab.merge(&c);

@@ -93,7 +93,7 @@ pub struct ExposedPart {
 impl Timeline {
     /// The kernels of a window. `attribution` has those that were asked for; the others are drawn, too, and have no stack. There are at most `most`
     /// rows, and about as many exposed parts.
-    pub fn of(
+    pub fn new(
         name: &str,
         store: &Store,
         attribution: &Attribution,
@@ -104,7 +104,7 @@ impl Timeline {
         let window = within_trace(store, window);
         let steps = steps(store, window);
         let Stacks { stacks, steps_of, of_kernel } =
-            Stacks::of(name, store, attribution, options, (&steps, window.start));
+            Stacks::new(name, store, attribution, options, (&steps, window.start));
         let mut timeline = Timeline { name: name.to_owned(), window, steps, stacks, steps_of, ..Timeline::default() };
         let mut lanes: BTreeMap<(GpuId, Option<ThreadId>), u32> = BTreeMap::new();
         let mut rows = Vec::new();
@@ -126,7 +126,7 @@ impl Timeline {
                     end: end.min(window.end) - window.start,
                 },
                 stack: of_kernel.get(&kernel).copied(),
-                does: Does::of(attribution, store.slices.name(kernel)),
+                does: Does::from_name(attribution, store.slices.name(kernel)),
                 count: 1,
             });
         }
@@ -216,7 +216,7 @@ impl Timeline {
 
 impl Does {
     /// What kernels of a name do.
-    fn of(attribution: &Attribution, name: StringId) -> Self {
+    fn from_name(attribution: &Attribution, name: StringId) -> Self {
         let activity = &attribution.activity;
         match (activity.is_collective[name.0 as usize], activity.may_communicate(name)) {
             (true, _) => Does::Communicate,
@@ -262,7 +262,7 @@ struct Stacks {
 
 impl Stacks {
     /// `steps` begin since a time.
-    fn of(
+    fn new(
         name: &str,
         store: &Store,
         attribution: &Attribution,

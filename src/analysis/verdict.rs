@@ -67,7 +67,7 @@ const ENOUGH: u64 = 3;
 
 impl Waiting {
     /// Of a stack whose kernels all carry out the same.
-    pub fn of(stack: &Stack) -> Option<Self> {
+    pub fn find(stack: &Stack) -> Option<Self> {
         let (best, Distribution { mean, .. }) = (stack.collective.fastest?, stack.cost.gpu_time);
         (stack.count >= ENOUGH && mean > FAR_ABOVE * best.as_f64()).then_some(Waiting { mean, best })
     }
@@ -107,7 +107,7 @@ impl StackReport {
                 rank: stack.rank.as_deref(),
                 from,
                 within,
-                waiting: Waiting::of(stack),
+                waiting: Waiting::find(stack),
             }
         });
         Verdict { collectives: Some(collectives), has_stacks, costliest }
@@ -163,7 +163,7 @@ mod tests {
             [(3, Some(44), Some(44)), (3, Some(45), None), (2, Some(44), None), (3, None, None)]
         {
             (slow.count, slow.collective.fastest) = (count, fastest.map(Ns));
-            assert_eq!(Waiting::of(&slow).map(|waiting| waiting.best), best.map(Ns), "{count} {fastest:?}");
+            assert_eq!(Waiting::find(&slow).map(|waiting| waiting.best), best.map(Ns), "{count} {fastest:?}");
         }
     }
 }

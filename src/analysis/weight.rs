@@ -19,7 +19,7 @@ impl Weight {
     pub const ALL: [Weight; 3] = [Weight::Count, Weight::Gpu, Weight::Exposed];
 
     /// The weight of some kernels.
-    pub fn of(self, kernels: Totals) -> u64 {
+    pub fn measure(self, kernels: Totals) -> u64 {
         match self {
             Weight::Count => kernels.count,
             Weight::Gpu => u64::try_from(kernels.gpu_time.0).unwrap_or(0),
@@ -33,10 +33,10 @@ impl StackReport {
     pub fn weight(&self, weight: Weight) -> Option<u64> {
         if let Some(grouped) = self.groups() {
             let all = grouped.groups.iter().flat_map(|group| group.kernels.values());
-            return all.map(|kernels| weight.of(*kernels)).try_fold(0, u64::checked_add);
+            return all.map(|kernels| weight.measure(*kernels)).try_fold(0, u64::checked_add);
         }
         let of_stacks = self.stacks.iter().flat_map(|stack| stack.kernels.values());
         let without_launch = self.coverage.unattributed.values().flat_map(|kernels| kernels.kernels.values());
-        of_stacks.chain(without_launch).try_fold(0, |sum: u64, kernels| sum.checked_add(weight.of(*kernels)))
+        of_stacks.chain(without_launch).try_fold(0, |sum: u64, kernels| sum.checked_add(weight.measure(*kernels)))
     }
 }

@@ -13,7 +13,7 @@ pub(crate) struct Busy {
 
 impl Busy {
     /// The union of spans, given as start and length, in any order.
-    pub(crate) fn of(spans: impl IntoIterator<Item = (Ns, Ns)>) -> Self {
+    pub(crate) fn from_spans(spans: impl IntoIterator<Item = (Ns, Ns)>) -> Self {
         let mut sorted: Vec<(Ns, Ns)> = spans.into_iter().collect();
         sorted.sort_unstable();
         let mut busy = Busy::default();
@@ -23,7 +23,7 @@ impl Busy {
 
     /// What this or another covers.
     pub(crate) fn with(&self, other: &Busy) -> Self {
-        Busy::of(self.spans.iter().chain(&other.spans).map(|(start, end)| (*start, *end - *start)))
+        Busy::from_spans(self.spans.iter().chain(&other.spans).map(|(start, end)| (*start, *end - *start)))
     }
 
     /// Adds a span that starts no earlier than those before it. A span without a length covers nothing.
@@ -114,21 +114,21 @@ mod tests {
 
     use super::*;
 
-    fn of(spans: &[(i64, i64)]) -> Busy {
-        Busy::of(spans.iter().map(|(start, dur)| (Ns(*start), Ns(*dur))))
+    fn union(spans: &[(i64, i64)]) -> Busy {
+        Busy::from_spans(spans.iter().map(|(start, dur)| (Ns(*start), Ns(*dur))))
     }
 
     #[test]
     fn spans_are_put_together() {
-        let busy = of(&[(10, 5), (0, 2), (12, 8), (30, 0), (20, 1), (40, 10)]);
+        let busy = union(&[(10, 5), (0, 2), (12, 8), (30, 0), (20, 1), (40, 10)]);
         assert_eq!(busy.spans, [(0, 2), (10, 21), (40, 50)].map(|(start, end)| (Ns(start), Ns(end))));
         for (start, end, covered) in
             [(0, 100, 23), (1, 11, 2), (2, 10, 0), (15, 45, 11), (45, 45, 0), (46, 44, 0), (-5, 0, 0), (50, 60, 0)]
         {
             assert_eq!(busy.within(Ns(start), Ns(end)), Ns(covered), "{start}..{end}");
         }
-        assert_eq!(of(&[(i64::MAX - 1, 5), (i64::MIN, 3)]).within(Ns::MIN, Ns::MAX), Ns(4));
-        assert_eq!(of(&[]).within(Ns::ZERO, Ns(9)), Ns::ZERO);
+        assert_eq!(union(&[(i64::MAX - 1, 5), (i64::MIN, 3)]).within(Ns::MIN, Ns::MAX), Ns(4));
+        assert_eq!(union(&[]).within(Ns::ZERO, Ns(9)), Ns::ZERO);
     }
 
     proptest! {
@@ -147,7 +147,7 @@ mod tests {
                 is_covered
             };
             let (is_covered, by_others) = (covered(&spans), covered(&others));
-            let (busy, others) = (of(&spans), of(&others));
+            let (busy, others) = (union(&spans), union(&others));
             let mut kernels = kernels;
             kernels.sort_unstable();
             let mut from = 0;

@@ -59,7 +59,7 @@ impl<'a> Forwards<'a> {
     }
 
     /// The operator of the forward pass that belongs to one of the backward pass.
-    pub(crate) fn of(&mut self, backward: SliceId, callers: &mut Callers<'_>) -> Forward {
+    pub(crate) fn forward(&mut self, backward: SliceId, callers: &mut Callers<'_>) -> Forward {
         if let Some(known) = self.known.get(&backward) {
             return *known;
         }
@@ -70,7 +70,7 @@ impl<'a> Forwards<'a> {
 
     /// The call path of that operator, for what was found of a slice. `climber` climbs in the same trace.
     pub(crate) fn path(&mut self, found: Found, climber: &mut Climber<'_>, tree: &mut CallTree) -> Option<PathId> {
-        match self.of(found.backward?, &mut climber.callers) {
+        match self.forward(found.backward?, &mut climber.callers) {
             Forward::Operator(operator) => climber.caller(tree, operator).path,
             Forward::NotRecorded | Forward::Ambiguous => None,
         }

@@ -218,7 +218,7 @@ impl Index {
         }
         for gradient in &mut index.gradients {
             if let Some(producer) = gradient.producer
-                && let Forward::Operator(operator) = forwards.of(producer, callers)
+                && let Forward::Operator(operator) = forwards.forward(producer, callers)
             {
                 gradient.operator = Some(operator);
             }
@@ -226,7 +226,7 @@ impl Index {
         index.number(store, callers);
         let operators: Vec<SliceId> =
             index.gradients.iter().map(|gradient| gradient.operator.unwrap_or(gradient.node)).collect();
-        index.modules = ModuleFrames::of(store, callers, &operators);
+        index.modules = ModuleFrames::find(store, callers, &operators);
         index
     }
 

@@ -148,11 +148,11 @@ pub fn find(store: &Store, names: &[StringId]) -> Launches {
     let mut is_chosen = vec![false; store.strings.len()];
     names.iter().for_each(|name| is_chosen[name.0 as usize] = true);
     let chosen = |slice: &SliceId| is_chosen[store.slices.name(*slice).0 as usize];
-    of(store, store.kernels.iter().copied().filter(chosen).collect())
+    for_work(store, store.kernels.iter().copied().filter(chosen).collect())
 }
 
 /// Finds the launches of this GPU work: slices in order, kernels or copies and fills.
-pub fn of(store: &Store, work: Vec<SliceId>) -> Launches {
+pub fn for_work(store: &Store, work: Vec<SliceId>) -> Launches {
     let mut finder = Finder::new(store, &work);
     let mut launches = Launches { kernels: work.into_iter().map(|kernel| finder.launched(kernel)).collect() };
     by_external_id(store, &mut launches);

@@ -151,13 +151,13 @@ impl<'a> Attributor<'a> {
             store,
             options,
             captures: &captures,
-            main: MainThreads::of(store),
+            main: MainThreads::find(store),
             climber: Climber::new(store, options.exact_names),
             forwards: Forwards::new(store),
             gradients: Gradients::new(store),
             activity: &activity,
         };
-        let parts = in_parts(kernels.len(), MIN_KERNELS, store.threads, |part| rows.of(&kernels[part]));
+        let parts = in_parts(kernels.len(), MIN_KERNELS, store.threads, |part| rows.make(&kernels[part]));
         let mut rows = Vec::with_capacity(kernels.len());
         for (of_part, tree_of_part) in parts {
             let ids = tree.append(&tree_of_part);
@@ -190,7 +190,7 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// The rows of kernels that follow each other, and the tree that has their paths, but for those of captures.
-    fn of(&self, kernels: &[&Launched]) -> (Vec<KernelLaunch>, CallTree) {
+    fn make(&self, kernels: &[&Launched]) -> (Vec<KernelLaunch>, CallTree) {
         let Rows { store, options, captures, main, .. } = self;
         let (mut climber, mut forwards, mut tree) = (self.climber.clone(), self.forwards.clone(), CallTree::default());
         let mut gradients = self.gradients.clone();
@@ -222,7 +222,7 @@ impl Rows<'_> {
                     Sent::Unknown => row.forward_unknown = true,
                 }
             } else if let Some(backward) = found.backward.filter(|_| options.forward) {
-                match forwards.of(backward, &mut climber.callers) {
+                match forwards.forward(backward, &mut climber.callers) {
                     Forward::Operator(operator) => row.forward = climber.caller(&mut tree, operator).path,
                     Forward::NotRecorded | Forward::Ambiguous => row.forward_unknown = true,
                 }

@@ -23,7 +23,7 @@ pub struct ModuleFrames {
 
 impl ModuleFrames {
     /// The paths of some slices.
-    pub fn of(store: &Store, callers: &mut Callers<'_>, slices: &[SliceId]) -> Self {
+    pub fn find(store: &Store, callers: &mut Callers<'_>, slices: &[SliceId]) -> Self {
         let mut frames = ModuleFrames::default();
         let mut known: HashMap<SliceId, Option<u32>, foldhash::fast::FixedState> = HashMap::default();
         let mut by_name: HashMap<(Option<u32>, StringId), u32, foldhash::fast::FixedState> = HashMap::default();

@@ -33,7 +33,7 @@ pub struct Operations {
 impl Operations {
     /// Those of all collective kernels among the rows of an attribution. The trace must have been loaded with the argument keys
     /// [`args::OF_COLLECTIVES`]; with all arguments there are sequence numbers and peers, too.
-    pub fn of(store: &Store, attribution: &Attribution) -> Self {
+    pub fn find(store: &Store, attribution: &Attribution) -> Self {
         let mut rows = Vec::new();
         let communicators = Operations::each(store, attribution, |operation, _| rows.push(operation));
         Operations { rows, communicators }
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
             store,
             attribution,
             records: Records::new(store),
-            ranks: Ranks::of(store, &attribution.kernels),
+            ranks: Ranks::find(store, &attribution.kernels),
             communicators: BTreeMap::new(),
             annotated: HashMap::new(),
         }

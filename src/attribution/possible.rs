@@ -52,14 +52,14 @@ pub(crate) fn find(store: &Store, is_collective: &[bool]) -> Vec<Possible> {
     }
     if is_unknown.contains(&true) {
         let near = near(store, &is_unknown, &says);
-        let mut below = launched_below(store, &launches::of(store, near).kernels, &says);
+        let mut below = launched_below(store, &launches::for_work(store, near).kernels, &says);
         if !below.is_empty() {
             let is_below: Vec<StringId> = below.keys().copied().collect();
             below = launched_below(store, &launches::find(store, &is_below).kernels, &says);
             let known: Vec<StringId> =
                 store.names.iter().map(|name| name.id).filter(|id| is_collective[id.0 as usize]).collect();
             let known = launches::find(store, &known).kernels;
-            let known = Calls::of(store, known.iter().filter_map(|launched| launched.call));
+            let known = Calls::collect(store, known.iter().filter_map(|launched| launched.call));
             for (name, callers) in &mut below {
                 callers.retain(|caller| !known.any_in(store, *caller));
                 found.extend(callers.first().map(|caller| (*name, Some(store.slices.name(*caller)))));
@@ -137,7 +137,7 @@ fn caller(store: &Store, callers: &mut Callers<'_>, call: SliceId, says: &[bool]
 struct Calls(BTreeMap<Option<ThreadId>, Vec<Ns>>);
 
 impl Calls {
-    fn of(store: &Store, calls: impl Iterator<Item = SliceId>) -> Self {
+    fn collect(store: &Store, calls: impl Iterator<Item = SliceId>) -> Self {
         let mut of_threads: BTreeMap<Option<ThreadId>, Vec<Ns>> = BTreeMap::new();
         for call in calls {
             of_threads.entry(store.thread_of(call)).or_default().push(store.slices.ts(call));

@@ -40,7 +40,7 @@ struct Config {
 
 impl<'a> Ranks<'a> {
     /// Those of a store and of kernels with their records.
-    pub(crate) fn of(store: &'a Store, kernels: &[KernelLaunch]) -> Self {
+    pub(crate) fn find(store: &'a Store, kernels: &[KernelLaunch]) -> Self {
         let mut ranks = Ranks { store, traces: of_header(store), processes: HashMap::new() };
         let records: BTreeSet<SliceId> = kernels.iter().filter_map(|row| row.record).collect();
         for slice in records {
@@ -103,7 +103,7 @@ impl<'a> Ranks<'a> {
 
 /// The rank of a trace, as its header says, else as its file's name does.
 pub fn rank_of_trace(store: &Store, trace: TraceId) -> Option<RankId> {
-    let ranks = Ranks::of(store, &[]);
+    let ranks = Ranks::find(store, &[]);
     ranks.of_header(trace).or_else(|| ranks.of_file(trace))
 }
 

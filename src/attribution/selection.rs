@@ -112,7 +112,7 @@ impl Wanted {
             known.push(family);
         }
         if !known.is_empty() && !matches!(wanted.families, Families::All) {
-            wanted.families = Families::Some(Names::of(&known));
+            wanted.families = Families::Some(Names::compile(&known));
         }
         Ok(wanted)
     }
@@ -168,8 +168,9 @@ pub(crate) fn family_of(name: &str) -> Option<&'static Family> {
 /// many traces.
 fn families_of(name: &str) -> impl Iterator<Item = &'static Family> {
     static EACH: LazyLock<Vec<OnceLock<Names>>> = LazyLock::new(|| FAMILIES.iter().map(|_| OnceLock::new()).collect());
-    let of =
-        |(family, names): &(&'static Family, &OnceLock<Names>)| names.get_or_init(|| Names::of(&[family])).fit(name);
+    let of = |(family, names): &(&'static Family, &OnceLock<Names>)| {
+        names.get_or_init(|| Names::compile(&[family])).fit(name)
+    };
     FAMILIES.iter().zip(EACH.iter()).filter(of).map(|(family, _)| family)
 }
 
@@ -232,7 +233,7 @@ struct Names(RegexSet);
 
 impl Names {
     /// Those of known families.
-    fn of(families: &[&Family]) -> Self {
+    fn compile(families: &[&Family]) -> Self {
         let mut expressions: Vec<String> = families.iter().flat_map(|family| family.expressions()).collect();
         expressions.sort_unstable();
         expressions.dedup();
@@ -300,7 +301,7 @@ mod tests {
         let custom = "void sglang::cross_device_reduce_1stage<__nv_bfloat16, 4>(sglang::RankData*)";
         let none = OwnFamilies::default();
         for family in FAMILIES {
-            Names::of(&[family]);
+            Names::compile(&[family]);
         }
         let default = wanted(&[], &[], &none).unwrap();
         assert!(default.fits("ncclDevKernel_AllReduce") && default.fits("mscclKernel_Sum") && default.fits(custom));

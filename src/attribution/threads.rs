@@ -13,7 +13,7 @@ pub(crate) struct MainThreads(HashMap<ProcessId, ThreadId>);
 
 impl MainThreads {
     /// Those of a trace.
-    pub(crate) fn of(store: &Store) -> Self {
+    pub(crate) fn find(store: &Store) -> Self {
         let mut main: HashMap<ProcessId, ThreadId> = HashMap::new();
         for utid in threads_with_slices(store) {
             let thread = store.tracks.thread(utid);

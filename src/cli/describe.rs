@@ -26,7 +26,7 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
     // A name that leads nowhere is a mistake in the command, and ends it before anything is read.
     let mut inputs = Vec::new();
     for argument in &args.files {
-        inputs.push(Inputs::of(argument)?);
+        inputs.push(Inputs::read(argument)?);
     }
     let read: Vec<&Path> =
         inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
@@ -62,7 +62,7 @@ struct Inputs {
 }
 
 impl Inputs {
-    fn of(argument: &PathBuf) -> Result<Self, Stop> {
+    fn read(argument: &PathBuf) -> Result<Self, Stop> {
         let Sources { traces, mut records } = with_records(std::slice::from_ref(argument), Alone::Allowed)?;
         let (archives, traces): (Vec<PathBuf>, Vec<PathBuf>) = traces.into_iter().partition(|file| has_records(file));
         records.extend(archives);

@@ -42,7 +42,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
     }
     archives.iter().for_each(|archive| damage.extend(run.damage_lines(archive)));
     damage.iter().for_each(|line| say(line));
-    let mut report = PairReport::of(parts);
+    let mut report = PairReport::merge(parts);
     if report.pairing.nodes + report.pairing.unnumbered == 0 {
         let nothing = Stop::NotFound(
             "Nothing found: no operator in the window has a sequence number of the backward pass. PyTorch's profiler writes these for operators \

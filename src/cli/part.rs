@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     }
     let mut set = PartSet::default();
     for part in &found.parts {
-        set.entries.push(Entry::of(part).map_err(|source| Failure::Form { source })?);
+        set.entries.push(Entry::new(part).map_err(|source| Failure::Form { source })?);
     }
     set.entries.sort_unstable();
     target.write(&set)?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::recorded::of;
+use nccl_stacks::analysis::recorded;
 use nccl_stacks::error::Error;
 use nccl_stacks::export::flow_rank::{FlowRank, aggregate};
 use nccl_stacks::records::Keep;
@@ -31,7 +31,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     if let Some(folder) = &args.flow_rank {
         write_aggregates(&aggregate(&records), folder, &inputs)?;
     }
-    let report = of(&records);
+    let report = recorded::report(&records);
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
     let name = names.join(", ");
     let screen = Screen { width: output.width(), verbose: args.reading.verbose, ..Screen::default() };

@@ -38,7 +38,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
         opening::refuse_if_several("repair writes one trace", &names)?;
         file = store.traces.first().map(|trace| trace.place);
         if args.lanes {
-            lanes = Lanes::of(&store);
+            lanes = Lanes::new(&store);
         }
     }
     let start = Instant::now();

@@ -63,7 +63,7 @@ impl<'l> Moves<'l> {
 
 impl Lanes {
     /// Those of a store, which must have been loaded with `places`.
-    pub fn of(store: &Store) -> Self {
+    pub fn new(store: &Store) -> Self {
         Lanes::after(store, 0)
     }
 

@@ -37,7 +37,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(column: &Column) -> Kind {
+    fn for_column(column: &Column) -> Kind {
         match column.sql_type {
             "INTEGER" => Kind::Int,
             "REAL" => Kind::Real,
@@ -80,7 +80,7 @@ fn write_table(source: &Source, table: &Table, file: File) -> Result<()> {
 /// The table's columns, all of which may be NULL.
 fn schema(table: &Table) -> Result<Type> {
     let field = |column: &Column| {
-        let (physical, logical) = match Kind::of(column) {
+        let (physical, logical) = match Kind::for_column(column) {
             Kind::Int => (Physical::INT64, None),
             Kind::Real => (Physical::DOUBLE, None),
             Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
@@ -100,7 +100,7 @@ fn properties(table: &Table) -> Result<WriterProperties> {
         .set_compression(Compression::ZSTD(level));
     for column in table.columns {
         let path = ColumnPath::from(column.name);
-        properties = match Kind::of(column) {
+        properties = match Kind::for_column(column) {
             Kind::Int => properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
             Kind::Real => properties,
             Kind::Text => properties.set_column_dictionary_page_size_limit(path, DICTIONARY),
@@ -116,7 +116,7 @@ fn write_batch(
     out: &mut SerializedColumnWriter<'_>,
 ) -> Result<()> {
     let cells = rows.map(|row| (column.cell)(source, row));
-    match Kind::of(column) {
+    match Kind::for_column(column) {
         Kind::Int => write_values::<Int64Type>(out, cells, |cell| if let Cell::Int(v) = cell { Some(v) } else { None }),
         Kind::Real => {
             write_values::<DoubleType>(out, cells, |cell| if let Cell::Real(v) = cell { Some(v) } else { None })

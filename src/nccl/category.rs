@@ -37,7 +37,7 @@ const GPU: &[&str] = &[
 
 impl CategoryKind {
     /// The kind of a category. Case does not matter: Kineto of 2021 wrote `Kernel` and `Runtime`.
-    pub fn of(category: &str) -> Self {
+    pub fn from_name(category: &str) -> Self {
         let lower = category.to_ascii_lowercase();
         match &*lower {
             "kernel" => CategoryKind::Kernel,
@@ -81,7 +81,7 @@ mod tests {
             ("Operator", CategoryKind::Cpu),
             ("overhead", CategoryKind::Cpu),
         ] {
-            assert_eq!(CategoryKind::of(category), want, "{category}");
+            assert_eq!(CategoryKind::from_name(category), want, "{category}");
         }
     }
 }

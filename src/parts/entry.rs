@@ -131,7 +131,7 @@ impl Entry {
     ///
     /// # Errors
     /// What writing it as JSON fails with.
-    pub fn of(part: &TracePart) -> io::Result<Self> {
+    pub fn new(part: &TracePart) -> io::Result<Self> {
         let mut json = serde_json::to_vec(part)?;
         json.pop();
         let checksum = checksum(&json);
@@ -144,7 +144,7 @@ impl Entry {
     /// # Errors
     /// Why it is no document.
     pub fn of_json(json: &[u8]) -> Result<Self, EntryError> {
-        let head = Head::of(json)?;
+        let head = Head::parse(json)?;
         let packed = zstd::bulk::compress(json, LEVEL).map_err(|error| EntryError::NoPart(error.to_string()))?;
         Ok(Entry { head, packed, file: PathBuf::new() })
     }
@@ -154,7 +154,7 @@ impl Entry {
     /// # Errors
     /// Why it is no document.
     pub fn of_packed(packed: Vec<u8>) -> Result<Self, EntryError> {
-        let head = Head::of(&unpack(&packed).map_err(|error| EntryError::NoPart(error.to_string()))?)?;
+        let head = Head::parse(&unpack(&packed).map_err(|error| EntryError::NoPart(error.to_string()))?)?;
         Ok(Entry { head, packed, file: PathBuf::new() })
     }
 
@@ -225,7 +225,7 @@ fn check(ranks: &[RankPart]) -> Result<(), EntryError> {
 }
 
 impl Head {
-    fn of(json: &[u8]) -> Result<Self, EntryError> {
+    fn parse(json: &[u8]) -> Result<Self, EntryError> {
         let no_part = |error: serde_json::Error| EntryError::NoPart(error.to_string());
         let Some(rest) = json.strip_prefix(MAGIC.as_bytes()) else {
             return Err(EntryError::NoPart(format!("it does not begin with {MAGIC}")));

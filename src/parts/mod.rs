@@ -79,7 +79,7 @@ impl InputFile {
     ///
     /// # Errors
     /// What reading fails with.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    pub fn identify(path: &Path) -> io::Result<Self> {
         let (mut file, mut hash) = (File::open(path)?, XxHash3_128::new());
         let mut buffer = vec![0; 1 << 20];
         loop {

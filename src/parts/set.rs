@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error() {
         let part = TracePart::new("trace".to_owned(), InputFile::default(), String::new());
-        let set = PartSet { entries: vec![Entry::of(&part).unwrap()], ..PartSet::default() };
+        let set = PartSet { entries: vec![Entry::new(&part).unwrap()], ..PartSet::default() };
         assert_eq!(set.write_json(&mut Full).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

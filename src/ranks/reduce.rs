@@ -48,7 +48,7 @@ pub fn reduce_attributed(
     options: &StackOptions,
 ) -> Vec<RankPart> {
     let window_of = windows(store, window);
-    let ranks = Ranks::of(store, &attribution.kernels);
+    let ranks = Ranks::find(store, &attribution.kernels);
     let mut found = Found::default();
     let mut own: Vec<Own<'_>> = Vec::new();
     let groups = Operations::each(store, attribution, |operation, row| own.push(found.own(store, operation, row)));
@@ -76,7 +76,7 @@ pub fn reduce_attributed(
             ..part
         });
     }
-    parts.iter_mut().take(1).for_each(|first| first.damage = Losses::of(store));
+    parts.iter_mut().take(1).for_each(|first| first.damage = Losses::count(store));
     parts
 }
 
@@ -164,7 +164,7 @@ pub struct Queues {
 /// For how much of the GPU span of what was launched in a window nothing was queued on each GPU; for the whole trace, and for a window that is
 /// chosen by when kernels start, of the window. A kernel is queued from the end of the call that launched it on.
 pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
-    let launches = launches::of(store, store.kernels.clone());
+    let launches = launches::for_work(store, store.kernels.clone());
     let own = if is_by_launches(window, on) { launched_in(store, &launches.kernels, window) } else { Vec::new() };
     let (is_of_work, spans) = (!own.is_empty(), spans_of(store, &own));
     let window_of = windows(store, window);
@@ -177,7 +177,7 @@ pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
     }
     let measured = |(gpu, queued): (GpuId, Vec<(Ns, Ns)>)| {
         let span = if is_of_work { *spans.get(&gpu)? } else { window_of(gpu.trace) };
-        Some((gpu, (span, span.duration() - Busy::of(queued).within(span.start, span.end))))
+        Some((gpu, (span, span.duration() - Busy::from_spans(queued).within(span.start, span.end))))
     };
     Queues { of: of_gpu.into_iter().filter_map(measured).collect(), is_of_work }
 }
@@ -308,7 +308,7 @@ impl Reducer<'_> {
         let mut by_stack: BTreeMap<PartStack, u32> = BTreeMap::new();
         let mut of = Vec::with_capacity(own.len());
         if options.grouping.is_asked() {
-            let ranks = Ranks::of(store, &attribution.kernels);
+            let ranks = Ranks::find(store, &attribution.kernels);
             let rank =
                 |row: &KernelLaunch| ranks.of_kernel(row).map_or_else(String::new, |rank| format!("rank {rank}"));
             let naming = Naming { exact_names: options.exact_names, user_code: &options.user_code, rank: &rank };
@@ -327,7 +327,7 @@ impl Reducer<'_> {
             }
             let path = (row.path, row.helper_thread, row.capture, row.forward);
             let stack = *by_path.entry(path).or_insert_with(|| {
-                let key = StackKey::of(store, &attribution.paths, row, options.exact_names);
+                let key = StackKey::from_kernel(store, &attribution.paths, row, options.exact_names);
                 let telling = key.telling_frames(&options.user_code);
                 let stack = PartStack {
                     telling,

@@ -80,7 +80,7 @@ impl Filled {
 
 impl Table {
     /// The cells of some rows, each with its context.
-    pub(super) fn of<'r, Row: 'r, Context>(
+    pub(super) fn from_rows<'r, Row: 'r, Context>(
         columns: &[Column<Row, Context>],
         rows: impl Iterator<Item = (&'r Row, Context)>,
     ) -> Self {

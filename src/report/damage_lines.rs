@@ -11,7 +11,7 @@ pub fn store_lines(store: &Store, names_all: bool) -> Vec<String> {
     let found = damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0);
     let mut lines: Vec<String> =
         found.filter_map(|(of, description, tally)| kind_line(&of, description, tally, names_all)).collect();
-    let losses = Losses::of(store);
+    let losses = Losses::count(store);
     lines.extend(lost_in_all(losses.lost_bytes, losses.text_bytes));
     lines
 }

@@ -15,7 +15,7 @@ use crate::analysis::weight::Weight;
 /// What the writer fails with.
 pub(super) fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     for Sample { frames, kernels } in samples(report) {
-        match weight.of(kernels) {
+        match weight.measure(kernels) {
             0 => {}
             weight => writeln!(out, "{} {weight}", joined(&frames))?,
         }

@@ -100,7 +100,7 @@ pub(super) fn text(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io
         rows.push(Branch::leaf(format!("({} more groups)", count(hidden.groups)), hidden.totals));
     }
     rows.push(Branch::leaf("all".to_owned(), all));
-    let mut table = Table::of(TREE, rows.iter().map(|row| (row, all.gpu_time)));
+    let mut table = Table::from_rows(TREE, rows.iter().map(|row| (row, all.gpu_time)));
     table.drop_to(screen.width.map_or(usize::MAX, |width| width.saturating_sub(LEAST)));
     let room = screen.room(table.width() + 2).max(LEAST);
     let label = |row: &Branch| shorten_right(&format!("{}{}", "  ".repeat(row.depth), visible(&row.label)), room);
@@ -138,7 +138,7 @@ fn steps(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io::Result<(
 
 /// A row for each step: its numbers, its name, and the stack with the most exposed time.
 fn step_table(groups: &[&Group], width: Option<usize>) -> Table {
-    let mut table = Table::of(STEPS, groups.iter().filter_map(|group| Some((group.step.as_ref()?, ()))));
+    let mut table = Table::from_rows(STEPS, groups.iter().filter_map(|group| Some((group.step.as_ref()?, ()))));
     let width = width.unwrap_or(usize::MAX);
     let names: Vec<String> = groups.iter().map(|group| shorten_right(&visible(&group.label()), LEAST)).collect();
     let of_names = names.iter().map(|name| name.chars().count() + 2).max().unwrap_or(0);
@@ -182,7 +182,7 @@ pub(super) fn table(groups: &Groups, width: Option<usize>, out: &mut impl Write)
         let steps: Vec<&Group> = groups.groups.iter().filter(|group| group.step.is_some()).collect();
         return out.write_all(step_table(&steps, width).text().as_bytes());
     }
-    let mut table = Table::of(NUMBERS, groups.groups.iter().zip(1..));
+    let mut table = Table::from_rows(NUMBERS, groups.groups.iter().zip(1..));
     table.drop_empty();
     let width = width.unwrap_or(usize::MAX);
     table.drop_to(width.saturating_sub(LEAST));

@@ -57,7 +57,7 @@ const NAME_ROOM: usize = 42;
 
 /// The table in lines of at most `width`. If names would have next to no room, columns of numbers are dropped.
 pub(super) fn table(rows: &[KernelRow], width: Option<usize>) -> String {
-    let mut table = Table::of(NUMBERS, rows.iter().map(|row| (row, Style::Table)));
+    let mut table = Table::from_rows(NUMBERS, rows.iter().map(|row| (row, Style::Table)));
     if let Some(width) = width {
         table.drop_to(width.saturating_sub(NAME_ROOM));
     }

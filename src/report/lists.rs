@@ -25,7 +25,7 @@ const NAME_COUNTS: &[Column<NameCount>] =
 pub fn candidates(found: &[Candidate], limit: usize) -> String {
     let several = several_processes(found);
     let rows = found.iter().take(limit).enumerate().map(|(index, candidate)| (candidate, (index, several)));
-    let mut text = Table::of(CANDIDATES, rows).text();
+    let mut text = Table::from_rows(CANDIDATES, rows).text();
     if found.len() > limit {
         text.push_str(&format!(" … and {} more\n", found.len() - limit));
     }
@@ -35,7 +35,7 @@ pub fn candidates(found: &[Candidate], limit: usize) -> String {
 /// Names and how often they occur, in lines of at most `width`. Names of kernels are shortened at their end: what is left finds
 /// them, because a pattern need only be a name's beginning.
 pub fn name_counts(rows: &[NameCount], width: usize) -> String {
-    let text = Table::of(NAME_COUNTS, rows.iter().map(|row| (row, ()))).text();
+    let text = Table::from_rows(NAME_COUNTS, rows.iter().map(|row| (row, ()))).text();
     text.lines().map(|line| format!("{}\n", shorten_right(line, width))).collect()
 }
 

@@ -26,7 +26,7 @@ const NOTABLE: f64 = 0.05;
 pub(super) fn stacks(answer: &Answer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let Answer { report, trace, on_page, .. } = answer;
     let labels = labels_of(report);
-    let streams = Streams::of(&on_page.timelines, report.stacks.iter().map(|stack| (&stack.rank, &stack.key)));
+    let streams = Streams::collect(&on_page.timelines, report.stacks.iter().map(|stack| (&stack.rank, &stack.key)));
     let mut verdict = summary::whole(report);
     if on_page.reason.is_some() && !report.has_answer() {
         verdict.clear();
@@ -201,7 +201,7 @@ fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, strea
         text.push_str(&format!(" of {}{to}", size(bytes.min)));
     }
     text.push('.');
-    if let Some(Waiting { mean, best, .. }) = Waiting::of(stack) {
+    if let Some(Waiting { mean, best, .. }) = Waiting::find(stack) {
         text.push_str(&format!(
             " One takes {} in the mean, the fastest of all with this collective, size and number of ranks {}: the rest is waiting for other ranks, or contention.",
             duration(Ns::rounded(mean)),

@@ -69,7 +69,7 @@ pub(super) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mu
     let samples: Vec<Vec<usize>> =
         all.iter().map(|sample| sample.frames.iter().map(|name| frame(name)).collect()).collect();
     let profile = |weight: Weight| {
-        let weights: Vec<u64> = all.iter().map(|sample| weight.of(sample.kernels)).collect();
+        let weights: Vec<u64> = all.iter().map(|sample| weight.measure(sample.kernels)).collect();
         let unit = if weight == Weight::Count { "none" } else { "nanoseconds" };
         let end_value = report.weight(weight).unwrap_or(u64::MAX);
         Profile {

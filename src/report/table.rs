@@ -34,7 +34,8 @@ const NUMBERS: &[Column<Stack, Option<usize>>] = &[
 pub(super) fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let width = width.unwrap_or(usize::MAX);
     let numbered = report.stacks.iter().zip((1..).map(Some));
-    let mut table = Table::of(NUMBERS, numbered.chain(report.without_launch.iter().zip(std::iter::repeat(None))));
+    let mut table =
+        Table::from_rows(NUMBERS, numbered.chain(report.without_launch.iter().zip(std::iter::repeat(None))));
     table.drop_empty();
     let without = report.without_launch.iter().map(|row| lines(&row.key).into_iter().map(Cow::into_owned).collect());
     let origins: Vec<Vec<String>> = origins(report.stacks.iter().map(|stack| &stack.telling))

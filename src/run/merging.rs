@@ -212,7 +212,7 @@ impl Run<'_> {
                 None::<Part>
             }
         });
-        let report = StackReport::of(parts, &how);
+        let report = StackReport::merge(parts, &how);
         set.leave_out(wrong);
         check_any(set)?;
         Ok(report)

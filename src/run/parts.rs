@@ -144,5 +144,5 @@ fn input_file(file: &Path) -> Result<InputFile, Error> {
     if is_read_once(file) {
         return Ok(InputFile::without_digest(file));
     }
-    InputFile::of(file).map_err(|source| Error::Read { name: file.display().to_string(), source })
+    InputFile::identify(file).map_err(|source| Error::Read { name: file.display().to_string(), source })
 }

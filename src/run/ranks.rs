@@ -156,7 +156,7 @@ impl PageParts {
             timelines.extend(trace.timeline);
             missing.extend(trace.missing.map(|missing| (trace.name, missing)));
         }
-        let stacks = (!parts.is_empty()).then(|| StackReport::of(parts, &question.traces.stacks));
+        let stacks = (!parts.is_empty()).then(|| StackReport::merge(parts, &question.traces.stacks));
         timelines.sort_by_key(|timeline: &Timeline| timeline.rank);
         if stacks.as_ref().is_none_or(StackReport::has_answer) {
             missing.clear();

@@ -82,9 +82,9 @@ impl Run<'_> {
             reasons.extend(missing.map(|missing| (name, missing)));
             damage.extend(of_trace);
         }
-        let mut report = StackReport::of(parts, how);
+        let mut report = StackReport::merge(parts, how);
         for archive in &archives {
-            report.damage.add(Losses::of(archive));
+            report.damage.add(Losses::count(archive));
             damage.extend(self.damage_lines(archive));
         }
         if report.has_answer() {
@@ -107,7 +107,7 @@ pub(super) fn timeline(
         return None;
     }
     let most = (ROWS_OF_ALL / files.max(1)).min(ROWS_OF_ONE);
-    let mut timeline = Timeline::of(name, store, attribution, window, options, most);
+    let mut timeline = Timeline::new(name, store, attribution, window, options, most);
     timeline.rank = part.trace().rank.map(|rank| rank.0);
     Some(timeline)
 }

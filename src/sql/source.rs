@@ -103,7 +103,7 @@ impl Source {
     /// Their modules, by the frames around them.
     pub(super) fn module_frames(&self) -> &ModuleFrames {
         self.module_frames
-            .get_or_init(|| ModuleFrames::of(&self.store, &mut Callers::new(&self.store), self.operator_slices()))
+            .get_or_init(|| ModuleFrames::find(&self.store, &mut Callers::new(&self.store), self.operator_slices()))
     }
 
     /// What the profiler recorded of memory.
@@ -216,12 +216,12 @@ impl Deref for Source {
 impl Attributed {
     fn new(store: &Store, captures: Option<Captures>) -> Self {
         let wanted = Wanted::collectives();
-        let mut launches = launches::of(store, store.kernels.clone());
+        let mut launches = launches::for_work(store, store.kernels.clone());
         let captured = captures.map_or_else(Captured::default, |known| known.stacks(store, &mut launches));
         let attributor = Attributor::new(store, &wanted, captured);
         let attribution = attributor.attribute(launches.kernels.iter(), AttributionOptions::default());
-        let operations = Operations::of(store, &attribution);
-        let ranks = Ranks::of(store, &attribution.kernels);
+        let operations = Operations::find(store, &attribution);
+        let ranks = Ranks::find(store, &attribution.kernels);
         let ranks = attribution.kernels.iter().map(|row| ranks.of_kernel(row)).collect();
         // Both are in the order of kernels.
         let mut next = operations.rows.iter().enumerate().peekable();

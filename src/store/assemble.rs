@@ -165,7 +165,7 @@ impl<'a> Assembler<'a> {
 impl Assembled {
     /// The slices, with what their ends add and on the tracks of their lanes. Can be called once.
     pub(super) fn slices(&mut self, rows: Rows, marks: Marks<'_>, args: &mut Args) -> Slices {
-        let mut slices = std::mem::take(&mut self.nested).of(rows);
+        let mut slices = std::mem::take(&mut self.nested).into_slices(rows);
         slices.set_tracks(&self.spilled);
         slices.set_durs(&self.ended);
         for (slice, at) in std::mem::take(&mut self.additions) {

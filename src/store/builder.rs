@@ -227,7 +227,7 @@ impl Builder {
         if duplicate_keys > 0 && trace.format.is_none_or(Format::has_unique_keys) {
             trace.damage.count_several(Damage::DuplicateArgument, duplicate_keys);
         }
-        self.header.extend(Field::of(number, header));
+        self.header.extend(Field::from_header(number, header));
         self.reorder_from.push(std::mem::take(&mut self.order).reorder_from());
         self.traces.push(trace);
         self.tracks.set_trace(TraceId(number.0 + 1));
@@ -273,7 +273,7 @@ impl Builder {
             damage.add(&trace.damage);
         }
         let flow_args = flow_args(&flows, &mut self.args, &mut self.strings);
-        let Named { names, extent } = Named::of(&slices.rows, &assembled.dropped, &category_kinds, threads);
+        let Named { names, extent } = Named::find(&slices.rows, &assembled.dropped, &category_kinds, threads);
         let tracks = assembled.tracks;
         let mut store = Store {
             names,
@@ -306,7 +306,7 @@ impl Builder {
 
     /// Takes all events through the stages.
     fn assemble(&mut self, rows: &Rows, kinds: &[CategoryKind], threads: NonZero<usize>) -> (Assembled, Bound) {
-        let roles: Vec<Role> = kinds.iter().copied().map(Role::of).collect();
+        let roles: Vec<Role> = kinds.iter().copied().map(Role::from_kind).collect();
         let events = Events { rows, marks: &self.marks, roles: &roles, reorder_from: &self.reorder_from };
         let marks = Marks { marks: &self.marks, offsets: &self.mark_offsets, extras: &self.extras };
         let (tracks, segments) = (std::mem::take(&mut self.tracks), std::mem::take(&mut self.segments));

@@ -19,13 +19,13 @@ const MIN_ROWS: usize = 1 << 16;
 pub(super) fn category_kinds(categories: &BTreeSet<StringId>, strings: &Strings) -> Vec<CategoryKind> {
     let mut kinds = vec![CategoryKind::Cpu; categories.last().map_or(1, |id| id.0 as usize + 1)];
     for id in categories {
-        kinds[id.0 as usize] = strings.get(*id).map_or(CategoryKind::Cpu, CategoryKind::of);
+        kinds[id.0 as usize] = strings.get(*id).map_or(CategoryKind::Cpu, CategoryKind::from_name);
     }
     kinds
 }
 
 impl Role {
-    pub(super) fn of(kind: CategoryKind) -> Self {
+    pub(super) fn from_kind(kind: CategoryKind) -> Self {
         match kind {
             CategoryKind::Kernel => Role::Kernel,
             CategoryKind::Runtime => Role::RuntimeCall,
@@ -44,7 +44,7 @@ pub(super) struct Named {
 
 impl Named {
     /// Those of all rows but the dropped ones, which are in order. `kinds` is by category.
-    pub(super) fn of(rows: &Rows, dropped: &[u32], kinds: &[CategoryKind], threads: NonZero<usize>) -> Self {
+    pub(super) fn find(rows: &Rows, dropped: &[u32], kinds: &[CategoryKind], threads: NonZero<usize>) -> Self {
         let parts = in_parts(rows.len(), MIN_ROWS, threads, |part| {
             let (first, last) = (part.start, part.end);
             let from = dropped.partition_point(|row| (*row as usize) < first);

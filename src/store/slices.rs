@@ -243,7 +243,7 @@ impl Nested {
     }
 
     /// These slices.
-    pub(super) fn of(self, rows: Rows) -> Slices {
+    pub(super) fn into_slices(self, rows: Rows) -> Slices {
         Slices { rows, nested: self }
     }
 }

@@ -49,7 +49,7 @@ pub struct Field {
 
 impl Field {
     /// The fields of the header of this trace.
-    pub(super) fn of(trace: TraceId, header: Vec<HeaderField>) -> impl Iterator<Item = Field> {
+    pub(super) fn from_header(trace: TraceId, header: Vec<HeaderField>) -> impl Iterator<Item = Field> {
         header.into_iter().map(move |HeaderField { key, value }| Field { trace, key, value })
     }
 

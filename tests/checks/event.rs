@@ -77,7 +77,7 @@ enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    fn of(raw: &'a [u8]) -> Self {
+    fn new(raw: &'a [u8]) -> Self {
         match raw[0] {
             b'"' => Value::Text(serde_json::from_slice(raw).unwrap()),
             b'{' => Value::Object(raw),
@@ -167,7 +167,7 @@ fn thread_id(value: Option<Value<'_>>) -> Id<'static> {
 fn outcome(event: &[u8]) -> Option<Outcome> {
     let members: Vec<(String, Value<'_>)> = plain::members(event, 0)
         .into_iter()
-        .map(|(key, value)| (serde_json::from_slice(&event[key]).unwrap(), Value::of(&event[value])))
+        .map(|(key, value)| (serde_json::from_slice(&event[key]).unwrap(), Value::new(&event[value])))
         .collect();
     let get = |wanted: &str| members.iter().rev().find(|(key, _)| key == wanted).map(|(_, value)| value.clone());
     if members.is_empty() {
@@ -232,7 +232,7 @@ fn metadata(name: &str, args: Option<Value<'_>>) -> Result<Kind<'static>, Damage
     let arg = |wanted: &str| {
         let is_wanted = |key: &[u8]| serde_json::from_slice::<String>(key).unwrap() == wanted;
         let found = plain::members(object, 0).into_iter().rev().find(|(key, _)| is_wanted(&object[key.clone()]));
-        found.map(|(_, value)| Value::of(&object[value]))
+        found.map(|(_, value)| Value::new(&object[value]))
     };
     let text = || arg("name").and_then(Value::text).map(Cow::Owned).ok_or(Damage::IncompleteEvent);
     let index = || arg("sort_index").and_then(|value| value.whole()).ok_or(Damage::IncompleteEvent);
@@ -259,7 +259,7 @@ fn async_id<'a>(get: &impl Fn(&str) -> Option<Value<'a>>) -> Result<AsyncId<'sta
     let member = |wanted: &str| {
         let is_wanted = |key: &[u8]| serde_json::from_slice::<String>(key).unwrap() == wanted;
         let found = plain::members(object, 0).into_iter().rev().find(|(key, _)| is_wanted(&object[key.clone()]));
-        found.and_then(|(_, value)| of(Value::of(&object[value])))
+        found.and_then(|(_, value)| of(Value::new(&object[value])))
     };
     match (member("global"), member("local")) {
         (Some(id), _) => Ok(AsyncId { id, per_process: false }),
@@ -284,7 +284,7 @@ fn flatten(
             for (name, value) in plain::members(object, 0) {
                 let name: String = serde_json::from_slice(&object[name]).unwrap();
                 flatten(
-                    Value::of(&object[value]),
+                    Value::new(&object[value]),
                     &format!("{key}.{name}"),
                     &format!("{flat}.{name}"),
                     depth + 1,
@@ -296,7 +296,7 @@ fn flatten(
         Value::Array(array) => {
             let elements = plain::elements(array, 0).into_iter().map(|element| &array[element]);
             for (i, element) in elements.filter(|element| *element != b"null").enumerate() {
-                flatten(Value::of(element), &format!("{key}[{i}]"), flat, depth + 1, rows)?;
+                flatten(Value::new(element), &format!("{key}[{i}]"), flat, depth + 1, rows)?;
             }
             return Some(());
         }

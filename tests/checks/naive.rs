@@ -115,7 +115,7 @@ fn rule_from(events: &[Event]) -> i64 {
 }
 
 impl Trace {
-    pub fn of(events: &[Event]) -> Trace {
+    pub fn new(events: &[Event]) -> Trace {
         let (mut sorted, rule_from) = (events.to_vec(), rule_from(events));
         // A stable sort: equal events stay in file order.
         sorted.sort_by_key(|event| {

@@ -54,7 +54,7 @@ fn check_with(bytes: &[u8], in_threads: bool) {
     }
     text.pop();
     text.push_str("]}");
-    let wanted = Trace::of(&events);
+    let wanted = Trace::new(&events);
     compare(&plain::load_divided(&text, NonZero::new(usize::from(*how) % MAX_EVENTS)), &wanted, &text);
     if in_threads {
         compare(&load_in_threads(&text, 32 + 8 * usize::from(*how)), &wanted, &text);

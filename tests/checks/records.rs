@@ -127,7 +127,7 @@ fn answers(records: &Records, in_all_forms: bool) {
     if records.communicators.iter().any(|communicator| communicator.size.is_some_and(|size| size > LARGEST)) {
         return;
     }
-    let (hang, recorded) = (hang(records), recorded::of(records));
+    let (hang, recorded) = (hang(records), recorded::report(records));
     serde_json::to_writer(std::io::sink(), &hang).unwrap();
     serde_json::to_writer(std::io::sink(), &recorded).unwrap();
     if in_all_forms {

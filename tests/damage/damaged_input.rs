@@ -37,9 +37,9 @@ fn ask(store: Store) {
         let captured = captures.stacks(database.store(), &mut found);
         let how = StackOptions::default();
         let attributor = Attributor::new(database.store(), &wanted, captured);
-        let part = Part::of("damaged", attributor, &found, Window::ALL, &how);
+        let part = Part::reduce("damaged", attributor, &found, Window::ALL, &how);
         missing::explain(&database, Window::ALL, &part).unwrap();
-        let report = StackReport::of(vec![part], &how);
+        let report = StackReport::merge(vec![part], &how);
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();
         assert_eq!(counted, report.coverage.attributed());
         assert_eq!(counted + report.coverage.unattributed(), report.kernels_in_trace);

@@ -59,7 +59,7 @@ fn part(database: &Database, wanted: &Wanted, window: Window, how: &StackOptions
     let mut captures = Captures::new(how.exact_names);
     captures.add(store);
     let captured = captures.stacks(store, &mut found);
-    Part::of("hostile", Attributor::new(store, wanted, captured), &found, window, how)
+    Part::reduce("hostile", Attributor::new(store, wanted, captured), &found, window, how)
 }
 
 fn screen(width: usize) -> Screen {
@@ -88,7 +88,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         missing::explain(database, window, &of_window).unwrap();
         // The same trace twice, as two ranks would be.
         let parts = vec![of_window, part(database, wanted, window, &how)];
-        let mut stacks = StackReport::of(parts, &how);
+        let mut stacks = StackReport::merge(parts, &how);
         for order in [Order::GpuTime, Order::Exposed, Order::Mean, Order::Count] {
             stacks.arrange(order, 0.0, None);
         }
@@ -108,7 +108,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
             }
         }
         let rows = attributed(Attributor::new(store, wanted, Captured::default()), &found, window, &how);
-        let timeline = Timeline::of("hostile", store, &rows, window, &how, 20);
+        let timeline = Timeline::new("hostile", store, &rows, window, &how, 20);
         let on_page = OnPage::default().timelines(vec![timeline]);
         write(&Answer::new(&stacks, "hostile").on_page(on_page), Form::Html);
         let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
@@ -126,7 +126,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         if let Ok(store) = load(&String::from_utf8_lossy(&copy), everything()) {
             check(&store);
         }
-        let whole = StackReport::of(vec![part(database, wanted, Window::ALL, &how)], &how);
+        let whole = StackReport::merge(vec![part(database, wanted, Window::ALL, &how)], &how);
         let mut diff = Diff::new(("all", whole), ("part", stacks), Per::Step);
         for order in [Order::Count, Order::GpuTime, Order::Exposed, Order::Mean] {
             diff.arrange(order, None);
@@ -359,7 +359,7 @@ fn no_trace_takes_the_square_of_its_length() {
         let database = Database::open(store).unwrap();
         let wanted = Wanted::patterns(&["*"]).unwrap();
         let how = StackOptions::default();
-        let stacks = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how);
+        let stacks = StackReport::merge(vec![part(&database, &wanted, Window::ALL, &how)], &how);
         for form in [Form::Text, Form::Table, Form::Svg] {
             let answer = Answer::new(&stacks, "hostile").screen(screen(100));
             write(&answer, form);
@@ -368,7 +368,7 @@ fn no_trace_takes_the_square_of_its_length() {
         slices::functions(&database, "%", &found, WindowOn::Launch).unwrap();
         let kept = keep(database.store(), &found, Window::ALL, WindowOn::Launch);
         cut::plan(database.store(), &kept, Window::ALL, TimeRule::Exact);
-        let again = StackReport::of(vec![part(&database, &wanted, Window::ALL, &how)], &how);
+        let again = StackReport::merge(vec![part(&database, &wanted, Window::ALL, &how)], &how);
         Diff::new(("one", stacks), ("other", again), Per::Step);
         let fan = "SELECT count(*) FROM directly_connected_flow(0)";
         if !database.store().slices.is_empty() {

@@ -30,7 +30,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn of(job: &Job) -> Self {
+    pub(crate) fn new(job: &Job) -> Self {
         let files = Files { folder: tempfile::tempdir().unwrap() };
         job.make().traces.into_iter().for_each(|(rank, text)| {
             files.put(&format!("rank{rank}.json"), &text);
@@ -98,7 +98,7 @@ pub(crate) fn assert_names(said: &str, words: &[&str]) {
 
 #[test]
 fn the_order_of_files_is_nothing() {
-    let files = Files::of(&Job { tp: 2, pp: 2, ..late() });
+    let files = Files::new(&Job { tp: 2, pp: 2, ..late() });
     for options in [
         &["--format", "csv"][..],
         &["--format", "svg"],
@@ -120,7 +120,7 @@ fn the_order_of_files_is_nothing() {
 
 #[test]
 fn parts_and_traces_may_be_mixed() {
-    let files = Files::of(&late());
+    let files = Files::new(&late());
     let traces = files.ranks(&[0, 1, 2, 3]);
     let parts = crate::ranks::parts::parts_of(&files, &traces, &[]);
     let part = |rank: u32| format!("{parts}/rank{rank}.part.json");
@@ -134,7 +134,7 @@ fn parts_and_traces_may_be_mixed() {
 
 #[test]
 fn traces_in_archives_are_the_same() {
-    let files = Files::of(&late());
+    let files = Files::new(&late());
     let all = without_names(answer(&[files.root()], &[]));
     let mut tar = tar::Builder::new(Vec::new());
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -177,7 +177,7 @@ fn traces_in_archives_are_the_same() {
 
 #[test]
 fn a_rank_twice_is_an_error() {
-    let files = Files::of(&small());
+    let files = Files::new(&small());
     let again = files.put("again/rank0.json", &std::fs::read(files.path("rank0.json")).unwrap());
     let said = refused(&[files.root(), &again], &[]);
     assert_names(&said, &["rank 0 is there twice", &files.path("rank0.json"), &again]);
@@ -188,7 +188,7 @@ fn a_rank_twice_is_an_error() {
 
 #[test]
 fn a_name_that_contradicts_the_header_is_an_error() {
-    let files = Files::of(&small());
+    let files = Files::new(&small());
     let all = without_names(answer(&[files.root()], &[]));
     let renamed = files.put("named/rank7.json", &std::fs::read(files.path("rank0.json")).unwrap());
     let mut traces = files.ranks(&[1, 2, 3]);
@@ -219,7 +219,7 @@ fn nameless(files: &Files, rank: u32, name: &str) -> String {
 
 #[test]
 fn a_trace_without_a_rank_asks_for_one() {
-    let files = Files::of(&small());
+    let files = Files::new(&small());
     let traces = [nameless(&files, 0, "nameless/a.json"), nameless(&files, 1, "nameless/b.json")];
     let said = refused(&traces, &[]);
     assert_names(&said, &["nameless/a.json", "--rank RANK=TRACE"]);
@@ -239,7 +239,7 @@ fn a_trace_without_a_rank_asks_for_one() {
 
 #[test]
 fn a_broken_trace_costs_its_rank() {
-    let files = Files::of(&small());
+    let files = Files::new(&small());
     let broken = files.put("broken/rank3.json", b"<html>502 Bad Gateway</html>");
     let mut traces = files.ranks(&[0, 1, 2]);
     traces.push(broken.clone());
@@ -269,7 +269,7 @@ fn a_broken_trace_costs_its_rank() {
 
 #[test]
 fn a_missing_rank_is_named() {
-    let files = Files::of(&Job { missing: vec![1], ..late() });
+    let files = Files::new(&Job { missing: vec![1], ..late() });
     let report = answer(&[files.root()], &[]);
     assert_eq!((&report["missing_ranks"], &report["world_size"]), (&json!([1]), &json!(4)));
     let matches = &report["matches"];
@@ -280,8 +280,8 @@ fn a_missing_rank_is_named() {
 
 #[test]
 fn a_trace_of_another_job_is_left_out() {
-    let files = Files::of(&small());
-    let large = Files::of(&Job { tp: 8, steps: 3, layers: 3, ..Job::default() });
+    let files = Files::new(&small());
+    let large = Files::new(&Job { tp: 8, steps: 3, layers: 3, ..Job::default() });
     let mut traces = files.ranks(&[0, 1, 2]);
     let expected = answer(&traces, &[]);
     let other = large.path("rank3.json");
@@ -306,11 +306,11 @@ fn a_trace_of_another_job_is_left_out() {
 /// A rank whose collectives are at other times: from another run, with more work in each step.
 #[test]
 fn a_rank_of_another_run_is_not_averaged() {
-    let files = Files::of(&Job { steps: 6, layers: 8, ..small() });
+    let files = Files::new(&Job { steps: 6, layers: 8, ..small() });
     for seed in [77, 78, 79] {
         let how = How::SlowCpu { factor: 2.5 };
         let late = (0..4).map(|rank| Late { rank, extra_ns: 0, how: how.clone(), when: When::EveryLayer }).nth(3);
-        let other = Files::of(&Job { steps: 6, layers: 8, seed, late, jitter_ns: 900_000, ..small() });
+        let other = Files::new(&Job { steps: 6, layers: 8, seed, late, jitter_ns: 900_000, ..small() });
         let mut traces = files.ranks(&[0, 1, 2]);
         traces.push(other.path("rank3.json"));
         let output = ranks_of(&traces, &["--json"]);
@@ -338,7 +338,7 @@ fn a_rank_of_another_run_is_not_averaged() {
 /// PyTorch numbers collectives, and those of other steps have other numbers.
 #[test]
 fn a_rank_of_later_steps_is_not_matched() {
-    let files = Files::of(&small());
+    let files = Files::new(&small());
     let text = std::fs::read_to_string(files.path("rank3.json")).unwrap();
     let later: String = text
         .split_inclusive("\"Seq\": ")
@@ -360,7 +360,7 @@ fn a_rank_of_later_steps_is_not_matched() {
 
 #[test]
 fn bounds_decide_the_exit_code() {
-    let files = Files::of(&late());
+    let files = Files::new(&late());
     let code = |bounds: &[&str]| {
         let options: Vec<&str> = bounds.iter().flat_map(|bound| ["--fail-if", bound]).collect();
         let output = ranks_of(&[files.root()], &options);
@@ -406,7 +406,7 @@ fn bounds_decide_the_exit_code() {
 
 #[test]
 fn without_clocks_lengths_count() {
-    let files = Files::of(&late());
+    let files = Files::new(&late());
     let report = answer(&[files.root()], &["--clock", "none"]);
     let clock = &report["clock"];
     assert_eq!((&clock["method"], &clock["anchors"]), (&json!("none"), &json!(0)));
@@ -425,7 +425,7 @@ fn without_clocks_lengths_count() {
 #[test]
 fn a_window_is_of_each_rank() {
     let job = Job { offsets: Offsets::Random { max_ns: 1_000_000_000 }, ..late() };
-    let files = Files::of(&job);
+    let files = Files::new(&job);
     let whole = answer(&[files.root()], &[]);
     let kernels = |report: &Value| -> Vec<u64> {
         report["ranks"].as_array().unwrap().iter().map(|rank| rank["kernels"].as_u64().unwrap()).collect()

@@ -29,7 +29,7 @@ pub(crate) fn parts_of(files: &Files, traces: &[String], options: &[&str]) -> St
 
 /// A job's traces and parts.
 fn job(job: &Job) -> (Files, Vec<String>, String) {
-    let files = Files::of(job);
+    let files = Files::new(job);
     let traces: Vec<String> = files.ranks(&(0..job.ranks()).collect::<Vec<_>>());
     let parts = parts_of(&files, &traces, &[]);
     (files, traces, parts)
@@ -105,7 +105,7 @@ fn stacks_are_those_of_the_traces() {
         }
         // Another window and other kernels, of which a part has no collectives.
         let options = ["--function-name", "ProfilerStep#%", "--index", "1", "--kernel-name", "*gemm*"];
-        let files = Files::of(&of);
+        let files = Files::new(&of);
         let parts = parts_of(&files, &traces, &options);
         let of_traces = answer(&[&strings(&traces)[..], &options].concat());
         assert_stacks("", &of_traces, &answer(&["merge", "--stacks", &parts]));
@@ -116,7 +116,7 @@ fn stacks_are_those_of_the_traces() {
 #[test]
 fn one_part_is_its_trace() {
     for name in ["costs.json", "sglang_decode.json.gz", "ddp_backward.json.gz", "damaged.json", "evidence.json"] {
-        let files = Files::of(&Job { steps: 1, layers: 1, ..small() });
+        let files = Files::new(&Job { steps: 1, layers: 1, ..small() });
         let trace = testdata(name);
         let parts = parts_of(&files, std::slice::from_ref(&trace), &[]);
         // Some of these traces say that their job had other ranks.
@@ -128,7 +128,7 @@ fn one_part_is_its_trace() {
 
 #[test]
 fn damage_is_said_with_the_trace_that_has_it() {
-    let files = Files::of(&Job { steps: 1, layers: 1, ..small() });
+    let files = Files::new(&Job { steps: 1, layers: 1, ..small() });
     let trace = testdata("damaged.json");
     let parts = parts_of(&files, std::slice::from_ref(&trace), &[]);
     let said = stderr(&run(&["merge", "--stacks", "--quiet", &parts]));
@@ -318,7 +318,7 @@ fn a_trace_counts_once() {
     assert_names(&stderr(&output), &["There twice, and counted once", &copy, &traces[1]]);
     assert_eq!(whole(&output)["ranks"].as_array().unwrap().len(), 4);
     // Another trace of the same rank is an error, as in `ranks`. The parts are named: the traces may have one name on all machines.
-    let other = Files::of(&Job { seed: 99, ..small() });
+    let other = Files::new(&Job { seed: 99, ..small() });
     let output = run(&["part", "--quiet", &other.path("rank1.json"), "--output", &part]);
     assert_eq!(output.status.code(), Some(0));
     for options in [&[][..], &["--stacks"]] {
@@ -410,7 +410,7 @@ fn refused_ranks_are_missing() {
 
 #[test]
 fn a_rank_can_be_given() {
-    let files = Files::of(&small());
+    let files = Files::new(&small());
     let trace = files.put("named/node.json", &std::fs::read(files.path("rank1.json")).unwrap());
     for options in [&[][..], &["--kernel-name", "*gemm*"]] {
         let part = files.path("given.json");
@@ -434,7 +434,7 @@ fn a_rank_can_be_given() {
 /// Records that know when kernels ran are compared as traces are.
 #[test]
 fn records_are_parts_too() {
-    let files = Files::of(&Job { steps: 1, layers: 1, ..small() });
+    let files = Files::new(&Job { steps: 1, layers: 1, ..small() });
     let folder = testdata("records/job/records");
     let part = files.path("inspector.json");
     let output = run(&["part", "--quiet", &folder, "--output", &part]);
@@ -515,7 +515,7 @@ fn real_jobs_are_put_together_as_they_are() {
     let Some(shared) = shared() else { return };
     for name in [SET_A, PARAM] {
         let of = pattern(&shared, name);
-        let files = Files::of(&Job { steps: 1, layers: 1, ..small() });
+        let files = Files::new(&Job { steps: 1, layers: 1, ..small() });
         let part = files.path("all.json");
         let output = run(&["part", "--quiet", &of, "--output", &part]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

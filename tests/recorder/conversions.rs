@@ -83,7 +83,7 @@ fn all_reduce(recording: &Recording, algorithm: &str, transfers: u64, proxies: &
 fn dumps(algorithm: &str, transfers: u64, ranks: [&[Neighbour]; 3]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (rank, proxies) in (0..).zip(ranks) {
-        let recording = Recording::of(1 << 10);
+        let recording = Recording::new(1 << 10);
         let known = Communicator { hash: 0xabc, rank, size: 3, by: 1, ..Communicator::default() };
         assert_eq!(recording.writer.communicator(&known), 1);
         all_reduce(&recording, algorithm, transfers, proxies);
@@ -112,7 +112,7 @@ fn a_ring_passes_the_checks_of_flows() {
     let (_folder, flows, said) = convert(dumps("RING", 16, ring).path(), "--flows", "flows");
     assert!(!said.contains("left out"), "{said}");
     let records = read_folder(&flows);
-    let report = flows::of(&records).unwrap();
+    let report = flows::report(&records).unwrap();
     let run = &report.runs[0];
     assert_eq!((report.runs.len(), run.size, run.ops, run.steps), (1, Some(3), 3, 3 * 2 * 32));
     assert_eq!((run.expected_steps, run.paired_steps), (Some(192), 96));
@@ -146,7 +146,7 @@ fn a_tree_passes_them_with_the_stages_that_times_say() {
     ];
     let (_folder, flows, _) = convert(dumps("TREE", 3, tree).path(), "--flows", "flows");
     let records = read_folder(&flows);
-    let report = flows::of(&records).unwrap();
+    let report = flows::report(&records).unwrap();
     let run = &report.runs[0];
     assert_eq!((run.ops, run.steps, run.unpaired_steps), (3, 3 * 8, 0));
     assert_eq!(run.findings, [] as [Finding; 0]);
@@ -290,7 +290,7 @@ fn calls_of(text: &str) -> Vec<&str> {
 
 #[test]
 fn logs_have_the_hashes_that_the_recorder_writes_in_the_job() {
-    let recording = Recording::of(64);
+    let recording = Recording::new(64);
     let of = |by, hash, group_hash| Communicator { by, hash, group_hash, rank: 3, size: 8, ..Communicator::default() };
     // One that plugin and interceptor know, one that was split off, one whose id alone is known, and one that nobody knows.
     let (nccl, megatrace) = (0x6afe_1cc1_7717_e1f4, 0x20b4_8553_2cbd_7f67);
@@ -403,6 +403,6 @@ fn real_samples_are_converted() {
     let dump = shared.join("records/nccl_example_plugin/allreduce_readme_nccl2.28.json");
     let (_folder, flows, _) = convert(&dump, "--flows", "flows");
     let records = read_folder(&flows);
-    let steps: u64 = flows::of(&records).unwrap().runs[0].steps;
+    let steps: u64 = flows::report(&records).unwrap().runs[0].steps;
     assert_eq!((records.flow_ops.iter().filter(|op| !op.is_aggregate).count(), steps % 2), (1, 0));
 }

@@ -53,7 +53,7 @@ pub(crate) struct Comm<'a> {
 pub(crate) const COMM: Comm<'static> = Comm { name: Some(c"tp_group"), hash: 0x1234, nodes: 2, size: 8, rank: 3 };
 
 impl Plugin {
-    pub(crate) fn of(library: *mut c_void, version: u32) -> Plugin {
+    pub(crate) fn loaded(library: *mut c_void, version: u32) -> Plugin {
         let name = CString::new(format!("ncclProfiler_v{version}")).unwrap();
         // SAFETY: the library is loaded.
         let table = unsafe { libc::dlsym(library, name.as_ptr()) };
@@ -63,7 +63,7 @@ impl Plugin {
     }
 
     pub(crate) fn new(version: u32) -> Plugin {
-        Plugin::of(load(library()), version)
+        Plugin::loaded(load(library()), version)
     }
 
     pub(crate) fn name(&self) -> &CStr {
@@ -113,7 +113,7 @@ impl Plugin {
         let start = unsafe { std::mem::transmute::<usize, Start>(self.table[2]) };
         let mut handle = 0x77 as *mut c_void;
         let null = std::ptr::null_mut();
-        let mut group = Event::of(1).words(self.version);
+        let mut group = Event::new(1).words(self.version);
         // SAFETY: what is borne.
         unsafe {
             assert_eq!(start(context as *mut c_void, &raw mut handle, null), 0);
@@ -155,7 +155,7 @@ pub(crate) struct Event {
 
 impl Event {
     /// Of a type; what is not set is 0.
-    pub(crate) fn of(kind: u64) -> Event {
+    pub(crate) fn new(kind: u64) -> Event {
         Event { bytes: [0; 136] }.u64(0, kind)
     }
 
@@ -218,7 +218,7 @@ fn plain(handle: u64) -> u64 {
 impl Recording {
     pub(crate) fn read(path: &Path) -> Recording {
         let bytes = std::fs::read(path).unwrap();
-        let ring_records = Header::of(&bytes).unwrap().ring_records;
+        let ring_records = Header::parse(&bytes).unwrap().ring_records;
         let (mut records, mut incomplete) = (Vec::new(), 0);
         for ring in 0..layout::RINGS {
             let at = layout::ring_at(ring, ring_records) as usize;
@@ -243,7 +243,7 @@ impl Recording {
     }
 
     pub(crate) fn header(&self) -> Header<'_> {
-        Header::of(&self.bytes).unwrap()
+        Header::parse(&self.bytes).unwrap()
     }
 
     pub(crate) fn communicator(&self, number: u16) -> Option<format::Communicator<'_>> {

@@ -23,7 +23,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn of(ring_records: u64) -> Self {
+    pub(crate) fn new(ring_records: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = CString::new(folder.path().join("a.ncclrec").to_str().unwrap()).unwrap();
         let facts =
@@ -73,7 +73,7 @@ pub(crate) fn call(function: u8, stream: u64, count: u64, communicator: u16) -> 
 
 #[test]
 fn calls_are_lines_of_megatrace() {
-    let recording = Recording::of(64);
+    let recording = Recording::new(64);
     let known = Communicator { group_hash: 0x20b4_8553_2cbd_7f67, rank: 3, size: 8, by: 2, ..Communicator::default() };
     let world = recording.writer.communicator(&known);
     let (reduce, send) = (recording.text("ncclAllReduce"), recording.text("Send"));
@@ -136,7 +136,7 @@ fn calls_are_lines_of_megatrace() {
 
 #[test]
 fn of_many_calls_the_last_are_kept_and_the_rest_shows_in_the_numbers() {
-    let recording = Recording::of(1 << 14);
+    let recording = Recording::new(1 << 14);
     let reduce = recording.text("ncclAllReduce");
     let mut log = Box::new(Log::new());
     let calls = KEPT as i64 + 3;
@@ -155,7 +155,7 @@ fn of_many_calls_the_last_are_kept_and_the_rest_shows_in_the_numbers() {
     assert_eq!(skipped, [("calls that were overwritten in memory before they were written", 3)]);
 
     // Of calls without numbers of their own, such as those of older recorders, nothing is known before they are collected.
-    let small = Recording::of(64);
+    let small = Recording::new(64);
     for at in 0..100 {
         small.put(1, at, call(small.text("ncclSend"), 9, 0, 0));
     }
@@ -192,7 +192,7 @@ fn numbers(recording: &Recording, log: &mut Log) -> (Vec<(u64, i64)>, u64) {
 
 #[test]
 fn what_a_ring_loses_is_missing_in_the_numbers() {
-    let recording = Recording::of(64);
+    let recording = Recording::new(64);
     let writer = &recording.writer;
     let world = writer.communicator(&Communicator { group_hash: 1, by: 2, ..Communicator::default() });
     let mut log = Box::new(Log::new());
@@ -219,7 +219,7 @@ fn what_a_ring_loses_is_missing_in_the_numbers() {
 
 #[test]
 fn where_nothing_is_lost_nothing_is_missing() {
-    let recording = Recording::of(64);
+    let recording = Recording::new(64);
     let writer = &recording.writer;
     let about = |made| Communicator { group_hash: 1, by: 2, made, ..Communicator::default() };
     (0..512).for_each(|made| _ = writer.communicator(&about(made)));
@@ -247,7 +247,7 @@ fn where_nothing_is_lost_nothing_is_missing() {
 
 #[test]
 fn calls_are_lines_of_megatraces_older_form() {
-    let recording = Recording::of(64);
+    let recording = Recording::new(64);
     let group_hash = 0xb248_5532_cbd7_f670;
     let world = recording.writer.communicator(&Communicator { group_hash, by: 2, ..Communicator::default() });
     recording.put(1, 1_000, call(recording.text("ncclAllReduce"), 0x5591, 25_165_824, world));
@@ -334,7 +334,7 @@ fn tp(recording: &Recording) -> u16 {
 
 #[test]
 fn a_collective_is_events_of_the_plugin() {
-    let recording = Recording::of(256);
+    let recording = Recording::new(256);
     let (other, own) = (recording.writer.communicator(&Communicator::default()), tp(&recording));
     one_collective(&recording, own);
     assert_eq!(dump::name(&recording.writer, own), Some((u64::MAX - 1, 3)));
@@ -410,7 +410,7 @@ fn a_collective_is_events_of_the_plugin() {
 
 #[test]
 fn what_is_open_or_belongs_to_nothing_stays_so() {
-    let recording = Recording::of(64);
+    let recording = Recording::new(64);
     let own = tp(&recording);
     let (send, dtype) = (recording.text("Send"), recording.text("ncclFloat32"));
     let of = |kind| Record { communicator: own, ..Record::new(kind) };
@@ -455,7 +455,7 @@ fn what_is_open_or_belongs_to_nothing_stays_so() {
 #[test]
 fn every_event_that_the_rings_have_is_in_the_dump() {
     // The ring of the calls holds 32 of 50 collectives; those of the proxies come from another thread.
-    let recording = Recording::of(256);
+    let recording = Recording::new(256);
     let own = tp(&recording);
     for _ in 0..50 {
         one_collective(&recording, own);

@@ -37,7 +37,7 @@ pub(crate) fn end_of(command: &mut Command) -> Option<Output> {
 
 /// A job at one of these moments, on a system with these properties.
 fn job(arguments: &[&str], system: &[(&str, &str)]) -> Job {
-    let mut job = Job::of(&built().path("hazards"), arguments);
+    let mut job = Job::assemble(&built().path("hazards"), arguments);
     let preload = format!("{RECORDER}:{}", built().path("libslow.so").display());
     job.command.env("LD_PRELOAD", preload).env_remove("FAKE_NCCL_LOG").envs(system.iter().copied());
     job

@@ -76,11 +76,11 @@ pub(crate) struct Job {
 impl Job {
     /// Of the linked driver, with these steps.
     pub(crate) fn new(steps: &[&str]) -> Job {
-        Job::of(&built().path("linked"), steps)
+        Job::assemble(&built().path("linked"), steps)
     }
 
     /// Of a program.
-    pub(crate) fn of(program: &Path, arguments: &[&str]) -> Job {
+    pub(crate) fn assemble(program: &Path, arguments: &[&str]) -> Job {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(program);
         command
@@ -143,13 +143,13 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    pub(crate) fn of(bytes: Vec<u8>) -> Recording {
+    pub(crate) fn new(bytes: Vec<u8>) -> Recording {
         Recording::try_of(bytes).unwrap()
     }
 
     /// `None` of a file whose process was killed while it created it.
     pub(crate) fn try_of(bytes: Vec<u8>) -> Option<Recording> {
-        let ring_records = match Header::of(&bytes) {
+        let ring_records = match Header::parse(&bytes) {
             Ok(header) => header.ring_records,
             Err(NotARecording::Magic) if bytes.iter().take(8).all(|byte| *byte == 0) => return None,
             Err(error) => panic!("{error}"),
@@ -167,7 +167,7 @@ impl Recording {
     }
 
     pub(crate) fn header(&self) -> Header<'_> {
-        Header::of(&self.bytes).unwrap()
+        Header::parse(&self.bytes).unwrap()
     }
 
     /// Calls and their functions.

@@ -274,21 +274,22 @@ fn collective(version: u32, folder: &Path) {
 /// Up to the start of the collective.
 fn application_begins(plugin: Plugin, context: usize, handles: &mut Handles) {
     if plugin.version >= 5 {
-        let depth = Event::of(256).u8(24, 1).i32(28, 2);
+        let depth = Event::new(256).u8(24, 1).i32(28, 2);
         handles.group_api = plugin.start(context, &depth);
         // Version 7 gives null, the adapter of version 5 does not.
         plugin.state(handles.group_api, 23, (plugin.version < 7).then_some(0));
-        let call = Event::of(512).parent(handles.group_api).text(24, c"AllReduce").u64(32, 1 << 40);
+        let call = Event::new(512).parent(handles.group_api).text(24, c"AllReduce").u64(32, 1 << 40);
         let call = call.text(40, c"ncclBfloat16").i32(48, -1).u64(56, 0x7f00_dead_beef).u8(64, 1).u64(72, 99);
         handles.coll_api = plugin.start(context, &call);
         plugin.stop(handles.coll_api);
         plugin.state(handles.group_api, 24, (plugin.version < 7).then_some(0));
-        handles.launch = plugin.start(context, &Event::of(2048).parent(handles.group_api).u64(24, 0x7f00_dead_beef));
+        handles.launch = plugin.start(context, &Event::new(2048).parent(handles.group_api).u64(24, 0x7f00_dead_beef));
         plugin.stop(handles.launch);
     }
-    handles.group = plugin.start(context, &Event::of(1));
+    handles.group = plugin.start(context, &Event::new(1));
     let parent = if plugin.version == 4 { handles.group } else { handles.coll_api };
-    let coll = Event::of(2).parent(parent).rank(3).u64(24, u64::MAX).text(32, c"AllReduce").u64(56, 1 << 40).i32(64, 5);
+    let coll =
+        Event::new(2).parent(parent).rank(3).u64(24, u64::MAX).text(32, c"AllReduce").u64(56, 1 << 40).i32(64, 5);
     let coll = coll.text(72, c"ncclBfloat16").u8(80, 2).u8(81, 16).text(88, c"RING").text(96, c"SIMPLE");
     let coll = coll.u64(104, handles.group).text(112, c"AllReduce_RING").u8(120, 1).u64(128, u64::MAX);
     handles.coll = plugin.start(context, &coll);
@@ -297,7 +298,7 @@ fn application_begins(plugin: Plugin, context: usize, handles: &mut Handles) {
 /// Two channels, a send and a receive each, of two steps.
 fn proxy(plugin: Plugin, context: usize, coll: u64) -> (Vec<u64>, Vec<u64>) {
     let op = |channel: u8, is_send: i32| {
-        let op = Event::of(8).parent(coll).rank(3).i32(24, std::process::id() as i32).u8(28, channel);
+        let op = Event::new(8).parent(coll).rank(3).i32(24, std::process::id() as i32).u8(28, channel);
         op.i32(32, 2 + 2 * is_send).i32(36, 2).i32(40, 524_288).i32(44, is_send)
     };
     let ops = [op(0, 1), op(0, 0), op(1, 1), op(1, 0)].map(|op| plugin.start(context, &op));
@@ -305,7 +306,7 @@ fn proxy(plugin: Plugin, context: usize, coll: u64) -> (Vec<u64>, Vec<u64>) {
     let mut steps = Vec::new();
     for step in 0..2 {
         for (index, op) in ops.into_iter().enumerate() {
-            let event = Event::of(16).parent(op).rank(3).i32(24, step);
+            let event = Event::new(16).parent(op).rank(3).i32(24, step);
             let handle = plugin.start(context, &event);
             let is_send = index % 2 == 0;
             // What is not bytes is left over from before, as in NCCL.
@@ -324,11 +325,11 @@ fn proxy(plugin: Plugin, context: usize, coll: u64) -> (Vec<u64>, Vec<u64>) {
 fn kernels(plugin: Plugin, context: usize, coll: u64) -> (Vec<u64>, Vec<u64>) {
     let (mut kernels, mut phases) = (Vec::new(), Vec::new());
     for channel in 0..2 {
-        let begin = Event::of(64).parent(coll).u8(24, channel).u64(32, 1_700_000_000_000_000_032);
+        let begin = Event::new(64).parent(coll).u8(24, channel).u64(32, 1_700_000_000_000_000_032);
         let kernel = plugin.start(context, &begin);
         if plugin.version == 7 {
             for (phase, name) in (0..).zip([c"initial_sync", c"compute", c"final_sync"]) {
-                let begin = Event::of(32768).parent(kernel).u8(24, channel).u8(25, phase).text(32, name).u64(40, 640);
+                let begin = Event::new(32768).parent(kernel).u8(24, channel).u8(25, phase).text(32, name).u64(40, 640);
                 phases.push(plugin.start(context, &begin));
                 plugin.state(*phases.last().unwrap(), 31, Some(672));
                 plugin.stop(*phases.last().unwrap());

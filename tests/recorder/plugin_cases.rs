@@ -30,19 +30,19 @@ pub(crate) fn run(name: &str, folder: &Path) {
 fn types(folder: &Path) {
     let plugin = Plugin::new(7);
     let (context, _) = plugin.init(COMM);
-    let control = plugin.start(context, &Event::of(32));
+    let control = plugin.start(context, &Event::new(32));
     for (state, appended) in [(13, None), (14, None), (17, Some(5)), (18, Some(7))] {
         plugin.state(control, state, appended);
     }
     plugin.stop(control);
 
     let send =
-        Event::of(4).parent(control).rank(3).text(24, c"Send").text(40, c"Unknown").u64(48, 33).i32(56, 7).u8(60, 4);
+        Event::new(4).parent(control).rank(3).text(24, c"Send").text(40, c"Unknown").u64(48, 33).i32(56, 7).u8(60, 4);
     let send = plugin.start(context, &send.u64(72, 8));
-    let call = Event::of(1024).text(24, c"Send").u64(32, 33).text(40, c"Unknown").u64(48, 0xabc).u8(56, 0).u64(64, 11);
+    let call = Event::new(1024).text(24, c"Send").u64(32, 33).text(40, c"Unknown").u64(48, 0xabc).u8(56, 0).u64(64, 11);
     let call = plugin.start(context, &call);
 
-    let step = plugin.start(context, &Event::of(16).i32(24, 33));
+    let step = plugin.start(context, &Event::new(16).i32(24, 33));
     let mut pair = [0u64; 5];
     pair[0] = 1;
     pair[1] = 6;
@@ -50,7 +50,7 @@ fn types(folder: &Path) {
     pair[3] = 4321 << 32 | 2;
     pair[4] = 65_536;
     let socket = [1u64, 5 << 32 | 21, 1_000_000];
-    let net = |id: u64, data: u64| plugin.start(context, &Event::of(128).parent(step).u64(24, id).u64(32, data));
+    let net = |id: u64, data: u64| plugin.start(context, &Event::new(128).parent(step).u64(24, id).u64(32, data));
     let pair_event = net(0x10001, pair.as_ptr() as u64);
     let socket_event = net(0x20001, socket.as_ptr() as u64);
     // Without payload, of a version that nobody knows, of a kind that nobody knows, and of another plugin.
@@ -87,11 +87,12 @@ fn types(folder: &Path) {
 fn copies(folder: &Path) {
     let plugin = Plugin::new(7);
     let (context, _) = plugin.init(COMM);
-    let copies = Event::of(4096).rank(3).u64(24, 9).text(32, c"AllGather").u64(56, 77).i32(64, 1).text(72, c"ncclInt8");
+    let copies =
+        Event::new(4096).rank(3).u64(24, 9).text(32, c"AllGather").u64(56, 77).i32(64, 1).text(72, c"ncclInt8");
     let copies = copies.text(80, c"MC").u8(88, 1).i32(92, 32).i32(96, 3).i32(100, 12).u64(104, 0xdef).u64(112, 13);
     let copies = plugin.start(context, &copies);
-    let sync = plugin.start(context, &Event::of(8192).parent(copies).u8(24, 1).i32(28, 8));
-    let batch = plugin.start(context, &Event::of(16384).parent(copies).i32(24, 7).u64(32, 1 << 33).u8(40, 1));
+    let sync = plugin.start(context, &Event::new(8192).parent(copies).u8(24, 1).i32(28, 8));
+    let batch = plugin.start(context, &Event::new(16384).parent(copies).i32(24, 7).u64(32, 1 << 33).u8(40, 1));
     [batch, sync, copies].into_iter().for_each(|handle| plugin.stop(handle));
 
     let recording = Recording::only(folder);
@@ -111,7 +112,7 @@ fn nulls(folder: &Path) {
     for version in 4..=7 {
         let plugin = Plugin::new(version);
         // Before any communicator.
-        let orphan = plugin.start(0, &Event::of(2).text(32, c"AllReduce"));
+        let orphan = plugin.start(0, &Event::new(2).text(32, c"AllReduce"));
         assert!(orphan != 0);
         plugin.stop(0);
         plugin.state(0, 23, None);
@@ -119,12 +120,12 @@ fn nulls(folder: &Path) {
         plugin.finalize(0x1234_5678);
         plugin.start_nothing(0);
         let (context, _) = plugin.init(Comm { name: None, hash: 0, nodes: 0, size: 0, rank: 0 });
-        let kernel = plugin.start(context, &Event::of(64));
+        let kernel = plugin.start(context, &Event::new(64));
         for state in 0..40 {
             plugin.state(kernel, state, None);
         }
         // What is no context of ours is no communicator.
-        let stranger = plugin.start(context ^ 1 << 60, &Event::of(1));
+        let stranger = plugin.start(context ^ 1 << 60, &Event::new(1));
         plugin.start_nothing(context);
 
         let recording = Recording::only(folder);
@@ -143,21 +144,21 @@ fn nulls(folder: &Path) {
 fn late(folder: &Path) {
     let plugin = Plugin::new(6);
     let (context, mask) = plugin.init(COMM);
-    let coll = plugin.start(context, &Event::of(2));
+    let coll = plugin.start(context, &Event::new(2));
     plugin.stop(coll);
-    let op = plugin.start(context, &Event::of(8).parent(coll).i32(24, std::process::id() as i32));
+    let op = plugin.start(context, &Event::new(8).parent(coll).i32(24, std::process::id() as i32));
     plugin.stop(op);
     plugin.state(op, 19, None);
     plugin.stop(op);
-    let open: Vec<u64> = (0..40).map(|step| plugin.start(context, &Event::of(16).parent(op).i32(24, step))).collect();
+    let open: Vec<u64> = (0..40).map(|step| plugin.start(context, &Event::new(16).parent(op).i32(24, step))).collect();
     // NCCL reads its mask anew: whoever changes it makes events begin without parents, and children come without grandparents.
     assert_eq!(mask, 78);
-    let alone = plugin.start(context, &Event::of(16).parent(0).i32(24, 41));
+    let alone = plugin.start(context, &Event::new(16).parent(0).i32(24, 41));
     let (_, again) = plugin.init(COMM);
     assert_eq!(again, 78);
     plugin.finalize(context);
     plugin.state(open[7], 9, Some(123));
-    let after = plugin.start(context, &Event::of(16).parent(op).i32(24, 42));
+    let after = plugin.start(context, &Event::new(16).parent(op).i32(24, 42));
     plugin.stop(after);
 
     let recording = Recording::only(folder);
@@ -177,14 +178,14 @@ fn late(folder: &Path) {
 fn replay(folder: &Path) {
     let plugin = Plugin::new(5);
     let (context, _) = plugin.init(COMM);
-    let group = plugin.start(context, &Event::of(256).u8(24, 1).i32(28, 1));
-    let call = plugin.start(context, &Event::of(512).parent(group).u8(64, 1));
+    let group = plugin.start(context, &Event::new(256).u8(24, 1).i32(28, 1));
+    let call = plugin.start(context, &Event::new(512).parent(group).u8(64, 1));
     plugin.stop(call);
     plugin.stop(group);
     let thread = std::thread::spawn(move || {
         for _ in 0..1000 {
-            let group = plugin.start(context, &Event::of(1));
-            let coll = plugin.start(context, &Event::of(2).parent(call).u64(24, 7).u64(104, group));
+            let group = plugin.start(context, &Event::new(1));
+            let coll = plugin.start(context, &Event::new(2).parent(call).u64(24, 7).u64(104, group));
             plugin.stop(coll);
             plugin.stop(group);
         }
@@ -204,9 +205,9 @@ fn foreign(folder: &Path) {
     let (context, _) = plugin.init(COMM);
     let theirs = 0x0300_0000_0012_3405;
     let pid = std::process::id() as i32 + 1;
-    let op = Event::of(8).parent(theirs).rank(6).i32(24, pid).u8(28, 63).i32(32, 5).i32(36, 1).i32(40, 1).i32(44, 1);
+    let op = Event::new(8).parent(theirs).rank(6).i32(24, pid).u8(28, 63).i32(32, 5).i32(36, 1).i32(40, 1).i32(44, 1);
     let op = plugin.start(context, &op);
-    let step = plugin.start(context, &Event::of(16).parent(op).rank(6));
+    let step = plugin.start(context, &Event::new(16).parent(op).rank(6));
     plugin.state(step, 9, Some(10));
     plugin.stop(step);
     plugin.stop(op);
@@ -224,17 +225,17 @@ fn foreign(folder: &Path) {
 fn p2p(folder: &Path) {
     let plugin = Plugin::new(7);
     let (context, _) = plugin.init(COMM);
-    let send = plugin.start(context, &Event::of(4).text(24, c"Send").i32(56, 4).u8(60, 64));
+    let send = plugin.start(context, &Event::new(4).text(24, c"Send").i32(56, 4).u8(60, 64));
     plugin.stop(send);
     let op = |channel: u8, is_send: i32| {
-        Event::of(8).parent(send).i32(24, std::process::id() as i32).u8(28, channel).i32(36, 40).i32(44, is_send)
+        Event::new(8).parent(send).i32(24, std::process::id() as i32).u8(28, channel).i32(36, 40).i32(44, is_send)
     };
     std::thread::scope(|scope| {
         let proxy = scope.spawn(move || {
             for (channel, is_send) in (0..64).flat_map(|channel| [(channel, 0), (channel, 1)]) {
                 let op = plugin.start(context, &op(channel, is_send));
                 for number in 0..40 {
-                    let step = plugin.start(context, &Event::of(16).parent(op).i32(24, number));
+                    let step = plugin.start(context, &Event::new(16).parent(op).i32(24, number));
                     plugin.state(step, if is_send == 1 { 9 } else { 11 }, Some(1000 + u64::from(channel)));
                     plugin.stop(step);
                 }
@@ -243,13 +244,13 @@ fn p2p(folder: &Path) {
         });
         scope.spawn(move || {
             for channel in 0..64 {
-                let kernel = plugin.start(context, &Event::of(64).parent(send).u8(24, channel).u64(32, 1));
+                let kernel = plugin.start(context, &Event::new(64).parent(send).u8(24, channel).u64(32, 1));
                 plugin.state(kernel, 22, Some(2));
                 plugin.stop(kernel);
             }
         });
         for _ in 0..500 {
-            plugin.stop(plugin.start(context, &Event::of(1)));
+            plugin.stop(plugin.start(context, &Event::new(1)));
         }
         proxy.join().unwrap();
     });
@@ -281,7 +282,7 @@ fn communicators(folder: &Path) {
                         let hash = u64::MAX - (8 * thread + number);
                         let (context, mask) = plugin.init(Comm { hash, rank: thread as i32, ..COMM });
                         assert_eq!(mask, 78);
-                        let coll = Event::of(2).text(32, c"AllGather").text(88, c"NVLS").u64(24, hash);
+                        let coll = Event::new(2).text(32, c"AllGather").text(88, c"NVLS").u64(24, hash);
                         (hash, context, plugin.start(context, &coll))
                     };
                     (0..8).map(begin).collect::<Vec<_>>()
@@ -320,7 +321,7 @@ fn pages(folder: &Path) {
         let plugin = Plugin::new(version);
         let (context, _) = plugin.init(COMM);
         for bit in 0..if version == 4 { 8 } else { 64 } {
-            let words = Event::of(1 << bit).i32(24, std::process::id() as i32).words(version);
+            let words = Event::new(1 << bit).i32(24, std::process::id() as i32).words(version);
             // Texts are addresses: what is read as one has to be null, or the process ends.
             let words = if bit == 3 { words } else { [&words[..1], &vec![0; words.len() - 1]].concat() };
             // SAFETY: so many bytes are before the end of the first page.
@@ -343,10 +344,10 @@ fn unknown(folder: &Path) {
     for (version, types) in [(4, [3, 0x41, 0]), (5, [4096, 32768, 1 << 63]), (7, [65536, 1 << 40, 6])] {
         let plugin = Plugin::new(version);
         let (context, _) = plugin.init(COMM);
-        let parent = plugin.start(context, &Event::of(1));
+        let parent = plugin.start(context, &Event::new(1));
         // What comes after the head may be anything.
         let handles = types.map(|kind| {
-            let event = (24..104).fold(Event::of(kind).parent(parent), |event, at| event.u8(at, 0xff));
+            let event = (24..104).fold(Event::new(kind).parent(parent), |event, at| event.u8(at, 0xff));
             plugin.start(context, &event)
         });
         handles.into_iter().for_each(|handle| plugin.state(handle, 1000, Some(u64::MAX)));
@@ -364,10 +365,10 @@ fn unknown(folder: &Path) {
 fn overflow(folder: &Path) {
     let plugin = Plugin::new(7);
     let (context, _) = plugin.init(COMM);
-    let coll = plugin.start(context, &Event::of(2));
+    let coll = plugin.start(context, &Event::new(2));
     let steps: Vec<u64> = (0..1000)
         .map(|number| {
-            let step = plugin.start(context, &Event::of(16).parent(coll).i32(24, number));
+            let step = plugin.start(context, &Event::new(16).parent(coll).i32(24, number));
             plugin.stop(step);
             step
         })
@@ -387,12 +388,12 @@ fn overflow(folder: &Path) {
 fn groups(folder: &Path) {
     let plugin = Plugin::new(5);
     let ((one, _), (two, _)) = (plugin.init(COMM), plugin.init(COMM));
-    let coll = |context, group: u64| plugin.start(context, &Event::of(2).u64(104, group));
-    let send = |context, group: u64| plugin.start(context, &Event::of(4).u64(64, group));
-    let first = plugin.start(one, &Event::of(1));
-    let other = plugin.start(two, &Event::of(1));
+    let coll = |context, group: u64| plugin.start(context, &Event::new(2).u64(104, group));
+    let send = |context, group: u64| plugin.start(context, &Event::new(4).u64(64, group));
+    let first = plugin.start(one, &Event::new(1));
+    let other = plugin.start(two, &Event::new(1));
     let usual = [coll(one, first), coll(two, other), send(one, first)];
-    let second = plugin.start(one, &Event::of(1));
+    let second = plugin.start(one, &Event::new(1));
     let unusual = [(coll(one, first), first), (send(one, 0), 0), (coll(two, second), second), (coll(0, first), first)];
     let no_group = coll(0, 0);
     let recording = Recording::only(folder);
@@ -409,7 +410,7 @@ fn groups(folder: &Path) {
 fn waits(folder: &Path) {
     let plugin = Plugin::new(4);
     let (context, _) = plugin.init(COMM);
-    let steps = [0, 1].map(|step| plugin.start(context, &Event::of(16).i32(24, step)));
+    let steps = [0, 1].map(|step| plugin.start(context, &Event::new(16).i32(24, step)));
     for _ in 0..1000 {
         steps.into_iter().for_each(|step| plugin.state(step, 20, Some(0)));
     }

@@ -25,8 +25,9 @@ pub(crate) fn run(name: &str, folder: &Path) {
 fn fork(folder: &Path) {
     let plugin = Plugin::new(7);
     let (context, _) = plugin.init(COMM);
-    let call =
-        |context, parent| plugin.start(context, &Event::of(2).parent(parent).text(32, c"Reduce").text(72, c"ncclInt8"));
+    let call = |context, parent| {
+        plugin.start(context, &Event::new(2).parent(parent).text(32, c"Reduce").text(72, c"ncclInt8"))
+    };
     let mine = call(context, 0);
     // SAFETY: the child ends by `_exit`, and calls the plugin, which must bear that.
     let child = unsafe { libc::fork() };
@@ -34,7 +35,7 @@ fn fork(folder: &Path) {
         plugin.stop(mine);
         plugin.state(mine, 23, None);
         // In another order than the parent, so that the numbers of texts differ.
-        plugin.start(context, &Event::of(2).text(88, c"TREE"));
+        plugin.start(context, &Event::new(2).text(88, c"TREE"));
         let orphan = call(context, mine);
         let (again, _) = plugin.init(Comm { hash: 5, ..COMM });
         let sound = call(again, orphan);
@@ -72,14 +73,14 @@ fn fork(folder: &Path) {
 /// NCCL closes its plugin with the last communicator, while a thread may still be in it.
 fn unload(folder: &Path) {
     let handle = load(library());
-    let plugin = Plugin::of(handle, 5);
+    let plugin = Plugin::loaded(handle, 5);
     let (context, _) = plugin.init(COMM);
-    let before = plugin.start(context, &Event::of(1));
+    let before = plugin.start(context, &Event::new(1));
     plugin.finalize(context);
     // SAFETY: closed as often as it was loaded.
     assert_eq!(unsafe { libc::dlclose(handle) }, 0);
     plugin.stop(before);
-    let after = plugin.start(context, &Event::of(2).parent(before));
+    let after = plugin.start(context, &Event::new(2).parent(before));
     assert_eq!(plugin.name(), c"nccl-stacks");
     // Loaded again, it is the same, with the same file.
     let again = Plugin::new(5);
@@ -95,7 +96,7 @@ fn unload(folder: &Path) {
 fn twice(folder: &Path) {
     let plugins = [7, 7, 5, 4].map(Plugin::new);
     let begun = plugins.map(|plugin| plugin.init(Comm { hash: plugin.version.into(), ..COMM }));
-    let colls = [0, 1, 2, 3].map(|at| plugins[at].start(begun[at].0, &Event::of(2)));
+    let colls = [0, 1, 2, 3].map(|at| plugins[at].start(begun[at].0, &Event::new(2)));
     let recording = Recording::only(folder);
     let hashes = colls.map(|coll| recording.communicator(recording.get(coll).unwrap().communicator).unwrap().hash);
     assert_eq!(hashes, [7, 7, 5, 4]);
@@ -114,7 +115,7 @@ fn nothing(folder: &Path) {
     for version in 4..=7 {
         let plugin = Plugin::new(version);
         assert_eq!(plugin.init(COMM), (0, 0));
-        assert_eq!(plugin.start(0, &Event::of(2)), 0);
+        assert_eq!(plugin.start(0, &Event::new(2)), 0);
         plugin.stop(0x1100);
         plugin.state(0x1100, 19, None);
         plugin.finalize(0);
@@ -125,7 +126,7 @@ fn nothing(folder: &Path) {
 fn something(folder: &Path) {
     let plugin = Plugin::new(7);
     let (context, _) = plugin.init(COMM);
-    assert!(plugin.start(context, &Event::of(2)) != 0);
+    assert!(plugin.start(context, &Event::new(2)) != 0);
     assert_eq!(Recording::only(folder).len(), 1);
 }
 
@@ -190,9 +191,9 @@ fn sealed(folder: &Path) {
         let plugin = Plugin::new(7);
         let (context, _) = plugin.init(COMM);
         let texts = [(32, c"AllReduce"), (72, c"ncclInt8"), (88, c"RING"), (96, c"LL")];
-        let coll = texts.into_iter().fold(Event::of(2), |event, (at, text)| event.text(at, text)).u64(128, 1);
+        let coll = texts.into_iter().fold(Event::new(2), |event, (at, text)| event.text(at, text)).u64(128, 1);
         let mut coll = coll.words(7);
-        let mut step = Event::of(16).words(7);
+        let mut step = Event::new(16).words(7);
         let mut round = || {
             let coll = plugin.start_at(context, coll.as_mut_ptr().cast());
             let step = plugin.start_at(context, step.as_mut_ptr().cast());

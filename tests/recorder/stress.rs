@@ -17,7 +17,7 @@ pub(crate) fn runs(unless_said: u64) -> u64 {
 
 /// Every fourth job has the logs of other programs written, too.
 fn job(seed: u64, seconds: &str) -> Job {
-    let mut job = Job::of(&built().path("stress"), &[&seed.to_string(), seconds]);
+    let mut job = Job::assemble(&built().path("stress"), &[&seed.to_string(), seconds]);
     job.command.env_remove("FAKE_NCCL_LOG").env("STRESS_PLUGGED", built().path("libplugged.so"));
     // What makes communicators of others returns 7, or 0.
     job.command.env("FAKE_NCCL_NONBLOCKING", if seed.is_multiple_of(3) { "1:0" } else { "1:7" });

@@ -13,7 +13,7 @@ use support::program::{run, stderr, stdout, testdata};
 
 fn report(names: &[&str]) -> RecordsReport {
     let paths: Vec<PathBuf> = names.iter().map(|name| testdata(&format!("records/pair/{name}")).into()).collect();
-    recorded::of(&read_all(&paths, Keep::All, 2))
+    recorded::report(&read_all(&paths, Keep::All, 2))
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_bandwidth_that_does_not_follow_is_found() {
     let path = folder.path().join("log");
     // 1 % more than 20.97152.
     std::fs::write(&path, text.replace("\"coll_busbw_gbs\": 20.97152", "\"coll_busbw_gbs\": 22.1")).unwrap();
-    let report = recorded::of(&read_all(&[path], Keep::All, 1));
+    let report = recorded::report(&read_all(&[path], Keep::All, 1));
     let check = report.bandwidth_check.as_ref().unwrap();
     assert_eq!((check.agree, check.differ), (3, 1));
     let differ = |of: &Diagnosis| matches!(of, Diagnosis::BandwidthsDiffer { differ: 1, recorded: 4 });
@@ -97,7 +97,7 @@ fn calls_that_are_kept_as_operations_count_once() {
     let folder = testdata("records/megatrace");
     let paths: Vec<PathBuf> = (0..8).map(|rank| PathBuf::from(&folder).join(format!("rank_{rank}.log"))).collect();
     for keep in [Keep::All, Keep::Last(64), Keep::Last(3)] {
-        let report = recorded::of(&read_all(&paths, keep, 2));
+        let report = recorded::report(&read_all(&paths, keep, 2));
         let census: u64 = report.census.iter().map(|row| row.count).sum();
         let communicators: u64 = report.communicators.iter().map(|row| row.operations).sum();
         assert_eq!((census, communicators), (lines(&folder) as u64, lines(&folder) as u64), "{keep:?}");
@@ -107,7 +107,7 @@ fn calls_that_are_kept_as_operations_count_once() {
     let call = "node:7:9 [0] NCCL INFO AllReduce: opCount 1 sendbuff 0x1 recvbuff 0x2 count 64 datatype 7 op 0 root 0 comm 0x5 \
                 [nranks=2] stream 0x6\n";
     std::fs::write(&log, call.repeat(5)).unwrap();
-    let report = recorded::of(&read_all(&[log], Keep::All, 1));
+    let report = recorded::report(&read_all(&[log], Keep::All, 1));
     assert_eq!(report.census.iter().map(|row| row.count).collect::<Vec<_>>(), [5]);
 }
 
@@ -116,7 +116,7 @@ fn calls_that_are_kept_as_operations_count_once() {
 fn methods_are_mixed_only_where_all_else_is_known_to_be_equal() {
     let mut records = read_all(&[testdata("records/pair/inspector/rank1.log").into()], Keep::All, 1);
     let is_mixed = |records: &Records| {
-        recorded::of(records).diagnoses.iter().any(|of| matches!(of, Diagnosis::MixedMethods { .. }))
+        recorded::report(records).diagnoses.iter().any(|of| matches!(of, Diagnosis::MixedMethods { .. }))
     };
     assert!(is_mixed(&records));
     let known = records.clone();

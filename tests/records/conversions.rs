@@ -77,7 +77,7 @@ fn lines_of_inspector_count_each_function() {
     let expected: Vec<_> = (0..400).map(|number| (Some(names[number % 4]), Some(number as i64 / 4))).collect();
     assert_eq!(seen, expected);
     let has_gaps =
-        |records: &Records| recorded::of(records).diagnoses.iter().any(|of| matches!(of, Diagnosis::Gaps { .. }));
+        |records: &Records| recorded::report(records).diagnoses.iter().any(|of| matches!(of, Diagnosis::Gaps { .. }));
     assert!(!has_gaps(&again));
     // A line that is not there is missed.
     let text = std::fs::read_to_string(&path).unwrap();
@@ -231,7 +231,7 @@ fn channels_without_a_proxy_are_operations_without_peers() {
                 \"commHash\":2748,\"seqNumber\":7,\"ts_ns\":1700000000001001000,\"dur_ns\":500000,\"peers\":\"unknown\"}\n";
     assert_eq!(text, line);
     assert!(!flows.join("flow_steps_rank0.jsonl").exists());
-    let report = flows::of(&read_all(&[flows.join("proxy_flow_rank0.jsonl")], Keep::All, 1)).unwrap();
+    let report = flows::report(&read_all(&[flows.join("proxy_flow_rank0.jsonl")], Keep::All, 1)).unwrap();
     assert_eq!((report.runs[0].ops, report.runs[0].steps), (1, 0));
 }
 

@@ -170,7 +170,7 @@ fn changed_bytes_are_no_panic() {
             std::fs::write(&path, &bytes).unwrap();
             let records = records::read(input::open(&path).unwrap(), Keep::All).unwrap();
             assert_sound(&records);
-            recorded::of(&records);
+            recorded::report(&records);
             read += 1;
             recognised += usize::from(records.files[0].source.is_some());
         }

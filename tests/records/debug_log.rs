@@ -34,7 +34,7 @@ fn calls_find_their_communicator_and_choice() {
     // A pointer of which nothing says what it is, and a line that is cut.
     text.push_str(&call(101, "AllGather", 0, 16, "0x9900"));
     text.push_str("node:100:101 [0] NCCL INFO AllReduce: opCount 1d sendbu\n");
-    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let records = Logs::new(&[("nccl.log", &text)]).read(Keep::All);
     let file = &records.files[0];
     assert_eq!((file.source, file.records, file.skipped[0].count), (Some(Source::DEBUG_LOG), 4, 1));
     assert!(
@@ -94,7 +94,7 @@ fn choices_in_a_group_go_by_size() {
         + &call(101, "AllReduce", 200, 512, "0x8800")
         + &call(101, "AllReduce", 201, 512, "0x5600")
         + &choice(1024, "PAT");
-    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let records = Logs::new(&[("nccl.log", &text)]).read(Keep::All);
     let algorithm = |number: i64| {
         let of = |of: &&nccl_stacks::operation::Operation| of.sequence == Some(number) && of.communicator.is_some();
         records.operations.iter().find(of).unwrap().algorithm.as_deref()
@@ -114,7 +114,7 @@ fn choices_without_a_function_are_those_of_their_size() {
     // 32 elements of two bytes from each of eight ranks.
     text.push_str("node:100:101 [0] NCCL INFO 512 Bytes -> Algo 1 proto 0 time 12.500000\n");
     text.push_str("node:100:101 [0] NCCL INFO 128 Bytes -> Algo 0 proto 2 time 12.500000\n");
-    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let records = Logs::new(&[("nccl.log", &text)]).read(Keep::All);
     let choices: Vec<_> =
         records.operations.iter().map(|of| (of.algorithm.as_deref(), of.protocol.as_deref())).collect();
     assert_eq!(choices, [(Some("TREE"), Some("SIMPLE")), (Some("RING"), Some("LL"))]);
@@ -133,7 +133,7 @@ fn choices_may_be_many() {
         )
         .unwrap();
     }
-    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let records = Logs::new(&[("nccl.log", &text)]).read(Keep::All);
     let channels: Vec<_> = records.operations.iter().map(|of| u64::from(of.channels.unwrap())).collect();
     assert_eq!(channels, (1..=100).chain(1..=100).collect::<Vec<_>>());
     assert!(records.calls.len() == 100 && records.calls.iter().all(|of| of.count == 2));
@@ -167,7 +167,7 @@ fn children_of_communicators_are_distinguished() {
         .replace("0x5600", "0x99")
         .replace("0x7700", "0xaa")
         .replace("rank 1", "rank 2");
-    let records = Logs::of(&[("a.log", &text), ("b.log", &other)]).read(Keep::All);
+    let records = Logs::new(&[("a.log", &text), ("b.log", &other)]).read(Keep::All);
     let of = |at: usize| {
         let operation = &records.operations[at];
         let name = records.communicator_of(operation).and_then(|of| of.name.clone());
@@ -188,7 +188,7 @@ fn a_pointer_that_is_used_again_is_another_communicator() {
         + &call(101, "AllReduce", 0, 1, "0x5600")
         + &INIT.replace("0xabcd", "0xef01").replace("rank 3", "rank 1")
         + &call(101, "AllReduce", 0, 1, "0x5600");
-    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::All);
+    let records = Logs::new(&[("nccl.log", &text)]).read(Keep::All);
     let of = |at: usize| (records.communicator_of(&records.operations[at]).unwrap().hash, records.operations[at].place);
     assert_eq!((of(0), of(1)), ((Some(0xabcd), Some(3)), (Some(0xef01), Some(1))));
 }
@@ -207,7 +207,7 @@ fn the_last_are_kept_and_all_are_counted() {
             .unwrap();
         }
     }
-    let records = Logs::of(&[("nccl.log", &text)]).read(Keep::Last(3));
+    let records = Logs::new(&[("nccl.log", &text)]).read(Keep::Last(3));
     let kept: Vec<i64> = records.operations.iter().map(|of| of.sequence.unwrap()).collect();
     assert_eq!(kept, [997, 998, 999]);
     let counts: Vec<_> =

@@ -56,7 +56,7 @@ impl Made {
         }
         let names: Vec<String> = (0..8).map(|rank| format!("rank_{rank}.log")).collect();
         let files: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(texts.iter().map(String::as_str)).collect();
-        Logs::of(&files)
+        Logs::new(&files)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of a line")]
@@ -198,7 +198,7 @@ fn the_ranks_of_the_only_communicator_are_those_of_the_job() {
         // Rank 1 comes 2 µs after rank 0 in each call that is looked at.
         let text = comma(0, calls * 3, 1) + &comma(1, calls * 3, 1);
         let lines: Vec<&str> = text.lines().skip(2).step_by(3).collect();
-        let logs = Logs::of(&[("both.txt", &(lines.join("\n") + "\n"))]);
+        let logs = Logs::new(&[("both.txt", &(lines.join("\n") + "\n"))]);
         let report = EntryReport::compare(&logs.read(Keep::All), Outliers::Mad);
         assert_eq!((&report.ranks_here[..], report.compared), (&[0, 1][..], calls * 2));
         assert_eq!(report.groups[0].not_judged, Some(why));
@@ -233,7 +233,7 @@ fn few_calls_are_said_to_be_few() {
         format!("[{}.000000007] [Rank {rank}] Fun AllReduce Data 4096 stream 0xab\n", 1_700_000_100 + at)
     };
     let texts: Vec<String> = (0..2).map(|rank| (0..5).map(|at| line(rank, at)).collect()).collect();
-    let logs = Logs::of(&[("rank_0.log", &texts[0]), ("rank_1.log", &texts[1])]);
+    let logs = Logs::new(&[("rank_0.log", &texts[0]), ("rank_1.log", &texts[1])]);
     let report = EntryReport::compare(&logs.read(Keep::All), Outliers::Mad);
     let not_compared: Vec<(&str, u64)> = report.not_compared.into_iter().collect();
     assert_eq!((report.calls, not_compared), (10, vec![("on streams with few calls", 10)]));

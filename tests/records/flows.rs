@@ -99,7 +99,7 @@ fn all_samples_have_the_numbers_of_their_table() {
     let Some((records, known)) = samples() else { return };
     assert_eq!(known.len(), 31);
     assert!(records.files.iter().all(|file| file.source == Some(Source::FLOW) && file.skipped.is_empty()));
-    let report = flows::of(&records).unwrap();
+    let report = flows::report(&records).unwrap();
     let runs: BTreeMap<String, &FlowRunReport> = report.runs.iter().map(|run| (case(&run.folder), run)).collect();
     assert_eq!(runs.len(), 31);
     for (name, known) in &known {
@@ -110,7 +110,7 @@ fn all_samples_have_the_numbers_of_their_table() {
 #[test]
 fn stages_are_those_that_nccl_logged() {
     let Some((records, _)) = samples() else { return };
-    let report = flows::of(&records).unwrap();
+    let report = flows::report(&records).unwrap();
     let mut wrong = BTreeMap::new();
     for run in &report.runs {
         for row in &run.patterns {
@@ -147,7 +147,7 @@ fn aggregates_are_what_the_extractor_writes() {
         compared += 1;
     }
     // The sum of the last numbers of the table.
-    let aggregates: u64 = flows::of(&records).unwrap().runs.iter().map(|run| run.aggregates).sum();
+    let aggregates: u64 = flows::report(&records).unwrap().runs.iter().map(|run| run.aggregates).sum();
     assert_eq!(compared, aggregates);
     assert!(compared > 150, "{compared}");
 }
@@ -166,7 +166,7 @@ fn unpacked() -> PathBuf {
 #[test]
 fn what_is_off_is_said() {
     let Some((records, _)) = samples() else { return };
-    let report = flows::of(&records).unwrap();
+    let report = flows::report(&records).unwrap();
     let of = |name: &str| &report.runs.iter().find(|run| case(&run.folder) == name).unwrap().findings;
     for twice in ["two_runs_5r", "two_comms_same_5r"] {
         assert_eq!(of(twice)[..], [Finding::Repeated { steps: 80, ops: 5 }], "{twice}");
@@ -226,7 +226,7 @@ fn a_ring_of_three_ranks_by_hand() {
     let [ops, steps] =
         std::array::from_fn(|file| [ring(0, 1, 2), ring(2, 0, 1), ring(1, 2, 0)].map(|of| of[file].clone()));
     let records = read("ring", &[("all", ops.concat() + &steps.concat())]);
-    let report = flows::of(&records).unwrap();
+    let report = flows::report(&records).unwrap();
     let [run] = &report.runs[..] else { panic!("{report:?}") };
     assert_eq!((run.size, run.ops, run.steps, run.expected_steps), (Some(3), 3, 48, Some(48)));
     assert_eq!((run.unpaired_steps, run.paired_steps, run.wrong_ring_peers), (0, 24, 0));
@@ -262,7 +262,7 @@ fn a_tree_of_three_ranks_by_hand() {
         ("flow_steps_rank2.jsonl", leaf(2)),
     ];
     let records = read("tree", &files);
-    let report = flows::of(&records).unwrap();
+    let report = flows::report(&records).unwrap();
     let [run] = &report.runs[..] else { panic!("{report:?}") };
     assert_eq!((run.steps, run.expected_steps, run.unpaired_steps), (8, Some(8), 0));
     let [tree] = &run.trees[..] else { panic!("{:?}", run.trees) };
@@ -291,13 +291,13 @@ fn an_aggregate_alone_is_used_and_one_beside_its_files_compared() {
     let [other_ops, other_steps] = ring(1, 0, 0);
     let alone = aggregate(&read("whole", &[("a", ops.clone()), ("b", steps.clone())])).remove(0).text;
     let records = read("alone", &[("flow_rank0.json", alone.clone())]);
-    let report = flows::of(&records).unwrap();
+    let report = flows::report(&records).unwrap();
     assert_eq!((report.runs[0].ops, report.runs[0].steps), (1, 16));
     assert!(report.runs[0].findings.contains(&Finding::AggregateOnly { ranks: vec![0] }));
 
     let beside = |text: String| {
         let files = [("a", ops.clone() + &other_ops), ("b", steps.clone() + &other_steps), ("flow_rank0.json", text)];
-        let report = flows::of(&read("beside", &files)).unwrap();
+        let report = flows::report(&read("beside", &files)).unwrap();
         let run = &report.runs[0];
         (run.steps, run.aggregates, run.differing_aggregates)
     };
@@ -350,7 +350,7 @@ fn no_damage_panics() {
         let lines = text.split(|byte| *byte == b'\n').count();
         let records = read_bytes("fuzz", &text);
         assert!(records.flow_ops.len() + records.flow_steps.len() <= lines);
-        if let Some(report) = flows::of(&records) {
+        if let Some(report) = flows::report(&records) {
             understood += 1;
             assert!(!report_text(&report).is_empty());
             aggregate(&records);

@@ -16,7 +16,7 @@ fn read(path: &Path) -> Records {
     records::read(input::open(path).unwrap(), Keep::All).unwrap()
 }
 
-fn of(text: &str) -> Records {
+fn report(text: &str) -> Records {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     std::fs::write(&path, text).unwrap();
@@ -29,7 +29,7 @@ fn bandwidths_of_the_documented_records_are_worked_out_alike() {
     let records = read(&shared.join("records/nccl_inspector/documented_records.jsonl"));
     assert_eq!((records.operations.len(), records.files[0].skipped.len()), (2, 0));
     assert_eq!(records.files[0].version.as_deref(), Some("v4.0"));
-    let report = recorded::of(&records);
+    let report = recorded::report(&records);
     let check = report.bandwidth_check.unwrap();
     assert_eq!((check.recorded, check.agree, check.differ, check.not_comparable), (2, 2, 0, 0));
     assert!(check.largest_difference.unwrap() < 1e-6, "{:?}", check.largest_difference);
@@ -66,7 +66,7 @@ const P2P: &str = r#"{
 
 #[test]
 fn variants_are_read() {
-    let records = of(&format!("{FLAT}\n{P2P}\n"));
+    let records = report(&format!("{FLAT}\n{P2P}\n"));
     assert_eq!((records.files[0].source, records.files[0].records), (Some(Source::INSPECTOR), 2));
     let [flat, p2p] = &records.operations[..] else { panic!("{:?}", records.files) };
     assert_eq!((flat.collective.as_deref(), flat.bytes, flat.place), (Some("all_gather"), Some(4000), Some(3)));
@@ -83,7 +83,7 @@ fn variants_are_read() {
     assert_eq!((p2p.start, p2p.end), (Some(Ns(1_760_000_000_000_004_000)), None));
     assert_eq!(p2p.duration, Some(Ns(10_000)));
     assert_eq!(records.communicators.iter().map(|of| of.hash).collect::<Vec<_>>(), [Some(u64::MAX); 2]);
-    let report = recorded::of(&records);
+    let report = recorded::report(&records);
     // One communicator by its hash, with the name that one of the records has.
     assert_eq!((report.communicators.len(), report.communicators[0].name.as_deref()), (1, Some("pp")));
     assert_eq!(report.bandwidth_check.unwrap().agree, 2);
@@ -95,7 +95,7 @@ fn variants_are_read() {
 fn channels_that_are_not_named_are_counted() {
     let text =
         P2P.replace("{\"channel_id\": 1, ", "{").replace("\"p2p_exec_time_us\": 10", "\"p2p_exec_time_us\": -10");
-    let records = of(&text);
+    let records = report(&text);
     let skipped: Vec<_> = records.files[0].skipped.iter().map(|of| (of.what, of.count)).collect();
     assert_eq!(skipped, [("kernel events without a channel", 1)]);
     assert_eq!((records.channels.len(), records.operations[0].end, records.operations[0].duration), (1, None, None));
@@ -111,7 +111,7 @@ fn damaged_lines_are_counted_and_left_out() {
         good.replace("\"coll\":\"AllGather\",", ""),
         &good[..50],
     );
-    let records = of(&text);
+    let records = report(&text);
     assert_eq!((records.operations.len(), records.files[0].records), (2, 2));
     let mut skipped: Vec<(&str, u64)> =
         records.files[0].skipped.iter().map(|remark| (remark.what, remark.count)).collect();

@@ -34,7 +34,7 @@ fn trace(rank: u32, text: Vec<u8>) -> Trace {
     let launches = launches::find(&store, &choose(&store, &wanted));
     let attributor = Attributor::new(&store, &wanted, Captured::default());
     let attribution = attributor.attribute(launches.kernels.iter(), AttributionOptions::default());
-    let operations = Operations::of(&store, &attribution);
+    let operations = Operations::find(&store, &attribution);
     Trace { rank, store, operations }
 }
 

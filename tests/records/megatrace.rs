@@ -15,7 +15,7 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
-    pub(crate) fn of(texts: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(texts: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = |(name, text): &(&str, &str)| {
             let path = folder.path().join(name);
@@ -67,7 +67,7 @@ fn every_generation_is_one_source() {
     ];
     let hashes = [None, None, Some(u64::MAX - 1), None, Some(u64::MAX - 1), Some(u64::MAX - 1)];
     for (at, (line, hash)) in lines.iter().zip(hashes).enumerate() {
-        let records = Logs::of(&[("any.name", line)]).read(Keep::All);
+        let records = Logs::new(&[("any.name", line)]).read(Keep::All);
         assert_eq!(records.files[0].source, Some(Source::MEGATRACE), "{line}");
         let [operation] = &records.operations[..] else { panic!("{line}: {}", records.operations.len()) };
         assert_eq!(operation.enqueued.unwrap().0, 1_746_686_438_086_068_203, "{line}");
@@ -94,7 +94,7 @@ fn what_is_wrong_is_counted() {
     let gap_at = text.len();
     // 3 to 9 are missing.
     text.push_str(&calls(2, 1_700_000_010, 10, 2));
-    let records = Logs::of(&[("a", &text)]).read(Keep::All);
+    let records = Logs::new(&[("a", &text)]).read(Keep::All);
     assert_eq!(console_at + 63, garbled_at);
     assert_eq!((records.operations.len(), records.files[0].records), (5, 5));
     assert_eq!(
@@ -121,7 +121,7 @@ fn lines_that_are_cut_are_used_as_far_as_they_go() {
     for (text, hash, repaired) in
         [(format!("{cut}\n"), None, 1), (format!("{whole}\n{cut}\n"), Some(12_345_678_u64.wrapping_neg()), 2)]
     {
-        let records = Logs::of(&[("a", &text)]).read(Keep::All);
+        let records = Logs::new(&[("a", &text)]).read(Keep::All);
         let last = records.operations.last().unwrap();
         assert_eq!((last.sequence, last.in_elements, last.out_elements), (Some(5), None, Some(268_423)));
         assert_eq!(records.communicator_of(last).and_then(|of| of.hash), hash);
@@ -137,7 +137,7 @@ fn a_bracket_that_is_cut_is_one_repair() {
         "[{name}] [10.0.0.7] [node-a] [save_count 2] [1755590104.253968145] [Rank 3] [PCI 0000:18:00.0] \
          [Func ncclAllGather] [Data 25165824] [stream 0x55919d27b4b0] [opCount 1] [groupHash 0x00000000000000ff]"
     );
-    let records = Logs::of(&[("a", &format!("{}\n", &whole[..255]))]).read(Keep::All);
+    let records = Logs::new(&[("a", &format!("{}\n", &whole[..255]))]).read(Keep::All);
     assert_eq!((records.operations.len(), what(&records, true)), (1, vec![]));
     assert_eq!(what(&records, false), [("lines that are cut off at the end of the writer's buffer", 1, Some(0))]);
 }
@@ -145,13 +145,13 @@ fn a_bracket_that_is_cut_is_one_repair() {
 #[test]
 fn an_earlier_run_in_the_file_is_left_out() {
     let text = calls(1, 1_700_000_000, 0, 10) + &calls(2, 1_700_000_020, 10, 10) + &calls(1, 1_700_005_000, 0, 4);
-    let records = Logs::of(&[("a", &text)]).read(Keep::All);
+    let records = Logs::new(&[("a", &text)]).read(Keep::All);
     assert_eq!(records.operations.len(), 4);
     assert_eq!(what(&records, true)[0].0, "calls of an earlier run in the same file");
     assert_eq!(what(&records, true)[0].1, 20);
     // Pieces in another order are no other run.
     let text = calls(2, 1_700_000_020, 10, 10) + &calls(1, 1_700_000_000, 0, 10);
-    let records = Logs::of(&[("a", &text)]).read(Keep::All);
+    let records = Logs::new(&[("a", &text)]).read(Keep::All);
     assert_eq!(records.operations.len(), 20);
     assert!(records.operations.is_sorted_by_key(|operation| operation.enqueued));
     assert!(records.files[0].notes[0].contains("its times go back"), "{:?}", records.files[0].notes);
@@ -168,13 +168,13 @@ fn ranks_in_one_file_are_no_other_runs() {
         text.push_str(&of(1, 20 + at, 1_700_000_000 + 4 * at, 2 * at));
         text.push_str(&of(2, 3 + at, 1_700_000_002 + 4 * at, 2 * at));
     }
-    let records = Logs::of(&[("a", &text)]).read(Keep::All);
+    let records = Logs::new(&[("a", &text)]).read(Keep::All);
     assert_eq!((records.operations.len(), records.files[0].records), (20, 20));
     assert!(records.files[0].skipped.is_empty() && records.files[0].notes.is_empty(), "{:?}", records.files[0]);
     // One of the two begins again.
     let again = text.len() as u64;
     text.push_str(&of(2, 1, 1_700_000_100, 0));
-    let records = Logs::of(&[("a", &text)]).read(Keep::All);
+    let records = Logs::new(&[("a", &text)]).read(Keep::All);
     let rank = |rank: u32| records.operations.iter().filter(|of| of.rank.is_some_and(|of| of.0 == rank)).count();
     assert_eq!((rank(1), rank(2), records.files[0].records), (10, 2, 12));
     assert_eq!(what(&records, true), [("calls of an earlier run in the same file", 10, Some(again))]);
@@ -184,7 +184,7 @@ fn ranks_in_one_file_are_no_other_runs() {
 fn the_last_calls_of_each_stream_are_kept() {
     let mut text = calls(1, 1_700_000_000, 0, 30);
     text.push_str(&calls(1, 1_700_000_030, 0, 5).replace("0xab", "0xcd").replace("AllReduce", "Send"));
-    let records = Logs::of(&[("a", &text)]).read(Keep::Last(2));
+    let records = Logs::new(&[("a", &text)]).read(Keep::Last(2));
     let kept: Vec<(u64, i64)> =
         records.operations.iter().map(|of| (of.stream_handle.unwrap(), of.sequence.unwrap())).collect();
     assert_eq!(kept, [(0xab, 28), (0xab, 29), (0xcd, 3), (0xcd, 4)]);

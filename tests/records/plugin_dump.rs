@@ -16,7 +16,7 @@ fn read(path: &Path) -> Records {
     records::read(input::open(path).unwrap(), Keep::All).unwrap()
 }
 
-fn of(text: &str) -> Records {
+fn report(text: &str) -> Records {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump");
     std::fs::write(&path, text).unwrap();
@@ -135,7 +135,7 @@ fn a_killed_process_leaves_no_end() {
     let whole = std::fs::read_to_string(support::program::testdata("records/pair/plugin_dump.txt")).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     let cut = format!("{}\n{}", lines[..30].join("\n"), &lines[30][..40]);
-    let records = of(&cut);
+    let records = report(&cut);
     // The first line opens the list.
     assert_eq!(records.files[0].records, 29);
     assert_eq!(remark(&records, "cut off by the end"), 1);
@@ -159,7 +159,7 @@ rank 1: killed
 "#;
     // The foreign event is too early for a file whose first events decide.
     let records =
-        of(&text.replacen("{\"name\": \"cudaMalloc\"", &format!("{}{{\"name\": \"cudaMalloc\"", idle(16)), 1));
+        report(&text.replacen("{\"name\": \"cudaMalloc\"", &format!("{}{{\"name\": \"cudaMalloc\"", idle(16)), 1));
     assert_eq!(remark(&records, "within nothing"), 1);
     assert_eq!(remark(&records, "without a begin"), 1);
     assert_eq!(remark(&records, "none of the plugin's"), 1);
@@ -200,7 +200,7 @@ fn older_dumps_are_read() {
 {"name": "Group", "cat": "GROUP", "ph": "e", "id": 0, "pid": 1, "tid": 1, "ts": 9.6},
 {}]
 "#;
-    let records = of(text);
+    let records = report(text);
     assert_eq!((records.files[0].records, records.files[0].skipped.len()), (14, 0));
     let op = &records.proxy_ops[0];
     assert_eq!((op.channel, op.peer, op.bytes, op.start, op.end), (1, 2, Some(8), Some(Ns(3_000)), Some(Ns(9_000))));
@@ -212,9 +212,9 @@ fn older_dumps_are_read() {
     assert_eq!(records.operations[0].channels, Some(2));
     // The same, printed over several lines.
     let value: serde_json::Value = serde_json::from_str(text).unwrap();
-    let pretty = of(&serde_json::to_string_pretty(&value).unwrap());
+    let pretty = report(&serde_json::to_string_pretty(&value).unwrap());
     assert_eq!((pretty.files[0].records, pretty.proxy_steps.len()), (14, 1));
-    let line = of(&serde_json::to_string(&value).unwrap());
+    let line = report(&serde_json::to_string(&value).unwrap());
     assert_eq!((line.files[0].records, line.proxy_steps.len()), (14, 1));
 }
 
@@ -232,7 +232,7 @@ fn collectives_of_copy_engines_are_placed() {
 {"name": "Group API", "cat": "GROUP_API", "ph": "e", "id": 0, "pid": 1, "tid": 1, "ts": 8.0},
 {}]
 "#;
-    let records = of(text);
+    let records = report(text);
     assert_eq!((records.files[0].records, records.files[0].skipped.len()), (8, 0));
     let [operation] = &records.operations[..] else { panic!("{} operations", records.operations.len()) };
     assert_eq!((operation.duration, operation.enqueued), (Some(Ns(7_250)), Some(Ns(2_000))));

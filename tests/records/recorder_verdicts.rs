@@ -15,7 +15,7 @@ use crate::support::program::{run, stderr, stdout};
 
 /// The verdict of `records` about a folder.
 fn verdict(folder: &Path) -> String {
-    recorded::verdict(&nccl_stacks::analysis::recorded::of(&read_folder(folder)))
+    recorded::verdict(&nccl_stacks::analysis::recorded::report(&read_folder(folder)))
 }
 
 /// A file that is cut off has lost what its header says its rings were given; what was never written is not lost.

@@ -196,7 +196,7 @@ struct Cut {
 }
 
 impl Cut {
-    fn of(trace: &str, flags: &[&str]) -> Cut {
+    fn new(trace: &str, flags: &[&str]) -> Cut {
         let (folder, path) = scratch("cut.json.gz", b"");
         let output = run(&[&["export", trace, "--trace", &path], flags].concat());
         let is_unknown = stderr(&output).contains("Lost in all: unknown");
@@ -240,7 +240,7 @@ fn span(trace: &str) -> (i64, i64) {
 
 /// Cuts a part of a trace, and compares it with the whole: the same question has the same answer, and no reference dangles.
 fn check_cut(trace: &str, flags: &[&str], more: &[&str]) -> Cut {
-    let cut = Cut::of(trace, flags);
+    let cut = Cut::new(trace, flags);
     let ask = |trace: &str| run(&[&[trace, "--stack-depth", "0"], flags, more].concat());
     let (whole, part) = (ask(trace), ask(&cut.path()));
     // Of a trace that is cut off the answer says so first; what is cut out of it is whole.
@@ -397,7 +397,7 @@ fn a_cut_is_a_copy() {
     let whole: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&whole_text).unwrap();
     let flags =
         ["--kernel-name", "ncclDevKernel_AllReduce", "--function-name", "%forward_batch_generation", "--index", "0"];
-    let cut = Cut::of(&trace, &flags);
+    let cut = Cut::new(&trace, &flags);
     // 916.695 µs from 3412907118220506 ns on, and the 8 all-reduces that the README shows for them.
     let (start, end) = (3_412_907_118_220.506, 3_412_907_119_137.201);
     assert!(cut.notes.contains("(--start-ts 3412907118220506 --duration 916695)"), "{}", cut.notes);
@@ -502,13 +502,13 @@ fn a_cut_of_everything_is_everything_and_cutting_again_renews_the_marks() {
     let tids = regex::Regex::new(r#""tid": 10000000\d\d,"#).unwrap();
     for name in ["overlap_pdl.json", "begin_end_async.json", "strangers.json", "sglang_decode.json.gz"] {
         let trace = testdata(name);
-        let all = Cut::of(&trace, &["--kernel-name", "/./"]);
+        let all = Cut::new(&trace, &["--kernel-name", "/./"]);
         let whole: serde_json::Value = serde_json::from_str(&read_text(Path::new(&trace))).unwrap();
         let events = whole.as_array().or(whole["traceEvents"].as_array()).unwrap();
         let plain = all.events().iter().filter(|event| event["cat"] != "nccl-stacks");
         let texts = |events: &mut dyn Iterator<Item = &serde_json::Value>| events.map(unmarked).collect::<Vec<_>>();
         assert_eq!(texts(&mut plain.clone()), texts(&mut events.iter()), "{name}");
-        let again = Cut::of(&all.path(), &["--kernel-name", "/./"]);
+        let again = Cut::new(&all.path(), &["--kernel-name", "/./"]);
         assert_eq!(tids.replace_all(&again.text, ""), tids.replace_all(&all.text, ""), "{name}");
     }
 }
@@ -522,7 +522,7 @@ fn marks_of_kernels_that_overlap_stay_apart() {
         r#""ph":"X","cat":"kernel","name":"nccl c","pid":0,"tid":7,"ts":30,"dur":5,"args":{ }"#,
         r#""ph":"X","cat":"kernel","name":"other","pid":0,"tid":1000000000,"ts":30,"dur":5"#,
     ]);
-    let cut = Cut::of(&trace, &[]);
+    let cut = Cut::new(&trace, &[]);
     check_marks(&cut);
     let marks: Vec<_> = cut.marks().iter().map(|e| (e["name"].as_str().unwrap(), e["tid"].as_i64().unwrap())).collect();
     let (first, second) = (1_000_000_001, 1_000_000_002);
@@ -542,7 +542,7 @@ fn marks_of_kernels_that_overlap_stay_apart() {
 
 #[test]
 fn a_damaged_trace_is_exported_undamaged() {
-    let damaged = Cut::of(&testdata("damaged.json"), &[]);
+    let damaged = Cut::new(&testdata("damaged.json"), &[]);
     let names: Vec<_> = damaged.events().iter().map(|event| event["name"].as_str().unwrap()).collect();
     let kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
     let mark = format!("match: {kernel}");
@@ -552,14 +552,14 @@ fn a_damaged_trace_is_exported_undamaged() {
     let whole = std::fs::read(testdata("sglang_decode.json.gz")).unwrap();
     for length in [whole.len() / 3, whole.len() / 2, whole.len() - 1] {
         let (_folder, trace) = scratch("cut_off.json.gz", &whole[..length]);
-        let cut = Cut::of(&trace, &[]);
+        let cut = Cut::new(&trace, &[]);
         assert!(cut.events().len() > 100, "{length}");
         assert!(cut.notes.contains("Left out: the rest of a file that is cut off"), "{}", cut.notes);
     }
     let nan = r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":10,"dur":20,"args":{"warps per SM":inf}"#;
     let (_folder, trace) =
         trace_of(&[nan, r#""ph":"X","cat":"kernel","name":"nccl","pid":0,"tid":7,"ts":40,"dur":20"#]);
-    let cut = Cut::of(&trace, &[]);
+    let cut = Cut::new(&trace, &[]);
     // `inf` is no JSON; it becomes text.
     assert_eq!(cut.marked().len(), 2);
     assert!(cut.events().iter().any(|event| event["args"]["warps per SM"] == "inf"));
@@ -595,7 +595,7 @@ fn export_errors_come_before_anything_is_read() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert!(stderr(&output).contains("the window lies outside of the trace, which goes from "), "{}", stderr(&output));
     assert!(!outside.exists());
-    let nothing = Cut::of(&trace, &["--kernel-name", "no such kernel"]);
+    let nothing = Cut::new(&trace, &["--kernel-name", "no such kernel"]);
     assert!(
         nothing.notes.contains("no such kernel lies in the window, so that nothing is marked"),
         "{}",

@@ -118,7 +118,7 @@ fn until_zero(bytes: &[u8], at: usize, room: usize) -> &[u8] {
 
 impl<'a> Header<'a> {
     /// Of a file's first [`layout::RINGS_AT`] bytes.
-    pub fn of(bytes: &'a [u8]) -> Result<Header<'a>, NotARecording> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Header<'a>, NotARecording> {
         match header_of(bytes) {
             Ok(_) if bytes.len() < layout::RINGS_AT => Err(NotARecording::Short),
             header => header,
@@ -277,7 +277,7 @@ pub fn slot(bytes: &[u8; RECORD], index: u64, ring_records: u64) -> Slot {
     let words: [u64; 8] = core::array::from_fn(|word| u64_of(bytes, 8 * word));
     match words[0].checked_sub(1) {
         None if words == [0; 8] => Slot::Empty,
-        Some(position) if position & (ring_records - 1) == index => match Record::of(words) {
+        Some(position) if position & (ring_records - 1) == index => match Record::from_words(words) {
             Some(record) => Slot::Record(words[0], record),
             None => Slot::Incomplete,
         },

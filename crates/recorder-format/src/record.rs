@@ -72,7 +72,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind with this number.
-    pub fn of(number: u8) -> Option<Kind> {
+    pub fn for_column(number: u8) -> Option<Kind> {
         use Kind::*;
         const ALL: &[Kind] = &[
             Stop,
@@ -137,7 +137,7 @@ impl Handle {
     }
 
     /// The handle of a number; `None` for 0.
-    pub fn of(number: u64) -> Option<Handle> {
+    pub fn from_number(number: u64) -> Option<Handle> {
         NonZeroU64::new(number).map(Handle)
     }
 
@@ -235,7 +235,7 @@ impl Record {
     }
 
     /// The record of these words; `None` if their check is wrong or their kind is unknown.
-    pub(crate) fn of(mut words: [u64; 8]) -> Option<Record> {
+    pub(crate) fn from_words(mut words: [u64; 8]) -> Option<Record> {
         let found = (words[2] >> 16) as u16;
         words[2] &= !(0xffff << 16);
         if check(&words) != found {
@@ -243,7 +243,7 @@ impl Record {
         }
         let small = words[6].to_le_bytes();
         Some(Record {
-            kind: Kind::of(words[2] as u8)?,
+            kind: Kind::for_column(words[2] as u8)?,
             flags: (words[2] >> 8) as u8,
             thread: (words[2] >> 32) as u32,
             time: words[1] as i64,
@@ -296,13 +296,13 @@ mod tests {
             ..Record::new(Kind::Coll)
         };
         let words = record.words(77);
-        assert_eq!(Record::of(words), Some(record));
+        assert_eq!(Record::from_words(words), Some(record));
         for at in 0..8 {
             for bit in 0..64 {
                 let mut other = words;
                 other[at] ^= 1 << bit;
-                assert_ne!(Record::of(other), Some(record), "word {at} bit {bit}");
-                assert_eq!(Record::of(other), None, "word {at} bit {bit}");
+                assert_ne!(Record::from_words(other), Some(record), "word {at} bit {bit}");
+                assert_eq!(Record::from_words(other), None, "word {at} bit {bit}");
             }
         }
     }
@@ -311,13 +311,13 @@ mod tests {
     fn handles_are_numbers_that_are_never_0() {
         let handle = Handle::new(15, 1 << 50, 9).unwrap();
         assert_eq!((handle.ring(), handle.position(), handle.note()), (15, 1 << 50, 9));
-        assert_eq!(Handle::of(handle.number()), Some(handle));
-        assert_eq!(Handle::of(0), None);
+        assert_eq!(Handle::from_number(handle.number()), Some(handle));
+        assert_eq!(Handle::from_number(0), None);
     }
 
     #[test]
     fn kinds_have_their_numbers() {
-        assert_eq!((0..=255).filter_map(Kind::of).count(), 23);
-        assert_eq!(Kind::of(26), Some(Kind::KernelChannel));
+        assert_eq!((0..=255).filter_map(Kind::for_column).count(), 23);
+        assert_eq!(Kind::for_column(26), Some(Kind::KernelChannel));
     }
 }

@@ -53,7 +53,7 @@ fn repetitions(many: u64) -> u64 {
 
 /// All records of a file by ring, and how many slots are incomplete.
 fn records(bytes: &[u8]) -> (Vec<Vec<(u64, Record)>>, usize) {
-    let header = crate::Header::of(bytes).unwrap();
+    let header = crate::Header::parse(bytes).unwrap();
     let mut incomplete = 0;
     let rings = (0..RINGS).map(|ring| {
         let at = ring_at(ring, header.ring_records) as usize;
@@ -93,7 +93,7 @@ fn what_is_written_is_read() {
     assert_eq!((handle.position(), handle.note(), writer.get(handle)), (1, 7, Some(record)));
 
     let bytes = bytes(&writer);
-    let header = crate::Header::of(&bytes).unwrap();
+    let header = crate::Header::parse(&bytes).unwrap();
     assert_eq!((header.ring_records, header.pid, header.plugin, header.is_closed), (128, 77, 0, false));
     assert_eq!((header.rank, header.world, header.local_rank), (Some(3), Some(8), None));
     assert_eq!((header.boot, header.host, header.command), (&b"0123"[..], &b"node7"[..], &b"python train.py"[..]));
@@ -120,7 +120,7 @@ fn a_ring_keeps_its_last_records() {
     let (rings, _) = records(&bytes);
     let kept: Vec<u64> = rings[ring].iter().map(|(_, record)| record.a).collect();
     assert_eq!(kept, (136..200).collect::<Vec<u64>>());
-    assert_eq!(crate::Header::of(&bytes).unwrap().claimed[ring], 200);
+    assert_eq!(crate::Header::parse(&bytes).unwrap().claimed[ring], 200);
     assert_eq!((writer.get(handles[135]), writer.get(handles[136]).map(|record| record.a)), (None, Some(136)));
 }
 
@@ -146,8 +146,8 @@ fn a_writer_may_be_stopped_anywhere() {
             slot(bytes.as_slice().try_into().unwrap(), 2, 64)
         })
         .collect();
-    assert_eq!(read[0], Slot::Record(3, Record::of(old).unwrap()));
-    assert_eq!(read[9], Slot::Record(67, Record::of(new).unwrap()));
+    assert_eq!(read[0], Slot::Record(3, Record::from_words(old).unwrap()));
+    assert_eq!(read[9], Slot::Record(67, Record::from_words(new).unwrap()));
     assert!(read[1..9].iter().all(|slot| *slot == Slot::Incomplete), "{read:?}");
     // Two writers whose words are mixed, though the position is right.
     let mut mixed = new;
@@ -219,7 +219,7 @@ fn tables_that_are_full_say_so() {
     let texts: Vec<u8> = (0..257).map(|n| writer.text(format!("text {n}").as_bytes())).collect();
     assert_eq!((texts[0], texts[254], texts[255], texts[256]), (1, 255, 0, 0));
     let bytes = bytes(&writer);
-    assert_eq!(crate::Header::of(&bytes).unwrap().lost_communicators, 2);
+    assert_eq!(crate::Header::parse(&bytes).unwrap().lost_communicators, 2);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn numbers_of_what_has_ended_are_given_again() {
     // One that is finalized is named once more.
     assert_eq!(writer.known(9).unwrap().communicator(), crate::Communicator { ended: 600, ..about(9) });
     let bytes = bytes(&writer);
-    let header = crate::Header::of(&bytes).unwrap();
+    let header = crate::Header::parse(&bytes).unwrap();
     assert_eq!((header.lost_communicators, header.reused), (2, 2));
     let times = |number| communicator(&bytes, number).unwrap().times();
     assert_eq!((times(3), times(7)), (1_000..=i64::MAX, 3_000..=i64::MAX));
@@ -294,7 +294,7 @@ fn threads_share_the_numbers_of_what_has_ended() {
         makers.into_iter().map(|maker| maker.join().unwrap()).sum()
     });
     let bytes = bytes(&writer);
-    let header = crate::Header::of(&bytes).unwrap();
+    let header = crate::Header::parse(&bytes).unwrap();
     assert_eq!((header.lost_communicators, header.reused), (lost, THREADS * each - lost - 3));
 }
 
@@ -304,14 +304,14 @@ fn other_files_are_refused() {
     let with = |at: usize, value: u64| {
         let mut bytes = bytes.clone();
         bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        crate::Header::of(&bytes).map(|_| ()).unwrap_err()
+        crate::Header::parse(&bytes).map(|_| ()).unwrap_err()
     };
     use crate::NotARecording::*;
     assert_eq!(with(0, 5), Magic);
     assert_eq!(with(8, 2), Version(2));
     assert_eq!((with(16, 65), with(16, 0), with(16, 1 << 40)), (RingRecords(65), RingRecords(0), RingRecords(1 << 40)));
-    assert_eq!(crate::Header::of(&bytes[..9000]).map(|_| ()), Err(Short));
-    assert_eq!(crate::Header::of(b"").map(|_| ()), Err(Magic));
+    assert_eq!(crate::Header::parse(&bytes[..9000]).map(|_| ()), Err(Short));
+    assert_eq!(crate::Header::parse(b"").map(|_| ()), Err(Magic));
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn nobody_writes_a_file_that_is_recorded() {
     writer.close();
     assert_eq!(mode(), 0o200);
     let written = fs::read(&path).unwrap();
-    assert!(crate::Header::of(&written).unwrap().is_closed);
+    assert!(crate::Header::parse(&written).unwrap().is_closed);
     assert!(written == bytes(&writer) && records(&written).0[0].len() == 1);
     fs::remove_file(path).unwrap();
 }

@@ -152,7 +152,7 @@ impl Writer {
         // If a word was of a newer record, then so is the first one by now, or 0.
         fence(Ordering::Acquire);
         let is_same = words[0] == position && self.words.at(at).load(Ordering::Relaxed) == position;
-        Record::of(words).filter(|_| is_same)
+        Record::from_words(words).filter(|_| is_same)
     }
 
     /// The record at a position of a ring, counted from 1, if the ring has it and it is complete.

@@ -157,7 +157,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    pub(crate) fn of(what: fmt::Arguments<'_>) -> Option<Path> {
+    pub(crate) fn new(what: fmt::Arguments<'_>) -> Option<Path> {
         let mut path = Path { bytes: [0; 4096], length: 0 };
         path.write_fmt(what).ok().map(|()| path)
     }
@@ -238,8 +238,8 @@ fn create() -> Option<Writer> {
     // A process of the same number may have written here before.
     for again in 0..100u32 {
         let path = match again {
-            0 => Path::of(format_args!("{folder}/{host}-{pid}.ncclrec")),
-            _ => Path::of(format_args!("{folder}/{host}-{pid}-{again}.ncclrec")),
+            0 => Path::new(format_args!("{folder}/{host}-{pid}.ncclrec")),
+            _ => Path::new(format_args!("{folder}/{host}-{pid}-{again}.ncclrec")),
         }?;
         match Writer::create(path.as_c_str()?, &facts) {
             Ok(writer) => {
@@ -261,7 +261,7 @@ fn create() -> Option<Writer> {
 /// Leaves an empty file whose name says why there is no recording, if that is possible: an empty one needs no space. Who looks at the folder
 /// would otherwise take the process for one that did not call NCCL.
 fn leave_reason(folder: &str, host: &str, pid: u32, error: i32) {
-    let path = Path::of(format_args!("{folder}/{host}-{pid}.E{error}.ncclrec-failed"));
+    let path = Path::new(format_args!("{folder}/{host}-{pid}.E{error}.ncclrec-failed"));
     let Some(path) = path.as_ref().and_then(Path::as_c_str) else { return };
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero, and the descriptor is closed.

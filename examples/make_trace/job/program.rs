@@ -41,7 +41,7 @@ pub(super) struct Program<'a> {
 impl<'a> Program<'a> {
     pub(super) fn new(job: &'a Job, layout: &'a Layout, rank: u32, records: bool) -> Self {
         let machine = Machine::new(job, rank, records);
-        let extra = Extra::of(job, layout, rank);
+        let extra = Extra::new(job, layout, rank);
         Self { job, layout, machine, extra, tensor_seq: 0, data_seq: 0, has_received: false }
     }
 
@@ -328,7 +328,7 @@ enum Extra {
 }
 
 impl Extra {
-    fn of(job: &Job, layout: &Layout, rank: u32) -> Self {
+    fn new(job: &Job, layout: &Layout, rank: u32) -> Self {
         let Some(Late { how: How::Cpu { function }, when, .. }) = job.late.as_ref().filter(|late| late.rank == rank)
         else {
             return Self::Nowhere;

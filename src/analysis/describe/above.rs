@@ -45,13 +45,13 @@ impl<'a> Climb<'a> {
     pub(super) fn launch(&mut self, call: SliceId) -> Above {
         // By External id the operator itself counts as the call.
         if self.is_operator(call) {
-            return self.of(call);
+            return self.above(call);
         }
-        self.callers.caller_of_launch(call).map_or(Above::default(), |caller| self.of(caller))
+        self.callers.caller_of_launch(call).map_or(Above::default(), |caller| self.above(caller))
     }
 
     /// The same of a slice and its callers.
-    pub(super) fn of(&mut self, slice: SliceId) -> Above {
+    pub(super) fn above(&mut self, slice: SliceId) -> Above {
         let (below, known) = self.callers.up_to_known(Some(slice), |slice| self.known.get(&slice).copied());
         let mut found = known.unwrap_or_default();
         for slice in below.into_iter().rev() {

@@ -93,7 +93,7 @@ const OF_KINETO: &[&str] = &["schemaVersion", "baseTimeNanoseconds", "record_sha
 
 impl HeaderFacts {
     /// Those of the only trace of a store. `has_categories`: whether any slice has one; `has_kineto`: whether any has one of Kineto's.
-    pub(super) fn of(store: &Store, has_categories: bool, has_kineto: bool) -> Self {
+    pub(super) fn read(store: &Store, has_categories: bool, has_kineto: bool) -> Self {
         let fields: BTreeMap<&str, String> =
             store.header.iter().map(|field| (field.key.as_str(), text(&field.value))).collect();
         let get = |key: &str| fields.get(key).filter(|text| !text.is_empty()).cloned();

@@ -115,8 +115,8 @@ pub fn has_replays(store: &Store) -> bool {
 pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
     let mut launches = tally::launches(store);
     let captured = captures.stacks(store, &mut launches);
-    let tally = Tally::of(store, &launches, captured.tally);
-    let header = HeaderFacts::of(store, tally.has_categories(), tally.has_kineto());
+    let tally = Tally::count(store, &launches, captured.tally);
+    let header = HeaderFacts::read(store, tally.has_categories(), tally.has_kineto());
     let Window { start, end } = store.span;
     TraceDescription {
         answers: answers::answers(&tally, &header),
@@ -136,7 +136,7 @@ pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
         graph_launches: tally.graph_launches,
         graph_ids: tally.graph_ids,
         captures: tally.captures_here,
-        damage: Losses::of(store),
+        damage: Losses::count(store),
         header,
     }
 }

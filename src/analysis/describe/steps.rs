@@ -37,7 +37,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn of(store: &Store) -> Self {
+    pub(super) fn find(store: &Store) -> Self {
         let annotation = store.strings.find(ANNOTATION);
         let mut known: HashMap<(StringId, bool), Option<u8>> = HashMap::new();
         let (mut annotations, mut found, mut best) = (0, Vec::new(), STEP);

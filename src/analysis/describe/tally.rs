@@ -98,17 +98,17 @@ pub(super) struct Tally {
 impl Tally {
     /// Of the only trace of a store, which was loaded with [`crate::event::ArgsWanted::DESCRIBED`]. `captures` are the kernels that have the call
     /// path of their capture.
-    pub(super) fn of(store: &Store, launches: &Launches, captures: CaptureTally) -> Self {
+    pub(super) fn count(store: &Store, launches: &Launches, captures: CaptureTally) -> Self {
         let mut tally = Tally { captured: captures.matched, ..Tally::default() };
         tally.count_slices(store);
-        tally.steps = Steps::of(store);
+        tally.steps = Steps::find(store);
         tally.count_kernels(store, launches);
         tally.count_collectives(store, launches);
         tally
     }
 
     fn count_slices(&mut self, store: &Store) {
-        let keys = Keys::of(store);
+        let keys = Keys::find(store);
         let mut climb = Climb::new(store, keys.hierarchy);
         let mut forwards = Forwards::new(store);
         let mut categories: HashMap<StringId, u64> = HashMap::new();
@@ -123,7 +123,7 @@ impl Tally {
             }
             if store.autograd(slice).is_some_and(|number| number.forward_thread != 0) {
                 self.backward_operators += 1;
-                let forward = forwards.of(slice, &mut climb.callers);
+                let forward = forwards.forward(slice, &mut climb.callers);
                 self.paired += u64::from(matches!(forward, Forward::Operator(_)));
             }
         }
@@ -153,7 +153,7 @@ impl Tally {
     }
 
     fn count_kernels(&mut self, store: &Store, launches: &Launches) {
-        let mut climb = Climb::new(store, Keys::of(store).hierarchy);
+        let mut climb = Climb::new(store, Keys::find(store).hierarchy);
         let mut forwards = Forwards::new(store);
         let mut by_call: HashMap<SliceId, (Above, bool)> = HashMap::new();
         let (mut gpus, mut graphs) = (BTreeSet::<GpuId>::new(), BTreeSet::new());
@@ -188,7 +188,7 @@ impl Tally {
         let options = AttributionOptions { exact_names: true, forward: false };
         let attributor = Attributor::new(store, &wanted, Captured::default());
         let attribution = attributor.attribute(launches.kernels.iter().filter(chosen), options);
-        let ranks = Ranks::of(store, &attribution.kernels);
+        let ranks = Ranks::find(store, &attribution.kernels);
         Operations::each(store, &attribution, |operation, row| {
             self.collectives += 1;
             self.sized.add(operation.bytes.is_some(), &row.launched, false);
@@ -258,8 +258,8 @@ impl OfKernels {
 /// What is above a launch, and whether a Python function is above the operator of the forward pass that it belongs to.
 fn forward_stack(climb: &mut Climb<'_>, forwards: &mut Forwards<'_>, call: SliceId) -> (Above, bool) {
     let above = climb.launch(call);
-    let forward = above.backward.map(|backward| forwards.of(backward, &mut climb.callers));
-    let has_forward = matches!(forward, Some(Forward::Operator(operator)) if climb.of(operator).python);
+    let forward = above.backward.map(|backward| forwards.forward(backward, &mut climb.callers));
+    let has_forward = matches!(forward, Some(Forward::Operator(operator)) if climb.above(operator).python);
     (above, has_forward)
 }
 
@@ -274,7 +274,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(store: &Store) -> Self {
+    fn find(store: &Store) -> Self {
         let find = |keys: &[&str]| keys.iter().filter_map(|key| store.arg_key(key)).collect();
         Keys {
             dims: find(args::INPUT_DIMS),
@@ -299,5 +299,5 @@ pub(super) fn may_be_captured(store: &Store, launched: &Launched) -> bool {
 
 /// The launches of all kernels of a store.
 pub(super) fn launches(store: &Store) -> Launches {
-    launches::of(store, store.kernels.clone())
+    launches::for_work(store, store.kernels.clone())
 }

@@ -139,7 +139,7 @@ impl<'a> ByCall<'a> {
         let store = self.store;
         let is_backward = |slice| store.autograd(slice).is_some_and(|number| number.forward_thread != 0);
         let backward = self.backward.of_launch(&mut self.callers, row.launched.call?, is_backward)?;
-        match self.forwards.of(backward, &mut self.callers) {
+        match self.forwards.forward(backward, &mut self.callers) {
             Forward::Operator(operator) => Some(operator).filter(|operator| self.operators.module(*operator).is_some()),
             Forward::NotRecorded | Forward::Ambiguous => None,
         }
@@ -207,7 +207,7 @@ impl<'a> ByCall<'a> {
     }
 
     fn stack_key(&self, row: &KernelLaunch) -> StackKey {
-        StackKey::of(self.store, &self.attribution.paths, row, self.naming.exact_names)
+        StackKey::from_kernel(self.store, &self.attribution.paths, row, self.naming.exact_names)
     }
 
     fn headline(&self, key: &StackKey) -> Option<String> {

@@ -16,7 +16,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let is = |finding: &Finding, outcome: Outcome| finding.outcome == Some(outcome);
     let is_hung = found.iter().any(|finding| is(finding, Outcome::Hung));
     let (culprits, circle) = ends(&all);
-    let whole = Whole::of(records, &all, &culprits, &circle);
+    let whole = Whole::new(records, &all, &culprits, &circle);
     let hung_group = |(at, group, finding): &(usize, &RecordedGroup, &Finding)| whole.hung(*at, group, finding, groups);
     let blames = |finding: &Finding| !finding.stuck.is_empty() || !finding.missing.is_empty();
     let (mut hung, mut lagging, mut open, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -105,7 +105,7 @@ struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
-    fn of(
+    fn new(
         records: &'a Records,
         all: &[(usize, &RecordedGroup, &Finding)],
         culprits: &'a BTreeSet<Rank>,
@@ -119,7 +119,7 @@ impl<'a> Whole<'a> {
                 *known = at;
             }
         }
-        let waits = Waits::of(records, all);
+        let waits = Waits::find(records, all);
         let mut waits_for: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for (at, others) in &waits.held_up {
             waits_for.insert(*at, others.iter().map(|other| all[*other].1.name.group.clone()).collect());
@@ -150,7 +150,7 @@ impl<'a> Whole<'a> {
         let is_empty = |rank: &&u32| group.is_global && groups.ranks.get(rank) == Some(&0);
         let empty: Vec<u32> = finding.missing.iter().filter(is_empty).copied().collect();
         if !empty.is_empty() {
-            evidence.push(Evidence::of(EvidenceKind::NoOperations, empty, Vec::new()));
+            evidence.push(Evidence::new(EvidenceKind::NoOperations, empty, Vec::new()));
         }
         HungGroup {
             name: group.name.clone(),
@@ -221,7 +221,7 @@ struct Waits {
 }
 
 impl Waits {
-    fn of(records: &Records, all: &[(usize, &RecordedGroup, &Finding)]) -> Self {
+    fn find(records: &Records, all: &[(usize, &RecordedGroup, &Finding)]) -> Self {
         let mut waits = Waits::default();
         // By rank: the group of its oldest incomplete operation.
         let mut oldest: BTreeMap<u32, (Option<crate::time::Ns>, usize)> = BTreeMap::new();

@@ -51,16 +51,16 @@ pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
         finding.missing.extend(ranks);
         finding.prove(|| {
             let (here, there) = (Some(count.to_string()), Some(of.most.to_string()));
-            let evidence = Evidence::of(EvidenceKind::FewerCalls, ranks.clone(), of.peers.clone());
+            let evidence = Evidence::new(EvidenceKind::FewerCalls, ranks.clone(), of.peers.clone());
             Evidence { collective: Some(of.name.to_owned()), here, there, ..evidence }
         });
     }
     match moved {
         _ if is_frozen => {
-            finding.evidence.push(Evidence::of(EvidenceKind::NoProgress, last.keys().copied().collect(), Vec::new()));
+            finding.evidence.push(Evidence::new(EvidenceKind::NoProgress, last.keys().copied().collect(), Vec::new()));
         }
         Some((moved, _)) if !moved.is_empty() => {
-            finding.evidence.push(Evidence::of(EvidenceKind::Progress, moved, Vec::new()));
+            finding.evidence.push(Evidence::new(EvidenceKind::Progress, moved, Vec::new()));
         }
         _ => {}
     }
@@ -130,7 +130,7 @@ fn faults(answer: &Answer<'_>, finding: &mut Finding) {
     for (fault, ranks) in by_fault {
         finding.outcome = Some(Outcome::Lagging);
         finding.missing.extend(&ranks);
-        let evidence = Evidence::of(EvidenceKind::Fault, ranks, Vec::new());
+        let evidence = Evidence::new(EvidenceKind::Fault, ranks, Vec::new());
         finding.evidence.push(Evidence { here: Some(fault.to_owned()), ..evidence });
     }
 }
@@ -173,7 +173,7 @@ pub(super) fn of_calls(group: &RecordedGroup, records: &Records) -> Finding {
             finding.collective = finding.collective.or_else(|| collective.clone());
             finding.prove(|| {
                 let here = count.map_or_else(|| "nothing".to_owned(), |count| count.to_string());
-                let evidence = Evidence::of(EvidenceKind::FewerCalls, ranks, peers.clone());
+                let evidence = Evidence::new(EvidenceKind::FewerCalls, ranks, peers.clone());
                 Evidence { collective, last: count, here: Some(here), there: Some(most.to_string()), ..evidence }
             });
         }

@@ -195,7 +195,7 @@ fn judge(sequence: i64, sides: &[Side], records: &Records, finding: &mut Finding
             let from = first_difference(&most.call, &other.call, kind);
             let [here, there] = [other, most].map(|of| Some(text(&of.call, kind, from)));
             let kind = if is_tie { EvidenceKind::Undecidable } else { kind };
-            let evidence = Evidence::of(kind, other.ranks.clone(), most.ranks.clone());
+            let evidence = Evidence::new(kind, other.ranks.clone(), most.ranks.clone());
             Evidence { collective, sequence: Some(sequence), here, there, ..evidence }
         });
     }

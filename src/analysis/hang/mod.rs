@@ -191,7 +191,7 @@ pub struct Evidence {
 
 impl Evidence {
     /// Evidence of nothing but ranks.
-    fn of(kind: EvidenceKind, ranks: Vec<u32>, peers: Vec<u32>) -> Self {
+    fn new(kind: EvidenceKind, ranks: Vec<u32>, peers: Vec<u32>) -> Self {
         Evidence { kind, ranks, peers, collective: None, sequence: None, last: None, here: None, there: None }
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
                 finding.awaited = Some(*first);
             }
             let here = Some(rest.len().to_string());
-            let evidence = Evidence::of(kind, vec![rank], vec![peer]);
+            let evidence = Evidence::new(kind, vec![rank], vec![peer]);
             finding.evidence.push(Evidence { collective, sequence: operation.sequence, here, ..evidence });
         }
     }

@@ -126,7 +126,7 @@ fn say_who(
             let awaited = positions.values().filter_map(|of| of.open).filter(|open| Some(*open) > last).min();
             let peers = positions.iter().filter(|(_, of)| of.open.is_some_and(|open| Some(open) > last));
             let peers = peers.map(|(rank, _)| *rank).collect();
-            let evidence = Evidence::of(EvidenceKind::NeverEnqueued, ranks, peers);
+            let evidence = Evidence::new(EvidenceKind::NeverEnqueued, ranks, peers);
             let name = awaited.and_then(|number| names.get(&number).map(|name| (*name).to_owned()));
             Evidence { collective: name.or(collective.clone()), sequence: awaited, last, ..evidence }
         });
@@ -144,7 +144,7 @@ fn say_who(
             let peers = positions.iter().filter(|(_, of)| of.next().0 > open).map(|(rank, _)| *rank).collect();
             let done = positions.values().map(|of| of.next().0).filter(|next| *next > open).min();
             let there = done.map(|next| next.saturating_sub(1).to_string());
-            let evidence = Evidence::of(kind, ranks, peers);
+            let evidence = Evidence::new(kind, ranks, peers);
             Evidence { collective: name.map(str::to_owned), sequence: Some(open), last, there, ..evidence }
         });
     }

@@ -119,7 +119,7 @@ pub fn memory_report(store: &Store, window: Window, limit: usize) -> MemoryRepor
         incomplete: events.incomplete,
         devices,
         malformed: events.malformed,
-        damage: Losses::of(store),
+        damage: Losses::count(store),
     }
 }
 

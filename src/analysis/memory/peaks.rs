@@ -15,7 +15,7 @@ type Node = Option<(i64, Reverse<usize>)>;
 
 impl Peaks {
     /// Of numbers, some of which are not known.
-    pub(super) fn of(numbers: &[Option<i64>]) -> Self {
+    pub(super) fn find(numbers: &[Option<i64>]) -> Self {
         let len = numbers.len();
         let mut nodes: Vec<Node> = vec![None; len];
         nodes.extend(numbers.iter().enumerate().map(|(at, number)| Some(((*number)?, Reverse(at)))));
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn ranges_have_the_maxima_of_a_search() {
         let numbers: Vec<Option<i64>> = (0..37).map(|at: i64| (at % 5 != 3).then_some((at * 7919) % 11 - 5)).collect();
-        let peaks = Peaks::of(&numbers);
+        let peaks = Peaks::find(&numbers);
         for from in 0..=numbers.len() {
             for to in from..=numbers.len() {
                 let all = numbers[from..to].iter().zip(from..).filter_map(|(number, at)| Some(((*number)?, at)));
@@ -59,6 +59,6 @@ mod tests {
                 assert_eq!(peaks.within(from, to), want, "{from}..{to}");
             }
         }
-        assert_eq!(Peaks::of(&[]).within(0, 5), None);
+        assert_eq!(Peaks::find(&[]).within(0, 5), None);
     }
 }

@@ -89,11 +89,11 @@ struct Ordered {
 }
 
 impl Ordered {
-    fn of(store: &Store, mut slices: Vec<SliceId>) -> Self {
+    fn new(store: &Store, mut slices: Vec<SliceId>) -> Self {
         slices.sort_by_key(|slice| store.slices.ts(*slice));
         let ends: Vec<Option<i64>> = slices.iter().map(|slice| Some(end(store, *slice).0)).collect();
         let starts = slices.iter().map(|slice| store.slices.ts(*slice)).collect();
-        Ordered { slices, starts, ends: Peaks::of(&ends) }
+        Ordered { slices, starts, ends: Peaks::find(&ends) }
     }
 
     /// The positions of the steps in which there is an event, in order. Each is found at its first event: it begins after the event before
@@ -129,13 +129,13 @@ impl Steps {
         for slice in slices(store, window) {
             of.entry(store.process_of(slice)).or_default().push(slice);
         }
-        Steps { of: of.into_iter().map(|(process, slices)| (process, Ordered::of(store, slices))).collect() }
+        Steps { of: of.into_iter().map(|(process, slices)| (process, Ordered::new(store, slices))).collect() }
     }
 
     /// The peaks of the steps of a process on a device. Steps without an event are left out. `events` are in the order of their times.
     pub(super) fn peaks(&self, store: &Store, process: Option<ProcessId>, events: &[Event]) -> Vec<StepPeak> {
         let Some(steps) = self.of.get(&process) else { return Vec::new() };
-        let of_device = OfDevice::of(events);
+        let of_device = OfDevice::new(events);
         let found = steps.with_events(events).into_iter();
         found.map(|at| of_device.peak_of(store, steps.slices[at])).collect()
     }
@@ -149,10 +149,10 @@ struct OfDevice<'a> {
 }
 
 impl<'a> OfDevice<'a> {
-    fn of(events: &'a [Event]) -> Self {
+    fn new(events: &'a [Event]) -> Self {
         let totals = |total: fn(&Event) -> Option<i64>| {
             let totals: Vec<Option<i64>> = events.iter().map(total).collect();
-            let peaks = Peaks::of(&totals);
+            let peaks = Peaks::find(&totals);
             (totals, peaks)
         };
         OfDevice { events, allocated: totals(|event| event.allocated), reserved: totals(|event| event.reserved) }
@@ -193,7 +193,7 @@ mod tests {
         let ordered = Ordered {
             slices: Vec::new(),
             starts: steps.iter().map(|(start, _)| Ns(*start)).collect(),
-            ends: Peaks::of(&steps.iter().map(|(_, end)| Some(*end)).collect::<Vec<_>>()),
+            ends: Peaks::find(&steps.iter().map(|(_, end)| Some(*end)).collect::<Vec<_>>()),
         };
         for every in [1, 3, 10, 37, 200] {
             let event =

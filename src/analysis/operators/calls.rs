@@ -53,7 +53,7 @@ pub(super) struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    pub(super) fn of(store: &'a Store, launches: &Launches, window: Window, on: WindowOn) -> Self {
+    pub(super) fn collect(store: &'a Store, launches: &Launches, window: Window, on: WindowOn) -> Self {
         let mut calls = Calls {
             store,
             operators: Operators::new(store),
@@ -79,7 +79,7 @@ impl<'a> Calls<'a> {
                 continue;
             }
             let inputs = *known.entry(store.slices.args(slice)).or_insert_with(|| {
-                self.inputs.push(Inputs::of(&self.operators, slice, &mut self.pools));
+                self.inputs.push(Inputs::read(&self.operators, slice, &mut self.pools));
                 self.inputs.len() as u32 - 1
             });
             let found = climber.caller(&mut self.tree, slice);

@@ -124,7 +124,7 @@ pub(super) fn sums(calls: &Calls<'_>, malformed: &mut MalformedValues) -> (Count
     }
     let slices: Vec<SliceId> = counted.iter().map(|(slice, _)| *slice).collect();
     let mut callers = Callers::new(calls.store);
-    let frames = ModuleFrames::of(calls.store, &mut callers, &slices);
+    let frames = ModuleFrames::find(calls.store, &mut callers, &slices);
     let module = |at: usize| {
         let recorded = || calls.operators.module(slices[at]).map(str::to_owned);
         frames.path(calls.store, at).or_else(recorded)

@@ -30,7 +30,7 @@ pub enum Layout {
 
 impl Layout {
     /// The layout of a tensor with these sizes and strides, in elements. `None` if they do not fit together.
-    pub fn of(sizes: &[i64], strides: &[i64]) -> Option<Layout> {
+    pub fn classify(sizes: &[i64], strides: &[i64]) -> Option<Layout> {
         if sizes.len() != strides.len() || sizes.iter().any(|size| *size < 0) {
             return None;
         }
@@ -114,7 +114,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    fn of(dims: &Value, types: Option<&Value>) -> Self {
+    fn new(dims: &Value, types: Option<&Value>) -> Self {
         let of_input = types.and_then(Value::elements).unwrap_or_default();
         let mut tensors = Vec::new();
         for (input, sizes) in dims.elements().unwrap_or_default().iter().enumerate() {
@@ -169,7 +169,7 @@ pub(super) struct Pools {
 
 impl Inputs {
     /// Reads the arguments of a call.
-    pub(super) fn of(operators: &Operators<'_>, slice: SliceId, pools: &mut Pools) -> Inputs {
+    pub(super) fn read(operators: &Operators<'_>, slice: SliceId, pools: &mut Pools) -> Inputs {
         let mut inputs = Inputs { has: List::ALL.map(|list| operators.has(slice, list)), ..Inputs::default() };
         let [dims, types, strides, concrete] = List::ALL.map(|list| match operators.list_of(slice, list) {
             Recorded::Known(value) => Some(value),
@@ -189,7 +189,7 @@ impl Inputs {
             }
         }
         if let Some(dims) = dims {
-            let shape = pools.shapes.number(Shape::of(&dims, types.as_ref()));
+            let shape = pools.shapes.number(Shape::new(&dims, types.as_ref()));
             if shape as usize == pools.dims.len() {
                 pools.dims.push(dims);
             }
@@ -218,7 +218,7 @@ fn odd_tensors(dims: &Value, strides: &Value) -> Vec<OddTensor> {
     for (input, (dims, strides)) in inputs.enumerate() {
         let mut add = |dims: &Value, strides: &Value| {
             let (Some(dims), Some(strides)) = (dims.numbers(), strides.numbers()) else { return false };
-            if let Some(layout) = Layout::of(&dims, &strides).filter(|layout| *layout != Layout::Contiguous) {
+            if let Some(layout) = Layout::classify(&dims, &strides).filter(|layout| *layout != Layout::Contiguous) {
                 let (_, inputs) = odd.entry((dims, strides)).or_insert((layout, Vec::new()));
                 if inputs.last() != Some(&(input as u32)) {
                     inputs.push(input as u32);
@@ -255,9 +255,9 @@ mod tests {
             (&[2048, 128], &[1280, 1], Layout::Gaps),
             (&[i64::MAX, i64::MAX, 2], &[i64::MAX, 2, 1], Layout::Gaps),
         ] {
-            assert_eq!(Layout::of(sizes, strides), Some(want), "{sizes:?} {strides:?}");
+            assert_eq!(Layout::classify(sizes, strides), Some(want), "{sizes:?} {strides:?}");
         }
-        assert_eq!(Layout::of(&[2], &[]), None);
-        assert_eq!(Layout::of(&[-2], &[1]), None);
+        assert_eq!(Layout::classify(&[2], &[]), None);
+        assert_eq!(Layout::classify(&[-2], &[1]), None);
     }
 }

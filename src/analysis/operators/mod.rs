@@ -92,7 +92,7 @@ pub fn operator_report(
     on: WindowOn,
     limit: usize,
 ) -> OperatorReport {
-    let calls = Calls::of(store, launches, window, on);
+    let calls = Calls::collect(store, launches, window, on);
     let mut shapes = shapes::rows(&calls);
     let (mut layouts, channels_last) = layouts::rows(&calls);
     let mut scalars = scalars::rows(&calls);
@@ -125,7 +125,7 @@ pub fn operator_report(
         counter_operators_found,
         counter_modules_found,
         malformed: malformed.found(),
-        damage: Losses::of(store),
+        damage: Losses::count(store),
     }
 }
 

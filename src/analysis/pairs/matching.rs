@@ -232,10 +232,10 @@ impl<'a> Matcher<'a> {
             let store = self.store;
             self.note(Problem::FlowToNoNode, || Example {
                 trace: None,
-                node: Operator::of(store, into),
+                node: Operator::read(store, into),
                 number: None,
                 operator: None,
-                other: Some(Operator::of(store, from)),
+                other: Some(Operator::read(store, from)),
             });
         }
     }
@@ -248,7 +248,7 @@ impl<'a> Matcher<'a> {
 
     fn find(&mut self, problem: Problem, node: &Node, operator: Option<SliceId>, other: Option<SliceId>) {
         let store = self.store;
-        let of = |slice: SliceId| Operator::of(store, slice);
+        let of = |slice: SliceId| Operator::read(store, slice);
         self.note(problem, || Example {
             trace: None,
             node: of(node.outermost),

@@ -286,7 +286,7 @@ pub struct Module {
 }
 
 impl Operator {
-    fn of(store: &Store, slice: SliceId) -> Self {
+    fn read(store: &Store, slice: SliceId) -> Self {
         Operator { name: store.slice_name(slice).to_owned(), ts: store.slices.ts(slice) }
     }
 }
@@ -366,7 +366,7 @@ impl Pairing {
 
 impl PairReport {
     /// The answer of several traces: sums over all of them.
-    pub fn of(parts: Vec<PairReport>) -> Self {
+    pub fn merge(parts: Vec<PairReport>) -> Self {
         let (mut report, mut groups) = (PairReport::default(), Vec::new());
         let several = parts.len() > 1;
         for mut part in parts {

@@ -46,12 +46,12 @@ impl<'a> Places<'a> {
 
     /// The place of a launching call.
     pub(super) fn of_launch(&mut self, callers: &mut Callers<'_>, call: SliceId) -> Place {
-        let around = callers.caller_of_launch(call).map_or(Place::Elsewhere, |caller| self.of(callers, caller));
+        let around = callers.caller_of_launch(call).map_or(Place::Elsewhere, |caller| self.place(callers, caller));
         self.below(around, call)
     }
 
     /// The place of a slice, which it may be itself. Climbs until a place is known.
-    fn of(&mut self, callers: &mut Callers<'_>, slice: SliceId) -> Place {
+    fn place(&mut self, callers: &mut Callers<'_>, slice: SliceId) -> Place {
         let mut below = Vec::new();
         let (mut next, mut place) = (Some(slice), Place::Elsewhere);
         while let Some(slice) = next {

@@ -39,7 +39,7 @@ pub fn pairs(
     // Which operators made a node must be known before kernels are placed, also of nodes outside the window.
     let made_by: Vec<Option<SliceId>> =
         (0..nodes.numbered.len()).map(|node| matcher.operator(node, &operators[node])).collect();
-    let mut costs = Costs::of(store, wanted, &nodes, &made_by);
+    let mut costs = Costs::new(store, wanted, &nodes, &made_by);
     let inside = |launched: &Launched| window.contains(launched.at(store, on));
     let kernels = costs.add_kernels(&mut climber, launches, inside);
     let is_asked = |node: usize| is_in(nodes.numbered[node].outermost) || costs.numbered.contains_key(&node);
@@ -69,7 +69,7 @@ pub fn pairs(
         traces: vec![name.to_owned()],
         pairing,
         kernels,
-        damage: Losses::of(store),
+        damage: Losses::count(store),
         ..PairReport::default()
     };
     report.set_groups(groups);
@@ -90,7 +90,7 @@ struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    fn of(store: &'a Store, wanted: &Wanted, nodes: &'a Nodes, operators: &[Option<SliceId>]) -> Self {
+    fn new(store: &'a Store, wanted: &Wanted, nodes: &'a Nodes, operators: &[Option<SliceId>]) -> Self {
         let operators = operators.iter().flatten().copied().collect();
         Costs {
             store,

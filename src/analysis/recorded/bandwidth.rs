@@ -28,7 +28,7 @@ pub struct BandwidthCheck {
     pub largest_difference: Option<f64>,
 }
 
-pub(super) fn of(records: &Records, communicators: &Communicators) -> Option<BandwidthCheck> {
+pub(super) fn check(records: &Records, communicators: &Communicators) -> Option<BandwidthCheck> {
     let mut check = BandwidthCheck::default();
     for measure in &records.measures {
         let Some(recorded) = measure.busbw else { continue };

@@ -75,7 +75,7 @@ struct Sums {
     busbw: Vec<f64>,
 }
 
-pub(super) fn of(records: &Records, communicators: &Communicators) -> Vec<CensusRow> {
+pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<CensusRow> {
     let mut rows: BTreeMap<Key, Sums> = BTreeMap::new();
     for operation in uncounted(records) {
         let group = communicators.of_operation(operation);
@@ -164,7 +164,7 @@ impl Sums {
             collective,
             ranks: self.ranks.len() as u64,
             timed: self.times.len() as u64,
-            time: Distribution::of(self.times),
+            time: Distribution::from_times(self.times),
             algbw_gb_per_s: known(self.algbw),
             busbw_gb_per_s: known(self.busbw),
             ..self.row

@@ -41,7 +41,7 @@ pub struct Imbalance {
 
 impl Imbalance {
     /// Of a number for each channel; `None` for fewer than two channels, or if all have none.
-    fn of(values: &ByChannel) -> Option<Self> {
+    fn find(values: &ByChannel) -> Option<Self> {
         let mean = values.values().sum::<f64>() / values.len() as f64;
         let (channel, max) = values.iter().rev().max_by(|a, b| a.1.total_cmp(b.1))?;
         (values.len() > 1 && mean > 0.0).then(|| Imbalance { mean, max: *max, channel: *channel, ratio: max / mean })
@@ -54,7 +54,7 @@ type ByChannel = BTreeMap<u32, f64>;
 /// For each channel the sum of its times, and how many these are.
 type Times = BTreeMap<u32, (Ns, u64)>;
 
-pub(super) fn of(records: &Records, communicators: &Communicators, links: &[LinkRow]) -> Vec<ChannelRow> {
+pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[LinkRow]) -> Vec<ChannelRow> {
     let mut rows: BTreeMap<(Option<usize>, Option<u32>), Times> = BTreeMap::new();
     for row in &records.channels {
         let Some(operation) = row.operation.and_then(|at| records.operations.get(at)) else { continue };
@@ -77,7 +77,7 @@ pub(super) fn of(records: &Records, communicators: &Communicators, links: &[Link
                 communicator: communicators.title(group),
                 rank,
                 channels: channels.len() as u64,
-                time: if comparable { Imbalance::of(&times) } else { None },
+                time: if comparable { Imbalance::find(&times) } else { None },
                 bytes: None,
             }
         })
@@ -99,7 +99,7 @@ fn add_bytes(rows: &mut Vec<ChannelRow>, links: &[LinkRow]) {
     }
     for ((communicator, rank), channels) in bytes {
         let at = known.get(&(communicator.map(str::to_owned), rank));
-        let imbalance = Imbalance::of(&channels);
+        let imbalance = Imbalance::find(&channels);
         match at.and_then(|at| rows.get_mut(*at)) {
             Some(row) => row.bytes = imbalance,
             None => rows.push(ChannelRow {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn imbalance_is_the_largest_by_the_mean() {
-        let of = |values: &[f64]| Imbalance::of(&(0..).zip(values.iter().copied()).collect());
+        let of = |values: &[f64]| Imbalance::find(&(0..).zip(values.iter().copied()).collect());
         let found = of(&[10.0, 10.0, 40.0]).unwrap();
         assert_eq!((found.mean, found.channel, found.ratio), (20.0, 2, 2.0));
         assert_eq!((of(&[5.0]), of(&[0.0, 0.0]), of(&[])), (None, None, None));

@@ -180,7 +180,7 @@ pub enum Diagnosis {
     },
 }
 
-pub(super) fn of(records: &Records, communicators: &Communicators, report: &RecordsReport) -> Vec<Diagnosis> {
+pub(super) fn find(records: &Records, communicators: &Communicators, report: &RecordsReport) -> Vec<Diagnosis> {
     let mut found: Vec<Diagnosis> = hangs(records).into_iter().collect();
     found.extend(recording::failed_calls(records).into_iter().map(|calls| Diagnosis::FailedCalls { calls }));
     let not_recorded = |Loss { why, count, .. }: Loss| Some(Diagnosis::NotRecorded { why: why?, processes: count });

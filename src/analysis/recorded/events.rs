@@ -26,7 +26,7 @@ pub struct EventRow {
     pub bytes: Option<u64>,
 }
 
-pub(super) fn of(records: &Records) -> Vec<EventRow> {
+pub(super) fn rows(records: &Records) -> Vec<EventRow> {
     let mut rows: BTreeMap<&str, (EventRow, BTreeSet<_>)> = BTreeMap::new();
     for event in &records.profiler_events {
         let (row, ranks) = rows.entry(event.kind).or_default();

@@ -30,7 +30,7 @@ pub struct FileRow {
     pub remarks: Vec<String>,
 }
 
-pub(super) fn of(records: &Records) -> Vec<FileRow> {
+pub(super) fn rows(records: &Records) -> Vec<FileRow> {
     records.files.iter().map(row).collect()
 }
 

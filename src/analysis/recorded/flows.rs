@@ -205,7 +205,7 @@ pub enum Finding {
 }
 
 /// What the flow files say; `None` if there are none.
-pub fn of(records: &Records) -> Option<FlowReport> {
+pub fn report(records: &Records) -> Option<FlowReport> {
     let reports: Vec<FlowRunReport> = runs(records).iter().map(|run| of_run(records, run)).collect();
     (!reports.is_empty()).then_some(FlowReport { runs: reports })
 }

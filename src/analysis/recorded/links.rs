@@ -67,7 +67,7 @@ struct Moved {
     bytes: u64,
 }
 
-pub(super) fn of(records: &Records, communicators: &Communicators) -> Vec<LinkRow> {
+pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<LinkRow> {
     let mut rows: BTreeMap<Link, Moved> = BTreeMap::new();
     // By proxy operation: the spans of its steps, and whether a step has none.
     let mut of_steps: Vec<(Vec<(Ns, Ns)>, bool)> = vec![(Vec::new(), false); records.proxy_ops.len()];
@@ -206,7 +206,7 @@ mod tests {
         let found = |proxy_ops: Vec<ProxyOp>, proxy_steps: Vec<ProxyStep>| {
             let mut records = Records::default();
             (records.proxy_ops, records.proxy_steps) = (proxy_ops, proxy_steps);
-            let [row] = &of(&records, &Communicators::find(&records))[..] else { panic!("one link") };
+            let [row] = &rows(&records, &Communicators::find(&records))[..] else { panic!("one link") };
             (row.bytes, row.busy, row.gb_per_s)
         };
         // 100 bytes in 50 ns; 900 in a time that nobody knows.

@@ -61,23 +61,23 @@ pub struct RecordsReport {
 }
 
 /// Answers what was recorded.
-pub fn of(records: &Records) -> RecordsReport {
+pub fn report(records: &Records) -> RecordsReport {
     let communicators = Communicators::find(records);
-    let census = census::of(records, &communicators);
-    let links = links::of(records, &communicators);
+    let census = census::rows(records, &communicators);
+    let links = links::rows(records, &communicators);
     let mut report = RecordsReport {
         communicators: communicators::count(records, &communicators),
         census,
-        bandwidth_check: bandwidth::of(records, &communicators),
-        proxies: proxy::of(records, &communicators),
-        channels: channels::of(records, &communicators, &links),
+        bandwidth_check: bandwidth::check(records, &communicators),
+        proxies: proxy::rows(records, &communicators),
+        channels: channels::rows(records, &communicators, &links),
         pairs: links::pairs(records, &communicators),
         links,
-        profiler_events: events::of(records),
-        flows: flows::of(records),
-        files: files::of(records),
+        profiler_events: events::rows(records),
+        flows: flows::report(records),
+        files: files::rows(records),
         ..RecordsReport::default()
     };
-    report.diagnoses = diagnoses::of(records, &communicators, &report);
+    report.diagnoses = diagnoses::find(records, &communicators, &report);
     report
 }

@@ -93,7 +93,7 @@ impl ProxyRow {
 
 type Key = (Option<usize>, Option<u32>, &'static str);
 
-pub(super) fn of(records: &Records, communicators: &Communicators) -> Vec<ProxyRow> {
+pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<ProxyRow> {
     let mut rows: BTreeMap<Key, ProxyRow> = BTreeMap::new();
     let mut keys = Vec::with_capacity(records.proxy_ops.len());
     for op in &records.proxy_ops {

@@ -222,7 +222,7 @@ impl Climbing {
 /// files have.
 pub(crate) fn asked(selection: &Selection, span: &Span, climbing: &Climbing) -> String {
     let family = |file: &PathBuf| {
-        let digest = InputFile::of(file).ok().and_then(|input| input.digest);
+        let digest = InputFile::identify(file).ok().and_then(|input| input.digest);
         digest.unwrap_or_else(|| file.display().to_string())
     };
     let option = |(name, value): (&str, Option<String>)| {

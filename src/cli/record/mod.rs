@@ -17,7 +17,7 @@ use super::terminal::say;
 use setup::Setup;
 
 pub(super) fn run(args: &Record) -> Result<(), Stop> {
-    let setup = Setup::of(args);
+    let setup = Setup::new(args);
     if args.print_env {
         let setup = setup?;
         let mut text = Vec::new();

@@ -40,7 +40,7 @@ pub(super) struct Setup {
 
 impl Setup {
     /// Creates the folder with the library.
-    pub(super) fn of(args: &Record) -> Result<Self, Stop> {
+    pub(super) fn new(args: &Record) -> Result<Self, Stop> {
         let Some(library) = BYTES else { return Err(Failure::NoRecorder.into()) };
         let folder = args.dir.clone().unwrap_or_else(free_folder);
         let failed = |source| Error::Write { path: folder.clone(), source };

@@ -64,7 +64,7 @@ fn verdicts(records: &Records) -> Vec<(&'static str, String)> {
         verdicts.push(("hang", report::hang::verdict(&hung)));
     }
     verdicts.extend(ranks(records).map(|verdict| ("ranks", verdict)));
-    verdicts.push(("records", report::recorded::verdict(&recorded::of(records))));
+    verdicts.push(("records", report::recorded::verdict(&recorded::report(records))));
     verdicts
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Shape {
 
 impl Shape {
     /// `None` where the algorithm is not known, and a pattern would be invented.
-    pub(super) fn of(collective: Collective, is_send: bool, row: &Operation) -> Option<Shape> {
+    pub(super) fn new(collective: Collective, is_send: bool, row: &Operation) -> Option<Shape> {
         use Collective::*;
         let algorithm = row.algorithm.as_deref().unwrap_or_default();
         let pattern = match (collective, algorithm) {

@@ -48,7 +48,7 @@ pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
     let mut files = Vec::new();
     for (key, ranks) in by_communicator {
         let folder = if has_several { key.folder() } else { String::new() };
-        let neighbours = Neighbours::of(&ranks);
+        let neighbours = Neighbours::find(&ranks);
         let collectives = || ranks.values().flat_map(BTreeMap::values).flatten().filter(|part| part.side.is_none());
         let are_numbered = collectives().all(|part| number(part.row).is_some());
         for (rank, ops) in &ranks {
@@ -138,7 +138,7 @@ fn part<'a>(records: &'a Records, proxy: ProxyOp, steps: &'a [&'a ProxyStep], pe
         operation,
         side: if collective.is_point_to_point() { Some((is_send, other?)) } else { None },
         row,
-        shape: Shape::of(collective, is_send, row)?,
+        shape: Shape::new(collective, is_send, row)?,
         size: size_of(records, row),
         proxy,
         steps,
@@ -149,7 +149,7 @@ fn part<'a>(records: &'a Records, proxy: ProxyOp, steps: &'a [&'a ProxyStep], pe
 struct Neighbours(BTreeMap<(u32, u32), [BTreeSet<u32>; 2]>);
 
 impl Neighbours {
-    fn of(ranks: &Ranks<'_>) -> Self {
+    fn find(ranks: &Ranks<'_>) -> Self {
         let mut found = BTreeMap::<(u32, u32), [BTreeSet<u32>; 2]>::new();
         let parts = ranks.values().flat_map(BTreeMap::values).flatten();
         for part in parts.filter(|part| part.shape.has_ring()) {
@@ -189,7 +189,7 @@ fn of_rank(
 ) -> impl Iterator<Item = Converted> {
     let (mut op_lines, mut step_lines) = (Vec::new(), Vec::new());
     let mut places = Places::default();
-    let parents = Parents::of(ops);
+    let parents = Parents::find(ops);
     for ((operation, channel, _), parts) in ops {
         let Some(first) = parts.first() else { continue };
         let op_count = places.next(*operation, first, are_numbered);
@@ -225,7 +225,7 @@ fn of_rank(
 struct Parents(BTreeMap<u32, BTreeSet<trees::Parent>>);
 
 impl Parents {
-    fn of(ops: &Ops<'_>) -> Self {
+    fn find(ops: &Ops<'_>) -> Self {
         let mut found = BTreeMap::<u32, BTreeSet<trees::Parent>>::new();
         let is_tree = |parts: &&Vec<Part<'_>>| parts.iter().all(|part| part.shape.pattern == "TREE_UP_DOWN");
         for ((_, channel, _), parts) in ops.iter().filter(|(_, parts)| is_tree(parts)) {

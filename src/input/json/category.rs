@@ -46,7 +46,7 @@ impl Categories {
             if self.kinds.len() == MAX_KINDS {
                 self.kinds.clear();
             }
-            let kind = CategoryKind::of(&unescape(category));
+            let kind = CategoryKind::from_name(&unescape(category));
             self.kinds.push((category.to_owned(), kind));
             kind
         });

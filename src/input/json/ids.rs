@@ -97,7 +97,7 @@ mod tests {
     fn ids(category: &str, object: &str) -> EventIds {
         let text = format!(r#"{{"cat":"{category}","args":{object}}}"#);
         let object = text.len() - 1 - object.len()..text.len() - 1;
-        let kind = CategoryKind::of(category);
+        let kind = CategoryKind::from_name(category);
         IdFinder::new().find(kind, text.as_bytes(), object, &FlatValues::NONE, &mut Marks::default())
     }
 

@@ -274,7 +274,7 @@ impl Parser {
             return CategoryKind::Runtime;
         }
         if self.last_kind.0 != self.category {
-            self.last_kind.1 = CategoryKind::of(&String::from_utf8_lossy(&self.category));
+            self.last_kind.1 = CategoryKind::from_name(&String::from_utf8_lossy(&self.category));
             self.last_kind.0.clone_from(&self.category);
         }
         self.last_kind.1

@@ -120,7 +120,7 @@ impl Facts {
 
     /// Parses a file's first bytes, and adds its communicators to the records.
     pub(super) fn parse(bytes: &[u8], records: &mut Records) -> Result<Self, NotARecording> {
-        let header = Header::of(bytes)?;
+        let header = Header::parse(bytes)?;
         let clock = |of: nccl_stacks_recorder_format::Clock| Clock { realtime: of.realtime, monotonic: of.monotonic };
         let ahead = |of: Clock| i128::from(of.realtime) - i128::from(of.monotonic);
         let clocks = [clock(header.start), clock(header.last)];

@@ -113,7 +113,7 @@ impl Rings {
 
     /// What the number of a handle names.
     pub(super) fn named(&self, number: u64) -> Named {
-        let Some(handle) = Handle::of(number) else { return Named::None };
+        let Some(handle) = Handle::from_number(number) else { return Named::None };
         let (ring, position) = (handle.ring(), handle.position());
         let begin = self.begins[ring];
         let of_ring = &self.all[begin..self.begins[ring + 1]];

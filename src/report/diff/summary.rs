@@ -97,5 +97,5 @@ pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     counts(" new", [None, Some(diff.new as f64)]);
     counts(" vanished", [Some(diff.vanished as f64), None]);
     writeln!(out, "{}", compared(diff))?;
-    writeln!(out, "{}", Table::of(COLUMNS, rows.iter().map(|row| (row, ()))).text())
+    writeln!(out, "{}", Table::from_rows(COLUMNS, rows.iter().map(|row| (row, ()))).text())
 }

@@ -41,7 +41,7 @@ pub(super) fn write(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> 
         return Ok(());
     }
     let width = width.unwrap_or(usize::MAX);
-    let mut table = Table::of(COLUMNS, diff.changes.iter().map(|stack| (stack, ())));
+    let mut table = Table::from_rows(COLUMNS, diff.changes.iter().map(|stack| (stack, ())));
     table.drop_to(width.saturating_sub(MIN_FRAME));
     let is_beside = table.width() + MIN_FRAME <= width;
     let room = width.saturating_sub(if is_beside { table.width() + 2 } else { INDENT.len() });

@@ -205,7 +205,7 @@ impl Page<'_> {
             return Ok(());
         }
         let columns: &[Column<u32>] = &[Column::all_right("rank", |rank, ()| rank.to_string())];
-        let mut table = Table::of(columns, shown.iter().map(|rank| (rank, ())));
+        let mut table = Table::from_rows(columns, shown.iter().map(|rank| (rank, ())));
         for (row, letter) in groups.iter().zip(LETTERS) {
             let by_rank: BTreeMap<u32, &Cell> = row.cells.iter().map(|cell| (cell.rank, cell)).collect();
             table.push(

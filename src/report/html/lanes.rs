@@ -64,7 +64,7 @@ struct Kernel {
 
 impl Lanes {
     /// Of a job whose report is given, too. `groups` are the names of the matched groups, in their order.
-    pub(crate) fn of(compared: &Compared, report: &RankReport, groups: Vec<String>) -> Self {
+    pub(crate) fn new(compared: &Compared, report: &RankReport, groups: Vec<String>) -> Self {
         let Compared { job, matches, clocks, .. } = compared;
         let timeline = Timeline::new(job, matches, clocks);
         let stacks: HashMap<_, u64> = report

@@ -20,7 +20,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Of some timelines, beside the stacks of a document in their order.
-    pub(crate) fn of<'s>(
+    pub(crate) fn collect<'s>(
         timelines: &[Timeline],
         stacks: impl Iterator<Item = (&'s Option<String>, &'s StackKey)>,
     ) -> Vec<Self> {

@@ -85,12 +85,12 @@ pub(super) fn pairs(
     if !report.modules.is_empty() {
         writeln!(out, "\nNodes by module, each without the modules in it{}:", of(report.modules.len()))?;
         let rows = report.modules.iter().take(limit).map(|module| (module, ()));
-        table(Table::of(MODULES, rows), screen, out)?;
+        table(Table::from_rows(MODULES, rows), screen, out)?;
     }
     if !report.groups.is_empty() {
         writeln!(out, "\nPairs{}:", of(report.groups.len()))?;
         let rows = report.groups.iter().take(limit).map(|group| (group, ()));
-        table(Table::of(GROUPS, rows), screen, out)?;
+        table(Table::from_rows(GROUPS, rows), screen, out)?;
     }
     let lines = findings::lines(report, screen.verbose);
     if !lines.is_empty() {

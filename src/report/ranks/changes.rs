@@ -48,23 +48,23 @@ const OF_RUNS: &[Column<Total, Cells>] = &[
 
 const RANKS: &[Column<RankChange>] = &[
     Column::right("rank", |rank, ()| rank.rank.to_string()),
-    Column::all_right("waited before", |rank, ()| of(rank.before, |each| each.waited)),
-    Column::all_right("after", |rank, ()| of(rank.after, |each| each.waited)),
+    Column::all_right("waited before", |rank, ()| cell_text(rank.before, |each| each.waited)),
+    Column::all_right("after", |rank, ()| cell_text(rank.after, |each| each.waited)),
     Column::dropped(0, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.waited)),
-    Column::all_right("caused before", |rank, ()| of(rank.before, |each| each.caused)),
-    Column::all_right("after", |rank, ()| of(rank.after, |each| each.caused)),
+    Column::all_right("caused before", |rank, ()| cell_text(rank.before, |each| each.caused)),
+    Column::all_right("after", |rank, ()| cell_text(rank.after, |each| each.caused)),
     Column::dropped(1, Align::AllRight, "change", |rank, ()| grown(rank.before, rank.after, |each| each.caused)),
 ];
 
 const STACK: &[Column<StackChange>] = &[
-    Column::all_right("waited before", |stack, ()| of(stack.before, |each| each.waited)),
-    Column::all_right("after", |stack, ()| of(stack.after, |each| each.waited)),
+    Column::all_right("waited before", |stack, ()| cell_text(stack.before, |each| each.waited)),
+    Column::all_right("after", |stack, ()| cell_text(stack.after, |each| each.waited)),
     Column::all_right("change", |stack, ()| grown(stack.before, stack.after, |each| each.waited)),
-    Column::dropped(0, Align::AllRight, "added before", |stack, ()| of(stack.before, |each| each.added)),
-    Column::dropped(1, Align::AllRight, "after", |stack, ()| of(stack.after, |each| each.added)),
+    Column::dropped(0, Align::AllRight, "added before", |stack, ()| cell_text(stack.before, |each| each.added)),
+    Column::dropped(1, Align::AllRight, "after", |stack, ()| cell_text(stack.after, |each| each.added)),
 ];
 
-fn of(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
+fn cell_text(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
     waits.map_or("-".to_owned(), |waits| time(get(&waits.each)))
 }
 
@@ -98,12 +98,12 @@ pub(super) fn text(changes: &RankChanges, width: Option<usize>, out: &mut impl W
         (total, (total.label, (total.get)(before), (total.get)(after), change.unwrap_or_default()))
     };
     writeln!(out, "{}", compared(changes))?;
-    writeln!(out, "{}", Table::of(OF_RUNS, TOTALS.iter().map(total)).text())?;
-    let mut ranks = Table::of(RANKS, changes.ranks.iter().map(|rank| (rank, ())));
+    writeln!(out, "{}", Table::from_rows(OF_RUNS, TOTALS.iter().map(total)).text())?;
+    let mut ranks = Table::from_rows(RANKS, changes.ranks.iter().map(|rank| (rank, ())));
     ranks.drop_to(width.unwrap_or(usize::MAX));
     writeln!(out, "{}", ranks.text())?;
     let shown = changes.stacks.iter().take(STACKS);
-    let mut stacks = Table::of(STACK, shown.clone().map(|stack| (stack, ())));
+    let mut stacks = Table::from_rows(STACK, shown.clone().map(|stack| (stack, ())));
     stacks.drop_to(width.unwrap_or(usize::MAX).saturating_sub(FRAME));
     let room = width.map_or(usize::MAX, |width| width.saturating_sub(stacks.width() + 2)).max(FRAME);
     let frame = |stack: &StackChange| {

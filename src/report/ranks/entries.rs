@@ -209,7 +209,7 @@ fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: 
     if rows.is_empty() {
         return Ok(());
     }
-    let mut table = Table::of(COLUMNS, rows.into_iter().map(|row| (row, group_name(&report.groups[row.group]))));
+    let mut table = Table::from_rows(COLUMNS, rows.into_iter().map(|row| (row, group_name(&report.groups[row.group]))));
     table.drop_to(screen.room(0));
     out.write_all(table.text().as_bytes())?;
     if left_out > 0 {

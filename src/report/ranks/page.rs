@@ -47,7 +47,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     };
     let groups = compared.matches.groups.iter().zip(&report.groups);
     let groups = groups.map(|(matched, waits)| group_name(&matched.name, &waits.ranks_here)).collect();
-    let lanes = Lanes::of(compared, report, groups);
+    let lanes = Lanes::new(compared, report, groups);
     let mut tables = vec![("ranks", in_form(compared, report, name, RankForm::Csv)?)];
     if let Some(stacks) = stacks {
         tables.push(("stacks", stacks_in_form(stacks, name, Form::Csv)?));
@@ -101,7 +101,7 @@ fn in_form(compared: &Compared, report: &RankReport, name: &str, form: RankForm)
 
 fn streams(on_page: &OnPage, stacks: Option<&StackReport>) -> Vec<Streams> {
     let stacks = stacks.map_or(&[][..], |report| &report.stacks);
-    Streams::of(&on_page.timelines, stacks.iter().map(|stack| (&stack.rank, &stack.key)))
+    Streams::collect(&on_page.timelines, stacks.iter().map(|stack| (&stack.rank, &stack.key)))
 }
 
 fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str, String)> {

@@ -72,7 +72,7 @@ pub(super) fn ranks(report: &RankReport, out: &mut Vec<u8>) -> io::Result<()> {
             values: |step| &step.caused,
         },
     ];
-    let grid = Grid::of(report);
+    let grid = Grid::new(report);
     let (width, height) = (grid.panel_width(), ABOVE + grid.rows * grid.height + grid.below());
     let is_beside = width <= PANEL || grid.rows * grid.height > grid.columns * grid.width;
     let (across, down) = if is_beside { (2, 1) } else { (1, 2) };
@@ -97,7 +97,7 @@ fn head(grid: &Grid<'_>, (width, height): (usize, usize), out: &mut Vec<u8>) -> 
 }
 
 impl<'a> Grid<'a> {
-    fn of(report: &'a RankReport) -> Self {
+    fn new(report: &'a RankReport) -> Self {
         let (ranks, steps) = (report.ranks.len().max(1), report.steps.len().max(1));
         let (ranks_of_row, steps_of_column) = (ranks.div_ceil(ROWS), steps.div_ceil(COLUMNS));
         let (rows, columns) = (ranks.div_ceil(ranks_of_row), steps.div_ceil(steps_of_column));

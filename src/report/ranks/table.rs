@@ -85,7 +85,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result
         writeln!(out, "{}", screen.fill(&sentence))?;
     }
     writeln!(out, "\n{}", rank_table(report, screen))?;
-    let mut table = Table::of(STACKS, report.stacks.iter().take(limit).map(|stack| (stack, ())));
+    let mut table = Table::from_rows(STACKS, report.stacks.iter().take(limit).map(|stack| (stack, ())));
     table.drop_to(screen.room(30));
     let room = screen.room(table.width() + 2).max(CALLED_FROM.len());
     let from = |stack: &StackWaits| {
@@ -93,14 +93,15 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result
     };
     table.push("from", report.stacks.iter().take(limit).map(from).collect());
     writeln!(out, "{}", table.text())?;
-    let groups = Table::of(GROUPS, report.groups.iter().take(limit).map(|group| (group, ())));
+    let groups = Table::from_rows(GROUPS, report.groups.iter().take(limit).map(|group| (group, ())));
     writeln!(out, "{}", groups.text())?;
     if !report.steps.is_empty() {
-        let steps = Table::of(STEPS, report.steps.iter().take(limit).map(|step| (step, most_of_step(step, report))));
+        let steps =
+            Table::from_rows(STEPS, report.steps.iter().take(limit).map(|step| (step, most_of_step(step, report))));
         writeln!(out, "{}", steps.text())?;
     }
     if !report.sizes.is_empty() {
-        let mut sizes = Table::of(SIZES, report.sizes.iter().take(limit).map(|row| (row, ())));
+        let mut sizes = Table::from_rows(SIZES, report.sizes.iter().take(limit).map(|row| (row, ())));
         sizes.drop_to(screen.room(0));
         writeln!(out, "{}", sizes.text())?;
     }

@@ -67,7 +67,7 @@ pub(super) fn rank_table(report: &RankReport, screen: &Screen) -> String {
         last.sort_by_key(|rank| (std::cmp::Reverse(rank.waited), rank.rank));
         shown.extend(last.into_iter().take(EXTREME));
     }
-    let mut table = Table::of(COLUMNS, shown.into_iter().map(|rank| (rank, ())));
+    let mut table = Table::from_rows(COLUMNS, shown.into_iter().map(|rank| (rank, ())));
     table.drop_to(screen.room(0));
     let note = match is_short {
         true => format!("  … and {left_out} more; above are those with most caused, then those with most waited\n"),

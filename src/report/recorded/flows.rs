@@ -57,7 +57,7 @@ const MATRIX: &[Column<Link, String>] = &[
 
 /// A row for each run.
 pub fn table(report: &FlowReport) -> String {
-    Table::of(RUNS, report.runs.iter().zip(std::iter::repeat(()))).text()
+    Table::from_rows(RUNS, report.runs.iter().zip(std::iter::repeat(()))).text()
 }
 
 /// The matrices of all runs, a line for each pair of ranks.
@@ -97,8 +97,11 @@ fn run(run: &FlowRunReport) -> String {
     for finding in &run.findings {
         let _ = writeln!(out, "  {}", sentence(finding));
     }
-    let _ =
-        writeln!(out, "\n{}", Table::of(PATTERNS, run.patterns.iter().zip(std::iter::repeat(()))).text().trim_end());
+    let _ = writeln!(
+        out,
+        "\n{}",
+        Table::from_rows(PATTERNS, run.patterns.iter().zip(std::iter::repeat(()))).text().trim_end()
+    );
     let _ = writeln!(out, "\n{}", checks(run));
     for tree in &run.trees {
         let _ = writeln!(out, "{}", tree_line(tree));
@@ -160,7 +163,7 @@ fn matrix(run: &FlowRunReport) -> String {
         links.sort_by_key(|link| (std::cmp::Reverse(link.bytes), link.from, link.to));
         let more = links.len().saturating_sub(PAIRS);
         links.truncate(PAIRS);
-        out.push_str(&Table::of(PAIR, links.iter().zip(std::iter::repeat(()))).text());
+        out.push_str(&Table::from_rows(PAIR, links.iter().zip(std::iter::repeat(()))).text());
         if more > 0 {
             let _ = writeln!(out, "and {more} more pairs");
         }

@@ -151,7 +151,7 @@ pub(super) fn section<Row>(
         return Ok(());
     }
     let limit = limit.unwrap_or(usize::MAX);
-    let mut table = Table::of(columns, rows.iter().take(limit).map(|row| (row, ())));
+    let mut table = Table::from_rows(columns, rows.iter().take(limit).map(|row| (row, ())));
     table.drop_empty();
     if let Some(width) = screen.width {
         table.drop_to(width);

@@ -111,7 +111,7 @@ fn is_forwarded(job: &mut Job) {
 #[test]
 fn every_function_is_forwarded_and_recorded_on_every_way() {
     for (program, via) in [("linked", "link"), ("alone", "handle"), ("alone", "default"), ("linked", "handle")] {
-        let mut job = Job::of(&built().path(program), &["all"]).env("VIA", via);
+        let mut job = Job::assemble(&built().path(program), &["all"]).env("VIA", via);
         is_forwarded(&mut job);
         assert_eq!(got(&job), want(|_| true), "{program} {via}");
         assert_eq!(job.recording().header().nccl, 23203);
@@ -190,7 +190,7 @@ except AttributeError as error:
 print(ctypes.CDLL("libc.so.6").getpid() > 0)
 "#;
     let folder = built().path("new");
-    let mut job = Job::of("python3".as_ref(), &["-c", script]);
+    let mut job = Job::assemble("python3".as_ref(), &["-c", script]);
     let lines = job.lines();
     let library = folder.join("libnccl.so.2");
     assert_eq!(
@@ -207,7 +207,7 @@ print(ctypes.CDLL("libc.so.6").getpid() > 0)
     assert_eq!(recording.communicators()[0].hash, 0x6afe_1cc1_7717_e1f4);
 
     // Without the interposed dlsym these calls pass by.
-    let mut job = Job::of("python3".as_ref(), &["-c", script]).env("NCCL_STACKS_DLSYM", "0");
+    let mut job = Job::assemble("python3".as_ref(), &["-c", script]).env("NCCL_STACKS_DLSYM", "0");
     job.run();
     assert_eq!((job.log().len(), job.recordings().len()), (2, 0));
 }
@@ -266,7 +266,7 @@ fn captures_are_asked_for_if_wanted() {
     };
     assert_eq!(captured(&mut Job::new(&steps)), [false, false, false]);
     assert_eq!(captured(&mut Job::new(&steps).env("NCCL_STACKS_CAPTURE", "1")), [false, true, false]);
-    let alone = Job::of(&built().path("alone"), &steps).env("VIA", "handle");
+    let alone = Job::assemble(&built().path("alone"), &steps).env("VIA", "handle");
     assert_eq!(captured(&mut alone.env("NCCL_STACKS_CAPTURE", "1")), [false, true, false]);
 }
 

@@ -20,7 +20,7 @@ fn programs_without_nccl_are_as_before() {
             println!("SKIPPED: {program} is not there");
             continue;
         };
-        let mut job = Job::of(program.as_ref(), arguments).env("NCCL_STACKS_LOG", "1");
+        let mut job = Job::assemble(program.as_ref(), arguments).env("NCCL_STACKS_LOG", "1");
         assert_eq!(job.command.output().unwrap(), want, "{program}");
         assert!(!job.folder.path().join("records").exists());
     }
@@ -28,7 +28,7 @@ fn programs_without_nccl_are_as_before() {
 
 #[test]
 fn nccl_within_the_program_is_not_seen_and_works() {
-    let mut job = Job::of(&built().path("static"), &["all"]);
+    let mut job = Job::assemble(&built().path("static"), &["all"]);
     let printed = job.lines();
     let calls: Vec<String> = printed.iter().filter(|line| !line.starts_with('#')).cloned().collect();
     assert_eq!((job.log(), job.log().len(), job.recordings().len()), (calls, 44, 0));
@@ -38,7 +38,7 @@ fn nccl_within_the_program_is_not_seen_and_works() {
 #[test]
 fn nccl_within_another_library_is_found() {
     for via in ["handle", "default"] {
-        let mut job = Job::of(&built().path("alone"), &["init 0 2 1 A", "bcast 0 5 1", "reduce 0 6 0"])
+        let mut job = Job::assemble(&built().path("alone"), &["init 0 2 1 A", "bcast 0 5 1", "reduce 0 6 0"])
             .env("VIA", via)
             .env("LIBRARY", built().path("libwith_nccl.so"));
         assert!(job.lines().is_empty());
@@ -60,7 +60,7 @@ fn two_interceptors_see_each_call_once() {
                     continue;
                 }
                 let steps = ["init 0 2 1 A", "reduce 0 6 0", "reduce 0 7 0"];
-                let mut job = Job::of(&built().path(program), &steps).env("LD_PRELOAD", &preload).env("VIA", via);
+                let mut job = Job::assemble(&built().path(program), &steps).env("LD_PRELOAD", &preload).env("VIA", via);
                 let output = job.run();
                 let said = String::from_utf8(output.stderr).unwrap();
                 let recording = job.recording();
@@ -90,7 +90,7 @@ fn what_others_look_for_is_found_in_their_name() {
 #[test]
 fn what_nccl_does_not_have_is_not_found() {
     let lines = |preload: &str| {
-        let mut job = Job::of(&built().path("linked"), &["all"]).env("LD_LIBRARY_PATH", built().path("old"));
+        let mut job = Job::assemble(&built().path("linked"), &["all"]).env("LD_LIBRARY_PATH", built().path("old"));
         job = job.env("VIA", "default").env("LD_PRELOAD", preload);
         let printed = job.lines();
         printed.into_iter().filter(|line| line.starts_with("dlsym of ")).collect::<Vec<String>>()
@@ -124,7 +124,7 @@ fn a_job_may_close_all_descriptors_and_use_their_numbers() {
 fn a_process_that_cannot_record_leaves_the_reason() {
     let linked = built().path("linked");
     let script = format!("ulimit -f 10; exec {} 'init 0 2 1 A' 'reduce 0 7 0'", linked.display());
-    let mut job = Job::of("sh".as_ref(), &["-c", &script]);
+    let mut job = Job::assemble("sh".as_ref(), &["-c", &script]);
     job.command.env_remove("FAKE_NCCL_LOG");
     assert!(job.lines().is_empty());
     let files = fs::read_dir(job.folder.path().join("records")).unwrap();
@@ -140,7 +140,7 @@ fn a_process_that_cannot_record_leaves_the_reason() {
 #[test]
 fn a_library_may_be_closed_and_opened_again() {
     let steps = ["init 0 2 1 A", "reduce 0 5 0", "reopen", "reduce 0 6 0", "reopen", "init 1 2 1 A", "reduce 1 7 0"];
-    let mut job = Job::of(&built().path("alone"), &steps).env("VIA", "handle");
+    let mut job = Job::assemble(&built().path("alone"), &steps).env("VIA", "handle");
     assert!(job.lines().is_empty());
     let counts: Vec<(u64, u16)> = job.recording().calls().iter().map(|(_, r)| (r.a, r.communicator)).collect();
     assert_eq!((counts, job.log().len()), (vec![(2, 1), (5, 1), (6, 1), (2, 2), (7, 2)], 5));
@@ -159,7 +159,7 @@ fn the_real_library_answers_as_without_the_recorder() {
         super::functions::names().filter(|name| !symbols.contains(&format!(" {name}\n"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
     let steps = ["start", "reduce 0 5 0", "bcast 0 3 1", "end", "destroy 0"];
-    let job = |via| Job::of(&built().path("alone"), &steps).env("VIA", via).env("LIBRARY", &library);
+    let job = |via| Job::assemble(&built().path("alone"), &steps).env("VIA", via).env("LIBRARY", &library);
     let mut without = job("handle");
     without.command.env_remove("LD_PRELOAD");
     let without = without.lines();
@@ -180,7 +180,7 @@ fn the_real_library_answers_as_without_the_recorder() {
 #[test]
 fn recording_can_be_switched_off() {
     for (program, via) in [("linked", "link"), ("alone", "handle")] {
-        let mut job = Job::of(&built().path(program), &["all"]).env("VIA", via).env("NCCL_STACKS_RECORD", "0");
+        let mut job = Job::assemble(&built().path(program), &["all"]).env("VIA", via).env("NCCL_STACKS_RECORD", "0");
         job.run();
         assert_eq!((job.log().len(), job.recordings().len()), (44, 0));
     }
@@ -241,7 +241,7 @@ fn a_full_disk_costs_records() {
         job.command.env("NCCL_STACKS_RING_RECORDS", "65536");
         job.run();
         let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
-        let recording = crate::recorder::jobs::Recording::of(fs::read(file).unwrap());
+        let recording = crate::recorder::jobs::Recording::new(fs::read(file).unwrap());
         (recording.records.len(), recording.header().lost, recording.communicators().len())
     });
     assert!(Command::new("umount").arg(folder.path()).status().unwrap().success());

@@ -18,7 +18,7 @@ pub(crate) enum Word {
 
 impl Words {
     /// With words of zeros at these offsets, and the system's memory of none.
-    pub(crate) fn of(watched: impl Iterator<Item = usize>, others: impl Iterator<Item = usize>) -> Words {
+    pub(crate) fn new(watched: impl Iterator<Item = usize>, others: impl Iterator<Item = usize>) -> Words {
         let others = others.map(|at| (at, Word::Other(atomic::AtomicU64::new(0))));
         let watched = watched.map(|at| (at, Word::Watched(loom::sync::atomic::AtomicU64::new(0))));
         Words(Box::leak(Box::new(others.chain(watched).collect())))

@@ -27,7 +27,7 @@ fn writer(texts: usize, of_communicators: &[usize], of_records: &[usize]) -> Wri
     let clocks = [header::LAST_REALTIME, header::LAST_MONOTONIC];
     let entries = words(COMMUNICATORS_AT, layout::COMMUNICATORS * COMMUNICATOR);
     let others = entries.chain(words(ring_at(0, SLOTS) as usize, SLOTS as usize * RECORD)).chain(clocks);
-    let words = Words::of(watched, others);
+    let words = Words::new(watched, others);
     words.at(header::RINGS + header::RING_STATE).store(2, Ordering::Relaxed);
     Writer::over(words, SLOTS, crate::system::File::NONE)
 }
@@ -72,7 +72,7 @@ fn unnoticed_time() -> i64 {
     let is_unnoticed = |time: &u64| {
         let mut mixed = words;
         mixed[1] = *time;
-        *time != words[1] && Record::of(mixed).is_some()
+        *time != words[1] && Record::from_words(mixed).is_some()
     };
     (0..).find(is_unnoticed).unwrap() as i64
 }

@@ -50,7 +50,7 @@ pub fn name(writer: &Writer, number: u16) -> Option<(u64, i32)> {
 pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Write) -> Result<Written, fmt::Error> {
     let mut bytes = [0; layout::COMMUNICATORS_AT];
     let (Ok(header), Some(entry)) = (writer.header(&mut bytes), writer.known(number)) else { return Err(fmt::Error) };
-    let tree = Tree::of(writer, header.pid, links);
+    let tree = Tree::build(writer, header.pid, links);
     let known = entry.communicator();
     let about = events::About { pid: header.pid, epoch: header.start.monotonic, number, known };
     let mut events = Events::new(writer, &tree, about, out);

@@ -27,7 +27,7 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn of(writer: &'a Writer, pid: u32, links: &'a mut [Link]) -> Self {
+    pub(super) fn build(writer: &'a Writer, pid: u32, links: &'a mut [Link]) -> Self {
         let mut ends = [0; RINGS];
         for (ring, end) in ends.iter_mut().enumerate() {
             *end = writer.claimed(ring);
@@ -66,7 +66,7 @@ impl<'a> Tree<'a> {
         if record.kind == Kind::Call || (record.kind == Kind::ProxyOp && record.a != u64::from(self.pid)) {
             return None;
         }
-        let parent = Handle::of(record.parent)?;
+        let parent = Handle::from_number(record.parent)?;
         self.writer.get(parent).filter(is_event).map(|_| parent)
     }
 
@@ -96,7 +96,7 @@ impl<'a> Tree<'a> {
             self.at(slot)
         })
         .filter(move |(_, child)| {
-            let of = Handle::of(child.parent);
+            let of = Handle::from_number(child.parent);
             of.is_some_and(|of| (of.ring(), of.position()) == (parent.ring(), parent.position()))
         })
     }

@@ -45,8 +45,8 @@ pub(crate) fn dump(writer: &Writer, communicator: u16) {
     let (Ok(prefix), Some((hash, rank))) = (prefix.to_str(), text::name(writer, communicator)) else { return };
     // SAFETY: has no condition.
     let pid = unsafe { libc::getpid() };
-    let path = Path::of(format_args!("{prefix}_{hash}_{rank}.json"));
-    let part = Path::of(format_args!("{prefix}_{hash}_{rank}.json.{pid}-{communicator}"));
+    let path = Path::new(format_args!("{prefix}_{hash}_{rank}.json"));
+    let part = Path::new(format_args!("{prefix}_{hash}_{rank}.json.{pid}-{communicator}"));
     let (Some(path), Some(part)) = (&path, &part) else { return };
     let (Some(path), Some(part)) = (path.as_c_str(), part.as_c_str()) else { return };
     if let Err(error) = write(writer, communicator, path, part) {

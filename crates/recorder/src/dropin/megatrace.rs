@@ -110,7 +110,7 @@ fn take_settings() {
     let is_here = !unsafe { libc::getcwd(here.as_mut_ptr().cast(), here.len()) }.is_null();
     let here = CStr::from_bytes_until_nul(&here).ok().and_then(|here| here.to_str().ok()).filter(|_| is_here);
     let absolute = match (here, folder.to_str()) {
-        (Some(here), Ok(folder)) if !folder.starts_with('/') => Path::of(format_args!("{here}/{folder}")),
+        (Some(here), Ok(folder)) if !folder.starts_with('/') => Path::new(format_args!("{here}/{folder}")),
         _ => None,
     };
     settings.folder.take(Some(absolute.as_ref().and_then(Path::as_c_str).unwrap_or(folder)));
@@ -248,9 +248,9 @@ fn collect(log: &mut Log, is_end: bool) {
 fn with_path<T>(rank: Option<u32>, use_it: impl FnOnce(&CStr) -> Result<T, i32>) -> Result<T, i32> {
     let (folder, number) = (settings().folder.text(), rank.unwrap_or_default());
     let path = match process::generation() {
-        0 => Path::of(format_args!("{folder}/rank_{number}.log")),
+        0 => Path::new(format_args!("{folder}/rank_{number}.log")),
         // A rank's helper process must not take the place of the rank's own log.
-        _ => Path::of(format_args!("{folder}/rank_{number}-{}.log", process::id())),
+        _ => Path::new(format_args!("{folder}/rank_{number}-{}.log", process::id())),
     };
     path.as_ref().and_then(Path::as_c_str).map_or(Err(libc::ENAMETOOLONG), use_it)
 }

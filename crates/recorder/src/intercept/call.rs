@@ -117,7 +117,7 @@ impl Call {
     }
 
     /// With elements of this type.
-    pub(super) fn of(self, dtype: i32) -> Call {
+    pub(super) fn typed(self, dtype: i32) -> Call {
         Call { dtype: small(dtype), ..self }
     }
 

@@ -171,7 +171,7 @@ functions! {
 
     // Reductions of the program's own.
     ncclRedOpCreatePreMulSum(op: *mut i32, scalar: Pointer, dtype: i32, residence: i32, comm: Comm)
-        => Call::plain(comm).of(dtype);
+        => Call::plain(comm).typed(dtype);
     ncclRedOpDestroy(op: i32, comm: Comm) => Call::plain(comm).by(op);
 }
 

@@ -96,7 +96,7 @@ unsafe fn started<const VERSION: u32, T: Copy + Into<u64>, U>(
 
 /// `stopEvent`.
 pub(super) unsafe extern "C" fn stop(handle: Opaque) -> c_int {
-    if let (Some(stopped), Some(writer)) = (Handle::of(own(handle)), process::opened())
+    if let (Some(stopped), Some(writer)) = (Handle::from_number(own(handle)), process::opened())
         && stopped.note() != note::ENDS_BY_STATE
     {
         put(writer, note::NOTHING, Record { parent: stopped.number(), ..Record::new(Kind::Stop) });
@@ -106,7 +106,7 @@ pub(super) unsafe extern "C" fn stop(handle: Opaque) -> c_int {
 
 /// `recordEventState`.
 pub(super) unsafe extern "C" fn state(handle: Opaque, state: c_int, args: *mut StateArgs) -> c_int {
-    let (Some(of), Some(writer)) = (Handle::of(own(handle)), process::opened()) else { return 0 };
+    let (Some(of), Some(writer)) = (Handle::from_number(own(handle)), process::opened()) else { return 0 };
     if state == abi::state::SEND_PEER_WAIT && is_again(of.number()) {
         return 0;
     }

@@ -159,7 +159,7 @@ impl Given<'_> {
     pub(super) unsafe fn proxy_step(&self) -> Event {
         let of = unsafe { self.member::<v4::ProxyStep>() };
         let mut record = Record { a: halves(of.step, 0), ..self.record(Kind::ProxyStep) };
-        if Handle::of(record.parent).is_some_and(|parent| parent.note() == note::FOREIGN) {
+        if Handle::from_number(record.parent).is_some_and(|parent| parent.note() == note::FOREIGN) {
             record.communicator = 0;
         }
         Event { record, note: note::NOTHING, more: None }
