@@ -78,7 +78,7 @@ pub struct SideTotals {
     pub each: Each,
 }
 
-/// Totals, divided by a number of steps or calls, see [`Diff::per`].
+/// Totals, divided by a number of steps or calls, see [`Diff::per`](super::diff::Diff::per).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Each {

@@ -1,6 +1,6 @@
 //! Which kernels of different ranks carried out one collective.
 //!
-//! The ranks of a process group run its collectives in the same order. So the rows of each group are [aligned](super::alignment), rank by
+//! The ranks of a process group run its collectives in the same order. So the rows of each group are aligned (`alignment`), rank by
 //! rank. A group is identified by its global ranks and its description, because names are not unique over a job. Kernels that a graph
 //! replays have no record: they belong to the group whose recorded kernels ran on their stream. Where nothing is recorded at all, ranks
 //! whose streams ran the same collectives in the same order are taken for a group, and the answer says so.

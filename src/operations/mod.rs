@@ -3,7 +3,7 @@
 //! An [operation](crate::operation) is what one rank did, by a trace or by NCCL's own records. Here is what operations have to do with
 //! each other, and no question to them:
 //!
-//! - [`matching`]: which kernels of different ranks carried out one collective, in which process group ([`alignment`] compares two ranks).
+//! - [`matching`]: which kernels of different ranks carried out one collective, in which process group (`alignment` compares two ranks).
 //! - [`clocks`]: how the ranks' clocks differ, by the ends of these.
 //! - [`calls`]: the same for records that know only when NCCL was entered: streams of calls, their groups, and their hosts' clocks.
 //! - [`join`]: which record is of which kernel of a trace.

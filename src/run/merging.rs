@@ -171,7 +171,7 @@ impl Run<'_> {
     /// Who waits for whom, by parts. Parts that cannot be read are left out.
     ///
     /// # Errors
-    /// No part that can be read, no collective in any, a rank that is there twice, and what [`Compared::of`] fails with.
+    /// No part that can be read, no collective in any, a rank that is there twice, and what [`Compared::from_parts`] fails with.
     pub fn merge_ranks(&self, set: &mut PartSet, clock: ClockMode) -> Result<MergedRanks, RunError> {
         let parts = self.ranks_of_parts(set);
         check_any(set)?;

@@ -138,7 +138,7 @@ impl Run<'_> {
     /// The ranks beside each other.
     ///
     /// # Errors
-    /// Ranks without any collective, and what [`Compared::of`] fails with.
+    /// Ranks without any collective, and what [`Compared::from_parts`] fails with.
     pub fn compare(&self, ranks: Vec<RankPart>, clock: ClockMode) -> Result<Compared, RunError> {
         if ranks.iter().all(|part| part.rows.is_empty()) {
             let is_damaged = ranks.iter().any(|part| part.damage.is_unknown());

@@ -4,7 +4,7 @@
 //!
 //! - numbers that both sides count alike: [`by_number`];
 //! - the ends of collectives, which all members leave together: `by_ends`, within [`pairs`];
-//! - what they are, in their order, where nothing else is known: [`by_order`].
+//! - what they are, in their order, where nothing else is known: [`by_order()`].
 //!
 //! The beginning of numbers that two sides count from different beginnings is another question, which [`join`](super::join) asks.
 
