@@ -80,7 +80,7 @@ pub use merging::{ASKED_OF_RECORDS, Completeness, Expected, MergedRanks, failure
 pub use parts::PartsOfTraces;
 pub use ranks::{PageParts, RankQuestion, RanksOfFiles};
 pub use reading::{Reading, Run};
-pub use records::{LAST_CALLS, damage_lines, give_ranks, is_damaged, left_out_operations};
+pub use records::{damage_lines, give_ranks, is_damaged, left_out_operations};
 pub use stacks::{StackAnswer, StackQuestion};
 pub use traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
 pub use watch::{Chosen, Event, Silent, Watcher};

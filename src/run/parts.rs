@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::error::RunError;
 use super::files::is_read_once;
-use super::ranks::RankQuestion;
+use super::ranks::{RankQuestion, ranks_of_trace};
 use super::reading::Run;
 use super::records::{damage_lines, give_ranks, left_out_operations};
 use super::traces::{Prepared, Reduced, ReducedTraces, Reduction};
-use crate::analysis::part::{Part, attributed};
+use crate::analysis::part::Part;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::id::RankId;
@@ -16,7 +16,6 @@ use crate::parts::{InputFile, TracePart};
 use crate::ranks::job::{JobError, rank_of};
 use crate::ranks::part::{GivenRank, RankPart, RankSource};
 use crate::ranks::recorded_parts::RecordedParts;
-use crate::ranks::reduce::{queues, reduce_attributed};
 use crate::records::Keep;
 use crate::report::format::visible;
 
@@ -45,14 +44,9 @@ impl Run<'_> {
     pub fn parts(&self, files: &[PathBuf], question: &RankQuestion) -> Result<PartsOfTraces, RunError> {
         let how = &question.traces.stacks;
         let by = |prepared: Prepared<'_>| {
-            let options = prepared.options(how);
-            let Prepared { name, database, attributor, launches, window, .. } = prepared;
-            let store = database.store();
-            // First, because it takes memory that is free again then.
-            let queues = queues(store, window, options.window_on);
-            let attribution = attributed(attributor, launches, window, &options);
-            let stacks = Part::of_attributed(name, store, &attribution, launches, window, &options);
-            Ok((stacks, reduce_attributed(name, store, &attribution, &queues, window, &options)))
+            let Prepared { name, database, launches, window, .. } = prepared;
+            let (ranks, attribution, options) = ranks_of_trace(prepared, how);
+            Ok((Part::of_attributed(name, database.store(), &attribution, launches, window, &options), ranks))
         };
         let reduction = Reduction { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by };
         let ReducedTraces { traces, archives, no_traces, .. } = self.reduce(files, &question.traces, &reduction)?;

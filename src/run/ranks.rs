@@ -10,8 +10,9 @@ use super::stacks::timeline;
 use super::traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
 use crate::analysis::missing::Missing;
 use crate::analysis::part::{Part, attributed};
-use crate::analysis::stacks::StackReport;
+use crate::analysis::stacks::{StackOptions, StackReport};
 use crate::analysis::timeline::Timeline;
+use crate::attribution::Attribution;
 use crate::event::ArgsWanted;
 use crate::operations::clocks::ClockMode;
 use crate::ranks::part::{GivenRank, RankPart};
@@ -114,13 +115,9 @@ impl Run<'_> {
     ) -> Result<ReducedTraces<RanksOfTrace>, RunError> {
         let how = &question.traces.stacks;
         let by = |prepared: Prepared<'_>| {
-            let options = prepared.options(how);
-            let Prepared { name, database, attributor, launches, window, .. } = prepared;
+            let Prepared { name, database, launches, window, .. } = prepared;
+            let (ranks, attribution, options) = ranks_of_trace(prepared, how);
             let store = database.store();
-            // First, because it takes memory that is free again then.
-            let queues = queues(store, window, options.window_on);
-            let attribution = attributed(attributor, launches, window, &options);
-            let ranks = reduce_attributed(name, store, &attribution, &queues, window, &options);
             let on_page = question.draws.then(|| {
                 let part = Part::of_attributed(name, store, &attribution, launches, window, &options);
                 let mut timeline = timeline((name, store), &attribution, window, &part, files.len(), how);
@@ -146,6 +143,18 @@ impl Run<'_> {
         }
         Ok(Compared::from_parts(ranks, clock)?)
     }
+}
+
+/// The ranks of a trace, with the attribution and the options that they were made with.
+pub(super) fn ranks_of_trace(prepared: Prepared<'_>, how: &StackOptions) -> (Vec<RankPart>, Attribution, StackOptions) {
+    let options = prepared.options(how);
+    let Prepared { name, database, attributor, launches, window, .. } = prepared;
+    let store = database.store();
+    // First, because it takes memory that is free again then.
+    let queues = queues(store, window, options.window_on);
+    let attribution = attributed(attributor, launches, window, &options);
+    let ranks = reduce_attributed(name, store, &attribution, &queues, window, &options);
+    (ranks, attribution, options)
 }
 
 impl PageParts {

@@ -20,7 +20,7 @@ const NAMED: usize = 5;
 
 /// Of logs so many calls of each rank and communicator are compared for a hang, the last ones: a call takes several times the memory of its line, and
 /// what hangs is among them.
-pub const LAST_CALLS: usize = 1 << 14;
+const LAST_CALLS: usize = 1 << 14;
 
 impl Run<'_> {
     /// The records of all files and folders.
