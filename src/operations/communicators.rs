@@ -48,6 +48,11 @@ impl Communicators {
         self.position(operation.communicator)
     }
 
+    /// The position of the communicator of an operation of the records.
+    pub(crate) fn of_row(&self, records: &Records, operation: Option<usize>) -> Option<usize> {
+        self.of_operation(records.operations.get(operation?)?)
+    }
+
     /// A communicator by its position.
     pub(crate) fn get(&self, position: Option<usize>) -> Option<&Communicator> {
         self.known.get(position?)

@@ -189,11 +189,8 @@ impl MatchedGroup {
         ranks: &[RankRows<'r>],
         collective: &MatchedCollective,
     ) -> impl Iterator<Item = (usize, &'r Row)> + Clone {
-        let row = |member: usize| {
-            let (rank, row) = self.place(collective, member)?;
-            Some((rank, &ranks[rank].rows[row]))
-        };
-        (0..self.members.len()).filter_map(row)
+        let places = (0..self.members.len()).filter_map(|member| self.place(collective, member));
+        places.map(|(rank, row)| (rank, &ranks[rank].rows[row]))
     }
 
     /// How the kernels of one of its collectives are matched.

@@ -11,7 +11,7 @@
 //!   one communicator; [`recorded_ranks`], of which rank a record is.
 //! - [`outliers`]: which ranks are unlike the others.
 //!
-//! [`rows`] are the operations of a rank as a comparison of ranks needs them, [`ranges`] lists of ranks in short.
+//! [`rows`] are the operations of a rank as a comparison of ranks needs them.
 
 mod alignment;
 pub mod calls;
@@ -20,7 +20,6 @@ pub(crate) mod communicators;
 pub mod join;
 pub mod matching;
 pub mod outliers;
-pub mod ranges;
 pub mod recorded_groups;
 pub mod recorded_ranks;
 pub mod rows;

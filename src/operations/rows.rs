@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ranges;
 use crate::nccl::collectives::Collective;
+use crate::operation::Communicator;
 use crate::time::Ns;
 
 /// The collectives of one rank of a job.
@@ -17,7 +17,7 @@ pub struct RankRows<'a> {
     /// What distinguishes collectives.
     pub kinds: &'a [Kind],
     /// The process groups.
-    pub groups: &'a [Group],
+    pub groups: &'a [Communicator],
     /// Names of kernels; kinds have their positions.
     pub texts: &'a [String],
 }
@@ -81,21 +81,6 @@ impl Row {
     pub fn end(&self) -> Ns {
         self.start + self.dur
     }
-}
-
-/// A process group, as far as the trace says what it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Group {
-    /// Its global ranks, sorted; `None` if the list is unknown or cut off. Written as ranges: a job of 10,000 ranks has as many such lists.
-    #[serde(with = "ranges")]
-    pub ranks: Option<Vec<u32>>,
-    /// What it is for.
-    pub description: Option<String>,
-    /// PyTorch's name of it, which two ranks need not agree on.
-    pub name: Option<String>,
-    /// How many ranks it has.
-    pub size: Option<u64>,
 }
 
 /// What distinguishes collectives.

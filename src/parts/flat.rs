@@ -10,8 +10,9 @@ use twox_hash::XxHash3_64;
 
 use super::TracePart;
 use crate::analysis::time_sums::TimeSums;
-use crate::operations::ranges::ranges;
-use crate::ranks::part::{Group, PartStack, RankPart, RankSource, Row};
+use crate::operation::Communicator;
+use crate::operation::ranges::ranges;
+use crate::ranks::part::{PartStack, RankPart, RankSource, Row};
 use crate::time::{Ns, Window};
 
 /// A column of the table. Any value may be null.
@@ -62,7 +63,7 @@ pub struct StackRow<'a> {
     /// The stack; `None` for kernels without one.
     pub stack: Option<&'a PartStack>,
     /// The group.
-    pub group: Option<&'a Group>,
+    pub group: Option<&'a Communicator>,
     /// The collective, or the name of the kernel.
     pub collective: &'a str,
     /// The largest power of two that is not above the size in bytes, which is that of nccl-tests.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::part::{RankPart, RankRows, RankSource, Row};
+use crate::operation::ranges::ranges;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
-use crate::operations::ranges::ranges;
 
 /// The ranks of a job, as far as they are here.
 #[derive(Debug, Default)]

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::packed;
 pub use super::segment::Segment;
 use crate::analysis::losses::Losses;
-pub use crate::operations::rows::{Group, Kind, RankRows, Row, Tie};
+use crate::operation::Communicator;
+pub use crate::operations::rows::{Kind, RankRows, Row, Tie};
 use crate::time::{Ns, Window};
 
 /// A rank of a trace. A file into which several ranks were merged has a part for each.
@@ -38,7 +39,7 @@ pub struct RankPart {
     /// Names of kernels and functions; other fields have their positions.
     pub texts: Vec<String>,
     /// The process groups.
-    pub groups: Vec<Group>,
+    pub groups: Vec<Communicator>,
     /// What distinguishes collectives.
     pub kinds: Vec<Kind>,
     /// The stacks of the launches.

@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::analysis::losses::Losses;
-use crate::operation::{Counts, Operation, Source};
+use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::operations::communicators::Communicators;
 use crate::operations::recorded_ranks::RecordedRanks;
-use crate::ranks::part::{Group, Kind, PartStack, RankPart, RankSource, Row};
+use crate::ranks::part::{Kind, PartStack, RankPart, RankSource, Row};
 use crate::records::Records;
 use crate::time::{Ns, Window};
 
@@ -213,12 +213,12 @@ impl Facts<'_> {
         operation.sequence.filter(|_| is_of_group).and_then(|number| u32::try_from(number).ok())
     }
 
-    fn group(&self, communicator: usize) -> Group {
+    fn group(&self, communicator: usize) -> Communicator {
         let known = &self.communicators.all()[communicator];
         // Communicators of the same ranks are distinguished by what names them on all ranks.
         let description = known.description.clone().or_else(|| known.hash.map(|hash| format!("{hash:#x}")));
         let ranks = self.members.get(communicator).filter(|ranks| !ranks.is_empty()).cloned();
-        Group { ranks, description, name: known.name.clone(), size: known.size }
+        Communicator { ranks, description, name: known.name.clone(), size: known.size, hash: None }
     }
 }
 
@@ -231,7 +231,7 @@ fn stack_of(frames: &[std::sync::Arc<str>]) -> PartStack {
 mod tests {
     use super::*;
     use crate::id::RankId;
-    use crate::operation::{Communicator, Source};
+    use crate::operation::Source;
     use crate::operations::clocks::ClockMode;
     use crate::ranks::report::Compared;
     use crate::records::RecordFile;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::part::{Group, Kind, MOST_RANKS, PartStack, RankPart, RankSource, Row, Step};
+use super::part::{Kind, MOST_RANKS, PartStack, RankPart, RankSource, Row, Step};
 use super::segments::{self, Gap, Launch, Texts};
 use crate::analysis::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::analysis::groups::{GroupKey, GroupValue, Keys, Naming};
@@ -51,8 +51,7 @@ pub fn reduce_attributed(
     let ranks = Ranks::find(store, &attribution.kernels);
     let mut found = Found::default();
     let mut own: Vec<Own<'_>> = Vec::new();
-    let groups = Operations::each(store, attribution, |operation, row| own.push(found.own(store, operation, row)));
-    found.groups = groups.into_iter().map(group).collect();
+    found.groups = Operations::each(store, attribution, |operation, row| own.push(found.own(store, operation, row)));
     let mut parts = Vec::new();
     for RankGpus { trace, rank, gpus } in by_rank(&own, &ranks) {
         let own: Vec<&Own<'_>> = own.iter().filter(|own| gpus.contains(&own.gpu)).collect();
@@ -100,7 +99,7 @@ struct Found {
     texts: Texts,
     kinds: Vec<Kind>,
     numbers: HashMap<Kind, u32>,
-    groups: Vec<Group>,
+    groups: Vec<Communicator>,
 }
 
 impl Found {
@@ -139,11 +138,6 @@ impl Found {
             row,
         }
     }
-}
-
-fn group(known: Communicator) -> Group {
-    let Communicator { ranks, description, name, size, .. } = known;
-    Group { ranks, description, name, size }
 }
 
 /// The window of each trace: its own, where all of it is asked for.

@@ -84,7 +84,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "time",
         ],
     ),
-    ("parts", &["analysis", "operations", "ranks", "time"]),
+    ("parts", &["analysis", "operation", "ranks", "time"]),
     ("report", &["analysis", "attribution", "damage", "nccl", "operation", "operations", "ranks", "store", "time"]),
     (
         "export",

@@ -79,13 +79,7 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Link
         }
     }
     for (op, (mut spans, lacks)) in records.proxy_ops.iter().zip(of_steps) {
-        let key = (
-            communicators.position(op.operation.and_then(|at| records.operations.get(at)?.communicator)),
-            op.place,
-            op.peer,
-            op.channel,
-            op.is_send,
-        );
+        let key = (communicators.of_row(records, op.operation), op.place, op.peer, op.channel, op.is_send);
         let Moved { row, spans: of_link, bytes } = rows.entry(key).or_default();
         row.operations += 1;
         if let Some(bytes) = op.bytes {
@@ -141,13 +135,7 @@ pub(super) fn pairs(records: &Records, communicators: &Communicators) -> Vec<Pai
     };
     for op in &records.proxy_ops {
         if let (Some((place, peer)), Some(bytes)) = (sides(op), op.bytes) {
-            add(
-                communicators.position(op.operation.and_then(|at| records.operations.get(at)?.communicator)),
-                (place, peer),
-                op.is_send,
-                "wire",
-                bytes,
-            );
+            add(communicators.of_row(records, op.operation), (place, peer), op.is_send, "wire", bytes);
         }
     }
     for operation in &records.operations {

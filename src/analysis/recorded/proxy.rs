@@ -98,11 +98,7 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Prox
     let mut keys = Vec::with_capacity(records.proxy_ops.len());
     for op in &records.proxy_ops {
         let direction = if op.is_send { "send" } else { "receive" };
-        let key = (
-            communicators.position(op.operation.and_then(|at| records.operations.get(at)?.communicator)),
-            op.place,
-            direction,
-        );
+        let key = (communicators.of_row(records, op.operation), op.place, direction);
         rows.entry(key).or_default().operations += 1;
         keys.push(key);
     }

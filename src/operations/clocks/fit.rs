@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{RankClock, Residual};
+use crate::operation::ranges::ranges;
 use crate::operations::matching::Matches;
-use crate::operations::ranges::ranges;
 use crate::operations::rows::RankRows;
 use crate::statistics::{median, weighted_median};
 use crate::time::Ns;

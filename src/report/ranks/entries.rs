@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use crate::operation::ranges::ranges;
 use crate::operations::calls::groups::Role;
 use crate::operations::outliers::Outliers;
-use crate::operations::ranges::ranges;
 use crate::ranks::entries::{EntryGroup, EntryRank, EntryReport, SlowRank};
 use crate::report::Screen;
 use crate::report::column::{Align, Column, Table};

@@ -1,6 +1,6 @@
 //! The verdict on many ranks in words.
 
-use crate::operations::ranges::ranges;
+use crate::operation::ranges::ranges;
 use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern, Place};
 use crate::ranks::report::RankReport;
 use crate::ranks::verdict::{Blame, RanksVerdict, Reason};

@@ -19,11 +19,11 @@ pub fn ranges(ranks: &[u32]) -> String {
 /// As many ranks as a list is read for.
 const MOST: usize = 1 << 24;
 
-pub(super) fn serialize<S: Serializer>(ranks: &Option<Vec<u32>>, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(ranks: &Option<Vec<u32>>, to: S) -> Result<S::Ok, S::Error> {
     ranks.as_ref().map(|ranks| ranges(ranks).replace(' ', "")).serialize(to)
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
     let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
     let mut ranks = Vec::new();
     for range in text.split(',').filter(|range| !range.is_empty()) {

@@ -3,18 +3,23 @@
 //! A trace has a kernel for each, NCCL's own records have a call, a time of execution or a state. All of them are rows of one table, and
 //! matching of ranks, waiting, hangs and bandwidths are questions to it. What a source does not say is `None`, never guessed.
 
+pub mod ranges;
+
 use std::fmt;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::id::{GpuId, PathId, RankId, SliceId, ThreadId};
 use crate::time::Ns;
 
 /// A communicator, as far as a source says which ranks it has. Names are not unique over a job; the set of ranks and the description
 /// are what two ranks agree on, and so is NCCL's hash.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Communicator {
-    /// Its global ranks, sorted; `None` if the list is unknown or cut off.
+    /// Its global ranks, sorted; `None` if the list is unknown or cut off. Written as ranges: a job of 10,000 ranks has as many such lists.
+    #[serde(with = "ranges")]
     pub ranks: Option<Vec<u32>>,
     /// What it is for: `default_pg`, `mesh_tp`.
     pub description: Option<String>,
@@ -24,6 +29,7 @@ pub struct Communicator {
     pub size: Option<u64>,
     /// The number by which a source knows it. NCCL's plugins have its `commHash`. Another is the hash of its unique id, which Megatrace calls
     /// `groupHash` and NCCL's log `commId`.
+    #[serde(skip)]
     pub hash: Option<u64>,
 }
 
