@@ -96,7 +96,7 @@ pub enum Status {
     Partial,
     /// With kernels that differ.
     Mismatched,
-    /// With none.
+    /// With kernels of no other rank.
     Unmatched,
 }
 
@@ -119,7 +119,7 @@ impl MatchedCollective {
     }
 }
 
-/// How many kernels are matched, each in one of these ways.
+/// How many kernels are matched in which way; each is counted once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
@@ -131,7 +131,7 @@ pub struct Counts {
     pub partial: u64,
     /// By the field that differs.
     pub mismatched: BTreeMap<&'static str, u64>,
-    /// With none, by reason.
+    /// With kernels of no other rank, by reason.
     pub unmatched: BTreeMap<&'static str, u64>,
 }
 

@@ -136,7 +136,7 @@ mod tests {
             assert_eq!(outliers(by, &[10.0, 11.0, 12.0, 11.5, 10.5]), [0_usize; 0], "{by:?}");
             assert!(by.judge(&values[..3]).is_none(), "{by:?}");
             assert_eq!(outliers(by, &[5.0; 6]), [0_usize; 0], "{by:?}");
-            // Small values are like the others: a rank that is early harms nobody.
+            // Small values are not outliers: no rank waits for one that is early.
             assert_eq!(outliers(by, &[100.0, 101.0, 102.0, 103.0, 5.0]), [0_usize; 0], "{by:?}");
         }
     }

@@ -14,7 +14,8 @@ use crate::nccl::collectives::Collective;
 use crate::operation::{Communicator, Operation, Source};
 use crate::records::{RankStatus, Records};
 
-/// Of all groups that have nothing but a size, so many ranks are listed. A damaged file may name thousands of groups of any size.
+/// At most this many ranks are listed, over all groups of which only the size is known. A damaged file may name thousands of groups of any
+/// size.
 const MOST_RANKS: u32 = 1 << 20;
 
 /// A group and how it is named.
@@ -67,7 +68,7 @@ impl RecordedGroups {
         let communicators = Communicators::find(records);
         let mut found: BTreeMap<(Source, usize), RecordedGroup> = BTreeMap::new();
         let mut ranks: BTreeMap<u32, usize> = BTreeMap::new();
-        // A dump that breaks off has lost what its rank did last. As if that was missing, the rank would be to blame.
+        // A dump that breaks off has lost what its rank did last, and would make it look as if the rank had not done it.
         let is_cut = |file: Option<&u32>| {
             file.and_then(|file| records.files.get(*file as usize)).is_some_and(|file| file.is_cut)
         };
@@ -172,7 +173,7 @@ fn is_of_two(collective: Option<&str>) -> bool {
 }
 
 impl RecordedGroup {
-    /// Members of which nothing is recorded.
+    /// The members without records.
     pub(crate) fn unknown(&self) -> Vec<u32> {
         self.name.ranks.iter().copied().filter(|rank| !self.members.contains_key(rank)).collect()
     }

@@ -21,9 +21,9 @@ const TELLING: usize = 4;
 pub struct RecordedParts {
     /// A part for each rank.
     pub parts: Vec<RankPart>,
-    /// How many operations were left out, because nothing says when they ran.
+    /// How many operations were left out because their times are unknown.
     pub without_times: u64,
-    /// How many, because nothing says on which rank.
+    /// How many were left out because their rank is unknown.
     pub without_rank: u64,
     /// The source that the parts are of.
     pub source: Source,

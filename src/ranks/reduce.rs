@@ -38,7 +38,7 @@ pub fn reduce(
     reduce_attributed(name, store, &attributed(attributor, launches, window, options), &queues, window, options)
 }
 
-/// The same of kernels that are [attributed] already, and [`queues`].
+/// As [`reduce`], of kernels that are already [attributed], with their [`queues`].
 pub fn reduce_attributed(
     name: &str,
     store: &Store,
@@ -193,7 +193,7 @@ struct RankGpus {
     gpus: Vec<GpuId>,
 }
 
-/// The GPUs of each rank of each trace. A GPU whose rank nothing says is a rank by itself.
+/// The GPUs of each rank of each trace. A GPU of unknown rank counts as a rank by itself.
 fn by_rank(all: &[Own<'_>], ranks: &Ranks<'_>) -> Vec<RankGpus> {
     let mut votes: BTreeMap<GpuId, BTreeMap<RankId, u64>> = BTreeMap::new();
     for own in all {

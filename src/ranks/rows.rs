@@ -83,7 +83,7 @@ fn match_rows(
 ) {
     let measured = measure(job, clocks, group, collective);
     let rank = |member: usize| RankId(job.ranks[group.members[member]]);
-    // By lengths of nearly equal kernels nobody came last.
+    // Kernels of nearly equal length do not show who came last.
     let last = measured.as_ref().filter(|of| of.by_clocks || of.late.is_some()).map(|of| of.last);
     for member in 0..group.members.len() {
         let Some(row) = job.row(group, collective, member) else { continue };

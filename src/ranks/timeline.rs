@@ -64,7 +64,7 @@ pub struct KernelTime {
 pub struct Arrivals {
     /// Its group: a position among the matched groups.
     pub group: usize,
-    /// Whether its kernels are those of one collective. Else it has one, or nothing says that they belong together.
+    /// Whether its kernels carried out one collective. Otherwise it has one kernel only, or kernels that may not belong together.
     pub is_matched: bool,
     /// The ranks and their rows, the first to come first.
     pub members: Vec<(usize, usize)>,
@@ -197,7 +197,7 @@ pub(super) struct Spans {
     pub(super) count: u32,
 }
 
-/// How many there are at most.
+/// A job is divided into at most this many spans.
 const SPANS: i64 = 48;
 
 impl Spans {

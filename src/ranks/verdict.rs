@@ -57,7 +57,7 @@ pub const LAUNCH_BOUND: f64 = 0.3;
 /// With less of all waiting a rank is not named.
 const NOTABLE: f64 = 0.1;
 
-/// If waiting is a smaller part of the time in which GPUs have something to do, nobody is to blame for it.
+/// No rank is named if waiting is a smaller share of the time in which GPUs have work.
 const NEGLIGIBLE: f64 = 0.005;
 
 /// A lag of this length is more than chance.

@@ -110,7 +110,7 @@ const WITHOUT_B: u8 = 3;
 fn cheapest(a: &[Token], b: &[Token], expected: &dyn Fn(i64) -> Option<i64>) -> Vec<(usize, usize)> {
     let more = b.len().abs_diff(a.len()).min(MAX_BAND);
     let (less, band) = (WINDOW + if b.len() < a.len() { more } else { 0 }, 2 * WINDOW + more + 1);
-    // Each lead at the end leaves a different number of `b` out; the best is the one at the end of `b`. If there is none, all is for nothing.
+    // Each lead at the end leaves a different number of `b` out; the best is the one at the end of `b`. If the band does not reach it, there are no pairs.
     let end = (b.len() + less).checked_sub(a.len()).filter(|lead| *lead < band);
     let Some(end) = end else { return Vec::new() };
     // The place in `b` of a lead, counted from the lowest.

@@ -39,7 +39,7 @@ impl Token {
     }
 }
 
-/// The pairs, in order: by the numbers of both sides, or else by ends, with the numbers of those that have one.
+/// The pairs, in order: by numbers if both sides have them throughout, otherwise by ends, with the numbers that there are.
 pub(crate) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
     let number = |token: &Token| token.seq.map(i64::from);
     by_number(a, b, number, Token::may_be).unwrap_or_else(|| by_ends::pairs(a, b))

@@ -21,7 +21,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of ranks whose busiest streams are of these classes, with those of sends and receives, and groups of a size.
+    /// The layout of ranks, by the classes of their busiest streams and of their sends and receives, and the size of their groups.
     pub(super) fn infer(calls: &Calls, main: &[Vec<usize>], p2p: &[Vec<usize>], size: usize) -> Option<Self> {
         let world = calls.ranks.len();
         // Ranks that are not here would shift the blocks.

@@ -68,7 +68,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The calls that are those of another stream, as positions in both: by number where both have numbers, else by order.
+    /// The calls that both streams have, as positions in each: by number where both have numbers, otherwise by order.
     pub(super) fn pairs(&self, other: &Stream) -> Vec<(usize, usize)> {
         let is_same = |a: &Call, b: &Call| a.kind == b.kind;
         let numbered = by_number(&self.calls, &other.calls, |call| call.number, is_same);

@@ -53,7 +53,7 @@ pub(super) struct Fit {
     /// Its position among those of the records.
     pub(super) records: usize,
     pub(super) best: Option<Pairs>,
-    /// Why there is none.
+    /// Why it belongs nowhere, if it does not.
     pub(super) otherwise: Unjoined,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Pairs {
     pub(super) deviation: Option<Ns>,
     /// The share of the shorter sequence that is paired.
     share: f64,
-    /// How far times, or lengths where there are none, are from agreeing; in ns.
+    /// How far times disagree, or lengths where there are no times; in ns.
     distance: f64,
 }
 
@@ -239,7 +239,7 @@ fn doubtful(all: &[(usize, Pairs)], steps: impl Fn(f64) -> i64) -> BTreeSet<(usi
 /// How the records of a sequence fit those of a trace.
 enum Fitting {
     No,
-    /// Nothing says where they begin.
+    /// They fit at several places.
     SeveralPlaces,
     Pairs(Pairs),
 }
@@ -307,7 +307,7 @@ fn beside(kernels: &[&Operation], recorded: &[&Operation], anchor: Anchor) -> Ra
 }
 
 impl Pairs {
-    /// Measures how well the pairs agree, and takes out those that do not. False if they do not agree at all.
+    /// Measures how well the pairs agree, and removes pairs that do not. Returns `false` if they do not agree at all.
     fn check(&mut self, kernels: &[&Operation], recorded: &[&Operation], anchor: Anchor) -> bool {
         let difference = |(kernel, record): &(usize, usize)| {
             let (kernel, record) = (time_of(kernels[*kernel], anchor)?, time_of(recorded[*record], anchor)?);

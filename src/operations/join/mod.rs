@@ -1,5 +1,5 @@
-//! Which record is of which kernel: NCCL's own records beside a trace say what the trace does not, the algorithm, the protocol, the
-//! channels and what the proxy threads waited for.
+//! Which record is of which kernel. NCCL's own records have what a trace lacks: the algorithm, the protocol, the channels, and what the
+//! proxy threads waited for.
 //!
 //! No id connects the two. What is equal is the order of the operations of a communicator on a rank, their collectives, types and sizes; what
 //! nearly agrees, up to one offset between the clocks of a trace and of a source, are their times. So each sequence of records (one
@@ -34,7 +34,7 @@ pub enum Unjoined {
     NoGroup,
     /// Several groups of the trace fit equally well.
     SeveralGroups,
-    /// Its group may be one of the trace. Their order fits at several places, and nothing says at which.
+    /// Its group may be one of the trace, but its order fits at several places.
     SeveralPlaces,
     /// Its group is joined. It comes before the first of these kernels, or after the last.
     BesideTrace,

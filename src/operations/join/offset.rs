@@ -22,7 +22,7 @@ const LOOKED_AT: usize = 512;
 /// Most differences are wrong and bring hardly any kernel near a record. So a quarter of this many kernels must be near before all are tried.
 const SAMPLE: usize = 32;
 
-/// The least share of these that must have a record near, for a difference to count.
+/// A difference counts if at least this share of the kernels has a record near.
 const ENOUGH: f64 = 0.6;
 
 /// How far beyond the kernels records are kept, in ns.
@@ -77,7 +77,7 @@ fn best(kernels: &Ends, records: &Ends) -> Option<i64> {
     };
     let sample: Vec<&(i64, &[i64])> = looked_at.iter().step_by(many.div_ceil(SAMPLE)).collect();
     let is_likely = |ahead: i64| 4 * sample.iter().filter(|of| is_near(of, ahead)).count() >= sample.len();
-    // How many are near, if these are at least so many.
+    // How many kernels are near, unless they are fewer than `least`.
     let near = |ahead: i64, least: usize| {
         let mut far = looked_at.iter().filter(|of| !is_near(of, ahead));
         let far = far.by_ref().take(many - least + 1).count();

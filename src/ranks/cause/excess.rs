@@ -9,7 +9,7 @@ use crate::ranks::part::{Class, Outlier, RankPart};
 use crate::statistics::median;
 use crate::time::Ns;
 
-/// What has so much of the excess is blamed even if nothing else ran.
+/// A function or kernel with this share of the excess is named even if nothing else ran.
 const NEARLY_ALL: f64 = 0.9;
 
 /// How many functions or kernels are named.

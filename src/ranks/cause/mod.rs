@@ -1,4 +1,4 @@
-//! Why the late rank was late: its CPU launched late, its GPU was still busy, it waited elsewhere itself, or nothing says why.
+//! Why the late rank was late: its CPU launched late, its GPU was still busy, it waited elsewhere itself, or the reason is unknown.
 //!
 //! What a rank does between two launches is compared with what the other ranks do between the same two. A launch is late in one of
 //! several ways, which need different remedies: one event; the same place again and again; slower everywhere; or a constant lag, because
@@ -101,7 +101,7 @@ pub enum Pattern {
     BlockedByGpu,
     /// It was late at the first of these launches already, and is catching up.
     EarlierLag,
-    /// None of these: its segments are now longer and now shorter.
+    /// No pattern: some of its segments are longer than those of others, some shorter.
     Unsteady,
 }
 
@@ -179,10 +179,10 @@ const LAUNCH_DELAY: Ns = Ns(50_000);
 /// What is longer by less is nothing that a person could act on.
 const WORTH: Ns = Ns(20_000);
 
-/// So much of the excess is most of it.
+/// More than this share of the excess is most of it.
 const MOST: f64 = 0.5;
 
-/// A part of the excess is blamed if it is so many times its part of the time.
+/// A function or kernel is named if its share of the excess is this many times its share of the time.
 const OUT_OF_PROPORTION: f64 = 1.5;
 
 /// The collectives at which a rank was late, by why.
@@ -222,7 +222,7 @@ impl<'a> Causes<'a> {
         Causes { job, matches, clocks, stacks, chains: Chains::new(job, matches, clocks) }
     }
 
-    /// Why ranks were late, of the collectives at which they were. Those that caused most are looked into: so many.
+    /// Why ranks were late, by the collectives at which they were. Only the ranks that caused most waiting are `explained`.
     pub(super) fn explain(&self, late: BTreeMap<usize, Vec<LateAt>>, explained: usize) -> Vec<LateRank> {
         let mut sorted: Vec<Sorted> = Vec::new();
         let mut root_caused: BTreeMap<usize, Ns> = BTreeMap::new();

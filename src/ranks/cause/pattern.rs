@@ -53,7 +53,7 @@ const FEW: usize = 3;
 /// A segment is clearly longer than those of others if it exceeds them by this.
 const CLEARLY: Ns = Ns(10_000);
 
-/// Whether so many differences are above 0 that it is not by chance: nearly all of many, or all of a few and clearly so.
+/// Whether more differences are above 0 than by chance: nearly all of many, or all of a few by a clear margin.
 fn are_longer(excess: &[Ns]) -> bool {
     if excess.len() >= FEW && excess.iter().all(|excess| *excess > CLEARLY) {
         return true;
@@ -109,7 +109,7 @@ impl TopPlace {
 /// How much the segments of a rank differ from those of others by chance.
 #[derive(Debug, Clone, Copy)]
 struct Noise {
-    /// The standard deviation of one difference, from their median deviation, because what is to be found is no part of it.
+    /// The standard deviation of one difference, estimated from the median deviation, which the excess that is looked for does not change.
     deviation: f64,
 }
 
@@ -119,7 +119,7 @@ impl Noise {
         Noise { deviation: measured.standard().max(LEAST_NOISE) }
     }
 
-    /// Whether the sum of so many differences is more than chance, and worth naming.
+    /// Whether the sum of this many differences is more than chance, and large enough to be named.
     fn is_beyond(self, sum: Ns, count: usize) -> bool {
         self.is_so_far_beyond(sum, count, BEYOND_CHANCE)
     }
@@ -132,7 +132,7 @@ impl Noise {
 /// How far launches are after those of others, from one collective to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lagging {
-    /// By about the same time throughout, and no segment is so much longer.
+    /// By about the same time throughout, without a segment that explains it.
     Steady,
     /// Most of it at the first already, and less from then on.
     Earlier,

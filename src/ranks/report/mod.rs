@@ -27,7 +27,7 @@ pub struct RankReport {
     pub collectives: u64,
     /// At how many of them one rank was late.
     pub late: u64,
-    /// At how many nobody was: the last two came together.
+    /// At how many no rank was late: the last two came together.
     pub together: u64,
     /// At how many it is unknown, because a rank that is here lacks its kernel.
     pub doubtful: u64,

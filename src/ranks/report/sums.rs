@@ -1,4 +1,4 @@
-//! Sums over the collectives of a job, of which the answer is made.
+//! Sums over the collectives of a job, from which the answer is made.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Sums<'c> {
     steps: BTreeMap<u32, StepWaits>,
     sizes: BTreeMap<(String, u64, u64), Sizes>,
     late: BTreeMap<usize, Vec<LateAt>>,
-    /// Instead of steps, if there are none.
+    /// Spans of time, for jobs without steps.
     pub(super) spans: Option<(Spans, Axis<'c>)>,
 }
 
@@ -148,7 +148,7 @@ impl Sums<'_> {
         self.stacks.get_mut(key).expect("it was put there")
     }
 
-    /// Counts the kernels of a matched collective at which nothing says who waited.
+    /// Counts the kernels of a matched collective for which it is unknown who waited.
     fn unmeasured(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
         if collective.fault.is_some() || collective.present() < 2 {
             return;
@@ -193,7 +193,7 @@ impl Sums<'_> {
             (false, true) => doubtful,
             (false, false) => together,
         }) += 1;
-        // By clocks there is always a last; by lengths of nearly equal kernels there is none.
+        // Clocks always show who came last; kernels of nearly equal length do not.
         if measured.by_clocks || is_late {
             self.report.ranks[last].caused += waited;
         }
