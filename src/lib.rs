@@ -7,7 +7,7 @@
 //!         │ decompress,     │ nesting,          one row per kernel      one question  one form
 //!         │ tokenize, parse │ flows             and per collective      per file      per file
 //!         └ load: threads, progress                    └▶ sql: all of it as tables, with Perfetto's names
-//!                                 nccl: what a name means
+//!                                 names: what a name means
 //! ```
 //!
 //! # Example
@@ -64,7 +64,7 @@
 //!
 //! - [`input`]: bytes to events. A format is one file there and one line in its registry. [`event`]: the events.
 //! - [`store`]: events to columns of slices and flows. [`id`]: typed ids. [`load`](mod@load): both together, on several threads.
-//! - [`metadata`]: what the profiler recorded of an operator: shapes, strides, values, modules, counters.
+//! - [`recorded_args`]: what the profiler recorded of an operator: shapes, strides, values, modules, counters.
 //! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. [`operation`]: what
 //!   these are.
 //! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace, the recorder …), which become operations, too. A source is a file
@@ -76,7 +76,7 @@
 //! - [`parts`]: what traces are reduced to, in files, to be put together elsewhere.
 //! - [`run`]: several inputs to one answer: what each file is, reading in parallel, windows, captures, parts. It prints nothing.
 //! - [`report`]: one form of output per file, and a variant of [`report::Form`]. [`export`]: a whole trace in other forms.
-//! - [`nccl`]: every fact about names. A kernel family is an entry of [`nccl::families::FAMILIES`].
+//! - [`names`]: every fact about names. A kernel family is an entry of [`names::families::FAMILIES`].
 //! - [`damage`], [`error`], [`time`]: what their names say. [`unfinished`]: what a program that is ended removes.
 //! - The program is the binary's own module `cli`, with the feature of that name: arguments in, exit code out.
 //!
@@ -91,16 +91,16 @@ pub mod damage;
 pub mod error;
 pub mod event;
 pub mod export;
-mod fork;
 pub mod id;
 pub mod input;
 pub mod load;
-pub mod metadata;
-pub mod nccl;
+pub mod names;
 pub mod operation;
 pub mod operations;
+mod parallel;
 pub mod parts;
 pub mod ranks;
+pub mod recorded_args;
 pub mod records;
 pub mod report;
 pub mod run;

@@ -13,7 +13,7 @@ use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::launches::{Evidence, Launched};
 use crate::attribution::records::{Record, RecordedGroup, Records};
 use crate::id::{GpuId, SliceId};
-use crate::nccl::collectives::{Collective, Method};
+use crate::names::collectives::{Collective, Method};
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::cost::{Order, Totals};
 use super::launching_steps::LaunchingSteps;
-use crate::nccl::steps::kind;
+use crate::names::steps::kind;
 
 /// By what the numbers of both traces are divided.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::steps::Steps;
 use crate::attribution::launches::{self, WindowOn};
 use crate::id::{ProcessId, SliceId};
-use crate::nccl::steps::label;
+use crate::names::steps::label;
 use crate::store::Store;
 use crate::time::Window;
 

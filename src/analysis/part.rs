@@ -32,7 +32,7 @@ use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::Wanted;
 use crate::attribution::{Attribution, AttributionOptions, Attributor, KernelLaunch};
 use crate::id::{GpuId, ProcessId, RankId, TraceId};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};

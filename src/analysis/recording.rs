@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::nccl::values::result_of_number;
+use crate::names::values::result_of_number;
 use crate::records::{Records, Remark};
 
 /// Something that recordings lack and that may be what a rank did last, so that nothing follows from what is not there.

@@ -9,13 +9,13 @@ use crate::attribution::call_tree::{CallPath, CallTree};
 use crate::attribution::launches::Reason;
 use crate::attribution::threads::thread_name;
 use crate::attribution::{Attribution, KernelLaunch};
-use crate::nccl::calls::GRAPH_LAUNCHES;
-use crate::nccl::collectives::{ANNOTATION, Collective};
-use crate::nccl::frames::{
+use crate::names::calls::GRAPH_LAUNCHES;
+use crate::names::collectives::{ANNOTATION, Collective};
+use crate::names::frames::{
     UserCode, fsdp_module, is_compiled_code, is_framework_plumbing, is_library, is_node, is_operator, is_piece,
     is_plumbing, model_class, module, without_line,
 };
-use crate::nccl::gradients::{Fsdp, fsdp, is_fsdp, is_line, is_zero};
+use crate::names::gradients::{Fsdp, fsdp, is_fsdp, is_line, is_zero};
 use crate::store::Store;
 
 /// The parts of a stack. Kernels with equal keys have one stack.

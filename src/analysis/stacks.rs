@@ -22,7 +22,7 @@ use crate::attribution::capture::CaptureTally;
 use crate::attribution::launches::{Evidence, Reason, WindowOn};
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::RankId;
-use crate::nccl::frames::UserCode;
+use crate::names::frames::UserCode;
 use crate::records::Records;
 use crate::store::Store;
 use crate::time::{Ns, Window};

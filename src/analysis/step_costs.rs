@@ -17,7 +17,7 @@ use super::summary::{Summary, times};
 use crate::attribution::launches::{self, WindowOn};
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::SliceId;
-use crate::nccl::frames::UserCode;
+use crate::names::frames::UserCode;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 

@@ -7,8 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::id::{ProcessId, SliceId};
-use crate::nccl::category::CategoryKind;
-use crate::nccl::steps::{number, priority};
+use crate::names::category::CategoryKind;
+use crate::names::steps::{number, priority};
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;

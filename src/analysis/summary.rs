@@ -8,7 +8,7 @@ use super::cost::Distribution;
 use super::gpu_spans::{GpuSpans, within_trace};
 use super::losses::Losses;
 use crate::id::SliceId;
-use crate::nccl::steps::GPU_ANNOTATION;
+use crate::names::steps::GPU_ANNOTATION;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};

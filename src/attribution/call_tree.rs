@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::callers::Callers;
 use super::{pieces, start_lines};
 use crate::id::{PathId, SliceId};
-use crate::nccl::args::COLLECTIVE_RECORD;
-use crate::nccl::frames::{fold, is_piece_wrapper};
-use crate::nccl::gradients;
+use crate::names::args::COLLECTIVE_RECORD;
+use crate::names::frames::{fold, is_piece_wrapper};
+use crate::names::gradients;
 use crate::store::Store;
 use crate::store::strings::{StringId, Strings};
 

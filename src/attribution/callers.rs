@@ -21,8 +21,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::event::ids::PythonCaller;
 use crate::id::{SliceId, ThreadId};
-use crate::nccl::category::CategoryKind;
-use crate::nccl::frames;
+use crate::names::category::CategoryKind;
+use crate::names::frames;
 use crate::store::Store;
 use crate::store::max_tree::MaxTree;
 use crate::store::slices::UNFINISHED;

@@ -13,8 +13,8 @@ use foldhash::fast::FixedState;
 use super::call_tree::{CallTree, Climber, Found};
 use super::callers::Callers;
 use crate::id::{PathId, ProcessId, SliceId, TraceId};
-use crate::nccl::category::CategoryKind;
-use crate::nccl::frames::FORWARD_BACKWARD;
+use crate::names::category::CategoryKind;
+use crate::names::frames::FORWARD_BACKWARD;
 use crate::store::Store;
 
 /// How many operators with a node's number are considered, the latest before it first. A node has a handful; if there are more, the

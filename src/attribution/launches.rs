@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::damage::Damage;
 use crate::id::{GpuId, ProcessId, SliceId, TraceId};
-use crate::nccl::calls::{GRAPH_LAUNCHES, Work};
-use crate::nccl::category::CategoryKind;
+use crate::names::calls::{GRAPH_LAUNCHES, Work};
+use crate::names::category::CategoryKind;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Ns;

@@ -41,8 +41,8 @@ use records::Records;
 use selection::Wanted;
 use threads::MainThreads;
 
-use crate::fork::in_parts;
 use crate::id::{PathId, SliceId, ThreadId};
+use crate::parallel::in_parts;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::time::Ns;
@@ -107,7 +107,7 @@ pub struct Attribution {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributionOptions {
     /// Keep names as they are. Otherwise digits at the end of callers' names and addresses of objects are folded
-    /// ([`crate::nccl::frames::fold`]), so that layers and runs share call paths.
+    /// ([`crate::names::frames::fold`]), so that layers and runs share call paths.
     pub exact_names: bool,
     /// Whether to look for the forward pass of kernels of the backward pass.
     pub forward: bool,

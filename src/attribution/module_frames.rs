@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::callers::Callers;
 use crate::id::SliceId;
-use crate::nccl::frames::module;
+use crate::names::frames::module;
 use crate::store::Store;
 use crate::store::strings::StringId;
 

@@ -12,8 +12,8 @@ use foldhash::fast::FixedState;
 
 use super::callers::Callers;
 use crate::id::{SliceId, ThreadId};
-use crate::nccl::category::{CategoryKind, OPERATORS};
-use crate::nccl::frames::{is_generated, is_piece_wrapper, model_class};
+use crate::names::category::{CategoryKind, OPERATORS};
+use crate::names::frames::{is_generated, is_piece_wrapper, model_class};
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;

@@ -8,9 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 use super::KernelLaunch;
 use crate::event::ArgValue;
 use crate::id::{ProcessId, RankId, SliceId, TraceId};
-use crate::nccl::args::{COLLECTIVE, GROUP_RANKS, RANK};
-use crate::nccl::collectives::Collective;
-use crate::nccl::ranks::{rank_of_file, ranks_of_text};
+use crate::names::args::{COLLECTIVE, GROUP_RANKS, RANK};
+use crate::names::collectives::Collective;
+use crate::names::ranks::{rank_of_file, ranks_of_text};
 use crate::store::Store;
 use crate::store::traces::Trace;
 

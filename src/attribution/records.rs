@@ -10,8 +10,8 @@ use foldhash::fast::FixedState;
 
 use crate::event::ArgValue;
 use crate::id::SliceId;
-use crate::nccl::args;
-use crate::nccl::collectives::{Collective, element_bytes};
+use crate::names::args;
+use crate::names::collectives::{Collective, element_bytes};
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;

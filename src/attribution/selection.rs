@@ -7,8 +7,8 @@ use regex::Regex;
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use crate::error::Error;
-use crate::nccl::families::{FAMILIES, Family, may_be_of_any};
-use crate::nccl::kernels::says_collective;
+use crate::names::families::{FAMILIES, Family, may_be_of_any};
+use crate::names::kernels::says_collective;
 use crate::store::Store;
 use crate::store::strings::StringId;
 

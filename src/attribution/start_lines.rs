@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 
 use super::callers::Callers;
 use crate::id::SliceId;
-use crate::nccl::frames::{is_profiler_start, location};
+use crate::names::frames::{is_profiler_start, location};
 use crate::store::Store;
 use crate::store::strings::StringId;
 

@@ -6,7 +6,7 @@ use nccl_stacks::analysis::stacks::StackOptions;
 use nccl_stacks::attribution::selection::{OwnFamilies, Pattern, Wanted};
 use nccl_stacks::error::Error;
 use nccl_stacks::input::limit::Limits;
-use nccl_stacks::nccl::frames::UserCode;
+use nccl_stacks::names::frames::UserCode;
 use nccl_stacks::run::{self, Run, TraceQuestion};
 use nccl_stacks::time::TimeRule;
 

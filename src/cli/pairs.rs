@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::pairs::{PairOptions, PairReport, pairs};
 use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::nccl::frames::UserCode;
+use nccl_stacks::names::frames::UserCode;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::pairs::{PairForm, write};
 use nccl_stacks::run::{Prepared, Reduced, ReducedTraces, Reduction, files};

@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use inquire::{InquireError, Select};
 
 use nccl_stacks::analysis::window::{Candidate, several_processes};
-use nccl_stacks::nccl::frames::location;
+use nccl_stacks::names::frames::location;
 use nccl_stacks::report::format::{count, duration, shorten, shorten_right, thread, visible};
 use nccl_stacks::run::NotChosen;
 use nccl_stacks::time::Ns;

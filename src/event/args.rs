@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use crate::nccl::args;
-use crate::nccl::category::CategoryKind;
-use crate::nccl::described;
+use crate::names::args;
+use crate::names::category::CategoryKind;
+use crate::names::described;
 
 /// The value of one flattened argument.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,8 +3,8 @@
 //! Which numbers an event has follows from its category. The rules are here alone: a reader finds the value of an argument
 //! ([`IdSource`]), [`EventIds::read`] decides which arguments to read.
 
-use crate::nccl::args;
-use crate::nccl::category::CategoryKind;
+use crate::names::args;
+use crate::names::category::CategoryKind;
 
 /// An argument that holds an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use crate::input;
 pub use crate::input::json::copy::Copied;
 use crate::input::json::copy::{Choice, CopyError, copy};
 use crate::input::{Input, Trace};
-use crate::nccl::category::MARKED;
+use crate::names::category::MARKED;
 use crate::store::Store;
 use crate::store::max_tree::MaxTree;
 use crate::time::{Ns, TimeRule, Window};

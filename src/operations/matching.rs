@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::alignment::{Token, pairs};
 use super::rows::{Kind, RankRows, Row, Tie};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 
 /// The collectives of a job, matched.
 #[derive(Debug, Default)]

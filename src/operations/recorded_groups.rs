@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::communicators::Communicators;
 use crate::id::RankId;
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Operation, Source};
 use crate::records::{RankStatus, Records};
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::Communicator;
 use crate::time::Ns;
 

@@ -11,7 +11,7 @@ use super::report::{RankReport, StackWaits};
 use super::verdict::{RankBound, RankLimit};
 use crate::analysis::delta::{NotPerStep, Per};
 use crate::analysis::launching_steps::LaunchingSteps;
-use crate::nccl::frames::without_line;
+use crate::names::frames::without_line;
 use crate::time::Ns;
 
 /// Two runs.

@@ -218,7 +218,7 @@ fn said(store: &Store, ranks: &Ranks<'_>, rank: Option<RankId>, own: &[&Own<'_>]
     let is_merged = header.is_none() && of_records.is_some();
     let of_file = ranks.of_file(trace).filter(|_| !is_merged);
     let file = store.traces.get(trace.row()).map_or("", |trace| trace.file.as_str());
-    let source = if crate::nccl::ranks::is_named_rank(file) { RankSource::FileName } else { RankSource::FileWord };
+    let source = if crate::names::ranks::is_named_rank(file) { RankSource::FileName } else { RankSource::FileWord };
     let all = [(RankSource::Header, header), (RankSource::Records, of_records), (source, of_file)];
     let mut said: Vec<(RankSource, u32)> =
         all.into_iter().filter_map(|(source, rank)| Some((source, rank?.0))).collect();

@@ -11,8 +11,8 @@ use foldhash::fast::FixedState;
 
 use super::part::{Class, Outlier, Segment};
 use crate::id::{SliceId, ThreadId};
-use crate::nccl::calls::waits_for_gpu;
-use crate::nccl::frames::fold;
+use crate::names::calls::waits_for_gpu;
+use crate::names::frames::fold;
 use crate::statistics::middle;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;

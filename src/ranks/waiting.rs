@@ -8,7 +8,7 @@
 
 use super::job::Job;
 use super::part::{Row, Tie};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
 use crate::time::Ns;

@@ -12,7 +12,7 @@ use serde_json::Number;
 use super::objects::{FoundObject, Objects, first, micros};
 use super::reader::{Reading, RecordReader};
 use super::tables::{ProxyOp, ProxyStep, Records};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
 use crate::time::Ns;
 

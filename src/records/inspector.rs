@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::objects::{FoundObject, Objects, first, micros};
 use super::reader::{Reading, RecordReader};
 use super::tables::{KernelChannel, Measure};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
 use crate::time::Ns;
 

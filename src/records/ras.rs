@@ -10,7 +10,7 @@ use super::document::{Document, Value};
 use super::ras_text;
 use super::reader::{Reading, RecordReader};
 use super::tables::RankStatus;
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Source};
 use crate::time::Ns;
 

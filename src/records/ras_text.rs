@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::reader::Reading;
 use super::tables::RankStatus;
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Source};
 
 /// What a number without the name of a collective counts.

@@ -9,7 +9,7 @@ use crate::analysis::delta::Delta;
 use crate::analysis::stacks::Stack;
 use crate::analysis::weight::Weight;
 use crate::analysis::window::Candidate;
-pub use crate::nccl::collectives::size_text as size;
+pub use crate::names::collectives::size_text as size;
 use crate::time::Ns;
 
 /// The width of lines where there is no screen: wide enough for most names, short enough for a log.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::format::{shorten_right, visible};
 use crate::analysis::stack_key::StackKey;
 use crate::attribution::launches::Reason;
-use crate::nccl::frames::location;
+use crate::names::frames::location;
 
 /// A part of a stack.
 pub(super) struct Part<'a> {

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use super::format::visible;
 use crate::analysis::stacks::{Stack, StackReport};
-use crate::nccl::frames::is_piece;
+use crate::names::frames::is_piece;
 
 /// The stacks with at most so many callers above the launch, or all, with their counts.
 pub fn grouped(report: &StackReport, max_callers: Option<usize>) -> Vec<(Vec<&str>, u64)> {

@@ -9,7 +9,7 @@ use super::flame::samples;
 use super::format::{base_name, weight_name};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::weight::Weight;
-use crate::nccl::frames::location;
+use crate::names::frames::location;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -10,7 +10,7 @@ use crate::analysis::stacks::StackReport;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{Costliest, Verdict, Waiting};
 use crate::attribution::selection::ALL_FAMILIES;
-use crate::nccl::families::FUSED;
+use crate::names::families::FUSED;
 use crate::time::{Ns, Window};
 
 /// A time that is a share of the whole.

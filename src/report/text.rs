@@ -19,7 +19,7 @@ use crate::analysis::recorded::Phases;
 use crate::analysis::recorded_info::RecordedInfo;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::{Stack, StackReport};
-use crate::nccl::frames::{is_library, is_plumbing, package, short_c_function};
+use crate::names::frames::{is_library, is_plumbing, package, short_c_function};
 use crate::time::Ns;
 
 /// What the lines below a stack's headline begin with.

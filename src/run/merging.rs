@@ -10,7 +10,7 @@ use super::reading::Run;
 use crate::analysis::part::Part;
 use crate::analysis::stacks::{StackOptions, StackReport};
 use crate::error::Error;
-use crate::nccl::frames::UserCode;
+use crate::names::frames::UserCode;
 use crate::operation::ranges::ranges;
 use crate::operations::clocks::ClockMode;
 use crate::parts::TracePart;

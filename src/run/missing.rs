@@ -8,7 +8,7 @@ use crate::analysis::part::Part;
 use crate::attribution::selection::is_of_a_family;
 use crate::error::Error;
 use crate::id::SliceId;
-use crate::nccl::calls::GRAPH_LAUNCHES;
+use crate::names::calls::GRAPH_LAUNCHES;
 use crate::sql::{Database, queries};
 use crate::store::Store;
 use crate::store::strings::StringId;

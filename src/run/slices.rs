@@ -8,7 +8,7 @@ use crate::attribution::launches::{Launches, WindowOn};
 use crate::attribution::selection::Pattern;
 use crate::error::Error;
 use crate::id::SliceId;
-use crate::nccl::steps;
+use crate::names::steps;
 use crate::sql::{Database, queries};
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;

@@ -8,8 +8,8 @@ use super::source::Source;
 use super::table::Lookup::{Integer, Scan, Sorted, Text};
 use super::table::{Cell, Column, Lookup, Table, int, known, text};
 use crate::id::SliceId;
-use crate::metadata::{List, Operators, Recorded};
-use crate::nccl::args;
+use crate::names::args;
+use crate::recorded_args::{List, Operators, Recorded};
 
 const fn real(name: &'static str, cell: for<'a> fn(&'a Source, usize) -> Cell<'a>) -> Column {
     Column { name, sql_type: "REAL", hidden: false, lookup: Lookup::Scan, cell }
@@ -127,7 +127,7 @@ fn event(s: &Source, i: usize) -> SliceId {
     s.memory_events().1[i]
 }
 
-/// `memory_event`: one row for each allocation and release that the profiler recorded, see [`crate::metadata::MemoryKeys`].
+/// `memory_event`: one row for each allocation and release that the profiler recorded, see [`crate::recorded_args::MemoryKeys`].
 pub(super) static MEMORY_EVENT: Table = Table {
     name: c"memory_event",
     rows: |s| s.memory_events().1.len(),

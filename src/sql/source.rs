@@ -15,9 +15,9 @@ use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, family_of};
 use crate::attribution::{Attribution, AttributionOptions, Attributor};
 use crate::id::{OperationId, RankId, SliceId};
-use crate::metadata::{Keys, MemoryKeys, Operators};
 use crate::operation::{Communicator, Operation};
 use crate::operations::join::{Joined, Unjoined};
+use crate::recorded_args::{Keys, MemoryKeys, Operators};
 use crate::records::Records;
 use crate::store::Store;
 

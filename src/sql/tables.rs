@@ -14,7 +14,7 @@ use crate::damage::DESCRIPTIONS;
 use crate::damage::Description;
 use crate::event::ArgValue;
 use crate::id::{SliceId, TrackId};
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;

@@ -22,7 +22,7 @@ use super::{Store, stages, survived};
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgValue, Format, HeaderField};
 use crate::id::{ThreadId, TraceId, TrackId};
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
 
 /// Collects batches, trace by trace; [`Builder::finish`] makes the store.
 #[derive(Debug, Default)]

@@ -9,9 +9,9 @@ use foldhash::fast::FixedState;
 
 use super::Store;
 use crate::id::{SliceId, TraceId};
-use crate::nccl::args::COLLECTIVE_RECORD;
-use crate::nccl::calls::is_device_copy;
-use crate::nccl::category::{CategoryKind, MARKED};
+use crate::names::args::COLLECTIVE_RECORD;
+use crate::names::calls::is_device_copy;
+use crate::names::category::{CategoryKind, MARKED};
 use crate::store::slices::UNFINISHED;
 
 /// By trace and id: slices that have it.

@@ -7,7 +7,7 @@ use super::Store;
 use super::strings::StringId;
 use crate::event::ids::{EventIds, PythonCaller};
 use crate::id::{SliceId, TraceId};
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
 
 /// The ids of an event as the columns store them. 0 means none in each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

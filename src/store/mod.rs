@@ -34,8 +34,8 @@ use std::num::NonZero;
 
 use crate::damage::DamageReport;
 use crate::id::{ProcessId, SliceId, ThreadId, TrackId};
-use crate::nccl::args::{in_annotations, in_table};
-use crate::nccl::category::CategoryKind;
+use crate::names::args::{in_annotations, in_table};
+use crate::names::category::CategoryKind;
 use crate::time::Window;
 use args::{ArgSetId, Args};
 use flows::Flows;

@@ -8,8 +8,8 @@ use super::extent::Extent;
 use super::order::Role;
 use super::slices::Rows;
 use super::strings::{StringId, Strings};
-use crate::fork::in_parts;
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
+use crate::parallel::in_parts;
 use crate::time::Ns;
 
 /// A thread is started for so many rows at least.

@@ -18,7 +18,7 @@ use super::order::Segment;
 use super::slices::Rows;
 use super::tracks::Tracks;
 use crate::id::TrackId;
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
 use crate::time::{Ns, Window};
 
 /// So many times what is idle in a stretch fits into the span of the kernels, at least. In whole files nothing is idle for more than a twentieth

@@ -22,7 +22,7 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::event::ids::PythonCaller;
 use nccl_stacks::id::SliceId;
 use nccl_stacks::load::{LoadOptions, load};
-use nccl_stacks::nccl::frames::fold;
+use nccl_stacks::names::frames::fold;
 use nccl_stacks::report::script;
 use nccl_stacks::run::slices;
 use nccl_stacks::sql::Database;

@@ -16,7 +16,7 @@ use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
-use nccl_stacks::nccl::frames::location;
+use nccl_stacks::names::frames::location;
 use nccl_stacks::report::diff::DiffForm;
 use nccl_stacks::report::{Answer, Form, OnPage, Screen};
 use nccl_stacks::sql::Database;

@@ -6,8 +6,8 @@ use foldhash::fast::FixedState;
 
 use crate::attribution::callers::Callers;
 use crate::id::SliceId;
-use crate::nccl::category::CategoryKind;
-use crate::nccl::described::{MODULE_FRAME, is_operator};
+use crate::names::category::CategoryKind;
+use crate::names::described::{MODULE_FRAME, is_operator};
 use crate::store::Store;
 use crate::store::strings::StringId;
 

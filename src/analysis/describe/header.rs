@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::event::{ArgValue, Format, Writer};
-use crate::nccl::described::{FLAGS, TORCH_VERSION, cuda_version, hip_version};
+use crate::names::described::{FLAGS, TORCH_VERSION, cuda_version, hip_version};
 use crate::store::Store;
 
 /// A version that the header names.

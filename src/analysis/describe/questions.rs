@@ -422,7 +422,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::nccl::described::FLAGS;
+    use crate::names::described::FLAGS;
 
     /// A question that cannot be asked has something to say about that, whatever was on.
     #[test]

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::answers::Possible;
 use super::questions::{HANG_ON, Share};
-use crate::nccl::values::{KERNEL_CHANNELS, OPERATIONS, PROXY_STEPS};
+use crate::names::values::{KERNEL_CHANNELS, OPERATIONS, PROXY_STEPS};
 use crate::operation::{Operation, Source, State};
 use crate::records::{Records, Remark};
 

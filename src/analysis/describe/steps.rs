@@ -1,4 +1,4 @@
-//! The steps of a trace: slices that users would choose as windows, by the names that [`crate::nccl::steps`] knows.
+//! The steps of a trace: slices that users would choose as windows, by the names that [`crate::names::steps`] knows.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::analysis::steps;
 use crate::attribution::launches::Launched;
-use crate::nccl::category::CategoryKind;
-use crate::nccl::frames::fold;
-use crate::nccl::steps::{ANNOTATION, priority};
+use crate::names::category::CategoryKind;
+use crate::names::frames::fold;
+use crate::names::steps::{ANNOTATION, priority};
 use crate::store::Store;
 use crate::store::strings::StringId;
 

@@ -14,10 +14,10 @@ use crate::attribution::selection::{Wanted, collectives};
 use crate::attribution::{AttributionOptions, Attributor};
 use crate::event::ids::EventIds;
 use crate::id::{GpuId, SliceId, TraceId};
-use crate::nccl::args;
-use crate::nccl::calls::{CAPTURE_BEGIN, GRAPH_LAUNCHES};
-use crate::nccl::category::CategoryKind;
-use crate::nccl::described::{MEMORY_EVENT, NVTX};
+use crate::names::args;
+use crate::names::calls::{CAPTURE_BEGIN, GRAPH_LAUNCHES};
+use crate::names::category::CategoryKind;
+use crate::names::described::{MEMORY_EVENT, NVTX};
 use crate::store::Store;
 use crate::store::strings::StringId;
 

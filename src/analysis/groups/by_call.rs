@@ -13,11 +13,11 @@ use crate::attribution::callers::Callers;
 use crate::attribution::forward::{Forward, Forwards};
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::{PathId, SliceId, ThreadId};
-use crate::metadata::{Operators, Recorded, Value};
-use crate::nccl::args::COLLECTIVE_RECORD;
-use crate::nccl::frames::{fold_level, is_plumbing, location, module};
-use crate::nccl::gradients;
-use crate::nccl::steps;
+use crate::names::args::COLLECTIVE_RECORD;
+use crate::names::frames::{fold_level, is_plumbing, location, module};
+use crate::names::gradients;
+use crate::names::steps;
+use crate::recorded_args::{Operators, Recorded, Value};
 use crate::store::Store;
 use crate::store::strings::StringId;
 

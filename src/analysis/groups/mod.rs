@@ -28,8 +28,8 @@ use crate::attribution::KernelLaunch;
 use crate::attribution::selection::Pattern;
 use crate::error::Error;
 use crate::event::{ArgsWanted, EventsOf, KeySet};
-use crate::nccl::args;
-use crate::nccl::frames::UserCode;
+use crate::names::args;
+use crate::names::frames::UserCode;
 
 /// What kernels are grouped by.
 #[derive(Debug, Clone)]

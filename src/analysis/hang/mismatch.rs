@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::finding::Finding;
 use super::{Evidence, EvidenceKind, Outcome};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Counts, Operation, Source, State};
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;

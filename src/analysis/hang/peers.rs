@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::finding::{Finding, is_open};
 use super::{Evidence, EvidenceKind, Outcome};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 

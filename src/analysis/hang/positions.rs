@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::finding::{Finding, is_open};
 use super::{Evidence, EvidenceKind, Outcome};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Counts, Source, State};
 use crate::operations::recorded_groups::{Member, RecordedGroup};
 use crate::records::Records;

@@ -13,7 +13,7 @@ use crate::analysis::stack_key::StackKey;
 use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::forward::Forwards;
 use crate::id::{PathId, SliceId};
-use crate::nccl::frames::UserCode;
+use crate::names::frames::UserCode;
 use crate::time::Ns;
 
 /// A largest total and when it was reached first.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::analysis::malformed::{Malformed, MalformedValues};
 use crate::id::{ProcessId, SliceId};
-use crate::metadata::{MemoryKeys, Recorded};
-use crate::nccl::args;
+use crate::names::args;
+use crate::recorded_args::{MemoryKeys, Recorded};
 use crate::store::Store;
 use crate::time::{Ns, Window};
 

@@ -12,8 +12,8 @@ use crate::analysis::malformed::MalformedValues;
 use crate::attribution::callers::Callers;
 use crate::attribution::module_frames::ModuleFrames;
 use crate::id::SliceId;
-use crate::metadata::Recorded;
-use crate::nccl::args;
+use crate::names::args;
+use crate::recorded_args::Recorded;
 
 /// How many callers are looked at for one of the same name.
 const MAX_CALLERS: usize = 256;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::analysis::malformed::clipped;
 use crate::id::SliceId;
-use crate::metadata::{List, Operators, Recorded, Value};
+use crate::recorded_args::{List, Operators, Recorded, Value};
 
 /// How the elements of a tensor lie in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

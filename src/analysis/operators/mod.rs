@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::losses::Losses;
 use super::malformed::{Malformed, MalformedValues};
 use crate::attribution::launches::{Launches, WindowOn};
-use crate::metadata::List;
+use crate::recorded_args::List;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 use calls::Calls;

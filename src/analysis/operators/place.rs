@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::calls::{Call, Calls, Stack};
 use crate::analysis::stack_key::StackKey;
-use crate::nccl::frames::UserCode;
+use crate::names::frames::UserCode;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 

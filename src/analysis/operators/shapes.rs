@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::calls::Calls;
 use super::place::{ByStack, Place, Sums};
-use crate::metadata::Value;
+use crate::recorded_args::Value;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 

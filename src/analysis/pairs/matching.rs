@@ -15,7 +15,7 @@ use foldhash::fast::FixedState;
 use super::nodes::{Node, Nodes, Process, process};
 use super::{Example, Operator, Pairing, Problem};
 use crate::id::{SliceId, ThreadId};
-use crate::nccl::frames::{FORWARD_BACKWARD, is_node_of, node as node_name};
+use crate::names::frames::{FORWARD_BACKWARD, is_node_of, node as node_name};
 use crate::store::Store;
 use crate::time::Ns;
 

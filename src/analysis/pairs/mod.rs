@@ -19,7 +19,7 @@ use super::cost::Order;
 pub use super::groups::NOT_RECORDED;
 use super::losses::Losses;
 use crate::id::SliceId;
-use crate::nccl::frames::{UserCode, is_node_of};
+use crate::names::frames::{UserCode, is_node_of};
 use crate::store::Store;
 use crate::time::Ns;
 
@@ -28,7 +28,7 @@ pub use sums::pairs;
 /// What is asked of pairs.
 #[derive(Debug, Clone, Default)]
 pub struct PairOptions {
-    /// Keep names of modules as they are. Otherwise digits at their ends are folded ([`crate::nccl::frames::fold`]).
+    /// Keep names of modules as they are. Otherwise digits at their ends are folded ([`crate::names::frames::fold`]).
     pub exact_names: bool,
     /// Which code is the user's own: what is called a headline.
     pub user_code: UserCode,

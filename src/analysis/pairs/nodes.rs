@@ -9,8 +9,8 @@ use foldhash::fast::FixedState;
 
 use crate::attribution::callers::Callers;
 use crate::id::{ProcessId, SliceId, ThreadId, TraceId};
-use crate::nccl::category::CategoryKind;
-use crate::nccl::frames::is_node;
+use crate::names::category::CategoryKind;
+use crate::names::frames::is_node;
 use crate::store::Store;
 use crate::store::strings::StringId;
 

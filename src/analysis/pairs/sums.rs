@@ -14,14 +14,14 @@ use crate::attribution::exposure::GpuActivity;
 use crate::attribution::launches::{Launched, Launches, WindowOn};
 use crate::attribution::selection::Wanted;
 use crate::id::{PathId, SliceId};
-use crate::metadata::Operators;
-use crate::nccl::frames::{self, fold_level};
+use crate::names::frames::{self, fold_level};
+use crate::recorded_args::Operators;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
 /// Pairs the nodes of the backward pass with the operators that made them, and adds up what the kernels launched in both cost. A node
 /// counts if it begins in the window or launches a kernel that is in it; of its own kernels those in the window count, of its forward
-/// operator's all. The trace must have been loaded with [`crate::nccl::args::MODULE_HIERARCHY`] and [`crate::nccl::args::CALL_STACK`], if
+/// operator's all. The trace must have been loaded with [`crate::names::args::MODULE_HIERARCHY`] and [`crate::names::args::CALL_STACK`], if
 /// these shall name modules and code.
 pub fn pairs(
     name: &str,

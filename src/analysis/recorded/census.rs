@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::communicators::uncounted;
 use crate::analysis::cost::Distribution;
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Operation, Source};
 use crate::operations::communicators::Communicators;
 use crate::records::{CallCount, Records};

@@ -6,7 +6,7 @@ use super::RecordsReport;
 use super::communicators::CommunicatorRow;
 use crate::analysis::hang::{Outcome, hang};
 use crate::analysis::recording::{self, FailedCalls, Loss};
-use crate::nccl::values::KERNEL_CHANNELS;
+use crate::names::values::KERNEL_CHANNELS;
 use crate::operation::{Counts, Operation, Source};
 use crate::operations::communicators::Communicators;
 use crate::records::{RecordFile, Records, Remark};

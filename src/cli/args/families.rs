@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 
 use nccl_stacks::attribution::selection::ALL_FAMILIES;
-use nccl_stacks::nccl::families::FAMILIES;
+use nccl_stacks::names::families::FAMILIES;
 
 /// Takes any name. Clap's own list of possible values would refuse those that are not in it.
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,6 @@
 //! How an operation goes over its channels in the flow extractor's words: pattern, steps of a slice and of a chunk, stages.
 
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::Operation;
 
 /// What follows from the collective, the algorithm and the protocol.

@@ -18,8 +18,8 @@ use std::fmt::Write;
 use super::flow_shape::Shape;
 use super::{Converted, Coverage, collective_of, nccl_number, size_of, trees};
 use crate::export::flow_rank;
-use crate::nccl::collectives::Collective;
-use crate::nccl::values::number_of_dtype;
+use crate::names::collectives::Collective;
+use crate::names::values::number_of_dtype;
 use crate::operation::{Counts, Operation};
 use crate::records::{FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, Records};
 

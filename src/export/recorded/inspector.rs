@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 use super::{Coverage, collective_of, function, nccl_number, size_of, sources};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::Operation;
 use crate::records::{KernelChannel, Measure, RankStatus, Records};
 use crate::time::Ns;

@@ -6,8 +6,8 @@
 use serde_json::{Map, Value};
 
 use super::{collective_of, function, size_of};
-use crate::nccl::args;
-use crate::nccl::collectives::Collective;
+use crate::names::args;
+use crate::names::collectives::Collective;
 use crate::operation::{Counts, Operation};
 use crate::records::Records;
 

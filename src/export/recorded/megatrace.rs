@@ -9,7 +9,7 @@ use nccl_stacks_recorder_text::megatrace;
 pub use nccl_stacks_recorder_text::megatrace::Form;
 
 use super::{Converted, Coverage, collective_of, function, sources};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Operation, Source};
 use crate::records::Records;
 use crate::time::Ns;

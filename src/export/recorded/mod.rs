@@ -15,7 +15,7 @@ mod trees;
 
 use std::collections::BTreeMap;
 
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::records::Records;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::compare::Piece;
 use super::text::unescape;
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
 
 /// Categories are remembered up to this many; Kineto has a dozen.
 const MAX_KINDS: usize = 16;

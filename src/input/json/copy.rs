@@ -24,7 +24,7 @@ use super::tokenizer::Tokenizer;
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event};
 use crate::input::containers::packed::PackedFailure;
-use crate::nccl::category::MARKED;
+use crate::names::category::MARKED;
 use crate::time::TimeRule;
 
 /// What to do with an event.

@@ -7,7 +7,7 @@ use super::marks::Marks;
 use super::search::{Key, Search};
 use crate::event::EventIds;
 use crate::event::ids::{IdArg, IdSource, IdValue};
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
 
 /// Finds ids in `args`.
 pub(super) struct IdFinder {

@@ -11,8 +11,8 @@ use super::scan::SyntaxError;
 use super::search::{Key, Search};
 use crate::damage::Damage;
 use crate::event::{ArgList, ArgValue, ArgsWanted, Keep, KeySet};
-use crate::nccl::args::in_table;
-use crate::nccl::category::CategoryKind;
+use crate::names::args::in_table;
+use crate::names::category::CategoryKind;
 
 /// Fills a list with the arguments of one event.
 pub(super) struct KeptArgs {

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use super::tables::Table;
-use crate::nccl::args::COLLECTIVE_RECORD;
-use crate::nccl::steps::ANNOTATION;
+use crate::names::args::COLLECTIVE_RECORD;
+use crate::names::steps::ANNOTATION;
 use crate::time::Ns;
 
 /// Ranges, marks and the definitions of domains.

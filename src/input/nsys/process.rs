@@ -18,7 +18,7 @@ use super::{calls, memory, names};
 use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, EventsOf, KeySet, Kind, Scope};
-use crate::nccl::args::{CORRELATION, GRAPH_ID, GRAPH_NODE_ID, in_table};
+use crate::names::args::{CORRELATION, GRAPH_ID, GRAPH_NODE_ID, in_table};
 
 /// Calls into the runtime and the driver.
 const CALLS: Table = Table {

@@ -10,7 +10,7 @@ use super::ties::{Owner, Ties};
 use super::wire::{Field, Fields, Malformed, Value};
 use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Keep};
 use crate::input::json::flatten_value_of;
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
 
 /// The fields of `NestedValue`, the older form of a value with parts, and its types.
 const NESTED_TYPE: u32 = 1;

@@ -4,7 +4,7 @@
 
 use super::annotation::Content;
 use crate::event::ids::{IdArg, IdSource, IdValue};
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
 
 /// The event that has the annotations.
 #[derive(Debug, Clone, Copy)]

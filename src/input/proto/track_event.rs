@@ -12,7 +12,7 @@ use super::typed::Typed;
 use super::wire::{Field, Fields, Malformed, Value, fixed64, varint};
 use crate::damage::Damage;
 use crate::event::{ArgsWanted, Event, EventIds, Id, Kind, Scope, SliceFlow, Text};
-use crate::nccl::category::CategoryKind;
+use crate::names::category::CategoryKind;
 use crate::time::Ns;
 
 /// The fields of `TrackEvent`. Chrome wrote the event's time into it until 2020; now such events are counted as without a time.

@@ -10,7 +10,7 @@ use super::sequences::{
 use super::{Unjoined, numbers, offset};
 use crate::attribution::operations::Operations;
 use crate::id::RankId;
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Counts, Operation, Source};
 use crate::operations::alignment::{Token, pairs};
 use crate::records::Records;

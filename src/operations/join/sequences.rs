@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::attribution::operations::Operations;
 use crate::id::{RankId, TraceId};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::records::Records;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::compare::{ClassKey, Compared};
 use super::{Causes, Excess, ExcessPart, LateAt, MOST, OUT_OF_PROPORTION, WORTH};
-use crate::nccl::calls::waits_for_gpu;
+use crate::names::calls::waits_for_gpu;
 use crate::ranks::part::{Class, Outlier, RankPart};
 use crate::statistics::median;
 use crate::time::Ns;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Compared, GroupWaits, Pair, RankReport, RankWaits, SizeRow, StackWaits, StepWaits, TransferBandwidth};
 use crate::analysis::losses::Losses;
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
 use crate::ranks::cause::{Causes, LateAt};
 use crate::ranks::job::Job;

@@ -19,8 +19,8 @@ use super::lines;
 use super::reader::{Keep, Reading, RecordReader};
 use super::tables::{CallCount, RankStatus, Records};
 use crate::id::RankId;
-use crate::nccl::collectives::{Collective, element_bytes};
-use crate::nccl::values;
+use crate::names::collectives::{Collective, element_bytes};
+use crate::names::values;
 use crate::operation::{Communicator, Counts, Operation, Source};
 
 /// Reads what NCCL prints with `NCCL_DEBUG=INFO`.

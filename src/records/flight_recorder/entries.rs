@@ -8,7 +8,7 @@ use super::super::reader::Reading;
 use super::super::tables::Records;
 use super::groups::{Groups, is_description, name_of};
 use crate::id::RankId;
-use crate::nccl::collectives::{Collective, element_bytes};
+use crate::names::collectives::{Collective, element_bytes};
 use crate::operation::{Communicator, Operation, Source, State};
 use crate::time::Ns;
 

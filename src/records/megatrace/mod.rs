@@ -17,8 +17,8 @@ use super::lines;
 use super::reader::{Keep, Reading, RecordReader};
 use super::tables::{CallCount, RankStatus};
 use crate::id::RankId;
-use crate::nccl::collectives::Collective;
-use crate::nccl::values;
+use crate::names::collectives::Collective;
+use crate::names::values;
 use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::time::Ns;
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::nccl::values::{dtype_of_name, dtype_of_number};
+use crate::names::values::{dtype_of_name, dtype_of_number};
 use crate::time::Ns;
 
 /// What an event is of.

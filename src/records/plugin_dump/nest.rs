@@ -3,8 +3,8 @@
 use super::clock;
 use super::event::{Category, Event};
 use super::steps::Proxies;
-use crate::nccl::collectives::Collective;
-use crate::nccl::values::{algorithm_of_number, bytes, elements, protocol_of_number};
+use crate::names::collectives::Collective;
+use crate::names::values::{algorithm_of_number, bytes, elements, protocol_of_number};
 use crate::operation::{Communicator, Counts, Operation, Source, State};
 use crate::records::file::RecordFile;
 use crate::records::tables::{KernelChannel, Records};

@@ -15,8 +15,8 @@ use super::profiler_events::{self, Profiled};
 use super::proxies::Proxies;
 use super::rings::{Named, Rings};
 use super::row::Row;
-use crate::nccl::collectives::Collective;
-use crate::nccl::values::is_error;
+use crate::names::collectives::Collective;
+use crate::names::values::is_error;
 use crate::records::tables::KernelChannel;
 use crate::time::Ns;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use nccl_stacks_recorder_format::{Header, NotARecording, Record, collectives, communicator, layout, text};
 
 use crate::id::RankId;
-use crate::nccl::collectives::Collective;
-use crate::nccl::values::dtype_of_name;
+use crate::names::collectives::Collective;
+use crate::names::values::dtype_of_name;
 use crate::operation::Communicator;
 use crate::records::tables::Records;
 use crate::time::Ns;

@@ -11,7 +11,7 @@ use nccl_stacks_recorder_format::layout::RINGS_AT;
 use super::events::Events;
 use super::facts::{Facts, Known};
 use super::row::Row;
-use crate::nccl::values::{KERNEL_CHANNELS, bytes, elements};
+use crate::names::values::{KERNEL_CHANNELS, bytes, elements};
 use crate::operation::{Counts, Operation, Source, State};
 use crate::records::file::RecordFile;
 use crate::records::tables::{KernelChannel, ProxyOp, RankStatus, Records};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
 use super::facts::Facts;
-use crate::nccl::collectives::Collective;
-use crate::nccl::values::dtype_of_number;
+use crate::names::collectives::Collective;
+use crate::names::values::dtype_of_number;
 use crate::time::Ns;
 
 /// An operation, as far as it is known.

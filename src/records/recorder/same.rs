@@ -12,7 +12,7 @@ use nccl_stacks_recorder_format::{Kind, Record, flag};
 
 use super::facts::{Entry, Facts};
 use super::rings::{Named, Rings};
-use crate::nccl::collectives::Collective;
+use crate::names::collectives::Collective;
 
 /// Functions that make communicators.
 const MAKING: [&str; 4] = ["ncclCommInit", "ncclCommGrow", "ncclCommSplit", "ncclCommShrink"];

@@ -6,7 +6,7 @@
 use super::operators::Recorded;
 use crate::event::ArgValue;
 use crate::id::SliceId;
-use crate::nccl::args;
+use crate::names::args;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
