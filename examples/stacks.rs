@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "this is a program")]
 
 use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::part::stack_report;
+use nccl_stacks::analysis::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;

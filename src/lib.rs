@@ -71,8 +71,8 @@
 //!   there and one line in its registry.
 //! - [`operations`]: what operations of several ranks and sources have to do with each other: groups, matching, clocks, joins, outliers.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
-//! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::part`].
-//! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [part](ranks::part); one file per question about all parts.
+//! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::reduction`].
+//! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [part](ranks::reduction); one file per question about all parts.
 //! - [`parts`]: what traces are reduced to, in files, to be put together elsewhere.
 //! - [`run`]: several inputs to one answer: what each file is, reading in parallel, windows, captures, parts. It prints nothing.
 //! - [`report`]: one form of output per file, and a variant of [`report::Form`]. [`export`]: a whole trace in other forms.
@@ -110,7 +110,7 @@ pub mod store;
 pub mod time;
 pub mod unfinished;
 
-pub use analysis::part::stacks;
+pub use analysis::reduction::stacks;
 pub use analysis::stacks::{StackOptions, StackReport};
 pub use attribution::selection::Wanted;
 pub use error::Error;

@@ -32,7 +32,7 @@ pub struct CollectiveInfo {
     /// Element types, in PyTorch's words.
     pub dtypes: BTreeMap<String, u64>,
     /// Process groups.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ProcessGroup>,
     /// Sizes in bytes, as nccl-tests counts them.
     pub bytes: Option<Bytes>,
     /// Bandwidths.
@@ -69,7 +69,8 @@ impl CollectiveInfo {
             others.into_iter().for_each(|(value, kernels)| *known.entry(value).or_default() += kernels);
         }
         for group in groups {
-            let is_it = |known: &&mut Group| Group { kernels: group.kernels, ..(*known).clone() } == group;
+            let is_it =
+                |known: &&mut ProcessGroup| ProcessGroup { kernels: group.kernels, ..(*known).clone() } == group;
             match self.groups.iter_mut().find(is_it) {
                 Some(known) => known.kernels += group.kernels,
                 None => self.groups.push(group),
@@ -111,7 +112,7 @@ pub struct Bytes {
 /// A process group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Group {
+pub struct ProcessGroup {
     /// PyTorch's name for it, mostly a number.
     pub name: Option<String>,
     /// What it is for.
@@ -245,7 +246,7 @@ impl<'a> CollectiveSums<'a> {
         alike: HashMap<(StringId, ArgSetId), Alike, FixedState>,
     ) -> CollectiveInfo {
         let mut info = CollectiveInfo::default();
-        let mut groups: BTreeMap<Group, u64> = BTreeMap::new();
+        let mut groups: BTreeMap<ProcessGroup, u64> = BTreeMap::new();
         for ((name, set), alike) in alike {
             let name = self.store.strings.get(name).unwrap_or_default();
             let Method { algorithm, protocol } = Method::of_kernel(name);
@@ -262,7 +263,8 @@ impl<'a> CollectiveSums<'a> {
             count(&mut info.dtypes, record.dtype.as_deref(), alike.kernels);
             if record.group != RecordedGroup::default() {
                 let RecordedGroup { name, description, size, ranks } = record.group.clone();
-                *groups.entry(Group { name, description, size, ranks, kernels: 0 }).or_default() += alike.kernels;
+                *groups.entry(ProcessGroup { name, description, size, ranks, kernels: 0 }).or_default() +=
+                    alike.kernels;
             }
             let Some(bytes) = record.bytes else { continue };
             if alike.timed > 0 {
@@ -274,7 +276,7 @@ impl<'a> CollectiveSums<'a> {
                 info.moved.add(bytes, &alike, collective.bus_factor(ranks));
             }
         }
-        info.groups = groups.into_iter().map(|(group, kernels)| Group { kernels, ..group }).collect();
+        info.groups = groups.into_iter().map(|(group, kernels)| ProcessGroup { kernels, ..group }).collect();
         info.bandwidth = info.moved.bandwidth();
         info
     }

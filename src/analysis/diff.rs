@@ -2,7 +2,7 @@
 //!
 //! What both have is compared by step, or by call where there are no steps, see [`Per`].
 //!
-//! Groups by other keys are compared as stacks whose frames are the values of the keys.
+//! Grouped by other keys are compared as stacks whose frames are the values of the keys.
 //!
 //! Stacks are matched by their frames without line numbers: another version of a program has the same functions in the same files, on
 //! other lines.
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::cost::{Order, Totals};
 use super::delta::{Delta, Fate, NotPerStep, Per, SideTotals};
-use super::groups::Group;
+use super::grouping::GroupedKernels;
 use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
 use super::stack_key::StackKey;
@@ -200,7 +200,7 @@ impl Diff {
 }
 
 /// A group as a stack whose frames are the levels of its values.
-fn as_stack(group: Group) -> Stack {
+fn as_stack(group: GroupedKernels) -> Stack {
     let label = group.label();
     Stack {
         key: StackKey { frames: group.path().map(str::to_owned).collect(), ..StackKey::default() },

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collective_info::CollectiveInfo;
 use super::cost::{Cost, Order, Totals};
-use super::groups::{Grouping, Groups};
+use super::grouping::{Grouped, Grouping};
 use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
 use super::not_asked::NotAsked;
@@ -46,7 +46,7 @@ pub struct StackOptions {
     pub grouping: Grouping,
     /// Whether to count the steps that launched kernels, see [`StackReport::steps`].
     pub counts_steps: bool,
-    /// For a trace that is the only one: only its largest groups by this order are distinguished, [`MOST_GROUPS`](super::groups::MOST_GROUPS) of
+    /// For a trace that is the only one: only its largest groups by this order are distinguished, [`MOST_GROUPS`](super::grouping::MOST_GROUPS) of
     /// them, and the others are added up. `None`: all are.
     pub largest_groups: Option<Order>,
 }
@@ -257,7 +257,7 @@ pub struct StackReport {
     pub without_launch: Vec<Stack>,
     /// By other keys than stacks, if these are asked for; there are no stacks then. See [`StackReport::groups`].
     #[serde(flatten)]
-    pub grouped: Groups,
+    pub grouped: Grouped,
     /// How many kernels the left out stacks or groups have.
     #[serde(rename = "kernels_left_out")]
     pub left_out: u64,
@@ -289,7 +289,7 @@ impl StackReport {
     }
 
     /// The groups, if these were asked for instead of stacks.
-    pub fn groups(&self) -> Option<&Groups> {
+    pub fn groups(&self) -> Option<&Grouped> {
         (!self.grouped.by.is_empty()).then_some(&self.grouped)
     }
 

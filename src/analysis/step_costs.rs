@@ -74,7 +74,7 @@ impl StepCost {
 
 /// A step of a trace, or the same one of several.
 #[derive(Debug)]
-pub(super) struct StepPart {
+pub(super) struct StepSums {
     number: u64,
     start: Ns,
     dur: Ns,
@@ -82,7 +82,7 @@ pub(super) struct StepPart {
     stacks: BTreeMap<StackKey, Totals>,
 }
 
-impl StepPart {
+impl StepSums {
     /// The steps with a part in a window, by label. Ranks in one file have steps of the same labels, which are one.
     pub(super) fn of_trace(
         store: &Store,
@@ -90,7 +90,7 @@ impl StepPart {
         window: Window,
         on: WindowOn,
         exact_names: bool,
-    ) -> BTreeMap<String, StepPart> {
+    ) -> BTreeMap<String, StepSums> {
         let steps = Steps::find(store);
         let mut own: HashMap<SliceId, Vec<SliceId>, FixedState> = HashMap::default();
         for launched in launches::for_work(store, store.kernels.clone()).kernels {
@@ -100,21 +100,21 @@ impl StepPart {
                 own.entry(step.slice).or_default().push(launched.kernel);
             }
         }
-        let mut found: BTreeMap<String, StepPart> = BTreeMap::new();
+        let mut found: BTreeMap<String, StepSums> = BTreeMap::new();
         let mut label_of: HashMap<SliceId, &str, FixedState> = HashMap::default();
         let is_in = |step: &&Step| step.window.start < window.end && step.window.end > window.start;
         for step in steps.processes().flat_map(|(_, steps)| steps).filter(is_in) {
             let own = own.remove(&step.slice).unwrap_or_default();
             let spans = GpuSpans::of_kernels(store, &attribution.activity, own);
             label_of.insert(step.slice, &step.label);
-            let part = StepPart {
+            let part = StepSums {
                 number: step.number,
                 start: step.window.start,
                 dur: step.window.duration(),
                 summary: times(step.window, &spans),
                 stacks: BTreeMap::new(),
             };
-            StepPart::add_to(&mut found, step.label.clone(), part);
+            StepSums::add_to(&mut found, step.label.clone(), part);
         }
         let step_of = |row: &KernelLaunch| Some(steps.of_call(store, row.launched.call?)?.slice);
         for ((step, key), rows) in by_stack(store, attribution, exact_names, step_of) {
@@ -126,7 +126,7 @@ impl StepPart {
     }
 
     /// Adds a step to those by label, one of which may be the same step of another rank.
-    pub(super) fn add_to(steps: &mut BTreeMap<String, StepPart>, label: String, step: StepPart) {
+    pub(super) fn add_to(steps: &mut BTreeMap<String, StepSums>, label: String, step: StepSums) {
         match steps.entry(label) {
             Entry::Vacant(vacant) => drop(vacant.insert(step)),
             Entry::Occupied(known) => {
@@ -145,7 +145,7 @@ impl StepPart {
         let largest = self.stacks.iter().rev().max_by_key(|(_, of)| (of.exposed, of.gpu_time));
         let headline = |key: &StackKey| key.telling_frames(user_code).into_iter().next();
         let largest_stack = largest.and_then(|(key, of)| Some(LargestStack { headline: headline(key)?, totals: *of }));
-        let StepPart { number, start, dur, .. } = *self;
+        let StepSums { number, start, dur, .. } = *self;
         StepCost { number, start, dur, gpus, gpu_span: wall, busy, compute, collectives, exposed, largest_stack }
     }
 }

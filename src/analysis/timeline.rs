@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::gpu_spans::within_trace;
-use super::part::kernels_by_stack;
+use super::reduction::kernels_by_stack;
 use super::stack_key::StackKey;
 use super::stacks::StackOptions;
 use super::steps::{Step, Steps};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::ranks::entries::EntryReport;
-use nccl_stacks::ranks::part::RankPart;
-use nccl_stacks::ranks::recorded_parts::RecordedParts;
+use nccl_stacks::ranks::recorded_reductions::RecordedReductions;
+use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::records::{Keep, Records};
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::ranks::entries::{EntryForm, entries, verdict};
@@ -21,20 +21,20 @@ use super::{notes, opening, typed};
 
 /// Answers for records that know when NCCL was entered. Of records that know when kernels ran these are the parts: they are compared as
 /// those of traces are.
-pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Option<Vec<RankPart>>, Stop> {
+pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Option<Vec<RankReduction>>, Stop> {
     let runner = opening::run(&args.reading);
     let mut records = runner.records(files, Keep::All)?;
     give_ranks(&args.rank, &mut records)?;
-    let found = RecordedParts::from_records(&records);
+    let found = RecordedReductions::from_records(&records);
     runner.report_recorded_parts(&found);
-    let RecordedParts { parts, without_rank, .. } = found;
-    if !parts.is_empty() {
+    let RecordedReductions { reductions, without_rank, .. } = found;
+    if !reductions.is_empty() {
         // When a rank called says why its kernels were late.
         let calls = EntryReport::compare(&records, args.outliers.into());
         if !calls.slow.is_empty() {
             note(&verdict(&calls, &Screen::default()).join(" "));
         }
-        return Ok(Some(parts));
+        return Ok(Some(reductions));
     }
     let report = EntryReport::compare(&records, args.outliers.into());
     if report.ranks_here.is_empty() && (report.calls > 0 || without_rank > 0) {

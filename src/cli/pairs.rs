@@ -7,7 +7,7 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::names::frames::UserCode;
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::pairs::{PairForm, write};
-use nccl_stacks::run::{Prepared, Reduced, ReducedTraces, Reduction, files};
+use nccl_stacks::run::{Prepared, Reduced, ReducedTraces, Reducer, files};
 
 use super::args::{Climbing, GroupArgs, Pairs};
 use super::failure::Failure;
@@ -33,16 +33,16 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         Ok(pairs(name, database.store(), &question.wanted, launches, (window, window_on), &options))
     };
     let run = opening::run(&args.reading);
-    let reduction = Reduction { args: ArgsWanted::MODULES, compares_clocks: false, by: &by };
-    let ReducedTraces { traces, archives, .. } = run.reduce(&files, &question, &reduction)?;
-    let (mut parts, mut damage) = (Vec::new(), Vec::new());
-    for Reduced { part, damage: of_trace, .. } in traces {
-        parts.push(part);
+    let reducer = Reducer { args: ArgsWanted::MODULES, compares_clocks: false, by: &by };
+    let ReducedTraces { traces, archives, .. } = run.reduce(&files, &question, &reducer)?;
+    let (mut reductions, mut damage) = (Vec::new(), Vec::new());
+    for Reduced { reduction, damage: of_trace, .. } in traces {
+        reductions.push(reduction);
         damage.extend(of_trace);
     }
     archives.iter().for_each(|archive| damage.extend(run.damage_lines(archive)));
     damage.iter().for_each(|line| say(line));
-    let mut report = PairReport::merge(parts);
+    let mut report = PairReport::merge(reductions);
     if report.pairing.nodes + report.pairing.unnumbered == 0 {
         let nothing = Stop::NotFound(
             "Nothing found: no operator in the window has a sequence number of the backward pass. PyTorch's profiler writes these for operators \

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::part::RankPart;
+use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::ranks::verdict::RankBound;
 use nccl_stacks::report::format::visible;
@@ -183,7 +183,7 @@ fn drawn(args: &Ranks, page: PageParts, damage: &[String]) -> Drawn {
 /// The ranks beside each other. Without any collective it says what is wrong with the traces, and what these kernels are called.
 pub(super) fn compared(
     run: Run<'_>,
-    ranks: Vec<RankPart>,
+    ranks: Vec<RankReduction>,
     clock: ClockMode,
     (damage, what): (&[String], &str),
 ) -> Result<Compared, Stop> {

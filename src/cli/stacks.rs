@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::groups::MOST_GROUPS;
+use nccl_stacks::analysis::grouping::MOST_GROUPS;
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::report::{Answer, Form, OnPage, Screen};

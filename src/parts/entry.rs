@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use twox_hash::XxHash3_64;
 
 use super::{InputFile, MAGIC, TracePart, VERSION};
-use crate::ranks::part::{RankPart, RankSource};
+use crate::ranks::reduction::{RankReduction, RankSource};
 
 /// How hard zstd tries.
 const LEVEL: i32 = 9;
@@ -49,7 +49,7 @@ pub struct Head {
     pub tool: String,
     /// See [`TracePart::damage`].
     pub damage: Vec<String>,
-    /// How many ranks the job has, if a header says it: see [`RankPart::world_size`].
+    /// How many ranks the job has, if a header says it: see [`RankReduction::world_size`].
     pub world_size: Option<u32>,
 }
 
@@ -96,7 +96,7 @@ struct RankFields {
 #[non_exhaustive]
 pub struct RanksOf {
     /// See [`TracePart::ranks`].
-    pub ranks: Vec<RankPart>,
+    pub ranks: Vec<RankReduction>,
 }
 
 /// A document for the stacks alone.
@@ -104,7 +104,7 @@ pub struct RanksOf {
 #[non_exhaustive]
 pub struct StacksOf {
     /// See [`TracePart::stacks`].
-    pub stacks: Option<crate::analysis::part::Part>,
+    pub stacks: Option<crate::analysis::reduction::StackReduction>,
 }
 
 /// Why a document cannot be used.
@@ -200,7 +200,7 @@ impl Entry {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn ranks(&self) -> Result<Vec<RankPart>, EntryError> {
+    pub fn ranks(&self) -> Result<Vec<RankReduction>, EntryError> {
         let RanksOf { ranks } = self.document()?;
         check(&ranks)?;
         Ok(ranks)
@@ -217,7 +217,7 @@ impl Entry {
     }
 }
 
-fn check(ranks: &[RankPart]) -> Result<(), EntryError> {
+fn check(ranks: &[RankReduction]) -> Result<(), EntryError> {
     match ranks.iter().find_map(|rank| rank.check().err()) {
         Some(wrong) => Err(EntryError::NoPart(wrong.to_owned())),
         None => Ok(()),

@@ -12,7 +12,7 @@ use super::TracePart;
 use crate::analysis::time_sums::TimeSums;
 use crate::operation::Communicator;
 use crate::operation::ranges::ranges;
-use crate::ranks::part::{PartStack, RankPart, RankSource, Row};
+use crate::ranks::reduction::{RankReduction, RankSource, ReducedStack, Row};
 use crate::time::{Ns, Window};
 
 /// A column of the table. Any value may be null.
@@ -61,7 +61,7 @@ pub struct StepTotals {
 #[non_exhaustive]
 pub struct StackRow<'a> {
     /// The stack; `None` for kernels without one.
-    pub stack: Option<&'a PartStack>,
+    pub stack: Option<&'a ReducedStack>,
     /// The group.
     pub group: Option<&'a Communicator>,
     /// The collective, or the name of the kernel.
@@ -89,7 +89,7 @@ pub struct FlatRow<'a> {
     /// The part that it is of.
     pub part: &'a TracePart,
     /// The rank, unless the trace has no collective.
-    pub rank: Option<&'a RankPart>,
+    pub rank: Option<&'a RankReduction>,
     /// What it is of.
     pub subject: Subject<'a>,
 }
@@ -235,7 +235,7 @@ pub fn rows<'a>(part: &'a TracePart, packed: &'a [u8]) -> Vec<FlatRow<'a>> {
     rows
 }
 
-fn stacks(rank: &RankPart) -> BTreeMap<StackRow<'_>, StackSums> {
+fn stacks(rank: &RankReduction) -> BTreeMap<StackRow<'_>, StackSums> {
     let mut found: BTreeMap<StackRow<'_>, StackSums> = BTreeMap::new();
     for row in &rank.rows {
         let kind = rank.kind(row);
@@ -255,7 +255,7 @@ fn stacks(rank: &RankPart) -> BTreeMap<StackRow<'_>, StackSums> {
     found
 }
 
-fn steps(rank: &RankPart) -> Vec<Subject<'_>> {
+fn steps(rank: &RankReduction) -> Vec<Subject<'_>> {
     let mut totals = vec![StepTotals::default(); rank.steps.len()];
     let inside = |row: &Row| Some((row.step? as usize, *row));
     for (step, row) in rank.rows.iter().filter_map(inside) {
@@ -275,7 +275,7 @@ fn size_class(bytes: u64) -> u64 {
 
 /// A name for a stack that is the same in every process: the XXH3 of 64 bits of its frames, thread, captured and forward frames. Each text is
 /// followed by a zero byte, each list by another, and a list that is not there is `-`.
-pub fn stack_hash(stack: &PartStack) -> String {
+pub fn stack_hash(stack: &ReducedStack) -> String {
     let mut hash = XxHash3_64::new();
     let mut list = |frames: Option<&[String]>| {
         for frame in frames.unwrap_or_default() {
@@ -305,7 +305,7 @@ mod tests {
     fn hashes_of_stacks_are_fixed() {
         let of = |frames: &[&str], thread: Option<&str>| {
             let frames = frames.iter().map(|frame| (*frame).to_owned()).collect();
-            stack_hash(&PartStack { frames, thread: thread.map(str::to_owned), ..PartStack::default() })
+            stack_hash(&ReducedStack { frames, thread: thread.map(str::to_owned), ..ReducedStack::default() })
         };
         let all = [of(&["a", "b"], None), of(&["ab"], None), of(&["a"], Some("b")), of(&["a", "b", "-"], None)];
         for (at, hash) in all.iter().enumerate() {

@@ -18,8 +18,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
-use crate::analysis::part::Part;
-use crate::ranks::part::RankPart;
+use crate::analysis::reduction::StackReduction;
+use crate::ranks::reduction::RankReduction;
 
 /// The version of the documents. It changes with the meaning of any field.
 pub const VERSION: u32 = 4;
@@ -50,9 +50,9 @@ pub struct TracePart {
     /// What is wrong with the trace, a line each.
     pub damage: Vec<String>,
     /// The stacks of the chosen kernels, by rank; `None` for records, which have none.
-    pub stacks: Option<Part>,
+    pub stacks: Option<StackReduction>,
     /// The collectives of each rank in it.
-    pub ranks: Vec<RankPart>,
+    pub ranks: Vec<RankReduction>,
 }
 
 impl TracePart {

@@ -51,7 +51,8 @@ struct Late {
 
 impl<'a> Chains<'a> {
     pub(super) fn new(job: &Job, matches: &'a Matches, clocks: &Clocks) -> Self {
-        let mut of: Vec<Vec<RowWait>> = job.parts.iter().map(|part| vec![NOWHERE; part.rows.len()]).collect();
+        let mut of: Vec<Vec<RowWait>> =
+            job.reductions.iter().map(|reduction| vec![NOWHERE; reduction.rows.len()]).collect();
         for (number, group) in matches.groups.iter().enumerate() {
             for (at, collective) in group.collectives.iter().enumerate() {
                 let place = RowWait { group: number as u32, collective: at as u32, ..NOWHERE };

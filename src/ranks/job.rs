@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::part::{RankPart, RankRows, RankSource, Row};
+use super::reduction::{RankReduction, RankRows, RankSource, Row};
 use crate::operation::ranges::ranges;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
 
@@ -15,7 +15,7 @@ pub struct Job {
     /// The ranks' numbers, ascending.
     pub ranks: Vec<u32>,
     /// The part of each.
-    pub parts: Vec<RankPart>,
+    pub reductions: Vec<RankReduction>,
     /// How many ranks the job has, if a header says so.
     pub world_size: Option<u32>,
     /// The ranks that are not here, as far as headers and groups name them.
@@ -85,30 +85,32 @@ impl Job {
     ///
     /// # Errors
     /// A part whose rank is unknown or contradicted, and two parts of one rank.
-    pub fn from_parts(parts: Vec<RankPart>) -> Result<Self, JobError> {
-        let mut numbered: Vec<(u32, RankPart)> =
-            parts.into_iter().map(|part| Ok((rank_of(&part)?, part))).collect::<Result<_, JobError>>()?;
+    pub fn from_reductions(reductions: Vec<RankReduction>) -> Result<Self, JobError> {
+        let mut numbered: Vec<(u32, RankReduction)> = reductions
+            .into_iter()
+            .map(|reduction| Ok((rank_of(&reduction)?, reduction)))
+            .collect::<Result<_, JobError>>()?;
         numbered.sort_by(|a, b| (a.0, &a.1.trace).cmp(&(b.0, &b.1.trace)));
         let (world_size, mut refused) = refuse_other_sizes(&mut numbered)?;
         refused.extend(refuse_misfits(&mut numbered, world_size));
         if let Some(pair) = numbered.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let [first, second] = [&pair[0], &pair[1]].map(|(_, part)| part.trace.clone());
+            let [first, second] = [&pair[0], &pair[1]].map(|(_, reduction)| reduction.trace.clone());
             return Err(JobError::Twice { rank: pair[0].0, first, second });
         }
-        let (ranks, parts): (Vec<u32>, Vec<RankPart>) = numbered.into_iter().unzip();
-        let missing = missing(&ranks, &parts, world_size);
-        Ok(Job { ranks, parts, world_size, missing, refused })
+        let (ranks, reductions): (Vec<u32>, Vec<RankReduction>) = numbered.into_iter().unzip();
+        let missing = missing(&ranks, &reductions, world_size);
+        Ok(Job { ranks, reductions, world_size, missing, refused })
     }
 
     /// The collectives of each rank.
     pub fn rank_rows(&self) -> Vec<RankRows<'_>> {
-        self.ranks.iter().zip(&self.parts).map(|(rank, part)| part.rank_rows(*rank)).collect()
+        self.ranks.iter().zip(&self.reductions).map(|(rank, reduction)| reduction.rank_rows(*rank)).collect()
     }
 
     /// The row of a member of a group.
     pub fn row(&self, group: &MatchedGroup, collective: &MatchedCollective, member: usize) -> Option<&Row> {
         let (rank, row) = group.place(collective, member)?;
-        Some(&self.parts[rank].rows[row])
+        Some(&self.reductions[rank].rows[row])
     }
 
     /// The members of a group that have a collective, with their rows.
@@ -122,8 +124,8 @@ impl Job {
 
     /// Leaves a rank out.
     pub(super) fn refuse(&mut self, at: usize, why: String) {
-        let (rank, part) = (self.ranks.remove(at), self.parts.remove(at));
-        self.refused.push(Refused { trace: part.trace, rank, why });
+        let (rank, reduction) = (self.ranks.remove(at), self.reductions.remove(at));
+        self.refused.push(Refused { trace: reduction.trace, rank, why });
         self.refused.sort();
     }
 }
@@ -132,11 +134,11 @@ impl Job {
 ///
 /// # Errors
 /// Nothing says it, or two sources contradict each other.
-pub fn rank_of(part: &RankPart) -> Result<u32, JobError> {
-    let trace = part.trace.clone();
-    let given = part.said.iter().find(|(source, _)| *source == RankSource::Given);
-    let Some(first) = given.or(part.said.first()).copied() else { return Err(JobError::Unknown { trace }) };
-    let mut others = part.said.iter().copied().filter(|(source, _)| *source != RankSource::FileWord);
+pub fn rank_of(reduction: &RankReduction) -> Result<u32, JobError> {
+    let trace = reduction.trace.clone();
+    let given = reduction.said.iter().find(|(source, _)| *source == RankSource::Given);
+    let Some(first) = given.or(reduction.said.first()).copied() else { return Err(JobError::Unknown { trace }) };
+    let mut others = reduction.said.iter().copied().filter(|(source, _)| *source != RankSource::FileWord);
     match others.find(|(_, rank)| given.is_none() && *rank != first.1 && first.0 != RankSource::FileWord) {
         Some(second) => Err(JobError::Contradiction { trace, first, second }),
         None => Ok(first.1),
@@ -144,16 +146,16 @@ pub fn rank_of(part: &RankPart) -> Result<u32, JobError> {
 }
 
 /// Leaves out what is of a job of another size than most.
-fn refuse_other_sizes(parts: &mut Vec<(u32, RankPart)>) -> Result<(Option<u32>, Vec<Refused>), JobError> {
+fn refuse_other_sizes(reductions: &mut Vec<(u32, RankReduction)>) -> Result<(Option<u32>, Vec<Refused>), JobError> {
     let mut sizes: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (at, (_, part)) in parts.iter().enumerate() {
-        part.world_size.into_iter().for_each(|size| sizes.entry(size).or_default().push(at));
+    for (at, (_, reduction)) in reductions.iter().enumerate() {
+        reduction.world_size.into_iter().for_each(|size| sizes.entry(size).or_default().push(at));
     }
     let mut by_count: Vec<(u32, Vec<usize>)> = sizes.into_iter().collect();
     by_count.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
     let Some((size, most)) = by_count.first() else { return Ok((None, Vec::new())) };
     if let Some((other, of)) = by_count.get(1).filter(|(_, of)| of.len() == most.len()) {
-        let trace = |of: &[usize]| parts[of[0]].1.trace.clone();
+        let trace = |of: &[usize]| reductions[of[0]].1.trace.clone();
         return Err(JobError::DifferentJobs {
             first: trace(most),
             first_size: *size,
@@ -162,10 +164,10 @@ fn refuse_other_sizes(parts: &mut Vec<(u32, RankPart)>) -> Result<(Option<u32>, 
         });
     }
     let (size, mut refused) = (*size, Vec::new());
-    parts.retain(|(rank, part)| match part.world_size.filter(|other| *other != size) {
+    reductions.retain(|(rank, reduction)| match reduction.world_size.filter(|other| *other != size) {
         Some(other) => {
             let why = format!("it is of a job of {other} ranks, the others of one of {size}");
-            refused.push(Refused { trace: part.trace.clone(), rank: *rank, why });
+            refused.push(Refused { trace: reduction.trace.clone(), rank: *rank, why });
             false
         }
         None => true,
@@ -174,29 +176,30 @@ fn refuse_other_sizes(parts: &mut Vec<(u32, RankPart)>) -> Result<(Option<u32>, 
 }
 
 /// Leaves out ranks that the job, or their own groups, do not have.
-fn refuse_misfits(parts: &mut Vec<(u32, RankPart)>, world_size: Option<u32>) -> Vec<Refused> {
+fn refuse_misfits(reductions: &mut Vec<(u32, RankReduction)>, world_size: Option<u32>) -> Vec<Refused> {
     let mut refused = Vec::new();
-    parts.retain(|(rank, part)| {
-        let used: BTreeSet<u32> = part.rows.iter().filter_map(|row| row.group).collect();
-        let lists = used.iter().filter_map(|group| part.groups[*group as usize].ranks.as_ref());
+    reductions.retain(|(rank, reduction)| {
+        let used: BTreeSet<u32> = reduction.rows.iter().filter_map(|row| row.group).collect();
+        let lists = used.iter().filter_map(|group| reduction.groups[*group as usize].ranks.as_ref());
         let misfit = lists.into_iter().find(|ranks| !ranks.contains(rank));
         let why = match (world_size.filter(|size| rank >= size), misfit) {
             (Some(size), _) => format!("it is rank {rank}, and the job has {size} ranks"),
             (None, Some(ranks)) => format!("it is rank {rank}, and runs collectives of ranks {}", ranges(ranks)),
             (None, None) => return true,
         };
-        refused.push(Refused { trace: part.trace.clone(), rank: *rank, why });
+        refused.push(Refused { trace: reduction.trace.clone(), rank: *rank, why });
         false
     });
     refused
 }
 
 /// The ranks that headers and groups name, and that are not here.
-fn missing(ranks: &[u32], parts: &[RankPart], world_size: Option<u32>) -> Vec<u32> {
-    let of_groups =
-        parts.iter().flat_map(|part| part.rows.iter().filter_map(|row| row.group).map(move |group| (part, group)));
+fn missing(ranks: &[u32], reductions: &[RankReduction], world_size: Option<u32>) -> Vec<u32> {
+    let of_groups = reductions
+        .iter()
+        .flat_map(|reduction| reduction.rows.iter().filter_map(|row| row.group).map(move |group| (reduction, group)));
     let groups: BTreeSet<&Vec<u32>> =
-        of_groups.filter_map(|(part, group)| part.groups[group as usize].ranks.as_ref()).collect();
+        of_groups.filter_map(|(reduction, group)| reduction.groups[group as usize].ranks.as_ref()).collect();
     let named: BTreeSet<u32> = match world_size {
         Some(size) => (0..size).collect(),
         None => groups.into_iter().flatten().copied().collect(),

@@ -1,7 +1,7 @@
 //! Many ranks of one job: who waits for whom, at which line of code, and why.
 //!
-//! Each trace is reduced to a [`part::RankPart`] ([`mod@reduce`], with the times between launches and kernels of `segments`) and dropped;
-//! [`recorded_parts`] makes the same of NCCL's own records. Parts are small, can be written to files (module `parts`), and are all that the
+//! Each trace is reduced to a [`reduction::RankReduction`] ([`mod@reduce`], with the times between launches and kernels of `segments`) and dropped;
+//! [`recorded_reductions`] makes the same of NCCL's own records. Parts are small, can be written to files (module `parts`), and are all that the
 //! rest needs: [`job`] finds out which rank each part is, [`operations`](crate::operations) matches their collectives and compares their
 //! clocks, [`waiting`] adds up who waited for whom, [`cause`] says why the late rank was late (`chain`, where it waited for another itself),
 //! and [`report`] puts all of it together with a [`verdict`]. [`mod@rows`] has the same for SQL, [`timeline`] all ranks on one axis of time,
@@ -16,9 +16,9 @@ pub mod change;
 pub mod entries;
 pub mod job;
 mod packed;
-pub mod part;
-pub mod recorded_parts;
+pub mod recorded_reductions;
 pub mod reduce;
+pub mod reduction;
 pub mod report;
 pub mod rows;
 mod segment;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::part::{Kind, MOST_RANKS, PartStack, RankPart, RankSource, Row, Step};
+use super::reduction::{Kind, MOST_RANKS, RankReduction, RankSource, ReducedStack, Row, Step};
 use super::segments::{self, Gap, Launch, Texts};
 use crate::analysis::gpu_spans::{is_by_launches, launched_in, spans_of};
-use crate::analysis::groups::{GroupKey, GroupValue, Keys, Naming};
+use crate::analysis::grouping::{GroupKey, GroupValue, Keys, Naming};
 use crate::analysis::losses::Losses;
-use crate::analysis::part::attributed;
+use crate::analysis::reduction::attributed;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackOptions;
 use crate::analysis::steps::Steps;
@@ -31,7 +31,7 @@ pub fn reduce(
     launches: &Launches,
     window: Window,
     options: &StackOptions,
-) -> Vec<RankPart> {
+) -> Vec<RankReduction> {
     let store = attributor.store();
     // First, because it takes memory that is free again then.
     let queues = queues(store, window, options.window_on);
@@ -46,13 +46,13 @@ pub fn reduce_attributed(
     queues: &Queues,
     window: Window,
     options: &StackOptions,
-) -> Vec<RankPart> {
+) -> Vec<RankReduction> {
     let window_of = windows(store, window);
     let ranks = Ranks::find(store, &attribution.kernels);
     let mut found = Found::default();
     let mut own: Vec<Own<'_>> = Vec::new();
     found.groups = Operations::each(store, attribution, |operation, row| own.push(found.own(store, operation, row)));
-    let mut parts = Vec::new();
+    let mut reductions = Vec::new();
     for RankGpus { trace, rank, gpus } in by_rank(&own, &ranks) {
         let own: Vec<&Own<'_>> = own.iter().filter(|own| gpus.contains(&own.gpu)).collect();
         let measured: Vec<(Window, Ns)> = gpus.iter().filter_map(|gpu| queues.of.get(gpu)).copied().collect();
@@ -61,10 +61,10 @@ pub fn reduce_attributed(
         let gpu_span = measured.iter().map(|(span, _)| *span).reduce(Window::around).filter(|_| queues.is_of_work);
         let Found { texts, kinds, groups, .. } = &found;
         let reducer = Reducer { store, attribution, options, texts: texts.clone(), trace, gpus };
-        let part = reducer.part(&own, window_of(trace));
+        let reduction = reducer.reduction(&own, window_of(trace));
         let trace = name_of(store, trace).unwrap_or(name).to_owned();
         let said = said(store, &ranks, rank, &own);
-        parts.push(RankPart {
+        reductions.push(RankReduction {
             trace,
             said,
             gpu_span,
@@ -72,11 +72,11 @@ pub fn reduce_attributed(
             queue_empty,
             kinds: kinds.clone(),
             groups: groups.clone(),
-            ..part
+            ..reduction
         });
     }
-    parts.iter_mut().take(1).for_each(|first| first.damage = Losses::count(store));
-    parts
+    reductions.iter_mut().take(1).for_each(|first| first.damage = Losses::count(store));
+    reductions
 }
 
 /// What is needed of an operation.
@@ -240,7 +240,7 @@ struct Reducer<'a> {
 
 impl Reducer<'_> {
     /// The part, without what it has in common with others.
-    fn part(mut self, own: &[&Own<'_>], window: Window) -> RankPart {
+    fn reduction(mut self, own: &[&Own<'_>], window: Window) -> RankReduction {
         let (stacks, stack_of) = self.stacks(own);
         let steps = self.steps(own, window);
         let mut streams: Vec<Option<ThreadId>> = Vec::new();
@@ -272,7 +272,7 @@ impl Reducer<'_> {
         let kernels = self.kernels();
         let (segments, cpu) = self.segments(own, &mut rows, window);
         let gpu = self.gaps(&mut rows, &kernels);
-        RankPart {
+        RankReduction {
             trace: String::new(),
             damage: Losses::default(),
             said: Vec::new(),
@@ -296,10 +296,10 @@ impl Reducer<'_> {
     }
 
     /// The stacks, and which of them each operation has.
-    fn stacks(&self, own: &[&Own<'_>]) -> (Vec<PartStack>, Vec<Option<u32>>) {
+    fn stacks(&self, own: &[&Own<'_>]) -> (Vec<ReducedStack>, Vec<Option<u32>>) {
         let Reducer { store, attribution, options, .. } = self;
         let mut by_path: HashMap<_, u32> = HashMap::new();
-        let mut by_stack: BTreeMap<PartStack, u32> = BTreeMap::new();
+        let mut by_stack: BTreeMap<ReducedStack, u32> = BTreeMap::new();
         let mut of = Vec::with_capacity(own.len());
         if options.grouping.is_asked() {
             let ranks = Ranks::find(store, &attribution.kernels);
@@ -323,7 +323,7 @@ impl Reducer<'_> {
             let stack = *by_path.entry(path).or_insert_with(|| {
                 let key = StackKey::from_kernel(store, &attribution.paths, row, options.exact_names);
                 let telling = key.telling_frames(&options.user_code);
-                let stack = PartStack {
+                let stack = ReducedStack {
                     telling,
                     captured: key.captured.map(|path| path.frames),
                     forward: key.forward.map(|path| path.frames),
@@ -368,7 +368,7 @@ impl Reducer<'_> {
         own: &[&Own<'_>],
         rows: &mut [Row],
         window: Window,
-    ) -> (Vec<super::part::Segment>, segments::Summed) {
+    ) -> (Vec<super::reduction::Segment>, segments::Summed) {
         let calls = own.iter().zip(rows.iter()).filter_map(|(own, row)| Some((own.launch?, (row.stack, row.step))));
         let mut first: BTreeMap<SliceId, (Option<u32>, Option<u32>)> = BTreeMap::new();
         calls.for_each(|(call, of)| {
@@ -424,17 +424,17 @@ impl Reducer<'_> {
 }
 
 /// Stacks by their numbers.
-fn in_order(numbers: BTreeMap<PartStack, u32>) -> Vec<PartStack> {
-    let mut stacks: Vec<(PartStack, u32)> = numbers.into_iter().collect();
+fn in_order(numbers: BTreeMap<ReducedStack, u32>) -> Vec<ReducedStack> {
+    let mut stacks: Vec<(ReducedStack, u32)> = numbers.into_iter().collect();
     stacks.sort_unstable_by_key(|(_, number)| *number);
     stacks.into_iter().map(|(stack, _)| stack).collect()
 }
 
 /// A group by other keys in place of a stack: its frames are the levels of the keys' values.
-fn group_stack(key: &GroupKey) -> PartStack {
+fn group_stack(key: &GroupKey) -> ReducedStack {
     let label = key.iter().map(GroupValue::label).collect::<Vec<_>>().join(" / ");
     let frames = key.iter().flat_map(GroupValue::path).map(str::to_owned).collect();
-    PartStack { telling: vec![label], frames, ..PartStack::default() }
+    ReducedStack { telling: vec![label], frames, ..ReducedStack::default() }
 }
 
 /// The step in which something was launched.

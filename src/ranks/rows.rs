@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::part::{GivenRank, RankPart};
 use super::reduce::reduce;
+use super::reduction::{GivenRank, RankReduction};
 use super::report::{Compared, RankWaits};
 use super::waiting::measure;
 use crate::analysis::stacks::StackOptions;
@@ -30,18 +30,18 @@ pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String>
     let launches = launches::find(store, &choose(store, &wanted));
     let attributor = Attributor::new(store, &wanted, Captured::default());
     let name = store.traces.first().map_or("", |trace| trace.name.as_deref().unwrap_or(&trace.file));
-    let mut parts = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
-    given.iter().try_for_each(|given| given.set(&mut parts))?;
-    let compared = Compared::from_parts(parts, ClockMode::Align).map_err(|error| error.to_string())?;
+    let mut reductions = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
+    given.iter().try_for_each(|given| given.set(&mut reductions))?;
+    let compared = Compared::from_reductions(reductions, ClockMode::Align).map_err(|error| error.to_string())?;
     Ok(RankRows { ranks: ranks(store, &compared), matches: matches(&compared) })
 }
 
 fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
     let trace = |first: Option<u32>| first.map_or(TraceId(0), |kernel| store.trace_of(SliceId(kernel)));
-    let of_job = compared.report().ranks.into_iter().zip(&compared.job.parts);
-    let row = |(waits, part): (RankWaits, &RankPart)| RankRow {
+    let of_job = compared.report().ranks.into_iter().zip(&compared.job.reductions);
+    let row = |(waits, reduction): (RankWaits, &RankReduction)| RankRow {
         rank: RankId(waits.rank),
-        machine: trace(part.rows.first().map(|row| row.kernel)),
+        machine: trace(reduction.rows.first().map(|row| row.kernel)),
         trace: waits.trace,
         offset: waits.offset,
         uncertainty: waits.uncertainty,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::FixedState;
 
-use super::part::{Class, Outlier, Segment};
+use super::reduction::{Class, Outlier, Segment};
 use crate::id::{SliceId, ThreadId};
 use crate::names::calls::waits_for_gpu;
 use crate::names::frames::fold;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::job::Job;
-use super::part::{RankPart, Row};
+use super::reduction::{RankReduction, Row};
 use super::waiting::measure;
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::{MatchedGroup, Matches};
@@ -92,11 +92,12 @@ impl<'c> Axis<'c> {
     pub fn new(job: &Job, clocks: &'c Clocks) -> Self {
         let group = |rank: usize| clocks.ranks[rank].component.unwrap_or(rank);
         let mut first: BTreeMap<usize, Ns> = BTreeMap::new();
-        for (rank, part) in job.parts.iter().enumerate() {
-            let Some(begin) = begin(part).map(|begin| clocks.ranks[rank].aligned(begin)) else { continue };
+        for (rank, reduction) in job.reductions.iter().enumerate() {
+            let Some(begin) = begin(reduction).map(|begin| clocks.ranks[rank].aligned(begin)) else { continue };
             first.entry(group(rank)).and_modify(|first| *first = begin.min(*first)).or_insert(begin);
         }
-        let begins = (0..job.parts.len()).map(|rank| first.get(&group(rank)).copied().unwrap_or_default()).collect();
+        let begins =
+            (0..job.reductions.len()).map(|rank| first.get(&group(rank)).copied().unwrap_or_default()).collect();
         Axis { clocks, begins }
     }
 
@@ -112,27 +113,31 @@ impl<'c> Axis<'c> {
 }
 
 /// When a rank's first launch, kernel or step was.
-fn begin(part: &RankPart) -> Option<Ns> {
-    let steps = part.steps.iter().map(|step| step.window.start);
-    let launches = part.segments.iter().map(|segment| segment.call);
-    part.rows.iter().map(|row| row.start).chain(launches).chain(steps).min()
+fn begin(reduction: &RankReduction) -> Option<Ns> {
+    let steps = reduction.steps.iter().map(|step| step.window.start);
+    let launches = reduction.segments.iter().map(|segment| segment.call);
+    reduction.rows.iter().map(|row| row.start).chain(launches).chain(steps).min()
 }
 
 impl Timeline {
     /// Places a job on its axis.
     pub fn new(job: &Job, matches: &Matches, clocks: &Clocks) -> Self {
         let axis = Axis::new(job, clocks);
-        let times = |(rank, part): (usize, &RankPart)| {
+        let times = |(rank, reduction): (usize, &RankReduction)| {
             let kernel =
                 |row: &Row| KernelTime { window: axis.window(rank, row.start, row.end()), ..KernelTime::default() };
             RankTimes {
                 is_aligned: clocks.ranks[rank].component.is_some(),
-                steps: part.steps.iter().map(|step| axis.window(rank, step.window.start, step.window.end)).collect(),
-                launches: part.segments.iter().map(|of| axis.window(rank, of.call, of.end)).collect(),
-                kernels: part.rows.iter().map(kernel).collect(),
+                steps: reduction
+                    .steps
+                    .iter()
+                    .map(|step| axis.window(rank, step.window.start, step.window.end))
+                    .collect(),
+                launches: reduction.segments.iter().map(|of| axis.window(rank, of.call, of.end)).collect(),
+                kernels: reduction.rows.iter().map(kernel).collect(),
             }
         };
-        let ranks = job.parts.iter().enumerate().map(times).collect();
+        let ranks = job.reductions.iter().enumerate().map(times).collect();
         let mut timeline = Timeline { ranks, collectives: Vec::new() };
         for (at, group) in matches.groups.iter().enumerate() {
             timeline.add_group(job, clocks, at, group);
@@ -140,7 +145,7 @@ impl Timeline {
         let spans = Spans::for_job(job, &axis);
         for of in &mut timeline.collectives {
             let Some((rank, row)) = of.members.iter().min() else { continue };
-            let row = &job.parts[*rank].rows[*row];
+            let row = &job.reductions[*rank].rows[*row];
             of.step = spans.as_ref().map_or(row.step, |spans| Some(spans.at(axis.at(*rank, row.start))));
         }
         timeline
@@ -203,11 +208,12 @@ const SPANS: i64 = 48;
 impl Spans {
     /// Those of a job, if none of its ranks has steps: of 1, 2, 2.5 or 5 times a power of ten.
     pub(super) fn for_job(job: &Job, axis: &Axis<'_>) -> Option<Self> {
-        if job.parts.iter().any(|part| !part.steps.is_empty()) {
+        if job.reductions.iter().any(|reduction| !reduction.steps.is_empty()) {
             return None;
         }
-        let last = |(rank, part): (usize, &RankPart)| part.rows.last().map(|row| axis.at(rank, row.start));
-        let last = job.parts.iter().enumerate().filter_map(last).max()?.max(Ns::ZERO);
+        let last =
+            |(rank, reduction): (usize, &RankReduction)| reduction.rows.last().map(|row| axis.at(rank, row.start));
+        let last = job.reductions.iter().enumerate().filter_map(last).max()?.max(Ns::ZERO);
         let least = last.0 / SPANS + 1;
         let powers = (2..18).map(|power| 10_i64.pow(power));
         let length =

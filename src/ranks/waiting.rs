@@ -7,7 +7,7 @@
 //! others, and a send and its receive for each other; that is known by clocks only.
 
 use super::job::Job;
-use super::part::{Row, Tie};
+use super::reduction::{Row, Tie};
 use crate::names::collectives::Collective;
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
@@ -106,10 +106,10 @@ fn measured(
 /// The root's place among the members, and whether it gives (broadcast, scatter) or takes.
 fn root_of(job: &Job, group: &MatchedGroup, collective: &MatchedCollective) -> Option<(usize, bool)> {
     let (member, row) = job.rows(group, collective).next()?;
-    let kind = job.parts[group.members[member]].kind(row);
+    let kind = job.reductions[group.members[member]].kind(row);
     let known = Collective::of_record(kind.collective.as_deref()?)?;
     let root = *group.name.ranks.as_ref()?.get(usize::try_from(kind.peer?).ok()?)?;
-    let place = group.members.iter().position(|part| job.ranks[*part] == root)?;
+    let place = group.members.iter().position(|reduction| job.ranks[*reduction] == root)?;
     collective.rows[place]?;
     Some((place, matches!(known, Collective::Broadcast | Collective::Scatter)))
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::analysis::collective_info::Group;
+use crate::analysis::collective_info::ProcessGroup;
 use crate::analysis::cost::Order;
 use crate::analysis::delta::Delta;
 use crate::analysis::stacks::Stack;
@@ -173,7 +173,7 @@ fn counted<'a>(values: impl Iterator<Item = (&'a str, u64)> + Clone, all: u64) -
 }
 
 /// A process group, of so many kernels: `3 (tp), 4 ranks [0, 1, 2, 3]`.
-pub(super) fn process_group(group: &Group, all: u64) -> String {
+pub(super) fn process_group(group: &ProcessGroup, all: u64) -> String {
     let mut text = group.name.as_deref().map_or("unnamed".into(), visible).into_owned();
     if let Some(description) = &group.description {
         text.push_str(&format!(" ({})", visible(description)));

@@ -11,7 +11,7 @@ mod flame;
 mod folded;
 pub mod format;
 mod frames;
-mod groups;
+mod grouping;
 pub mod hang;
 mod html;
 pub mod json;
@@ -210,7 +210,7 @@ impl<'a> Answer<'a> {
     /// # Errors
     /// What the writer fails with.
     pub fn write_groups(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        self.report.groups().map_or(Ok(()), |grouped| groups::text(grouped, &self.screen, out))
+        self.report.groups().map_or(Ok(()), |grouped| grouping::text(grouped, &self.screen, out))
     }
 
     /// Writes the answer in a form.
@@ -226,13 +226,13 @@ impl<'a> Answer<'a> {
         match (form, groups) {
             (Form::Text, Some(grouped)) => {
                 out.push(b'\n');
-                return groups::text(grouped, &self.screen, out);
+                return grouping::text(grouped, &self.screen, out);
             }
             (Form::Table, Some(grouped)) => {
                 out.push(b'\n');
-                return groups::table(grouped, self.screen.width, out);
+                return grouping::table(grouped, self.screen.width, out);
             }
-            (Form::Csv, Some(grouped)) => return groups::csv(grouped, out),
+            (Form::Csv, Some(grouped)) => return grouping::csv(grouped, out),
             (Form::Script, Some(_)) => return Err(io::Error::other("the form of get_call_stacks.py has stacks alone")),
             _ => {}
         }

@@ -8,7 +8,7 @@ use super::format::{count, duration, kernels, percent, percent_or_unknown, size}
 use super::frames::lines;
 use super::html::timeline::Streams;
 use super::html::{Bytes, Command, Documents, FINDINGS, Finding, Link, Page, ROWS, Top, in_steps, labels};
-use super::{Answer, Form, groups, summary};
+use super::{Answer, Form, grouping, summary};
 use crate::analysis::collective_info::CollectiveInfo;
 use crate::analysis::cost::Totals;
 use crate::analysis::stacks::{Stack, StackReport};
@@ -229,10 +229,10 @@ fn steps(streams: &[Streams], stack: usize) -> Vec<&str> {
 
 fn top(report: &StackReport, labels: &[Vec<String>]) -> Option<Top> {
     if let Some(grouped) = report.groups().filter(|grouped| grouped.are_steps()) {
-        let rows = groups::step_rows(grouped, ROWS);
+        let rows = grouping::step_rows(grouped, ROWS);
         return (!rows.is_empty()).then(|| Top {
             title: "Steps",
-            columns: groups::step_headers(),
+            columns: grouping::step_headers(),
             rows,
             found: grouped.groups.iter().filter(|group| group.step.is_some()).count(),
         });

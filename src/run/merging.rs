@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::RunError;
 use super::files::{self, is_read_once};
 use super::reading::Run;
-use crate::analysis::part::Part;
+use crate::analysis::reduction::StackReduction;
 use crate::analysis::stacks::{StackOptions, StackReport};
 use crate::error::Error;
 use crate::names::frames::UserCode;
@@ -17,7 +17,7 @@ use crate::parts::TracePart;
 use crate::parts::entry::{Entry, StacksOf};
 use crate::parts::set::{PartSet, Unread};
 use crate::ranks::job::{JobError, rank_of};
-use crate::ranks::part::RankPart;
+use crate::ranks::reduction::RankReduction;
 use crate::ranks::report::{Compared, RanksError};
 use crate::report::format::{count, visible};
 
@@ -130,7 +130,7 @@ impl Run<'_> {
     }
 
     /// The ranks of all parts. A part that cannot be read is left out, and recorded as unread in the set.
-    fn ranks_of_parts(&self, set: &mut PartSet) -> Vec<RankPart> {
+    fn ranks_of_parts(&self, set: &mut PartSet) -> Vec<RankReduction> {
         let (mut parts, mut wrong) = (Vec::new(), Vec::new());
         for (entry, ranks) in set.each(self.part_threads(), |entry| entry.ranks()) {
             match ranks {
@@ -149,7 +149,7 @@ impl Run<'_> {
     }
 
     /// The ranks of all parts; a part that cannot be read is an error.
-    pub(super) fn ranks_of_all_parts(&self, set: &mut PartSet) -> Result<Vec<RankPart>, RunError> {
+    pub(super) fn ranks_of_all_parts(&self, set: &mut PartSet) -> Result<Vec<RankReduction>, RunError> {
         let parts = self.ranks_of_parts(set);
         match set.unread.first() {
             Some(unread) => Err(failure(unread)),
@@ -171,7 +171,7 @@ impl Run<'_> {
     /// Who waits for whom, by parts. Parts that cannot be read are left out.
     ///
     /// # Errors
-    /// No part that can be read, no collective in any, a rank that is there twice, and what [`Compared::from_parts`] fails with.
+    /// No part that can be read, no collective in any, a rank that is there twice, and what [`Compared::from_reductions`] fails with.
     pub fn merge_ranks(&self, set: &mut PartSet, clock: ClockMode) -> Result<MergedRanks, RunError> {
         let parts = self.ranks_of_parts(set);
         check_any(set)?;
@@ -181,7 +181,7 @@ impl Run<'_> {
         for head in set.entries.iter().map(Entry::head).filter(|head| !head.has_collectives) {
             self.note(&format!("{}: no collective in its window", visible(&head.trace)));
         }
-        let compared = Compared::from_parts(parts, clock).map_err(|error| match error {
+        let compared = Compared::from_reductions(parts, clock).map_err(|error| match error {
             // The traces may have one name on all machines; their parts have not.
             RanksError::Job(JobError::Twice { .. }) => check_twice(set).err().unwrap_or(RunError::Ranks(error)),
             error => RunError::Ranks(error),
@@ -209,7 +209,7 @@ impl Run<'_> {
             Ok(StacksOf { stacks, .. }) => stacks,
             Err(error) => {
                 wrong.push((entry.clone(), error.to_string()));
-                None::<Part>
+                None::<StackReduction>
             }
         });
         let report = StackReport::merge(parts, &how);

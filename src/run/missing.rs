@@ -4,7 +4,7 @@ use rusqlite::named_params;
 use serde_json::json;
 
 use crate::analysis::missing::{Missing, NameCount};
-use crate::analysis::part::Part;
+use crate::analysis::reduction::StackReduction;
 use crate::attribution::selection::is_of_a_family;
 use crate::error::Error;
 use crate::id::SliceId;
@@ -18,23 +18,23 @@ use crate::time::{Ns, Window};
 ///
 /// # Errors
 /// What SQLite fails with.
-pub fn explain(database: &Database, window: Window, part: &Part) -> Result<Option<Missing>, Error> {
-    if part.has_stacks() {
+pub fn explain(database: &Database, window: Window, reduction: &StackReduction) -> Result<Option<Missing>, Error> {
+    if reduction.has_stacks() {
         return Ok(None);
     }
-    reason(database, window, part).map(Some)
+    reason(database, window, reduction).map(Some)
 }
 
-fn reason(database: &Database, window: Window, part: &Part) -> Result<Missing, Error> {
-    if part.unattributed() > 0 {
+fn reason(database: &Database, window: Window, reduction: &StackReduction) -> Result<Missing, Error> {
+    if reduction.unattributed() > 0 {
         return Ok(Missing::NoLaunchLink {
-            kernels: part.unattributed(),
-            elsewhere: part.elsewhere,
+            kernels: reduction.unattributed(),
+            elsewhere: reduction.elsewhere,
             graph_launches: graph_launches(database, window)?,
         });
     }
-    if part.elsewhere > 0 {
-        return Ok(Missing::LaunchedElsewhere { kernels: part.elsewhere });
+    if reduction.elsewhere > 0 {
+        return Ok(Missing::LaunchedElsewhere { kernels: reduction.elsewhere });
     }
     let kernels = kernels_in(database.store(), window);
     if kernels.is_empty() {
@@ -49,8 +49,8 @@ fn reason(database: &Database, window: Window, part: &Part) -> Result<Missing, E
     }
     Ok(Missing::OtherKernels {
         kernels: kernels.iter().map(|kernel| kernel.count).sum(),
-        elsewhere: part.kernels_in_trace,
-        possible: part.not_asked.possible.iter().map(|of| of.kernels).sum(),
+        elsewhere: reduction.kernels_in_trace,
+        possible: reduction.not_asked.possible.iter().map(|of| of.kernels).sum(),
         collectives: kernels.into_iter().filter(|kernel| is_of_a_family(&kernel.name)).collect(),
     })
 }

@@ -82,5 +82,5 @@ pub use ranks::{PageParts, RankQuestion, RanksOfFiles};
 pub use reading::{Reading, Run};
 pub use records::{damage_lines, give_ranks, is_damaged, left_out_operations};
 pub use stacks::{StackAnswer, StackQuestion};
-pub use traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
+pub use traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
 pub use watch::{Chosen, Event, Silent, Watcher};

@@ -7,15 +7,15 @@ use super::files::is_read_once;
 use super::ranks::{RankQuestion, ranks_of_trace};
 use super::reading::Run;
 use super::records::{damage_lines, give_ranks, left_out_operations};
-use super::traces::{Prepared, Reduced, ReducedTraces, Reduction};
-use crate::analysis::part::Part;
+use super::traces::{Prepared, Reduced, ReducedTraces, Reducer};
+use crate::analysis::reduction::StackReduction;
 use crate::error::Error;
 use crate::event::ArgsWanted;
 use crate::id::RankId;
 use crate::parts::{InputFile, TracePart};
 use crate::ranks::job::{JobError, rank_of};
-use crate::ranks::part::{GivenRank, RankPart, RankSource};
-use crate::ranks::recorded_parts::RecordedParts;
+use crate::ranks::recorded_reductions::RecordedReductions;
+use crate::ranks::reduction::{GivenRank, RankReduction, RankSource};
 use crate::records::Keep;
 use crate::report::format::visible;
 
@@ -46,14 +46,14 @@ impl Run<'_> {
         let by = |prepared: Prepared<'_>| {
             let Prepared { name, database, launches, window, .. } = prepared;
             let (ranks, attribution, options) = ranks_of_trace(prepared, how);
-            Ok((Part::of_attributed(name, database.store(), &attribution, launches, window, &options), ranks))
+            Ok((StackReduction::of_attributed(name, database.store(), &attribution, launches, window, &options), ranks))
         };
-        let reduction = Reduction { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by };
-        let ReducedTraces { traces, archives, no_traces, .. } = self.reduce(files, &question.traces, &reduction)?;
+        let reducer = Reducer { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by };
+        let ReducedTraces { traces, archives, no_traces, .. } = self.reduce(files, &question.traces, &reducer)?;
         let of_archives: Vec<String> = archives.iter().flat_map(|archive| self.damage_lines(archive)).collect();
         of_archives.iter().for_each(|line| self.warn(line));
         let mut parts = Vec::new();
-        for Reduced { part: (stacks, ranks), name, file, is_member, damage, .. } in traces {
+        for Reduced { reduction: (stacks, ranks), name, file, is_member, damage, .. } in traces {
             damage.iter().for_each(|line| self.warn(line));
             let mut input = input_file(&file)?;
             input.member = is_member.then(|| name.clone());
@@ -96,13 +96,13 @@ impl Run<'_> {
     ) -> Result<PartsOfTraces, RunError> {
         let mut records = self.records(files, Keep::All)?;
         give_ranks(given, &mut records)?;
-        let found = RecordedParts::from_records(&records);
+        let found = RecordedReductions::from_records(&records);
         self.report_recorded_parts(&found);
-        if found.parts.is_empty() {
+        if found.reductions.is_empty() {
             return Err(RunError::RecordsWithoutParts);
         }
         let damage: Vec<String> = damage_lines(&records).into_iter().chain(left_out_operations(&found)).collect();
-        let part = |(at, ranks): (usize, RankPart)| {
+        let part = |(at, ranks): (usize, RankReduction)| {
             let file = Path::new(&ranks.trace);
             let input = input_file(file).unwrap_or_else(|_| InputFile::without_digest(file));
             let mut part = TracePart::new(ranks.trace.clone(), input, asked.to_owned());
@@ -111,7 +111,7 @@ impl Run<'_> {
             part.damage = if at == 0 { damage.clone() } else { Vec::new() };
             part
         };
-        Ok(PartsOfTraces { parts: found.parts.into_iter().enumerate().map(part).collect(), lost: Vec::new() })
+        Ok(PartsOfTraces { parts: found.reductions.into_iter().enumerate().map(part).collect(), lost: Vec::new() })
     }
 }
 

@@ -7,16 +7,16 @@ use super::missing;
 use super::reading::Run;
 use super::sources::is_part;
 use super::stacks::timeline;
-use super::traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
+use super::traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
 use crate::analysis::missing::Missing;
-use crate::analysis::part::{Part, attributed};
+use crate::analysis::reduction::{StackReduction, attributed};
 use crate::analysis::stacks::{StackOptions, StackReport};
 use crate::analysis::timeline::Timeline;
 use crate::attribution::Attribution;
 use crate::event::ArgsWanted;
 use crate::operations::clocks::ClockMode;
-use crate::ranks::part::{GivenRank, RankPart};
 use crate::ranks::reduce::{queues, reduce_attributed};
+use crate::ranks::reduction::{GivenRank, RankReduction};
 use crate::ranks::report::Compared;
 use crate::report::format::visible;
 
@@ -40,7 +40,7 @@ pub struct RankQuestion {
 #[non_exhaustive]
 pub struct RanksOfFiles {
     /// The ranks.
-    pub ranks: Vec<RankPart>,
+    pub ranks: Vec<RankReduction>,
     /// What a page needs beside them, if the answer is drawn.
     pub page: PageParts,
     /// What is wrong with the traces, in lines.
@@ -62,12 +62,12 @@ pub struct PageParts {
 }
 
 /// The ranks of a trace, and what a page needs beside them.
-type RanksOfTrace = (Vec<RankPart>, Option<OnPage>);
+type RanksOfTrace = (Vec<RankReduction>, Option<OnPage>);
 
 /// What a page needs of one trace.
 struct OnPage {
     name: String,
-    stacks: Part,
+    stacks: StackReduction,
     timeline: Option<Timeline>,
     missing: Option<Missing>,
 }
@@ -89,7 +89,7 @@ impl Run<'_> {
         let mut on_page = Vec::new();
         if !of_traces.is_empty() {
             let ReducedTraces { traces, archives, left_out, .. } = self.reduced_ranks(&of_traces, question)?;
-            for Reduced { part: (ranks, of_page), name, damage, .. } in traces {
+            for Reduced { reduction: (ranks, of_page), name, damage, .. } in traces {
                 if ranks.is_empty() {
                     self.note(&format!("{}: no collective in its window", visible(&name)));
                 }
@@ -119,7 +119,7 @@ impl Run<'_> {
             let (ranks, attribution, options) = ranks_of_trace(prepared, how);
             let store = database.store();
             let on_page = question.draws.then(|| {
-                let part = Part::of_attributed(name, store, &attribution, launches, window, &options);
+                let part = StackReduction::of_attributed(name, store, &attribution, launches, window, &options);
                 let mut timeline = timeline((name, store), &attribution, window, &part, files.len(), how);
                 // A file of several ranks is none of them.
                 timeline.iter_mut().filter(|_| ranks.len() > 1).for_each(|timeline| timeline.rank = None);
@@ -129,24 +129,27 @@ impl Run<'_> {
             Ok((ranks, on_page.transpose()?))
         };
         let args = how.grouping.args(ArgsWanted::OPERATIONS);
-        self.reduce(files, &question.traces, &Reduction { args, compares_clocks: true, by: &by })
+        self.reduce(files, &question.traces, &Reducer { args, compares_clocks: true, by: &by })
     }
 
     /// The ranks beside each other.
     ///
     /// # Errors
-    /// Ranks without any collective, and what [`Compared::from_parts`] fails with.
-    pub fn compare(&self, ranks: Vec<RankPart>, clock: ClockMode) -> Result<Compared, RunError> {
+    /// Ranks without any collective, and what [`Compared::from_reductions`] fails with.
+    pub fn compare(&self, ranks: Vec<RankReduction>, clock: ClockMode) -> Result<Compared, RunError> {
         if ranks.iter().all(|part| part.rows.is_empty()) {
             let is_damaged = ranks.iter().any(|part| part.damage.is_unknown());
             return Err(RunError::NoCollective { is_damaged });
         }
-        Ok(Compared::from_parts(ranks, clock)?)
+        Ok(Compared::from_reductions(ranks, clock)?)
     }
 }
 
 /// The ranks of a trace, with the attribution and the options that they were made with.
-pub(super) fn ranks_of_trace(prepared: Prepared<'_>, how: &StackOptions) -> (Vec<RankPart>, Attribution, StackOptions) {
+pub(super) fn ranks_of_trace(
+    prepared: Prepared<'_>,
+    how: &StackOptions,
+) -> (Vec<RankReduction>, Attribution, StackOptions) {
     let options = prepared.options(how);
     let Prepared { name, database, attributor, launches, window, .. } = prepared;
     let store = database.store();

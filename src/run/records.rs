@@ -9,8 +9,8 @@ use crate::analysis::hang::{HangReport, hang};
 use crate::analysis::recording::{Loss, losses};
 use crate::operation::{Operation, Source};
 use crate::operations::recorded_ranks::set_rank;
-use crate::ranks::part::GivenRank;
-use crate::ranks::recorded_parts::RecordedParts;
+use crate::ranks::recorded_reductions::RecordedReductions;
+use crate::ranks::reduction::GivenRank;
 use crate::records::{Keep, RecordFile, Records, Remark, read_all};
 use crate::report::format::{self, visible};
 use crate::report::recording::lacks;
@@ -105,9 +105,9 @@ impl Run<'_> {
     }
 
     /// Reports which operations are not compared.
-    pub fn report_recorded_parts(&self, found: &RecordedParts) {
+    pub fn report_recorded_parts(&self, found: &RecordedReductions) {
         left_out_operations(found).iter().for_each(|line| self.warn(line));
-        if !found.parts.is_empty() && found.of_other_sources > 0 {
+        if !found.reductions.is_empty() && found.of_other_sources > 0 {
             self.note(&format!(
                 "Compared are the records of {}; {} operations of other sources are left out",
                 found.source.title(),
@@ -165,8 +165,8 @@ fn remark_lines<'r>(remarks: impl Iterator<Item = (&'r RecordFile, &'r Vec<Remar
 }
 
 /// Which operations have no part in the comparison, a line for each reason.
-pub fn left_out_operations(found: &RecordedParts) -> Vec<String> {
-    if found.parts.is_empty() {
+pub fn left_out_operations(found: &RecordedReductions) -> Vec<String> {
+    if found.reductions.is_empty() {
         return Vec::new();
     }
     let reasons = [(found.without_times, "when they ran"), (found.without_rank, "on which rank they ran")];

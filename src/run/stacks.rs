@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use super::error::RunError;
 use super::missing;
 use super::reading::Run;
-use super::traces::{Prepared, Reduced, ReducedTraces, Reduction, TraceQuestion};
+use super::traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
 use crate::analysis::cost::Order;
 use crate::analysis::losses::Losses;
 use crate::analysis::missing::Missing;
-use crate::analysis::part::{Part, attributed};
+use crate::analysis::reduction::{StackReduction, attributed};
 use crate::analysis::stacks::{StackOptions, StackReport};
 use crate::analysis::timeline::Timeline;
 use crate::attribution::Attribution;
@@ -62,7 +62,7 @@ impl Run<'_> {
             let store = database.store();
             let options = StackOptions { largest_groups: question.largest_groups.filter(|_| is_alone), ..options };
             let attribution = attributed(attributor, launches, window, &options);
-            let part = Part::of_attributed(name, store, &attribution, launches, window, &options);
+            let part = StackReduction::of_attributed(name, store, &attribution, launches, window, &options);
             let timeline = match question.draws {
                 true => timeline((name, store), &attribution, window, &part, files.len(), how),
                 false => None,
@@ -74,15 +74,15 @@ impl Run<'_> {
         let args = if how.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
         let args = how.grouping.args(args);
         let ReducedTraces { traces, archives, left_out, .. } =
-            self.reduce(files, &question.traces, &Reduction { args, compares_clocks: false, by: &by })?;
-        let (mut parts, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for Reduced { part: (part, missing, timeline), name, damage: of_trace, .. } in traces {
-            parts.push(part);
+            self.reduce(files, &question.traces, &Reducer { args, compares_clocks: false, by: &by })?;
+        let (mut reductions, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for Reduced { reduction: (reduction, missing, timeline), name, damage: of_trace, .. } in traces {
+            reductions.push(reduction);
             timelines.extend(timeline);
             reasons.extend(missing.map(|missing| (name, missing)));
             damage.extend(of_trace);
         }
-        let mut report = StackReport::merge(parts, how);
+        let mut report = StackReport::merge(reductions, how);
         for archive in &archives {
             report.damage.add(Losses::count(archive));
             damage.extend(self.damage_lines(archive));
@@ -99,7 +99,7 @@ pub(super) fn timeline(
     (name, store): (&str, &Store),
     attribution: &Attribution,
     window: Window,
-    part: &Part,
+    part: &StackReduction,
     files: usize,
     options: &StackOptions,
 ) -> Option<Timeline> {

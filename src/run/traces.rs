@@ -43,7 +43,7 @@ pub struct TraceQuestion {
 }
 
 /// A question, and how its answer is reduced.
-type Asked<'a, T> = (&'a TraceQuestion, &'a Reduction<'a, T>);
+type Asked<'a, T> = (&'a TraceQuestion, &'a Reducer<'a, T>);
 
 impl TraceQuestion {
     /// About all kernels of these in whole traces.
@@ -93,7 +93,7 @@ impl Prepared<'_> {
 #[derive(Debug)]
 pub struct Reduced<T> {
     /// The reduction.
-    pub part: T,
+    pub reduction: T,
     /// The trace's name.
     pub name: String,
     /// The file that it was read from.
@@ -128,7 +128,7 @@ impl<T> Default for ReducedTraces<T> {
 }
 
 /// How each trace is reduced, and which arguments this needs.
-pub struct Reduction<'r, T> {
+pub struct Reducer<'r, T> {
     /// The arguments.
     pub args: ArgsWanted,
     /// Whether the reduction compares the clocks of the traces itself.
@@ -146,13 +146,13 @@ impl Run<'_> {
         &self,
         files: &[PathBuf],
         question: &TraceQuestion,
-        reduction: &Reduction<'_, T>,
+        reducer: &Reducer<'_, T>,
     ) -> Result<ReducedTraces<T>, RunError> {
         let mut answers = match files {
-            [file] => self.file(file, true, self.reading.threads, (question, reduction))?,
-            files => self.files(files, (question, reduction))?,
+            [file] => self.file(file, true, self.reading.threads, (question, reducer))?,
+            files => self.files(files, (question, reducer))?,
         };
-        if !reduction.compares_clocks {
+        if !reducer.compares_clocks {
             self.count_once(&mut answers)?;
         }
         let answered = &answers.traces;
@@ -164,7 +164,7 @@ impl Run<'_> {
             let (choice, by_step) = (&question.window, question.by_step);
             self.report(Event::Traces { names: &names, text_bytes: bytes, events, choice, by_step });
             let spans: Vec<_> = answered.iter().map(|answered| (answered.span, answered.name.clone())).collect();
-            if !reduction.compares_clocks {
+            if !reducer.compares_clocks {
                 self.report(Event::Spans(&spans));
             }
         }
@@ -285,7 +285,7 @@ impl Run<'_> {
         file: &Path,
         loaded: Loaded,
         manner: Manner,
-        (question, reduction): Asked<'_, T>,
+        (question, reducer): Asked<'_, T>,
     ) -> Result<Reduced<T>, RunError> {
         if manner.says {
             self.report(Event::Loaded(&loaded));
@@ -314,7 +314,7 @@ impl Run<'_> {
         let captured = self.captured(file, question, &database, &mut launches)?;
         let attributor = Attributor::new(store, &question.wanted, captured);
         let is_alone = manner.asks && !is_member;
-        let part = (reduction.by)(Prepared {
+        let reduction = (reducer.by)(Prepared {
             name: &name,
             database: &database,
             attributor,
@@ -323,7 +323,7 @@ impl Run<'_> {
             window_on,
             is_alone,
         })?;
-        Ok(Reduced { part, name, file: file.to_owned(), rank, span, is_member, damage, text_bytes, events })
+        Ok(Reduced { reduction, name, file: file.to_owned(), rank, span, is_member, damage, text_bytes, events })
     }
 
     /// The stacks with which replayed kernels were captured. Captures are read only if the trace has kernels that can be in them.

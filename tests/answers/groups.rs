@@ -9,8 +9,8 @@ use std::io::Read;
 use std::path::Path;
 
 use nccl_stacks::analysis::cost::{Order, Totals};
-use nccl_stacks::analysis::groups::{GroupBy, Grouping};
-use nccl_stacks::analysis::part::stack_report;
+use nccl_stacks::analysis::grouping::{GroupBy, Grouping};
+use nccl_stacks::analysis::reduction::stack_report;
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;

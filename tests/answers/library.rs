@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use nccl_stacks::analysis::cost::Order;
-use nccl_stacks::analysis::part::stack_report;
+use nccl_stacks::analysis::reduction::stack_report;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;
 use nccl_stacks::attribution::launches;

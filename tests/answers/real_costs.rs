@@ -8,7 +8,7 @@ use crate::support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use nccl_stacks::analysis::part::stack_report;
+use nccl_stacks::analysis::reduction::stack_report;
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::delta::Per;
 use nccl_stacks::analysis::diff::Diff;
-use nccl_stacks::analysis::part::stack_report;
+use nccl_stacks::analysis::reduction::stack_report;
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captured;

@@ -14,20 +14,20 @@ use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::part::{RankPart, Row, Segment};
 use nccl_stacks::ranks::reduce::reduce;
+use nccl_stacks::ranks::reduction::{RankReduction, Row, Segment};
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::report::ranks::{RankAnswer, RankForm};
 use nccl_stacks::time::{Ns, Window};
 use serde_json::Value;
 
 /// The four ranks of `testdata/ranks`, with the first of their rows: more say no more.
-static JOB: LazyLock<Vec<RankPart>> = LazyLock::new(|| (0..4).flat_map(part).collect());
+static JOB: LazyLock<Vec<RankReduction>> = LazyLock::new(|| (0..4).flat_map(part).collect());
 
 /// How many rows each rank has.
 const ROWS: usize = 7;
 
-fn part(rank: u32) -> Vec<RankPart> {
+fn part(rank: u32) -> Vec<RankReduction> {
     let path = format!("{}/testdata/ranks/rank{rank}.json.gz", env!("CARGO_MANIFEST_DIR").trim_end_matches("/fuzz"));
     let store =
         load(path, LoadOptions { args: ArgsWanted::OPERATIONS, ..LoadOptions::default() }, |_| {}).unwrap().store;
@@ -68,7 +68,7 @@ pub fn check(bytes: &[u8]) {
     }
     for part in &parts {
         let text = serde_json::to_string(part).unwrap();
-        let read: RankPart = serde_json::from_str(&text).unwrap();
+        let read: RankReduction = serde_json::from_str(&text).unwrap();
         // Only a trace has kernels that rows could point to.
         let mut written = part.clone();
         written.rows.iter_mut().for_each(|row| row.kernel = 0);
@@ -78,7 +78,7 @@ pub fn check(bytes: &[u8]) {
         return;
     }
     for clock in [ClockMode::Align, ClockMode::Trust, ClockMode::None] {
-        let Ok(compared) = Compared::from_parts(parts.clone(), clock) else { continue };
+        let Ok(compared) = Compared::from_reductions(parts.clone(), clock) else { continue };
         let report = compared.report();
         for form in [
             RankForm::Text,
@@ -94,7 +94,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-fn change_row(part: &mut RankPart, place: u8, field: u8, to: u8) {
+fn change_row(part: &mut RankReduction, place: u8, field: u8, to: u8) {
     let rows = part.rows.len().max(1);
     let Some(row) = part.rows.get_mut(usize::from(place) % rows) else { return };
     let position = |is: Option<u32>| (to != 6).then(|| number(to, i64::from(is.unwrap_or_default())) as u32);
@@ -132,7 +132,7 @@ fn change_row(part: &mut RankPart, place: u8, field: u8, to: u8) {
     }
 }
 
-fn change_segment(part: &mut RankPart, place: u8, field: u8, to: u8) {
+fn change_segment(part: &mut RankReduction, place: u8, field: u8, to: u8) {
     let segments = part.segments.len().max(1);
     let Some(segment) = part.segments.get_mut(usize::from(place) % segments) else { return };
     let Segment { thread, class, start, call, end, blocked, .. } = segment;
@@ -147,7 +147,7 @@ fn change_segment(part: &mut RankPart, place: u8, field: u8, to: u8) {
 }
 
 /// Changes a value of the document; `None` if it is then no document any more.
-fn change_document(part: &RankPart, place: u8, field: u8, to: u8) -> Option<RankPart> {
+fn change_document(part: &RankReduction, place: u8, field: u8, to: u8) -> Option<RankReduction> {
     let mut document = serde_json::to_value(part).unwrap();
     let mut left = usize::from(place) << 3 | usize::from(field) & 7;
     change_leaf(&mut document, &mut left, to);

@@ -8,7 +8,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use nccl_stacks::analysis::part::Part;
+use nccl_stacks::analysis::reduction::StackReduction;
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::Captures;
@@ -37,7 +37,7 @@ fn ask(store: Store) {
         let captured = captures.stacks(database.store(), &mut found);
         let how = StackOptions::default();
         let attributor = Attributor::new(database.store(), &wanted, captured);
-        let part = Part::reduce("damaged", attributor, &found, Window::ALL, &how);
+        let part = StackReduction::reduce("damaged", attributor, &found, Window::ALL, &how);
         missing::explain(&database, Window::ALL, &part).unwrap();
         let report = StackReport::merge(vec![part], &how);
         let counted: u64 = report.stacks.iter().map(|stack| stack.count).sum();

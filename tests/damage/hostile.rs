@@ -18,7 +18,7 @@ use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::delta::Per;
 use nccl_stacks::analysis::diff::Diff;
 use nccl_stacks::analysis::keep::keep;
-use nccl_stacks::analysis::part::{Part, attributed};
+use nccl_stacks::analysis::reduction::{StackReduction, attributed};
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
 use nccl_stacks::analysis::summary::kernel_table;
 use nccl_stacks::analysis::timeline::Timeline;
@@ -53,13 +53,13 @@ fn everything() -> LoadOptions {
     LoadOptions { args: ArgsWanted::All, keep_offsets: true, threads: NonZero::new(1), ..LoadOptions::default() }
 }
 
-fn part(database: &Database, wanted: &Wanted, window: Window, how: &StackOptions) -> Part {
+fn part(database: &Database, wanted: &Wanted, window: Window, how: &StackOptions) -> StackReduction {
     let store = database.store();
     let mut found = launches::find(store, &choose(database.store(), wanted));
     let mut captures = Captures::new(how.exact_names);
     captures.add(store);
     let captured = captures.stacks(store, &mut found);
-    Part::reduce("hostile", Attributor::new(store, wanted, captured), &found, window, how)
+    StackReduction::reduce("hostile", Attributor::new(store, wanted, captured), &found, window, how)
 }
 
 fn screen(width: usize) -> Screen {

@@ -321,6 +321,15 @@ fn no_files_of_a_folder_form_a_circle() {
     assert!(all > 300, "only {all} uses found: has the way of writing them changed?");
 }
 
+/// A module with files below it is a folder with a `mod.rs`, never a file beside a folder.
+#[test]
+fn a_module_is_a_file_or_a_folder() {
+    let mut files = Vec::new();
+    ["src", "crates"].iter().for_each(|folder| rust_files(&root().join(folder), &mut files));
+    let twice: Vec<PathBuf> = files.iter().map(|file| file.with_extension("")).filter(|file| file.is_dir()).collect();
+    assert!(twice.is_empty(), "both a file and a folder: {twice:?}");
+}
+
 #[test]
 fn a_planted_circle_is_found() {
     let module = |path: &str, code: &str| {

@@ -14,8 +14,8 @@ use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::part::{RankPart, Tie};
 use nccl_stacks::ranks::reduce::reduce;
+use nccl_stacks::ranks::reduction::{RankReduction, Tie};
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::time::Window;
 
@@ -29,7 +29,7 @@ const KERNELS_ONLY: &str = "HPCTrainingExamples__rccl_only_merged";
 const THINNED_OUT: &str = "HTA__dlrm_sampled_rank?";
 
 /// The parts of a trace.
-fn parts(path: &Path) -> Vec<RankPart> {
+fn parts(path: &Path) -> Vec<RankReduction> {
     let options = LoadOptions { args: ArgsWanted::OPERATIONS, ..LoadOptions::default() };
     let store = load(path, options, |_| {}).unwrap().store;
     let wanted = Wanted::collectives();
@@ -41,7 +41,7 @@ fn parts(path: &Path) -> Vec<RankPart> {
 
 /// The ranks of some traces, by the library.
 pub(crate) fn compared(paths: &[PathBuf]) -> Compared {
-    Compared::from_parts(paths.iter().flat_map(|path| parts(path)).collect(), ClockMode::Align).unwrap()
+    Compared::from_reductions(paths.iter().flat_map(|path| parts(path)).collect(), ClockMode::Align).unwrap()
 }
 
 /// The path of traces, as a pattern that the program expands.

@@ -16,8 +16,8 @@ use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::cause::Pattern;
-use nccl_stacks::ranks::part::RankPart;
 use nccl_stacks::ranks::reduce::reduce;
+use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::ranks::report::{Compared, RankReport};
 use nccl_stacks::ranks::verdict::Reason;
 use nccl_stacks::time::Window;
@@ -26,7 +26,7 @@ use crate::job::{How, Job, KERNELS, Late, Made, Offsets, When};
 use crate::support::random::{Random, rounds};
 
 /// What a trace is reduced to.
-pub(crate) fn parts(name: &str, text: Vec<u8>) -> Vec<RankPart> {
+pub(crate) fn parts(name: &str, text: Vec<u8>) -> Vec<RankReduction> {
     let input = from_reader(name.to_owned(), None, Box::new(Cursor::new(text))).unwrap();
     let options = LoadOptions { args: ArgsWanted::OPERATIONS, ..LoadOptions::default() };
     let store = load_input(input, options, |_| {}).unwrap().store;
@@ -38,7 +38,7 @@ pub(crate) fn parts(name: &str, text: Vec<u8>) -> Vec<RankPart> {
 
 pub(crate) fn compare(made: &Made) -> Compared {
     let parts = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
-    Compared::from_parts(parts, ClockMode::Align).unwrap()
+    Compared::from_reductions(parts, ClockMode::Align).unwrap()
 }
 
 /// How many jobs of each kind.

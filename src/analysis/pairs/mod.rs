@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::cost::Order;
-pub use super::groups::NOT_RECORDED;
+pub use super::grouping::NOT_RECORDED;
 use super::losses::Losses;
 use crate::id::SliceId;
 use crate::names::frames::{UserCode, is_node_of};
@@ -56,7 +56,7 @@ pub struct PairReport {
     /// What the backward pass of each module costs.
     pub modules: Vec<Module>,
     /// The nodes of the backward pass by module, forward operator and name. They add up to the modules.
-    pub groups: Vec<Group>,
+    pub groups: Vec<PairedNodes>,
     /// What is wrong with the traces.
     pub damage: Losses,
 }
@@ -250,7 +250,7 @@ impl Tie {
 /// Nodes of one name whose operators have one name, one headline and one module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Group {
+pub struct PairedNodes {
     /// The module of the forward operator: the path of its `nn.Module` frames, else its `Module Hierarchy`, else [`NOT_RECORDED`].
     pub module: String,
     /// The operator of the forward pass.
@@ -391,7 +391,7 @@ impl PairReport {
     }
 
     /// Adds up equal groups, and the groups of each module.
-    fn set_groups(&mut self, groups: Vec<Group>) {
+    fn set_groups(&mut self, groups: Vec<PairedNodes>) {
         type Key = (String, Option<String>, Option<String>, String, Tie);
         let mut sums: BTreeMap<Key, (Side, Side)> = BTreeMap::new();
         for group in groups {
@@ -400,7 +400,7 @@ impl PairReport {
             forward.add(group.forward);
             backward.add(group.backward);
         }
-        let group = |((module, operator, headline, node, tie), (forward, backward)): (Key, (Side, Side))| Group {
+        let group = |((module, operator, headline, node, tie), (forward, backward)): (Key, (Side, Side))| PairedNodes {
             module,
             named_alike: operator.as_ref().map(|operator| is_node_of(&node, operator)),
             operator,
@@ -452,7 +452,7 @@ impl PairReport {
         };
         let of_module = |module: &Module| by(module.backward.operators, module.collectives());
         self.modules.sort_by(|a, b| of_module(b).total_cmp(&of_module(a)));
-        let of_group = |group: &Group| by(group.backward.operators, group.backward.load);
+        let of_group = |group: &PairedNodes| by(group.backward.operators, group.backward.load);
         self.groups.sort_by(|a, b| of_group(b).total_cmp(&of_group(a)));
     }
 }

@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 use super::matching::Matcher;
 use super::nodes::Nodes;
 use super::places::{Place, Places};
-use super::{Group, Launchers, Load, NOT_RECORDED, PairOptions, PairReport, Side, Tie};
+use super::{Launchers, Load, NOT_RECORDED, PairOptions, PairReport, PairedNodes, Side, Tie};
 use crate::analysis::losses::Losses;
 use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::exposure::GpuActivity;
@@ -214,7 +214,7 @@ impl<'a> Named<'a> {
     }
 
     /// The nodes with a number. A forward operator counts once, however often its node ran.
-    fn groups(&mut self, nodes: &Nodes, costs: &Costs<'_>, paired: &[(usize, Option<SliceId>)]) -> Vec<Group> {
+    fn groups(&mut self, nodes: &Nodes, costs: &Costs<'_>, paired: &[(usize, Option<SliceId>)]) -> Vec<PairedNodes> {
         let mut seen: HashSet<SliceId, FixedState> = HashSet::default();
         let mut group = |(node, operator): &(usize, Option<SliceId>)| {
             let outermost = nodes.numbered[*node].outermost;
@@ -223,7 +223,7 @@ impl<'a> Named<'a> {
             let Some(operator) = *operator else {
                 let module = NOT_RECORDED.to_owned();
                 let forward = Side::default();
-                return Group {
+                return PairedNodes {
                     module,
                     operator: None,
                     named_alike: None,
@@ -239,13 +239,19 @@ impl<'a> Named<'a> {
             let side = || self.side(operator, costs.forward.get(&operator).copied());
             let forward = if is_first { side() } else { Side::default() };
             let operator = Some(self.store.slice_name(operator).to_owned());
-            Group { module, operator, named_alike: None, headline, node: name, tie: Tie::Pair, forward, backward }
+            PairedNodes { module, operator, named_alike: None, headline, node: name, tie: Tie::Pair, forward, backward }
         };
         paired.iter().map(&mut group).collect()
     }
 
     /// A node without a number. `operators` are the forward operators of all nodes.
-    fn unnumbered(&mut self, nodes: &Nodes, costs: &Costs<'_>, operators: &[Option<SliceId>], slice: SliceId) -> Group {
+    fn unnumbered(
+        &mut self,
+        nodes: &Nodes,
+        costs: &Costs<'_>,
+        operators: &[Option<SliceId>],
+        slice: SliceId,
+    ) -> PairedNodes {
         let before = nodes.last_before(self.store, slice);
         let tie = if before.is_some() { Tie::LastNodeBefore } else { Tie::None };
         let module = match before.and_then(|node| operators[node]) {
@@ -254,7 +260,7 @@ impl<'a> Named<'a> {
         };
         let node = frames::node(self.store.slice_name(slice)).to_owned();
         let backward = self.side(slice, costs.unnumbered.get(&slice).copied());
-        Group {
+        PairedNodes {
             module,
             operator: None,
             named_alike: None,

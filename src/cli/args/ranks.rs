@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-pub(crate) use nccl_stacks::ranks::part::GivenRank as RankOf;
+pub(crate) use nccl_stacks::ranks::reduction::GivenRank as RankOf;
 use nccl_stacks::ranks::verdict::RankBound;
 
 use super::shared::{Climbing, Reading, Selection, Span, parse_limit};

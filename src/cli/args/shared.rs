@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use nccl_stacks::analysis::groups::{GroupBy, Grouping};
+use nccl_stacks::analysis::grouping::{GroupBy, Grouping};
 use nccl_stacks::analysis::steps::StepRange;
 use nccl_stacks::attribution::selection::OwnFamilies;
 use nccl_stacks::parts::InputFile;

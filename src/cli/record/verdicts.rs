@@ -10,7 +10,7 @@ use nccl_stacks::analysis::recording::losses;
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::operations::outliers::Outliers;
 use nccl_stacks::ranks::entries::EntryReport;
-use nccl_stacks::ranks::recorded_parts::RecordedParts;
+use nccl_stacks::ranks::recorded_reductions::RecordedReductions;
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::report;
@@ -70,10 +70,10 @@ fn verdicts(records: &Records) -> Vec<(&'static str, String)> {
 
 /// Who waited for whom, or where kernels are not recorded who entered NCCL late.
 fn ranks(records: &Records) -> Option<String> {
-    let parts = RecordedParts::from_records(records).parts;
+    let reductions = RecordedReductions::from_records(records).reductions;
     let entries = EntryReport::compare(records, Outliers::default());
-    if parts.len() > 1 {
-        let compared = Compared::from_parts(parts, ClockMode::default()).ok()?;
+    if reductions.len() > 1 {
+        let compared = Compared::from_reductions(reductions, ClockMode::default()).ok()?;
         let by_kernels = report::ranks::verdict(&compared.report());
         let by_calls = report::ranks::entries::verdict(&entries, &Screen::default());
         return Some(if entries.slow.is_empty() { by_kernels } else { format!("{by_kernels} {}", by_calls.join(" ")) });

@@ -54,10 +54,10 @@ struct Unit {
 }
 
 /// Snapshots of the same clocks: their times in ns, in file order.
-type Group = Vec<Vec<i64>>;
+type Snapshots = Vec<Vec<i64>>;
 
 /// The groups that have a clock, in order of their clocks.
-type Groups = BTreeSet<(Rc<[Clock]>, usize)>;
+type ClockSets = BTreeSet<(Rc<[Clock]>, usize)>;
 
 /// A step of a conversion: the number of the group, and the columns of the source and the target clock in it.
 type Hop = (usize, usize, usize);
@@ -67,10 +67,10 @@ type Hop = (usize, usize, usize);
 pub(super) struct Clocks {
     of_trace: Option<Clock>,
     units: HashMap<Clock, Unit, foldhash::fast::FixedState>,
-    groups: Vec<Group>,
+    groups: Vec<Snapshots>,
     /// The group with exactly these clocks.
     by_clocks: HashMap<Rc<[Clock]>, usize, foldhash::fast::FixedState>,
-    with_clock: HashMap<Clock, Groups, foldhash::fast::FixedState>,
+    with_clock: HashMap<Clock, ClockSets, foldhash::fast::FixedState>,
     /// Clocks that went backwards: their times are ambiguous.
     backwards: HashSet<Clock, foldhash::fast::FixedState>,
     /// By clock: the steps to the trace's clock, if there are any, and the value of `changes` when they were found.
@@ -127,7 +127,7 @@ impl Clocks {
             self.with_clock.entry(*clock).or_default().insert((Rc::clone(&clocks), group));
         }
         self.by_clocks.insert(clocks, group);
-        self.groups.push(Group::new());
+        self.groups.push(Snapshots::new());
         self.changes += 1;
         group
     }

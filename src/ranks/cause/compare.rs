@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Causes;
 use crate::operations::matching::MatchedGroup;
-use crate::ranks::part::{Class, Row, Segment};
+use crate::ranks::reduction::{Class, Row, Segment};
 use crate::statistics::median;
 use crate::time::Ns;
 
@@ -30,17 +30,17 @@ impl Causes<'_> {
     /// The segments of a rank beside those of others that end with the launch of the same collective, and begin at the same place. Those
     /// of graphs are compared only if there are no others: what they launch is not what they replay.
     pub(super) fn compared(&self, rank: usize, length: fn(&Segment) -> Ns) -> Vec<Compared> {
-        let part = &self.job.parts[rank];
+        let reduction = &self.job.reductions[rank];
         let eager = |row: &Row| !row.is_replay;
-        let any_eager = part.rows.iter().any(eager);
+        let any_eager = reduction.rows.iter().any(eager);
         let mut seen = BTreeSet::new();
         let mut found = Vec::new();
-        for (at, row) in part.rows.iter().enumerate().filter(|(_, row)| !any_eager || eager(row)) {
+        for (at, row) in reduction.rows.iter().enumerate().filter(|(_, row)| !any_eager || eager(row)) {
             let (Some(segment), Some((group, collective))) = (row.segment, self.chains.place(rank, at)) else {
                 continue;
             };
-            let own = &part.segments[segment as usize];
-            let class = self.class_key(rank, &part.cpu[own.class as usize]);
+            let own = &reduction.segments[segment as usize];
+            let class = self.class_key(rank, &reduction.cpu[own.class as usize]);
             if !seen.insert(segment) || class.0.is_none() {
                 continue;
             }
@@ -67,9 +67,10 @@ impl Causes<'_> {
         length: fn(&Segment) -> Ns,
     ) -> Option<f64> {
         let rank = group.members[member];
-        let part = &self.job.parts[rank];
-        let segment = &part.segments[self.job.row(group, &group.collectives[collective], member)?.segment? as usize];
-        (self.class_key(rank, &part.cpu[segment.class as usize]) == class)
+        let reduction = &self.job.reductions[rank];
+        let segment =
+            &reduction.segments[self.job.row(group, &group.collectives[collective], member)?.segment? as usize];
+        (self.class_key(rank, &reduction.cpu[segment.class as usize]) == class)
             .then(|| self.true_length(rank, length(segment)))
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::compare::{ClassKey, Compared};
 use super::{Causes, Excess, ExcessPart, LateAt, MOST, OUT_OF_PROPORTION, WORTH};
 use crate::names::calls::waits_for_gpu;
-use crate::ranks::part::{Class, Outlier, RankPart};
+use crate::ranks::reduction::{Class, Outlier, RankReduction};
 use crate::statistics::median;
 use crate::time::Ns;
 
@@ -20,11 +20,11 @@ impl<'a> Causes<'a> {
     pub(super) fn excess(
         &self,
         rank: usize,
-        classes: impl Fn(&'a RankPart) -> &'a Vec<Class>,
+        classes: impl Fn(&'a RankReduction) -> &'a Vec<Class>,
         is_asked: impl Fn(ClassKey) -> bool,
     ) -> Excess {
         let of_rank = |rank: usize| {
-            let classes = classes(&self.job.parts[rank]).iter();
+            let classes = classes(&self.job.reductions[rank]).iter();
             classes.map(|class| (self.class_key(rank, class), class)).collect::<BTreeMap<ClassKey, &Class>>()
         };
         let own = of_rank(rank);
@@ -45,7 +45,7 @@ impl<'a> Causes<'a> {
             let expected = median_mean(&|_, class| class.total) * count;
             total += class.total.as_f64() - expected;
             of_others += expected;
-            let names = class.parts.iter().map(|(text, time)| (self.job.parts[rank].text(*text), *time));
+            let names = class.parts.iter().map(|(text, time)| (self.job.reductions[rank].text(*text), *time));
             for (name, time) in names.filter(|(name, _)| !waits_for_gpu(name)) {
                 let expected = count * median_mean(&|other, class| self.time_of(other, &class.parts, name));
                 let (excess, of_time) = parts.entry(name).or_default();
@@ -57,7 +57,7 @@ impl<'a> Causes<'a> {
     }
 
     fn time_of(&self, rank: usize, parts: &[(u32, Ns)], name: &str) -> Ns {
-        parts.iter().find(|(text, _)| self.job.parts[rank].text(*text) == name).map_or(Ns::ZERO, |(_, time)| *time)
+        parts.iter().find(|(text, _)| self.job.reductions[rank].text(*text) == name).map_or(Ns::ZERO, |(_, time)| *time)
     }
 
     /// The other ranks of its groups.
@@ -69,7 +69,7 @@ impl<'a> Causes<'a> {
 
     /// The same for a single segment of the rank, beside the means of the others.
     pub(super) fn excess_of_one(&self, rank: usize, segment: u32, compared: &Compared) -> Excess {
-        let part = &self.job.parts[rank];
+        let part = &self.job.reductions[rank];
         let Some(outlier) = part.cpu_outliers.iter().find(|outlier| outlier.at == segment) else {
             // It is no outlier of its class, as where that has no other.
             let is_only = part.cpu[part.segments[segment as usize].class as usize].count == 1;
@@ -87,15 +87,16 @@ impl<'a> Causes<'a> {
         total: f64,
         of_others: f64,
         key: ClassKey,
-        classes: impl Fn(&'a RankPart) -> &'a Vec<Class>,
+        classes: impl Fn(&'a RankReduction) -> &'a Vec<Class>,
     ) -> Excess {
         let parts = outlier.map_or(&[][..], |outlier| &outlier.parts);
         let neighbours = self.neighbours(rank);
-        let class_of =
-            |other: usize| classes(&self.job.parts[other]).iter().find(|class| self.class_key(other, class) == key);
+        let class_of = |other: usize| {
+            classes(&self.job.reductions[other]).iter().find(|class| self.class_key(other, class) == key)
+        };
         let mut found: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         for (text, time) in parts {
-            let name = self.job.parts[rank].text(*text);
+            let name = self.job.reductions[rank].text(*text);
             let means = neighbours.iter().filter_map(|other| {
                 let class = class_of(*other)?;
                 Some(self.time_of(*other, &class.parts, name).as_f64() / f64::from(class.count.max(1)))
@@ -108,7 +109,7 @@ impl<'a> Causes<'a> {
 
     /// Which kernels took longer before the collectives to which a rank's GPU came late.
     pub(super) fn gpu(&self, rank: usize, late: &[LateAt]) -> Excess {
-        let part = &self.job.parts[rank];
+        let part = &self.job.reductions[rank];
         let is_late = |key: ClassKey| {
             late.iter().any(|at| {
                 let class = part.rows[at.row as usize].gpu_class;

@@ -3,7 +3,7 @@
 use super::compare::Compared;
 use super::pattern::{Lagging, pattern};
 use super::{Causes, Excess, LateAt, LaunchLate, Pattern, Place};
-use crate::ranks::part::Segment;
+use crate::ranks::reduction::Segment;
 use crate::statistics::median;
 use crate::time::Ns;
 
@@ -17,7 +17,7 @@ impl Causes<'_> {
         }
         let blocked = self.launch_by(rank, late, |segment| segment.blocked)?;
         if matches!(blocked.pattern, Pattern::OneEvent | Pattern::SamePlace | Pattern::SlowerEverywhere) {
-            let excess = self.excess(rank, |part| &part.gpu, |_| true);
+            let excess = self.excess(rank, |reduction| &reduction.gpu, |_| true);
             if !excess.parts.is_empty() {
                 return Some(LaunchLate { pattern: Pattern::BlockedByGpu, excess, ..blocked });
             }
@@ -40,8 +40,8 @@ impl Causes<'_> {
         let class = if pattern == Pattern::OneEvent { Some(compared[at_largest].class) } else { place };
         let parts = match pattern {
             Pattern::OneEvent => self.excess_of_one(rank, compared[at_largest].segment, &compared[at_largest]),
-            Pattern::SamePlace => self.excess(rank, |part| &part.cpu, |key| Some(key) == place),
-            Pattern::SlowerEverywhere => self.excess(rank, |part| &part.cpu, |_| true),
+            Pattern::SamePlace => self.excess(rank, |reduction| &reduction.cpu, |key| Some(key) == place),
+            Pattern::SlowerEverywhere => self.excess(rank, |reduction| &reduction.cpu, |_| true),
             _ => Excess::default(),
         };
         Some(LaunchLate {
@@ -66,7 +66,7 @@ impl Causes<'_> {
     /// The frame that shows best where a stack comes from.
     fn headline(&self, rank: usize, stack: Option<u32>) -> Option<String> {
         let at = self.stacks[rank].iter().position(|known| Some(*known) == stack)?;
-        self.job.parts[rank].stacks[at].telling.first().cloned()
+        self.job.reductions[rank].stacks[at].telling.first().cloned()
     }
 
     /// How long the late rank's launch ended after the median of the others'.
@@ -78,7 +78,7 @@ impl Causes<'_> {
         let launched = |member: usize| {
             let rank = group.members[member];
             let row = self.job.row(group, &group.collectives[at.collective], member)?;
-            Some(self.clocks.ranks[rank].aligned(self.job.parts[rank].segments[row.segment? as usize].end))
+            Some(self.clocks.ranks[rank].aligned(self.job.reductions[rank].segments[row.segment? as usize].end))
         };
         let own = group.members.iter().position(|rank| *rank == at.rank)?;
         let base = launched(own)?;

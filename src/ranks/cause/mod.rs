@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::chain::Chains;
 use super::job::Job;
-use super::part::{PartStack, RankPart, Row};
+use super::reduction::{RankReduction, ReducedStack, Row};
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::Matches;
 use crate::statistics::median;
@@ -213,12 +213,13 @@ pub(super) struct Causes<'a> {
 
 impl<'a> Causes<'a> {
     pub(super) fn new(job: &'a Job, matches: &'a Matches, clocks: &'a Clocks) -> Self {
-        let mut numbers: BTreeMap<&PartStack, u32> = BTreeMap::new();
-        let mut number = |stack: &'a PartStack| {
+        let mut numbers: BTreeMap<&ReducedStack, u32> = BTreeMap::new();
+        let mut number = |stack: &'a ReducedStack| {
             let next = numbers.len() as u32;
             *numbers.entry(stack).or_insert(next)
         };
-        let stacks = job.parts.iter().map(|part| part.stacks.iter().map(&mut number).collect()).collect();
+        let stacks =
+            job.reductions.iter().map(|reduction| reduction.stacks.iter().map(&mut number).collect()).collect();
         Causes { job, matches, clocks, stacks, chains: Chains::new(job, matches, clocks) }
     }
 
@@ -264,9 +265,9 @@ impl<'a> Causes<'a> {
         }
     }
 
-    fn row(&self, at: &LateAt) -> (&'a RankPart, &'a Row) {
-        let part = &self.job.parts[at.rank];
-        (part, &part.rows[at.row as usize])
+    fn row(&self, at: &LateAt) -> (&'a RankReduction, &'a Row) {
+        let reduction = &self.job.reductions[at.rank];
+        (reduction, &reduction.rows[at.row as usize])
     }
 
     /// Why it was late at one collective, and which rank is at the end of the chain if it waited elsewhere.
@@ -274,12 +275,12 @@ impl<'a> Causes<'a> {
         if let Some(root) = self.chains.root(at.group, at.collective, at.rank, at.added) {
             return (Why::WaitingElsewhere, Some(root));
         }
-        let (part, row) = self.row(at);
+        let (reduction, row) = self.row(at);
         // How much longer its GPU had nothing to do, or worked, since the collective before.
         let (idle, busy) =
             (self.excess_of_row(at, |row| row.idle_before), self.excess_of_row(at, |row| row.busy_before));
         let most = MOST * at.added.as_f64();
-        let launched = row.segment.map(|segment| part.segments[segment as usize].end);
+        let launched = row.segment.map(|segment| reduction.segments[segment as usize].end);
         let why = match launched {
             Some(_) if idle >= busy && idle > most => Why::LaunchLate,
             _ if busy > most => Why::GpuLate,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use self::sums::Sums;
 use super::cause::LateRank;
 use super::job::{Job, JobError, Refused};
-use super::part::RankPart;
+use super::reduction::RankReduction;
 use super::timeline::{Axis, Spans};
 use crate::analysis::losses::Losses;
 use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unfit};
@@ -344,8 +344,8 @@ impl Compared {
     ///
     /// # Errors
     /// Parts that are of no job, and traces that do not fit together.
-    pub fn from_parts(parts: Vec<RankPart>, mode: ClockMode) -> Result<Self, RanksError> {
-        let mut job = Job::from_parts(parts)?;
+    pub fn from_reductions(reductions: Vec<RankReduction>, mode: ClockMode) -> Result<Self, RanksError> {
+        let mut job = Job::from_reductions(reductions)?;
         loop {
             let ranks = job.rank_rows();
             let mut matches = Matches::find(&ranks);

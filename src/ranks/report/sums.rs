@@ -8,7 +8,7 @@ use crate::names::collectives::Collective;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
 use crate::ranks::cause::{Causes, LateAt};
 use crate::ranks::job::Job;
-use crate::ranks::part::{PartStack, RankPart, Row, Tie};
+use crate::ranks::reduction::{RankReduction, ReducedStack, Row, Tie};
 use crate::ranks::timeline::{Axis, Spans};
 use crate::ranks::waiting::{Measured, by_lengths, measure};
 use crate::statistics::median;
@@ -17,7 +17,7 @@ use crate::time::Ns;
 /// Sums over the collectives of a job.
 pub(super) struct Sums<'c> {
     report: RankReport,
-    stacks: BTreeMap<PartStack, StackSums>,
+    stacks: BTreeMap<ReducedStack, StackSums>,
     pairs: BTreeMap<(usize, usize), Ns>,
     /// By step: its name; by rank waited and caused.
     steps: BTreeMap<u32, StepWaits>,
@@ -47,21 +47,21 @@ const EXPLAINED: usize = 16;
 
 impl Sums<'_> {
     pub(super) fn new(job: &Job) -> Self {
-        let of_rank = |(rank, part): (&u32, &RankPart)| RankWaits {
+        let of_rank = |(rank, reduction): (&u32, &RankReduction)| RankWaits {
             rank: *rank,
-            trace: part.trace.clone(),
-            kernels: part.rows.len() as u64,
-            gpu: part.rows.iter().map(|row| row.dur).sum(),
-            exposed: part.rows.iter().map(|row| row.exposed).sum(),
-            queue_empty_share: part.queue_empty.share_of(part.wall),
-            window: part.window,
-            gpu_span: part.gpu_span,
-            wall: part.wall,
+            trace: reduction.trace.clone(),
+            kernels: reduction.rows.len() as u64,
+            gpu: reduction.rows.iter().map(|row| row.dur).sum(),
+            exposed: reduction.rows.iter().map(|row| row.exposed).sum(),
+            queue_empty_share: reduction.queue_empty.share_of(reduction.wall),
+            window: reduction.window,
+            gpu_span: reduction.gpu_span,
+            wall: reduction.wall,
             ..RankWaits::default()
         };
-        let ranks: Vec<RankWaits> = job.ranks.iter().zip(&job.parts).map(of_rank).collect();
+        let ranks: Vec<RankWaits> = job.ranks.iter().zip(&job.reductions).map(of_rank).collect();
         let mut damage = Losses::default();
-        job.parts.iter().for_each(|part| damage.add(part.damage.clone()));
+        job.reductions.iter().for_each(|reduction| damage.add(reduction.damage.clone()));
         let report = RankReport {
             damage,
             gpu: ranks.iter().map(|rank| rank.gpu).sum(),
@@ -72,8 +72,8 @@ impl Sums<'_> {
             silent_ranks: job
                 .ranks
                 .iter()
-                .zip(&job.parts)
-                .filter(|(_, part)| part.rows.is_empty())
+                .zip(&job.reductions)
+                .filter(|(_, reduction)| reduction.rows.is_empty())
                 .map(|(rank, _)| *rank)
                 .collect(),
             ..RankReport::default()
@@ -93,7 +93,7 @@ impl Sums<'_> {
         let Compared { job, clocks, .. } = compared;
         let mut waits = GroupWaits {
             group: group.name.clone(),
-            ranks_here: group.members.iter().map(|part| job.ranks[*part]).collect(),
+            ranks_here: group.members.iter().map(|reduction| job.ranks[*reduction]).collect(),
             ranks_missing: group.absent.clone(),
             collectives: group.collectives.len() as u64,
             waited: Ns::ZERO,
@@ -124,11 +124,11 @@ impl Sums<'_> {
     /// Counts the kernels of a collective for their stacks, measured or not.
     fn count(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
         for (member, row) in job.rows(group, collective) {
-            let part = &job.parts[group.members[member]];
-            let sums = self.stack(part, row);
+            let reduction = &job.reductions[group.members[member]];
+            let sums = self.stack(reduction, row);
             sums.waits.count += 1;
             sums.waits.gpu += row.dur;
-            let name = part.collective(row);
+            let name = reduction.collective(row);
             match sums.waits.collectives.get_mut(name) {
                 Some(count) => *count += 1,
                 None => {
@@ -138,10 +138,10 @@ impl Sums<'_> {
         }
     }
 
-    fn stack(&mut self, part: &RankPart, row: &Row) -> &mut StackSums {
-        static NONE: PartStack =
-            PartStack { telling: Vec::new(), frames: Vec::new(), captured: None, forward: None, thread: None };
-        let key = row.stack.map_or(&NONE, |stack| &part.stacks[stack as usize]);
+    fn stack(&mut self, reduction: &RankReduction, row: &Row) -> &mut StackSums {
+        static NONE: ReducedStack =
+            ReducedStack { telling: Vec::new(), frames: Vec::new(), captured: None, forward: None, thread: None };
+        let key = row.stack.map_or(&NONE, |stack| &reduction.stacks[stack as usize]);
         if !self.stacks.contains_key(key) {
             self.stacks.insert(key.clone(), StackSums::default());
         }
@@ -154,7 +154,7 @@ impl Sums<'_> {
             return;
         }
         for (member, row) in job.rows(group, collective) {
-            let name = job.parts[group.members[member]].collective(row).to_owned();
+            let name = job.reductions[group.members[member]].collective(row).to_owned();
             *self.report.unmeasured.entry(name).or_default() += 1;
         }
     }
@@ -219,9 +219,9 @@ impl Sums<'_> {
             if *wait > Ns::ZERO && rank != last {
                 *self.pairs.entry((rank, last)).or_default() += *wait;
             }
-            let part = &job.parts[rank];
-            let bytes = moved(part, row, group);
-            let stack = self.stack(part, row);
+            let reduction = &job.reductions[rank];
+            let bytes = moved(reduction, row, group);
+            let stack = self.stack(reduction, row);
             stack.waits.waited += *wait;
             stack.waits.transfer += transfer;
             if let Some((bytes, ..)) = bytes.filter(|_| transfer > Ns::ZERO) {
@@ -248,7 +248,7 @@ impl Sums<'_> {
         };
         let name = |step: u32| match &self.spans {
             Some((spans, _)) => spans.name(step),
-            None => job.parts[rank].steps[step as usize].name.clone(),
+            None => job.reductions[rank].steps[step as usize].name.clone(),
         };
         (step, step.map(name))
     }
@@ -286,8 +286,10 @@ impl Sums<'_> {
     fn size(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
         let rows: Vec<(usize, &Row)> = job.rows(group, collective).collect();
         let Some((member, row)) = rows.first() else { return };
-        let part = &job.parts[group.members[*member]];
-        let (Some((_, bytes, ranks)), Some(collective)) = (moved(part, row, group), &part.kind(row).collective) else {
+        let reduction = &job.reductions[group.members[*member]];
+        let (Some((_, bytes, ranks)), Some(collective)) =
+            (moved(reduction, row, group), &reduction.kind(row).collective)
+        else {
             return;
         };
         let Some(transfer) = rows.iter().map(|(_, row)| row.dur).min().filter(|transfer| *transfer > Ns::ZERO) else {
@@ -334,10 +336,10 @@ impl StepWaits {
 }
 
 /// What a kernel moved over the bus, its size, and the number of ranks of its group.
-fn moved(part: &RankPart, row: &Row, group: &MatchedGroup) -> Option<(f64, u64, u64)> {
-    let kind = part.kind(row);
+fn moved(reduction: &RankReduction, row: &Row, group: &MatchedGroup) -> Option<(f64, u64, u64)> {
+    let kind = reduction.kind(row);
     let collective = Collective::of_record(kind.collective.as_deref()?)?;
-    let of_group = row.group.and_then(|group| part.groups[group as usize].size);
+    let of_group = row.group.and_then(|group| reduction.groups[group as usize].size);
     let ranks = of_group.or_else(|| Some(group.name.ranks.as_ref()?.len() as u64))?;
     let bytes = kind.bytes.filter(|bytes| *bytes > 0 && kind.tie() != Tie::Unknown)?;
     Some((bytes as f64 * collective.bus_factor(ranks), bytes, ranks))
@@ -349,7 +351,7 @@ fn most_first(late: BTreeMap<u32, Ns>) -> Vec<(u32, Ns)> {
     late
 }
 
-fn stack_row((stack, sums): (PartStack, StackSums)) -> StackWaits {
+fn stack_row((stack, sums): (ReducedStack, StackSums)) -> StackWaits {
     let StackSums { waits, late, moved, moved_in, moved_in_transfer } = sums;
     let bandwidth =
         TransferBandwidth { transfer: moved / moved_in_transfer.as_f64(), kernel: moved / moved_in.as_f64() };

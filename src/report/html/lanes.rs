@@ -6,7 +6,7 @@ use std::io;
 use serde_json::{Value, json};
 
 use super::columns::Columns;
-use crate::ranks::part::PartStack;
+use crate::ranks::reduction::ReducedStack;
 use crate::ranks::report::{Compared, RankReport};
 use crate::ranks::timeline::{Arrivals, Timeline};
 use crate::time::Ns;
@@ -73,9 +73,9 @@ impl Lanes {
             .zip(1..)
             .map(|(of, at)| ((&of.frames, &of.captured, &of.forward, &of.thread), at))
             .collect();
-        let stack = |of: &PartStack| stacks.get(&(&of.frames, &of.captured, &of.forward, &of.thread)).copied();
+        let stack = |of: &ReducedStack| stacks.get(&(&of.frames, &of.captured, &of.forward, &of.thread)).copied();
         let of_stack: Vec<Vec<u64>> =
-            job.parts.iter().map(|part| part.stacks.iter().map(|of| stack(of).unwrap_or(0)).collect()).collect();
+            job.reductions.iter().map(|part| part.stacks.iter().map(|of| stack(of).unwrap_or(0)).collect()).collect();
         let steps: HashMap<u32, u64> = report.steps.iter().zip(1..).map(|(step, at)| (step.number, at)).collect();
         let mut lanes = Lanes {
             ranks: job.ranks.clone(),
@@ -90,7 +90,7 @@ impl Lanes {
         let mut numbers: HashMap<&str, u64> = HashMap::new();
         for arrivals in &timeline.collectives {
             let Some((rank, row)) = arrivals.members.first() else { continue };
-            let part = &job.parts[*rank];
+            let part = &job.reductions[*rank];
             let next = numbers.len() as u64;
             let name = *numbers.entry(part.collective(&part.rows[*row])).or_insert(next);
             let kernels: Vec<Kernel> = arrivals
@@ -235,7 +235,7 @@ impl Lanes {
 }
 
 fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank: usize, row: usize) -> Kernel {
-    let part = &compared.job.parts[rank];
+    let part = &compared.job.reductions[rank];
     let (of, time) = (&part.rows[row], &timeline.ranks[rank].kernels[row]);
     let segment = of.segment.map(|segment| segment as usize);
     Kernel {

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write};
 
-use crate::analysis::pairs::{Group, PairReport};
+use crate::analysis::pairs::{PairReport, PairedNodes};
 use crate::report::column::Column;
 use crate::report::csv::write_rows;
 use crate::report::format::visible;
 
 use super::sentences::tie;
 
-const COLUMNS: &[Column<Group>] = &[
+const COLUMNS: &[Column<PairedNodes>] = &[
     Column::left("module", |group, ()| visible(&group.module).into_owned()),
     Column::left("operator", |group, ()| shown(group.operator.as_deref())),
     Column::left("named_alike", |group, ()| group.named_alike.map_or(String::new(), |alike| alike.to_string())),

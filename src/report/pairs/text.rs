@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::{findings, verdict};
-use crate::analysis::pairs::{Group, Load, Module, PairReport, Tie};
+use crate::analysis::pairs::{Load, Module, PairReport, PairedNodes, Tie};
 use crate::report::Screen;
 use crate::report::column::{Align, Column, Table};
 use crate::report::format::{count, duration, shorten, shorten_right, visible};
@@ -40,7 +40,7 @@ const MODULES: &[Column<Module>] = &[
 /// How much of a module's path a pair has: the end says most, and the whole is among the modules.
 const MODULE_ROOM: usize = 40;
 
-const GROUPS: &[Column<Group>] = &[
+const GROUPS: &[Column<PairedNodes>] = &[
     Column::right("nodes", |group, ()| count(group.backward.operators)),
     Column::dropped(2, Align::Right, "forward CPU", |group, ()| time(group.forward.cpu_time)),
     Column::dropped(4, Align::Right, "GPU", |group, ()| time(group.forward.load.gpu_time)),
@@ -55,7 +55,7 @@ const GROUPS: &[Column<Group>] = &[
     }),
 ];
 
-fn pair(group: &Group) -> String {
+fn pair(group: &PairedNodes) -> String {
     let node = visible(&group.node);
     match (&group.operator, group.tie) {
         (Some(operator), _) if group.named_alike == Some(false) => format!("{} (?) -> {node}", visible(operator)),

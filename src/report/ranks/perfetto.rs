@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::table::group_name;
 use crate::operations::clocks::RankClock;
 use crate::operations::matching::MatchedGroup;
-use crate::ranks::part::RankPart;
+use crate::ranks::reduction::RankReduction;
 use crate::ranks::report::{ClockReport, Compared};
 use crate::ranks::timeline::{Arrivals, KernelTime, Timeline, lanes};
 use crate::report::format::base_name;
@@ -83,7 +83,7 @@ struct LaunchArgs<'a> {
 pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
     let Compared { job, matches, clocks, .. } = compared;
     let timeline = Timeline::new(job, matches, clocks);
-    let about = |((rank, part), clock): ((&u32, &RankPart), &RankClock)| AboutRank {
+    let about = |((rank, part), clock): ((&u32, &RankReduction), &RankClock)| AboutRank {
         rank: *rank,
         trace: part.trace.clone(),
         is_aligned: clock.component.is_some(),
@@ -94,13 +94,13 @@ pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
     let about = About {
         program: concat!("nccl-stacks ", env!("CARGO_PKG_VERSION")),
         clock: compared.clock(),
-        ranks: job.ranks.iter().zip(&job.parts).zip(&clocks.ranks).map(about).collect(),
+        ranks: job.ranks.iter().zip(&job.reductions).zip(&clocks.ranks).map(about).collect(),
     };
     out.write_all(b"{\"otherData\":")?;
     serde_json::to_writer(&mut *out, &about)?;
     out.write_all(b",\"traceEvents\":[")?;
     let groups = matches.groups.iter().map(|group| name_of(group, &job.ranks)).collect();
-    let mut writer = Writer { compared, first_row: first_rows(&job.parts), timeline, groups, out, is_first: true };
+    let mut writer = Writer { compared, first_row: first_rows(&job.reductions), timeline, groups, out, is_first: true };
     for rank in 0..job.ranks.len() {
         writer.rank(rank)?;
     }
@@ -113,8 +113,8 @@ fn name_of(group: &MatchedGroup, ranks: &[u32]) -> String {
 }
 
 /// How many rows the ranks before each have.
-fn first_rows(parts: &[RankPart]) -> Vec<u64> {
-    let before = |sum: &mut u64, part: &RankPart| {
+fn first_rows(parts: &[RankReduction]) -> Vec<u64> {
+    let before = |sum: &mut u64, part: &RankReduction| {
         let before = *sum;
         *sum += part.rows.len() as u64;
         Some(before)
@@ -170,7 +170,7 @@ impl Link {
 impl Writer<'_> {
     fn rank(&mut self, rank: usize) -> io::Result<()> {
         let Compared { job, .. } = self.compared;
-        let (part, pid) = (&job.parts[rank], job.ranks[rank]);
+        let (part, pid) = (&job.reductions[rank], job.ranks[rank]);
         let clock = if self.timeline.ranks[rank].is_aligned { "" } else { ", clock not aligned" };
         let process = Track { pid, tid: pid };
         self.named(process, "process_name", &format!("rank {pid} ({}{clock})", base_name(&part.trace)))?;
@@ -190,7 +190,7 @@ impl Writer<'_> {
     /// The launching calls. Also the next number of a thread.
     fn launches(&mut self, rank: usize, first: u32) -> io::Result<u32> {
         let Compared { job, .. } = self.compared;
-        let (part, pid) = (&job.parts[rank], job.ranks[rank]);
+        let (part, pid) = (&job.reductions[rank], job.ranks[rank]);
         let mut rows: Vec<Vec<usize>> = vec![Vec::new(); part.segments.len()];
         for (at, row) in part.rows.iter().enumerate() {
             row.segment.into_iter().for_each(|segment| rows[segment as usize].push(at));
@@ -218,14 +218,14 @@ impl Writer<'_> {
 
     /// Whether there is a flow to a kernel from its launch: times of GPUs are converted, and may be wrong by more than a launch takes.
     fn is_launched_before(&self, rank: usize, row: usize) -> bool {
-        let segment = self.compared.job.parts[rank].rows[row].segment;
+        let segment = self.compared.job.reductions[rank].rows[row].segment;
         let of_rank = &self.timeline.ranks[rank];
         segment.is_some_and(|at| of_rank.launches[at as usize].start <= of_rank.kernels[row].window.start)
     }
 
     fn kernels(&mut self, rank: usize, first: u32) -> io::Result<()> {
         let Compared { job, .. } = self.compared;
-        let (part, pid) = (&job.parts[rank], job.ranks[rank]);
+        let (part, pid) = (&job.reductions[rank], job.ranks[rank]);
         let stacks: Vec<String> = part.stacks.iter().map(|stack| stack.frames.join("; ")).collect();
         let windows = part.rows.iter().zip(&self.timeline.ranks[rank].kernels);
         let (lanes, of) = lanes(windows.map(|(row, kernel)| (row.stream, kernel.window)));
@@ -243,7 +243,7 @@ impl Writer<'_> {
 
     fn args<'b>(&'b self, rank: usize, at: usize, stacks: &'b [String]) -> KernelArgs<'b> {
         let Compared { job, .. } = self.compared;
-        let part = &job.parts[rank];
+        let part = &job.reductions[rank];
         let (row, KernelTime { collective, waited, .. }) = (&part.rows[at], self.timeline.ranks[rank].kernels[at]);
         let (kind, Arrivals { group, last, is_late, .. }) = (part.kind(row), &self.timeline.collectives[collective]);
         let last_rank = last.map(|(last, _)| job.ranks[last]);

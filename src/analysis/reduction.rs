@@ -1,7 +1,7 @@
 //! One trace, reduced to what its stacks cost, so that the trace itself can be dropped before the next is read; and several of them as
 //! one answer.
 //!
-//! A part has a few numbers for each chosen kernel, because medians and percentiles of several traces need them all. Written to a file it has
+//! A reduction has a few numbers for each chosen kernel, because medians and percentiles of several traces need them all. Written to a file it has
 //! their sums and histograms instead ([`super::time_sums`]).
 
 use std::collections::btree_map::Entry;
@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::collective_info::{self, CollectiveInfo, CollectiveSums, Fastest};
 use super::cost::{Cost, KernelCost, Kernels, Order, Totals};
 use super::gpu_spans::GpuSpans;
-use super::groups::{Group, GroupBy, GroupKey, GroupValue, Grouping, Groups, Keys, MOST_GROUPS, Naming, Others};
+use super::grouping::{
+    GroupBy, GroupKey, GroupValue, Grouped, GroupedKernels, Grouping, Keys, MOST_GROUPS, Naming, Others,
+};
 use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
 use super::not_asked::NotAsked;
@@ -22,7 +24,7 @@ use super::over_ranks::{OfRank, OverRanks};
 use super::recorded_info::{Beside, JoinReport, RecordedInfo};
 use super::stack_key::{StackKey, by_stack};
 use super::stacks::{Coverage, Stack, StackOptions, StackReport, TraceOfReport, distinct};
-use super::step_costs::{StepCost, StepPart};
+use super::step_costs::{StepCost, StepSums};
 use super::summary::{Summary, summarise};
 use super::window::whole;
 use crate::attribution::capture::Captured;
@@ -39,20 +41,20 @@ use crate::time::{Ns, Window};
 
 /// A trace, reduced to the stacks of its chosen kernels in a window.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Part {
+pub struct StackReduction {
     /// The trace.
     trace: TraceOfReport,
     /// By rank, if the ranks are to be distinguished, and key.
     #[serde(with = "entries")]
-    stacks: BTreeMap<(Option<String>, StackKey), StackPart>,
-    /// By other keys, if these are asked for; there are no stacks then. Files of parts have none.
+    stacks: BTreeMap<(Option<String>, StackKey), StackTotals>,
+    /// By other keys, if these are asked for; there are no stacks then. Part files have none.
     #[serde(skip)]
-    groups: Option<BTreeMap<GroupKey, StackPart>>,
+    groups: Option<BTreeMap<GroupKey, StackTotals>>,
     #[serde(skip)]
     others: Others,
     /// By label, if one of these keys is the step.
     #[serde(skip)]
-    steps: BTreeMap<String, StepPart>,
+    steps: BTreeMap<String, StepSums>,
     /// If the ranks are distinguished: what the shares of each are of.
     #[serde(default)]
     walls: BTreeMap<String, Ns>,
@@ -67,17 +69,17 @@ pub struct Part {
     fastest: Fastest,
     summary: Summary,
     damage: Losses,
-    /// Files of parts have none.
+    /// Part files have none.
     #[serde(skip)]
     records: Option<JoinReport>,
-    /// Files of parts have none.
+    /// Part files have none.
     #[serde(skip)]
     launching: LaunchingSteps,
 }
 
 /// What a trace has of a stack.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct StackPart {
+struct StackTotals {
     kernels: Kernels,
     /// How long any of them ran, of what shares are of.
     #[serde(rename = "busy_ns")]
@@ -93,7 +95,7 @@ struct StackPart {
     recorded: Option<RecordedInfo>,
 }
 
-impl Part {
+impl StackReduction {
     /// Attributes every kernel in the window, and groups the rows by stack. `name` is the trace's name.
     pub fn reduce(
         name: &str,
@@ -128,14 +130,14 @@ impl Part {
         let ranks_of = RanksOf::new(name, store, ranks, &attribution.kernels);
         let beside = options.records.as_deref().map(|of| Beside::join(store, attribution, of));
         let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
-        let mut part = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
-            let mut part = StackPart::new(store, &mut collectives, collective, kernels);
-            part.busy = spans.busy(store, kernels.iter().copied());
-            part.recorded = beside.as_ref().and_then(|beside| beside.info(kernels));
-            part
+        let mut sums = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
+            let mut totals = StackTotals::new(store, &mut collectives, collective, kernels);
+            totals.busy = spans.busy(store, kernels.iter().copied());
+            totals.recorded = beside.as_ref().and_then(|beside| beside.info(kernels));
+            totals
         };
         let steps = match options.grouping.has_steps() {
-            true => StepPart::of_trace(store, attribution, window, window_on, exact_names),
+            true => StepSums::of_trace(store, attribution, window, window_on, exact_names),
             false => BTreeMap::new(),
         };
         let walls = if options.per_rank { ranks_of.walls(&spans, &attribution.kernels) } else { BTreeMap::new() };
@@ -150,16 +152,16 @@ impl Part {
                 found.sort_by(|(_, a), (_, b)| totals(b).by(order).total_cmp(&totals(a).by(order)));
                 found.drain(MOST_GROUPS..).for_each(|(_, kernels)| others.add(totals(&kernels)));
             }
-            groups = Some(found.into_iter().map(|(key, kernels)| (key, part(None, &kernels))).collect());
+            groups = Some(found.into_iter().map(|(key, kernels)| (key, sums(None, &kernels))).collect());
         } else {
             for ((rank, key), kernels) in by_label(&ranks_of, attribution, options) {
-                let of_key = part(key.collective(), &kernels);
+                let of_key = sums(key.collective(), &kernels);
                 stacks.insert((rank, key), of_key);
             }
         }
         let fastest = collectives.into_fastest(&launches.kernels, rows);
         let records = beside.map(|beside| beside.report(rows.iter().map(|row| row.launched.kernel)));
-        Part {
+        StackReduction {
             trace: TraceOfReport { name: name.to_owned(), rank, window: summary.window },
             stacks,
             groups,
@@ -200,7 +202,8 @@ impl Part {
         let wall: Ns = std::mem::take(&mut self.walls).into_values().sum();
         self.walls = (wall > Ns::ZERO).then(|| (label.clone(), wall)).into_iter().collect();
         let stacks = std::mem::take(&mut self.stacks);
-        self.stacks = stacks.into_iter().map(|((was, key), part)| ((was.map(|_| label.clone()), key), part)).collect();
+        self.stacks =
+            stacks.into_iter().map(|((was, key), totals)| ((was.map(|_| label.clone()), key), totals)).collect();
     }
 
     /// How far the chosen kernels in the window are attributed.
@@ -243,9 +246,9 @@ mod entries {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::{StackKey, StackPart};
+    use super::{StackKey, StackTotals};
 
-    type Stacks = BTreeMap<(Option<String>, StackKey), StackPart>;
+    type Stacks = BTreeMap<(Option<String>, StackKey), StackTotals>;
 
     pub(super) fn serialize<S: Serializer>(stacks: &Stacks, serializer: S) -> Result<S::Ok, S::Error> {
         stacks.iter().collect::<Vec<_>>().serialize(serializer)
@@ -253,7 +256,7 @@ mod entries {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stacks, D::Error> {
         Vec::deserialize(deserializer)
-            .map(|entries: Vec<((Option<String>, StackKey), StackPart)>| entries.into_iter().collect())
+            .map(|entries: Vec<((Option<String>, StackKey), StackTotals)>| entries.into_iter().collect())
     }
 }
 
@@ -350,7 +353,7 @@ fn at_the_edges(store: &Store, launches: &Launches, window: Window, on: WindowOn
     launches.kernels.iter().filter(|launched| !is_inside(launched, on) && is_inside(launched, other)).count() as u64
 }
 
-impl StackPart {
+impl StackTotals {
     /// Of some kernels. `collective` is what their stack says, for those without a record.
     fn new(
         store: &Store,
@@ -358,23 +361,23 @@ impl StackPart {
         collective: Option<Collective>,
         kernels: &[&KernelLaunch],
     ) -> Self {
-        let mut part = StackPart::default();
+        let mut totals = StackTotals::default();
         let mut names: HashMap<StringId, Totals, FixedState> = HashMap::default();
         for kernel in kernels {
             // Of kernels without a launch their key has the reason.
             if kernel.is_attributed() {
-                *part.by.entry(kernel.launched.evidence).or_default() += 1;
+                *totals.by.entry(kernel.launched.evidence).or_default() += 1;
             }
             names.entry(store.slices.name(kernel.launched.kernel)).or_default().add(Totals::from_kernel(kernel));
         }
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
-        part.names = names.into_iter().map(named).collect();
-        part.kernels = Kernels::Each(kernels.iter().map(|kernel| KernelCost::from_kernel(kernel)).collect());
-        part.collective = collectives.summarise(collective, kernels);
-        part
+        totals.names = names.into_iter().map(named).collect();
+        totals.kernels = Kernels::Each(kernels.iter().map(|kernel| KernelCost::from_kernel(kernel)).collect());
+        totals.collective = collectives.summarise(collective, kernels);
+        totals
     }
 
-    fn add(&mut self, other: StackPart) {
+    fn add(&mut self, other: StackTotals) {
         self.kernels.add(other.kernels);
         self.busy += other.busy;
         self.ranks.extend(other.ranks);
@@ -389,69 +392,69 @@ impl StackPart {
 
 impl StackReport {
     /// The answer of some traces. Their windows are on clocks of their own, so all times of the summary are sums.
-    pub fn merge(parts: impl IntoIterator<Item = Part>, options: &StackOptions) -> Self {
+    pub fn merge(reductions: impl IntoIterator<Item = StackReduction>, options: &StackOptions) -> Self {
         let StackOptions { user_code, grouping, per_rank, .. } = options;
         let mut report = StackReport::default();
-        let (mut groups, mut others): (BTreeMap<GroupKey, StackPart>, _) = (BTreeMap::new(), Others::default());
-        let mut stacks: BTreeMap<(Option<String>, StackKey), StackPart> = BTreeMap::new();
+        let (mut groups, mut others): (BTreeMap<GroupKey, StackTotals>, _) = (BTreeMap::new(), Others::default());
+        let mut stacks: BTreeMap<(Option<String>, StackKey), StackTotals> = BTreeMap::new();
         let mut ranks: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut walls: BTreeMap<String, Ns> = BTreeMap::new();
-        let mut steps: BTreeMap<String, StepPart> = BTreeMap::new();
+        let mut steps: BTreeMap<String, StepSums> = BTreeMap::new();
         let mut fastest = Fastest::new();
-        let mut parts = parts.into_iter().enumerate().peekable();
-        while let Some((at, mut part)) = parts.next() {
-            let several = at > 0 || parts.peek().is_some();
+        let mut reductions = reductions.into_iter().enumerate().peekable();
+        while let Some((at, mut reduction)) = reductions.next() {
+            let several = at > 0 || reductions.peek().is_some();
             if several {
-                let unattributed = part.coverage.unattributed.values_mut();
+                let unattributed = reduction.coverage.unattributed.values_mut();
                 unattributed
                     .flat_map(|of| &mut of.first)
-                    .for_each(|kernel| kernel.trace = Some(part.trace.name.clone()));
+                    .for_each(|kernel| kernel.trace = Some(reduction.trace.name.clone()));
             }
-            part.walls.into_iter().for_each(|(rank, wall)| *walls.entry(rank).or_default() += wall);
-            report.traces.push(part.trace);
-            report.kernels_in_trace += part.kernels_in_trace;
-            report.elsewhere += part.elsewhere;
-            report.coverage.merge(part.coverage);
-            report.not_asked.add(part.not_asked);
-            for (transfer, time) in part.fastest {
+            reduction.walls.into_iter().for_each(|(rank, wall)| *walls.entry(rank).or_default() += wall);
+            report.traces.push(reduction.trace);
+            report.kernels_in_trace += reduction.kernels_in_trace;
+            report.elsewhere += reduction.elsewhere;
+            report.coverage.merge(reduction.coverage);
+            report.not_asked.add(reduction.not_asked);
+            for (transfer, time) in reduction.fastest {
                 fastest.entry(transfer).and_modify(|known| *known = time.min(*known)).or_insert(time);
             }
-            report.damage.add(part.damage);
-            report.steps.add(part.launching);
-            if let Some(records) = part.records {
+            report.damage.add(reduction.damage);
+            report.steps.add(reduction.launching);
+            if let Some(records) = reduction.records {
                 report.records.get_or_insert_default().add(records);
             }
             // Only a trace that is the only one has others.
-            others = part.others;
-            match part.groups {
+            others = reduction.others;
+            match reduction.groups {
                 Some(of_first) if at == 0 => groups = of_first,
-                of_part => {
-                    of_part.into_iter().flatten().for_each(|(key, part)| groups.entry(key).or_default().add(part));
+                of_key => {
+                    of_key.into_iter().flatten().for_each(|(key, totals)| groups.entry(key).or_default().add(totals));
                 }
             }
-            part.steps.into_iter().for_each(|(label, step)| StepPart::add_to(&mut steps, label, step));
+            reduction.steps.into_iter().for_each(|(label, step)| StepSums::add_to(&mut steps, label, step));
             match at {
-                0 => report.summary = part.summary,
-                _ => report.summary.add(&part.summary),
+                0 => report.summary = reduction.summary,
+                _ => report.summary.add(&reduction.summary),
             }
             let of_trace = report.traces.last().map(rank_label).unwrap_or_default();
-            for ((rank, key), mut part) in part.stacks {
+            for ((rank, key), mut totals) in reduction.stacks {
                 let label = rank.as_deref().map_or_else(|| of_trace.clone(), Arc::from);
-                part.ranks = vec![OfRank { rank: label.clone(), totals: part.kernels.totals() }];
+                totals.ranks = vec![OfRank { rank: label.clone(), totals: totals.kernels.totals() }];
                 ranks.insert(label);
                 let rank = rank.filter(|_| *per_rank);
                 match stacks.entry((rank, key)) {
-                    Entry::Vacant(vacant) => drop(vacant.insert(part)),
-                    Entry::Occupied(known) => known.into_mut().add(part),
+                    Entry::Vacant(vacant) => drop(vacant.insert(totals)),
+                    Entry::Occupied(known) => known.into_mut().add(totals),
                 }
             }
         }
         // A trace without any stack is a rank, too.
         let ranks = ranks.len().max(report.traces.len()) as u64;
         let wall = report.summary.wall;
-        let stack = |((rank, key), mut part): ((Option<String>, StackKey), StackPart)| {
-            let count = part.kernels.count();
-            part.collective.fastest = part.collective.transfer(count).and_then(|of| fastest.get(&of).copied());
+        let stack = |((rank, key), mut totals): ((Option<String>, StackKey), StackTotals)| {
+            let count = totals.kernels.count();
+            totals.collective.fastest = totals.collective.transfer(count).and_then(|of| fastest.get(&of).copied());
             let telling = key.telling_frames(user_code);
             let wall = rank.as_ref().and_then(|rank| walls.get(rank)).copied().unwrap_or(wall);
             Stack {
@@ -460,12 +463,12 @@ impl StackReport {
                 telling,
                 key,
                 count,
-                by: part.by,
-                kernels: part.names,
-                cost: Cost::sum(&part.kernels, part.busy.share_of(wall)),
-                collective: part.collective,
-                recorded: part.recorded,
-                over_ranks: OverRanks::compare(part.ranks, ranks).filter(|_| !*per_rank),
+                by: totals.by,
+                kernels: totals.names,
+                cost: Cost::sum(&totals.kernels, totals.busy.share_of(wall)),
+                collective: totals.collective,
+                recorded: totals.recorded,
+                over_ranks: OverRanks::compare(totals.ranks, ranks).filter(|_| !*per_rank),
             }
         };
         let rows = stacks.into_iter().map(stack);
@@ -473,7 +476,7 @@ impl StackReport {
         report.without_launch.sort_by(|a, b| (&a.key, &a.rank).cmp(&(&b.key, &b.rank)));
         report.stacks_found = distinct(&report.stacks);
         let steps = steps.into_iter().map(|(label, step)| (label, step.cost(user_code))).collect();
-        report.grouped = Groups::new(groups, others, steps, grouping, wall);
+        report.grouped = Grouped::new(groups, others, steps, grouping, wall);
         report.arrange(Order::Count, 0.0, None);
         report
     }
@@ -484,10 +487,10 @@ fn rank_label(trace: &TraceOfReport) -> Arc<str> {
     trace.rank.map_or_else(|| Arc::from(&*trace.name), |rank| Arc::from(format!("rank {rank}")))
 }
 
-impl Groups {
+impl Grouped {
     /// The groups of all traces. `wall` is what their shares are of, `steps` are by label.
     fn new(
-        mut parts: BTreeMap<GroupKey, StackPart>,
+        mut by_key: BTreeMap<GroupKey, StackTotals>,
         others: Others,
         steps: BTreeMap<String, StepCost>,
         grouping: &Grouping,
@@ -495,31 +498,31 @@ impl Groups {
     ) -> Self {
         let by: Vec<String> = grouping.by.iter().map(GroupBy::name).collect();
         // A step without any of the kernels is one all the same.
-        if let (true, [GroupBy::Step]) = (!parts.is_empty(), &grouping.by[..]) {
+        if let (true, [GroupBy::Step]) = (!by_key.is_empty(), &grouping.by[..]) {
             for label in steps.keys() {
-                parts.entry(vec![GroupValue::single(label.as_str())]).or_default();
+                by_key.entry(vec![GroupValue::single(label.as_str())]).or_default();
             }
         }
         let at = grouping.by.iter().position(|key| matches!(key, GroupBy::Step));
         let step = |key: &GroupKey| steps.get(key.get(at?)?.label().as_ref()).cloned();
-        let group = |(key, part): (GroupKey, StackPart)| Group {
+        let group = |(key, totals): (GroupKey, StackTotals)| GroupedKernels {
             step: step(&key),
             key: by.iter().cloned().zip(key).collect(),
-            count: part.kernels.count(),
-            attributed: part.by.values().sum(),
-            kernels: part.names,
-            cost: Cost::sum(&part.kernels, part.busy.share_of(wall)),
+            count: totals.kernels.count(),
+            attributed: totals.by.values().sum(),
+            kernels: totals.names,
+            cost: Cost::sum(&totals.kernels, totals.busy.share_of(wall)),
             share: 0.0,
-            collective: part.collective,
-            recorded: part.recorded,
+            collective: totals.collective,
+            recorded: totals.recorded,
         };
-        let mut groups: Vec<Group> = parts.into_iter().map(group).collect();
+        let mut groups: Vec<GroupedKernels> = by_key.into_iter().map(group).collect();
         let distinguished: Ns = groups.iter().map(|group| group.cost.gpu_time.total).sum();
         let all = distinguished + others.totals.gpu_time;
         for group in &mut groups {
             group.share = group.cost.gpu_time.total.share_of(all).unwrap_or(0.0);
         }
-        Groups { by, groups_found: groups.len() as u64 + others.groups, groups, others, ..Groups::default() }
+        Grouped { by, groups_found: groups.len() as u64 + others.groups, groups, others, ..Grouped::default() }
     }
 }
 
@@ -541,5 +544,5 @@ pub fn stack_report(
     if window == Window::ALL {
         (window, options.window_on) = whole(attributor.store(), options.window_on);
     }
-    StackReport::merge(vec![Part::reduce("", attributor, launches, window, &options)], &options)
+    StackReport::merge(vec![StackReduction::reduce("", attributor, launches, window, &options)], &options)
 }

@@ -195,7 +195,7 @@ impl Grouping {
 /// Kernels with equal values of all keys.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Group {
+pub struct GroupedKernels {
     /// The value of each key.
     #[serde(serialize_with = "as_map")]
     pub key: Vec<(String, GroupValue)>,
@@ -220,7 +220,7 @@ pub struct Group {
     pub step: Option<StepCost>,
 }
 
-impl Group {
+impl GroupedKernels {
     /// Its place in a tree that nests in the order of the keys: the frames of each value, the outermost first.
     pub fn path(&self) -> impl Iterator<Item = &str> {
         self.key.iter().flat_map(|(_, value)| value.path())
@@ -245,15 +245,15 @@ impl Group {
 /// The kernels that are asked for in groups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Groups {
+pub struct Grouped {
     /// The names of the keys, the outermost first.
     #[serde(rename = "grouped_by")]
     pub by: Vec<String>,
     /// The largest first; steps in the order of time.
-    pub groups: Vec<Group>,
+    pub groups: Vec<GroupedKernels>,
     /// The groups that were left out, in no order.
     #[serde(skip)]
-    pub hidden: Vec<Group>,
+    pub hidden: Vec<GroupedKernels>,
     /// The groups that are only added up.
     #[serde(skip)]
     pub others: Others,
@@ -285,7 +285,7 @@ impl Others {
     }
 }
 
-impl Groups {
+impl Grouped {
     /// The groups that were left out, with those that are only added up.
     pub fn left_out(&self) -> Others {
         let mut all = self.others;
@@ -313,7 +313,7 @@ impl Groups {
         self.groups
             .sort_by(|a, b| b.totals().by(order).total_cmp(&a.totals().by(order)).then_with(|| a.key.cmp(&b.key)));
         if self.by.first().is_some_and(|key| key == "step") {
-            self.groups.sort_by_key(Group::place);
+            self.groups.sort_by_key(GroupedKernels::place);
         }
         self.hidden = self.groups.extract_if(.., |group| group.share < min_share).collect();
         let limit = limit.unwrap_or(usize::MAX).min(self.groups.len());

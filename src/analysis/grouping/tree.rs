@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Group, Groups};
+use super::{Grouped, GroupedKernels};
 use crate::analysis::cost::{Order, Totals};
 
 /// A line of the tree.
@@ -38,7 +38,7 @@ struct Node {
     below: Vec<usize>,
 }
 
-impl Groups {
+impl Grouped {
     /// The groups that are shown as a tree, from the root on, the largest of each level first, steps in the order of time.
     pub fn tree(&self) -> Vec<Branch> {
         let mut nodes = vec![Node::default()];
@@ -65,7 +65,7 @@ impl Groups {
 }
 
 /// The levels of a group: the place of the key, the value there, and what joins it to the level above. Callers are one level.
-fn levels(group: &Group) -> impl Iterator<Item = (usize, &str, &'static str)> {
+fn levels(group: &GroupedKernels) -> impl Iterator<Item = (usize, &str, &'static str)> {
     group.key.iter().enumerate().flat_map(|(key, (_, value))| {
         value.levels().enumerate().map(move |(at, level)| (key, level, if at > 0 { "." } else { " / " }))
     })

@@ -8,7 +8,7 @@ use crate::analysis::losses::Losses;
 use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::operations::communicators::Communicators;
 use crate::operations::recorded_ranks::RecordedRanks;
-use crate::ranks::part::{Kind, PartStack, RankPart, RankSource, Row};
+use crate::ranks::reduction::{Kind, RankReduction, RankSource, ReducedStack, Row};
 use crate::records::Records;
 use crate::time::{Ns, Window};
 
@@ -18,9 +18,9 @@ const TELLING: usize = 4;
 /// The ranks of some records.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct RecordedParts {
+pub struct RecordedReductions {
     /// A part for each rank.
-    pub parts: Vec<RankPart>,
+    pub reductions: Vec<RankReduction>,
     /// How many operations were left out because their times are unknown.
     pub without_times: u64,
     /// How many were left out because their rank is unknown.
@@ -34,11 +34,11 @@ pub struct RecordedParts {
 /// Operations by their starts: how long they took, and their positions.
 type Timed = Vec<(Ns, Ns, usize)>;
 
-impl RecordedParts {
+impl RecordedReductions {
     /// The parts of the operations owners start and end are known. Where several sources recorded the job, those of the source with the most such
     /// operations: their communicators have different names, so that one collective would be two.
     pub fn from_records(records: &Records) -> Self {
-        let mut found = RecordedParts::default();
+        let mut found = RecordedReductions::default();
         let owners = RecordedRanks::find(records);
         let mut by_source: BTreeMap<Source, BTreeMap<u32, Timed>> = BTreeMap::new();
         for (at, operation) in records.operations.iter().enumerate() {
@@ -67,7 +67,7 @@ impl RecordedParts {
         };
         for (rank, mut rows) in by_rank {
             rows.sort_unstable();
-            found.parts.push(part(&facts, rank, &rows));
+            found.reductions.push(reduction(&facts, rank, &rows));
         }
         found
     }
@@ -118,7 +118,7 @@ impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
     }
 }
 
-fn part(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankPart {
+fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankReduction {
     let records = facts.records;
     let (mut texts, mut kinds) = (Numbers::default(), Numbers::default());
     let (mut groups, mut streams, mut paths) = (Numbers::default(), Numbers::default(), Numbers::default());
@@ -150,7 +150,7 @@ fn part(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankPart {
     let group = |communicator: &usize| facts.group(*communicator);
     let stack = |path: &u32| stack_of(records.paths.get(*path as usize).map_or(&[], Vec::as_slice));
     let names = files.iter().filter_map(|file| records.files.get(*file as usize)).map(|file| file.name.as_str());
-    RankPart {
+    RankReduction {
         trace: names.collect::<Vec<_>>().join(", "),
         damage: Losses::default(),
         said: vec![(RankSource::Records, rank)],
@@ -222,9 +222,9 @@ impl Facts<'_> {
     }
 }
 
-fn stack_of(frames: &[std::sync::Arc<str>]) -> PartStack {
+fn stack_of(frames: &[std::sync::Arc<str>]) -> ReducedStack {
     let frames: Vec<String> = frames.iter().map(|frame| frame.to_string()).collect();
-    PartStack { telling: frames.iter().rev().take(TELLING).cloned().collect(), frames, ..PartStack::default() }
+    ReducedStack { telling: frames.iter().rev().take(TELLING).cloned().collect(), frames, ..ReducedStack::default() }
 }
 
 #[cfg(test)]
@@ -269,9 +269,9 @@ mod tests {
     #[test]
     fn waiting_is_found_as_in_traces() {
         for (counts, with_rank) in [(Counts::Group, true), (Counts::Function, true), (Counts::Function, false)] {
-            let found = RecordedParts::from_records(&job(200_000, counts, with_rank));
-            assert_eq!((found.parts.len(), found.without_times, found.without_rank), (2, 0, 0));
-            let report = Compared::from_parts(found.parts, ClockMode::Align).unwrap().report();
+            let found = RecordedReductions::from_records(&job(200_000, counts, with_rank));
+            assert_eq!((found.reductions.len(), found.without_times, found.without_rank), (2, 0, 0));
+            let report = Compared::from_reductions(found.reductions, ClockMode::Align).unwrap().report();
             // 20 times, rank 0 waits 200 µs for rank 1, owners kernels take the 100 µs of the transfer.
             assert_eq!((report.collectives, report.waited), (20, Ns(20 * 200_000)), "{counts:?}");
             assert_eq!((report.ranks[0].waited, report.ranks[1].caused), (Ns(4_000_000), Ns(4_000_000)));
@@ -286,9 +286,9 @@ mod tests {
         records.operations[4].end = None;
         records.operations[5].rank = None;
         records.operations[5].communicator = None;
-        let found = RecordedParts::from_records(&records);
+        let found = RecordedReductions::from_records(&records);
         assert_eq!((found.without_times, found.without_rank), (1, 0));
         records.file_of[5] = 9;
-        assert_eq!(RecordedParts::from_records(&records).without_rank, 1);
+        assert_eq!(RecordedReductions::from_records(&records).without_rank, 1);
     }
 }

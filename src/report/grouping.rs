@@ -8,8 +8,8 @@ use super::csv::known;
 use super::format::{count, duration, kernels, percent, percent_or_unknown, shorten_right, values_of, visible};
 use super::frames::shorten_frame;
 use crate::analysis::cost::Totals;
-use crate::analysis::groups::tree::Branch;
-use crate::analysis::groups::{Group, Groups};
+use crate::analysis::grouping::tree::Branch;
+use crate::analysis::grouping::{Grouped, GroupedKernels};
 use crate::analysis::step_costs::StepCost;
 use crate::time::Ns;
 
@@ -23,7 +23,7 @@ const TREE: &[Column<Branch, Ns>] = &[
 ];
 
 /// The numbers of groups; the context is the number of the row.
-const NUMBERS: &[Column<Group, usize>] = &[
+const NUMBERS: &[Column<GroupedKernels, usize>] = &[
     Column::right("#", |_, number| number.to_string()),
     Column::right("count", |group, _| count(group.count)),
     Column::right("GPU time", |group, _| duration(group.cost.gpu_time.total)),
@@ -35,7 +35,7 @@ const NUMBERS: &[Column<Group, usize>] = &[
     Column::dropped(2, Align::Left, "collective", |group, _| collectives(group)),
 ];
 
-const COLUMNS: &[Column<Group>] = &[
+const COLUMNS: &[Column<GroupedKernels>] = &[
     Column::right("count", |group, ()| group.count.to_string()),
     Column::right("attributed", |group, ()| group.attributed.to_string()),
     Column::right("gpu_time_ns", |group, ()| group.cost.gpu_time.total.to_string()),
@@ -89,7 +89,7 @@ const LEAST: usize = 30;
 ///
 /// # Errors
 /// What the writer fails with.
-pub(super) fn text(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn text(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     if groups.are_steps() {
         return steps(groups, screen, out);
     }
@@ -111,8 +111,9 @@ pub(super) fn text(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io
 }
 
 /// Writes steps in the order of time, and what is in none of them.
-fn steps(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
-    let (costs, others): (Vec<&Group>, Vec<&Group>) = groups.groups.iter().partition(|group| group.step.is_some());
+fn steps(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let (costs, others): (Vec<&GroupedKernels>, Vec<&GroupedKernels>) =
+        groups.groups.iter().partition(|group| group.step.is_some());
     let gpus = costs.iter().filter_map(|group| group.step.as_ref()).map(|step| step.gpus).max().unwrap_or(0);
     let summed = if gpus > 1 { format!(", summed over {gpus} GPUs") } else { String::new() };
     let heading = format!("By step; times are of the GPU span of what was launched in it{summed}");
@@ -120,7 +121,7 @@ fn steps(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io::Result<(
         writeln!(out, "{}", screen.accent(&screen.fill(&heading)))?;
         out.write_all(step_table(&costs, screen.width).text().as_bytes())?;
     }
-    let sum = |of: &mut dyn Iterator<Item = &Group>| {
+    let sum = |of: &mut dyn Iterator<Item = &GroupedKernels>| {
         of.fold(Totals::default(), |mut sum, group| {
             sum.add(group.totals());
             sum
@@ -137,7 +138,7 @@ fn steps(groups: &Groups, screen: &Screen, out: &mut impl Write) -> io::Result<(
 }
 
 /// A row for each step: its numbers, its name, and the stack with the most exposed time.
-fn step_table(groups: &[&Group], width: Option<usize>) -> Table {
+fn step_table(groups: &[&GroupedKernels], width: Option<usize>) -> Table {
     let mut table = Table::from_rows(STEPS, groups.iter().filter_map(|group| Some((group.step.as_ref()?, ()))));
     let width = width.unwrap_or(usize::MAX);
     let names: Vec<String> = groups.iter().map(|group| shorten_right(&visible(&group.label()), LEAST)).collect();
@@ -156,9 +157,9 @@ pub(super) fn step_headers() -> Vec<&'static str> {
 }
 
 /// The first steps for a page, the name first.
-pub(super) fn step_rows(groups: &Groups, most: usize) -> Vec<Vec<String>> {
+pub(super) fn step_rows(groups: &Grouped, most: usize) -> Vec<Vec<String>> {
     let steps = groups.groups.iter().filter_map(|group| Some((group, group.step.as_ref()?)));
-    let row = |(group, step): (&Group, &StepCost)| {
+    let row = |(group, step): (&GroupedKernels, &StepCost)| {
         let numbers = STEPS.iter().map(|column| (column.get)(step, &()));
         std::iter::once(group.label()).chain(numbers).chain([largest_stack(group, usize::MAX)]).collect()
     };
@@ -166,7 +167,7 @@ pub(super) fn step_rows(groups: &Groups, most: usize) -> Vec<Vec<String>> {
 }
 
 /// `model.py(50): backward (92.1 %)`: with its share of the exposed time of the kernels that are asked for in the step.
-fn largest_stack(group: &Group, room: usize) -> String {
+fn largest_stack(group: &GroupedKernels, room: usize) -> String {
     let Some(stack) = group.step.as_ref().and_then(|step| step.largest_stack.as_ref()) else { return "-".to_owned() };
     let share = stack.totals.exposed.share_of(group.cost.exposed);
     let share = share.map_or_else(String::new, |of| format!(" ({})", percent(of)));
@@ -177,9 +178,9 @@ fn largest_stack(group: &Group, room: usize) -> String {
 ///
 /// # Errors
 /// What the writer fails with.
-pub(super) fn table(groups: &Groups, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn table(groups: &Grouped, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     if groups.are_steps() {
-        let steps: Vec<&Group> = groups.groups.iter().filter(|group| group.step.is_some()).collect();
+        let steps: Vec<&GroupedKernels> = groups.groups.iter().filter(|group| group.step.is_some()).collect();
         return out.write_all(step_table(&steps, width).text().as_bytes());
     }
     let mut table = Table::from_rows(NUMBERS, groups.groups.iter().zip(1..));
@@ -187,7 +188,7 @@ pub(super) fn table(groups: &Groups, width: Option<usize>, out: &mut impl Write)
     let width = width.unwrap_or(usize::MAX);
     table.drop_to(width.saturating_sub(LEAST));
     let room = width.saturating_sub(table.width() + 2).max(LEAST);
-    let label = |group: &Group| shorten_right(&visible(&group.label()), room);
+    let label = |group: &GroupedKernels| shorten_right(&visible(&group.label()), room);
     table.push("group", groups.groups.iter().map(label).collect());
     out.write_all(table.text().as_bytes())
 }
@@ -196,7 +197,7 @@ pub(super) fn table(groups: &Groups, width: Option<usize>, out: &mut impl Write)
 ///
 /// # Errors
 /// What the writer fails with.
-pub(super) fn csv(groups: &Groups, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn csv(groups: &Grouped, out: &mut impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     let of_steps = if groups.by.iter().any(|key| key == "step") { STEP_COLUMNS } else { &[] };
     let headers = COLUMNS.iter().map(|column| column.header).chain(of_steps.iter().map(|column| column.header));
@@ -212,7 +213,7 @@ pub(super) fn csv(groups: &Groups, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// The collectives of a group; empty if none of its kernels is one.
-fn collectives(group: &Group) -> String {
+fn collectives(group: &GroupedKernels) -> String {
     let found = &group.collective.collectives;
     if found.is_empty() { String::new() } else { values_of(found, group.count) }
 }

@@ -18,7 +18,7 @@ use crate::time::{Ns, Window};
 /// A rank of a trace. A file into which several ranks were merged has a part for each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct RankPart {
+pub struct RankReduction {
     /// The trace's name.
     pub trace: String,
     /// What is wrong with the trace; of several ranks in one, the first has it.
@@ -43,7 +43,7 @@ pub struct RankPart {
     /// What distinguishes collectives.
     pub kinds: Vec<Kind>,
     /// The stacks of the launches.
-    pub stacks: Vec<PartStack>,
+    pub stacks: Vec<ReducedStack>,
     /// The steps, in order.
     pub steps: Vec<Step>,
     /// A row for each collective kernel, in the order of their starts.
@@ -104,9 +104,9 @@ impl GivenRank {
     ///
     /// # Errors
     /// In a sentence, that no part has such a name, or several do.
-    pub fn set(&self, parts: &mut [RankPart]) -> Result<(), String> {
+    pub fn set(&self, parts: &mut [RankReduction]) -> Result<(), String> {
         let GivenRank { rank, trace } = self;
-        let mut found: Vec<&mut RankPart> =
+        let mut found: Vec<&mut RankReduction> =
             parts.iter_mut().filter(|part| Path::new(&part.trace).ends_with(trace)).collect();
         let given = format!("--rank {rank}={}", trace.display());
         match &mut found[..] {
@@ -123,7 +123,7 @@ impl GivenRank {
 /// A stack, with what shows best where it comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct PartStack {
+pub struct ReducedStack {
     /// Its telling frames, the one that tells most first.
     pub telling: Vec<String>,
     /// From the outermost caller to the launch.
@@ -177,7 +177,7 @@ pub struct Outlier {
 /// As many ranks as a job is believed to have.
 pub const MOST_RANKS: u32 = 1 << 24;
 
-impl RankPart {
+impl RankReduction {
     /// Whether all positions are those of something, as they may not be after reading it from a file.
     ///
     /// # Errors
