@@ -1,8 +1,8 @@
-//! The kinds of damage that a trace may have, and how often each occurred, with its first offsets and its cost.
+//! The kinds of damage a trace may have: how often each occurred, at which offsets first, and what it cost.
 //!
-//! A profiler's trace is rarely perfect, and the user still wants an answer from the rest. So no damage stops a load: it is
-//! counted, shown once at the end, and is in SQL's `stats` table. Kinds that Perfetto's importer counts, too, have its name and
-//! severity, so that the two can be compared number by number.
+//! A profiler's trace is rarely perfect, and the user still wants an answer from the rest. So no damage stops a load: it is counted, shown
+//! once at the end, and listed in SQL's `stats` table. Kinds that Perfetto's importer counts too have its name and severity, so that the
+//! numbers can be compared.
 
 /// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,20 +71,20 @@ pub enum Damage {
 /// What a kind of damage costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
-    /// Data of the file are missing from the tables. `--strict` fails on it.
+    /// Some of the file's data are missing from the tables. `--strict` fails on it.
     Lost,
-    /// Any data of the file may be wrong, and some may be missing. `--strict` fails on it.
+    /// Any of the file's data may be wrong, and some may be missing. `--strict` fails on it.
     Doubtful,
     /// The file violates its format, but the meaning is clear and nothing is missing. `--strict` fails on it.
     Recovered,
-    /// Nothing is missing, but some data are not where the file's author meant them.
+    /// Nothing is missing, but some data are not where the writer meant them to be.
     Moved,
-    /// Nothing: normal in real traces.
+    /// Nothing. Normal in real traces.
     None,
 }
 
 impl Cost {
-    /// Whether a whole file of a correct writer never has it.
+    /// Whether a complete file from a correct writer never has it.
     pub fn is_fault(self) -> bool {
         matches!(self, Cost::Lost | Cost::Doubtful | Cost::Recovered)
     }
@@ -101,7 +101,7 @@ pub struct Description {
     pub severity: &'static str,
     /// Its cost.
     pub cost: Cost,
-    /// What is counted: `events without a phase or a valid timestamp`.
+    /// The counted cases in words: `events without a phase or a valid timestamp`.
     pub phrase: &'static str,
 }
 
@@ -185,7 +185,7 @@ descriptions! {
 }
 
 impl Damage {
-    /// Whether it can occur only once, so that its count says nothing.
+    /// Whether it can occur only once, so that its count means nothing.
     pub fn is_place(self) -> bool {
         use Damage::{ArchiveBroken, FileNotListed};
         use Damage::{BrokenStructure, TrailingBytes, Truncated};
@@ -193,13 +193,13 @@ impl Damage {
             || matches!(self, ArchiveBroken | FileNotListed | Truncated | BrokenStructure | TrailingBytes)
     }
 
-    /// Whether it is damage to the compression, so that its offsets are those of the compressed file.
+    /// Whether the compression is damaged. Offsets then refer to the compressed file.
     pub fn is_of_packing(self) -> bool {
         use Damage::{PackedChecksum, PackedCorrupt, PackedCutOff};
         matches!(self, PackedCutOff | PackedCorrupt | PackedChecksum)
     }
 
-    /// Whether it is damage to an archive, not to a trace.
+    /// Whether an archive is damaged, not a trace.
     pub fn is_of_archive(self) -> bool {
         use Damage::{ArchiveBroken, FileNotListed, FileUnreadable, NoTraceInFile};
         matches!(self, ArchiveBroken | FileUnreadable | FileNotListed | NoTraceInFile)
@@ -241,7 +241,7 @@ impl Tally {
 /// The tallies of all kinds.
 #[derive(Debug, Clone, Default)]
 pub struct DamageReport {
-    /// By kind; empty without damage: an archive may have a hundred thousand traces.
+    /// By kind. Empty without damage, because an archive may have a hundred thousand traces.
     tallies: Vec<Tally>,
 }
 
@@ -285,7 +285,7 @@ impl DamageReport {
         }
     }
 
-    /// Whether the trace ends before its end, so that nobody knows how much is missing.
+    /// Whether the trace is truncated, so that the missing amount is unknown.
     pub fn is_cut_off(&self) -> bool {
         use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, Truncated};
         [Truncated, PackedCutOff, PackedCorrupt, BrokenStructure].iter().any(|kind| self.get(*kind).count > 0)
@@ -296,18 +296,18 @@ impl DamageReport {
         self.faults().any(|(description, _)| description.cost == Cost::Doubtful)
     }
 
-    /// Whether nobody knows what is missing, or what is wrong.
+    /// Whether it is unknown what is missing or wrong.
     pub fn is_unknown(&self) -> bool {
         self.is_cut_off() || self.is_doubtful()
     }
 
-    /// The first byte of the text with which something is wrong.
+    /// The offset of the first damage in the text.
     pub fn first_implausible(&self) -> Option<u64> {
         let of_text = self.faults().filter(|(d, _)| !d.kind.is_of_packing() && !d.kind.is_of_archive());
         of_text.filter_map(|(_, tally)| tally.first_offset).min()
     }
 
-    /// How many bytes of the text were lost in total, of what was read.
+    /// How many bytes of the text read were lost in total.
     pub fn lost_bytes(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.bytes).sum()
     }
@@ -317,12 +317,12 @@ impl DamageReport {
         self.tallies.get(kind as usize).copied().unwrap_or_default()
     }
 
-    /// All kinds with their tallies, also those that did not occur.
+    /// All kinds with their tallies, including those that did not occur.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
         DESCRIPTIONS.iter().map(|d| (d, self.get(d.kind)))
     }
 
-    /// The kinds that occurred and that a whole file of a correct writer never has.
+    /// The kinds that occurred and that a complete file from a correct writer never has.
     pub fn faults(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
         self.iter().filter(|(d, tally)| d.cost.is_fault() && tally.count > 0)
     }

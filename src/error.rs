@@ -1,5 +1,5 @@
-//! The one error type of the library. Each message names the file, the byte offset where there is one, and what to do. None names
-//! a flag of the program: a caller has its own words for that.
+//! The library's error type. Each message names the file, the byte offset where there is one, and what to do. None names a flag of the
+//! program, because a library caller has other words for it.
 
 use std::io;
 use std::path::PathBuf;

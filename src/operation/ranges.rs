@@ -1,9 +1,9 @@
-//! Lists of ranks as ranges: for people, and in files, where each of 10,000 ranks has a list of all.
+//! Lists of ranks as ranges: for people, and for files, in which each of 10,000 ranks may list them all.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Ranks in short: `0-3, 7`.
+/// Formats ranks as ranges: `0-3, 7`.
 pub fn ranges(ranks: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for rank in ranks {
@@ -16,7 +16,7 @@ pub fn ranges(ranks: &[u32]) -> String {
     parts.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// As many ranks as a list is read for.
+/// The maximum number of ranks in a list that is read.
 const MOST: usize = 1 << 24;
 
 pub(crate) fn serialize<S: Serializer>(ranks: &Option<Vec<u32>>, to: S) -> Result<S::Ok, S::Error> {
