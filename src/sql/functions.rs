@@ -1,4 +1,4 @@
-//! SQL functions over the store. PerfettoSQL's functions that are not supported are defined too: they fail with advice.
+//! SQL functions over the store. Unsupported PerfettoSQL functions are defined too: they fail with advice.
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ fn extract_arg(store: &Store, context: &Context<'_>) -> Result<Value> {
     })
 }
 
-/// `slice_is_ancestor(ancestor, descendant)`: whether the first encloses the second on the same track, NULL if there is no
-/// such slice. One that was never closed encloses all that begins after it.
+/// `slice_is_ancestor(ancestor, descendant)`: whether the first slice encloses the second on the same track; NULL if there is no such slice. A
+/// slice that was never closed encloses everything that begins after it.
 fn slice_is_ancestor(store: &Store, context: &Context<'_>) -> Result<Value> {
     let slices = &store.slices;
     let slice = |i| -> Result<Option<SliceId>> {
