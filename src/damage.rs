@@ -115,7 +115,7 @@ macro_rules! descriptions {
 }
 
 descriptions! {
-    Truncated "trace_truncated" "data_loss" Lost "everything from an element without an end on (the file is cut off, or a quote or bracket is stray)";
+    Truncated "trace_truncated" "data_loss" Lost "everything from an unterminated element on (the file is cut off, or a quote or bracket is stray)";
     PackedCutOff "compressed_cut_off" "data_loss" Lost "the rest of a file that is cut off (copy it again, or record again)";
     PackedCorrupt "compressed_corrupt" "data_loss" Doubtful
         "everything after corrupt data is missing, and any byte before may be wrong (copy the file again; gzip -t or zstd -t tests a copy)";
@@ -130,18 +130,18 @@ descriptions! {
     Garbage "json_garbage" "error" Lost "stretches between events that are not JSON";
     Documents "json_documents" "error" Moved "documents after the first, read as part of the same trace";
     StrayQuote "json_stray_quote" "error" Recovered "quotes within strings without a backslash";
-    BadEscape "json_bad_escape" "error" Recovered "backslashes that begin no escape (Windows paths?), kept as they are";
+    BadEscape "json_bad_escape" "error" Recovered "backslashes that do not begin an escape (Windows paths?), kept as they are";
     LoneSurrogate "json_lone_surrogate" "error" Recovered "halves of surrogate pairs, replaced by U+FFFD";
     ControlCharacter "json_control_character" "error" Recovered "raw control characters in strings";
     InvalidUtf8 "json_invalid_utf8" "error" Recovered "byte sequences that are not UTF-8, replaced by U+FFFD";
-    InvalidValue "json_invalid_value" "error" Recovered "values that JSON does not know (NaN, inf, 01)";
+    InvalidValue "json_invalid_value" "error" Recovered "values that JSON does not allow (NaN, inf, 01)";
     MissingComma "json_missing_comma" "error" Recovered "missing commas";
-    StrayComma "json_stray_comma" "error" Recovered "commas too many";
+    StrayComma "json_stray_comma" "error" Recovered "extra commas";
     ArgsSyntax "json_args_syntax" "error" Lost "arguments that cannot be read from some byte on";
     ArgsTooDeep "json_args_too_deep" "error" Lost "events with arguments nested deeper than 64 levels, or with keys too long to be kept";
-    DuplicateKey "json_duplicate_key" "info" Moved "keys that an event has twice (the last wins)";
+    DuplicateKey "json_duplicate_key" "info" Moved "repeated keys of an event (the last wins)";
     DuplicateArgument "json_duplicate_argument" "info" Moved
-        "different sets of arguments with a key that is there twice (the last wins; of the ids and records of collectives, the first)";
+        "different sets of arguments with a repeated key (the last wins; for ids and records of collectives, the first)";
     TextTime "json_text_time" "info" Moved "times written as text";
     EventWithoutTimestamp "json_tokenizer_failure" "error" Lost "events without a phase or a valid timestamp";
     InvalidDuration "json_invalid_duration" "error" Lost "events whose duration is not a number, or reaches beyond the end of time";
@@ -166,7 +166,7 @@ descriptions! {
         "breaks in the list of packets (bytes up to the next three whole packets are dropped)";
     PacketSyntax "packet_syntax" "error" Lost "packets that are not valid protobuf, or compressed so that they cannot be read";
     PacketTooLong "packet_too_long" "error" Lost
-        "packets longer than 256 MiB (unpacked, too), and events with more than 64 MiB of arguments, 64 KiB of categories or 131072 flows";
+        "packets longer than 256 MiB (before or after decompression), and events with more than 64 MiB of arguments, 64 KiB of categories or 131072 flows";
     PacketWithoutState "packet_skipped_seq_needs_incremental_state_invalid" "data_loss" Lost
         "packets that depend on lost ones";
     EventWithoutSequence "track_event_missing_sequence_id" "error" Lost "track events that name no sequence of packets";
@@ -174,11 +174,11 @@ descriptions! {
     ClockUnknown "packet_clock_unknown" "error" Lost "packets on a clock that no snapshot relates to the trace's clock";
     SnapshotInvalid "invalid_clock_snapshots" "error" Lost "snapshots of clocks in which the trace's own clock goes backwards";
     NameUnknown "interned_name_unknown" "error" Lost "interned names and texts that no packet has defined before";
-    OtherMachine "packet_of_other_machine" "error" Moved "packets of other machines, read as if they were of the first";
+    OtherMachine "packet_of_other_machine" "error" Moved "packets from other machines, read as if from the first";
     PayloadNotExported "nvtx_payload_not_exported" "info" None
-        "ranges of NVTX that may have a payload, and have none that can be read (nsys export --include-blobs=true writes them)";
+        "NVTX ranges that may have a payload, but no readable one (nsys export --include-blobs=true writes them)";
     ArchiveBroken "archive_broken" "data_loss" Lost "the rest of an archive that is cut off or corrupt (copy it again)";
-    FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive of which nothing could be read";
+    FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive that could not be read at all";
     FileNotListed "archive_file_not_listed" "data_loss" Lost
         "files in an archive that its directory does not list (several archives in one file? separate them)";
     NoTraceInFile "archive_file_no_trace" "info" None "files of the archive that are not traces";

@@ -333,7 +333,7 @@ fn broken(name: &str, Findings { inner, damage, .. }: &Findings) -> Option<(Stri
 /// The contents of an archive without traces.
 fn held(Findings { no_traces, unreadable, damage, .. }: &Findings) -> String {
     let [other, bad] = [Damage::NoTraceInFile, Damage::FileUnreadable].map(|kind| damage.get(kind).count);
-    let of_bad = format!("nothing that can be read of {}", some_files(bad, unreadable));
+    let of_bad = format!("nothing readable in {}", some_files(bad, unreadable));
     match (other, bad) {
         (_, 0) => some_files(other, no_traces),
         (0, _) => of_bad,

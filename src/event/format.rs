@@ -79,7 +79,7 @@ impl Writer {
     /// Events as Kineto writes them, without its header: a file from 2021, or one that a script has merged or rewritten.
     pub const KINETO_EVENTS: Writer = Writer {
         name: "kineto-events",
-        title: "Events of PyTorch's profiler without Kineto's header: a file of 2021, or rewritten by a script",
+        title: "Events of PyTorch's profiler without Kineto's header: a file from 2021, or rewritten by a script",
         is_profiler: true,
     };
 
@@ -90,12 +90,12 @@ impl Writer {
 
     /// Another program that writes Chrome JSON.
     pub const CHROME: Writer =
-        Writer { name: "chrome", title: "Trace in Chrome's JSON, not of PyTorch's profiler", is_profiler: false };
+        Writer { name: "chrome", title: "Trace in Chrome's JSON, not from PyTorch's profiler", is_profiler: false };
 
     /// A program that writes Perfetto's protobuf.
     pub const PERFETTO: Writer = Writer {
         name: "perfetto",
-        title: "Trace in Perfetto's protobuf, not of PyTorch's profiler",
+        title: "Trace in Perfetto's protobuf, not from PyTorch's profiler",
         is_profiler: false,
     };
 

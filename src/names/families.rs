@@ -67,7 +67,7 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "rccl",
-        about: "RCCL's kernels; most bear NCCL's names, so NCCL's are found too",
+        about: "RCCL's kernels; most have NCCL's names, so NCCL's are found too",
         own: &[],
         within: &[],
         patterns: &[
@@ -212,7 +212,7 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: FUSED,
-        about: "matrix products that communicate themselves; not told apart from computation",
+        about: "matrix products that communicate themselves; they count as computation",
         own: &[
             // deepseek-ai/DeepGEMM `deep_gemm/include/deep_gemm/impls/`
             r"sm\d+_\w*mega_moe_impl",
@@ -242,7 +242,7 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "deepep",
-        about: "DeepEP's dispatch and combine, and what prepares them",
+        about: "DeepEP's dispatch and combine, and their preparation",
         own: &[],
         within: &[
             // deepseek-ai/DeepEP `csrc/kernels/` (`intranode`, `internode`, `internode_ll`, `layout`), newer
@@ -276,7 +276,7 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "copy-engine",
-        about: "copies by which NCCL carries out a collective",
+        about: "copies with which NCCL carries out collectives",
         own: &[],
         within: &[],
         patterns: &[
@@ -286,7 +286,7 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "mscclpp",
-        about: "MSCCL++'s kernels, and those that take its channels",
+        about: "MSCCL++'s kernels, and others that use its channels",
         own: &[
             // sglang `sgl-kernel/csrc/allreduce/mscclpp_allreduce.cuh`
             "allreduce_LL_[12]node",

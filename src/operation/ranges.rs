@@ -29,10 +29,10 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<V
     for range in text.split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
-            return Err(D::Error::custom("a group's ranks are no ranges such as 0-3,7"));
+            return Err(D::Error::custom("a group's ranks are not ranges such as 0-3,7"));
         };
         if last < first {
-            return Err(D::Error::custom("a group's ranks are no ascending ranges"));
+            return Err(D::Error::custom("a group's ranks are not ascending ranges"));
         }
         if ranks.len() + ((last - first) as usize) >= MOST {
             return Err(D::Error::custom("a group has more than 16 million ranks"));

@@ -112,11 +112,11 @@ pub struct StacksOf {
 #[non_exhaustive]
 pub enum EntryError {
     /// It is not a part.
-    #[error("this is no part: {0}")]
+    #[error("this is not a part: {0}")]
     NoPart(String),
     /// Another version of the program wrote it.
     #[error(
-        "{by} wrote it as version {found}, and this program reads version {VERSION}: make it again, or take that program"
+        "{by} wrote it as version {found}, and this program reads version {VERSION}: make it again, or use that program"
     )]
     OtherVersion {
         /// The program.
@@ -242,7 +242,7 @@ impl Head {
         }
         let end = json.len().saturating_sub(CHECKSUM);
         if json[end..] != checksum(&json[..end]) {
-            return Err(EntryError::NoPart("its checksum is wrong: it is damaged, or breaks off".to_owned()));
+            return Err(EntryError::NoPart("its checksum is wrong: it is damaged or cut off".to_owned()));
         }
         let Fields { trace, input, asked, tool, damage, stacks, ranks } =
             serde_json::from_slice(json).map_err(no_part)?;

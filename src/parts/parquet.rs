@@ -131,7 +131,7 @@ fn read_documents<R: ChunkReader + 'static>(file: R) -> Result<Vec<Vec<u8>>> {
     let column =
         columns.iter().position(|column| column.name() == DOCUMENT && column.physical_type() == Physical::BYTE_ARRAY);
     let Some(column) = column else {
-        return Err(ParquetError::General(format!("it is no table of parts: it has no column `{DOCUMENT}`")));
+        return Err(ParquetError::General(format!("it is not a table of parts: it has no column `{DOCUMENT}`")));
     };
     let mut found = Vec::new();
     for group in 0..reader.num_row_groups() {

@@ -189,7 +189,7 @@ fn documents(file: &Path) -> io::Result<Documents> {
     reader.read_to_end(&mut text)?;
     // A trace may have a million lines, none of which is a part.
     if !text.trim_ascii_start().is_empty() && !text.trim_ascii_start().starts_with(MAGIC.as_bytes()) {
-        return Err(io::Error::other(format!("this is no part: it does not begin with {MAGIC}")));
+        return Err(io::Error::other(format!("this is not a part: it does not begin with {MAGIC}")));
     }
     let lines = text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
     Ok(lines.map(|(at, line)| (Some(at + 1), Entry::of_json(line))).collect())

@@ -33,7 +33,7 @@ pub fn why_empty(table: &str, store: &Store) -> Option<String> {
     match store.damage.get(Damage::PhaseNotShown).count {
         0 => None,
         n => Some(format!(
-            "{name} is empty because such events are not read: {n} event(s) of this trace are of phases that no table shows (counters, \
+            "{name} is empty because such events are not read: {n} event(s) of this trace have phases that no table shows (counters, \
              samples, thread states, other metadata)"
         )),
     }
