@@ -285,7 +285,7 @@ impl DamageReport {
         }
     }
 
-    /// Whether the trace is truncated, so that the missing amount is unknown.
+    /// Whether the trace is truncated. It is then unknown how much is missing.
     pub fn is_cut_off(&self) -> bool {
         use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, Truncated};
         [Truncated, PackedCutOff, PackedCorrupt, BrokenStructure].iter().any(|kind| self.get(*kind).count > 0)

@@ -157,8 +157,8 @@ impl<'a> Gradients<'a> {
         if pass.iter().all(|gradient| gradient.operator.is_none()) {
             return Vec::new();
         }
-        let of = |gradient: &Gradient| [Some(gradient.node), gradient.producer, gradient.operator, gradient.sends];
-        pass.iter().flat_map(of).chain([index.last_outside]).flatten().collect()
+        let slices = |gradient: &Gradient| [Some(gradient.node), gradient.producer, gradient.operator, gradient.sends];
+        pass.iter().flat_map(slices).chain([index.last_outside]).flatten().collect()
     }
 }
 
@@ -252,7 +252,7 @@ impl Index {
             return Sent::Path(shared.unwrap_or(first));
         }
         let around = shared.iter().flat_map(|path| tree.upwards(*path)).map(|path| tree.name(path));
-        let around = around.into_iter().find(|frame| gradients::tells_where(frame));
+        let around = around.into_iter().find(|frame| gradients::shows_place(frame));
         let names = self.names(store, &operators);
         let bucket = self.bucket(store, at).filter(|_| !hook.is_late);
         let line = gradients::line(&names, around, bucket, bytes);

@@ -167,10 +167,10 @@ pub(crate) fn family_of(name: &str) -> Option<&'static Family> {
 /// The built-in families of a kernel. Lazy: families after the wanted one are not compiled, which would take longer than many traces.
 fn families_of(name: &str) -> impl Iterator<Item = &'static Family> {
     static EACH: LazyLock<Vec<OnceLock<Names>>> = LazyLock::new(|| FAMILIES.iter().map(|_| OnceLock::new()).collect());
-    let of = |(family, names): &(&'static Family, &OnceLock<Names>)| {
+    let fits = |(family, names): &(&'static Family, &OnceLock<Names>)| {
         names.get_or_init(|| Names::compile(&[family])).fit(name)
     };
-    FAMILIES.iter().zip(EACH.iter()).filter(of).map(|(family, _)| family)
+    FAMILIES.iter().zip(EACH.iter()).filter(fits).map(|(family, _)| family)
 }
 
 /// By name: whether its kernels move data between GPUs. These are the kernels of the families, and chosen kernels whose name indicates it. All

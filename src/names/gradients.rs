@@ -51,12 +51,12 @@ pub enum Fsdp {
 /// How FSDP appears in the frame of a module call.
 pub fn fsdp(frame: &str) -> Option<Fsdp> {
     let module = module(frame)?;
-    let of = [("FullyShardedDataParallel", Fsdp::Wrapper), ("FSDP", Fsdp::Class)];
-    of.into_iter().find(|(name, _)| module.starts_with(name)).map(|(_, how)| how)
+    let kinds = [("FullyShardedDataParallel", Fsdp::Wrapper), ("FSDP", Fsdp::Class)];
+    kinds.into_iter().find(|(name, _)| module.starts_with(name)).map(|(_, kind)| kind)
 }
 
 /// Whether a frame around operators shows their place in the program.
-pub fn tells_where(name: &str) -> bool {
+pub fn shows_place(name: &str) -> bool {
     !(name.contains("::") || is_library(name) || is_plumbing(name) || name.starts_with("DistributedDataParallel"))
         && steps::priority(name, true).is_some_and(|priority| priority > 0)
 }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn frames_that_say_where() {
-        for (name, tells) in [
+        for (name, is_place) in [
             ("train.py(82): train_step", true),
             ("## forward:over_arch ##", true),
             ("torch/nn/modules/module.py(1): _call_impl", false),
@@ -146,7 +146,7 @@ mod tests {
             ("ProfilerStep#", false),
             ("aten::linear", false),
         ] {
-            assert_eq!(tells_where(name), tells, "{name}");
+            assert_eq!(shows_place(name), is_place, "{name}");
         }
     }
 }

@@ -23,9 +23,9 @@ pub fn rank_of_file(path: &str) -> Option<u32> {
         words.push((word, number.parse().ok()?));
         at = found.get(2)?.end();
     }
-    let of = |wanted: &str| words.iter().find(|(word, _)| word == wanted).map(|(_, number)| *number);
-    let only_tensor_parallel = [of("dp"), of("pp")].into_iter().flatten().all(|rank| rank == 0);
-    of("rank").or_else(|| of("worker")).or_else(|| of("tp").filter(|_| only_tensor_parallel))
+    let after = |wanted: &str| words.iter().find(|(word, _)| word == wanted).map(|(_, number)| *number);
+    let only_tensor_parallel = [after("dp"), after("pp")].into_iter().flatten().all(|rank| rank == 0);
+    after("rank").or_else(|| after("worker")).or_else(|| after("tp").filter(|_| only_tensor_parallel))
 }
 
 /// Whether that number follows the word `rank`. Other words may count something other than ranks of the job.

@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn steps_have_kinds() {
-        let of = |name| (label(name), kind(label(name)));
-        assert_eq!(of("ProfilerStep#12"), ("ProfilerStep#", "ProfilerStep#"));
-        assert_eq!(of("step[DECODE bs=1]"), ("step[DECODE bs=1]", "step["));
-        assert_eq!(of("vllm/v1/worker/gpu_model_runner.py(3380): execute_model"), ("execute_model", "execute_model"));
+        let both = |name| (label(name), kind(label(name)));
+        assert_eq!(both("ProfilerStep#12"), ("ProfilerStep#", "ProfilerStep#"));
+        assert_eq!(both("step[DECODE bs=1]"), ("step[DECODE bs=1]", "step["));
+        assert_eq!(both("vllm/v1/worker/gpu_model_runner.py(3380): execute_model"), ("execute_model", "execute_model"));
     }
 }

@@ -48,13 +48,13 @@ mod tests {
     fn lists_of_ranks_are_ranges() {
         #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         struct Group(#[serde(with = "super")] Option<Vec<u32>>);
-        let of = |ranks: Option<Vec<u32>>, text: &str| {
+        let check = |ranks: Option<Vec<u32>>, text: &str| {
             assert_eq!(serde_json::to_string(&Group(ranks.clone())).unwrap(), text);
             assert_eq!(serde_json::from_str::<Group>(text).unwrap(), Group(ranks));
         };
-        of(Some(vec![0, 1, 2, 3, 7]), r#""0-3,7""#);
-        of(Some(vec![]), r#""""#);
-        of(None, "null");
+        check(Some(vec![0, 1, 2, 3, 7]), r#""0-3,7""#);
+        check(Some(vec![]), r#""""#);
+        check(None, "null");
         assert!(serde_json::from_str::<Group>(r#""0-4294967295""#).is_err());
         assert!(serde_json::from_str::<Group>(r#""a""#).is_err());
     }

@@ -303,11 +303,11 @@ mod tests {
     /// The hash is the same in every process and version, and distinguishes frames and the ends of lists.
     #[test]
     fn hashes_of_stacks_are_fixed() {
-        let of = |frames: &[&str], thread: Option<&str>| {
+        let id = |frames: &[&str], thread: Option<&str>| {
             let frames = frames.iter().map(|frame| (*frame).to_owned()).collect();
             stack_hash(&PartStack { frames, thread: thread.map(str::to_owned), ..PartStack::default() })
         };
-        let all = [of(&["a", "b"], None), of(&["ab"], None), of(&["a"], Some("b")), of(&["a", "b", "-"], None)];
+        let all = [id(&["a", "b"], None), id(&["ab"], None), id(&["a"], Some("b")), id(&["a", "b", "-"], None)];
         for (at, hash) in all.iter().enumerate() {
             assert!(!all[..at].contains(hash), "{all:?}");
         }

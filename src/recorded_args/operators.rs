@@ -250,8 +250,8 @@ impl<'a> Operators<'a> {
 
     /// The counters of an operator, in the order of [`args::COUNTERS`]. Texts that are not numbers are left out.
     pub fn counters(&self, slice: SliceId) -> Vec<(&'static str, f64)> {
-        let of = |(name, _): &(&'static str, StringId)| Some((*name, self.counter(slice, name).known()?));
-        self.counters.iter().filter_map(of).collect()
+        let counter = |(name, _): &(&'static str, StringId)| Some((*name, self.counter(slice, name).known()?));
+        self.counters.iter().filter_map(counter).collect()
     }
 
     /// The keyword arguments of an operator: everything without a documented key. Lists are read like the others.

@@ -49,11 +49,11 @@ impl Catalog {
             "column" => {
                 let words: Vec<&str> = statement.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
                 let is_named = |table: &str| words.iter().any(|word| word.eq_ignore_ascii_case(table));
-                let of = |named: bool| {
+                let columns = |named: bool| {
                     let tables = self.tables.iter().filter(move |(table, _)| is_named(table) || !named);
                     tables.flat_map(|(_, columns)| columns.iter().map(String::as_str))
                 };
-                nearest(name, of(true)).or_else(|| nearest(name, of(false)))
+                nearest(name, columns(true)).or_else(|| nearest(name, columns(false)))
             }
             _ => None,
         }

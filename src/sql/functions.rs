@@ -25,15 +25,15 @@ pub(super) const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(Function
 
 /// Adds the functions to a connection. Fails if SQLite does.
 pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()> {
-    let of = |function: fn(&Store, &Context<'_>) -> Result<Value>| {
+    let with_store = |function: fn(&Store, &Context<'_>) -> Result<Value>| {
         let store = Arc::clone(store);
         move |context: &Context<'_>| function(&store, context)
     };
-    connection.create_scalar_function("EXTRACT_ARG", 2, PURE, of(extract_arg))?;
-    connection.create_scalar_function("slice_is_ancestor", 2, PURE, of(slice_is_ancestor))?;
-    connection.create_scalar_function("trace_start", 0, PURE, of(|store, _| time(store.bounds.start)))?;
-    connection.create_scalar_function("trace_end", 0, PURE, of(|store, _| time(store.bounds.end)))?;
-    connection.create_scalar_function("trace_dur", 0, PURE, of(|store, _| time(store.bounds.duration())))?;
+    connection.create_scalar_function("EXTRACT_ARG", 2, PURE, with_store(extract_arg))?;
+    connection.create_scalar_function("slice_is_ancestor", 2, PURE, with_store(slice_is_ancestor))?;
+    connection.create_scalar_function("trace_start", 0, PURE, with_store(|store, _| time(store.bounds.start)))?;
+    connection.create_scalar_function("trace_end", 0, PURE, with_store(|store, _| time(store.bounds.end)))?;
+    connection.create_scalar_function("trace_dur", 0, PURE, with_store(|store, _| time(store.bounds.duration())))?;
     connection.create_scalar_function("to_timecode", 1, PURE, to_timecode)?;
     for (name, advice) in REFUSED {
         connection.create_scalar_function(*name, -1, PURE, move |_| -> Result<Value> { Err(failed(name, advice)) })?;

@@ -58,9 +58,9 @@ type Process = (Option<Source>, Option<usize>, Option<u32>);
 fn name(records: &Records, (source, communicator, rank): Process) -> String {
     let rank = rank.map_or("unknown rank".to_owned(), |rank| format!("rank {rank}"));
     let known = communicator.and_then(|at| records.communicators.get(at));
-    let of = known.and_then(|known| known.key().or_else(|| known.name.clone())).map(|key| format!(" of {key}"));
+    let group = known.and_then(|known| known.key().or_else(|| known.name.clone())).map(|key| format!(" of {key}"));
     let source = source.map_or(String::new(), |source| format!(" ({})", source.name()));
-    format!("{rank}{}{source}", of.unwrap_or_default())
+    format!("{rank}{}{source}", group.unwrap_or_default())
 }
 
 /// The kinds of threads in a process, in their order.

@@ -250,10 +250,10 @@ fn parent(parts: &[ChannelOp<'_>]) -> Option<trees::Parent> {
     let mut found: BTreeMap<u32, trees::Neighbour> = BTreeMap::new();
     for part in parts {
         let Some(peer) = part.peer else { continue };
-        let of = found.entry(peer).or_insert(trees::Neighbour { peer, ..Default::default() });
+        let neighbour = found.entry(peer).or_insert(trees::Neighbour { peer, ..Default::default() });
         let first = part.steps.first().filter(|step| step.step == 0);
         let moved = first.and_then(|step| trees::moved(step, part.proxy.is_send));
-        *(if part.proxy.is_send { &mut of.went } else { &mut of.came }) = moved;
+        *(if part.proxy.is_send { &mut neighbour.went } else { &mut neighbour.came }) = moved;
     }
     trees::parent(&found.into_values().collect::<Vec<_>>())
 }
