@@ -1,8 +1,8 @@
 //! Functions whose recorded line is not the line of their definition.
 //!
 //! Kineto writes a Python function with the line of its definition. Functions that were running when the profiler started are an exception: they
-//! have the line they had reached. A server that starts its profiler within a step, as SGLang does, so gets the first recorded step under another
-//! line than the others, and every stack twice. Such a function gets the line that its caller's other calls of it have.
+//! have the line they had reached. If a server starts its profiler within a step, as SGLang does, the first recorded step has another line than
+//! the others, and every stack appears twice. Such a function gets the line that its caller's other calls of it have.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};

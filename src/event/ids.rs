@@ -90,7 +90,7 @@ pub enum EventIds {
         correlation: i64,
         /// The External id of the operator that launched it.
         external_id: i64,
-        /// The CUDA graph that launched it; 0 if `graph_node_id` is.
+        /// The CUDA graph that launched it; 0 if `graph_node_id` is 0.
         graph_id: i64,
         /// Its node in this graph.
         graph_node_id: i64,
