@@ -77,7 +77,7 @@
 //! - [`report`]: one file per output form, and a variant of [`report::Form`]. [`export`]: a whole trace in other formats.
 //! - [`names`]: every fact about names. A kernel family is an entry of [`names::families::FAMILIES`].
 //! - [`damage`], [`error`], [`time`]: as named. [`unfinished`]: the output files that an interrupted program removes.
-//! - The program is the binary's own module `cli`, behind the feature of that name: arguments in, exit code out.
+//! - The program is the binary's own module `cli`, with the feature of that name: arguments in, exit code out.
 //!
 //! # Features
 //!

@@ -1,6 +1,6 @@
 //! Categories of slices: which run on a GPU, which launch work, and which do neither.
 
-/// The kind of work that a category stands for.
+/// The kind of work that a category means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CategoryKind {
     /// A kernel on a GPU.

@@ -274,7 +274,7 @@ fn size_class(bytes: u64) -> u64 {
 }
 
 /// A name for a stack that is the same in every process: the 64-bit XXH3 of its frames, thread, captured and forward frames. A zero byte
-/// follows each text and another each list; `-` stands for a missing list.
+/// follows each text and another each list; a missing list is `-`.
 pub fn stack_hash(stack: &PartStack) -> String {
     let mut hash = XxHash3_64::new();
     let mut list = |frames: Option<&[String]>| {

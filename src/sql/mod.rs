@@ -33,7 +33,7 @@ use crate::records::Records;
 use crate::store::Store;
 use queries::Query;
 use ranks::Compare;
-/// The version of rusqlite behind [`Database::connection`].
+/// The version of rusqlite in [`Database::connection`].
 pub use rusqlite;
 use source::Source;
 pub use table::{Cell, Column, Table};

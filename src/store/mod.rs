@@ -148,7 +148,7 @@ impl Store {
         self.args.get(set, key)?.whole(|text| self.strings.get(*text))
     }
 
-    /// The kind of work that a slice's category stands for.
+    /// The kind of work that a slice's category means.
     pub fn category_kind(&self, slice: SliceId) -> CategoryKind {
         self.category_kinds.get(self.slices.category(slice).0 as usize).copied().unwrap_or(CategoryKind::Cpu)
     }
