@@ -12,8 +12,8 @@
 //!   between a function and its recorded caller.
 //! - A C function called from Python whose end was not seen is written as if it lasted to the end of the recording. It calls nothing from the next
 //!   Python function on.
-//! - The first function of a thread has no caller. The profiler writes the initial stacks of all Python threads onto one thread, one after the
-//!   other, so the frames above such a function belong to another thread.
+//! - The first function of a thread has no caller. The profiler writes the initial stacks of all Python threads onto one thread, in order of
+//!   their numbers, so the frames above such a function belong to another thread.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

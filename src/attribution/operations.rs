@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
         self.number(set, args::SEQ).or_else(of_record)
     }
 
-    /// The peer of a send or receive, or the root. Only the record has the root; for other collectives it has the own rank there.
+    /// The peer of a send or receive, or the root. Only the record has the root; for other collectives it has this rank's own.
     fn peer(&self, set: ArgSetId, row: &KernelLaunch, record: Option<&Record>) -> Option<i64> {
         let other = [args::DST_RANK, args::SRC_RANK].into_iter().find_map(|key| self.number(set, key));
         let has_root = || record.and_then(|record| record.collective).is_some_and(Collective::has_root);
