@@ -1,5 +1,5 @@
 -- The distinct names of CPU slices.
--- Row: one name. No parameters. Order: any.
+-- Row: one name. No parameters. Order: none.
 SELECT
   name_id,
   name

@@ -1,5 +1,5 @@
--- The CPU slices with given names, with their threads.
--- Row: one slice; ts and dur in ns. Order: by id, which is by start.
+-- The CPU slices with given names, and their threads.
+-- Row: one slice; ts and dur in ns. Order: by id, which follows the start.
 -- :names  the ids of the names, as a JSON array
 SELECT
   s.id,

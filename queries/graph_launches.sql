@@ -1,8 +1,8 @@
--- The calls in a window that launch a graph, counted by name.
+-- The graph-launching calls in a window, counted by name.
 -- Row: one name. Order: by count, then by name.
 -- :start  the window's first nanosecond
--- :end    the first nanosecond after it
--- :names  the calls' names, as a JSON array
+-- :end    the first nanosecond after the window
+-- :names  the names of the calls, as a JSON array
 SELECT
   s.name,
   COUNT(*) AS count

@@ -1,5 +1,5 @@
 -- The span of all kernels, in ns, and their number.
--- Row: the only one; start and end are NULL if there is no kernel. No parameters. Order: none needed.
+-- Row: always one; start and end are NULL if there are no kernels. No parameters. Order: none.
 SELECT
   MIN(s.ts) AS start,
   MAX(s.ts + s.dur) AS end,

@@ -1,6 +1,5 @@
--- Which code launched the collective kernels, how often, and at what cost: the main question, over the whole trace and with full
--- call paths.
--- Row: one stack; times in ns. No parameters. Order: by exposed time, the largest first, then by the stack.
+-- The code that launched the collective kernels, how often, and at what cost: the main question, for the whole trace and with full call paths.
+-- Row: one stack; times in ns. No parameters. Order: by exposed time, descending, then by the stack.
 -- capture, forward: the call paths of the graph's capture and of the forward pass, if the kernels have them
 -- thread: the launching thread, if it is not the main one
 WITH RECURSIVE
@@ -9,7 +8,7 @@ WITH RECURSIVE
     FROM kernel_launch
     WHERE family IS NOT NULL AND unattributed IS NULL
   ),
-  -- From the last frame of each path upwards, one caller per step.
+  -- Climbs from the last frame of each path, one caller per step.
   climb (path_id, caller_id, frames) AS (
     SELECT id, parent_id, name
     FROM call_path

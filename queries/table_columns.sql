@@ -1,5 +1,5 @@
--- The columns of the trace's tables and views, and of those that the user has created.
--- Row: the name of a table and of one of its columns. Hidden columns are left out. Order: by table, then in the table's order.
+-- The columns of the trace's tables and views, and of those created by the user.
+-- Row: a table's name and the name of one of its columns. Hidden columns are left out. Order: by table, then as in the table.
 -- :tables  the names of the trace's own tables, as a JSON array; SQLite's schema does not list them.
 SELECT t.value AS table_name, c.name AS column_name
 FROM (

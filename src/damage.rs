@@ -1,8 +1,8 @@
-//! The kinds of damage that a trace may have, and how often each occurred, with its first offsets and its cost.
+//! The kinds of damage a trace may have: how often each occurred, at which offsets first, and what it cost.
 //!
-//! A profiler's trace is rarely perfect, and the user still wants an answer from the rest. So no damage stops a load: it is
-//! counted, shown once at the end, and is in SQL's `stats` table. Kinds that Perfetto's importer counts, too, have its name and
-//! severity, so that the two can be compared number by number.
+//! A profiler's trace is rarely perfect, and the user still wants an answer from the rest. So no damage stops a load: it is counted, shown
+//! once at the end, and listed in SQL's `stats` table. Kinds that Perfetto's importer counts too have its name and severity, so that the
+//! numbers can be compared.
 
 /// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,20 +71,20 @@ pub enum Damage {
 /// What a kind of damage costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
-    /// Data of the file are missing from the tables. `--strict` fails on it.
+    /// Some of the file's data are missing from the tables. `--strict` fails on it.
     Lost,
-    /// Any data of the file may be wrong, and some may be missing. `--strict` fails on it.
+    /// Any of the file's data may be wrong, and some may be missing. `--strict` fails on it.
     Doubtful,
     /// The file violates its format, but the meaning is clear and nothing is missing. `--strict` fails on it.
     Recovered,
-    /// Nothing is missing, but some data are not where the file's author meant them.
+    /// Nothing is missing, but some data are not where the writer meant them to be.
     Moved,
-    /// Nothing: normal in real traces.
+    /// Nothing. Normal in real traces.
     None,
 }
 
 impl Cost {
-    /// Whether a whole file of a correct writer never has it.
+    /// Whether a complete file from a correct writer never has it.
     pub fn is_fault(self) -> bool {
         matches!(self, Cost::Lost | Cost::Doubtful | Cost::Recovered)
     }
@@ -101,7 +101,7 @@ pub struct Description {
     pub severity: &'static str,
     /// Its cost.
     pub cost: Cost,
-    /// What is counted: `events without a phase or a valid timestamp`.
+    /// The counted cases in words: `events without a phase or a valid timestamp`.
     pub phrase: &'static str,
 }
 
@@ -115,7 +115,7 @@ macro_rules! descriptions {
 }
 
 descriptions! {
-    Truncated "trace_truncated" "data_loss" Lost "everything from an element without an end on (the file is cut off, or a quote or bracket is stray)";
+    Truncated "trace_truncated" "data_loss" Lost "everything from an unterminated element on (the file is cut off, or a quote or bracket is stray)";
     PackedCutOff "compressed_cut_off" "data_loss" Lost "the rest of a file that is cut off (copy it again, or record again)";
     PackedCorrupt "compressed_corrupt" "data_loss" Doubtful
         "everything after corrupt data is missing, and any byte before may be wrong (copy the file again; gzip -t or zstd -t tests a copy)";
@@ -130,18 +130,18 @@ descriptions! {
     Garbage "json_garbage" "error" Lost "stretches between events that are not JSON";
     Documents "json_documents" "error" Moved "documents after the first, read as part of the same trace";
     StrayQuote "json_stray_quote" "error" Recovered "quotes within strings without a backslash";
-    BadEscape "json_bad_escape" "error" Recovered "backslashes that begin no escape (Windows paths?), kept as they are";
+    BadEscape "json_bad_escape" "error" Recovered "backslashes that do not begin an escape (Windows paths?), kept as they are";
     LoneSurrogate "json_lone_surrogate" "error" Recovered "halves of surrogate pairs, replaced by U+FFFD";
     ControlCharacter "json_control_character" "error" Recovered "raw control characters in strings";
     InvalidUtf8 "json_invalid_utf8" "error" Recovered "byte sequences that are not UTF-8, replaced by U+FFFD";
-    InvalidValue "json_invalid_value" "error" Recovered "values that JSON does not know (NaN, inf, 01)";
+    InvalidValue "json_invalid_value" "error" Recovered "values that JSON does not allow (NaN, inf, 01)";
     MissingComma "json_missing_comma" "error" Recovered "missing commas";
-    StrayComma "json_stray_comma" "error" Recovered "commas too many";
+    StrayComma "json_stray_comma" "error" Recovered "extra commas";
     ArgsSyntax "json_args_syntax" "error" Lost "arguments that cannot be read from some byte on";
     ArgsTooDeep "json_args_too_deep" "error" Lost "events with arguments nested deeper than 64 levels, or with keys too long to be kept";
-    DuplicateKey "json_duplicate_key" "info" Moved "keys that an event has twice (the last wins)";
+    DuplicateKey "json_duplicate_key" "info" Moved "repeated keys of an event (the last wins)";
     DuplicateArgument "json_duplicate_argument" "info" Moved
-        "different sets of arguments with a key that is there twice (the last wins; of the ids and records of collectives, the first)";
+        "different sets of arguments with a repeated key (the last wins; for ids and records of collectives, the first)";
     TextTime "json_text_time" "info" Moved "times written as text";
     EventWithoutTimestamp "json_tokenizer_failure" "error" Lost "events without a phase or a valid timestamp";
     InvalidDuration "json_invalid_duration" "error" Lost "events whose duration is not a number, or reaches beyond the end of time";
@@ -166,7 +166,7 @@ descriptions! {
         "breaks in the list of packets (bytes up to the next three whole packets are dropped)";
     PacketSyntax "packet_syntax" "error" Lost "packets that are not valid protobuf, or compressed so that they cannot be read";
     PacketTooLong "packet_too_long" "error" Lost
-        "packets longer than 256 MiB (unpacked, too), and events with more than 64 MiB of arguments, 64 KiB of categories or 131072 flows";
+        "packets longer than 256 MiB (before or after decompression), and events with more than 64 MiB of arguments, 64 KiB of categories or 131072 flows";
     PacketWithoutState "packet_skipped_seq_needs_incremental_state_invalid" "data_loss" Lost
         "packets that depend on lost ones";
     EventWithoutSequence "track_event_missing_sequence_id" "error" Lost "track events that name no sequence of packets";
@@ -174,18 +174,18 @@ descriptions! {
     ClockUnknown "packet_clock_unknown" "error" Lost "packets on a clock that no snapshot relates to the trace's clock";
     SnapshotInvalid "invalid_clock_snapshots" "error" Lost "snapshots of clocks in which the trace's own clock goes backwards";
     NameUnknown "interned_name_unknown" "error" Lost "interned names and texts that no packet has defined before";
-    OtherMachine "packet_of_other_machine" "error" Moved "packets of other machines, read as if they were of the first";
+    OtherMachine "packet_of_other_machine" "error" Moved "packets from other machines, read as if from the first";
     PayloadNotExported "nvtx_payload_not_exported" "info" None
-        "ranges of NVTX that may have a payload, and have none that can be read (nsys export --include-blobs=true writes them)";
+        "NVTX ranges that may have a payload, but no readable one (nsys export --include-blobs=true writes them)";
     ArchiveBroken "archive_broken" "data_loss" Lost "the rest of an archive that is cut off or corrupt (copy it again)";
-    FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive of which nothing could be read";
+    FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive that could not be read at all";
     FileNotListed "archive_file_not_listed" "data_loss" Lost
         "files in an archive that its directory does not list (several archives in one file? separate them)";
     NoTraceInFile "archive_file_no_trace" "info" None "files of the archive that are not traces";
 }
 
 impl Damage {
-    /// Whether it can occur only once, so that its count says nothing.
+    /// Whether it can occur only once, so that its count means nothing.
     pub fn is_place(self) -> bool {
         use Damage::{ArchiveBroken, FileNotListed};
         use Damage::{BrokenStructure, TrailingBytes, Truncated};
@@ -193,13 +193,13 @@ impl Damage {
             || matches!(self, ArchiveBroken | FileNotListed | Truncated | BrokenStructure | TrailingBytes)
     }
 
-    /// Whether it is damage to the compression, so that its offsets are those of the compressed file.
+    /// Whether the compression is damaged. Offsets then refer to the compressed file.
     pub fn is_of_packing(self) -> bool {
         use Damage::{PackedChecksum, PackedCorrupt, PackedCutOff};
         matches!(self, PackedCutOff | PackedCorrupt | PackedChecksum)
     }
 
-    /// Whether it is damage to an archive, not to a trace.
+    /// Whether an archive is damaged, not a trace.
     pub fn is_of_archive(self) -> bool {
         use Damage::{ArchiveBroken, FileNotListed, FileUnreadable, NoTraceInFile};
         matches!(self, ArchiveBroken | FileUnreadable | FileNotListed | NoTraceInFile)
@@ -241,7 +241,7 @@ impl Tally {
 /// The tallies of all kinds.
 #[derive(Debug, Clone, Default)]
 pub struct DamageReport {
-    /// By kind; empty without damage: an archive may have a hundred thousand traces.
+    /// By kind. Empty without damage, because an archive may have a hundred thousand traces.
     tallies: Vec<Tally>,
 }
 
@@ -285,7 +285,7 @@ impl DamageReport {
         }
     }
 
-    /// Whether the trace ends before its end, so that nobody knows how much is missing.
+    /// Whether the trace is truncated. It is then unknown how much is missing.
     pub fn is_cut_off(&self) -> bool {
         use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, Truncated};
         [Truncated, PackedCutOff, PackedCorrupt, BrokenStructure].iter().any(|kind| self.get(*kind).count > 0)
@@ -296,18 +296,18 @@ impl DamageReport {
         self.faults().any(|(description, _)| description.cost == Cost::Doubtful)
     }
 
-    /// Whether nobody knows what is missing, or what is wrong.
+    /// Whether it is unknown what is missing or wrong.
     pub fn is_unknown(&self) -> bool {
         self.is_cut_off() || self.is_doubtful()
     }
 
-    /// The first byte of the text with which something is wrong.
+    /// The offset of the first damage in the text.
     pub fn first_implausible(&self) -> Option<u64> {
         let of_text = self.faults().filter(|(d, _)| !d.kind.is_of_packing() && !d.kind.is_of_archive());
         of_text.filter_map(|(_, tally)| tally.first_offset).min()
     }
 
-    /// How many bytes of the text were lost in total, of what was read.
+    /// How many bytes of the text read were lost in total.
     pub fn lost_bytes(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.bytes).sum()
     }
@@ -317,12 +317,12 @@ impl DamageReport {
         self.tallies.get(kind as usize).copied().unwrap_or_default()
     }
 
-    /// All kinds with their tallies, also those that did not occur.
+    /// All kinds with their tallies, including those that did not occur.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
         DESCRIPTIONS.iter().map(|d| (d, self.get(d.kind)))
     }
 
-    /// The kinds that occurred and that a whole file of a correct writer never has.
+    /// The kinds that occurred and that a complete file from a correct writer never has.
     pub fn faults(&self) -> impl Iterator<Item = (&'static Description, Tally)> + '_ {
         self.iter().filter(|(d, tally)| d.cost.is_fault() && tally.count > 0)
     }

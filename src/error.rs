@@ -1,5 +1,5 @@
-//! The one error type of the library. Each message names the file, the byte offset where there is one, and what to do. None names
-//! a flag of the program: a caller has its own words for that.
+//! The library's error type. Each message names the file, the byte offset where there is one, and what to do. None names a flag of the
+//! program, because a library caller has other words for it.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub enum Error {
     #[error("{name}: cannot be read: {source}")]
     Read { name: String, source: io::Error },
 
-    #[error("{name}: {what}. Expected is {expected}")]
+    #[error("{name}: {what}. Expected {expected}")]
     NotATrace { name: String, what: String, expected: &'static str },
 
     #[error("{name}: this is {what}, which nccl-stacks does not read as a trace. {instead}")]
@@ -33,7 +33,7 @@ pub enum Error {
     #[error("{name}: there is no trace in this archive, which holds {list}")]
     NoTraceInArchive { name: String, list: String },
 
-    #[error("{name}: the archive breaks off at byte {offset}, and up to there it has no trace. Copy it again")]
+    #[error("{name}: the archive is cut off at byte {offset}, before its first trace. Copy it again")]
     ArchiveCutOff { name: String, offset: u64 },
 
     #[error("{name}: the file has changed since it was read first; try again")]
@@ -54,7 +54,7 @@ pub enum Error {
     CorruptDatabase { name: String, message: String },
 
     #[error(
-        "{name}: the file breaks off at byte {offset} before the first whole event. Copy it again, or record again"
+        "{name}: the file is cut off at byte {offset} before the first whole event. Copy it again, or record again"
     )]
     NothingWhole { name: String, offset: u64 },
 
@@ -72,20 +72,20 @@ pub enum Error {
     #[error("the pattern is empty")]
     EmptyPattern,
 
-    #[error("`{key}` is no key to group by. Known are: {known}")]
+    #[error("`{key}` is not a key to group by. Known keys: {known}")]
     BadGroupKey { key: String, known: String },
 
     #[error("pattern {pattern}: {message}")]
     BadPattern { pattern: String, message: String },
 
-    #[error("there is no family {name}; known are {known}")]
+    #[error("there is no family {name}; known families: {known}")]
     NoSuchFamily { name: String, known: String },
 
     #[error("there is a family {name} already; give yours another name")]
     FamilyBuiltIn { name: String },
 
     #[error(
-        "{name}: {message}. Expected is a JSON object of families, each a list of patterns: {{\"mine\": [\"myAllReduce\", \"/regex/\"]}}"
+        "{name}: {message}. Expected a JSON object of families, each a list of patterns: {{\"mine\": [\"myAllReduce\", \"/regex/\"]}}"
     )]
     BadFamilies { name: String, message: String },
 

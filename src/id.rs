@@ -1,8 +1,7 @@
-//! Typed ids, so that the row numbers of slices, threads and tracks cannot be mixed up.
+//! Typed ids, so that row numbers of slices, threads and tracks cannot be mixed up.
 //!
-//! Each is the number of a row in the table of the same name, counted from 0, and the value of that table's id column in SQL.
-//! Rows are 32 bits wide because memory limits a trace to fewer than 2^32 events; a load refuses what is
-//! larger.
+//! Each is the number of a row in the table of the same name, counted from 0, and the value of that table's id column in SQL. 32 bits are
+//! enough, because memory limits a trace to fewer than 2^32 events; a larger load is refused.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,11 +42,11 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A slice: `slice.id`. Ids are in the order of starts.
+    /// A slice: `slice.id`. Ids follow the order of starts.
     SliceId;
-    /// A thread: `thread.utid`. A stream of a GPU is a thread, too.
+    /// A thread: `thread.utid`. A GPU stream is a thread too.
     ThreadId;
-    /// A process: `process.upid`. A GPU is a process, too.
+    /// A process: `process.upid`. A GPU is a process too.
     ProcessId;
     /// A track: `track.id`.
     TrackId;
@@ -61,11 +60,11 @@ ids! {
     RankId;
 }
 
-/// A GPU: a process of a trace, because Kineto writes the device's number where other events have their process.
+/// A GPU: a process of a trace, because Kineto writes the device's number as the pid of GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GpuId {
     /// The trace. Other traces use the same numbers for their GPUs.
     pub trace: TraceId,
-    /// The device's process in this trace.
+    /// The process of the device in this trace.
     pub process: ProcessId,
 }

@@ -1,13 +1,13 @@
-//! Which code launched the NCCL kernels of a PyTorch profiler trace, from where, how often, and at what cost.
+//! Finds which code launched the NCCL kernels of a PyTorch profiler trace: from where, how often, and at what cost.
 //!
-//! A trace flows through once, in one direction:
+//! Data flows through the crate once, in one direction:
 //!
 //! ```text
 //! file ─▶ input ─▶ Event ─▶ store (columns) ─▶ attribution ──────────▶ analysis ─▶ report ─▶ text
 //!         │ decompress,     │ nesting,          one row per kernel      one question  one form
 //!         │ tokenize, parse │ flows             and per collective      per file      per file
-//!         └ load: threads, progress                    └▶ sql: all of it as tables, with Perfetto's names
-//!                                 names: what a name means
+//!         └ load: threads, progress                    └▶ sql: every table, under Perfetto's names
+//!                                 names: facts about names
 //! ```
 //!
 //! # Example
@@ -19,7 +19,7 @@
 //! # fn main() -> Result<(), nccl_stacks::Error> {
 //! let loaded = load("testdata/sglang_decode.json.gz", LoadOptions::default(), |_| {})?;
 //!
-//! // The stacks above the launches of all all-reduces of the trace, each with at most 12 callers.
+//! // The call stacks that launched the all-reduces of the trace, each with at most 12 callers.
 //! let wanted = Wanted::patterns(&["ncclDevKernel_AllReduce"])?;
 //! let options = StackOptions::default();
 //! let mut report = stacks(&loaded.store, &wanted, Window::ALL, options);
@@ -30,7 +30,7 @@
 //! }
 //! # assert_eq!(report.coverage.attributed(), 32);
 //!
-//! // Anything else is a question in SQL.
+//! // SQL answers everything else.
 //! let database = Database::open(loaded.store)?;
 //! let sql = "SELECT count(*) FROM collective WHERE collective = 'all_reduce' AND bytes IS NOT NULL";
 //! let recorded: i64 = database.connection().query_row(sql, [], |row| row.get(0))?;
@@ -39,8 +39,8 @@
 //! # }
 //! ```
 //!
-//! [`fn@stacks`] is the short way, and [`run`] the one for several files. `examples/stacks.rs` goes the same way step by step, which it takes to add the captures of CUDA graphs or
-//! to keep the rows between the steps.
+//! [`fn@stacks`] is the short way; [`run`] handles several files. `examples/stacks.rs` takes the same steps one by one, so that it can add
+//! the captures of CUDA graphs and keep the rows between the steps.
 //!
 //! # Words
 //!
@@ -48,42 +48,41 @@
 //!   trace's own clock; spans are half-open.
 //! - A **kernel** is a slice of category `kernel`. The **launch** is the runtime call that put it onto the GPU.
 //! - **Attribution** ties a kernel to its launch, by **evidence**; a kernel without a launch is **unattributed**, for a reason.
-//! - A **call path** is a launch and its callers, outermost first; each of them is a **frame**. All call paths form the **call tree**.
-//! - A **stack** is a group of kernels with equal **stack keys**: frames, thread, and the call paths of capture and forward pass.
-//! - An **operation** is a collective, send or receive of one rank, whatever recorded it.
+//! - A **call path** is a launch and its callers, outermost first; each of these is a **frame**. All call paths form the **call tree**.
+//! - A **stack** is a group of kernels with equal **stack keys**: frames, thread, and the call paths of the capture and the forward pass.
+//! - An **operation** is one collective, send or receive on one rank, whatever recorded it.
 //! - A **flow** is an edge between slices.
-//! - A **trace** is one file of one process; an archive has several, which number their processes, streams and ids alike.
-//! - A **window** is the span of time that is asked about.
-//! - A **rank** is a process of a distributed job. A **step** is one round of its loop, as its trace marks it.
-//! - Kernels of different ranks that carried out one collective are **matched**. Who started last has **caused** the time that the others
-//!   **waited**; the rest of a kernel is **transfer**. The last is **late** if it came clearly after the last but one, by what it has
-//!   **added**; otherwise they came **together**.
-//! - A **part** is what a rank's trace is reduced to; a **segment** is the time from one launch of a thread to the next.
+//! - A **trace** is one file of one process; an archive has several, whose process, stream and id numbers may collide.
+//! - A **window** is the span of time that a question covers.
+//! - A **rank** is a process of a distributed job. A **step** is one iteration of its loop, as the trace marks it.
+//! - Kernels of different ranks that carried out one collective are **matched**. The rank that started last **caused** the time that the
+//!   others **waited**; the rest of a kernel is **transfer**. The last rank is **late** if it came clearly after the one before it, by the
+//!   time that it **added**; otherwise the ranks came **together**.
+//! - A **part** is the reduction of a rank's trace; a **segment** is the time from one launch of a thread to the next.
 //!
-//! # Modules, and where to add what
+//! # Modules, and where to add things
 //!
 //! - [`input`]: bytes to events. A format is one file there and one line in its registry. [`event`]: the events.
 //! - [`store`]: events to columns of slices and flows. [`id`]: typed ids. [`load`](mod@load): both together, on several threads.
-//! - [`recorded_args`]: what the profiler recorded of an operator: shapes, strides, values, modules, counters.
-//! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. [`operation`]: what
-//!   these are.
-//! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace, the recorder …), which become operations, too. A source is a file
-//!   there and one line in its registry.
-//! - [`operations`]: what operations of several ranks and sources have to do with each other: groups, matching, clocks, joins, outliers.
-//! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A column is a line in a table's declaration.
+//! - [`recorded_args`]: what the profiler recorded about an operator: shapes, strides, values, modules, counters.
+//! - [`attribution`]: one row per kernel, one [operation](attribution::operations) per collective. [`operation`]: the type of these rows.
+//! - [`records`]: NCCL's own records (flight recorder, RAS, Inspector, Megatrace, the recorder …), which become operations too. A source is
+//!   one file there and one line in its registry.
+//! - [`operations`]: relates operations of several ranks and sources: groups, matching, clocks, joins, outliers.
+//! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A new column is one line in a table's declaration.
 //! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::reduction`].
-//! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [part](ranks::reduction); one file per question about all parts.
-//! - [`parts`]: what traces are reduced to, in files, to be put together elsewhere.
-//! - [`run`]: several inputs to one answer: what each file is, reading in parallel, windows, captures, parts. It prints nothing.
-//! - [`report`]: one form of output per file, and a variant of [`report::Form`]. [`export`]: a whole trace in other forms.
+//! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [reduction](ranks::reduction); each question about all of them has its own file.
+//! - [`parts`]: files of reduced traces, which can be merged on another machine.
+//! - [`run`]: several inputs to one answer: file types, parallel reading, windows, captures, parts. It prints nothing.
+//! - [`report`]: one file per output form, and a variant of [`report::Form`]. [`export`]: a whole trace in other formats.
 //! - [`names`]: every fact about names. A kernel family is an entry of [`names::families::FAMILIES`].
-//! - [`damage`], [`error`], [`time`]: what their names say. [`unfinished`]: what a program that is ended removes.
+//! - [`damage`], [`error`], [`time`]: as named. [`unfinished`]: the output files that an interrupted program removes.
 //! - The program is the binary's own module `cli`, with the feature of that name: arguments in, exit code out.
 //!
 //! # Features
 //!
-//! `cli`, `proto` (Perfetto's protobuf), `flamegraph` (pictures, by a crate under CDDL-1.0) and `parquet` are on by default. Without `cli` no terminal
-//! crate is built.
+//! `cli`, `proto` (Perfetto's protobuf), `flamegraph` (images, drawn by a crate under CDDL-1.0) and `parquet` are on by default. Without
+//! `cli` no terminal crate is built.
 
 pub mod analysis;
 pub mod attribution;

@@ -1,4 +1,4 @@
-//! The `nccl-stacks` program: the command line around the library of the same name, of which it uses the public API alone.
+//! The `nccl-stacks` program: a command line over the public API of the library of the same name.
 
 mod cli;
 

@@ -1,19 +1,19 @@
-//! Carries out a task in parts that follow each other, each by a thread of its own.
+//! Splits a task into consecutive ranges, one thread each.
 
 use std::num::NonZero;
 use std::ops::Range;
 
-/// Divides a number of things among threads, `least` of them for each at least, and returns what `part` makes of them, in their order.
+/// Splits `items` items among threads, at least `least` each, and returns the results of `part` in order.
 pub(crate) fn in_parts<T: Send>(
-    things: usize,
+    items: usize,
     least: usize,
     threads: NonZero<usize>,
     part: impl Fn(Range<usize>) -> T + Sync,
 ) -> Vec<T> {
-    let parts = threads.get().min(things / least.max(1)).max(1);
-    let bounds = |number: usize| things * number / parts..things * (number + 1) / parts;
+    let parts = threads.get().min(items / least.max(1)).max(1);
+    let bounds = |number: usize| items * number / parts..items * (number + 1) / parts;
     if parts == 1 {
-        return vec![part(0..things)];
+        return vec![part(0..items)];
     }
     let part = &part;
     std::thread::scope(|scope| {
@@ -27,7 +27,7 @@ pub(crate) fn in_parts<T: Send>(
         let others = others.into_iter().map(|(bounds, thread)| match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(made)) => made,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // If the system gives no more threads, this one does the work.
+            // If the system refuses a thread, this one does the work.
             Err(_) => part(bounds),
         });
         std::iter::once(first).chain(others).collect()
@@ -40,13 +40,13 @@ mod tests {
 
     #[test]
     fn parts_are_in_order_and_leave_nothing_out() {
-        for (things, threads, parts) in
+        for (items, threads, parts) in
             [(0, 1, 1), (0, 4, 1), (9, 1, 1), (9, 4, 1), (20, 4, 2), (100, 4, 4), (101, 7, 7)]
         {
             let threads = NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN);
-            let ranges = in_parts(things, 10, threads, |range| range);
-            assert_eq!(ranges.len(), parts, "{things} things");
-            assert_eq!(ranges.into_iter().flatten().collect::<Vec<_>>(), (0..things).collect::<Vec<_>>());
+            let ranges = in_parts(items, 10, threads, |range| range);
+            assert_eq!(ranges.len(), parts, "{items} items");
+            assert_eq!(ranges.into_iter().flatten().collect::<Vec<_>>(), (0..items).collect::<Vec<_>>());
         }
     }
 }

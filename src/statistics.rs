@@ -1,24 +1,24 @@
-//! Statistics that a few wild values do not move: the median, and how far values are from it.
+//! Robust statistics, which a few outliers do not move: the median, and the deviation from it.
 //!
-//! The median of an even number of values is the mean of the two in the middle. Where one of these two is wanted instead, the caller takes
-//! it from [`middle`] and says why.
+//! The median of an even number of values is the mean of the two in the middle. A caller that wants one of these two takes it from
+//! [`middle`] and says why.
 
 use std::cmp::Ordering;
 
 use crate::time::Ns;
 
-/// The middle of some values, which are then partly in order.
+/// The middle of a slice of values, which is now partly ordered.
 #[derive(Debug)]
 pub(crate) struct Middle<'v, T> {
-    /// The lower of the two values in the middle; of an odd number the one in the middle.
+    /// The lower of the two middle values; the middle value if their number is odd.
     pub(crate) lower: T,
-    /// The upper of the two.
+    /// The upper one.
     pub(crate) upper: T,
-    /// What comes after it, in no order.
+    /// The values above, unordered.
     pub(crate) above: &'v mut [T],
 }
 
-/// Selects the middle of some values, which is faster than sorting them. `None` of nothing.
+/// Selects the middle of a slice, which is faster than sorting it. `None` if it is empty.
 pub(crate) fn middle<T: Copy>(values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> Option<Middle<'_, T>> {
     let count = values.len();
     if count == 0 {
@@ -30,18 +30,18 @@ pub(crate) fn middle<T: Copy>(values: &mut [T], compare: impl Fn(&T, &T) -> Orde
     Some(Middle { lower, upper, above })
 }
 
-/// The median; 0 of nothing.
+/// The median; 0 if there are no values.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     middle(&mut values, f64::total_cmp).map_or(0.0, |middle| f64::midpoint(middle.lower, middle.upper))
 }
 
-/// The median of times, which are then in another order. Exact, as a float is not for times since 1970; zero of nothing.
+/// The median of times, exact also for times since 1970, which a float is not. Reorders the slice; zero if it is empty.
 pub(crate) fn median_time(times: &mut [Ns]) -> Ns {
     middle(times, Ns::cmp).map_or(Ns::ZERO, |middle| Ns(middle.lower.0.midpoint(middle.upper.0)))
 }
 
-/// The value with half of the weight on either side; of values with their weights. 0 of nothing.
+/// The weighted median of (value, weight) pairs: half of the weight is on either side. 0 if there are none.
 pub(crate) fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
@@ -55,7 +55,7 @@ pub(crate) fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
     values.last().map_or(0.0, |(value, _)| *value)
 }
 
-/// The value below which a share of the values is, between the two nearest by their distances. 0 of nothing.
+/// The quantile of a share, interpolated linearly between the two nearest values. 0 if there are no values.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -65,27 +65,27 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     below + (above - below) * at.fract()
 }
 
-/// Where some values are, and how far they are from there.
+/// The median of some values, and how far they deviate from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Deviation {
     /// Their median.
     pub(crate) median: f64,
-    /// The median of their distances from it: the median absolute deviation.
+    /// The median absolute deviation: the median of the distances from the median.
     pub(crate) distance: f64,
 }
 
 impl Deviation {
-    /// The standard deviation of normal values in median absolute deviations.
+    /// The standard deviation of a normal distribution, in median absolute deviations.
     const SCALE: f64 = 1.4826;
 
-    /// That of some values; zeros of nothing.
+    /// Measures some values; zeros if there are none.
     pub(crate) fn measure(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> Self {
         let values = values.into_iter();
         let median = median(values.clone());
         Deviation { median, distance: self::median(values.map(|value| (value - median).abs())) }
     }
 
-    /// The standard deviation that normal values with this distance have.
+    /// The standard deviation that a normal distribution with this distance has.
     pub(crate) fn standard(&self) -> f64 {
         Self::SCALE * self.distance
     }

@@ -1,16 +1,15 @@
-//! Nanoseconds ([`Ns`]): how decimal text becomes them, how users type them, and the half-open [`Window`].
+//! Nanoseconds ([`Ns`]): parsing them from traces and from user input, and the half-open [`Window`].
 //!
-//! Inside the program every time is a whole number of nanoseconds. Trace files write microseconds with decimals, and
-//! timestamps since the epoch have more digits than a double can hold (a double near 1.7e15 µs steps by 0.25 µs), so
-//! text is turned into integers digit by digit and never passes through floating point. The one exception is
-//! [`TimeRule::Perfetto`], which repeats Perfetto's arithmetic, for comparing with it.
+//! Inside the program every time is a whole number of nanoseconds. Trace files write microseconds with decimals, and timestamps since the
+//! epoch have more digits than a double can hold (a double near 1.7e15 µs steps by 0.25 µs), so text is converted to integers digit by
+//! digit, never through floating point. The one exception is [`TimeRule::Perfetto`], which repeats Perfetto's arithmetic for comparison.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 
-/// A time on the trace's clock, or a length of time, in nanoseconds. Sums and differences saturate, because hostile traces have times
-/// near the limits of 64 bits.
+/// A time on the trace's clock, or a duration, in nanoseconds. Sums and differences saturate, because hostile traces have times near the
+/// limits of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Ns(pub i64);
@@ -22,7 +21,7 @@ impl Ns {
     /// The earliest time.
     pub const MIN: Ns = Ns(i64::MIN);
 
-    /// The latest time, and the longest length.
+    /// The latest time, and the longest duration.
     pub const MAX: Ns = Ns(i64::MAX);
 
     /// The whole number nearest to a mean or a median.
@@ -30,13 +29,13 @@ impl Ns {
         Ns(nanos.round() as i64)
     }
 
-    /// As a number for means and shares, exact up to 104 days.
+    /// As a float, for means and shares; exact up to 104 days.
     #[inline]
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
 
-    /// As a share of a whole; `None` if that has no length.
+    /// As a share of a whole; `None` if the whole has no length.
     pub fn share_of(self, whole: Ns) -> Option<f64> {
         (whole > Ns::ZERO).then(|| self.as_f64() / whole.as_f64())
     }
@@ -80,28 +79,28 @@ impl From<Ns> for i64 {
     }
 }
 
-/// The bare number, as flags take it and tables for programs have it.
+/// The bare number, as flags and machine-readable tables use it.
 impl fmt::Display for Ns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-/// How the times of a JSON trace, which are microseconds in most, become integer nanoseconds.
+/// How the times of a JSON trace, usually microseconds, become integer nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeRule {
     /// Microseconds: the exact decimal value, rounded half away from zero below one nanosecond.
     #[default]
     Exact,
-    /// Nanoseconds already, as XSigma's XPlane exporter writes them: rounded half away from zero.
+    /// Already nanoseconds, as XSigma's XPlane exporter writes them: rounded half away from zero.
     Nanoseconds,
-    /// Perfetto's arithmetic for microseconds: a double, times 1000, `llround`. Off by up to 256 ns on epoch
-    /// timestamps; only of use to compare with a trace_processor bit for bit.
+    /// Perfetto's arithmetic for microseconds: a double, times 1000, `llround`. Off by up to 256 ns on epoch timestamps; useful only for
+    /// bit-for-bit comparison with trace_processor.
     Perfetto,
 }
 
 impl TimeRule {
-    /// Converts a time of the file that is `digits / 10^decimals` to nanoseconds. `None` if it has to be read as text.
+    /// Converts the file's time `digits / 10^decimals` to nanoseconds. `None` if it has to be parsed as text.
     #[inline]
     pub fn digits_to_nanos(self, digits: i64, decimals: u8) -> Option<Ns> {
         const POWERS: [i64; 4] = [1000, 100, 10, 1];
@@ -112,7 +111,7 @@ impl TimeRule {
         }
     }
 
-    /// Converts a JSON number, which is a time of the file, to nanoseconds. `None` if it is no JSON number or does not fit.
+    /// Converts a JSON number, a time of the file, to nanoseconds. `None` if it is not a JSON number or does not fit.
     pub fn text_to_nanos(self, text: &[u8]) -> Option<Ns> {
         let nanos = match self {
             TimeRule::Exact => scaled_decimal(text, 3),
@@ -157,7 +156,7 @@ fn any_decimal(text: &[u8], scale: i32) -> Option<i64> {
     let number = Decimal::parse(text)?;
     let shift = number.exponent.checked_add(scale)?.checked_sub(i32::try_from(number.fraction.len()).ok()?)?;
     let mut digits = number.integer.iter().chain(number.fraction).skip_while(|digit| **digit == b'0');
-    // So many digits count; of the digits after them only the first matters, for rounding.
+    // This many digits count. Only the first of the following digits matters, for rounding.
     let counting = i64::try_from(digits.clone().count()).ok()? + i64::from(shift);
     let mut value: i128 = 0;
     for digit in digits.by_ref().take(usize::try_from(counting).unwrap_or(0)) {
@@ -230,8 +229,8 @@ fn digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end)
 }
 
-/// Perfetto's number reader followed by its conversion: integers exactly, anything else through a double that is the
-/// integer part plus the fraction's digits over a power of ten, times 1000, rounded half away from zero.
+/// Perfetto's number parser followed by its conversion: integers exactly, anything else through a double (the integer part plus the
+/// fraction's digits over a power of ten), times 1000, rounded half away from zero.
 fn perfetto_micros_to_nanos(text: &[u8]) -> Option<i64> {
     let number = Decimal::parse(text)?;
     let wrapped =
@@ -267,7 +266,7 @@ pub struct Window {
     /// First nanosecond inside.
     #[serde(rename = "start_ns")]
     pub start: Ns,
-    /// First nanosecond after it.
+    /// First nanosecond after the window.
     #[serde(rename = "end_ns")]
     pub end: Ns,
 }
@@ -276,7 +275,7 @@ impl Window {
     /// The window that holds every possible time.
     pub const ALL: Window = Window { start: Ns::MIN, end: Ns::MAX };
 
-    /// A window from a start and a length; saturates at the ends of time.
+    /// A window from a start and a duration; saturates at the ends of time.
     pub fn new(start: Ns, duration: Ns) -> Self {
         Window { start, end: start + duration.max(Ns::ZERO) }
     }

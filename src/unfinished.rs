@@ -1,6 +1,6 @@
-//! Files and folders that are of no use before they are finished: a signal that ends the program removes them.
+//! Files and folders that are useless until they are finished: a signal that ends the program removes them.
 //!
-//! The library handles no signal. A program that ends itself at one calls [`remove_all`] first.
+//! The library handles no signals. A program that ends on one calls [`remove_all`] first.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// While it lives, a file, or a folder with its contents, is not finished.
+/// Marks a file, or a folder with its contents, as unfinished until dropped.
 #[derive(Debug)]
 pub struct Unfinished(PathBuf);
 
@@ -27,7 +27,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// Removes all that is not finished. Returns how many files and folders that were.
+/// Removes everything unfinished. Returns the number of files and folders.
 pub fn remove_all() -> usize {
     let paths = std::mem::take(&mut *PATHS.lock().unwrap_or_else(PoisonError::into_inner));
     paths.iter().filter(|path| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path)).is_ok()).count()

@@ -1,13 +1,13 @@
-//! When something ran: overlapping spans of time merged into one, and how much of another span they cover.
+//! Busy times: overlapping spans merged into one, and how much of another span they cover.
 
 use crate::time::Ns;
 
-/// Spans of time in order, merged where they overlap or touch.
+/// Spans of time in order, merged if they overlap or touch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Busy {
     /// Start and end, half-open.
     spans: Vec<(Ns, Ns)>,
-    /// `before[i]` is the length of all spans before the `i`th.
+    /// `before[i]` is the total length of all spans before the `i`th.
     before: Vec<Ns>,
 }
 
@@ -21,7 +21,7 @@ impl Busy {
         busy
     }
 
-    /// What this or another covers.
+    /// The union of both.
     pub(crate) fn with(&self, other: &Busy) -> Self {
         Busy::from_spans(self.spans.iter().chain(&other.spans).map(|(start, end)| (*start, *end - *start)))
     }
@@ -44,7 +44,7 @@ impl Busy {
         }
     }
 
-    /// Where the last span ends.
+    /// The end of the last span.
     pub(crate) fn end(&self) -> Option<Ns> {
         self.spans.last().map(|(_, end)| *end)
     }
@@ -66,7 +66,7 @@ impl Busy {
         })
     }
 
-    /// How much of a span is covered that others do not cover.
+    /// How much of a span is covered here, but not by others.
     pub(crate) fn without(&self, others: &Busy, start: Ns, end: Ns) -> Ns {
         let near = self.spans.partition_point(|(_, last)| *last <= start);
         let near = self.spans[near..].iter().take_while(|(first, _)| *first < end);
@@ -76,12 +76,12 @@ impl Busy {
         spans.filter(|(first, last)| first < last).map(alone).sum()
     }
 
-    /// How much of a span is covered, for spans in the order of their starts. `from` is where the last search ended, 0 at first.
+    /// How much of a span is covered, for spans in order of their starts. `from` is where the last search ended, 0 at first.
     pub(crate) fn sweep(&self, from: &mut usize, start: Ns, end: Ns) -> Ns {
         while self.spans.get(*from).is_some_and(|(_, last)| *last <= start) {
             *from += 1;
         }
-        // What begins later is near: a galloping search.
+        // A galloping search: the next position is usually near.
         let mut step = 1;
         while self.spans.get(*from + step).is_some_and(|(first, _)| *first < end) {
             step *= 2;
@@ -91,12 +91,12 @@ impl Busy {
         let covered = |at: usize| (near[at].1.min(end) - near[at].0.max(start)).max(Ns::ZERO);
         match last {
             0 => covered(0),
-            // All between the first and the last are covered whole.
+            // The spans between the first and the last are covered completely.
             _ => covered(0) + covered(last) + (self.before[*from + last] - self.before[*from + 1]),
         }
     }
 
-    /// How much of the time before another is covered.
+    /// How much of the time up to a given one is covered.
     fn until(&self, time: Ns) -> Ns {
         match self.spans.partition_point(|(start, _)| *start < time) {
             0 => Ns::ZERO,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a check that looks at every nanosecond.
+        /// Compares with a check that looks at every nanosecond.
         #[test]
         fn covered_time_is_what_counting_every_nanosecond_gives(
             spans in prop::collection::vec((0_i64..200, -3_i64..30), 0..20),

@@ -1,8 +1,7 @@
-//! The call tree: all call paths of a trace, shared prefixes once.
+//! The call tree: all call paths of a trace, with shared prefixes stored once.
 //!
-//! Two slices whose callers have equal names, after folding, have the same call path. So each slice is looked at once, however
-//! many launches are below it, and a path is a number until it is printed. The paths of several traces can share a tree: a graph's
-//! capture and its replay do.
+//! Slices whose callers have equal names, after folding, have the same call path. So each slice is visited once, however many launches are below
+//! it, and a path is a number until it is printed. Several traces can share a tree, such as those of a graph's capture and its replay.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -19,7 +18,7 @@ use crate::names::gradients;
 use crate::store::Store;
 use crate::store::strings::{StringId, Strings};
 
-/// The call tree. Paths are numbered so that a caller comes before its callees.
+/// The call tree. A caller's path has a lower number than its callees' paths.
 #[derive(Debug, Default)]
 pub struct CallTree {
     names: Strings,
@@ -35,16 +34,16 @@ struct Node {
     depth: u32,
 }
 
-/// The frames of a call path, ready to be printed.
+/// The frames of a call path, ready to print.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CallPath {
-    /// From the outermost caller to the launch.
+    /// The frames, from the outermost caller to the launch.
     pub frames: Vec<String>,
 }
 
 impl CallTree {
-    /// How many paths there are.
+    /// The number of paths.
     pub fn len(&self) -> usize {
         self.paths.len()
     }
@@ -59,17 +58,17 @@ impl CallTree {
         self.paths[path.row()].caller
     }
 
-    /// The name of a path's last frame.
+    /// The name of the last frame of a path.
     pub fn name(&self, path: PathId) -> &str {
         self.names.get(self.paths[path.row()].name).unwrap_or_default()
     }
 
-    /// How many callers a path's last frame has: 0 for an outermost frame.
+    /// The number of callers above a path's last frame: 0 for an outermost frame.
     pub fn depth(&self, path: PathId) -> u32 {
         self.paths[path.row()].depth
     }
 
-    /// A path and those of its callers, the innermost first.
+    /// A path and the paths of its callers, innermost first.
     pub fn upwards(&self, path: PathId) -> impl Iterator<Item = PathId> {
         std::iter::successors(Some(path), |path| self.caller(*path))
     }
@@ -81,10 +80,10 @@ impl CallTree {
         CallPath { frames }
     }
 
-    /// Adds the paths of another tree. Returns their ids in this one, by their ids there.
+    /// Adds the paths of another tree. Returns their ids in this tree, indexed by their ids in the other.
     ///
-    /// If one half of some launches is in this tree and the other half in the other, all paths have the ids that they would have had in
-    /// one tree: a path is new where the first launch that has it is.
+    /// If this tree holds the first half of some launches and the other tree the second half, all paths get the ids they would have in one tree:
+    /// new paths appear in the order of the launches.
     pub(crate) fn append(&mut self, other: &CallTree) -> Vec<PathId> {
         let mut ids: Vec<PathId> = Vec::with_capacity(other.len());
         for Node { caller, name, .. } in &other.paths {
@@ -94,17 +93,17 @@ impl CallTree {
         ids
     }
 
-    /// A path with one frame more.
+    /// A path with one more frame.
     pub(super) fn add(&mut self, caller: Option<PathId>, name: &str) -> PathId {
         let name = self.names.intern(name);
         self.callee(caller, name)
     }
 
-    /// The longest path that two paths begin with.
+    /// The longest common prefix of two paths.
     pub(super) fn shared(&self, a: PathId, b: PathId) -> Option<PathId> {
         let (mut a, mut b) = (a, b);
         while a != b {
-            // The longer one gives way.
+            // Shorten the longer one.
             match self.depth(a).cmp(&self.depth(b)) {
                 Ordering::Less => b = self.caller(b)?,
                 Ordering::Greater => a = self.caller(a)?,
@@ -125,23 +124,23 @@ impl CallTree {
     }
 }
 
-/// What is known of a slice.
+/// The place of a slice in the call tree, and the special slices around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Found {
+pub struct Place {
     /// Its call path; `None` above the outermost frames.
     pub path: Option<PathId>,
-    /// The innermost operator of the backward pass that it is or lies in.
+    /// The innermost operator of the backward pass that it is or is inside of.
     pub backward: Option<SliceId>,
-    /// The innermost record of a collective that it is or lies in.
+    /// The innermost record of a collective that it is or is inside of.
     pub record: Option<SliceId>,
-    /// The outermost run of `AccumulateGrad` that it is or lies in.
+    /// The outermost run of `AccumulateGrad` that it is or is inside of.
     pub gradient: Option<SliceId>,
 }
 
-impl Found {
-    /// What is found of a slice, given what is found of its caller and its own role.
-    fn below(self, path: PathId, own: Found) -> Self {
-        Found {
+impl Place {
+    /// Combines the values of a slice's caller with the slice's own.
+    fn below(self, path: PathId, own: Place) -> Self {
+        Place {
             path: Some(path),
             backward: own.backward.or(self.backward),
             record: own.record.or(self.record),
@@ -150,34 +149,34 @@ impl Found {
     }
 }
 
-/// Climbs from the slices of one trace, and finds their places in a tree.
+/// Climbs from the slices of one trace to their callers, and adds their paths to a tree.
 #[derive(Debug, Clone)]
 pub struct Climber<'a> {
-    /// Who called whom.
+    /// Finds the callers.
     pub callers: Callers<'a>,
     store: &'a Store,
     exact_names: bool,
     record_name: Option<StringId>,
     gradient_names: [Option<StringId>; 2],
-    by_slice: HashMap<SliceId, Found, foldhash::fast::FixedState>,
-    /// The same for launches, whose own names stay as they are: a graph's has many kernels.
-    by_launch: HashMap<SliceId, Found, foldhash::fast::FixedState>,
-    /// What callers' names are in the tree, and whether calls by this name may run pieces of a compiled model.
+    by_slice: HashMap<SliceId, Place, foldhash::fast::FixedState>,
+    /// The same for launches, whose own names are not folded, because one graph launch has many kernels.
+    by_launch: HashMap<SliceId, Place, foldhash::fast::FixedState>,
+    /// The folded names of callers, and whether calls with the name may run pieces of a compiled model.
     folded: HashMap<StringId, (StringId, bool), foldhash::fast::FixedState>,
     shared: Arc<Shared>,
 }
 
-/// What takes a pass over the trace, when it is first needed. Clones of a climber share it.
+/// Maps that take a pass over the trace, built on first use. Clones of a climber share them.
 #[derive(Debug, Default)]
 struct Shared {
-    /// By the call of its wrapper: the frame of a piece.
+    /// The frame of a piece, by the call of its wrapper.
     pieces: OnceLock<HashMap<SliceId, String, foldhash::fast::FixedState>>,
-    /// The functions whose recorded line is not that of their definition, and their names with that line.
+    /// Functions whose recorded line is not the line of their definition, and their names with that line.
     lines: OnceLock<HashMap<SliceId, String, foldhash::fast::FixedState>>,
 }
 
 impl<'a> Climber<'a> {
-    /// For the slices of a trace. Exact names stay as they are, so that layers and objects stay apart.
+    /// Climbs in a trace. With exact names, callers' names are not folded, so that layers and objects stay apart.
     pub fn new(store: &'a Store, exact_names: bool) -> Self {
         Climber {
             callers: Callers::new(store),
@@ -192,23 +191,23 @@ impl<'a> Climber<'a> {
         }
     }
 
-    /// What is found of a launch, whose own name stays as it is.
-    pub fn launch(&mut self, tree: &mut CallTree, slice: SliceId) -> Found {
+    /// Finds the place of a launch. Its own name is not folded.
+    pub fn launch(&mut self, tree: &mut CallTree, slice: SliceId) -> Place {
         if let Some(known) = self.by_launch.get(&slice) {
             return *known;
         }
-        let caller = self.callers.caller_of_launch(slice).map_or(Found::default(), |caller| self.caller(tree, caller));
+        let caller = self.callers.caller_of_launch(slice).map_or(Place::default(), |caller| self.caller(tree, caller));
         let name = tree.names.intern(self.name(self.store.slices.name(slice)));
         let found = caller.below(tree.callee(caller.path, name), self.own(slice));
         self.by_launch.insert(slice, found);
         found
     }
 
-    /// What a slice is itself.
-    fn own(&self, slice: SliceId) -> Found {
+    /// The special slice that a slice itself is.
+    fn own(&self, slice: SliceId) -> Place {
         let name = Some(self.store.slices.name(slice));
         let is_backward = self.store.autograd(slice).is_some_and(|number| number.forward_thread != 0);
-        Found {
+        Place {
             path: None,
             backward: is_backward.then_some(slice),
             record: (self.record_name == name).then_some(slice),
@@ -216,8 +215,8 @@ impl<'a> Climber<'a> {
         }
     }
 
-    /// The same for a slice among the callers, climbing until one is known.
-    pub fn caller(&mut self, tree: &mut CallTree, slice: SliceId) -> Found {
+    /// The same for a caller. Climbs until it reaches a known slice.
+    pub fn caller(&mut self, tree: &mut CallTree, slice: SliceId) -> Place {
         let (below, known) = self.callers.up_to_known(Some(slice), |slice| self.by_slice.get(&slice).copied());
         let mut found = known.unwrap_or_default();
         for slice in below.into_iter().rev() {
@@ -236,7 +235,7 @@ impl<'a> Climber<'a> {
         self.store.strings.get(name).unwrap_or_default()
     }
 
-    /// A caller's name as it is shown, and whether a call by this name may run a piece of a compiled model.
+    /// A caller's name as shown, and whether a call with this name may run a piece of a compiled model.
     fn folded_name(&mut self, tree: &mut CallTree, slice: SliceId) -> (StringId, bool) {
         if !self.exact_names {
             let lines = self.shared.lines.get_or_init(|| start_lines::names(self.store, &mut self.callers));

@@ -1,19 +1,19 @@
-//! Who called a slice on its thread, in spite of clocks that differ, frames that overlap, and frames of other threads.
+//! Finds the caller of a slice on its thread, despite differing clocks, overlapping frames, and frames of other threads.
 //!
-//! `slice.parent_id` follows Perfetto's rule: a slice is nested, or it is on a lane beside its thread, and the slice around it is its
-//! parent. That loses a frame that ends a microsecond after the operator in it, and takes for a caller whatever the profiler puts
-//! around a slice. So callers are found here, from slice to slice, by all that is known of both:
+//! `slice.parent_id` follows Perfetto's rule: a slice is nested, or it is on a lane beside its thread, and its parent is the slice around it. That
+//! loses a frame that ends a microsecond after the operator in it, and makes a caller of whatever the profiler puts around a slice. So callers are
+//! found here, from slice to slice, by everything known about both:
 //!
-//! - A caller runs when its callee begins. Every slice of the thread that runs then is considered, on its track and on the lanes
+//! - A caller is running when its callee begins. All slices of the thread that are running then are considered, on its track and on the lanes
 //!   beside it, the innermost first.
-//! - A callee ends before its caller, within the difference of clocks ([`TOLERANCE`]).
-//! - A Python function knows its caller's number. The number decides where a function may just have ended. Where times are clear,
-//!   times win: the profiler derives the number from times itself. When an operator ends, it pops its stack of frames up to
-//!   there, and then frames are missing between a function and its recorded caller.
-//! - A C function called from Python whose end was never seen is written as if it had lasted to the end of the recording. It called
-//!   nothing from the next Python function on.
-//! - The first function of a thread has no caller. The profiler writes the start stacks of all Python threads onto one thread, number
-//!   by number: what is above such a function belongs to another thread.
+//! - A callee ends before its caller, within the difference of the clocks ([`TOLERANCE`]).
+//! - A Python function has its caller's number. The number decides where a function may just have ended. Where times are clear, they win: the
+//!   profiler derives the number from times itself. When an operator ends, it pops its stack of frames up to there, and then frames are missing
+//!   between a function and its recorded caller.
+//! - A C function called from Python whose end was not seen is written as if it lasted to the end of the recording. It calls nothing from the next
+//!   Python function on.
+//! - The first function of a thread has no caller. The profiler writes the initial stacks of all Python threads onto one thread, in order of
+//!   their numbers, so the frames above such a function belong to another thread.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,20 +29,20 @@ use crate::store::slices::UNFINISHED;
 use crate::store::tracks::{Owner, Track};
 use crate::time::Ns;
 
-/// By how much the ends of caller and callee may differ because their times were taken in different ways. Traces of before March 2024
-/// truncate start and length to whole microseconds; later ones differ by less than one.
+/// How much the ends of caller and callee may differ, because their times were taken in different ways. Traces from before March 2024 truncate
+/// start and length to whole microseconds; in later ones the difference is less than one.
 pub const TOLERANCE: Ns = Ns(2_000);
 
-/// How many slices that begin soon after a call are considered: only traces with broken times have more.
+/// How many slices that begin soon after a call are considered. Only traces with broken times have more.
 const MAX_SOON: usize = 256;
 
-/// How many slices are considered as a slice's caller: more run at once only in a trace in which everything overlaps.
+/// How many slices are considered as the caller of one. More run at once only if everything in the trace overlaps.
 const MAX_TRIED: usize = 1_024;
 
 /// How many slices are scanned for the next Python function before an index is built.
 const MAX_NEAR: usize = 1_000;
 
-/// When a C function was over, and the Python function whose start proves it.
+/// When a C function was certainly over, and the Python function whose start proves it.
 #[derive(Debug, Clone, Copy)]
 struct SureEnd {
     at: Ns,
@@ -54,16 +54,16 @@ struct SureEnd {
 pub struct Callers<'a> {
     store: &'a Store,
     index: Arc<Index>,
-    /// C functions whose end is in doubt, and when they were certainly over.
+    /// C functions whose end is in doubt, with the time at which they were certainly over.
     ends: HashMap<SliceId, SureEnd, foldhash::fast::FixedState>,
 }
 
-/// What takes a pass over the trace to find out: but for the lanes, when it is first needed.
+/// Indexes that take a pass over the trace; all but the lanes are built on first use.
 #[derive(Debug)]
 struct Index {
     /// By thread: the slices on its lanes.
     lanes: HashMap<ThreadId, Beside>,
-    /// By thread, for threads that have lanes: the slices on its own track, in order.
+    /// By thread, for threads with lanes: the slices on its own track, in order.
     own_tracks: OnceLock<HashMap<ThreadId, Vec<SliceId>>>,
     /// By thread and number: calls of Python functions.
     frames: OnceLock<HashMap<(ThreadId, i64), SliceId, foldhash::fast::FixedState>>,
@@ -71,7 +71,7 @@ struct Index {
     frames_of_threads: OnceLock<HashMap<Option<ThreadId>, Vec<SliceId>>>,
 }
 
-/// The slices beside a thread's track, in order, and when each of them ends, in ns.
+/// The slices on a thread's lanes, in order, and their ends in ns.
 #[derive(Debug)]
 struct Beside {
     slices: Vec<SliceId>,
@@ -79,7 +79,7 @@ struct Beside {
 }
 
 impl<'a> Callers<'a> {
-    /// For the slices of a trace.
+    /// Finds callers among the slices of a trace.
     pub fn new(store: &'a Store) -> Self {
         let mut lanes: HashMap<ThreadId, Vec<SliceId>> = HashMap::new();
         for slice in &store.spilled {
@@ -101,7 +101,7 @@ impl<'a> Callers<'a> {
         Callers { store, index: Arc::new(index), ends: HashMap::default() }
     }
 
-    /// The slice from which a launch was called. Where no operator is around it, the caller may be an operator that begins a little later.
+    /// The caller of a launch. If no operator encloses the launch, that may be an operator that begins a little later.
     pub fn caller_of_launch(&mut self, call: SliceId) -> Option<SliceId> {
         let caller = self.caller(call);
         if caller.is_some_and(|caller| self.kind(caller) == CategoryKind::Cpu)
@@ -112,7 +112,7 @@ impl<'a> Callers<'a> {
         self.late_caller(call).or(caller)
     }
 
-    /// The slice from which a slice was called. It always comes before it.
+    /// The caller of a slice. Its id is always lower.
     pub fn caller(&mut self, slice: SliceId) -> Option<SliceId> {
         let kind = self.kind(slice);
         let python = if kind == CategoryKind::Frame { self.store.python_ids(slice) } else { None };
@@ -122,12 +122,12 @@ impl<'a> Callers<'a> {
         }
         let at = self.store.slices.ts(slice);
         let thread = self.store.thread_of(slice);
-        // What runs when the slice begins, innermost first: on the thread's track, and on lanes.
+        // The slices that are running when this one begins, innermost first: on the thread's track, and on lanes.
         let mut own = self.innermost(slice);
         let beside = |callers: &Self, before: SliceId| callers.beside(thread, before, at);
         let mut other = beside(self, slice);
         for _ in 0..MAX_TRIED {
-            // The later start is the inner one; `None` is less than any slice.
+            // The inner one starts later; `None` is less than any slice.
             let is_own = own >= other;
             let candidate = own.max(other)?;
             if self.may_call(candidate, slice, known) {
@@ -142,8 +142,8 @@ impl<'a> Callers<'a> {
         None
     }
 
-    /// A slice and its callers up to the first of which something is known already, and what that is. So each slice is passed once, if what is found
-    /// of these is kept.
+    /// The slice and its callers up to the first one for which `known` has a value, and that value. If the caller stores results for these slices,
+    /// each is passed only once.
     pub(crate) fn up_to_known<T>(
         &mut self,
         slice: Option<SliceId>,
@@ -160,7 +160,7 @@ impl<'a> Callers<'a> {
         (passed, None)
     }
 
-    /// The last slice on the lanes before another that still runs.
+    /// The last slice on the lanes before another that is still running.
     fn beside(&self, thread: Option<ThreadId>, before: SliceId, at: Ns) -> Option<SliceId> {
         let Beside { slices, ends } = self.index.lanes.get(&thread?)?;
         let place = ends.last_at_least(slices.partition_point(|other| *other < before), (at + Ns(1)).0)?;
@@ -184,12 +184,12 @@ impl<'a> Callers<'a> {
             PythonCaller::Unknown => {
                 frames::is_thread_entry(self.name(slice)) || frames::is_program_entry(self.name(slice))
             }
-            // One without a caller in Python may have been called by an operator: a hook on autograd's thread.
+            // A function without a caller in Python may have been called by an operator: a hook on autograd's thread.
             PythonCaller::Nobody | PythonCaller::Frame(_) => frames::is_thread_entry(self.name(slice)),
         }
     }
 
-    /// The innermost slice on the thread's own track that runs when a slice begins.
+    /// The innermost slice on the thread's own track that is running when a slice begins.
     fn innermost(&mut self, slice: SliceId) -> Option<SliceId> {
         let store = self.store;
         let Owner::ThreadOverlap(thread) = store.tracks.track(store.slices.track(slice)).owner else {
@@ -203,7 +203,7 @@ impl<'a> Callers<'a> {
         self.running_at(latest, slice)
     }
 
-    /// The first of a slice and its parents that still runs when another begins.
+    /// The first of a slice and its parents that is still running when another begins.
     fn running_at(&self, mut candidate: Option<SliceId>, slice: SliceId) -> Option<SliceId> {
         let at = self.store.slices.ts(slice);
         while let Some(ended) = candidate.filter(|candidate| self.end(*candidate) <= at) {
@@ -212,7 +212,7 @@ impl<'a> Callers<'a> {
         candidate
     }
 
-    /// Whether a slice that runs when another begins may have called it.
+    /// Whether a slice that is running when another begins may have called it.
     fn may_call(&mut self, caller: SliceId, slice: SliceId, known: PythonCaller) -> bool {
         let start = self.store.slices.ts(slice);
         if !holds((self.store.slices.ts(caller), self.end(caller)), (start, self.end(slice))) {
@@ -221,7 +221,7 @@ impl<'a> Callers<'a> {
         match self.kind(caller) {
             CategoryKind::Frame => {}
             CategoryKind::Runtime => return self.is_called_by_runtime(caller, slice),
-            // A device and its stream may have the numbers of a process and its thread.
+            // A device and its stream may have the same numbers as a process and its thread.
             CategoryKind::Kernel | CategoryKind::Gpu => return false,
             CategoryKind::Cpu => return true,
         }
@@ -235,10 +235,10 @@ impl<'a> Callers<'a> {
             PythonCaller::Unknown => true,
             PythonCaller::Nobody => false,
             PythonCaller::Frame(wanted) if wanted == number => true,
-            // It certainly runs.
+            // The candidate is certainly running.
             PythonCaller::Frame(_) if start < self.end(caller) - TOLERANCE => true,
             PythonCaller::Frame(wanted) => match self.frame(thread, wanted) {
-                // The recorded caller is another one, if that one can be it.
+                // The recorded caller is a different one, unless it cannot be.
                 Some(meant) => {
                     let runs = self.store.slices.ts(meant) <= start && start < self.end(meant);
                     !runs || (frames::is_c_function(self.name(meant)) && self.sure_end(meant) <= start)
@@ -248,17 +248,16 @@ impl<'a> Callers<'a> {
         }
     }
 
-    /// Whether a runtime call may have called what begins in it: only a call of another layer, such as the driver's. Another call of
-    /// the runtime is another thread's. Kineto before October 2024 wrote calls of threads without operators with a negative thread
-    /// number, which Perfetto reads as the main thread's. And an operator that begins in the call and ends after it may be its
-    /// caller, see `late_caller`.
+    /// Whether a runtime call may have called a slice that begins in it: only a call of another layer, such as the driver's. Another call of the
+    /// same layer belongs to another thread: Kineto before October 2024 wrote calls of threads without operators with a negative thread number,
+    /// which Perfetto reads as the main thread. An operator that begins in the call and ends after it may be its caller, see `late_caller`.
     fn is_called_by_runtime(&self, caller: SliceId, slice: SliceId) -> bool {
         self.kind(slice) == CategoryKind::Runtime
             && self.store.slices.category(slice) != self.store.slices.category(caller)
             && self.end(slice) <= self.end(caller)
     }
 
-    /// The call of a Python function by its number.
+    /// The call of a Python function with a number.
     fn frame(&mut self, thread: ThreadId, number: i64) -> Option<SliceId> {
         let store = self.store;
         let frames = self.index.frames.get_or_init(|| {
@@ -276,7 +275,7 @@ impl<'a> Callers<'a> {
         let store = self.store;
         let is_frame = |slice: SliceId| store.category_kind(slice) == CategoryKind::Frame;
         let mut after = store.slices.ids_after(slice);
-        // It is nearly always close, and an index not worth a pass.
+        // It is nearly always close, so an index is not worth a pass over the trace.
         if let Some(near) =
             after.by_ref().take(MAX_NEAR).find(|next| is_frame(*next) && store.thread_of(*next) == thread)
         {
@@ -293,7 +292,7 @@ impl<'a> Callers<'a> {
         of_thread.get(of_thread.partition_point(|other| *other <= slice)).copied()
     }
 
-    /// When a C function was over: at its end, or when the next Python function began if that end was never seen.
+    /// When a C function was over: at its end, or at the start of the next Python function if the end was not seen.
     fn sure_end(&mut self, slice: SliceId) -> Ns {
         let end = match self.ends.entry(slice) {
             Entry::Occupied(known) => return known.get().at,
@@ -303,7 +302,7 @@ impl<'a> Callers<'a> {
         end.at
     }
 
-    /// The Python functions whose start proved that a C function before them was over. A copy of a part of a trace must include them, or its
+    /// The Python functions whose start proved that an earlier C function was over. A copy of a part of the trace must include them, or its
     /// callers differ.
     pub fn witnesses(&self) -> impl Iterator<Item = SliceId> {
         self.ends.values().filter_map(|end| end.witness)
@@ -330,8 +329,8 @@ impl<'a> Callers<'a> {
         SureEnd { at: next.map_or(end, |next| slices.ts(next)), witness: next }
     }
 
-    /// The innermost operator that begins a little after a runtime call, holds most of it and ends after it: such calls and operators are timed
-    /// by different clocks.
+    /// The innermost operator that begins a little after a runtime call, contains most of it and ends after it: different clocks time such calls
+    /// and operators.
     fn late_caller(&self, call: SliceId) -> Option<SliceId> {
         let (store, slices) = (self.store, &self.store.slices);
         let thread = store.thread_of(call)?;
@@ -346,12 +345,12 @@ impl<'a> Callers<'a> {
                 && end - span.0 > span.0 - start
                 && store.thread_of(*other) == Some(thread)
         });
-        // The climb goes on without coming back: runtime calls call no operators.
+        // The climb cannot come back here, because runtime calls call no operators.
         holding.last()
     }
 }
 
-/// When a slice ends; [`Ns::MAX`] for one whose end is unknown.
+/// The end of a slice; [`Ns::MAX`] if it is unknown.
 fn end(store: &Store, slice: SliceId) -> Ns {
     match store.slices.dur(slice) {
         UNFINISHED => Ns::MAX,
@@ -380,7 +379,7 @@ fn slices_of_tracks<'a>(store: &Store, threads: impl Iterator<Item = &'a ThreadI
     by_thread
 }
 
-/// Whether a span that begins earlier holds another: up to its end, or most of it up to the difference of clocks.
+/// Whether a span that begins earlier contains another: entirely, or mostly if the ends differ by at most the difference of the clocks.
 fn holds(caller: (Ns, Ns), callee: (Ns, Ns)) -> bool {
     let over = callee.1 - caller.1;
     over <= Ns::ZERO || (over <= TOLERANCE && caller.1 - callee.0 > over)
@@ -395,7 +394,7 @@ mod tests {
     use crate::load::{LoadOptions, load_input};
     use proptest::prelude::*;
 
-    /// The rule without indexes: everything that runs on the thread's track and on each of its lanes, the innermost first.
+    /// The rule without indexes: tries everything that is running on the thread's track and on each of its lanes, innermost first.
     fn searched(callers: &mut Callers<'_>, slice: SliceId) -> Option<SliceId> {
         let store = callers.store;
         let (slices, thread) = (&store.slices, store.thread_of(slice));

@@ -1,15 +1,14 @@
 //! The call paths of kernels that a CUDA graph replays, from the trace of the graph's capture.
 //!
-//! A replay is one call for all kernels of a graph. Who put them into the graph was recorded, if at all, when the graph was captured.
-//! During a capture nothing runs on the GPU, but the launching calls are in the trace, with their callers, between a call that begins
-//! the capture and one that ends it. They are what the graph holds, in order. So a replay and a capture belong together if they hold
-//! the same: equally many kernels, copies and fills in the same order, with the same names where the capture has names. ROCm records the
-//! kernel's name in the call that launches it; CUDA does not, and there the order decides. On several streams the order of a replay
-//! means nothing: there names alone decide, if all launches of a name were made from the same call path. Where both traces have
-//! the ids of the graph's nodes, the ids decide.
+//! A replay is one call for all kernels of a graph. The code that put them into the graph was recorded, if at all, when the graph was captured.
+//! During a capture nothing runs on the GPU, but the launching calls and their callers are in the trace, between a call that begins the capture
+//! and one that ends it. They are the graph's content, in order. So a replay belongs to a capture with the same content: equally many kernels,
+//! copies and fills in the same order, with the same names if the capture has names. ROCm records the kernel's name in the call that launches it;
+//! CUDA does not, so there the order decides. The order of a replay on several streams means nothing, so names alone decide, if all launches of a
+//! name have the same call path. If both traces have the ids of the graph's nodes, the ids decide.
 //!
-//! Several captures may hold the same: a model's layers, or the same model twice. If all of them give the same call path, it is the
-//! kernel's; otherwise the kernel is ambiguous and gets none.
+//! Several captures may have the same content, such as a model's layers, or the same model twice. If all of them give the same call path, the
+//! kernel gets it; otherwise the kernel is ambiguous and gets none.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -30,14 +29,14 @@ use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 
-/// All captures that were read.
+/// All captures read so far.
 #[derive(Debug, Default)]
 pub struct Captures {
     exact_names: bool,
     tree: CallTree,
     graphs: u64,
     recordings: Vec<Recording>,
-    /// The indexes of the recordings, found by what they hold.
+    /// The indexes of the recordings, hashed by content.
     known: HashTable<usize>,
     /// By the ids of graph and node.
     nodes: HashMap<(i64, i64), Made>,
@@ -46,36 +45,36 @@ pub struct Captures {
 /// A node of a graph and the call path that made it.
 #[derive(Debug)]
 struct Made {
-    /// `None`: several call paths.
+    /// `None` if there are several call paths.
     stack: Option<PathId>,
     kernel: Option<String>,
 }
 
-/// What one capture put into its graph, in order.
+/// The content that one capture put into its graph, in order.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Recording {
     work: Vec<(Work, Option<String>)>,
     stacks: Vec<PathId>,
 }
 
-/// How many kernels the captures gave a call path, and why not the others.
+/// How many kernels got a call path from the captures, and why the others did not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CaptureTally {
-    /// How many captured graphs there are.
+    /// The number of captured graphs.
     pub graphs: u64,
-    /// How many replayed kernels have the call path of their capture.
+    /// The number of replayed kernels with the call path of their capture.
     pub matched: u64,
-    /// How many of these were matched by their position in the graph alone, because the capture has no names.
+    /// Of these, the number matched only by their position in the graph, because the capture has no names.
     pub by_order: u64,
-    /// How many match several captures with different call paths.
+    /// The number of kernels that match several captures with different call paths.
     pub ambiguous: u64,
-    /// How many are of a graph that no capture holds.
+    /// The number of kernels whose graph no capture has.
     pub unknown: u64,
 }
 
 impl CaptureTally {
-    /// Adds that of another trace.
+    /// Adds the tally of another trace.
     pub(crate) fn add(&mut self, other: CaptureTally) {
         self.graphs += other.graphs;
         self.matched += other.matched;
@@ -85,24 +84,24 @@ impl CaptureTally {
     }
 }
 
-/// What the captures give for the kernels of a trace.
+/// The call paths that the captures give to the kernels of a trace.
 #[derive(Debug, Default)]
 pub struct Captured {
-    /// The call tree that has their paths.
+    /// The call tree with these paths.
     pub tree: CallTree,
-    /// The call path of each kernel that has one.
+    /// The call path of each kernel that has one, by kernel.
     pub stacks: HashMap<SliceId, PathId>,
     /// The counts.
     pub tally: CaptureTally,
 }
 
 impl Captures {
-    /// None yet. With exact names, callers' names are not folded.
+    /// Without captures. With exact names, callers' names are not folded.
     pub fn new(exact_names: bool) -> Self {
         Captures { exact_names, ..Captures::default() }
     }
 
-    /// Adds the captures of a trace, which must have been loaded with all arguments. Returns how many it has.
+    /// Adds the captures of a trace, which must have been loaded with all arguments. Returns their number.
     pub fn add(&mut self, store: &Store) -> usize {
         let mut climber = Climber::new(store, self.exact_names);
         let captures = captures(store);
@@ -115,7 +114,7 @@ impl Captures {
             }
             let work = calls.iter().map(|(call, work)| (*work, kernel_name(store, *call).map(str::to_owned)));
             let recording = Recording { work: work.collect(), stacks };
-            // The same graph is captured again for every worker and every trial, and kept once.
+            // Every worker and every trial captures the same graph again; it is kept once.
             self.remember(recording);
         }
         captures.len()
@@ -150,7 +149,7 @@ impl Captures {
         self.recordings.is_empty()
     }
 
-    /// By call path: a number that all paths with equal frames share.
+    /// By call path: a number shared by all paths with equal frames.
     fn alike(&self) -> HashMap<PathId, usize> {
         let mut paths = HashMap::new();
         let stacks = self.recordings.iter().flat_map(|recording| &recording.stacks);
@@ -164,7 +163,7 @@ impl Captures {
         alike
     }
 
-    /// Finds the call paths of all replayed kernels among the launches. Kernels that only their graph node ties to a capture get [`Evidence::Capture`].
+    /// Finds the call paths of all replayed kernels. Kernels tied to a capture only by their graph node get [`Evidence::Capture`].
     pub fn stacks(self, store: &Store, launches: &mut Launches) -> Captured {
         let mut captured = Captured::default();
         captured.tally.graphs = self.graphs;
@@ -206,17 +205,17 @@ impl Captures {
     }
 }
 
-/// Whether a trace may have kernels that a graph replayed: a call that launches a graph, or a kernel with a graph's node.
+/// Whether a trace may have replayed kernels: a call that launches a graph, or a kernel with a graph node.
 pub fn may_have_replays(store: &Store) -> bool {
     let launches: Vec<StringId> = GRAPH_LAUNCHES.iter().filter_map(|name| store.strings.find(name)).collect();
     store.runtime_calls.iter().any(|call| launches.contains(&store.slices.name(*call)))
         || store.kernels.iter().any(|kernel| store.graph_node(*kernel).is_some())
 }
 
-/// What one launch of a graph put onto the GPU, in order, and the captures that hold the same.
+/// The work that one graph launch put onto the GPU, in order, and the captures with the same content.
 struct Replay<'a> {
     work: Vec<SliceId>,
-    /// Whether all ran on one stream.
+    /// Whether everything ran on one stream.
     in_order: bool,
     same: Vec<&'a Recording>,
 }
@@ -236,7 +235,7 @@ impl<'a> Replay<'a> {
         Replay { work, in_order, same }
     }
 
-    /// The call path of a kernel: by its position, or by its name where there is no order. `alike` is [`Captures::alike`].
+    /// The call path of a kernel: by its position, or by its name if there is no order. `alike` is [`Captures::alike`].
     fn stack(&self, kernel: SliceId, name: &str, alike: &HashMap<PathId, usize>) -> Match {
         let (Ok(place), [first, ..]) = (self.work.binary_search(&kernel), &self.same[..]) else {
             return Match::Unknown;
@@ -264,7 +263,7 @@ enum Match {
 }
 
 impl Recording {
-    /// Whether a replay on one stream holds the same. Copies and fills have no names here.
+    /// Whether a replay on one stream has the same content. Copies and fills have no names here.
     fn holds_in_order(&self, replay: &[(Option<Work>, &str)]) -> bool {
         self.work.len() == replay.len()
             && self.work.iter().zip(replay).all(|((work, name), (other, other_name))| {
@@ -273,7 +272,7 @@ impl Recording {
             })
     }
 
-    /// The same for one on several streams, sorted: as many kernels of each name, and as many copies and fills.
+    /// The same for a replay on several streams, sorted: as many kernels of each name, and as many copies and fills.
     fn holds_in_any_order(&self, replay: &[(Option<Work>, &str)]) -> bool {
         let is_named = self.work.iter().all(|(work, name)| *work != Work::Kernel || name.is_some());
         if !is_named || self.work.len() != replay.len() {
@@ -290,7 +289,7 @@ impl Recording {
     }
 }
 
-/// What each graph launch put onto the GPU, in order of time, for launches that have chosen kernels.
+/// The work that each graph launch put onto the GPU, in time order, for launches of chosen kernels.
 fn replays(store: &Store, launches: &Launches) -> HashMap<SliceId, Vec<SliceId>> {
     let mut by_id: HashMap<(TraceId, i64), (SliceId, bool)> = HashMap::new();
     let mut replays: HashMap<SliceId, Vec<SliceId>> = HashMap::new();
@@ -298,7 +297,7 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<SliceId, Vec<SliceId>>
         let Some(call) = launched.call else { continue };
         replays.entry(call).or_default();
         if let Some(id) = store.trace_correlation(launched.kernel) {
-            // An id that several calls have does not say what belongs together.
+            // An id that several calls have does not identify a launch.
             let sure = !launched.uncertain;
             by_id.entry(id).and_modify(|(known, only)| *only &= sure && *known == call).or_insert((call, sure));
         }
@@ -320,10 +319,9 @@ fn replays(store: &Store, launches: &Launches) -> HashMap<SliceId, Vec<SliceId>>
 /// The launching calls of one capture, in order.
 #[derive(Debug, Default)]
 struct Calls {
-    /// Those of the thread that began it.
+    /// The calls of the thread that began it.
     own: Vec<(SliceId, Work)>,
-    /// The same with those of other threads of its process, if there were any and no other capture was open: autograd's thread works for the
-    /// one that waits for it.
+    /// All calls of its process, if other threads made any and no other capture was open: autograd's thread works for the one that waits for it.
     all: Option<Vec<(SliceId, Work)>>,
 }
 
@@ -334,7 +332,7 @@ struct Open {
     own: Vec<(SliceId, Work)>,
 }
 
-/// All calls of a capture's process since it began.
+/// All calls of a capture's process since the capture began.
 #[derive(Debug)]
 struct Together {
     /// The thread that began it.
@@ -342,17 +340,17 @@ struct Together {
     calls: Vec<(SliceId, Work)>,
 }
 
-/// The captures of all traces, one trace after the other: their calls are unrelated.
+/// The captures of all traces, each trace separately, because their calls are unrelated.
 fn captures(store: &Store) -> Vec<Calls> {
     let mut of_traces: Vec<Vec<SliceId>> = vec![Vec::new(); store.traces.len()];
     store.runtime_calls.iter().for_each(|call| of_traces[store.trace_of(*call).row()].push(*call));
     of_traces.iter().flat_map(|calls| captures_among(store, calls)).collect()
 }
 
-/// The captures among some calls, in order. If no call begins a capture, the calls that nothing ran for are taken, thread by thread.
+/// The captures among some calls, in order. If no call begins a capture, takes the calls for which nothing ran, thread by thread.
 fn captures_among(store: &Store, calls: &[SliceId]) -> Vec<Calls> {
     let (mut open, mut closed): (HashMap<Option<ThreadId>, Open>, Vec<Calls>) = Default::default();
-    // The open capture, as long as it is the only one.
+    // The open capture, while it is the only one.
     let mut alone: Option<Together> = None;
     let mut has_ends = false;
     for call in calls.iter().copied() {
@@ -408,7 +406,7 @@ fn name_of(store: &Store, slice: SliceId) -> &str {
     store.slice_name(slice)
 }
 
-/// The name of the kernel that a call launches, if it says so.
+/// The name of the kernel that a call launches, if recorded.
 fn kernel_name(store: &Store, call: SliceId) -> Option<&str> {
     match arg(store, call, KERNEL)? {
         ArgValue::Text(name) => store.strings.get(name),

@@ -1,8 +1,8 @@
-//! What ran on each GPU when: the collectives, and the compute kernels that may hide them.
+//! When each GPU was busy: with collectives, and with the compute kernels that may hide them.
 //!
-//! A collective's time is **exposed** while no compute kernel runs on its GPU, on any stream; the rest is overlapped. Of a compute kernel,
-//! if one is asked for, it is the time in which no other compute kernel runs. Kernels that may be communication ([`possible`]) are neither.
-//! A GPU is a process of a trace: Kineto writes the device's number where other events have their process.
+//! The time of a collective is **exposed** while no compute kernel runs on its GPU, on any stream; the rest is overlapped. A chosen compute kernel
+//! is exposed while no other compute kernel runs. Kernels that may be communication ([`possible`]) count as neither. A GPU is a process of a
+//! trace, because Kineto writes the device's number as the pid of GPU work.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// What ran on all GPUs of a trace.
+/// The activity of all GPUs of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct GpuActivity {
     /// By GPU ([`Store::gpu_of`]).
     pub(crate) of: BTreeMap<GpuId, Activity>,
-    /// By name: whether its kernels are collectives.
+    /// Whether kernels of a name are collectives, by name.
     pub(crate) is_collective: Arc<[bool]>,
     /// The names of kernels that may be communication, in the order of their ids.
     pub(crate) possible: Arc<[Possible]>,
 }
 
-/// What ran on a GPU.
+/// The activity of one GPU.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// When compute kernels ran.
     pub(crate) compute: Busy,
-    /// When two compute kernels ran, or more.
+    /// When two or more compute kernels ran at once.
     pub(crate) several: Busy,
     /// When collectives ran.
     pub(crate) collectives: Busy,
@@ -41,7 +41,7 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// How much of a span any kernel ran in.
+    /// The time within a span during which any kernel ran.
     pub(crate) fn busy(&self, start: Ns, end: Ns) -> Ns {
         let known = self.compute.within(start, end) + self.collectives.without(&self.compute, start, end);
         if self.possible == Busy::default() {
@@ -52,7 +52,7 @@ impl Activity {
 }
 
 impl GpuActivity {
-    /// Of all kernels of a trace. What is asked for by name and may be communication is a collective.
+    /// Of all kernels of a trace. A kernel that may be communication counts as a collective if its name is asked for.
     pub(crate) fn new(store: &Store, wanted: &Wanted) -> Self {
         let mut is_collective = collectives(store, wanted);
         let mut possible = possible::find(store, &is_collective);
@@ -65,13 +65,13 @@ impl GpuActivity {
         GpuActivity { is_collective, possible, of: BTreeMap::new() }.of_kernels(store, store.kernels.iter().copied())
     }
 
-    /// The same of some kernels, in the order of their starts.
+    /// The same for some kernels, in order of their starts.
     pub(crate) fn of_kernels(&self, store: &Store, kernels: impl Iterator<Item = SliceId>) -> Self {
         let mut of: BTreeMap<GpuId, Activity> = BTreeMap::new();
         for kernel in kernels {
             let device = of.entry(store.gpu_of(kernel)).or_default();
             let (ts, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
-            // Slices are numbered in the order of their starts.
+            // Kernels come in order of their starts, because slice ids do.
             let name = store.slices.name(kernel);
             if self.is_collective[name.0 as usize] {
                 device.collectives.push(ts, dur);
@@ -89,29 +89,29 @@ impl GpuActivity {
         GpuActivity { of, is_collective: Arc::clone(&self.is_collective), possible: Arc::clone(&self.possible) }
     }
 
-    /// What is known of the kernels of a name, if they may be communication.
+    /// The facts about kernels of this name, if they may be communication.
     pub(crate) fn may_communicate(&self, name: StringId) -> Option<&Possible> {
         let at = self.possible.binary_search_by_key(&name, |of| of.kernel);
         self.possible.get(at.ok()?)
     }
 
-    /// Asks for the exposed time of kernels in order of their starts.
+    /// Starts a sweep for the exposed times of kernels, in order of their starts.
     pub(crate) fn sweep<'a>(&'a self, store: &'a Store) -> Sweep<'a> {
         Sweep { activity: self, store, at: BTreeMap::new() }
     }
 }
 
-/// A sweep over the compute kernels of all GPUs in the order of time.
+/// A sweep over the compute kernels of all GPUs in time order.
 #[derive(Debug)]
 pub(crate) struct Sweep<'a> {
     activity: &'a GpuActivity,
     store: &'a Store,
-    /// How far it has come on each GPU: in `compute` and in `several`.
+    /// The position reached on each GPU: in `compute` and in `several`.
     at: BTreeMap<GpuId, (usize, usize)>,
 }
 
 impl Sweep<'_> {
-    /// How long no other compute kernel overlaps a kernel. Kernels must be asked for in the order of their starts.
+    /// The time during which no other compute kernel overlaps a kernel. Kernels must be passed in order of their starts.
     pub(crate) fn exposed(&mut self, launched: &Launched) -> Ns {
         let (start, dur) = (self.store.slices.ts(launched.kernel), launched.gpu_time(self.store));
         let gpu = self.store.gpu_of(launched.kernel);

@@ -1,27 +1,26 @@
-//! From the backward pass to the forward pass: which operator made the autograd node that launched a kernel.
+//! From the backward pass to the forward pass: the operator that made the autograd node that launched a kernel.
 //!
-//! Autograd numbers the nodes that a thread makes. The operator of the forward pass has this number, and so have the node's operators
-//! in the backward pass, together with the thread that made it in PyTorch's own count. Kineto writes a flow (`fwdbwd`) from the
-//! operator to the first of the node's; where there is none, the number has to do. Nodes without an operator, such as AccumulateGrad,
-//! have no number.
+//! Autograd numbers the nodes that a thread makes. The operator of the forward pass has this number, and so have the node's operators in the
+//! backward pass, together with the thread that made the node in PyTorch's own numbering. Kineto writes a flow (`fwdbwd`) from the operator to the
+//! first of the node's; without a flow, the number decides. Nodes without an operator, such as AccumulateGrad, have no number.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::FixedState;
 
-use super::call_tree::{CallTree, Climber, Found};
+use super::call_tree::{CallTree, Climber, Place};
 use super::callers::Callers;
 use crate::id::{PathId, ProcessId, SliceId, TraceId};
 use crate::names::category::CategoryKind;
 use crate::names::frames::FORWARD_BACKWARD;
 use crate::store::Store;
 
-/// How many operators with a node's number are considered, the latest before it first. A node has a handful; if there are more, the
-/// numbers do not count what they should.
+/// How many operators with a node's number are considered, from the latest one before it back. A node has a handful; with more, the numbers are
+/// not what they should be.
 const MAX_OPERATORS: usize = 1_000;
 
-/// The number of a node among those of its trace and process: each process counts from 0.
+/// A node number within its trace and process, because each process counts from 0.
 type NodeNumber = (TraceId, Option<ProcessId>, i64);
 
 /// The result of a search.
@@ -35,7 +34,7 @@ pub(crate) enum Forward {
     Ambiguous,
 }
 
-/// Finds operators of the forward pass. The index is built when it is first needed; a clone shares it.
+/// Finds operators of the forward pass. The index is built on first use; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Forwards<'a> {
     store: &'a Store,
@@ -46,19 +45,19 @@ pub(crate) struct Forwards<'a> {
 
 #[derive(Debug)]
 struct Index {
-    /// By operator of the backward pass: the slice from which its flow comes.
+    /// By operator of the backward pass: the source of its flow.
     flows_in: HashMap<SliceId, SliceId, FixedState>,
     /// The operators of the forward pass, in order.
     operators: HashMap<NodeNumber, Vec<SliceId>, FixedState>,
 }
 
 impl<'a> Forwards<'a> {
-    /// For the slices of a trace.
+    /// Searches the slices of a trace.
     pub(crate) fn new(store: &'a Store) -> Self {
         Forwards { store, index: Arc::default(), known: HashMap::default() }
     }
 
-    /// The operator of the forward pass that belongs to one of the backward pass.
+    /// The operator of the forward pass for an operator of the backward pass.
     pub(crate) fn forward(&mut self, backward: SliceId, callers: &mut Callers<'_>) -> Forward {
         if let Some(known) = self.known.get(&backward) {
             return *known;
@@ -68,8 +67,8 @@ impl<'a> Forwards<'a> {
         found
     }
 
-    /// The call path of that operator, for what was found of a slice. `climber` climbs in the same trace.
-    pub(crate) fn path(&mut self, found: Found, climber: &mut Climber<'_>, tree: &mut CallTree) -> Option<PathId> {
+    /// The call path of that operator, for the place of a slice. `climber` must climb in the same trace.
+    pub(crate) fn path(&mut self, found: Place, climber: &mut Climber<'_>, tree: &mut CallTree) -> Option<PathId> {
         match self.forward(found.backward?, &mut climber.callers) {
             Forward::Operator(operator) => climber.caller(tree, operator).path,
             Forward::NotRecorded | Forward::Ambiguous => None,
@@ -80,7 +79,7 @@ impl<'a> Forwards<'a> {
         let store = self.store;
         let number = |slice: SliceId| store.autograd(slice).map(|number| number.sequence);
         let Some(sequence) = number(backward) else { return Forward::NotRecorded };
-        // A node's operators are nested: `evaluate_function: MulBackward0` around `MulBackward0`.
+        // A node's operators are nested: `MulBackward0` inside `evaluate_function: MulBackward0`.
         let mut node = vec![backward];
         while let Some(caller) = node.last().and_then(|slice| callers.caller(*slice))
             && number(caller) == Some(sequence)
@@ -91,7 +90,7 @@ impl<'a> Forwards<'a> {
         let outermost = node.last().copied().unwrap_or(backward);
         let process = |slice: SliceId| store.process_of(slice);
         let of_process = process(outermost);
-        // Ranks that share a file number their flows alike; a flow from another process is another rank's.
+        // Ranks that share a file use the same flow numbers; a flow from another process belongs to another rank.
         let mut flows_in = node.iter().filter_map(|slice| index.flows_in.get(slice)).copied();
         let is_its = |from: &SliceId| number(*from) == Some(sequence) && process(*from) == of_process;
         if let Some(from) = flows_in.find(is_its) {

@@ -1,9 +1,9 @@
-//! The parameters whose gradients a hook sends: DDP's buckets, and the units of FSDP and ZeRO.
+//! The parameters whose gradients a hook sends: the buckets of DDP, and the units of FSDP and ZeRO.
 //!
-//! `AccumulateGrad` adds a gradient to a parameter's, and has no operator of the forward pass. The engine runs it directly after the node that
-//! made the gradient, so the last node with a number before it on its thread says which operator of the forward pass, and which module, the
-//! parameter is of. Its hooks send the gradients of several parameters together, once the last of them is there: those accumulated since the
-//! last hook that sent any, in the same backward pass. A pass begins where the numbers of a thread's nodes, which fall within a pass, rise.
+//! `AccumulateGrad` adds a gradient to that of a parameter, and has no operator of the forward pass. The engine runs it directly after the node
+//! that made the gradient, so the last numbered node before it on its thread identifies the operator of the forward pass, and the module, that use
+//! the parameter. Its hooks send the gradients of several parameters together, when the last of them is ready: those accumulated since the last
+//! hook that sent any, in the same backward pass. The numbers of a thread's nodes fall within a pass; where they rise, a new pass begins.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -25,17 +25,17 @@ use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// What the name of a slice shows.
+/// The role of a slice, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Other,
-    /// It is a run of `AccumulateGrad`.
+    /// A run of `AccumulateGrad`.
     Gradient,
-    /// It is around the launch of a collective.
+    /// A slice around the launch of a collective.
     Collective,
 }
 
-/// Finds what hooks of gradients send. The index is built when it is first needed; a clone shares it.
+/// Finds the gradients that hooks send. The index is built on first use; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Gradients<'a> {
     store: &'a Store,
@@ -44,22 +44,22 @@ pub(crate) struct Gradients<'a> {
     known: HashMap<Sending, Sent, FixedState>,
 }
 
-/// What decides what a launch sends: the hook around it, and the size of a collective.
+/// What determines the gradients that a launch sends: the hook around it, and the size if it is a collective.
 type Sending = (Hook, Option<Option<u64>>);
 
-/// The places of gradients by their nodes.
+/// The index of each node's gradient.
 type ByNode = HashMap<SliceId, usize, FixedState>;
 
 /// All gradients of a trace.
 #[derive(Debug, Default)]
 struct Index {
-    /// Those of a thread follow each other, in order.
+    /// Grouped by thread, in order.
     gradients: Vec<Gradient>,
     by_node: ByNode,
-    /// How many of the gradients before each have hooks that send.
+    /// By gradient: how many gradients before it have hooks that send.
     sent: Vec<usize>,
     modules: ModuleFrames,
-    /// The last operator that is in no node: a pass that ends before it was recorded to its end.
+    /// The last operator outside all nodes. A pass that ends before it starts was recorded completely.
     last_outside: Option<SliceId>,
 }
 
@@ -67,50 +67,50 @@ struct Index {
 #[derive(Debug)]
 struct Gradient {
     node: SliceId,
-    /// The number of its backward pass, among those of all threads.
+    /// The number of its backward pass, counted over all threads.
     pass: usize,
-    /// The node with a number that made the gradient.
+    /// The numbered node that made the gradient.
     producer: Option<SliceId>,
     /// The operator of the forward pass that made that node.
     operator: Option<SliceId>,
-    /// The name of the operator around that one that no other operator is around, and its number among those of its name in the pass. A node
-    /// that is not named after its operator has its own name: what made it is not in the trace under a name of its own.
+    /// The name of the outermost operator around that one, and its number among those with this name in the pass. If the node is not named after
+    /// its operator, the node's name: the trace does not have the operator that made it under its own name.
     outermost: (StringId, usize),
     /// A slice around a launch by which its hooks send gradients.
     sends: Option<SliceId>,
 }
 
-/// What is between a node and a launch in it.
+/// The hook between a node and a launch in it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Hook {
-    /// The place of the node's gradient.
+    /// The index of the node's gradient.
     gradient: usize,
-    /// A function that is neither a library's nor plumbing.
+    /// Whether the user's own function is among the frames: neither a library's nor plumbing.
     is_own: bool,
-    /// ZeRO's: it sends what was there before this gradient, which does not fit in any more. The rest is sent after the pass, from no hook.
+    /// Whether it is ZeRO's: it sends the gradients before this one, which no longer fits. The rest is sent after the pass, by no hook.
     is_late: bool,
-    /// FSDP's: it sends the gradients of one module.
+    /// Whether it is FSDP's: it sends the gradients of one module.
     is_unit: bool,
 }
 
-/// What is known of a launch in `AccumulateGrad`.
+/// What a launch in `AccumulateGrad` sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// The call path in the forward pass, which ends with a line on the gradients if they are sent.
+    /// The call path in the forward pass; for a bucket it ends with a line about the gradients.
     Path(PathId),
-    /// A function of the user's own sends it: it says more.
+    /// A function of the user's own sends it, which says more.
     Own,
     /// No operator of the forward pass is known.
     Unknown,
 }
 
 impl<'a> Gradients<'a> {
-    /// For the slices of a trace.
+    /// Finds the gradients of a trace.
     pub(crate) fn new(store: &'a Store) -> Self {
         Gradients { store, index: Arc::default(), hooks: Hooks::default(), known: HashMap::default() }
     }
 
-    /// What a launch in `AccumulateGrad` is of. `bytes` is the size of a collective; `None` for a kernel that is none.
+    /// What a launch in `AccumulateGrad` sends. `bytes` is the size of a collective; `None` for other kernels.
     pub(super) fn sent(
         &mut self,
         launch: SliceId,
@@ -129,12 +129,12 @@ impl<'a> Gradients<'a> {
         *known.entry((hook, bytes)).or_insert_with(|| index.sent(store, hook, bytes, climber, tree))
     }
 
-    /// Whether the trace has any.
+    /// Whether the trace has any gradients.
     pub(crate) fn has_any(&self) -> bool {
         gradients::NODES.iter().any(|name| self.store.strings.find(name).is_some())
     }
 
-    /// The number of the backward pass that a node is of.
+    /// The number of the backward pass to which a node belongs.
     pub(crate) fn pass_of(
         &self,
         node: SliceId,
@@ -145,7 +145,7 @@ impl<'a> Gradients<'a> {
         index.by_node.get(&node).map(|at| index.gradients[*at].pass)
     }
 
-    /// The slices by which the launches in a backward pass are judged: all of it.
+    /// The slices that attribute the launches in a backward pass: the whole pass.
     pub(crate) fn witnesses(
         &self,
         pass: usize,
@@ -157,13 +157,13 @@ impl<'a> Gradients<'a> {
         if pass.iter().all(|gradient| gradient.operator.is_none()) {
             return Vec::new();
         }
-        let of = |gradient: &Gradient| [Some(gradient.node), gradient.producer, gradient.operator, gradient.sends];
-        pass.iter().flat_map(of).chain([index.last_outside]).flatten().collect()
+        let slices = |gradient: &Gradient| [Some(gradient.node), gradient.producer, gradient.operator, gradient.sends];
+        pass.iter().flat_map(slices).chain([index.last_outside]).flatten().collect()
     }
 }
 
 impl Hook {
-    /// With one slice more between the node and the launch.
+    /// Adds one slice between the node and the launch.
     fn within(self, name: &str) -> Self {
         Hook {
             is_own: self.is_own || UserCode::default().has(name),
@@ -174,12 +174,12 @@ impl Hook {
     }
 }
 
-/// The hooks around slices, of which each is passed once.
+/// The hooks around slices. Each slice is passed once.
 #[derive(Debug, Clone, Default)]
 struct Hooks(HashMap<SliceId, Option<Hook>, FixedState>);
 
 impl Hooks {
-    /// What is between a node and what a slice launches.
+    /// The hook between a node and the launches of a slice.
     fn around<'s>(
         &mut self,
         slice: Option<SliceId>,
@@ -252,7 +252,7 @@ impl Index {
             return Sent::Path(shared.unwrap_or(first));
         }
         let around = shared.iter().flat_map(|path| tree.upwards(*path)).map(|path| tree.name(path));
-        let around = around.into_iter().find(|frame| gradients::tells_where(frame));
+        let around = around.into_iter().find(|frame| gradients::shows_place(frame));
         let names = self.names(store, &operators);
         let bucket = self.bucket(store, at).filter(|_| !hook.is_late);
         let line = gradients::line(&names, around, bucket, bytes);
@@ -303,7 +303,7 @@ impl Index {
         start..self.gradients.partition_point(|gradient| gradient.pass <= pass)
     }
 
-    /// Which of the pass's buckets a hook sends, and how many there are; `None` if the pass is not recorded as a whole.
+    /// The number of the bucket that a hook sends, and the number of buckets in the pass; `None` if the pass was not recorded completely.
     fn bucket(&self, store: &Store, at: usize) -> Option<(usize, usize)> {
         let pass = self.pass(self.gradients[at].pass);
         let last_outside = self.last_outside.map_or(Ns::ZERO, |slice| store.slices.ts(slice));
@@ -314,7 +314,7 @@ impl Index {
         (whole && sends).then(|| (sent(pass.start..at + 1), sent(pass)))
     }
 
-    /// The paths of the modules of some gradients' parameters, the outermost first. Where no module is recorded, the operator and its number.
+    /// The module paths of some gradients' parameters, outermost first. If no module is recorded, the operator and its number.
     fn names(&self, store: &Store, gradients: &[usize]) -> Vec<Vec<String>> {
         let name = |at: &usize| {
             let path = self.modules.path(store, *at);
@@ -326,10 +326,10 @@ impl Index {
     }
 }
 
-/// What one pass over the slices finds.
+/// The result of one pass over the slices.
 #[derive(Debug, Default)]
 struct Threads {
-    /// By thread, as far as the last that has any.
+    /// By thread, up to the last one that has any.
     threads: Vec<Thread>,
     /// Slices around launches of collectives, on threads that had gradients before.
     collectives: Vec<SliceId>,
@@ -340,12 +340,12 @@ struct Threads {
 #[derive(Debug, Default)]
 struct Thread {
     gradients: Vec<Gradient>,
-    /// The last node with a number.
+    /// The last numbered node.
     producer: Option<SliceId>,
-    /// When the last node ends that is in no other.
+    /// The end of the last outermost node.
     until: Ns,
     pass: usize,
-    /// By thread of the forward pass: the number of the pass's last node that is in no other.
+    /// By thread of the forward pass: the number of the pass's last outermost node.
     numbers: HashMap<i64, i64>,
 }
 
@@ -368,7 +368,7 @@ impl Threads {
             let start = store.slices.ts(slice);
             if role == Role::Other && backward.is_none() {
                 let is_in_node = found.threads.get(thread.row()).is_some_and(|thread| start < thread.until);
-                // One with a number would make others' numbers look ambiguous, or not, in a copy of a part of the trace.
+                // Numbered operators do not count, so that a copy of a part of the trace gives the same result.
                 let counts = !is_in_node && number.is_none();
                 found.last_outside = if counts { Some(slice) } else { found.last_outside };
                 continue;
@@ -387,7 +387,7 @@ impl Threads {
         found
     }
 
-    /// All gradients, those of a thread in order, the threads by their first. Passes are numbered in this order.
+    /// All gradients: sorted within each thread, and the threads by their first gradient. Passes are numbered in this order.
     fn gradients(&mut self) -> Vec<Gradient> {
         let mut threads: Vec<Vec<Gradient>> = self.threads.drain(..).map(|thread| thread.gradients).collect();
         threads.sort_by_key(|gradients| gradients.first().map(|gradient| gradient.node));
@@ -404,7 +404,7 @@ impl Threads {
 
 impl Thread {
     fn gradient(&mut self, store: &Store, node: SliceId) {
-        // The engine's operator is around the node's own.
+        // The engine's operator encloses the node's own.
         if self.gradients.last().is_some_and(|last| store.slices.ts(node) < end(store, last.node)) {
             return;
         }
@@ -422,7 +422,7 @@ impl Thread {
 
     fn node(&mut self, store: &Store, node: SliceId, (forward_thread, sequence): (i64, i64)) {
         self.producer = Some(node);
-        // A node in another is of a pass in the pass: a checkpoint's.
+        // A nested node belongs to a pass within the pass: a checkpoint's.
         if store.slices.ts(node) < self.until {
             return;
         }
@@ -435,14 +435,14 @@ impl Thread {
     }
 }
 
-/// Whether a slice is an operator outside of the backward pass.
+/// Whether a slice is an operator outside the backward pass.
 fn is_forward(store: &Store, slice: SliceId) -> bool {
     store.strings.get(store.slices.category(slice)).is_some_and(is_operator)
         && store.autograd(slice).is_none_or(|number| number.forward_thread == 0)
         && !gradients::is_node(store.slice_name(slice))
 }
 
-/// When a slice ends; [`Ns::MAX`] for one whose end is unknown.
+/// The end of a slice; [`Ns::MAX`] if it is unknown.
 fn end(store: &Store, slice: SliceId) -> Ns {
     match store.slices.dur(slice) {
         UNFINISHED => Ns::MAX,

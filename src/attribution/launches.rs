@@ -1,16 +1,16 @@
-//! Which call launched a kernel, by the strongest evidence there is.
+//! Finds the call that launched a kernel, by the strongest evidence there is.
 //!
-//! A kernel and the runtime call that launched it carry the same correlation id in their arguments. That is CUPTI's and ROCm's own
-//! record of the fact. The `flow` table says the same, but binds a flow to whatever is on the stream at that time, which for overlapping
-//! kernels is another kernel. So a flow is believed only where one of the two has no correlation id, and to choose between several
-//! calls that have the kernel's. Where neither helps there is the External id, which a kernel shares with its operator.
+//! A kernel and the runtime call that launched it have the same correlation id in their arguments, as CUPTI and ROCm record it. The `flow` table
+//! has the same fact, but binds a flow to whatever is on the stream at that time, which for overlapping kernels is another kernel. So a flow
+//! counts only if one of the two has no correlation id, or to choose between several calls with the kernel's id. If neither helps there is the
+//! External id, which a kernel shares with its operator.
 //!
-//! Several calls may have a kernel's id: a file into which the traces of several ranks were merged has each id once per rank, and a long
-//! recording uses ids again. Then calls that cannot launch a kernel are ruled out, and so are those of a process that launches nothing
-//! onto this GPU: the kernels of which only one call can be the launch show which process that is. Flows decide between what is left.
+//! Several calls may have a kernel's id: a file merged from the traces of several ranks has each id once per rank, and a long recording reuses
+//! ids. Then calls that cannot launch a kernel are ruled out, and so are calls of a process that does not launch onto this GPU; the kernels with
+//! only one possible call show which process does. Flows decide among the rest.
 //!
-//! Calls, flows and operators are scanned once for all chosen kernels, in the store's columns: one SQL query per kernel would take
-//! longer than everything else together.
+//! Calls, flows and operators are scanned once for all chosen kernels, in the store's columns: one SQL query per kernel would take longer than
+//! everything else together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -25,11 +25,11 @@ use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// How much later than its kernel a call may begin and still be its launch. The profiler aligns the clocks of CPU and GPU to well
-/// under this. A call that is later still has the id by chance, or because ids were used again.
+/// How much later than its kernel a call may begin and still be its launch. The profiler aligns the clocks of CPU and GPU much better than this. A
+/// call that begins even later has the id by chance, or because ids were reused.
 const MAX_CLOCK_SKEW: Ns = Ns(10_000_000);
 
-/// A kernel and the call that launched it. Their times are in the store's columns: a trace has a row per kernel, so rows are small.
+/// A kernel and the call that launched it. Rows are small because a trace has one per kernel; times are in the store's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Launched {
@@ -37,15 +37,15 @@ pub struct Launched {
     pub kernel: SliceId,
     /// The call, if it is in the trace.
     pub call: Option<SliceId>,
-    /// What ties kernel and call together.
+    /// The evidence that ties them.
     pub evidence: Evidence,
-    /// Whether several calls have the same evidence, so that the latest before the kernel was taken.
+    /// Whether several calls have the same evidence, so that the latest one before the kernel was taken.
     pub uncertain: bool,
-    /// Whether the `flow` table says that another call launched it.
+    /// Whether the `flow` table has another call as the launch.
     pub flow_disagrees: bool,
 }
 
-/// What ties a kernel to the code that launched it.
+/// The evidence that ties a kernel to the code that launched it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
@@ -53,18 +53,18 @@ pub enum Evidence {
     Correlation,
     /// A flow.
     Flow,
-    /// The External id: the call is the operator that the kernel belongs to.
+    /// The External id: the call is the operator to which the kernel belongs.
     ExternalId,
-    /// The call launched a graph, by correlation id or flow: the kernel was recorded into it earlier.
+    /// The call launched a graph, by correlation id or flow. The kernel was captured into the graph earlier.
     GraphReplay,
-    /// The ids of its graph and node alone, which the trace of a capture has: the launching call is in that trace.
+    /// Only the ids of its graph and node, as found in the trace of a capture. The launching call is in that trace.
     Capture,
     /// None, and the reason.
     None(Reason),
 }
 
 impl Evidence {
-    /// Its name in SQL and JSON; that of the reason if there is no evidence.
+    /// Its name in SQL and JSON; without evidence, the name of the reason.
     pub fn name(self) -> &'static str {
         match self {
             Evidence::Correlation => "correlation",
@@ -76,7 +76,7 @@ impl Evidence {
         }
     }
 
-    /// All kinds, the strongest first.
+    /// All kinds of evidence, strongest first.
     pub const TIES: [Evidence; 5] =
         [Evidence::Correlation, Evidence::Flow, Evidence::ExternalId, Evidence::GraphReplay, Evidence::Capture];
 }
@@ -89,9 +89,9 @@ pub enum Reason {
     NoCalls,
     /// It was launched before the first call of the trace.
     BeforeTrace,
-    /// Nothing in its arguments ties it to anything.
+    /// It has no id in its arguments.
     NoId,
-    /// There are calls before and after it, but the one with its id is not in the trace.
+    /// There are calls before and after it, but the call with its id is not in the trace.
     NotRecorded,
 }
 
@@ -111,15 +111,15 @@ impl Reason {
 #[derive(Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Launches {
-    /// One per kernel, in the order of their starts.
+    /// One row per kernel, in order of their starts.
     pub kernels: Vec<Launched>,
 }
 
-/// Which of the two decides whether a kernel is in a window.
+/// The time that decides whether a kernel is in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum WindowOn {
-    /// The start of the call that launched it, or of the kernel itself if there is no such call. What was launched before the trace began counts
-    /// from its start on.
+    /// The start of the call that launched it; without such a call, the start of the kernel itself. Kernels launched before the trace began count
+    /// from its start.
     #[default]
     Launch,
     /// The start of the kernel.
@@ -127,8 +127,8 @@ pub enum WindowOn {
 }
 
 impl Launched {
-    /// The time by which it is in a window. What was launched before the trace began was not launched while its kernel waited, so it counts from
-    /// the start of the trace on: a step that begins later did not launch it.
+    /// The time that places it in a window. A kernel launched before the trace began counts from the start of the trace, so that no later step
+    /// appears to have launched it.
     pub fn at(&self, store: &Store, on: WindowOn) -> Ns {
         match (on, self.call, self.evidence) {
             (WindowOn::Launch, Some(call), _) => store.slices.ts(call),
@@ -137,7 +137,7 @@ impl Launched {
         }
     }
 
-    /// How long the kernel ran; 0 for one that never ended.
+    /// The kernel's duration; 0 if it never ended.
     pub fn gpu_time(&self, store: &Store) -> Ns {
         store.slices.dur(self.kernel).max(Ns::ZERO)
     }
@@ -151,7 +151,7 @@ pub fn find(store: &Store, names: &[StringId]) -> Launches {
     for_work(store, store.kernels.iter().copied().filter(chosen).collect())
 }
 
-/// Finds the launches of this GPU work: slices in order, kernels or copies and fills.
+/// Finds the launches of GPU work: slices in order, either kernels or copies and fills.
 pub fn for_work(store: &Store, work: Vec<SliceId>) -> Launches {
     let mut finder = Finder::new(store, &work);
     let mut launches = Launches { kernels: work.into_iter().map(|kernel| finder.launched(kernel)).collect() };
@@ -159,7 +159,7 @@ pub fn for_work(store: &Store, work: Vec<SliceId>) -> Launches {
     launches
 }
 
-/// By trace and correlation id: the calls that have it, in order of their starts.
+/// The calls with an id, in order of their starts, by trace and correlation id.
 type Calls = HashMap<(TraceId, i64), Vec<SliceId>, foldhash::fast::FixedState>;
 
 /// Trace and correlation id of GPU work, its GPU, and whether it is a kernel.
@@ -168,22 +168,22 @@ type Asked = ((TraceId, i64), GpuId, bool);
 /// Ties the chosen kernels to calls.
 struct Finder<'a> {
     store: &'a Store,
-    /// By trace and correlation id: the calls that have it, in order of their starts.
+    /// The calls with an id, in order of their starts, by trace and correlation id.
     calls: Calls,
-    /// By GPU: the process that launched most of the kernels of which only one call can be the launch. Empty if no id has several calls.
+    /// By GPU: the process that launched most of the kernels with only one possible call. Empty if no id has several calls.
     launchers: HashMap<GpuId, ProcessId>,
     /// Whether any id has several calls.
     has_rivals: bool,
-    /// What [`Finder::possible`] has found.
+    /// The results of [`Finder::possible`].
     possible: HashMap<Asked, Rc<[SliceId]>, foldhash::fast::FixedState>,
-    /// By trace and correlation id: how many of the first calls are of one process, for traces where this matters. If several ranks of one file number
-    /// their flows alike, all flow ends are bound to the first rank's start, and the other starts are counted as damage.
+    /// By trace and correlation id: how many of the first calls belong to one process, for traces where this matters. If several ranks in one file
+    /// use the same flow numbers, all flow ends are bound to the first rank's start, and the other starts count as damage.
     of_one_process: HashMap<(TraceId, i64), usize, foldhash::fast::FixedState>,
-    /// Kernels and the slices from which a flow arrives, ordered by kernel; the flows of one kernel in the order they were bound.
+    /// Kernels and the slices from which a flow arrives, sorted by kernel; the flows of one kernel in the order in which they were bound.
     flows: Vec<(SliceId, SliceId)>,
     /// The names of calls that launch graphs.
     graph_launches: Vec<StringId>,
-    /// By trace: the lowest correlation id of all calls, and when the first of them began.
+    /// By trace: the lowest correlation id of all calls, and the start of the first call.
     first_calls: Vec<Option<(Option<i64>, Ns)>>,
 }
 
@@ -256,7 +256,7 @@ impl<'a> Finder<'a> {
         Launched { kernel, call, evidence, uncertain, flow_disagrees }
     }
 
-    /// Those of several calls with one kernel's id that can be its launch.
+    /// Of several calls with a kernel's id, those that may be its launch.
     fn possible(&mut self, kernel: SliceId, id: (TraceId, i64)) -> Rc<[SliceId]> {
         let (store, gpu) = (self.store, self.store.gpu_of(kernel));
         let is_kernel = store.category_kind(kernel) == CategoryKind::Kernel;
@@ -273,13 +273,13 @@ impl<'a> Finder<'a> {
         possible
     }
 
-    /// Whether a flow is evidence: one of its ends has no correlation id, or both have the same.
+    /// Whether a flow is evidence: one end has no correlation id, or both have the same.
     fn is_only_tie(&self, from: SliceId, correlation: Option<i64>) -> bool {
         let other = self.store.correlation(from);
         correlation.is_none() || other.is_none() || other == correlation
     }
 
-    /// Whether flows can choose between the calls that have one kernel's id.
+    /// Whether flows can choose between the calls with a kernel's id.
     fn may_trust_flows(&self, kernel: SliceId, candidates: &[SliceId]) -> bool {
         let id = self.store.trace_correlation(kernel);
         id.and_then(|id| self.of_one_process.get(&id)).is_none_or(|of| candidates.len() <= *of)
@@ -297,14 +297,14 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Those of some calls that can launch a kernel, by their names; all if none can. The runtime may carry out a copy by a kernel.
+/// The calls that can launch a kernel, judged by name; all if none can. The runtime may use a kernel for a copy.
 fn launches_among(store: &Store, calls: &[SliceId]) -> Vec<SliceId> {
     let can = |call: &SliceId| Work::is_launch(store.slice_name(*call));
     let launches: Vec<SliceId> = calls.iter().copied().filter(can).collect();
     if launches.is_empty() { calls.to_vec() } else { launches }
 }
 
-/// By GPU: the process that launched most of its kernels, by those of which only one call can be the launch.
+/// By GPU: the process that launched most of its kernels, counting those with only one possible call.
 fn launchers(store: &Store, kernels: &[SliceId], calls: &Calls) -> HashMap<GpuId, ProcessId> {
     let mut only_launches: HashMap<(TraceId, i64), Option<ProcessId>, foldhash::fast::FixedState> = HashMap::default();
     let mut votes: BTreeMap<GpuId, BTreeMap<ProcessId, u64>> = BTreeMap::new();
@@ -323,13 +323,13 @@ fn launchers(store: &Store, kernels: &[SliceId], calls: &Calls) -> HashMap<GpuId
     votes.into_iter().filter_map(|(gpu, of)| Some((gpu, most(of)?))).collect()
 }
 
-/// How many of the first of these calls are of one process.
+/// How many of the first calls belong to one process.
 fn of_one_process(store: &Store, calls: &[SliceId]) -> usize {
     let process = |call: &SliceId| store.process_of(*call);
     calls.windows(2).position(|pair| process(&pair[0]) != process(&pair[1])).map_or(calls.len(), |at| at + 1)
 }
 
-/// The flows from CPU slices to some kernels, ordered by kernel.
+/// The flows from CPU slices into some kernels, sorted by kernel.
 fn flows_into(store: &Store, kernels: &[SliceId]) -> Vec<(SliceId, SliceId)> {
     let mut is_wanted = vec![false; store.slices.len()];
     kernels.iter().for_each(|kernel| is_wanted[kernel.row()] = true);
@@ -341,8 +341,8 @@ fn flows_into(store: &Store, kernels: &[SliceId]) -> Vec<(SliceId, SliceId)> {
     flows
 }
 
-/// Ties the remaining kernels to the operators whose External id they have. Traces of before October 2024 have the correlation id in that
-/// argument if there is no operator.
+/// Ties the remaining kernels to the operator with their External id. Traces from before October 2024 have the correlation id in that argument if
+/// there is no operator.
 fn by_external_id(store: &Store, launches: &mut Launches) {
     let wanted = |launched: &Launched| {
         let kernel = launched.kernel;

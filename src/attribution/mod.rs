@@ -1,10 +1,9 @@
-//! Attribution: which code launched each kernel, and at what cost. One row per kernel.
+//! Attribution: the code that launched each kernel, and the cost. One row per kernel.
 //!
-//! [`launches`] finds the call that launched each kernel, by the strongest evidence there is. [`Attributor`] adds the call paths
-//! above that call (`callers` from slice to slice, [`call_tree`] shares their prefixes), the forward pass of kernels that autograd
-//! launched (`forward`), the capture of kernels that a CUDA graph replayed ([`capture`]), and the time that no computation hides
-//! (`exposure`). The rows are what everything else aggregates: stacks are a grouping of them by call path. [`operations`] says
-//! which collective a kernel carries out.
+//! [`launches`] finds the call that launched each kernel, by the strongest evidence there is. [`Attributor`] adds the call paths of that call
+//! (`callers` from slice to slice, [`call_tree`] shares prefixes), the forward pass of kernels that autograd launched (`forward`), the capture of
+//! kernels that a CUDA graph replayed ([`capture`]), and the time that no computation hides (`exposure`). Everything else aggregates these rows:
+//! stacks group them by call path. [`operations`] has the collective that a kernel carries out.
 //!
 //! SQL shows the rows as the table `kernel_launch`, the call tree as `call_path`, and the operations as `collective`.
 
@@ -51,36 +50,36 @@ use crate::time::Ns;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelLaunch {
-    /// The kernel, its launch if that is in the trace, and what ties the two.
+    /// The kernel, its launch if that is in the trace, and the evidence.
     pub launched: Launched,
-    /// The call path of the launch, which ends with the launching call; `None` without a launch.
+    /// The call path that ends with the launching call; `None` without a launch.
     pub path: Option<PathId>,
-    /// The call path of the operator of the forward pass, for kernels of the backward pass.
+    /// For kernels of the backward pass, the call path of the operator of the forward pass.
     pub forward: Option<PathId>,
-    /// Whether the launch belongs to the backward pass, but no or several operators of the forward pass have its number.
+    /// Whether the launch belongs to the backward pass, but no operator of the forward pass, or several, have its number.
     pub forward_unknown: bool,
-    /// The call path with which the kernel was captured into its graph.
+    /// The call path of the capture of the kernel into its graph.
     pub capture: Option<PathId>,
     /// The thread of the launch, if it is not the main thread of its process.
     pub helper_thread: Option<ThreadId>,
-    /// The `record_param_comms` slice among the callers of the launch: what PyTorch recorded of the collective.
+    /// The `record_param_comms` slice among the callers of the launch: PyTorch's record of the collective.
     pub record: Option<SliceId>,
-    /// How long the kernel ran; 0 for one that never ended.
+    /// The kernel's duration; 0 if it never ended.
     pub gpu_time: Ns,
-    /// How long no compute kernel ran on the GPU beside this one.
+    /// The part of it during which no other compute kernel ran on the GPU.
     pub exposed: Ns,
-    /// From the end of the launching call to the kernel's start; 0 for a kernel that starts before that. `None` for kernels of a
-    /// graph, of which one call launches many, and where the call or its end is unknown.
+    /// From the end of the launching call to the start of the kernel; 0 if the kernel starts earlier. `None` for kernels of a graph, where one
+    /// call launches many, and if the call or its end is unknown.
     pub queue_delay: Option<Ns>,
 }
 
 impl KernelLaunch {
-    /// Whether some code is known for it: a launch, or the capture of its graph.
+    /// Whether any code is known for it: a launch, or the capture of its graph.
     pub fn is_attributed(&self) -> bool {
         self.no_launch().is_none()
     }
 
-    /// Why it is unattributed, if it is.
+    /// The reason, if it is unattributed.
     pub fn no_launch(&self) -> Option<Reason> {
         match self.launched.evidence {
             Evidence::None(reason) => Some(reason),
@@ -89,27 +88,27 @@ impl KernelLaunch {
     }
 }
 
-/// The rows, and the tree that has their call paths.
+/// The rows, and the tree with their call paths.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Attribution {
-    /// One row per kernel, in the order of their starts.
+    /// One row per kernel, in order of their starts.
     pub kernels: Vec<KernelLaunch>,
     /// The call tree.
     pub paths: CallTree,
-    /// What ran on each GPU when.
+    /// When each GPU was busy.
     pub(crate) activity: GpuActivity,
-    /// What the captures of graphs gave, for the kernels of the whole trace.
+    /// How many kernels of the whole trace got call paths from captures of graphs.
     pub captures: CaptureTally,
 }
 
-/// Which facts a row gets, and in which form.
+/// Options: which facts a row gets, and in which form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AttributionOptions {
-    /// Keep names as they are. Otherwise digits at the end of callers' names and addresses of objects are folded
-    /// ([`crate::names::frames::fold`]), so that layers and runs share call paths.
+    /// Keep names unchanged. Otherwise trailing digits of callers' names and the addresses of objects are folded ([`crate::names::frames::fold`]),
+    /// so that layers and runs share call paths.
     pub exact_names: bool,
-    /// Whether to look for the forward pass of kernels of the backward pass.
+    /// Whether to find the forward pass of kernels of the backward pass.
     pub forward: bool,
 }
 
@@ -119,7 +118,7 @@ impl Default for AttributionOptions {
     }
 }
 
-/// Makes rows of kernels whose launches have been found.
+/// Makes rows from kernels whose launches are known.
 #[derive(Debug)]
 pub struct Attributor<'a> {
     store: &'a Store,
@@ -128,7 +127,7 @@ pub struct Attributor<'a> {
 }
 
 impl<'a> Attributor<'a> {
-    /// For a trace and the kernels that are asked for. `captured` has the call paths of graphs' captures, if there are any.
+    /// For a trace and the chosen kernels. `captured` has the call paths from captures of graphs, if any.
     pub fn new(store: &'a Store, wanted: &Wanted, captured: Captured) -> Self {
         Attributor { store, activity: GpuActivity::new(store, wanted), captured }
     }
@@ -138,7 +137,7 @@ impl<'a> Attributor<'a> {
         self.store
     }
 
-    /// The rows of some kernels, which are in the order of their starts.
+    /// The rows of some kernels in order of their starts.
     pub fn attribute<'l>(
         self,
         kernels: impl Iterator<Item = &'l Launched>,
@@ -172,16 +171,16 @@ impl<'a> Attributor<'a> {
     }
 }
 
-/// A thread is started for so many kernels at least.
+/// The minimum number of kernels per thread.
 const MIN_KERNELS: usize = 1 << 10;
 
-/// What all parts of the rows are made with.
+/// The shared inputs of all threads that make rows.
 struct Rows<'a> {
     store: &'a Store,
     options: AttributionOptions,
     captures: &'a HashMap<SliceId, PathId>,
     main: MainThreads,
-    /// Has climbed nowhere. Its clones share what takes a pass over the trace, and so do those of `forwards`.
+    /// A climber without results. Its clones, like those of `forwards`, share the indexes that take a pass over the trace.
     climber: Climber<'a>,
     forwards: Forwards<'a>,
     gradients: Gradients<'a>,
@@ -189,7 +188,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// The rows of kernels that follow each other, and the tree that has their paths, but for those of captures.
+    /// The rows of consecutive kernels, and the tree with their paths, except those of captures.
     fn make(&self, kernels: &[&Launched]) -> (Vec<KernelLaunch>, CallTree) {
         let Rows { store, options, captures, main, .. } = self;
         let (mut climber, mut forwards, mut tree) = (self.climber.clone(), self.forwards.clone(), CallTree::default());
@@ -211,7 +210,7 @@ impl Rows<'_> {
             let Some(call) = launched.call else { return row };
             let found = climber.launch(&mut tree, call);
             (row.path, row.record, row.helper_thread) = (found.path, found.record, main.helper(store, call));
-            // The inner one begins later: a checkpoint runs nodes in a node.
+            // The inner one begins later: a checkpoint runs nodes within a node.
             if options.forward && found.gradient.is_some() && found.gradient > found.backward {
                 let name = store.slices.name(launched.kernel);
                 let set = records.set_of(launched.kernel, found.record);

@@ -1,6 +1,6 @@
-//! The modules around a slice, by the frames that Kineto writes for calls of `torch.nn.Module`.
+//! The modules around a slice, by Kineto's frames for calls of `torch.nn.Module`.
 //!
-//! A slice's modules are those of its caller, and its own if it is such a frame. So each slice is looked at once.
+//! A slice's modules are its caller's, plus itself if it is such a frame. So each slice is visited once.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use crate::names::frames::module;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// How many modules a path shows, the innermost ones: models nest some ten, and a trace made on purpose could nest any number.
+/// How many modules a path shows, the innermost ones. Models nest about ten; a hostile trace could nest any number.
 const MAX_SHOWN: usize = 100;
 
-/// Paths of modules, shared prefixes once.
+/// Paths of modules, with shared prefixes stored once.
 #[derive(Debug, Default)]
 pub struct ModuleFrames {
     nodes: Vec<(Option<u32>, StringId)>,
-    /// By position of the slice.
+    /// By index of the slice.
     of: Vec<Option<u32>>,
 }
 
@@ -52,7 +52,7 @@ impl ModuleFrames {
         frames
     }
 
-    /// The path of the slice at a position: the modules' names joined by dots, the outermost first. `None` outside of modules.
+    /// The path of the slice at an index: the modules' names joined by dots, outermost first. `None` outside modules.
     pub fn path(&self, store: &Store, position: usize) -> Option<String> {
         let mut next = *self.of.get(position)?;
         let mut names = Vec::new();

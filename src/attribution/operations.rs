@@ -1,8 +1,7 @@
 //! The operations of a trace.
 //!
-//! The rows come from its kernels, with what PyTorch recorded of them and what the header says of ranks and groups.
-//! What is unknown is `None`, never guessed: a kernel that a graph replays has no record, so its size and group are unknown. Nothing is
-//! matched across ranks.
+//! The rows come from the trace's kernels, with PyTorch's records of them and the ranks and groups from the header. Unknown values are `None`,
+//! never guessed: a replayed kernel has no record, so its size and group are unknown. Nothing is matched across ranks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,26 +19,26 @@ use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::slices::UNFINISHED;
 
-/// The operations of a trace, or of all those of an archive.
+/// The operations of a trace, or of all traces of an archive.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Operations {
     /// In the order of their kernels' starts.
     pub rows: Vec<Operation>,
-    /// The communicators that they name, each once.
+    /// The communicators in the rows, each once.
     pub communicators: Vec<Communicator>,
 }
 
 impl Operations {
-    /// Those of all collective kernels among the rows of an attribution. The trace must have been loaded with the argument keys
-    /// [`args::OF_COLLECTIVES`]; with all arguments there are sequence numbers and peers, too.
+    /// Finds the operations of all collective kernels in an attribution. The trace must have been loaded with the argument keys
+    /// [`args::OF_COLLECTIVES`]; with all arguments there are also sequence numbers and peers.
     pub fn find(store: &Store, attribution: &Attribution) -> Self {
         let mut rows = Vec::new();
         let communicators = Operations::each(store, attribution, |operation, _| rows.push(operation));
         Operations { rows, communicators }
     }
 
-    /// Hands them out one by one with the rows of the attribution, and returns their communicators. They take some hundred bytes each.
+    /// Passes the operations one by one, because each takes some hundred bytes, with the rows of the attribution. Returns the communicators.
     pub(crate) fn each<'k>(
         store: &Store,
         attribution: &'k Attribution,
@@ -57,14 +56,14 @@ impl Operations {
     }
 }
 
-/// Makes operations of kernels.
+/// Makes operations from kernels.
 struct Reader<'a> {
     store: &'a Store,
     attribution: &'a Attribution,
     records: Records<'a>,
     ranks: Ranks<'a>,
     communicators: BTreeMap<Communicator, usize>,
-    /// By call path: the collective that PyTorch's innermost annotation names.
+    /// By call path: the collective in PyTorch's innermost annotation.
     annotated: HashMap<PathId, Option<Collective>>,
 }
 
@@ -121,8 +120,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The recorded collective; else that of PyTorch's annotation; else that of the kernel's own name. Older NCCL kernels carry out
-    /// whatever they are given, so that their names say less.
+    /// The collective from the record, else from PyTorch's annotation, else from the kernel's name. Older NCCL kernels carry out any collective,
+    /// so their names say less.
     fn collective(&mut self, row: &KernelLaunch, record: Option<&Record>, kernel: &str) -> Option<String> {
         if let Some(record) = record {
             return record.collective.map(|known| known.name().to_owned()).or(record.name.clone());
@@ -150,13 +149,13 @@ impl<'a> Reader<'a> {
         Some(*self.communicators.entry(Communicator { ranks, description, name, size, hash: None }).or_insert(next))
     }
 
-    /// The number is in the record; its copy in the arguments of the kernel need not have it.
+    /// The number is in the record; its copy in the kernel's arguments may lack it.
     fn sequence(&self, set: ArgSetId, row: &KernelLaunch) -> Option<i64> {
         let of_record = || self.number(self.store.slices.args(row.record?), args::SEQ);
         self.number(set, args::SEQ).or_else(of_record)
     }
 
-    /// The other side of a send or receive. The root is in the record only, where other collectives have their own rank.
+    /// The peer of a send or receive, or the root. Only the record has the root; for other collectives it has this rank's own.
     fn peer(&self, set: ArgSetId, row: &KernelLaunch, record: Option<&Record>) -> Option<i64> {
         let other = [args::DST_RANK, args::SRC_RANK].into_iter().find_map(|key| self.number(set, key));
         let has_root = || record.and_then(|record| record.collective).is_some_and(Collective::has_root);
@@ -164,13 +163,13 @@ impl<'a> Reader<'a> {
         other.or_else(|| if has_root() { root() } else { None })
     }
 
-    /// The rank that a script wrote to a kernel when it merged the traces of several ranks.
+    /// The rank that a script added to a kernel when it merged the traces of several ranks.
     fn merged_rank(&self, kernel: SliceId) -> Option<RankId> {
         let rank = self.number(self.store.slices.args(kernel), args::MERGED_RANK)?;
         u32::try_from(rank).ok().map(RankId)
     }
 
-    /// Whether there is a list of parts that are not all equal.
+    /// Whether there is a list of unequal parts.
     fn is_uneven(&self, set: ArgSetId) -> bool {
         let text = |key| match self.store.args.get(set, self.store.arg_key(key)?)? {
             ArgValue::Text(list) => self.store.strings.get(list),

@@ -1,10 +1,10 @@
-//! The pieces of a model that was compiled and split at operators that stay eager, as vLLM, SGLang and TensorRT-LLM do for their CUDA graphs.
+//! The pieces of a compiled model that was split at operators that stay eager, as vLLM, SGLang and TensorRT-LLM do for their CUDA graphs.
 //!
-//! A generated function runs the pieces and the operators between them, one after the other. All pieces have the same call path: what
-//! shows where in the model a piece is, are its number and the operators before and after it. They are made a frame of the call path, above the
-//! wrapper that runs the piece: `piece 12 of 49 of Qwen3MoeModel, between …`. Without exact names, pieces between the same operators are
-//! folded like layers, and the frame has all their numbers. A call that ran fewer pieces than another of the same function of the same
-//! model was cut by the recording's start or end: its pieces have no numbers.
+//! A generated function runs the pieces and the operators between them, one after the other. All pieces have the same call path; only a piece's
+//! number and the operators before and after it show its place in the model. These become a frame of the call path, above the wrapper that runs
+//! the piece: `piece 12 of 49 of Qwen3MoeModel, between …`. Without exact names, pieces between the same operators are folded like layers, and the
+//! frame has all their numbers. A call that ran fewer pieces than another call of the same function and model was cut by the start or end of the
+//! recording: its pieces have no numbers.
 
 use std::collections::HashMap;
 
@@ -19,14 +19,14 @@ use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// The namespace of PyTorch's own operators. A model is split at others.
+/// The namespace of PyTorch's own operators. Models are split at other operators.
 const ATEN: &str = "aten::";
 
-/// How many generated functions that call each other are considered: a piece's caller, the function of an operator between two pieces, and a few
-/// more. A trace made on purpose could nest any number.
+/// How many nested generated functions are considered: the caller of a piece, the function of an operator between two pieces, and a few more. A
+/// hostile trace could nest any number.
 const MAX_NESTED: usize = 8;
 
-/// The frame of each piece that the calls of generated functions run, by the call of its wrapper.
+/// The frame of each piece that generated functions run, by the call of its wrapper.
 pub(super) fn frames(
     store: &Store,
     callers: &mut Callers<'_>,
@@ -40,7 +40,7 @@ pub(super) fn frames(
         let most = most.entry(pieces.function(store)).or_default();
         *most = pieces.wrappers.len().max(*most);
     }
-    // Of functions that call each other, the inner one comes later, and names the piece.
+    // If generated functions are nested, the inner one comes later, and names the piece.
     calls.iter().flat_map(|pieces| pieces.frames(most[&pieces.function(store)], exact_names)).collect()
 }
 
@@ -80,7 +80,7 @@ fn calls(store: &Store) -> Vec<Pieces<'_>> {
     calls
 }
 
-/// What a slice is to the pieces of a model.
+/// The role of a slice for the pieces of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Generated,
@@ -103,17 +103,17 @@ impl Kind {
 #[derive(Debug)]
 struct Pieces<'a> {
     call: SliceId,
-    /// `None`: it never ended.
+    /// `None` if it never ended.
     end: Option<Ns>,
     /// The class of the model's module.
     model: Option<&'a str>,
-    /// The call of each wrapper, and how many of the operators come before it.
+    /// The call of each wrapper, and the number of operators before it.
     wrappers: Vec<(SliceId, usize)>,
-    /// An operator for each gap between two pieces that has any, and one for what comes after the last piece.
+    /// One operator for each non-empty gap between two pieces, and one for what follows the last piece.
     operators: Vec<&'a str>,
-    /// Whether the last of these is of a gap after the last piece.
+    /// Whether the last operator belongs to a gap after the last piece.
     in_gap: bool,
-    /// The end of the last wrapper or operator: what begins before it lies in it.
+    /// The end of the last wrapper or operator: slices that begin before it are inside it.
     until: Option<Ns>,
 }
 
@@ -123,12 +123,12 @@ impl<'a> Pieces<'a> {
         Pieces { call, end, model: None, wrappers: Vec::new(), operators: Vec::new(), in_gap: false, until }
     }
 
-    /// The function, and the model that it is of.
+    /// The function, and its model.
     fn function(&self, store: &Store) -> (StringId, Option<&'a str>) {
         (store.slices.name(self.call), self.model)
     }
 
-    /// Looks at a slice of the thread that begins before the call ends.
+    /// Visits a slice of the thread that begins before the call ends.
     fn see(&mut self, store: &'a Store, slice: SliceId, kind: Kind) {
         if self.until.is_none_or(|until| store.slices.ts(slice) < until) {
             return;
@@ -139,7 +139,7 @@ impl<'a> Pieces<'a> {
             self.in_gap = false;
             return;
         }
-        // The last operator of a gap that is not PyTorch's own, or else the last.
+        // A gap is named after its last operator that is not PyTorch's own, or else its last.
         let name = store.slice_name(slice);
         match self.operators.last_mut().filter(|_| self.in_gap) {
             Some(known) if name.starts_with(ATEN) && !known.starts_with(ATEN) => {}
@@ -149,7 +149,7 @@ impl<'a> Pieces<'a> {
         self.in_gap = true;
     }
 
-    /// The frame of each piece, of a call whose function runs so many.
+    /// The frame of each piece. `all` is the number of pieces that the function runs.
     fn frames(&self, all: usize, exact_names: bool) -> Vec<(SliceId, String)> {
         let Pieces { model, wrappers, operators, .. } = self;
         if wrappers.len() < all {

@@ -1,9 +1,9 @@
-//! Kernels that may be communication: no family knows their names, but what launches them says that it communicates, or their own names do.
+//! Kernels that may be communication: no family has their names, but the code that launches them, or their own names, indicate it.
 //!
-//! They are a state of their own: neither computation, which could hide collectives, nor collectives. A name is one of them if the innermost operator,
-//! annotation or function in C around a launch of it says so ([`says_communication`]), if no collective that is known was launched while that was open
-//! (then the operator's communication is known, and the rest prepares it), and if nothing else launches kernels of that name. Replays of graphs say
-//! nothing of a kernel: it follows its eager launches.
+//! They are a third kind besides collectives and computation, which could hide collectives. A kernel name is one of them if the innermost
+//! operator, annotation or C function around a launch of it indicates communication ([`says_communication`]), if no known collective was launched
+//! within that (then the communication is known, and the other kernels prepare it), and if nothing else launches kernels of that name. Replays of
+//! graphs indicate nothing about a kernel; its eager launches decide.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -21,16 +21,16 @@ use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// A name of kernels that may be communication.
+/// A kernel name that may be communication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Possible {
-    /// The kernels.
+    /// The name of the kernels.
     pub(crate) kernel: StringId,
-    /// What launches them; `None` if their own name says it.
+    /// The name of the code that launches them; `None` if their own name indicates it.
     pub(crate) caller: Option<StringId>,
 }
 
-/// The names of kernels that may be communication, in the order of their ids. `is_collective` says by name which kernels are known.
+/// The kernel names that may be communication, in order of their ids. `is_collective` marks the known names.
 pub(crate) fn find(store: &Store, is_collective: &[bool]) -> Vec<Possible> {
     let text = |name: StringId| store.strings.get(name).unwrap_or_default();
     let mut says = vec![false; store.strings.len()];
@@ -69,7 +69,7 @@ pub(crate) fn find(store: &Store, is_collective: &[bool]) -> Vec<Possible> {
     found.into_iter().map(|(kernel, caller)| Possible { kernel, caller }).collect()
 }
 
-/// The kernels that are asked for. Where all collectives are asked for and no family knows any kernel of the trace, those that may be some.
+/// The kernels asked for. If that is all collectives and no family has any kernel of the trace, the kernels that may be communication.
 pub fn choose_or_possible(store: &Store, wanted: &Wanted) -> Vec<StringId> {
     let chosen = choose(store, wanted);
     if !chosen.is_empty() || !wanted.is_all() {
@@ -78,8 +78,8 @@ pub fn choose_or_possible(store: &Store, wanted: &Wanted) -> Vec<StringId> {
     find(store, &collectives(store, wanted)).into_iter().map(|possible| possible.kernel).collect()
 }
 
-/// The kernels of unknown names whose calls begin while a slice of their thread is open that says that it communicates: few, and only of these the
-/// callers have to be found. What has no call is near.
+/// The kernels of unknown names whose calls begin within a communicating slice of their thread, or are unknown. Only for these few are callers
+/// searched.
 fn near(store: &Store, is_unknown: &[bool], says: &[bool]) -> Vec<SliceId> {
     let slices = &store.slices;
     let mut open: HashMap<Option<ThreadId>, (Busy, usize), FixedState> = HashMap::default();
@@ -101,7 +101,7 @@ fn near(store: &Store, is_unknown: &[bool], says: &[bool]) -> Vec<SliceId> {
     store.kernels.iter().copied().filter(is_near).collect()
 }
 
-/// By name of kernels that nothing else launches: the callers that say that they communicate.
+/// By kernel name that nothing else launches: the communicating callers.
 fn launched_below(store: &Store, kernels: &[Launched], says: &[bool]) -> BTreeMap<StringId, BTreeSet<SliceId>> {
     let mut callers = Callers::new(store);
     let mut of_call: HashMap<SliceId, Option<SliceId>, FixedState> = HashMap::default();
@@ -123,7 +123,7 @@ fn launched_below(store: &Store, kernels: &[Launched], says: &[bool]) -> BTreeMa
     found
 }
 
-/// The innermost operator or annotation around a launch, or the function in C that says that it communicates.
+/// The innermost operator or annotation around a launch, or a communicating C function.
 fn caller(store: &Store, callers: &mut Callers<'_>, call: SliceId, says: &[bool]) -> Option<SliceId> {
     let is_operator = |slice: SliceId| store.category_kind(slice) == CategoryKind::Cpu;
     let mut next = if is_operator(call) { Some(call) } else { callers.caller_of_launch(call) };
@@ -133,7 +133,7 @@ fn caller(store: &Store, callers: &mut Callers<'_>, call: SliceId, says: &[bool]
     next
 }
 
-/// When calls began, by thread, in order.
+/// The start times of calls, by thread, in order.
 struct Calls(BTreeMap<Option<ThreadId>, Vec<Ns>>);
 
 impl Calls {
@@ -146,7 +146,7 @@ impl Calls {
         Calls(of_threads)
     }
 
-    /// Whether one began while a slice of its thread was open.
+    /// Whether a call began while a slice of its thread was open.
     fn any_in(&self, store: &Store, slice: SliceId) -> bool {
         let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
         let calls = self.0.get(&store.thread_of(slice)).map_or(&[][..], Vec::as_slice);

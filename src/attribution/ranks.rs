@@ -1,7 +1,7 @@
-//! Which rank of the job a trace is, and which ranks its process groups have.
+//! The rank of each trace in the job, and the ranks of its process groups.
 //!
-//! The header says both where the profiler knew them (`distributedInfo`). Otherwise the records of collectives do, and at last the name
-//! of the file, which is how people tell their ranks apart.
+//! The header has both if the profiler knew them (`distributedInfo`). Otherwise they come from the records of collectives, and last from the name
+//! of the file, by which people distinguish their ranks.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,7 +19,7 @@ use crate::store::traces::Trace;
 pub(crate) struct Ranks<'a> {
     store: &'a Store,
     traces: Vec<OfTrace>,
-    /// By process that launches: its rank as its records give it; `None` if they give several.
+    /// By launching process: its rank according to its records; `None` if they disagree.
     processes: HashMap<ProcessId, Option<RankId>>,
 }
 
@@ -27,11 +27,11 @@ pub(crate) struct Ranks<'a> {
 struct OfTrace {
     rank: Option<RankId>,
     file_rank: Option<RankId>,
-    /// By the name of the process group.
+    /// By name of the process group.
     groups: HashMap<String, Vec<u32>>,
 }
 
-/// What the keys of `distributedInfo.pg_config[i]` say of one group.
+/// The keys of `distributedInfo.pg_config[i]` for one group.
 #[derive(Debug, Default)]
 struct Config {
     name: Option<String>,
@@ -39,7 +39,7 @@ struct Config {
 }
 
 impl<'a> Ranks<'a> {
-    /// Those of a store and of kernels with their records.
+    /// The ranks of a store and of kernels with their records.
     pub(crate) fn find(store: &'a Store, kernels: &[KernelLaunch]) -> Self {
         let mut ranks = Ranks { store, traces: of_header(store), processes: HashMap::new() };
         let records: BTreeSet<SliceId> = kernels.iter().filter_map(|row| row.record).collect();
@@ -52,8 +52,8 @@ impl<'a> Ranks<'a> {
         ranks
     }
 
-    /// The rank that ran a kernel: as the header gives it; else as its record does, or other records of the process that launched it;
-    /// else as the file's name does. `None` if nothing says so.
+    /// The rank that ran a kernel: from the header; else from its record or other records of the process that launched it; else from the name of
+    /// the file. `None` if none of them has it.
     pub(crate) fn of_kernel(&self, row: &KernelLaunch) -> Option<RankId> {
         let trace = self.traces.get(self.store.trace_of(row.launched.kernel).row())?;
         let of_record = || row.record.and_then(|slice| self.recorded(slice));
@@ -64,12 +64,12 @@ impl<'a> Ranks<'a> {
         trace.rank.or_else(of_record).or_else(of_process).or(trace.file_rank)
     }
 
-    /// The global ranks of a process group by its name, as the header lists them.
+    /// The global ranks of a process group, as the header lists them.
     pub(crate) fn group(&self, trace: TraceId, name: &str) -> Option<&[u32]> {
         self.traces.get(trace.row())?.groups.get(name).map(Vec::as_slice)
     }
 
-    /// The rank as the header of a trace gives it.
+    /// The rank in the header of a trace.
     pub(crate) fn of_header(&self, trace: TraceId) -> Option<RankId> {
         self.traces.get(trace.row())?.rank
     }
@@ -79,13 +79,13 @@ impl<'a> Ranks<'a> {
         self.traces.get(trace.row())?.file_rank
     }
 
-    /// The rank as the records of the process give it that launched a kernel.
+    /// The rank in the records of the process that launched a kernel.
     pub(crate) fn of_records(&self, row: &KernelLaunch) -> Option<RankId> {
         *self.processes.get(&self.store.process_of(row.launched.call?)?)?
     }
 
-    /// The global rank of a `record_param_comms`: its `Rank` is a place in the group's list of ranks (`ProcessGroupNCCL::getRank`),
-    /// the root's for collectives that have one (`opts.rootRank`), and the other side's for a send or receive.
+    /// The global rank of a `record_param_comms`. Its `Rank` is an index in the group's list of ranks (`ProcessGroupNCCL::getRank`); for
+    /// collectives with a root it is the root's (`opts.rootRank`), and for a send or receive the peer's.
     fn recorded(&self, slice: SliceId) -> Option<RankId> {
         let value = |key| self.store.args.get(self.store.slices.args(slice), self.store.arg_key(key)?);
         if let Some(ArgValue::Text(name)) = value(COLLECTIVE)
@@ -101,13 +101,13 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// The rank of a trace, as its header says, else as its file's name does.
+/// The rank of a trace: from its header, else from the name of its file.
 pub fn rank_of_trace(store: &Store, trace: TraceId) -> Option<RankId> {
     let ranks = Ranks::find(store, &[]);
     ranks.of_header(trace).or_else(|| ranks.of_file(trace))
 }
 
-/// What the headers say, by trace.
+/// The ranks and groups in the headers, by trace.
 fn of_header(store: &Store) -> Vec<OfTrace> {
     let of_file = |trace: &Trace| OfTrace { file_rank: rank_of_file(&trace.file).map(RankId), ..OfTrace::default() };
     let mut traces: Vec<OfTrace> = store.traces.iter().map(of_file).collect();

@@ -1,7 +1,7 @@
-//! What PyTorch recorded of a collective: `record_param_comms` and its copy in the arguments of NCCL's kernels.
+//! PyTorch's records of collectives: `record_param_comms` and its copy in the arguments of NCCL's kernels.
 //!
-//! Kineto copies the record to the kernel that is linked to it (`External id`). Where it did not, the record is among the callers of
-//! the launch. A kernel that a graph replays has neither.
+//! Kineto copies the record to the kernel that is linked to it (`External id`). If it did not, the record is among the callers of the launch. A
+//! kernel that a graph replays has neither.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,16 +16,16 @@ use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;
 
-/// A process group as a record names it.
+/// A process group as recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RecordedGroup {
-    /// PyTorch's name for it, mostly a number.
+    /// PyTorch's name of it, usually a number.
     pub(crate) name: Option<String>,
-    /// What it is for: `default_pg`, `mesh_tp`.
+    /// Its purpose: `default_pg`, `mesh_tp`.
     pub(crate) description: Option<String>,
-    /// How many ranks it has.
+    /// The number of its ranks.
     pub(crate) size: Option<u64>,
-    /// Its global ranks as text: `[0, 1, 2, 3]`; from 30 ranks on with an ellipsis.
+    /// Its global ranks as text: `[0, 1, 2, 3]`; abbreviated from 30 ranks on.
     pub(crate) ranks: Option<String>,
 }
 
@@ -34,21 +34,21 @@ pub(crate) struct RecordedGroup {
 pub(crate) struct Record {
     /// The name in PyTorch's words: `allreduce`, `_allgather_base`.
     pub(crate) name: Option<String>,
-    /// The collective that this name means, if it is a known one.
+    /// The collective with this name, if known.
     pub(crate) collective: Option<Collective>,
-    /// The type of the elements in PyTorch's words: `BFloat16`.
+    /// The element type in PyTorch's words: `BFloat16`.
     pub(crate) dtype: Option<String>,
-    /// How many elements this rank gives.
+    /// The number of input elements on this rank.
     pub(crate) in_elements: Option<u64>,
-    /// How many elements this rank gets.
+    /// The number of output elements on this rank.
     pub(crate) out_elements: Option<u64>,
-    /// The size in bytes as nccl-tests counts it ([`Collective::size`]).
+    /// The size in bytes, counted as in nccl-tests ([`Collective::size`]).
     pub(crate) bytes: Option<u64>,
     /// The process group.
     pub(crate) group: RecordedGroup,
 }
 
-/// Reads the records of a trace, each set of arguments once.
+/// Reads the records of a trace, each argument set once.
 #[derive(Debug)]
 pub(crate) struct Records<'a> {
     store: &'a Store,
@@ -56,7 +56,7 @@ pub(crate) struct Records<'a> {
     keys: Keys,
 }
 
-/// The argument keys as the trace's texts; [`StringId::NULL`] for those that it does not have.
+/// The argument keys as texts of the trace; [`StringId::NULL`] if it does not have them.
 #[derive(Debug)]
 struct Keys {
     collective: StringId,
@@ -70,7 +70,7 @@ struct Keys {
 }
 
 impl<'a> Records<'a> {
-    /// For the arguments of a trace.
+    /// Reads the arguments of a trace.
     pub(crate) fn new(store: &'a Store) -> Self {
         let key = |key| store.arg_key(key).unwrap_or(StringId::NULL);
         let keys = Keys {
@@ -91,7 +91,7 @@ impl<'a> Records<'a> {
         self.keys.collective != StringId::NULL
     }
 
-    /// The arguments that describe a kernel's collective: its own, or those of the record among its callers.
+    /// The argument set that describes a kernel's collective: its own, or that of the record among its callers.
     pub(crate) fn set_of(&mut self, kernel: SliceId, record: Option<SliceId>) -> ArgSetId {
         let own = self.store.slices.args(kernel);
         if self.get(own).is_some() {
@@ -100,7 +100,7 @@ impl<'a> Records<'a> {
         record.map_or(ArgSetId::NONE, |slice| self.store.slices.args(slice))
     }
 
-    /// The record in a set of arguments, if it is one.
+    /// The record in an argument set, if it is one.
     pub(crate) fn get(&mut self, set: ArgSetId) -> Option<Rc<Record>> {
         if set == ArgSetId::NONE {
             return None;
@@ -124,14 +124,14 @@ impl<'a> Records<'a> {
         let name = text(keys.collective)?;
         let collective = Collective::of_record(&name);
         let dtype = text(keys.dtype);
-        // A group without ranks is one that PyTorch did not know.
+        // PyTorch did not know a group without ranks.
         let size = number(keys.size).filter(|ranks| *ranks > 0);
         let (in_elements, out_elements) = (number(keys.in_elements), number(keys.out_elements));
         let bytes = || {
             let each = element_bytes(dtype.as_deref()?)?;
             let (input, output) = (in_elements?.checked_mul(each)?, out_elements?.checked_mul(each)?);
             let size = collective?.size(input, output, size?);
-            // Some calls record no output: `_allgather_base` of a coalesced group. Then the size is unknown, not 0.
+            // Some calls record no output, such as `_allgather_base` of a coalesced group. Then the size is unknown, not 0.
             (size > 0 || input.max(output) == 0).then_some(size)
         };
         Some(Record {

@@ -1,4 +1,4 @@
-//! Which kernels are asked for: patterns and families of names.
+//! The choice of kernels: patterns and families of names.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
@@ -12,11 +12,11 @@ use crate::names::kernels::says_collective;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// A name as a user gives it, of kernels and of functions alike.
+/// A name pattern from a user, for kernels and functions alike.
 ///
-/// `*` and `%` match any text, `?` any character, and then the whole name must match; with `%`, which is SQL's, upper and lower case are alike.
-/// `/…/` is a regular expression, searched for anywhere in the name. Plain text matches kernels whose names begin with it, so that `ncclDevKernel_AllReduce` finds all its variants; a window's slice must have
-/// exactly this name.
+/// `*` and `%` match any text and `?` any character, and then the whole name must match; with `%`, as in SQL, case is ignored. `/…/` is a regular
+/// expression that may match anywhere in the name. Plain text matches kernels whose names begin with it, so that `ncclDevKernel_AllReduce` finds
+/// all its variants; the slice of a window must have exactly this name.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     text: String,
@@ -27,7 +27,7 @@ impl Pattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// An empty pattern, and an invalid regular expression.
+    /// If the pattern is empty, or the regular expression invalid.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = |message: String| Error::BadPattern { pattern: text.to_owned(), message };
         let regex = if text.is_empty() || text == "//" {
@@ -49,7 +49,7 @@ impl Pattern {
         self.regex.is_none()
     }
 
-    /// As it was typed.
+    /// The pattern as typed.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -61,16 +61,16 @@ impl Pattern {
     }
 }
 
-/// Which kernels are asked for; by default none.
+/// The kernels asked for; by default none.
 #[derive(Debug, Default)]
 pub struct Wanted {
     patterns: Vec<Pattern>,
     families: Families,
-    /// The user's own families, asked for or not.
+    /// The patterns of the user's own families, asked for or not.
     own: Vec<Pattern>,
 }
 
-/// The known families that are asked for.
+/// The built-in families asked for.
 #[derive(Debug, Default)]
 enum Families {
     #[default]
@@ -79,15 +79,15 @@ enum Families {
     Some(Names),
 }
 
-/// The family that contains all others: the default.
+/// The family that contains all others; the default.
 pub const ALL_FAMILIES: &str = "all-collectives";
 
 impl Wanted {
-    /// Kernels that any pattern or any family matches; without both, those of all families. `own` are the user's families by name, which
-    /// win over known ones.
+    /// Kernels that match any pattern or family; without both, the kernels of all families. `own` has the user's families by name, which take
+    /// precedence over built-in ones.
     ///
     /// # Errors
-    /// An invalid pattern, an unknown family.
+    /// If a pattern is invalid or a family unknown.
     pub fn parse(patterns: &[String], families: &[String], own: &OwnFamilies) -> Result<Self, Error> {
         let mut wanted = Wanted { own: own.0.values().flatten().cloned().collect(), ..Wanted::default() };
         for pattern in patterns {
@@ -117,12 +117,12 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Whether no pattern and no family narrows or widens it: all collectives are asked for.
+    /// Whether all collectives are asked for, because no pattern or family narrows or widens the choice.
     pub(crate) fn is_all(&self) -> bool {
         self.patterns.is_empty() && matches!(self.families, Families::All)
     }
 
-    /// Whether a pattern means this kernel. One of wildcards alone means any.
+    /// Whether a pattern means this kernel. A pattern of wildcards only means any.
     pub(crate) fn names(&self, name: &str) -> bool {
         let is_specific = |pattern: &&Pattern| pattern.text.contains(char::is_alphanumeric);
         self.patterns.iter().filter(is_specific).any(|pattern| pattern.fits(name))
@@ -133,10 +133,10 @@ impl Wanted {
         Wanted { families: Families::All, ..Wanted::default() }
     }
 
-    /// Kernels that any [`Pattern`] matches; without any, those of all families.
+    /// Kernels that match any [`Pattern`]; without patterns, the kernels of all families.
     ///
     /// # Errors
-    /// An invalid pattern.
+    /// If a pattern is invalid.
     pub fn patterns(patterns: &[&str]) -> Result<Self, Error> {
         let patterns: Vec<String> = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         Wanted::parse(&patterns, &[], &OwnFamilies::default())
@@ -147,35 +147,34 @@ impl Wanted {
         self.fits_beyond_families(name) || matches!(self.families, Families::All) && is_of_a_family(name)
     }
 
-    /// Whether it is asked for by something else than that it is of any known family.
+    /// Whether it is asked for by anything other than a built-in family.
     fn fits_beyond_families(&self, name: &str) -> bool {
         self.patterns.iter().any(|pattern| pattern.fits(name))
             || matches!(&self.families, Families::Some(names) if names.fit(name))
     }
 }
 
-/// Whether a kernel belongs to a known family of collectives.
+/// Whether a kernel belongs to a built-in family of collectives.
 pub(crate) fn is_of_a_family(name: &str) -> bool {
     may_be_of_any(name) && families_of(name).any(Family::only_communicates)
 }
 
-/// The first known family of a kernel, in the order of [`FAMILIES`].
+/// The first built-in family of a kernel, in the order of [`FAMILIES`].
 pub(crate) fn family_of(name: &str) -> Option<&'static Family> {
     if may_be_of_any(name) { families_of(name).next() } else { None }
 }
 
-/// The known families of a kernel. Expressions of families that come after the one that is looked for are not compiled, which takes longer than
-/// many traces.
+/// The built-in families of a kernel. Lazy: families after the wanted one are not compiled, which would take longer than many traces.
 fn families_of(name: &str) -> impl Iterator<Item = &'static Family> {
     static EACH: LazyLock<Vec<OnceLock<Names>>> = LazyLock::new(|| FAMILIES.iter().map(|_| OnceLock::new()).collect());
-    let of = |(family, names): &(&'static Family, &OnceLock<Names>)| {
+    let fits = |(family, names): &(&'static Family, &OnceLock<Names>)| {
         names.get_or_init(|| Names::compile(&[family])).fit(name)
     };
-    FAMILIES.iter().zip(EACH.iter()).filter(of).map(|(family, _)| family)
+    FAMILIES.iter().zip(EACH.iter()).filter(fits).map(|(family, _)| family)
 }
 
-/// By name: whether its kernels move data between GPUs. These are the kernels of a family, and those that are asked for and have a name
-/// that says so. All other kernels compute.
+/// By name: whether its kernels move data between GPUs. These are the kernels of the families, and chosen kernels whose name indicates it. All
+/// other kernels compute.
 pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
     let mut is_collective = vec![false; store.strings.len()];
     for name in store.names.iter().filter(|name| name.of_kernel) {
@@ -192,10 +191,10 @@ pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
 pub struct OwnFamilies(BTreeMap<String, Vec<Pattern>>);
 
 impl OwnFamilies {
-    /// Parses them: `{"mine": ["myAllReduce", "/reduce.*ring/"]}`, each a list of [`Pattern`]s.
+    /// Parses families: `{"mine": ["myAllReduce", "/reduce.*ring/"]}`, each a list of [`Pattern`]s. Messages call the input `file`.
     ///
     /// # Errors
-    /// Invalid JSON or an invalid pattern; `file` is the name for the message.
+    /// If the JSON or a pattern is invalid.
     pub fn parse(&mut self, file: &str, text: &str) -> Result<(), Error> {
         let bad = |message: String| Error::BadFamilies { name: file.to_owned(), message };
         let families: BTreeMap<String, Vec<String>> = serde_json::from_str(text).map_err(|e| bad(e.to_string()))?;
@@ -208,10 +207,10 @@ impl OwnFamilies {
         Ok(())
     }
 
-    /// Adds a pattern to a family, which is made if it does not exist.
+    /// Adds a pattern to a family, which is created if it does not exist.
     ///
     /// # Errors
-    /// An invalid pattern, and a family that is built in.
+    /// If the pattern is invalid, or the family is built in.
     pub fn add(&mut self, family: &str, pattern: &str) -> Result<(), Error> {
         if family == ALL_FAMILIES || FAMILIES.iter().any(|known| known.name == family) {
             return Err(Error::FamilyBuiltIn { name: family.to_owned() });
@@ -232,7 +231,7 @@ impl OwnFamilies {
 struct Names(RegexSet);
 
 impl Names {
-    /// Those of known families.
+    /// The names of built-in families.
     fn compile(families: &[&Family]) -> Self {
         let mut expressions: Vec<String> = families.iter().flat_map(|family| family.expressions()).collect();
         expressions.sort_unstable();
@@ -248,7 +247,7 @@ impl Names {
     }
 }
 
-/// The names of kernels in the trace that are asked for.
+/// The kernel names in the trace that are asked for.
 pub fn choose(store: &Store, wanted: &Wanted) -> Vec<StringId> {
     let of_kernels = store.names.iter().filter(|name| name.of_kernel).map(|name| name.id);
     of_kernels.filter(|name| wanted.fits(store.strings.get(*name).unwrap_or_default())).collect()

@@ -1,8 +1,8 @@
-//! The functions whose recorded line is not that of their definition.
+//! Functions whose recorded line is not the line of their definition.
 //!
-//! Kineto writes a Python function with the line of its definition, but for functions that were running when the profiler started: these
-//! have the line at which they were. A server that starts its profiler in a step, as SGLang does, so has the first step of a recording
-//! under another line than the others, and every stack twice. Such a function gets the line that its caller's other calls of it have.
+//! Kineto writes a Python function with the line of its definition. Functions that were running when the profiler started are an exception: they
+//! have the line they had reached. If a server starts its profiler within a step, as SGLang does, the first recorded step has another line than
+//! the others, and every stack appears twice. Such a function gets the line that its caller's other calls of it have.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,7 @@ use crate::names::frames::{is_profiler_start, location};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// The names of such functions with the lines of their definitions, by their call. Without exact names only: nothing else changes a line.
+/// The names of such functions with the lines of their definitions, by call. Used without exact names only.
 pub(super) fn names(store: &Store, callers: &mut Callers<'_>) -> HashMap<SliceId, String, FixedState> {
     let all = || (0..store.strings.len() as u32).map(StringId).filter_map(|id| Some((id, store.strings.get(id)?)));
     let starts: Vec<StringId> = all().filter(|(_, name)| is_profiler_start(name)).map(|(id, _)| id).collect();
@@ -23,7 +23,7 @@ pub(super) fn names(store: &Store, callers: &mut Callers<'_>) -> HashMap<SliceId
         return HashMap::default();
     }
     let mut running: HashMap<SliceId, Running<'_>> = HashMap::new();
-    // A file may join the traces of several processes.
+    // A file may join the traces of several processes, so there may be several starts.
     for start in store.slices.ids().filter(|slice| starts.contains(&store.slices.name(*slice))) {
         let mut callee = Some(start);
         while let Some(slice) = callee {
@@ -53,14 +53,14 @@ struct Running<'a> {
     slice: SliceId,
     file: &'a str,
     function: &'a str,
-    /// Where it was.
+    /// The line it had reached.
     line: u64,
-    /// The line of its definition: the last before it among its caller's other calls of functions with its name in its file.
+    /// The line of its definition: the last one up to `line` among its caller's other calls of functions with the same name and file.
     definition: Option<u64>,
 }
 
 impl Running<'_> {
-    /// Looks at a call that the same caller made.
+    /// Visits another call by the same caller.
     fn see(&mut self, slice: SliceId, name: &str) {
         let Some((file, line, function)) = location(name) else { return };
         let line = line.parse().ok().filter(|line| *line <= self.line);
@@ -69,7 +69,7 @@ impl Running<'_> {
         }
     }
 
-    /// Its name with the line of its definition, if that is another one.
+    /// Its name with the line of its definition, if that differs.
     fn name(self) -> Option<(SliceId, String)> {
         let line = self.definition.filter(|line| *line != self.line)?;
         Some((self.slice, format!("{}({line}): {}", self.file, self.function)))

@@ -1,4 +1,4 @@
-//! Threads of launches: which thread of a process is the main one, and how a stack names the others.
+//! Threads of launches: the main thread of each process, and the names of the others in stacks.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use crate::id::{ProcessId, SliceId, ThreadId, TrackId};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// The main thread of each process: the one with the process's number. If that has no slices, as where a tool has given the processes
-/// of several ranks new numbers, it is the thread with the lowest number, because that one started the others.
+/// The main thread of each process: the one whose number is the process's. If that has no slices, as when a tool renumbered the processes of
+/// several ranks, the thread with the lowest number, because it started the others.
 #[derive(Debug)]
 pub(crate) struct MainThreads(HashMap<ProcessId, ThreadId>);
 
 impl MainThreads {
-    /// Those of a trace.
+    /// The main threads of a trace.
     pub(crate) fn find(store: &Store) -> Self {
         let mut main: HashMap<ProcessId, ThreadId> = HashMap::new();
         for utid in threads_with_slices(store) {
@@ -30,20 +30,20 @@ impl MainThreads {
         MainThreads(main)
     }
 
-    /// The main threads with their processes, in no order.
+    /// The main threads with their processes, unordered.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ProcessId, ThreadId)> {
         self.0.iter().map(|(process, thread)| (*process, *thread))
     }
 
-    /// The thread of a slice, if it is not the main one of its process.
+    /// The thread of a slice, unless it is the main thread of its process.
     pub(crate) fn helper(&self, store: &Store, slice: SliceId) -> Option<ThreadId> {
         let utid = store.thread_of(slice)?;
         (self.0.get(&store.tracks.thread(utid).upid) != Some(&utid)).then_some(utid)
     }
 }
 
-/// The threads that have slices, in order of their first. Flow events alone make tracks, too: Kineto of 2021 wrote them with thread
-/// numbers that no slice has.
+/// The threads with slices, in order of their first. Flow events alone make tracks too: Kineto of 2021 wrote them with thread numbers that no
+/// slice has.
 fn threads_with_slices(store: &Store) -> Vec<ThreadId> {
     let with_slices = (0..).map(TrackId::of_row).zip(&store.first_slices);
     let mut tracks: Vec<(SliceId, TrackId)> =
@@ -52,8 +52,8 @@ fn threads_with_slices(store: &Store) -> Vec<ThreadId> {
     tracks.into_iter().filter_map(|(_, track)| store.tracks.thread_of(track)).collect()
 }
 
-/// A thread's name as a stack shows it: without what Kineto puts around it (`thread 639 (pt_autograd_0)`) and, unless exact names are
-/// wanted, without the number that tells it from threads that do the same.
+/// A thread's name as shown in stacks: without Kineto's decoration (`thread 639 (pt_autograd_0)`) and, unless exact names are wanted, without the
+/// number that distinguishes it from threads with the same task.
 pub(crate) fn thread_name(store: &Store, utid: ThreadId, exact: bool) -> String {
     let thread = store.tracks.thread(utid);
     let name = store.strings.get(thread.name).filter(|_| thread.name != StringId::NULL).unwrap_or_default().trim();

@@ -1,4 +1,4 @@
-//! The arguments of an event: rows of key and value, and which of them a load keeps.
+//! The arguments of an event as key-value rows, and which of them a load keeps.
 
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ pub enum ArgValue<T> {
 }
 
 impl<T> ArgValue<T> {
-    /// The whole number that the value is: also 5.0, into which tools that rewrite traces turn 5, and a text of nothing but the number,
-    /// as XSigma's profiler writes all of them. `text` gives the text.
+    /// The value as a whole number. Accepts 5.0, which tools that rewrite traces write for 5, and a text that is only a number, which
+    /// XSigma's profiler writes throughout. `text` returns the text.
     pub fn whole<'a>(&'a self, text: impl FnOnce(&'a T) -> Option<&'a str>) -> Option<i64> {
         match self {
             ArgValue::Int(number) => Some(*number),
@@ -32,7 +32,7 @@ impl<T> ArgValue<T> {
     }
 }
 
-/// The flattened arguments of one event, in a buffer that is used again for the next one.
+/// The flattened arguments of one event, in a buffer that is reused for the next one.
 ///
 /// `{"grid":[512,1]}` is two rows with the keys `args.grid[0]` and `args.grid[1]`, both with the flat key `args.grid`,
 /// as in Perfetto's `args` table.
@@ -50,13 +50,13 @@ struct Row {
 }
 
 impl ArgList {
-    /// Removes all rows, keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.text.clear();
         self.rows.clear();
     }
 
-    /// Adds a row. `flat_key` is `None` where it equals `key`.
+    /// Adds a row. `flat_key` is `None` if it equals `key`.
     pub fn push(&mut self, key: &str, flat_key: Option<&str>, value: ArgValue<&str>) {
         let key = self.keep(key);
         let flat_key = flat_key.map(|k| self.keep(k));
@@ -75,12 +75,12 @@ impl ArgList {
         start..self.text.len()
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// How many bytes their keys and texts have.
+    /// The total length of keys and texts in bytes.
     pub fn text_len(&self) -> usize {
         self.text.len()
     }
@@ -112,29 +112,29 @@ pub enum ArgsWanted {
     /// Every argument of every event: for SQL and export.
     #[default]
     All,
-    /// Those that a question needs.
+    /// The arguments that a question needs.
     Keys(KeySet),
-    /// Such, and of others only whether operators and the like ([`CategoryKind::Cpu`]) have them: their value is kept as `true`, so that a list
-    /// of any length, or an empty one, costs a row.
+    /// The same, and whether operators and the like ([`CategoryKind::Cpu`]) have certain other keys: their value is kept as `true`, so that
+    /// a list costs one row whatever its length.
     Present {
-        /// Those whose values are kept.
+        /// The keys whose values are kept.
         values: KeySet,
-        /// The others, as the profiler writes them.
+        /// The keys whose presence is kept, as the profiler writes them.
         present: &'static [&'static str],
     },
 }
 
 impl ArgsWanted {
-    /// Those that describe collectives: for the main job.
+    /// The arguments that describe collectives: for the main job.
     pub const COLLECTIVES: ArgsWanted = ArgsWanted::Keys(KeySet::COLLECTIVES);
 
-    /// The same with what places them among those of other ranks: for comparing ranks.
+    /// The same, plus the place of a collective among those of other ranks: for comparing ranks.
     pub const OPERATIONS: ArgsWanted = ArgsWanted::Keys(KeySet::OPERATIONS);
 
-    /// The same, and what tells how operators were recorded: for describing a trace.
+    /// The same, plus how operators were recorded: for describing a trace.
     pub const DESCRIBED: ArgsWanted = ArgsWanted::Present { values: KeySet::OPERATIONS, present: described::PRESENT };
 
-    /// The keys whose values are kept, and those of which only that is kept whether they are there; `None` for all arguments.
+    /// The keys whose values are kept, and the keys whose presence alone is kept; `None` for all arguments.
     pub fn keys(&self) -> Option<(KeySet, &'static [&'static str])> {
         match *self {
             ArgsWanted::All => None,
@@ -143,70 +143,69 @@ impl ArgsWanted {
         }
     }
 
-    /// Those that say to which module and code an operator belongs: for pairs of forward and backward.
+    /// The module and code of an operator: for pairs of forward and backward.
     pub const MODULES: ArgsWanted = ArgsWanted::Keys(KeySet::MODULES);
 
-    /// What operators were called with, and what was counted meanwhile.
+    /// The inputs of operators, and the hardware counters.
     pub const OPERATORS: ArgsWanted = ArgsWanted::Keys(KeySet { keys: args::OF_CALLS, of: EventsOf::Cpu });
 
-    /// What was allocated and released.
+    /// Allocations and releases of memory.
     pub const MEMORY: ArgsWanted = ArgsWanted::Keys(KeySet { keys: args::OF_MEMORY, of: EventsOf::Memory });
 }
 
-/// Argument keys, and the events that they are kept of: the fewer these are, the cheaper is the load.
+/// Argument keys, and the events for which they are kept: the fewer events, the cheaper the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeySet {
-    /// The keys, as the profiler writes them. What is nested in their values belongs to them.
+    /// The keys, as the profiler writes them. Values nested below them are included.
     pub keys: &'static [&'static str],
     /// The events.
     pub of: EventsOf,
 }
 
-/// The events that a [`KeySet`] is about.
+/// The events that a [`KeySet`] covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventsOf {
-    /// All.
+    /// All events.
     Any,
-    /// The records of collectives, and the kernels of NCCL and RCCL that Kineto has copied a record to.
+    /// The records of collectives, and the NCCL and RCCL kernels to which Kineto copied a record.
     Collectives,
-    /// The same, and all operators and annotations of a CPU.
+    /// The same, plus all CPU operators and annotations.
     Operators,
-    /// Those of a CPU that are neither calls of Python functions nor of a runtime: operators, and a few others.
+    /// CPU events other than Python and runtime calls: operators, and a few others.
     Cpu,
     /// Allocations and releases of memory.
     Memory,
 }
 
-/// Whether the keys of a [`KeySet`] are kept of an event.
+/// Whether an event keeps the keys of a [`KeySet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// No.
+    /// It keeps none.
     Nothing,
-    /// If it has an argument with the key [`KeySet::marker`].
+    /// It keeps them if it has an argument with the key [`KeySet::marker`].
     IfMarked,
-    /// Yes.
+    /// It keeps them.
     Keys,
 }
 
-/// How much of a kernel's name is searched for that of its library: a mangled one begins with `_ZN` and a number.
+/// How many bytes of a kernel's name are searched for its library's name: a mangled name begins with `_ZN` and a number.
 const NAME_START: usize = 16;
 
 impl KeySet {
-    /// What a collective was asked to do.
+    /// The parameters of a collective.
     pub const COLLECTIVES: KeySet = KeySet { keys: args::OF_COLLECTIVES, of: EventsOf::Collectives };
 
-    /// The same, and its place among others.
+    /// The same, plus its place among others.
     pub const OPERATIONS: KeySet = KeySet { keys: args::OF_OPERATIONS, of: EventsOf::Collectives };
 
     /// The module and the callers of an operator.
     pub const MODULES: KeySet = KeySet { keys: args::OF_MODULES, of: EventsOf::Any };
 
-    /// Whether the keys are kept of an event, by its category and its name's bytes in the file.
+    /// Whether an event keeps the keys, by its category and the bytes of its name in the file.
     #[inline(always)]
     pub fn keep(&self, kind: CategoryKind, name: &[u8]) -> Keep {
         match (self.of, kind) {
             (EventsOf::Any, _) => Keep::Keys,
-            // Their names say what they are, if not with the first letter, then soon.
             (EventsOf::Operators, CategoryKind::Cpu) => Keep::Keys,
             (EventsOf::Collectives | EventsOf::Operators, CategoryKind::Kernel)
                 if name[..name.len().min(NAME_START)].windows(3).any(|part| part == b"ccl") =>
@@ -220,12 +219,12 @@ impl KeySet {
         }
     }
 
-    /// The key that tells kernels with a copied record from others.
+    /// The key that only kernels with a copied record have.
     pub fn marker(&self) -> Option<&'static str> {
         (self.of != EventsOf::Any).then_some(args::COLLECTIVE)
     }
 
-    /// Whether arguments that are nothing but numbers may have such keys: which collective it is, is text.
+    /// Whether events with only numeric arguments may have such keys. The collective itself is a text.
     #[inline]
     pub fn may_be_numbers(&self) -> bool {
         !matches!(self.of, EventsOf::Collectives | EventsOf::Operators)

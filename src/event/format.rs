@@ -1,5 +1,4 @@
-//! What is known of a format of traces besides how it is read: its name, what writes it, and what to do with a file of one that this
-//! program does not read.
+//! Facts about a trace format besides how to read it: its name, what writes it, and what to do with a file that this program does not read.
 
 use serde::{Serialize, Serializer};
 
@@ -19,21 +18,21 @@ pub struct Format {
 /// Whether this program reads a format.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Support {
-    /// It does.
+    /// Yes.
     Read {
-        /// What a file of it has, for the sentence on what was expected.
+        /// What a file of this format contains, for the message about what was expected.
         expected: &'static str,
-        /// What wrote a file whose header does not say it.
+        /// The writer of a file whose header does not name one.
         writer: &'static Writer,
-        /// Whether an event has each key once; then a key that it has twice is damage.
+        /// Whether each key of an event is unique, so that a repeated key is damage.
         has_unique_keys: bool,
     },
-    /// It does not. What to do instead, as a sentence without its full stop.
+    /// No. What to do instead, as a sentence without a full stop.
     Instead(&'static str),
 }
 
 impl Format {
-    /// What wrote a file whose header does not say it.
+    /// The writer of a file whose header does not name one.
     pub fn writer(&self) -> Option<&'static Writer> {
         match self.support {
             Support::Read { writer, .. } => Some(writer),
@@ -41,7 +40,7 @@ impl Format {
         }
     }
 
-    /// What to do instead of reading a file of it, as a sentence without its full stop; empty if it is read.
+    /// What to do instead of reading such a file, as a sentence without a full stop; empty if it is read.
     pub fn instead(&self) -> &'static str {
         match self.support {
             Support::Read { .. } => "",
@@ -49,20 +48,20 @@ impl Format {
         }
     }
 
-    /// Whether an event has each key once.
+    /// Whether each key of an event is unique.
     pub fn has_unique_keys(&self) -> bool {
         matches!(self.support, Support::Read { has_unique_keys: true, .. })
     }
 }
 
-/// What wrote a trace, as far as the file shows it.
+/// The program that wrote a trace, as far as the file shows it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Writer {
     /// Its name in JSON: `kineto`.
     pub name: &'static str,
-    /// A trace of it, in a few words.
+    /// A trace from it, in a few words.
     pub title: &'static str,
-    /// Whether it is a profiler that can record what this program asks for, so that what a trace lacks was not asked for.
+    /// Whether it is a profiler that can record everything this program needs, so that missing data were not asked for.
     pub is_profiler: bool,
 }
 
@@ -73,30 +72,30 @@ impl Serialize for Writer {
 }
 
 impl Writer {
-    /// Kineto, with its header: the profiler of PyTorch, or another that writes its format, such as XSigma's.
+    /// Kineto, with its header: PyTorch's profiler, or another that writes its format, such as XSigma's.
     pub const KINETO: Writer =
         Writer { name: "kineto", title: "Trace of PyTorch's profiler (Kineto's JSON)", is_profiler: true };
 
-    /// Events as Kineto writes them, without its header: a file of 2021, or one that a script has merged or rewritten.
+    /// Events as Kineto writes them, without its header: a file from 2021, or one that a script has merged or rewritten.
     pub const KINETO_EVENTS: Writer = Writer {
         name: "kineto-events",
-        title: "Events of PyTorch's profiler without Kineto's header: a file of 2021, or rewritten by a script",
+        title: "Events of PyTorch's profiler without Kineto's header: a file from 2021, or rewritten by a script",
         is_profiler: true,
     };
 
-    /// Chrome's JSON as XSigma's exporter of XPlane writes it: with the header's unit ns, and with slices of which none has a category.
-    /// Other programs may write the same.
+    /// Chrome JSON as XSigma's XPlane exporter writes it: the header's unit is ns, and no slice has a category. Other programs may write
+    /// the same.
     pub const XPLANE_JSON: Writer =
         Writer { name: "xplane", title: "Chrome trace as XSigma's XPlane exporter writes it", is_profiler: false };
 
-    /// Some other program that writes Chrome's JSON.
+    /// Another program that writes Chrome JSON.
     pub const CHROME: Writer =
-        Writer { name: "chrome", title: "Trace in Chrome's JSON, not of PyTorch's profiler", is_profiler: false };
+        Writer { name: "chrome", title: "Trace in Chrome's JSON, not from PyTorch's profiler", is_profiler: false };
 
-    /// Some program that writes Perfetto's protobuf.
+    /// A program that writes Perfetto's protobuf.
     pub const PERFETTO: Writer = Writer {
         name: "perfetto",
-        title: "Trace in Perfetto's protobuf, not of PyTorch's profiler",
+        title: "Trace in Perfetto's protobuf, not from PyTorch's profiler",
         is_profiler: false,
     };
 

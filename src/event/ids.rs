@@ -1,7 +1,7 @@
-//! The numbers among an event's arguments that relate it to other events, each under its name.
+//! The numbers among an event's arguments that relate it to other events, each under a name.
 //!
-//! Which numbers an event has follows from its category. The rules are here alone: a reader finds the value of an argument
-//! ([`IdSource`]), [`EventIds::read`] decides which arguments to read.
+//! An event's category determines which numbers it has. Only this file knows the rules: a reader finds the value of an argument
+//! ([`IdSource`]), and [`EventIds::read`] decides which arguments to read.
 
 use crate::names::args;
 use crate::names::category::CategoryKind;
@@ -77,39 +77,39 @@ pub enum IdValue {
 
 /// The arguments of one event, as a reader finds them.
 pub trait IdSource {
-    /// The value of an argument. A caller requests each once at most.
+    /// The value of an argument. Each is requested at most once.
     fn value(&mut self, arg: IdArg) -> IdValue;
 }
 
-/// The ids of an event, by what its category is. Profilers count them from 1, so 0 means that there is none.
+/// The ids of an event, by its category. Profilers count from 1, so 0 means none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventIds {
     /// Work on a GPU.
     Gpu {
         /// Shared with the call that launched it (CUPTI, ROCm).
         correlation: i64,
-        /// That of the operator that launched it.
+        /// The External id of the operator that launched it.
         external_id: i64,
-        /// The CUDA graph that launched it; 0 if `graph_node_id` is.
+        /// The CUDA graph that launched it; 0 if `graph_node_id` is 0.
         graph_id: i64,
         /// Its node in this graph.
         graph_node_id: i64,
     },
-    /// A call into a runtime or driver. An event without a category may be one.
+    /// A runtime or driver call. An event without a category may be one.
     Call {
         /// Shared with the GPU work that it launched.
         correlation: i64,
     },
-    /// An operator, and all other work of a CPU.
+    /// An operator, or any other CPU work.
     Operator {
         /// Its own number.
         external_id: i64,
-        /// What autograd numbered it with; here 0 is a number like others.
+        /// Autograd's sequence number; here 0 is an ordinary number.
         sequence_number: Option<i64>,
-        /// The thread of its forward pass in PyTorch's own count; 0 if there is no sequence number.
+        /// The thread of its forward pass in PyTorch's numbering; 0 if there is no sequence number.
         forward_thread: i64,
     },
-    /// A call of a Python function.
+    /// A Python function call.
     Python {
         /// The call's own number.
         python_id: i64,
@@ -121,9 +121,9 @@ pub enum EventIds {
 /// Who called a Python function, as the profiler recorded it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PythonCaller {
-    /// It is not recorded.
+    /// Not recorded.
     Unknown,
-    /// Nobody: the function is the first of its thread.
+    /// None: the function is the outermost of its thread.
     Nobody,
     /// The call with this number.
     Frame(i64),
@@ -133,8 +133,8 @@ impl EventIds {
     /// No ids.
     pub const NONE: EventIds = EventIds::Call { correlation: 0 };
 
-    /// Reads the ids that an event of this kind has. They are read in the order in which Kineto writes them, so that a reader that
-    /// searches text can go on where it found the one before.
+    /// Reads the ids that an event of this kind has, in the order in which Kineto writes them, so that a reader that searches text can
+    /// continue from the previous one.
     #[inline]
     pub fn read(kind: CategoryKind, source: &mut impl IdSource) -> EventIds {
         match kind {

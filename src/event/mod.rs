@@ -1,7 +1,7 @@
 //! What a reader of any format passes to the store: one [`Event`] at a time, in file order.
 //!
-//! Nothing else passes from `input` to `store`. An event borrows from the reader's buffer, its times are whole nanoseconds, its
-//! ids have names ([`ids`]). The kinds follow the phases of the Chrome trace format.
+//! Nothing else passes from `input` to `store`. An event borrows from the reader's buffer, its times are whole nanoseconds, and its ids
+//! have names ([`ids`]). The kinds follow the phases of the Chrome trace format.
 
 mod args;
 mod format;
@@ -18,13 +18,13 @@ use crate::time::Ns;
 /// One event of a trace.
 #[derive(Debug)]
 pub struct Event<'a> {
-    /// What it is, with the fields that only this kind has.
+    /// Its kind, with the fields that only this kind has.
     pub kind: Kind<'a>,
     /// Its time on the trace's own clock (0 for metadata without a time).
     pub ts: Ns,
-    /// The process; for GPU work of Kineto the device's number.
+    /// The process; for Kineto's GPU work the device number.
     pub pid: Id<'a>,
-    /// The thread; for GPU work of Kineto the stream's number.
+    /// The thread; for Kineto's GPU work the stream number.
     pub tid: Id<'a>,
     /// Its name; `None` if missing, empty or not text.
     pub name: Option<Text<'a>>,
@@ -32,20 +32,20 @@ pub struct Event<'a> {
     pub category: Option<Text<'a>>,
     /// The numbers among its arguments that relate it to other events.
     pub ids: EventIds,
-    /// CPU time of the thread: at the start, and how much of it passed (`tts`, `tdur`).
+    /// CPU time of the thread: at the start, and how much passed during the event (`tts`, `tdur`).
     pub thread_time: (Option<Ns>, Option<Ns>),
-    /// A flow that is bound to the slice itself (`bind_id`), rather than to a time on its track.
+    /// A flow bound to the slice itself (`bind_id`), not to a time on its track.
     pub bind: Option<Bind>,
-    /// Its arguments, flattened; only those that the load asked for.
+    /// Its arguments, flattened; only those the load asked for.
     pub args: &'a ArgList,
 }
 
-/// A text as it is in the file. Most are only compared with others, for which their bytes are enough.
+/// A text as the file has it. Most are only compared, for which the bytes are enough.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a> {
     /// The bytes in the file. If they are UTF-8 without a backslash, they are the text.
     pub raw: &'a [u8],
-    /// Decodes all others.
+    /// Decodes anything else.
     pub decode: fn(&[u8]) -> Cow<'_, str>,
 }
 
@@ -66,7 +66,7 @@ pub enum Kind<'a> {
     },
     /// `B`: a slice opens on its thread.
     Begin,
-    /// `E`: the innermost open slice with this name and category closes.
+    /// `E`: closes the innermost open slice with this name and category.
     End,
     /// `b`: a slice opens on the track of an asynchronous operation.
     AsyncBegin(AsyncId<'a>),
@@ -80,15 +80,15 @@ pub enum Kind<'a> {
     FlowStart(Option<u64>),
     /// `t`: a flow passes through the slice that is open here.
     FlowStep(Option<u64>),
-    /// `f`: a flow arrives: at the slice that is open here (`bp` is `e`) or at the next one.
+    /// `f`: a flow arrives at the slice that is open here (`bp` is `e`) or at the next one.
     FlowEnd {
         /// The flow's id, `None` if it cannot be read.
         id: Option<u64>,
         /// Whether it binds to the slice that is open here.
         enclosing: bool,
     },
-    /// A flow of the slice that the event before it opened or closed (Perfetto's protobuf): if it has not started yet, it leaves
-    /// the slice, otherwise it arrives there and leaves again.
+    /// A flow of the slice that the previous event opened or closed (Perfetto's protobuf): if it has not started yet, it leaves the slice,
+    /// otherwise it arrives there and leaves again.
     SliceFlow(SliceFlow),
     /// `M process_name`
     ProcessName(Cow<'a, str>),
@@ -115,20 +115,20 @@ pub struct SliceFlow {
     pub of_closed: bool,
 }
 
-/// How a trace that describes its tracks names one (Perfetto's protobuf); JSON names them by process and thread.
+/// How a trace that describes its tracks identifies one (Perfetto's protobuf); JSON identifies them by process and thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrackKey {
     /// By a number of its own.
     Uuid(u64),
-    /// By the process and thread of the sequence of packets that it is in, as the first of these traces did.
+    /// By the process and thread of its packet sequence, as the earliest of these traces did.
     OfSequence(i64, i64),
-    /// An asynchronous operation, by a number that the reader gave it.
+    /// An asynchronous operation, by a number from the reader.
     Operation(u64),
-    /// The instants of this process, or of everything.
+    /// The instants of this process, or of the whole trace.
     Instants(Option<i64>),
 }
 
-/// The description of such a track. It may come after the track's events.
+/// The description of such a track. It may come after the events of the track.
 #[derive(Debug)]
 pub struct TrackDescription<'a> {
     /// The track.
@@ -146,28 +146,28 @@ pub struct TrackDescription<'a> {
 /// What a described track belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackOwner {
-    /// It is the track of this process's thread.
+    /// The track of this thread itself.
     Thread(i64, i64),
-    /// It is below that track, or beside it.
+    /// A track below or beside the thread's own.
     UnderThread(i64, i64),
-    /// It is the track of this process.
+    /// The track of this process itself.
     Process(i64),
-    /// It is below that track.
+    /// A track below the process's own.
     UnderProcess(i64),
-    /// It belongs to nothing.
+    /// No owner.
     Global,
-    /// It is below a track that belongs to nothing.
+    /// A track below one without an owner.
     UnderGlobal,
-    /// It is an asynchronous operation, of this process or of everything.
+    /// An asynchronous operation of this process, or of the whole trace.
     Operation(Option<i64>),
-    /// It has the instants of this process, or of everything.
+    /// The instants of this process, or of the whole trace.
     Instants(Option<i64>),
 }
 
 /// What a reader of described tracks passes on.
 #[derive(Debug)]
 pub enum TrackItem<'a> {
-    /// An event of a track; the event's own process and thread are absent.
+    /// An event on a track; the event's own process and thread are absent.
     Event {
         /// The track.
         track: TrackKey,
@@ -176,18 +176,18 @@ pub enum TrackItem<'a> {
         /// Its byte offset in the file.
         offset: u64,
     },
-    /// The description of a track. There is at most one for each, after all events.
+    /// The description of a track: at most one per track, after all events.
     Track(TrackDescription<'a>),
 }
 
-/// The track of an instant.
+/// The scope of an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// That of its thread.
+    /// Its thread.
     Thread,
-    /// That of its process.
+    /// Its process.
     Process,
-    /// That of the whole trace.
+    /// The whole trace.
     Global,
 }
 
@@ -207,7 +207,7 @@ pub enum Id<'a> {
 pub struct AsyncId<'a> {
     /// The id as written.
     pub id: Cow<'a, str>,
-    /// Whether it is unique within its process only (`id2.local`).
+    /// Whether it is unique only within its process (`id2.local`).
     pub per_process: bool,
 }
 
@@ -222,7 +222,7 @@ pub struct Bind {
     pub flow_out: bool,
 }
 
-/// One field of a file's header, which is all that is beside the events.
+/// One field of a file's header, which is everything beside the events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeaderField {
     /// The path of the value: `distributedInfo.rank`, `deviceProperties[0].name`.

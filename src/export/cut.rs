@@ -1,8 +1,7 @@
-//! A window of a trace as a smaller trace, which viewers open and for which this program gives the same answers.
+//! Writes a window of a trace as a smaller trace that viewers open and for which this program gives the same answers.
 //!
-//! The store knows which slices to keep, and their offsets in the text if the load kept them. So the file is read a second time,
-//! and the kept events are copied. Chosen kernels get an argument that marks them, and a copy on a track of their own below their
-//! GPU, where they are easy to see.
+//! The store knows which slices to keep, and their offsets in the text if the load kept them. So the file is read a second time, and the kept
+//! events are copied. Chosen kernels get an argument that marks them, and a copy on a separate track below their GPU, where they are easy to see.
 
 use std::collections::HashMap;
 use std::io::{BufWriter, Write};
@@ -25,20 +24,20 @@ use crate::time::{Ns, TimeRule, Window};
 
 use super::lanes::{Lanes, Moves, free_tids};
 
-/// What to copy of a file.
+/// The plan of a copy: which events of a file to keep.
 #[derive(Debug)]
 pub struct Plan {
-    /// The offsets of the kept events, sorted. Some kinds of events are kept without being here.
+    /// The offsets of the kept events, sorted. Some kinds of events are kept without being listed.
     offsets: Vec<u64>,
-    /// For the chosen kernels among these, by offset: their track of marks.
+    /// The track of marks for each chosen kernel, by offset.
     marks: HashMap<u64, usize>,
     tracks: Vec<Track>,
-    /// Where slices go that partly overlap others.
+    /// The lanes of slices that partly overlap others.
     lanes: Lanes,
     window: Window,
     /// The unit of the file's times.
     time: TimeRule,
-    /// The position of the trace's file in an archive, if it is in one.
+    /// The index of the trace's file in an archive, if it is in one.
     file: usize,
 }
 
@@ -49,7 +48,7 @@ struct Track {
     name: String,
 }
 
-/// Plans the copy. The store must have been loaded with `places` and this rule for times, and have one trace.
+/// Plans the copy. The store must have been loaded with `keep_offsets` and this time rule, and have one trace.
 pub fn plan(store: &Store, kept: &Kept, window: Window, time: TimeRule) -> Plan {
     let is_kept = |slice: SliceId| kept.slices[slice.row()];
     let slices = store.slices.ids().filter(|slice| is_kept(*slice));
@@ -62,7 +61,7 @@ pub fn plan(store: &Store, kept: &Kept, window: Window, time: TimeRule) -> Plan 
     Plan { offsets, marks, tracks, lanes, window, time, file }
 }
 
-/// The offsets of the events of whole flows: the start and an end of each are kept.
+/// The offsets of the events of complete flows: the start and an end of each are kept.
 fn flows(store: &Store, is_kept: impl Fn(SliceId) -> bool) -> Vec<u64> {
     let ends = &store.offsets.flows;
     let mut has: HashMap<u64, (bool, bool), foldhash::fast::FixedState> = HashMap::default();
@@ -74,12 +73,12 @@ fn flows(store: &Store, is_kept: impl Fn(SliceId) -> bool) -> Vec<u64> {
     ends.iter().filter(|end| is_kept(end.slice) && is_whole(end.flow)).map(|end| end.offset).collect()
 }
 
-/// The tracks of marks, and the track of each kernel, by offset. Kernels that overlap are on different tracks.
+/// The tracks of marks, and the track of each kernel, by offset. Overlapping kernels are on different tracks.
 fn tracks(store: &Store, kernels: &[SliceId]) -> (Vec<Track>, HashMap<u64, usize>) {
     let threads = &store.tracks.threads;
     let mut tids = free_tids(store);
     let (mut tracks, mut marks) = (Vec::<Track>::new(), HashMap::new());
-    // By stream: its tracks, and for each how many ns are left from the end of its last mark to the end of time.
+    // By stream: its tracks, and for each the ns from the end of its last mark to the end of time.
     let mut of_streams: HashMap<ThreadId, (Vec<usize>, MaxTree)> = HashMap::new();
     for kernel in kernels {
         let slice = *kernel;
@@ -111,16 +110,16 @@ fn name(stream: i64, before: usize) -> String {
     match (u32::try_from(stream), before) {
         (Ok(stream), 0) => format!("matched kernels on stream {stream}"),
         (Ok(stream), n) => format!("matched kernels on stream {stream} ({})", n + 1),
-        // A stream whose number is a text in the file: any text.
+        // The number of the stream is a text in the file, which may be anything.
         (Err(_), 0) => "matched kernels".to_owned(),
         (Err(_), n) => format!("matched kernels ({})", n + 1),
     }
 }
 
-/// Copies the planned events from the file that was loaded, and compresses them with gzip if `pack` is set.
+/// Copies the planned events from the loaded file, and compresses them with gzip if `pack` is set.
 ///
 /// # Errors
-/// Those of reading; those of writing, which `failed` wraps.
+/// If reading fails, or writing, which `failed` wraps.
 pub fn write(
     input: Input,
     plan: &Plan,
@@ -131,7 +130,7 @@ pub fn write(
     packed(out, pack, &failed, |out| plan.copy(input, out, &failed))
 }
 
-/// Lets `write` write to `out`, through gzip if `pack` is set.
+/// Calls `write` with `out`, through gzip if `pack` is set.
 pub(super) fn packed<T>(
     out: impl Write,
     pack: bool,
@@ -150,13 +149,13 @@ pub(super) fn packed<T>(
     Ok(written)
 }
 
-/// Whether an event is a mark of an earlier cut, which has no meaning any more.
+/// Whether an event is a mark of an earlier cut, which is obsolete.
 fn is_mark(event: &Event<'_>) -> bool {
     event.category.is_some_and(|category| category.raw == MARKED.as_bytes())
 }
 
 impl Plan {
-    /// The same with slices that partly overlap others on threads of their own: viewers drop them elsewhere.
+    /// The same plan with partly overlapping slices moved to separate threads; viewers drop them otherwise.
     #[must_use]
     pub fn on_lanes(self, store: &Store) -> Self {
         Plan { lanes: Lanes::after(store, self.tracks.len()), ..self }
@@ -195,8 +194,8 @@ impl Plan {
         })
     }
 
-    /// Whether an event is kept for its kind: metadata of processes and threads always, events that no table shows if they are in
-    /// the window. A window of everything also keeps flows that lead nowhere, and ends without a begin.
+    /// Whether an event is kept because of its kind: metadata of processes and threads always, events that no table shows if they are in the
+    /// window. A window of everything also keeps flows without a target, and ends without a begin.
     fn keeps(&self, event: &Event<'_>) -> bool {
         let is_kept = match event.kind {
             Kind::ProcessName(_)

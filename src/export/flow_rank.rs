@@ -1,5 +1,5 @@
-//! The aggregates of the flow extractor, `flow_rank<R>.json`, made from its other files as it makes them itself: the first operation of a
-//! rank and all of its steps, in the same order and on lines of the same layout.
+//! The flow extractor's aggregates, `flow_rank<R>.json`, made from its other files as it makes them itself: a rank's first operation and all of
+//! its steps, in the same order and line layout.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,9 +11,9 @@ use crate::records::{FlowOp, FlowStep, Records};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlowRank {
-    /// The folder that its flow files are in.
+    /// The folder of its flow files.
     pub folder: String,
-    /// The rank of the communicator.
+    /// The rank within the communicator.
     pub rank: u32,
     /// `flow_rank0.json`.
     pub name: String,
@@ -21,7 +21,7 @@ pub struct FlowRank {
     pub text: String,
 }
 
-/// The aggregates of all ranks whose operations are known, by folder and rank. Keys that the extractor does not write are not kept.
+/// The aggregates of all ranks whose operations are known, by folder and rank. Drops keys that the extractor does not write.
 pub fn aggregate(records: &Records) -> Vec<FlowRank> {
     runs(records).iter().flat_map(|run| of_run(records, run)).collect()
 }
@@ -45,7 +45,7 @@ fn of_run(records: &Records, run: &FlowRun) -> Vec<FlowRank> {
     ranks.into_iter().map(file).collect()
 }
 
-/// An aggregate of these lines.
+/// The text of an aggregate from these lines.
 pub(super) fn text(rank: u32, op: &str, steps: impl Iterator<Item = String>) -> String {
     let steps: Vec<String> = steps.map(|step| format!("    {step}")).collect();
     format!("{{\n  \"rank\": {rank},\n  \"meta\": {op}\n  ,\n  \"steps\": [\n{}\n  ]\n}}\n", steps.join(",\n"))
@@ -70,7 +70,7 @@ pub(super) fn op_line(op: &FlowOp) -> String {
         quoted(op.protocol.as_deref()),
     );
     if let Some((before, after)) = op.ring {
-        // A String never refuses text.
+        // Writing to a String cannot fail.
         let _ = write!(line, ",\"ringPrev\":{before},\"ringNext\":{after}");
     }
     line.push('}');
@@ -99,7 +99,7 @@ pub(super) fn step_line(step: &FlowStep) -> String {
     line
 }
 
-/// A text as JSON.
+/// A text as a JSON string.
 fn quoted(text: Option<&str>) -> String {
     serde_json::Value::from(text.unwrap_or_default()).to_string()
 }

@@ -1,6 +1,6 @@
-//! Lanes: threads of their own for slices that partly overlap others on their thread, which viewers drop or draw wrongly.
+//! Lanes: separate threads for slices that partly overlap others on their thread, which viewers drop or draw wrongly.
 //!
-//! They are beside that thread, as those of Perfetto's newest reader are. A store knows which slices they are, so that needs a load first.
+//! They are placed beside that thread, as in Perfetto's newest reader. A store knows which slices to move, so this needs a load first.
 
 use std::collections::HashMap;
 
@@ -11,26 +11,25 @@ use crate::store::Store;
 use crate::store::tracks::Owner;
 use crate::time::Ns;
 
-/// The first tid of threads that no trace has; tids that a process or thread has are skipped. Larger than any tid or pid of Linux, and
-/// small enough for all viewers.
+/// The first tid for new threads; tids in use are skipped. Larger than any tid or pid of Linux, and small enough for all viewers.
 const FIRST_TID: u32 = 1_000_000_000;
 
-/// Which slices are moved to which threads.
+/// Maps slices to their new threads.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    /// By a slice's offset in the text: the index of its thread.
+    /// The index of a slice's thread, by the slice's offset in the text.
     moves: HashMap<u64, usize>,
     threads: Vec<Thread>,
 }
 
-/// A thread beside another.
+/// A thread beside another one.
 #[derive(Debug)]
 struct Thread {
     tid: u32,
     name: String,
 }
 
-/// Moves the events of a text to their lanes, one after the other.
+/// Moves the events of a text to their lanes, in order.
 #[derive(Debug)]
 pub(super) struct Moves<'l> {
     lanes: &'l Lanes,
@@ -44,7 +43,7 @@ impl<'l> Moves<'l> {
         Moves { lanes, is_named: vec![false; lanes.threads.len()], last: None }
     }
 
-    /// The lane of the next event that is copied.
+    /// The lane of the next copied event.
     pub(super) fn lane(&mut self, event: &Event<'_>, offset: u64) -> Option<Lane> {
         let is_flow = matches!(event.kind, Kind::FlowStart(_) | Kind::FlowStep(_) | Kind::FlowEnd { .. });
         let lane = match (self.lanes.moves.get(&offset).copied(), &self.last) {
@@ -62,12 +61,12 @@ impl<'l> Moves<'l> {
 }
 
 impl Lanes {
-    /// Those of a store, which must have been loaded with `places`.
+    /// The lanes of a store, which must have been loaded with `keep_offsets`.
     pub fn new(store: &Store) -> Self {
         Lanes::after(store, 0)
     }
 
-    /// The same, if so many free tids are taken.
+    /// The same when this many free tids are already taken.
     pub(super) fn after(store: &Store, taken: usize) -> Self {
         let mut lanes = Lanes::default();
         let mut tids = free_tids(store).skip(taken);
@@ -94,7 +93,7 @@ impl Lanes {
     }
 }
 
-/// `stream 7 (overlapping 1)`, as JSON writes it between quotes.
+/// `stream 7 (overlapping 1)`, with JSON's escapes but without the quotes.
 fn lane_name(store: &Store, utid: ThreadId, number: usize) -> String {
     let thread = store.tracks.thread(utid);
     let name = match store.strings.get(thread.name) {
@@ -105,7 +104,7 @@ fn lane_name(store: &Store, utid: ThreadId, number: usize) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// Tids that no thread and no process has.
+/// Tids that are in use neither by a thread nor by a process.
 pub(super) fn free_tids(store: &Store) -> impl Iterator<Item = u32> + use<> {
     let threads = store.tracks.threads.iter().map(|thread| thread.tid);
     let mut used: Vec<i64> = threads.chain(store.tracks.processes.iter().map(|process| process.pid)).collect();
@@ -113,7 +112,7 @@ pub(super) fn free_tids(store: &Store) -> impl Iterator<Item = u32> + use<> {
     (FIRST_TID..).filter(move |tid| used.binary_search(&i64::from(*tid)).is_err())
 }
 
-/// The process and thread of an event, as it has them.
+/// The process and thread of an event, as written.
 fn thread_of(event: &Event<'_>) -> String {
     let id = |id: &Id<'_>| format!("{id:?}");
     format!("{} {}", id(&event.pid), id(&event.tid))

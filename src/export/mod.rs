@@ -1,4 +1,4 @@
-//! A whole trace, or a window of it, in forms for other programs; the aggregates of flow files; and NCCL's own records in the forms of other
+//! A whole trace, or a window of it, in other programs' formats; the aggregates of flow files; and NCCL's own records in the formats of other
 //! recorders.
 
 pub mod cut;

@@ -1,7 +1,7 @@
-//! The tables as Parquet files, one each, for data frames and other readers of columns.
+//! The tables as Parquet files, one each, for data frames and other columnar readers.
 //!
-//! The store and Parquet both hold columns, so each column is written directly, without SQLite in between. A file has groups of
-//! about a million rows, which are written one after the other: memory holds a part of one column.
+//! The store and Parquet both hold columns, so each column is written directly, without SQLite in between. A file has row groups of about a
+//! million rows, written one after the other, so that memory holds only part of one column.
 
 use std::fs::File;
 use std::ops::Range;
@@ -18,13 +18,13 @@ use parquet::schema::types::{ColumnPath, Type};
 use crate::sql::source::Source;
 use crate::sql::{Cell, Column, TABLES, Table};
 
-/// How many rows a group has.
+/// The number of rows in a group.
 const GROUP: usize = 1 << 20;
 
-/// How many rows are written at a time.
+/// The number of rows written at a time.
 const BATCH: usize = 1 << 14;
 
-/// The limit of a dictionary in bytes: more than the names of a million slices need.
+/// The limit of a dictionary in bytes: more than the names of a million slices take.
 const DICTIONARY: usize = 16 << 20;
 
 /// The type of a column.
@@ -32,7 +32,7 @@ const DICTIONARY: usize = 16 << 20;
 enum Kind {
     Int,
     Real,
-    /// Text; also a column with values of several types, each written as text.
+    /// Text, and columns with values of several types, each written as text.
     Text,
 }
 
@@ -46,10 +46,10 @@ impl Kind {
     }
 }
 
-/// Writes `<table>.parquet` for every table into a folder. Returns their size in bytes.
+/// Writes `<table>.parquet` for every table into a folder. Returns the total size in bytes.
 ///
 /// # Errors
-/// What writing fails with.
+/// If writing fails.
 pub fn write(source: &Source, folder: &Path) -> Result<u64> {
     let mut size = 0;
     for table in TABLES {
@@ -77,7 +77,7 @@ fn write_table(source: &Source, table: &Table, file: File) -> Result<()> {
     writer.close().map(drop)
 }
 
-/// The table's columns, all of which may be NULL.
+/// The table's columns, all nullable.
 fn schema(table: &Table) -> Result<Type> {
     let field = |column: &Column| {
         let (physical, logical) = match Kind::for_column(column) {
@@ -92,7 +92,7 @@ fn schema(table: &Table) -> Result<Type> {
     Type::group_type_builder(table.name()).with_fields(fields).build()
 }
 
-/// Texts use a dictionary. Numbers do, too, as long as it is small; then they are differences, which for times are small.
+/// Texts use a dictionary, and so do numbers while it is small; otherwise numbers are delta-encoded, which keeps times small.
 fn properties(table: &Table) -> Result<WriterProperties> {
     let level = ZstdLevel::try_new(3)?;
     let mut properties = WriterProperties::builder()

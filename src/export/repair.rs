@@ -1,5 +1,4 @@
-//! A damaged trace as one that every viewer opens: its whole events byte for byte, the recovered ones as they were meant, and nothing
-//! else.
+//! Rewrites a damaged trace so that every viewer opens it: whole events byte for byte, recovered ones as they were meant, and nothing else.
 //!
 //! Slices that partly overlap others on their thread can be moved to [lanes](Lanes).
 
@@ -22,17 +21,17 @@ use super::lanes::Moves;
 pub struct Repaired {
     /// What was written.
     pub copied: Copied,
-    /// The damage that matters for writing a trace.
+    /// The damage that affects the written trace.
     pub damage: DamageReport,
-    /// The bytes of text that were read.
+    /// The number of bytes of text read.
     pub text_bytes: u64,
 }
 
-/// Writes the whole and the recovered events of a trace, compressed with gzip if `pack` is set. `file` is the position of the trace's
-/// file in an archive.
+/// Writes the whole and the recovered events of a trace, compressed with gzip if `pack` is set. `file` is the index of the trace's file in an
+/// archive.
 ///
 /// # Errors
-/// Those of reading; a trace that is not JSON; one without a whole event; those of writing, which `failed` wraps.
+/// If reading fails, the trace is not JSON or has no whole event, or writing fails, which `failed` wraps.
 pub fn write(
     input: Input,
     file: Option<usize>,

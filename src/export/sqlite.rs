@@ -1,10 +1,10 @@
-//! The tables as an SQLite database in a file, which any SQLite opens.
+//! The tables as an SQLite database file, which any SQLite opens.
 //!
-//! Each virtual table is copied into a real one by SQLite itself, which then builds the indexes; that is several times faster than
-//! handing it row by row. Hidden columns come along, because the project's queries use them.
+//! SQLite itself copies each virtual table into a real one and then builds the indexes, which is several times faster than inserting rows one by
+//! one. Hidden columns are included, because the project's queries use them.
 //!
-//! The statements are built from the static declarations of the tables and the lists below. Only here is SQL text built: it contains
-//! nothing but the project's own names.
+//! The statements are built from the static declarations of the tables and the lists below. SQL text is built only here, and it contains only the
+//! project's own names.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use rusqlite::{Connection, Result};
 
 use crate::sql::{Column, Database, TABLES, Table};
 
-/// `nccl` in ASCII: `file` and other programs recognise the database by this number.
+/// `nccl` in ASCII: by this number `file` and other programs recognise the database.
 pub const APPLICATION_ID: i32 = 0x6e63_636c;
 
-/// The version of tables and columns; grows when one is removed or changes its meaning.
+/// The version of tables and columns. It grows when one is removed or changes its meaning.
 pub const SCHEMA_VERSION: i32 = 1;
 
-/// The view that Perfetto has under a name of its own, of the columns that are not hidden.
+/// The view that Perfetto has under its own name, with the columns that are not hidden.
 const SLICES: (&str, &str) = ("slices", "slice");
 
-/// The columns that queries search in large tables. Columns that are mostly NULL are indexed where they are not.
+/// The columns that queries search in large tables. Columns that are mostly NULL get an index of the other values only.
 const INDEXES: &[(&str, &[&str], Rows)] = &[
     ("slice", &["ts"], Rows::All),
     ("slice", &["track_id"], Rows::All),
@@ -48,16 +48,16 @@ enum Rows {
     NotNull,
 }
 
-/// Writes all tables into a file that is empty or missing. After an error the file is of no use.
+/// Writes all tables into a file that is empty or missing. After an error the file is unusable.
 ///
 /// # Errors
-/// What SQLite fails with.
+/// If SQLite fails.
 pub fn write(database: &Database, file: &Path) -> Result<()> {
     let connection = database.connection();
     let name = file.to_str().ok_or_else(|| rusqlite::Error::InvalidPath(file.to_owned()))?;
     connection.execute("ATTACH ?1 AS copy", [name])?;
     let copied = copy_tables(connection);
-    // A transaction that failed is still open, and its database cannot be detached before that ends.
+    // A failed transaction is still open, and its database cannot be detached before it ends.
     let ended = if connection.is_autocommit() { Ok(()) } else { connection.execute_batch("ROLLBACK") };
     let detached = ended.and_then(|()| connection.execute_batch("DETACH copy"));
     copied.and(detached)?;
@@ -72,12 +72,12 @@ pub fn write(database: &Database, file: &Path) -> Result<()> {
     plain.pragma_update(None, "application_id", APPLICATION_ID)?;
     plain.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     plain.execute_batch("COMMIT")?;
-    // Statistics from a sample of each index, by which SQLite chooses between them.
+    // Samples each index, so that SQLite can choose between them.
     plain.execute_batch("PRAGMA analysis_limit = 1000; ANALYZE")?;
     plain.close().map_err(|(_, error)| error)
 }
 
-/// A file that is removed if anything fails needs no journal, and no waiting for the disk.
+/// A file that is removed on any failure needs no journal, and no waiting for the disk.
 fn forget_safety(connection: &Connection, schema: &str) -> Result<()> {
     connection.pragma_update(Some(schema), "journal_mode", "OFF")?;
     connection.pragma_update(Some(schema), "synchronous", "OFF")
@@ -115,10 +115,10 @@ fn create_index(table: &str, columns: &[&str], rows: Rows) -> String {
     format!("CREATE INDEX {table}_by_{} ON {table}({}){condition}", columns.join("_"), columns.join(", "))
 }
 
-/// A view by its name, and the statement that makes it.
+/// A view: its name, and the statement that creates it.
 type View = (String, String);
 
-/// The views of the database in memory, and [`SLICES`].
+/// The views of the in-memory database, and [`SLICES`].
 fn views(connection: &Connection) -> Result<Vec<View>> {
     let mut statement = connection.prepare(
         "SELECT name, sql FROM main.sqlite_schema WHERE type = 'view' \
@@ -134,8 +134,8 @@ fn views(connection: &Connection) -> Result<Vec<View>> {
     Ok(views)
 }
 
-/// Makes the views, which may use each other, without those that need functions of this program: outside of it SQLite could not
-/// even list their columns.
+/// Creates the views, which may use each other, except those that need functions of this program: outside it SQLite could not even list their
+/// columns.
 fn make_views(plain: &Connection, views: &[View]) -> Result<()> {
     for (_, sql) in views {
         plain.execute_batch(sql)?;

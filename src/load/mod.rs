@@ -1,4 +1,4 @@
-//! Loading: opens a file, lets the reader of its format read it, and builds the store.
+//! Loading: opens a file, runs the reader of its format, and builds the store.
 //!
 //! The traces of an archive, or of several inputs, are loaded one after the other into one store.
 
@@ -22,10 +22,10 @@ use crate::store::traces::Trace;
 use crate::store::{Builder, Store};
 pub use options::{LoadOptions, Progress};
 
-/// More threads than this have nothing to do: they would wait for the one that decompresses.
+/// More threads than this would only wait for the one that decompresses.
 const MAX_THREADS: usize = 16;
 
-/// How many bytes of a chunk count as an event of a stretch: the usual sizes, divided.
+/// How many bytes of a chunk count as one event of a stretch: the ratio of the default sizes.
 const BYTES_OF_EVENT: usize = 32;
 
 /// What was loaded, and how.
@@ -39,17 +39,17 @@ pub struct Loaded {
     pub text_bytes: u64,
     /// Wall time in seconds.
     pub seconds: f64,
-    /// What an archive holds beside traces. Of several inputs these are all archives among them, and names begin with theirs.
+    /// What an archive holds beside traces. For several inputs: of all archives among them, with names that begin with the archive's.
     pub findings: Findings,
-    /// Of several inputs: why those of which nothing was loaded could not be read.
+    /// For several inputs: the errors of those from which nothing was loaded.
     pub unread: Vec<Error>,
 }
 
 /// Loads a trace, `-` for standard input. `progress` is called for every block of text.
 ///
 /// # Errors
-/// What [`input::open`] fails with; a file that is no trace; one with more text than it may have; a file that is damaged before
-/// the first whole event. Damage further on is counted in [`Store::damage`] instead.
+/// Fails as [`input::open`] does, and if the file is not a trace, exceeds the text limit, or is damaged before the first whole event. Later
+/// damage is counted in [`Store::damage`] instead.
 pub fn load(
     path: impl AsRef<Path>,
     options: LoadOptions,
@@ -58,10 +58,10 @@ pub fn load(
     load_input(input::open(path.as_ref())?, options, progress)
 }
 
-/// The same for an opened input. All traces of an archive are loaded, see [`crate::store::traces`].
+/// The same for an opened input. Loads all traces of an archive, see [`crate::store::traces`].
 ///
 /// # Errors
-/// As [`load`], less what concerns paths.
+/// As [`load`], except for errors about paths.
 pub fn load_input(
     mut input: Input,
     options: LoadOptions,
@@ -83,11 +83,11 @@ pub fn load_input(
     Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64(), findings, unread: Vec::new() })
 }
 
-/// Loads several inputs one after the other into one store, as the traces of an archive. Each trace has the name of its file there,
-/// also if the file is no archive. An input of which nothing can be read is left out, see [`Loaded::unread`].
+/// Loads several inputs one after the other into one store, as if they were the traces of one archive. Each trace is named after its file,
+/// also if the file is not an archive. An input that cannot be read at all is left out, see [`Loaded::unread`].
 ///
 /// # Errors
-/// As [`load`], if an input cannot be read further and a part of it is in the store already, or if no input can be read.
+/// As [`load`], if an input fails after part of it is in the store, or if no input can be read.
 pub fn load_all(
     paths: &[PathBuf],
     options: LoadOptions,
@@ -122,14 +122,14 @@ pub fn load_all(
     Ok(Loaded { store, name: names.join(", "), text_bytes, seconds, findings, unread })
 }
 
-/// A builder that divides the events as finely as the load divides the text.
+/// A builder whose stretches match the load's chunks.
 fn builder_of(options: LoadOptions) -> Builder {
     Builder::of_stretches(
         options.chunk.map(|chunk| NonZero::new(chunk.get() / BYTES_OF_EVENT).unwrap_or(NonZero::<usize>::MIN)),
     )
 }
 
-/// How many threads a load has.
+/// How many threads a load uses.
 fn threads_of(options: LoadOptions) -> NonZero<usize> {
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = options.threads.map_or_else(available, NonZero::get).min(MAX_THREADS);
@@ -141,7 +141,7 @@ fn size_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())
 }
 
-/// Adds the traces of one input to those before. An error comes with whether the input can be left out: nothing of it was added.
+/// Adds the traces of one input to the store. With an error comes whether the input can be left out, because nothing of it was added.
 fn add_input(
     path: &Path,
     options: LoadOptions,
@@ -169,11 +169,11 @@ fn add_input(
     read.map(|findings| (name, findings)).map_err(|error| (error, is_clean))
 }
 
-/// Loads the traces of an input one after the other, each into a store of its own, so that no two of an archive are in memory at once.
-/// `each` gets one after the other, and may end the load. What concerns an archive as a whole is returned, with an empty store.
+/// Loads the traces of an input one after the other, each into its own store, so that only one is in memory at a time. `each` receives
+/// every trace and may stop the load. Findings about the archive as a whole are returned, with an empty store.
 ///
 /// # Errors
-/// As [`load_input`]; traces before the error have been handed out.
+/// As [`load_input`]. Traces before the error have already been passed to `each`.
 pub fn load_each(
     mut input: Input,
     options: LoadOptions,
@@ -210,9 +210,9 @@ struct Loader<F> {
     size: Option<u64>,
     builder: Builder,
     text_bytes: u64,
-    /// Whether the names of an archive's traces begin with its own.
+    /// Whether trace names begin with the archive's own name.
     is_one_of_many: bool,
-    /// Whether a trace was dropped of which there were events already.
+    /// Whether a trace was dropped after some of its events were stored.
     has_dropped_events: bool,
 }
 
@@ -235,7 +235,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         Ok((loader, contents))
     }
 
-    /// What has been loaded since the last time.
+    /// Takes everything loaded since the last call.
     fn take(&mut self, name: String, since: &mut Instant) -> Loaded {
         let store = std::mem::replace(&mut self.builder, builder_of(self.options))
             .finish(DamageReport::default(), self.threads);
@@ -244,15 +244,15 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         Loaded { store, name, text_bytes, seconds, findings: Findings::default(), unread: Vec::new() }
     }
 
-    /// Loads all traces of an archive. Files that are none are skipped, and so are those that are damaged before their first event.
-    /// `loaded` is called after each trace with its name, and may end the load.
+    /// Loads all traces of an archive. Skips files that are not traces or are damaged before their first event. Calls `loaded` with each
+    /// trace's name; it may stop the load.
     fn archive(
         &mut self,
         name: &str,
         mut archive: Archive,
         mut loaded: impl FnMut(&mut Self, &str) -> ControlFlow<()>,
     ) -> Result<Findings, Error> {
-        // How many traces of each name there were.
+        // How many traces had each name.
         let (mut names, mut first_failure) = (HashMap::<String, usize>::new(), None);
         while let Some(member) = archive.next()? {
             let Member { name: of_member, place, file } = member;
@@ -323,17 +323,17 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
     }
 }
 
-/// Which archive is cut off, and at which byte: this one, or one in it.
+/// The truncated archive and the byte where it ends: this archive, or one inside it.
 fn broken(name: &str, Findings { inner, damage, .. }: &Findings) -> Option<(String, u64)> {
     let outer = damage.get(Damage::ArchiveBroken).first_offset.map(|offset| (name.to_owned(), offset));
     let inner = inner.iter().find(|damage| damage.kind == Damage::ArchiveBroken);
     outer.or_else(|| inner.map(|inner| (format!("{name}/{}", inner.archive), inner.offset)))
 }
 
-/// What an archive without traces holds.
+/// The contents of an archive without traces.
 fn held(Findings { no_traces, unreadable, damage, .. }: &Findings) -> String {
     let [other, bad] = [Damage::NoTraceInFile, Damage::FileUnreadable].map(|kind| damage.get(kind).count);
-    let of_bad = format!("nothing that can be read of {}", some_files(bad, unreadable));
+    let of_bad = format!("nothing readable in {}", some_files(bad, unreadable));
     match (other, bad) {
         (_, 0) => some_files(other, no_traces),
         (0, _) => of_bad,
@@ -353,5 +353,5 @@ fn some_files(count: u64, names: &[String]) -> String {
     }
 }
 
-/// How many files of an archive are named.
+/// How many files of an archive a message names.
 const SHOWN: usize = 8;

@@ -1,4 +1,4 @@
-//! How to load, and how far a load has come.
+//! Options of a load, and its progress.
 
 use std::num::NonZero;
 
@@ -6,27 +6,27 @@ use crate::event::ArgsWanted;
 use crate::input::limit::Limits;
 use crate::time::TimeRule;
 
-/// How to load.
+/// Options of a load.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions {
-    /// How the times of JSON become nanoseconds: which unit they have, which is microseconds unless the file is known to be different
-    /// ([`Store::in_nanoseconds`](crate::store::Store::in_nanoseconds)). The other formats name their unit.
+    /// How JSON times become nanoseconds: microseconds unless the file is known to differ
+    /// ([`Store::in_nanoseconds`](crate::store::Store::in_nanoseconds)). Other formats define their unit.
     pub time: TimeRule,
     /// Which arguments to keep.
     pub args: ArgsWanted,
-    /// How many threads read, and answer questions to the store; `None`: as many as the machine has, up to 16. The result is the same.
+    /// How many threads read, and answer questions about the store; `None`: one per core, up to 16. The result is the same.
     pub threads: Option<NonZero<usize>>,
-    /// How many bytes of text a thread takes at a time; `None`: 512 KiB, which is best. For every 32 of them an event is nested at a time. The
-    /// result is the same, but for how much text is saved before the byte where compressed data are corrupt, and of a broken event that lies
-    /// across the end of what a thread took.
+    /// How many bytes of text a thread takes at a time; `None`: 512 KiB, the fastest. A stretch of nesting has one event for every 32 of
+    /// these bytes. The result is the same, except for how much text is saved before corrupt compressed data, and how much of a broken
+    /// event that crosses the end of a chunk.
     pub chunk: Option<NonZero<usize>>,
-    /// Whether to keep the offsets of the events in the text, so that they can be copied: eight bytes for each.
+    /// Whether to keep the byte offsets of events, eight bytes each, so that events can be copied.
     pub keep_offsets: bool,
-    /// How much text the trace may have.
+    /// How much text a trace may have.
     pub limits: Limits,
 }
 
-/// How far a load has come.
+/// The progress of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     /// Bytes taken from the file.

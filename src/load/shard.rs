@@ -1,4 +1,4 @@
-//! The store's shard is what readers collect events in.
+//! Lets readers collect events in the store's shard.
 
 use crate::event::{Event, TrackDescription, TrackKey};
 use crate::input::{Collect, Shard as Collector};

@@ -1,14 +1,13 @@
-//! Names of runtime calls that matter for attribution: graph launches, stream captures, and launches of each kind of work.
+//! Names of runtime calls that matter to attribution: graph launches, stream captures, and launches of each kind of work.
 
-/// Calls that launch a whole captured graph: all its kernels have this one call's correlation id (CUDA runtime and driver,
-/// HIP).
+/// Calls that launch a whole captured graph, whose kernels all have the correlation id of this call (CUDA runtime and driver, HIP).
 pub const GRAPH_LAUNCHES: &[&str] = &["cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"];
 
 /// Part of the names of calls that begin the capture of a stream into a graph (`cudaStreamBeginCapture`, `hipStreamBeginCapture`,
 /// `cuStreamBeginCaptureToGraph` …).
 pub const CAPTURE_BEGIN: &str = "StreamBeginCapture";
 
-/// Part of the names of calls that end such a capture.
+/// Part of the names of calls that end a capture.
 pub const CAPTURE_END: &str = "StreamEndCapture";
 
 /// The kind of work that a call launches on a GPU, or adds to a graph during capture.
@@ -23,8 +22,8 @@ pub enum Work {
 }
 
 impl Work {
-    /// The work that a call of the CUDA or HIP runtime or driver launches, by its name. `None` for other calls, and for synchronous
-    /// copies and fills, which cannot be captured.
+    /// The work that a call of the CUDA or HIP runtime or driver launches, by the call's name. `None` for other calls, and for synchronous copies
+    /// and fills, which cannot be captured.
     pub fn of_call(name: &str) -> Option<Work> {
         if name.contains("LaunchKernel") || name.contains("LaunchCooperativeKernel") {
             Some(Work::Kernel)
@@ -44,7 +43,7 @@ impl Work {
         name.contains("Launch") && !name.contains("HostFunc")
     }
 
-    /// The work of a slice on a GPU, by its name: Kineto's `Memcpy DtoD (Device -> Device)`, `Memset (Device)`. `None` for other slices.
+    /// The work of a GPU slice, by its name: Kineto's `Memcpy DtoD (Device -> Device)`, `Memset (Device)`. `None` for other slices.
     pub fn of_slice(name: &str, is_kernel: bool) -> Option<Work> {
         if is_kernel {
             Some(Work::Kernel)
@@ -58,13 +57,13 @@ impl Work {
     }
 }
 
-/// Whether GPU work is a copy within a GPU or from one to another, by its name. Copies from and to a host belong to the set-up of a communicator, also
-/// where a collective is open.
+/// Whether GPU work is a copy within a GPU or between GPUs, by its name. Copies to and from a host set up a communicator, even during a
+/// collective.
 pub fn is_device_copy(name: &str) -> bool {
     ["Memcpy PtoP", "Memcpy DtoD"].into_iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Whether a function blocks its thread until a GPU is done: `cudaStreamSynchronize`, `hipDeviceSynchronize`, `cuEventSynchronize`.
+/// Whether a function blocks its thread until the GPU is done: `cudaStreamSynchronize`, `hipDeviceSynchronize`, `cuEventSynchronize`.
 pub fn waits_for_gpu(name: &str) -> bool {
     let is_call = |prefix: &str| name.starts_with(prefix) && name.ends_with("Synchronize");
     ["cuda", "hip", "cu"].into_iter().any(is_call)

@@ -1,24 +1,24 @@
-//! Categories of slices: which slices run on a GPU, which launch work, and which do neither.
+//! Categories of slices: which run on a GPU, which launch work, and which do neither.
 
 /// The kind of work that a category means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CategoryKind {
     /// A kernel on a GPU.
     Kernel,
-    /// Any other slice of a GPU: copies, fills, waits, annotations projected onto it.
+    /// Other GPU slices: copies, fills, waits, annotations projected onto the GPU.
     Gpu,
-    /// A call into the runtime or driver of CUDA, HIP or another device. Such calls launch kernels.
+    /// A call into the runtime or driver of CUDA, HIP or another device, which launches kernels.
     Runtime,
-    /// A call of a Python function, or of a C function by Python.
+    /// A call of a Python function, or of a C function from Python.
     Frame,
-    /// Other work of a CPU: operators, annotations, and unknown categories.
+    /// Other CPU work: operators, annotations, and unknown categories.
     Cpu,
 }
 
-/// The category of the copies of kernels that mark the matching kernels in an exported trace.
+/// The category of the copies that mark the matching kernels in an exported trace.
 pub const MARKED: &str = "nccl-stacks";
 
-/// Categories of operators: Kineto's of today, and of 2021.
+/// Categories of operators: Kineto's current one, and that of 2021.
 pub const OPERATORS: &[&str] = &["cpu_op", "Operator"];
 
 /// Categories of GPU work other than kernels: Kineto's activity types (`ActivityType.cpp`), and those of 2021.

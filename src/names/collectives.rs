@@ -1,8 +1,8 @@
-//! Sizes and bandwidths of collectives, as nccl-tests defines them (`doc/PERFORMANCE.md` and each test's `…GetBw`), and what a kernel's
-//! name shows of algorithm and protocol.
+//! Sizes and bandwidths of collectives, as nccl-tests defines them (`doc/PERFORMANCE.md` and each test's `…GetBw`), and the algorithm and protocol
+//! in a kernel's name.
 //!
-//! The time of one kernel on one rank includes waiting for the other ranks, unlike the loops of nccl-tests. So a bandwidth from a
-//! trace is what this rank saw, and a lower bound of what the links can do.
+//! The time of one kernel on one rank includes waiting for the other ranks, unlike the loops of nccl-tests. So a bandwidth from a trace is what
+//! this rank observed, and a lower bound of what the links can do.
 
 /// A collective or point-to-point operation, as far as its bandwidth depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,8 +46,7 @@ const WORDS: &[(&str, Collective)] = &[
     ("recv", Collective::Recv),
 ];
 
-/// Words of the names of other libraries' kernels, and their collectives. A name that has all words of a line is of that collective;
-/// the first such line counts.
+/// Words in the names of other libraries' kernels, and their collectives. The first line of which a name has all words determines its collective.
 const OF_KERNELS: &[(&[&str], Option<Collective>)] = &[
     // `all_reduce_two_shot_kernel`, `multimem_all_reduce_kernel`, `allreduce_prototype_twoshot`, `oneShotAllReduceKernel` …
     (&["allreduce"], Some(Collective::AllReduce)),
@@ -60,11 +59,11 @@ const OF_KERNELS: &[(&[&str], Option<Collective>)] = &[
     (&["crossdevicereduce"], Some(Collective::AllReduce)),
     // The second half of a two-shot all-reduce: flashinfer `comm/trtllm_mnnvl_allreduce.cuh`
     (&["rmsnormlamport"], Some(Collective::AllReduce)),
-    // NVSHMEM's reductions give the result to every PE, its `fcollect` gathers equal parts.
+    // NVSHMEM's reductions give the result to every PE; its `fcollect` gathers equal parts.
     (&["rdxn", "onstream"], Some(Collective::AllReduce)),
     (&["fcollect", "onstream"], Some(Collective::AllGather)),
     (&["broadcast", "onstream"], Some(Collective::Broadcast)),
-    // deepseek-ai/DeepEP: where tokens will go is computed; then tokens go to their experts and come back. What prepares that (`notify_dispatch`) waits for peers as well.
+    // deepseek-ai/DeepEP: the layout computes where tokens go; then they go to their experts and back, after `notify_dispatch`, which also waits.
     (&["deepep", "layout"], None),
     (&["deepep", "dispatch"], Some(Collective::AllToAll)),
     (&["deepep", "combine"], Some(Collective::AllToAll)),
@@ -77,20 +76,20 @@ fn letters(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// The prefix of PyTorch's annotations of collectives: `nccl:all_reduce` (`ProcessGroupNCCL.cpp`, `profilingTitle`).
+/// PyTorch's prefix for annotations of collectives: `nccl:all_reduce` (`ProcessGroupNCCL.cpp`, `profilingTitle`).
 pub const ANNOTATION: &str = "nccl:";
 
 impl Collective {
-    /// The collective of a name that PyTorch's process groups record: `allreduce`, `_allgather_base`,
-    /// `reduce_scatter_tensor_coalesced`, `all_to_allv`, `send` (`ProcessGroupNCCL.cpp`, the calls of `RECORD_PARAM_COMMS_DATA`).
+    /// The collective for a name recorded by PyTorch's process groups: `allreduce`, `_allgather_base`, `reduce_scatter_tensor_coalesced`,
+    /// `all_to_allv`, `send` (`ProcessGroupNCCL.cpp`, the calls of `RECORD_PARAM_COMMS_DATA`).
     pub fn of_record(name: &str) -> Option<Self> {
         let letters = letters(name);
         WORDS.iter().find(|(word, _)| letters.contains(word)).map(|(_, collective)| *collective)
     }
 
-    /// The collective of a kernel, by its name; `None` for NCCL's generic kernel, and for kernels whose names say nothing. Names of
-    /// other libraries must say it in full: `reduce` and `gather` are computations, too. Inductor names its kernels after the operators
-    /// around a collective (`triton_red_fused_all_reduce_…`), so those names say nothing.
+    /// The collective of a kernel, by its name; `None` for NCCL's generic kernel and for uninformative names. Names from other libraries must have
+    /// the full name of a collective: `reduce` and `gather` are computations too. Inductor names its kernels after the operators around a
+    /// collective (`triton_red_fused_all_reduce_…`), so those names are no evidence.
     pub fn of_kernel(name: &str) -> Option<Self> {
         let own = own_name(name);
         if own.starts_with("nccl") {
@@ -104,17 +103,17 @@ impl Collective {
         OF_KERNELS.iter().find(says).and_then(|(_, collective)| *collective)
     }
 
-    /// Whether one rank, the root, gives or takes what all others take or give.
+    /// Whether one rank, the root, sends or receives the data of all others.
     pub fn has_root(self) -> bool {
         matches!(self, Collective::Broadcast | Collective::Reduce | Collective::Gather | Collective::Scatter)
     }
 
-    /// Whether two ranks do it.
+    /// Whether only two ranks take part.
     pub fn is_point_to_point(self) -> bool {
         matches!(self, Collective::Send | Collective::Recv | Collective::SendRecv)
     }
 
-    /// Its name: that of its program in nccl-tests.
+    /// Its name: the name of its program in nccl-tests.
     pub fn name(self) -> &'static str {
         match self {
             Collective::AllReduce => "all_reduce",
@@ -131,10 +130,10 @@ impl Collective {
         }
     }
 
-    /// The size S of nccl-tests, in bytes: the larger of all that a rank sends and receives. `input` and `output` are the sizes of
-    /// this rank's tensors, in bytes; `ranks` is the number of ranks.
+    /// The size S of nccl-tests, in bytes: the larger of the totals that a rank sends and receives. `input` and `output` are the sizes of this
+    /// rank's tensors, in bytes; `ranks` is the number of ranks.
     ///
-    /// PyTorch records each rank's own tensors: the output of a gather and the input of a scatter are on the root only.
+    /// PyTorch records each rank's own tensors: only the root has the output of a gather and the input of a scatter.
     pub fn size(self, input: u64, output: u64, ranks: u64) -> u64 {
         match self {
             Collective::AllGather => output,
@@ -162,7 +161,7 @@ impl Collective {
     }
 }
 
-/// A number of bytes, in powers of ten as bandwidths are: `8.39 MB`.
+/// A number of bytes in powers of ten, like bandwidths: `8.39 MB`.
 pub fn size_text(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
@@ -192,7 +191,7 @@ const ELEMENT_BYTES: &[(&str, u64)] = &[
     ("UInt64", 8),
 ];
 
-/// The size of an element in bytes; `None` for unknown types. All 8-bit floats are called `Float8_…`; the 4-bit type comes in pairs.
+/// The size of an element in bytes; `None` for unknown types. All 8-bit floats are called `Float8_…`; elements of the 4-bit type come in pairs.
 pub fn element_bytes(dtype: &str) -> Option<u64> {
     if dtype.starts_with("Float8_") || dtype == "Float4_e2m1fn_x2" {
         return Some(1);
@@ -203,15 +202,15 @@ pub fn element_bytes(dtype: &str) -> Option<u64> {
 /// A kernel's name without its parameters.
 pub(super) fn own_name(name: &str) -> &str {
     let name = name.strip_prefix("void ").unwrap_or(name);
-    // A namespace without a name comes first, if at all.
+    // An anonymous namespace, if any, comes first.
     let name = ANONYMOUS.iter().find_map(|namespace| Some(name.split_once(namespace)?.1)).unwrap_or(name);
     &name[..name.find(['(', '<']).unwrap_or(name.len())]
 }
 
-/// Namespaces without a name, as demanglers write them.
+/// Anonymous namespaces, as demanglers write them.
 const ANONYMOUS: &[&str] = &["(anonymous namespace)::", "<unnamed>::"];
 
-/// Algorithm and protocol of a kernel, as far as its name shows them.
+/// Algorithm and protocol of a kernel, as far as its name has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Method<'a> {
     /// `Ring`, `Tree`, `NVLS` …, or the parts of a symmetric kernel: `RSxLDMC_AGxSTMC`.
@@ -224,14 +223,13 @@ const ALGORITHMS: &[&str] = &["COLLNET_DIRECT", "COLLNET_CHAIN", "COLLNET", "NVL
 
 const PROTOCOLS: &[&str] = &["LL128", "SIMPLE", "LL"];
 
-/// Reductions. In a symmetric kernel's name the element type follows them.
+/// Reductions. In the name of a symmetric kernel, the element type follows.
 const REDUCTIONS: &[&str] = &["_sum_", "_prod_", "_min_", "_max_", "_minmax_", "_premulsum_", "_sumpostdiv_"];
 
 impl<'a> Method<'a> {
-    /// Reads a kernel's name, which shows less than it seems to: NCCL builds kernels for the protocol LL only and runs the others
-    /// from them, so `…_LL` does not name the protocol; from 2.19 on all kernels whose algorithm is not Tree are called
-    /// `…_RING_LL` (NVIDIA/nccl `src/device/generate.py`, `best_kernel`; before that `enqueue.cc`, `NCCL_FUNC5`). Any other name is
-    /// taken literally.
+    /// Parses a kernel's name, which is less informative than it looks: NCCL builds kernels for the protocol LL only and runs the others from
+    /// them, so `…_LL` does not name the protocol; from 2.19 on all kernels whose algorithm is not Tree are called `…_RING_LL` (NVIDIA/nccl
+    /// `src/device/generate.py`, `best_kernel`; before that `enqueue.cc`, `NCCL_FUNC5`). Any other name is taken literally.
     pub fn of_kernel(name: &'a str) -> Self {
         let own = own_name(name);
         if let Some(rest) = own.strip_prefix("ncclSymkDevKernel_").or_else(|| own.strip_prefix("ncclSymDevKernel_")) {
@@ -249,7 +247,7 @@ impl<'a> Method<'a> {
         let has = |word: &str| format!("_{rest}_").contains(&format!("_{word}_"));
         let algorithm = ALGORITHMS.iter().copied().find(|word| has(word));
         let protocol = PROTOCOLS.iter().copied().find(|word| has(word)).filter(|word| *word != "LL");
-        // A ring with a protocol other than LL is from a build of the library whose names are exact.
+        // A ring with a protocol other than LL comes from a build whose names are exact.
         Method { algorithm: algorithm.filter(|word| *word != "RING" || ring_is_ring || protocol.is_some()), protocol }
     }
 

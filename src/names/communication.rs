@@ -1,33 +1,33 @@
-//! What says that code communicates, where no family knows a kernel: the names of operators, annotations and functions in C, and the kernel's own.
+//! Signs of communication for kernels that no family has: the names of operators, annotations and C functions, and the kernel's own name.
 //!
-//! A name of Python code is no evidence: what a function `all_gather` in Python launches itself are mostly copies and sums, which prepare what is sent.
+//! Names of Python code are no evidence: a Python function `all_gather` itself launches mostly copies and sums, which prepare the data.
 
 use super::args::COLLECTIVE_RECORD;
 use super::collectives::{ANNOTATION, own_name};
 use super::described::MODULE_FRAME;
 use super::kernels::says_collective;
 
-/// Operators and annotations of PyTorch for communication alone: `torch/csrc/distributed/c10d/` (`Ops.cpp`, `Functional.cpp`, `symm_mem/`).
+/// PyTorch's operators and annotations for communication only: `torch/csrc/distributed/c10d/` (`Ops.cpp`, `Functional.cpp`, `symm_mem/`).
 const COMMUNICATE: &[&str] = &[ANNOTATION, "c10d::", "_c10d_functional", "symm_mem::"];
 
-/// Operators whose names say nothing: PyTorch's own never communicate, and Inductor names its kernels and the operators around them after the operators
-/// that they replace.
+/// Operators whose names are no evidence: PyTorch's own never communicate, and Inductor names its kernels and the operators around them after the
+/// operators that they replace.
 const SILENT: &[&str] = &["aten::", "prims::", "triton_", MODULE_FRAME];
 
-/// Words in lower case, without what separates their parts.
+/// Words in lower case, without separators.
 const WORDS: &[&str] = &["allreduce", "allgather", "reducescatter", "alltoall", "all2all"];
 
-/// Words that mean it by themselves alone: `Dispatcher` and `combined` are none of them.
+/// Words that count only as a whole: `Dispatcher` and `combined` do not.
 const WHOLE_WORDS: &[&str] = &["dispatch", "combine", "a2a"];
 
-/// Words beside which the others mean something else: PyTorch's dispatch of operators (`torch_dispatch`, `DispatchKey`), and copies before and after a
+/// Words that give the others a different meaning: PyTorch's operator dispatch (`torch_dispatch`, `DispatchKey`), and copies before and after a
 /// collective on its own GPU (`fsdp::all_gather_copy_in`).
 const OTHERWISE: &[&str] = &["torch", "key", "mode", "copy"];
 
-/// What Python calls functions in C.
+/// Python's prefixes for C functions.
 const BUILT_IN: &[&str] = &["<built-in method ", "<built-in function "];
 
-/// Whether what an operator, an annotation or a function in C launches itself is communication, by its name.
+/// Whether the kernels that an operator, an annotation or a C function launches itself communicate, judged by its name.
 pub fn says_communication(caller: &str) -> bool {
     if caller == COLLECTIVE_RECORD || COMMUNICATE.iter().any(|prefix| caller.starts_with(prefix)) {
         return true;
@@ -65,7 +65,7 @@ fn words(name: &str) -> Vec<String> {
 }
 
 /// Parts of the names of kernels that compute on one GPU, whatever launches them, in lower case: libraries (PyTorch, CUB, Thrust, CUTLASS, cuBLAS,
-/// Tensile), Inductor, and matrix products, elementwise functions and normalizations of any.
+/// Tensile), Inductor, and any matrix products, elementwise functions and normalizations.
 const COMPUTE: &[&str] = &[
     "at::native",
     "at::cuda",
@@ -81,13 +81,13 @@ const COMPUTE: &[&str] = &[
     "norm",
 ];
 
-/// Whether a kernel computes, by its name.
+/// Whether a kernel computes, judged by its name.
 pub fn computes(kernel: &str) -> bool {
     let lower = kernel.to_ascii_lowercase();
     COMPUTE.iter().any(|part| lower.contains(part))
 }
 
-/// Whether the own name of a kernel that no family knows says that it is a collective. All-reduces within a block or a warp are none.
+/// Whether the name of a kernel that no family has indicates a collective. All-reduces within a block or a warp do not count.
 pub fn own_name_says_collective(kernel: &str) -> bool {
     let own = own_name(kernel);
     says_collective(own)

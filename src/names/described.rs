@@ -1,12 +1,11 @@
-//! What tells how a trace was recorded: argument keys of operators that profilers write only if they are asked to, fields of the header, and
-//! how versions are numbered.
+//! Signs of how a trace was recorded: operator arguments that profilers write only on request, fields of the header, and version numbers.
 //!
-//! The keys are those of PyTorch's profiler (`torch/csrc/autograd/profiler_kineto.cpp`, `torch/csrc/profiler/util.cpp`), which XSigma's
-//! profiler writes too. The fields of the header are those of Kineto's `output_json.cpp` and of `torch/profiler/profiler.py`.
+//! The keys are those of PyTorch's profiler (`torch/csrc/autograd/profiler_kineto.cpp`, `torch/csrc/profiler/util.cpp`), which XSigma's profiler
+//! writes too. The header fields are those of Kineto's `output_json.cpp` and of `torch/profiler/profiler.py`.
 
 use super::args;
 
-/// The keys of operators of which it is counted whether they are there.
+/// The operator keys whose presence is counted.
 pub const PRESENT: &[&str] = &[
     args::CONCRETE_INPUTS[0],
     args::CONCRETE_INPUTS[1],
@@ -28,37 +27,36 @@ pub const PRESENT: &[&str] = &[
     args::COUNTERS[8],
 ];
 
-/// The beginning of the name of a frame that is the call of a module.
+/// The beginning of the frame of a module call.
 pub const MODULE_FRAME: &str = "nn.Module: ";
 
-/// The name of the instants that the allocator of PyTorch writes.
+/// The name of the instants that PyTorch's allocator writes.
 pub const MEMORY_EVENT: &str = "[memory]";
 
-/// The category of ranges of libraries in an export of Nsight Systems.
+/// The category of NVTX ranges in an Nsight Systems export.
 pub const NVTX: &str = "nvtx";
 
-/// Categories of operators of a CPU: today's, and that of 2021.
+/// Categories of CPU operators: the current one, and that of 2021.
 pub const OPERATORS: &[&str] = &["cpu_op", "Operator"];
 
-/// Fields of Kineto's header that say what the profiler was asked to record. A field that is not there was not asked for, or the writer
-/// is older than the field.
+/// Fields of Kineto's header with the recording options. An option that is missing was not set, or the writer is older than the field.
 pub const FLAGS: &[&str] = &["with_stack", "record_shapes", "with_modules", "profile_memory", "with_flops"];
 
-/// Fields of the header with the version of PyTorch, in lower case.
+/// Fields of the header with PyTorch's version, in lower case.
 pub const TORCH_VERSION: &[&str] = &["torch_version", "pytorch_version", "torch.version", "pytorch version"];
 
-/// Whether a slice's category is that of operators.
+/// Whether a slice's category is an operator's.
 pub fn is_operator(category: &str) -> bool {
     OPERATORS.contains(&category)
 }
 
-/// A version of CUDA from its number: `12090` is 12.9 (`CUDART_VERSION`). `None` if it is no such number.
+/// A CUDA version from its number: `12090` is 12.9 (`CUDART_VERSION`). `None` if the number is invalid.
 pub fn cuda_version(number: &str) -> Option<String> {
     let number: u32 = number.parse().ok().filter(|number| *number >= 1000)?;
     Some(format!("{}.{}", number / 1000, number % 1000 / 10))
 }
 
-/// A version of HIP from its number: `60443483` is 6.4.43483 (`HIP_VERSION`). `None` if it is no such number.
+/// A HIP version from its number: `60443483` is 6.4.43483 (`HIP_VERSION`). `None` if the number is invalid.
 pub fn hip_version(number: &str) -> Option<String> {
     let number: u32 = number.parse().ok().filter(|number| *number >= 10_000_000)?;
     Some(format!("{}.{}.{}", number / 10_000_000, number / 100_000 % 100, number % 100_000))

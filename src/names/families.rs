@@ -1,9 +1,8 @@
-//! Families of kernels that move or combine data between GPUs, each as regular expressions over kernels' names.
+//! Families of kernels that move or combine data between GPUs, each as regular expressions for kernel names.
 //!
-//! NCCL is not the only one: inference engines, MoE libraries and PyTorch have their own kernels, whose names do not contain
-//! `nccl` and often do not show their library. So a family is a list of names from the sources, each with its source
-//! file. A name in a trace is demangled (`void vllm::f<int>(int*)`), bare (Triton, `extern "C"`) or mangled
-//! (`_ZN4vllm1fIiEEvPi`).
+//! NCCL is not the only one: inference engines, MoE libraries and PyTorch have their own kernels, whose names do not contain `nccl` and often do
+//! not show their library. So a family is a list of names from the sources, each with its source file. A name in a trace is demangled (`void
+//! vllm::f<int>(int*)`), bare (Triton, `extern "C"`) or mangled (`_ZN4vllm1fIiEEvPi`).
 
 use std::sync::LazyLock;
 
@@ -14,29 +13,29 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 pub struct Family {
     /// The name of the family, as a user writes it.
     pub name: &'static str,
-    /// One line on its kernels.
+    /// One line about its kernels.
     pub about: &'static str,
-    /// Regular expressions for the beginning of a kernel's own name. Text further right is template arguments and parameters, or,
-    /// in the names of Inductor's fused kernels (`triton_poi_fused_one_shot_all_reduce_0`), an operator, not the kernel.
+    /// Regular expressions for the beginning of a kernel's own name. Text after that is template arguments and parameters or, in Inductor's fused
+    /// kernels (`triton_poi_fused_one_shot_all_reduce_0`), an operator, not the kernel.
     own: &'static [&'static str],
-    /// The same for namespaces that contain a kernel, at any depth.
+    /// The same for namespaces around a kernel, at any depth.
     within: &'static [&'static str],
     /// Regular expressions that may match anywhere in a kernel's name.
     patterns: &'static [&'static str],
 }
 
-/// The family whose kernels compute and communicate at once. They hide collectives as computation does, and nothing says how much of their own
-/// communication is hidden: so they are none of the collectives.
+/// The family whose kernels compute and communicate at once. They hide collectives as computation does, and how much of their own communication is
+/// hidden is unknown, so they do not count as collectives.
 pub const FUSED: &str = "fused-gemm";
 
 impl Family {
-    /// Whether its kernels do nothing but move and combine data.
+    /// Whether its kernels only move and combine data.
     pub fn only_communicates(&self) -> bool {
         self.name != FUSED
     }
 
-    /// The family as regular expressions, each searched for anywhere in a kernel's name; one match is enough. As few as possible,
-    /// because compiling them takes most of the time.
+    /// The family as regular expressions that may match anywhere in a kernel's name; one match is enough. There are as few as possible, because
+    /// compiling them takes most of the time.
     pub fn expressions(&self) -> Vec<String> {
         let mut all: Vec<String> = self.patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         if !self.own.is_empty() {
@@ -60,15 +59,15 @@ pub const FAMILIES: &[Family] = &[
         own: &[],
         within: &[],
         patterns: &[
-            // NVIDIA/nccl `src/device/generate.py`, `src/device/symmetric/generate.py`; before 2.19 `ncclKernel_…`,
-            // before 2.8 `ncclAllReduceRingLLKernel_…`. Also `nccl_ep_jit_…` (NCCL EP) and ctran's
-            // `ncclKernelAllReduce…`. No namespace before it: in `c10d::nccl_extension::` the word is PyTorch's.
+            // NVIDIA/nccl `src/device/generate.py`, `src/device/symmetric/generate.py`; before 2.19 `ncclKernel_…`, before 2.8
+            // `ncclAllReduceRingLLKernel_…`. Also `nccl_ep_jit_…` (NCCL EP) and ctran's `ncclKernelAllReduce…`. No namespace may precede it: in
+            // `c10d::nccl_extension::` the word is PyTorch's.
             r"^(?:void )?(?:_ZN?L?\d+)?nccl",
         ],
     },
     Family {
         name: "rccl",
-        about: "RCCL's kernels; most bear NCCL's names, so NCCL's are found too",
+        about: "RCCL's kernels; most have NCCL's names, so NCCL's are found too",
         own: &[],
         within: &[],
         patterns: &[
@@ -143,11 +142,11 @@ pub const FAMILIES: &[Family] = &[
             "quickreduce",
             // TensorRT-LLM `communicationKernels/mnnvlAllreduceKernels.cu`, `mnnvlAllGatherKernels.cu`
             "mnnvl",
-            // flashinfer `include/flashinfer/comm/`: namespaces that hold nothing else, and whose kernels' names
-            // (`allreduce_kernel`, `flat_push_kernel`) say too little
+            // flashinfer `include/flashinfer/comm/`: namespaces that contain nothing else, with kernel names that are too common
+            // (`allreduce_kernel`, `flat_push_kernel`)
             "mixed_comm|pcie_ipc|trtllm_mnnvl_allreduce|trtllm_(?:moe_)?allreduce_fusion",
-            // pytorch `symm_mem/CUDASymmetricMemory.cu`: barriers and signals, waiting for peers as collectives do.
-            // Names as common as these match only with that namespace or with its signal pads as first parameter.
+            // pytorch `symm_mem/CUDASymmetricMemory.cu`: barriers and signals, waiting for peers as collectives do. Names this common match only
+            // with that namespace or with its signal pads as first parameter.
             "symmetric_memory|intra_node_comm",
         ],
         patterns: &[
@@ -202,7 +201,7 @@ pub const FAMILIES: &[Family] = &[
             // `low_latency_allgather.py`, `common_ops.py`, `gemm_allreduce.py`
             r"allreduce_(?:double_tree|one_shot|two_shot)_\w*intra_node_kernel|reduce_scatter_ring_push_",
             r"_forward_pu(?:ll|sh_(?:numa_)?[23]d\w*)_kernel|barrier_all_intra_node_|consumer_(?:ring_)?all_reduce_",
-            // the same folder: `ep_a2a.py`, `low_latency_all_to_all_v2.py`, `pre_attn_a2a.py`, `post_attn_a2a.py`
+            // same folder: `ep_a2a.py`, `low_latency_all_to_all_v2.py`, `pre_attn_a2a.py`, `post_attn_a2a.py`
             "kernel_(?:dispatch|combine)_token|kernel_get_ag_splits_and_recv_offset|kernel_(?:pre|post)_attn_a2a",
         ],
         within: &[],
@@ -213,7 +212,7 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: FUSED,
-        about: "matrix products that communicate themselves; not told apart from computation",
+        about: "matrix products that communicate themselves; they count as computation",
         own: &[
             // deepseek-ai/DeepGEMM `deep_gemm/include/deep_gemm/impls/`
             r"sm\d+_\w*mega_moe_impl",
@@ -243,7 +242,7 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "deepep",
-        about: "DeepEP's dispatch and combine, and what prepares them",
+        about: "DeepEP's dispatch and combine, and their preparation",
         own: &[],
         within: &[
             // deepseek-ai/DeepEP `csrc/kernels/` (`intranode`, `internode`, `internode_ll`, `layout`), newer
@@ -277,32 +276,32 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "copy-engine",
-        about: "copies by which NCCL carries out a collective",
+        about: "copies with which NCCL carries out collectives",
         own: &[],
         within: &[],
         patterns: &[
-            // Kineto's names of copies (`CuptiActivity.cpp`). Copies that carry out no collective are not asked.
+            // Kineto's names of copies (`CuptiActivity.cpp`). Only copies that carry out a collective are looked up.
             r"^Memcpy (?:PtoP|DtoD)",
         ],
     },
     Family {
         name: "mscclpp",
-        about: "MSCCL++'s kernels, and those that take its channels",
+        about: "MSCCL++'s kernels, and others that use its channels",
         own: &[
             // sglang `sgl-kernel/csrc/allreduce/mscclpp_allreduce.cuh`
             "allreduce_LL_[12]node",
         ],
         within: &[],
         patterns: &[
-            // microsoft/mscclpp `src/ext/collectives/`, `src/core/executor/`, `src/ext/ep/`. Anywhere in the name:
-            // kernels outside the namespace (`apps/nccl/src/allreduce.hpp`) are recognised by their parameters.
+            // microsoft/mscclpp `src/ext/collectives/`, `src/core/executor/`, `src/ext/ep/`. Anywhere in the name: kernels outside the namespace
+            // (`apps/nccl/src/allreduce.hpp`) are recognised by their parameters.
             r"\bmscclpp::",
             r"^_Z\w*?7mscclpp",
         ],
     },
 ];
 
-/// Parts of names, in lower case and without underscores. Every kernel of a family contains one, few other kernels do; so the regular
+/// Parts of names, in lower case and without underscores. Every kernel of a family contains one, and few other kernels do. So the regular
 /// expressions, which take longer to compile than all names of a trace to search, are rarely needed.
 const WORDS: &[&str] = &[
     "ccl",
@@ -369,14 +368,14 @@ const WORDS: &[&str] = &[
     "memcpy dtod",
 ];
 
-/// A searcher for all of these at once. An automaton that is faster yet takes longer to build than small traces take to search.
+/// A searcher for all of these at once. A faster automaton would take longer to build than small traces take to search.
 #[allow(clippy::expect_used, reason = "the words are few and short")]
 static ANY_WORD: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).prefilter(false).build(WORDS);
     builder.expect("so few words make few states")
 });
 
-/// Whether a kernel may belong to any family. [`Family::expressions`] decide whether it does.
+/// Whether a kernel may belong to any family, before [`Family::expressions`] decide.
 pub fn may_be_of_any(kernel: &str) -> bool {
     let plain: Vec<u8> = kernel.bytes().filter(|c| *c != b'_').map(|c| c.to_ascii_lowercase()).collect();
     ANY_WORD.is_match(&plain)

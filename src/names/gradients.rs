@@ -1,37 +1,37 @@
-//! The names around gradients and parameters that a job sends: the node that adds gradients up, whose hooks send them; the frames of FSDP and
-//! ZeRO, which gather the parameters of a module; and the line that says of which parameters gradients are.
+//! Names around the gradients and parameters that a job sends: the node that adds up gradients, whose hooks send them; the frames of FSDP and
+//! ZeRO, which gather the parameters of a module; and the line that names the parameters.
 
 use super::collectives::size_text;
 use super::frames::{ACCUMULATE, is_library, is_plumbing, location, module};
 use super::steps;
 
-/// The node that adds a gradient to a parameter's, by its own operator and by the engine's around it.
+/// The node that adds a gradient to a parameter's: the node's own operator and the engine's around it.
 pub const NODES: [&str; 2] = [ACCUMULATE, "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"];
 
-/// What the line on gradients begins with.
+/// The beginning of a line about gradients.
 const SENT: &str = "gradients of ";
 
-/// How many modules name a parameter, the innermost ones: the numbers that Kineto gives to modules tell all of a class apart.
+/// How many modules name a parameter, innermost ones first. Kineto numbers all modules of a class, so these suffice.
 const MODULES: usize = 2;
 
-/// Whether this runs the node that adds a gradient to a parameter's.
+/// Whether this is the node that adds a gradient to a parameter's.
 pub fn is_node(name: &str) -> bool {
     NODES.contains(&name)
 }
 
-/// Whether this is a line on gradients.
+/// Whether this is a line about gradients.
 pub fn is_line(frame: &str) -> bool {
     frame.starts_with(SENT)
 }
 
-/// Whether a frame is one of DeepSpeed's ZeRO. It sends a bucket when the next gradient does not fit in (`stage_1_and_2.py`, `stage3.py`:
-/// `reduce_independent_p_g_buckets_and_remove_grads`), where DDP does with the last that fits.
+/// Whether a frame belongs to DeepSpeed's ZeRO. It sends a bucket when the next gradient does not fit (`stage_1_and_2.py`, `stage3.py`:
+/// `reduce_independent_p_g_buckets_and_remove_grads`); DDP sends with the last one that fits.
 pub fn is_zero(name: &str) -> bool {
     location(name).is_some_and(|(file, ..)| file.contains("deepspeed/runtime/zero/"))
 }
 
-/// Whether a frame is one of PyTorch's FSDP: its functions, and the ranges that its hooks record (`_runtime_utils.py`,
-/// `_fsdp_param_group.py`). `FullyShardedDataParallel.forward` is around the whole model.
+/// Whether a frame belongs to PyTorch's FSDP: its functions, and the ranges that its hooks record (`_runtime_utils.py`, `_fsdp_param_group.py`).
+/// `FullyShardedDataParallel.forward` does not count, because it encloses the whole model.
 pub fn is_fsdp(name: &str) -> bool {
     ["FullyShardedDataParallel._", "FSDP::"].iter().any(|range| name.starts_with(range))
         || location(name).is_some_and(|(file, ..)| {
@@ -39,31 +39,31 @@ pub fn is_fsdp(name: &str) -> bool {
         })
 }
 
-/// How FSDP shows in the call of a module.
+/// How FSDP appears in a module call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsdp {
-    /// It is a module around the module: `nn.Module: FullyShardedDataParallel_3`.
+    /// A module around the module: `nn.Module: FullyShardedDataParallel_3`.
     Wrapper,
-    /// It has changed the module's class: `nn.Module: FSDPBlock_3`.
+    /// A changed class of the module: `nn.Module: FSDPBlock_3`.
     Class,
 }
 
-/// How FSDP shows in a frame that is the call of a module.
+/// How FSDP appears in the frame of a module call.
 pub fn fsdp(frame: &str) -> Option<Fsdp> {
     let module = module(frame)?;
-    let of = [("FullyShardedDataParallel", Fsdp::Wrapper), ("FSDP", Fsdp::Class)];
-    of.into_iter().find(|(name, _)| module.starts_with(name)).map(|(_, how)| how)
+    let kinds = [("FullyShardedDataParallel", Fsdp::Wrapper), ("FSDP", Fsdp::Class)];
+    kinds.into_iter().find(|(name, _)| module.starts_with(name)).map(|(_, kind)| kind)
 }
 
-/// Whether a frame around operators says where in a program they are.
-pub fn tells_where(name: &str) -> bool {
+/// Whether a frame around operators shows their place in the program.
+pub fn shows_place(name: &str) -> bool {
     !(name.contains("::") || is_library(name) || is_plumbing(name) || name.starts_with("DistributedDataParallel"))
         && steps::priority(name, true).is_some_and(|priority| priority > 0)
 }
 
-/// The line on gradients that are sent together: `gradients of Block_1.Linear_2 … Linear_4 (Net_0), bucket 1 of 2, 17.63 MB`. Each parameter has
-/// the path of its module, the outermost first, in the order of the forward pass; the module that has them all is in brackets, or `around`, the
-/// frame that is around them all.
+/// The line about gradients sent together: `gradients of Block_1.Linear_2 … Linear_4 (Net_0), bucket 1 of 2, 17.63 MB`. Each parameter has its
+/// module path, outermost first, in the order of the forward pass. The module that contains them all is in parentheses, or else `around`, the
+/// frame around them all.
 pub fn line(
     parameters: &[Vec<String>],
     around: Option<&str>,
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn frames_that_say_where() {
-        for (name, tells) in [
+        for (name, is_place) in [
             ("train.py(82): train_step", true),
             ("## forward:over_arch ##", true),
             ("torch/nn/modules/module.py(1): _call_impl", false),
@@ -146,7 +146,7 @@ mod tests {
             ("ProfilerStep#", false),
             ("aten::linear", false),
         ] {
-            assert_eq!(tells_where(name), tells, "{name}");
+            assert_eq!(shows_place(name), is_place, "{name}");
         }
     }
 }

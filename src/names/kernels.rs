@@ -1,10 +1,10 @@
-//! Names of kernels that may be collectives. Those that certainly are one are in [`super::families`].
+//! Names of kernels that may be collectives. [`super::families`] has the kernels that certainly are.
 
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-/// Names of collectives, in lower case, without separators.
+/// Names of collectives, in lower case and without separators.
 const COLLECTIVES: &[&str] =
     &["nccl", "rccl", "allreduce", "allgather", "reducescatter", "alltoall", "all2all", "sendrecv"];
 
@@ -15,7 +15,7 @@ static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| {
     builder.expect("so few names make few states")
 });
 
-/// Whether a kernel's name says that it is a collective. `reduce_kernel` and `gather` alone do not.
+/// Whether a kernel's name indicates a collective. `reduce_kernel` and `gather` alone do not.
 pub fn says_collective(kernel: &str) -> bool {
     let plain: Vec<u8> = kernel.bytes().filter(|c| !b"_- ".contains(c)).map(|c| c.to_ascii_lowercase()).collect();
     ANY.is_match(&plain)

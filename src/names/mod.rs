@@ -1,7 +1,7 @@
-//! All knowledge of the names that NCCL, RCCL, Kineto and PyTorch write, in one place, as data.
+//! All knowledge about the names that NCCL, RCCL, Kineto and PyTorch write, in one place, as data.
 //!
-//! The meaning of a name in a trace depends on the program that wrote it. That knowledge is here and nowhere else: no
-//! other module has a kernel's name, a category or an argument key.
+//! The meaning of a name in a trace depends on the program that wrote it. Only this module has that knowledge: no other contains a kernel's name,
+//! a category or an argument key.
 
 pub mod args;
 pub mod calls;

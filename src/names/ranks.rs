@@ -7,35 +7,35 @@ use regex::bytes::{Regex, RegexBuilder};
 /// A word for a rank and its number: `rank3`, `rank_3`, `worker3`, `TP-2`.
 static WORD: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"(?i)(?:^|[^a-z])(rank|worker|tp|dp|pp)[-_ ]?(\d{1,9})(?:[^a-z0-9]|$)";
-    // Without Unicode tables it compiles in a fraction of the time, which is more than the search of a few names takes.
+    // Without Unicode tables it compiles in a fraction of the time; that outweighs searching a few names.
     RegexBuilder::new(pattern).unicode(false).build().expect("the pattern is compiled in a test")
 });
 
-/// The global rank in a file's name: after `rank`, else after `worker`, else after `TP` (SGLang: `1755-TP-2.trace.json.gz`). `None` if
-/// there is none, and for a tensor-parallel rank beside a data-parallel or pipeline rank above 0, because it is not global then.
+/// The global rank in a file's name: after `rank`, else after `worker`, else after `TP` (SGLang: `1755-TP-2.trace.json.gz`). `None` if there is
+/// none, and for a tensor-parallel rank beside a data-parallel or pipeline rank above 0, which is not global.
 pub fn rank_of_file(path: &str) -> Option<u32> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let mut words: Vec<(String, u32)> = Vec::new();
     let mut at = 0;
-    // Two words share the character between them, so each search begins on the last character of the previous match.
+    // Two words may share the character between them, so each search starts at the last character of the previous match.
     while let Some(found) = WORD.captures_at(name.as_bytes(), at) {
         let [word, number] = [1, 2].map(|group| String::from_utf8_lossy(&found[group]).to_ascii_lowercase());
         words.push((word, number.parse().ok()?));
         at = found.get(2)?.end();
     }
-    let of = |wanted: &str| words.iter().find(|(word, _)| word == wanted).map(|(_, number)| *number);
-    let only_tensor_parallel = [of("dp"), of("pp")].into_iter().flatten().all(|rank| rank == 0);
-    of("rank").or_else(|| of("worker")).or_else(|| of("tp").filter(|_| only_tensor_parallel))
+    let after = |wanted: &str| words.iter().find(|(word, _)| word == wanted).map(|(_, number)| *number);
+    let only_tensor_parallel = [after("dp"), after("pp")].into_iter().flatten().all(|rank| rank == 0);
+    after("rank").or_else(|| after("worker")).or_else(|| after("tp").filter(|_| only_tensor_parallel))
 }
 
-/// Whether that number follows the word `rank`. Other words may count something else than ranks of the job.
+/// Whether that number follows the word `rank`. Other words may count something other than ranks of the job.
 pub fn is_named_rank(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     WORD.captures_iter(name.as_bytes()).any(|found| found[1].eq_ignore_ascii_case(b"rank"))
 }
 
-/// The ranks in a list of Kineto, `[0, 1, 2, 3]`; `None` if an ellipsis shortens it, as from 30 ranks on (`kineto_metadata`), or if it
-/// is not a list of ranks.
+/// The ranks in one of Kineto's lists, `[0, 1, 2, 3]`; `None` if an ellipsis shortens it, as from 30 ranks on (`kineto_metadata`), or if it is not
+/// a list of ranks.
 pub fn ranks_of_text(text: &str) -> Option<Vec<u32>> {
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
     if inner.trim().is_empty() {

@@ -1,4 +1,4 @@
-//! Slices that are one step of training or serving, from which a user would choose a window.
+//! Slices that are one step of training or serving, from which users choose windows.
 
 /// The category of user annotations (`torch.profiler.record_function`).
 pub const ANNOTATION: &str = "user_annotation";
@@ -6,10 +6,10 @@ pub const ANNOTATION: &str = "user_annotation";
 /// The category of user annotations as Kineto projects them onto a GPU.
 pub const GPU_ANNOTATION: &str = "gpu_user_annotation";
 
-/// How Kineto names the steps of `torch.profiler.schedule` (`profiler.step()`).
+/// Kineto's name for the steps of `torch.profiler.schedule` (`profiler.step()`).
 const PROFILER_STEP: &str = "ProfilerStep#";
 
-/// How SGLang names its steps: `step[DECODE bs=1]`.
+/// SGLang's name for its steps: `step[DECODE bs=1]`.
 const SGLANG_STEP: &str = "step[";
 
 /// Functions of well-known frameworks that run one step: SGLang, vLLM, Megatron, torchtitan, Lightning, transformers.
@@ -29,7 +29,7 @@ const STEP_FUNCTIONS: &[&str] = &[
 /// Prefixes of annotations that libraries make around every call, not around steps.
 const NO_STEPS: &[&str] = &["nccl:", "gloo:", "c10d::", "record_param_comms", "DataLoader", "enumerate(DataLoader)"];
 
-/// The priority of a slice as a step, 0 the highest; `None` if it is not a step. `is_annotation`: it is a user annotation.
+/// The priority of a slice as a step, 0 being the highest; `None` if it is not a step. `is_annotation`: whether it is a user annotation.
 pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
     if name.starts_with(PROFILER_STEP) || (is_annotation && name.starts_with(SGLANG_STEP)) {
         return Some(0);
@@ -42,18 +42,18 @@ pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
     (is_annotation && !NO_STEPS.iter().any(|prefix| name.starts_with(prefix))).then_some(2)
 }
 
-/// The number of a step in its name: that of `ProfilerStep#12` is 12.
+/// The number in a step's name: 12 for `ProfilerStep#12`.
 pub fn number(name: &str) -> Option<u64> {
     name.strip_prefix(PROFILER_STEP)?.parse().ok()
 }
 
-/// What marks a step, without its number, and without file and line: `ProfilerStep#`, `step[DECODE bs=1]`, `execute_model`.
+/// The mark of a step, without its number, file and line: `ProfilerStep#`, `step[DECODE bs=1]`, `execute_model`.
 pub fn label(name: &str) -> &str {
     let function = name.rsplit_once("): ").map_or(name, |(_, function)| function);
     function.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// The kind of a step, by its [`label`]. Steps of different kinds are hardly the same round of a loop.
+/// The kind of a step, by its [`label`]. Steps of different kinds are hardly the same iteration of a loop.
 pub fn kind(label: &str) -> &str {
     if label.starts_with(SGLANG_STEP) { SGLANG_STEP } else { label }
 }
@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn steps_have_kinds() {
-        let of = |name| (label(name), kind(label(name)));
-        assert_eq!(of("ProfilerStep#12"), ("ProfilerStep#", "ProfilerStep#"));
-        assert_eq!(of("step[DECODE bs=1]"), ("step[DECODE bs=1]", "step["));
-        assert_eq!(of("vllm/v1/worker/gpu_model_runner.py(3380): execute_model"), ("execute_model", "execute_model"));
+        let both = |name| (label(name), kind(label(name)));
+        assert_eq!(both("ProfilerStep#12"), ("ProfilerStep#", "ProfilerStep#"));
+        assert_eq!(both("step[DECODE bs=1]"), ("step[DECODE bs=1]", "step["));
+        assert_eq!(both("vllm/v1/worker/gpu_model_runner.py(3380): execute_model"), ("execute_model", "execute_model"));
     }
 }

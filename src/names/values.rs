@@ -1,10 +1,10 @@
-//! What NCCL's numbers and names of types and operations mean, and how many elements a call of NCCL moves.
+//! NCCL's numbers and names of types and operations, and the number of elements that an NCCL call moves.
 //!
 //! From `nccl.h`: `ncclDataType_t`, `ncclRedOp_t`, and the meaning of `count` in each function.
 
 use super::collectives::{Collective, element_bytes};
 
-/// NCCL's types in the order of their numbers: NCCL's name, and PyTorch's.
+/// NCCL's types in numeric order: NCCL's name, and PyTorch's.
 const DTYPES: &[(&str, &str)] = &[
     ("ncclInt8", "Char"),
     ("ncclUint8", "Byte"),
@@ -20,39 +20,38 @@ const DTYPES: &[(&str, &str)] = &[
     ("ncclFloat8e5m2", "Float8_e5m2"),
 ];
 
-/// PyTorch's word for NCCL's type of a name; `None` for names that it does not have. NCCL prints `Unknown` for `ncclUint8`, and other
-/// types may be unknown as well.
+/// PyTorch's name for an NCCL type name; `None` if it is unknown. NCCL prints `Unknown` for `ncclUint8`, and possibly for others.
 pub fn dtype_of_name(name: &str) -> Option<&'static str> {
     DTYPES.iter().find(|(nccl, _)| *nccl == name).map(|(_, torch)| *torch)
 }
 
-/// PyTorch's word for NCCL's type of a number.
+/// PyTorch's name for an NCCL type number.
 pub fn dtype_of_number(number: u64) -> Option<&'static str> {
     DTYPES.get(usize::try_from(number).ok()?).map(|(_, torch)| *torch)
 }
 
-/// NCCL's number of a type in PyTorch's words.
+/// The NCCL number of a type in PyTorch's words.
 pub fn number_of_dtype(dtype: &str) -> Option<u32> {
     DTYPES.iter().position(|(_, torch)| *torch == dtype).and_then(|number| u32::try_from(number).ok())
 }
 
-/// The names of NCCL's reductions by their numbers. Between 2.18 and 2.32 another came between `prod` and `min` inside of NCCL; these are
-/// the public ones.
+/// The names of NCCL's reductions in numeric order. These are the public ones: between 2.18 and 2.32 NCCL had another one internally, between
+/// `prod` and `min`.
 const REDUCTIONS: &[&str] = &["sum", "prod", "max", "min", "avg"];
 
-/// The name of a reduction of a number.
+/// The name of a reduction number.
 pub fn reduction_of_number(number: u64) -> Option<&'static str> {
     REDUCTIONS.get(usize::try_from(number).ok()?).copied()
 }
 
-/// Collectives and sends, in the mask of events that NCCL's profiler plugins ask for; the next two are of the same mask.
+/// Collectives and sends, in the event mask of NCCL's profiler plugins; the next two constants belong to the same mask.
 pub const OPERATIONS: u64 = 2 | 4;
-/// Steps of proxies.
+/// Proxy steps.
 pub const PROXY_STEPS: u64 = 16;
-/// Channels of kernels.
+/// Kernel channels.
 pub const KERNEL_CHANNELS: u64 = 64;
 
-/// NCCL's results by their numbers.
+/// NCCL's result codes in numeric order.
 const RESULTS: &[&str] = &[
     "ncclSuccess",
     "ncclUnhandledCudaError",
@@ -65,35 +64,34 @@ const RESULTS: &[&str] = &[
     "ncclTimeout",
 ];
 
-/// The name of a result of a number.
+/// The name of a result code.
 pub fn result_of_number(number: u32) -> Option<&'static str> {
     RESULTS.get(usize::try_from(number).ok()?).copied()
 }
 
-/// Whether a result is an error: a communicator that does not block answers that it goes on in the background.
+/// Whether a result is an error. A non-blocking communicator may also report that it continues in the background.
 pub fn is_error(result: u64) -> bool {
     !matches!(result, 0 | 7)
 }
 
-/// NCCL's algorithms by their numbers.
+/// NCCL's algorithms in numeric order.
 const ALGORITHMS: &[&str] = &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT"];
 
-/// NCCL's protocols by their numbers.
+/// NCCL's protocols in numeric order.
 const PROTOCOLS: &[&str] = &["LL", "LL128", "SIMPLE"];
 
-/// The name of an algorithm of a number.
+/// The name of an algorithm number.
 pub fn algorithm_of_number(number: u64) -> Option<&'static str> {
     ALGORITHMS.get(usize::try_from(number).ok()?).copied()
 }
 
-/// The name of a protocol of a number.
+/// The name of a protocol number.
 pub fn protocol_of_number(number: u64) -> Option<&'static str> {
     PROTOCOLS.get(usize::try_from(number).ok()?).copied()
 }
 
-/// How many elements a rank gives and gets by a call with this count. `None` where that needs the number of ranks, and it is unknown.
-/// The count of an all-gather is what each rank gives, that of a reduce-scatter what each gets, that of an all-to-all what goes to each
-/// peer.
+/// The input and output elements of a rank in a call with this count. `None` if that depends on an unknown number of ranks. The count of an
+/// all-gather is each rank's input, of a reduce-scatter each rank's output, of an all-to-all the part for each peer.
 pub fn elements(collective: Collective, count: u64, ranks: Option<u64>) -> (Option<u64>, Option<u64>) {
     let of_all = ranks.map(|ranks| count.saturating_mul(ranks));
     match collective {
@@ -108,7 +106,7 @@ pub fn elements(collective: Collective, count: u64, ranks: Option<u64>) -> (Opti
     }
 }
 
-/// The size of nccl-tests, in bytes, of a call with this count; `None` where something of it is unknown.
+/// The size in bytes, counted as in nccl-tests, of a call with this count; `None` if a part of it is unknown.
 pub fn bytes(collective: Collective, count: u64, dtype: &str, ranks: Option<u64>) -> Option<u64> {
     let (input, output) = elements(collective, count, ranks);
     let of_type = element_bytes(dtype)?;
@@ -137,7 +135,7 @@ mod tests {
     fn sizes_are_those_of_nccl_tests() {
         for (collective, count, ranks, size) in [
             (Collective::AllReduce, 1024, None, Some(4096)),
-            // Each of 8 ranks gives 1024 floats and gets 8192.
+            // Each of 8 ranks sends 1024 floats and receives 8192.
             (Collective::AllGather, 1024, Some(8), Some(32_768)),
             (Collective::ReduceScatter, 1024, Some(8), Some(32_768)),
             (Collective::AllToAll, 1024, Some(8), Some(32_768)),

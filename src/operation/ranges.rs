@@ -1,9 +1,9 @@
-//! Lists of ranks as ranges: for people, and in files, where each of 10,000 ranks has a list of all.
+//! Lists of ranks as ranges: for people, and for files, in which each of 10,000 ranks may list them all.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Ranks in short: `0-3, 7`.
+/// Formats ranks as ranges: `0-3, 7`.
 pub fn ranges(ranks: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for rank in ranks {
@@ -16,7 +16,7 @@ pub fn ranges(ranks: &[u32]) -> String {
     parts.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// As many ranks as a list is read for.
+/// The maximum number of ranks in a list that is read.
 const MOST: usize = 1 << 24;
 
 pub(crate) fn serialize<S: Serializer>(ranks: &Option<Vec<u32>>, to: S) -> Result<S::Ok, S::Error> {
@@ -29,10 +29,10 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<V
     for range in text.split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) else {
-            return Err(D::Error::custom("a group's ranks are no ranges such as 0-3,7"));
+            return Err(D::Error::custom("a group's ranks are not ranges such as 0-3,7"));
         };
         if last < first {
-            return Err(D::Error::custom("a group's ranks are no ascending ranges"));
+            return Err(D::Error::custom("a group's ranks are not ascending ranges"));
         }
         if ranks.len() + ((last - first) as usize) >= MOST {
             return Err(D::Error::custom("a group has more than 16 million ranks"));
@@ -48,13 +48,13 @@ mod tests {
     fn lists_of_ranks_are_ranges() {
         #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
         struct Group(#[serde(with = "super")] Option<Vec<u32>>);
-        let of = |ranks: Option<Vec<u32>>, text: &str| {
+        let check = |ranks: Option<Vec<u32>>, text: &str| {
             assert_eq!(serde_json::to_string(&Group(ranks.clone())).unwrap(), text);
             assert_eq!(serde_json::from_str::<Group>(text).unwrap(), Group(ranks));
         };
-        of(Some(vec![0, 1, 2, 3, 7]), r#""0-3,7""#);
-        of(Some(vec![]), r#""""#);
-        of(None, "null");
+        check(Some(vec![0, 1, 2, 3, 7]), r#""0-3,7""#);
+        check(Some(vec![]), r#""""#);
+        check(None, "null");
         assert!(serde_json::from_str::<Group>(r#""0-4294967295""#).is_err());
         assert!(serde_json::from_str::<Group>(r#""a""#).is_err());
     }

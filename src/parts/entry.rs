@@ -1,7 +1,7 @@
-//! A document in few bytes, and what identifies it.
+//! A compressed document, and the head that identifies it.
 //!
-//! Ten thousand documents fit into memory only compressed, and each is needed once, in order. So a file's documents stay compressed until
-//! their turn, and are copied as they are into a file of many.
+//! Ten thousand documents fit into memory only when compressed, and each is needed once, in order. So a file's documents stay compressed
+//! until their turn, and are copied unchanged when they are merged into one file.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -14,28 +14,28 @@ use twox_hash::XxHash3_64;
 use super::{InputFile, MAGIC, TracePart, VERSION};
 use crate::ranks::reduction::{RankReduction, RankSource};
 
-/// How hard zstd tries.
+/// The zstd compression level.
 const LEVEL: i32 = 9;
 
-/// How long a document may be, in bytes.
+/// The maximum length of a document in bytes.
 const LIMIT: u64 = 4 << 30;
 
 /// A document, compressed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// What identifies it. First, so that entries are in the order of their ranks.
+    /// What identifies it. The first field, so that entries sort by rank.
     head: Head,
-    /// Its JSON, through zstd.
+    /// Its JSON, compressed with zstd.
     packed: Vec<u8>,
-    /// The file that it is in. Last, because where it is changes nothing.
+    /// The file it was read from. The last field, so that it does not affect the order.
     file: PathBuf,
 }
 
-/// What of a document is read first.
+/// The head of a document, which is read first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Head {
-    /// The ranks in it, as far as they are known.
+    /// The ranks in it, as far as known.
     pub ranks: Vec<u32>,
     /// Whether it has collectives.
     pub has_collectives: bool,
@@ -49,11 +49,11 @@ pub struct Head {
     pub tool: String,
     /// See [`TracePart::damage`].
     pub damage: Vec<String>,
-    /// How many ranks the job has, if a header says it: see [`RankReduction::world_size`].
+    /// The number of ranks of the job, if a header has it: see [`RankReduction::world_size`].
     pub world_size: Option<u32>,
 }
 
-/// The fields of a document that a head needs; the others are skipped.
+/// The fields of a document from which a head is made; the others are skipped.
 #[derive(Deserialize)]
 struct Fields {
     trace: String,
@@ -72,7 +72,7 @@ struct StackFields {
 }
 
 impl StackFields {
-    /// The ranks that its stacks are of, or its own.
+    /// The ranks in the labels of its stacks, or else the rank of its trace.
     fn ranks(self) -> BTreeSet<u32> {
         let labels = self.stacks.into_iter().filter_map(|((label, _), _)| label);
         let numbers: BTreeSet<u32> = labels.filter_map(|label| label.strip_prefix("rank ")?.parse().ok()).collect();
@@ -91,7 +91,7 @@ struct RankFields {
     world_size: Option<u32>,
 }
 
-/// A document for the comparison of ranks alone.
+/// The fields of a document that the comparison of ranks needs.
 #[derive(Debug, Deserialize)]
 #[non_exhaustive]
 pub struct RanksOf {
@@ -99,7 +99,7 @@ pub struct RanksOf {
     pub ranks: Vec<RankReduction>,
 }
 
-/// A document for the stacks alone.
+/// The fields of a document that the stacks need.
 #[derive(Debug, Deserialize)]
 #[non_exhaustive]
 pub struct StacksOf {
@@ -111,12 +111,12 @@ pub struct StacksOf {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
-    /// It is none.
-    #[error("this is no part: {0}")]
+    /// It is not a part.
+    #[error("this is not a part: {0}")]
     NoPart(String),
     /// Another version of the program wrote it.
     #[error(
-        "{by} wrote it as version {found}, and this program reads version {VERSION}: make it again, or take that program"
+        "{by} wrote it as version {found}, and this program reads version {VERSION}: make it again, or use that program"
     )]
     OtherVersion {
         /// The program.
@@ -127,10 +127,10 @@ pub enum EntryError {
 }
 
 impl Entry {
-    /// Of a part.
+    /// Compresses a part.
     ///
     /// # Errors
-    /// What writing it as JSON fails with.
+    /// If the part cannot be written as JSON.
     pub fn new(part: &TracePart) -> io::Result<Self> {
         let mut json = serde_json::to_vec(part)?;
         json.pop();
@@ -139,32 +139,32 @@ impl Entry {
         Self::of_json(&json).map_err(io::Error::other)
     }
 
-    /// Of a document as JSON.
+    /// Compresses a document of JSON.
     ///
     /// # Errors
-    /// Why it is no document.
+    /// If it is not a valid document.
     pub fn of_json(json: &[u8]) -> Result<Self, EntryError> {
         let head = Head::parse(json)?;
         let packed = zstd::bulk::compress(json, LEVEL).map_err(|error| EntryError::NoPart(error.to_string()))?;
         Ok(Entry { head, packed, file: PathBuf::new() })
     }
 
-    /// Of a document that is compressed.
+    /// Takes a document that is already compressed.
     ///
     /// # Errors
-    /// Why it is no document.
+    /// If it is not a valid document.
     pub fn of_packed(packed: Vec<u8>) -> Result<Self, EntryError> {
         let head = Head::parse(&unpack(&packed).map_err(|error| EntryError::NoPart(error.to_string()))?)?;
         Ok(Entry { head, packed, file: PathBuf::new() })
     }
 
-    /// The same, read from this file.
+    /// The same entry, read from this file.
     #[must_use]
     pub fn of_file(self, file: &Path) -> Self {
         Entry { file: file.to_owned(), ..self }
     }
 
-    /// The file that it is in.
+    /// The file it was read from.
     pub fn file(&self) -> &Path {
         &self.file
     }
@@ -182,15 +182,15 @@ impl Entry {
     /// Its JSON.
     ///
     /// # Errors
-    /// What decompressing fails with.
+    /// If decompression fails.
     pub fn json(&self) -> io::Result<Vec<u8>> {
         unpack(&self.packed)
     }
 
-    /// The document, or the fields of it that a type has.
+    /// Deserializes the document, or those of its fields that the type has.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If it is not a valid document.
     pub fn document<T: DeserializeOwned>(&self) -> Result<T, EntryError> {
         let json = self.json().map_err(|error| EntryError::NoPart(error.to_string()))?;
         serde_json::from_slice(&json).map_err(|error| EntryError::NoPart(error.to_string()))
@@ -199,7 +199,7 @@ impl Entry {
     /// The ranks of the document.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the document is not valid.
     pub fn ranks(&self) -> Result<Vec<RankReduction>, EntryError> {
         let RanksOf { ranks } = self.document()?;
         check(&ranks)?;
@@ -209,7 +209,7 @@ impl Entry {
     /// The whole document.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If it is not valid.
     pub fn part(&self) -> Result<TracePart, EntryError> {
         let part: TracePart = self.document()?;
         check(&part.ranks)?;
@@ -242,11 +242,11 @@ impl Head {
         }
         let end = json.len().saturating_sub(CHECKSUM);
         if json[end..] != checksum(&json[..end]) {
-            return Err(EntryError::NoPart("its checksum is wrong: it is damaged, or breaks off".to_owned()));
+            return Err(EntryError::NoPart("its checksum is wrong: it is damaged or cut off".to_owned()));
         }
         let Fields { trace, input, asked, tool, damage, stacks, ranks } =
             serde_json::from_slice(json).map_err(no_part)?;
-        // As the comparison of ranks decides: what the user gave, else the most reliable.
+        // The rank that the comparison of ranks uses: the user's, or else the most reliable one.
         let number = |of: &RankFields| {
             let given = of.said.iter().find(|(source, _)| *source == RankSource::Given);
             given.or(of.said.first()).map(|(_, rank)| *rank)
@@ -261,7 +261,7 @@ impl Head {
     }
 }
 
-/// The end of a document, and how long that is: the XXH3 of 64 bits of everything before it.
+/// The end of a document: the 64-bit XXH3 of everything before it.
 fn checksum(json: &[u8]) -> Vec<u8> {
     format!(",\"checksum\":\"{:016x}\"}}", XxHash3_64::oneshot(json)).into_bytes()
 }

@@ -1,7 +1,7 @@
-//! Parts as one flat table, which any engine can read and add up: a row for each rank, for each step, and for each stack with its group,
-//! collective and size.
+//! Parts as one flat table that any engine can read and sum up: one row per rank, per step, and per stack with its group, collective and
+//! size.
 //!
-//! Everything in it follows from the documents. The columns are data, as those of the SQL tables are: [`COLUMNS`].
+//! All values are derived from the documents. [`COLUMNS`] declares the columns as data, as for the SQL tables.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -25,7 +25,7 @@ pub struct Column {
     pub value: Get,
 }
 
-/// A column's type, with what its value in a row is.
+/// A column's type, and the getter of its value.
 #[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Get {
@@ -35,7 +35,7 @@ pub enum Get {
     Bytes(fn(&FlatRow<'_>) -> Option<Vec<u8>>),
 }
 
-/// What a row is of.
+/// What a row describes.
 #[derive(Debug)]
 #[expect(missing_docs, reason = "the module says what rows there are")]
 pub enum Subject<'a> {
@@ -48,37 +48,37 @@ pub enum Subject<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepTotals {
-    /// How many.
+    /// Their number.
     pub count: i64,
-    /// How long they ran.
+    /// Their total time on the GPU.
     pub gpu: Ns,
-    /// How long no compute kernel ran beside them.
+    /// The part of it during which no compute kernel ran.
     pub exposed: Ns,
 }
 
-/// What distinguishes the rows of stacks.
+/// The key of the rows of stacks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct StackRow<'a> {
     /// The stack; `None` for kernels without one.
-    pub stack: Option<&'a ReducedStack>,
-    /// The group.
+    pub stack: Option<&'a PartStack>,
+    /// The process group.
     pub group: Option<&'a Communicator>,
     /// The collective, or the name of the kernel.
     pub collective: &'a str,
-    /// The largest power of two that is not above the size in bytes, which is that of nccl-tests.
+    /// The largest power of two up to the size in bytes, which is counted as in nccl-tests.
     pub size_class: Option<u64>,
 }
 
-/// What the kernels of such a row cost.
+/// The cost of the kernels of such a row.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct StackSums {
-    /// How long they ran.
+    /// Their time on the GPU.
     pub gpu: TimeSums,
-    /// How long no compute kernel ran beside them.
+    /// The part of it during which no compute kernel ran.
     pub exposed: Ns,
-    /// When the longest of them started, the first of several.
+    /// The start of the longest kernel; of several, the first.
     pub longest: Ns,
 }
 
@@ -86,11 +86,11 @@ pub struct StackSums {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FlatRow<'a> {
-    /// The part that it is of.
+    /// The part that it belongs to.
     pub part: &'a TracePart,
     /// The rank, unless the trace has no collective.
     pub rank: Option<&'a RankReduction>,
-    /// What it is of.
+    /// What it describes.
     pub subject: Subject<'a>,
 }
 
@@ -168,7 +168,7 @@ pub const COLUMNS: &[Column] = &[
     },
 ];
 
-/// The column of the documents: JSON through zstd, in the row of the first rank of each.
+/// The column of the documents: JSON compressed with zstd, in the row of each document's first rank.
 pub const DOCUMENT: &str = "document";
 
 const fn text(name: &'static str, value: fn(&FlatRow<'_>) -> Option<String>) -> Column {
@@ -180,7 +180,7 @@ const fn int(name: &'static str, value: fn(&FlatRow<'_>) -> Option<i64>) -> Colu
 }
 
 impl FlatRow<'_> {
-    /// The rank's number, if it is known.
+    /// The rank's number, if known.
     fn number(&self) -> Option<u32> {
         let Some(rank) = self.rank else { return Some(self.part.stacks.as_ref()?.trace().rank?.0) };
         let given = rank.said.iter().find(|(source, _)| *source == RankSource::Given);
@@ -212,11 +212,11 @@ impl FlatRow<'_> {
     }
 }
 
-/// The rows of a part, whose document is `packed`: for each rank in it one for itself, those of its stacks and those of its steps.
+/// The rows of a part with the document `packed`: for each rank its own row, then its stacks, then its steps.
 pub fn rows<'a>(part: &'a TracePart, packed: &'a [u8]) -> Vec<FlatRow<'a>> {
     let coverage = part.stacks.as_ref().map(|stacks| stacks.coverage());
     let (kernels, attributed) = coverage.map_or((0, 0), |coverage| (coverage.kernels, coverage.attributed()));
-    // A document has what its ranks have together once.
+    // What the ranks of a document share is counted once.
     let of_rank = |first: bool| Subject::Rank {
         packed: first.then_some(packed),
         kernels: if first { kernels } else { 0 },
@@ -268,14 +268,14 @@ fn steps(rank: &RankReduction) -> Vec<Subject<'_>> {
     of_rank.map(|(step, totals)| Subject::Step { name: &step.name, window: step.window, totals }).collect()
 }
 
-/// The largest power of two that is not above a size; 0 for nothing.
+/// The largest power of two up to a size; 0 for nothing.
 fn size_class(bytes: u64) -> u64 {
     bytes.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
-/// A name for a stack that is the same in every process: the XXH3 of 64 bits of its frames, thread, captured and forward frames. Each text is
-/// followed by a zero byte, each list by another, and a list that is not there is `-`.
-pub fn stack_hash(stack: &ReducedStack) -> String {
+/// A name for a stack that is the same in every process: the 64-bit XXH3 of its frames, thread, captured and forward frames. A zero byte
+/// follows each text and another each list; a missing list is `-`.
+pub fn stack_hash(stack: &PartStack) -> String {
     let mut hash = XxHash3_64::new();
     let mut list = |frames: Option<&[String]>| {
         for frame in frames.unwrap_or_default() {
@@ -300,18 +300,18 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4, 1023, 1024, u64::MAX].map(size_class), [0, 1, 2, 2, 4, 512, 1024, 1 << 63]);
     }
 
-    /// The same in every process and version; what a frame is and where a list ends both count.
+    /// The hash is the same in every process and version, and distinguishes frames and the ends of lists.
     #[test]
     fn hashes_of_stacks_are_fixed() {
-        let of = |frames: &[&str], thread: Option<&str>| {
+        let id = |frames: &[&str], thread: Option<&str>| {
             let frames = frames.iter().map(|frame| (*frame).to_owned()).collect();
             stack_hash(&ReducedStack { frames, thread: thread.map(str::to_owned), ..ReducedStack::default() })
         };
-        let all = [of(&["a", "b"], None), of(&["ab"], None), of(&["a"], Some("b")), of(&["a", "b", "-"], None)];
+        let all = [id(&["a", "b"], None), id(&["ab"], None), id(&["a"], Some("b")), id(&["a", "b", "-"], None)];
         for (at, hash) in all.iter().enumerate() {
             assert!(!all[..at].contains(hash), "{all:?}");
         }
-        // By the reference implementation, of `a\0b\0\0-\0-\0-\0`.
+        // From the reference implementation, for `a\0b\0\0-\0-\0-\0`.
         assert_eq!(all[0], "f4082cd20b77bfc3");
     }
 }

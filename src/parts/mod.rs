@@ -1,9 +1,9 @@
-//! Parts: what a trace is reduced to, in files, so that a thousand ranks are reduced where their traces are and put together anywhere.
+//! Parts: files of reduced traces, so that a thousand ranks are reduced where their traces are and merged anywhere.
 //!
-//! A [`TracePart`] has what the main job and what the comparison of ranks need of one trace, and is a JSON document. [`entry`] holds a document
-//! in few bytes and knows what identifies it; [`set`] reads files of them and puts them into one order, whatever order they came in, so that
-//! the same parts always give the same bytes. A file of parts is JSON, a document a line, or (`parquet`) a table with a row for each stack, step
-//! and rank ([`flat`]), in which the documents are a column.
+//! A [`TracePart`] is a JSON document with everything that the main job and the comparison of ranks need from one trace. [`entry`]
+//! compresses a document and identifies it; [`set`] reads files of documents and sorts them, so that the same parts always give the same
+//! bytes. A file of parts is JSON with one document per line, or (`parquet`) a table with a row per stack, step and rank ([`flat`]) and the
+//! documents as a column.
 
 pub mod entry;
 pub mod flat;
@@ -21,33 +21,33 @@ use twox_hash::XxHash3_128;
 use crate::analysis::reduction::StackReduction;
 use crate::ranks::reduction::RankReduction;
 
-/// The version of the documents. It changes with the meaning of any field.
+/// The version of the documents. It changes when the meaning of any field does.
 pub const VERSION: u32 = 4;
 
-/// How a document begins, so that it can be distinguished from a trace.
+/// The beginning of every document, which distinguishes it from a trace.
 pub const MAGIC: &str = "{\"nccl_stacks_part\":";
 
 /// The program that writes parts, with the commit of a release build.
 pub const TOOL: &str = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"), env!("NCCL_STACKS_COMMIT"));
 
-/// A trace, or a rank's records, reduced.
+/// The reduction of a trace, or of a rank's records.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TracePart {
     /// [`VERSION`].
     #[serde(rename = "nccl_stacks_part")]
     pub version: u32,
-    /// What wrote it: [`TOOL`].
+    /// The program that wrote it: [`TOOL`].
     pub tool: String,
     /// The trace's name.
     pub trace: String,
-    /// The file that it was read from.
+    /// The file it was read from.
     pub input: InputFile,
-    /// What was asked of it: kernels, window and how stacks are distinguished. Parts of other questions are not added up.
+    /// The question: kernels, window and how stacks are distinguished. Only parts of the same question are merged.
     pub asked: String,
-    /// The prefixes of the user's own code, beside those that are always known as such.
+    /// The prefixes of the user's own code, in addition to the built-in ones.
     pub user_code: Vec<String>,
-    /// What is wrong with the trace, a line each.
+    /// The damage of the trace, one line each.
     pub damage: Vec<String>,
     /// The stacks of the chosen kernels, by rank; `None` for records, which have none.
     pub stacks: Option<StackReduction>,
@@ -56,29 +56,29 @@ pub struct TracePart {
 }
 
 impl TracePart {
-    /// An empty part of a trace.
+    /// A part of a trace, still empty.
     pub fn new(trace: String, input: InputFile, asked: String) -> Self {
         TracePart { version: VERSION, tool: TOOL.to_owned(), trace, input, asked, ..TracePart::default() }
     }
 }
 
-/// What identifies an input.
+/// The identity of an input.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct InputFile {
     /// Its path, as it was given.
     pub name: String,
-    /// The trace's name in it, if it is an archive.
+    /// The name of the trace in its archive, if it came from one.
     pub member: Option<String>,
-    /// Its XXH3 of 128 bits, in hexadecimal digits; `None` for what is read once, as standard input.
+    /// Its 128-bit XXH3 in hexadecimal; `None` for an input that can be read only once, such as standard input.
     pub digest: Option<String>,
 }
 
 impl InputFile {
-    /// Of a file that is read once more for it.
+    /// Identifies a file, which is read once more for its hash.
     ///
     /// # Errors
-    /// What reading fails with.
+    /// If the file cannot be read.
     pub fn identify(path: &Path) -> io::Result<Self> {
         let (mut file, mut hash) = (File::open(path)?, XxHash3_128::new());
         let mut buffer = vec![0; 1 << 20];
@@ -94,7 +94,7 @@ impl InputFile {
         Ok(InputFile { digest, ..InputFile::without_digest(path) })
     }
 
-    /// Of what is read once.
+    /// Identifies an input that can be read only once.
     pub fn without_digest(path: &Path) -> Self {
         InputFile { name: path.display().to_string(), ..InputFile::default() }
     }

@@ -1,7 +1,7 @@
 //! Parts as a Parquet file: the flat table, with the documents as a column.
 //!
-//! A part has a row group of its own, so that one is written while the others are not in memory. The documents are compressed already, and are
-//! copied as they are.
+//! Each part is a row group, so that the others need not be in memory while it is written. The documents are already compressed, and are
+//! copied unchanged.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -20,13 +20,13 @@ use parquet::schema::types::{ColumnPath, Type};
 use super::entry::Entry;
 use super::flat::{COLUMNS, Column, DOCUMENT, FlatRow, Get, rows};
 
-/// How many documents are read at a time.
+/// How many rows are read at a time.
 const BATCH: usize = 1024;
 
 /// Writes parts.
 ///
 /// # Errors
-/// What writing fails with, and a part that is none.
+/// If writing fails, or an entry is not a valid part.
 pub fn write<'e>(entries: impl IntoIterator<Item = &'e Entry>, out: impl Write + Send) -> Result<()> {
     let mut writer = SerializedFileWriter::new(out, Arc::new(schema()?), Arc::new(properties()?))?;
     for entry in entries {
@@ -90,21 +90,21 @@ fn properties() -> Result<WriterProperties> {
     Ok(properties.build())
 }
 
-/// The documents of a file, compressed.
+/// The documents of a file, still compressed.
 ///
 /// # Errors
-/// Why it is no file of parts. The crate panics at some damage, which is an error here.
+/// If it is not a file of parts. The `parquet` crate panics on some damage; that is an error here.
 pub fn documents<R: ChunkReader + 'static>(file: R) -> Result<Vec<Vec<u8>>> {
     quietly(|| read_documents(file))
         .unwrap_or_else(|message| Err(ParquetError::General(format!("it is damaged: {message}"))))
 }
 
 thread_local! {
-    /// Whether a panic of this thread is an error, and not printed.
+    /// Whether a panic on this thread becomes an error and is not printed.
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs code whose panics are errors: their message.
+/// Runs code and returns the message of a panic as an error.
 fn quietly<T>(run: impl FnOnce() -> T) -> std::result::Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -116,7 +116,7 @@ fn quietly<T>(run: impl FnOnce() -> T) -> std::result::Result<T, String> {
         }));
     });
     IS_QUIET.set(true);
-    // What is borrowed is not used after a panic.
+    // Nothing borrowed is used after a panic.
     let result = panic::catch_unwind(AssertUnwindSafe(run));
     IS_QUIET.set(false);
     result.map_err(|panic| match panic.downcast::<String>() {
@@ -131,7 +131,7 @@ fn read_documents<R: ChunkReader + 'static>(file: R) -> Result<Vec<Vec<u8>>> {
     let column =
         columns.iter().position(|column| column.name() == DOCUMENT && column.physical_type() == Physical::BYTE_ARRAY);
     let Some(column) = column else {
-        return Err(ParquetError::General(format!("it is no table of parts: it has no column `{DOCUMENT}`")));
+        return Err(ParquetError::General(format!("it is not a table of parts: it has no column `{DOCUMENT}`")));
     };
     let mut found = Vec::new();
     for group in 0..reader.num_row_groups() {

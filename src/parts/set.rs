@@ -1,4 +1,4 @@
-//! Parts of many files, in one order, each once.
+//! The parts of many files, sorted and without duplicates.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque, btree_map};
 use std::fs::File;
@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 use super::MAGIC;
 use super::entry::{Entry, EntryError};
 
-/// How a Parquet file begins and ends.
+/// The first and last bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
 
-/// Parts, in the order of their ranks, then traces.
+/// Parts, sorted by rank, then trace.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct PartSet {
     /// The documents.
     pub entries: Vec<Entry>,
-    /// Traces that are there several times, and count once: the trace, and what it is called elsewhere.
+    /// Duplicate traces, which count once: the trace, and its name elsewhere.
     pub twice: Vec<(String, String)>,
-    /// Files, or documents in them, that cannot be used.
+    /// Files, or documents in them, that could not be used.
     pub unread: Vec<Unread>,
 }
 
-/// A file, or a document in it, that cannot be used.
+/// A file, or a document in it, that could not be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Unread {
@@ -36,13 +36,13 @@ pub struct Unread {
     pub why: String,
 }
 
-/// Whether a file has parts, by its beginning.
+/// Whether a file has parts, judged by its first bytes.
 pub fn is_part(beginning: &[u8]) -> bool {
     beginning.starts_with(MAGIC.as_bytes()) || beginning.starts_with(PARQUET)
 }
 
 impl PartSet {
-    /// Reads some files, in any order. What cannot be used is in [`PartSet::unread`].
+    /// Reads files in any order. [`PartSet::unread`] lists those that cannot be used.
     pub fn read(files: &[PathBuf]) -> Self {
         let mut set = PartSet::default();
         for file in files {
@@ -62,7 +62,7 @@ impl PartSet {
         set
     }
 
-    /// Orders the parts, and keeps one of those that are of the same bytes and question: a trace may be listed twice, as a path or its copy.
+    /// Sorts the parts, and keeps one of several with the same bytes and question: a trace may be listed twice, or a copy of it.
     fn order(&mut self) {
         self.entries.sort_unstable();
         self.entries.dedup_by(|a, b| a.head() == b.head() && a.packed() == b.packed());
@@ -84,7 +84,7 @@ impl PartSet {
         });
     }
 
-    /// Leaves parts out, with what is wrong with each.
+    /// Leaves parts out, each with the reason.
     pub fn leave_out(&mut self, wrong: Vec<(Entry, String)>) {
         let left_out: BTreeSet<Entry> = wrong.iter().map(|(entry, _)| entry.clone()).collect();
         self.entries.retain(|entry| !left_out.contains(entry));
@@ -92,7 +92,7 @@ impl PartSet {
         self.unread.extend(wrong.into_iter().map(unread));
     }
 
-    /// What is wrong with the traces, a line each, with their names.
+    /// The damage of all traces, one line each, with their names.
     pub fn damage(&self) -> Vec<String> {
         let of_entry = |entry: &Entry| {
             let head = entry.head();
@@ -105,12 +105,12 @@ impl PartSet {
         self.entries.iter().flat_map(of_entry).collect()
     }
 
-    /// The ranks that are here, as far as they are known.
+    /// The ranks of the parts, as far as known.
     pub fn ranks(&self) -> BTreeSet<u32> {
         self.entries.iter().flat_map(|entry| entry.head().ranks.iter().copied()).collect()
     }
 
-    /// How many ranks the job has by its headers: what most of them say.
+    /// The number of ranks of the job, as most headers have it.
     pub fn world_size(&self) -> Option<u32> {
         let mut said: BTreeMap<u32, u64> = BTreeMap::new();
         for size in self.entries.iter().filter_map(|entry| entry.head().world_size) {
@@ -119,7 +119,7 @@ impl PartSet {
         said.into_iter().max_by_key(|(size, parts)| (*parts, *size)).map(|(size, _)| size)
     }
 
-    /// The different questions that parts answer, with the file of the first of each.
+    /// The distinct questions that the parts answer, each with the first file that answers it.
     pub fn questions(&self) -> BTreeMap<&str, &Path> {
         let mut found = BTreeMap::new();
         self.entries.iter().for_each(|entry| {
@@ -128,20 +128,20 @@ impl PartSet {
         found
     }
 
-    /// The programs that wrote the parts, with how many each.
+    /// The programs that wrote the parts, with the number of parts from each.
     pub fn tools(&self) -> BTreeMap<&str, u64> {
         let mut found = BTreeMap::new();
         self.entries.iter().for_each(|entry| *found.entry(&*entry.head().tool).or_default() += 1);
         found
     }
 
-    /// What `read` makes of each part, in order, as many at once as there are threads, and few of them in memory.
+    /// Maps each part with `read`, in order and on all threads, with only a few parts in memory.
     pub fn each<'s, T: Send + 's>(
         &'s self,
         threads: NonZero<usize>,
         read: impl Fn(&Entry) -> T + Sync + 's,
     ) -> impl Iterator<Item = (&'s Entry, T)> {
-        /// How many a thread reads before they are used.
+        /// How many parts each thread reads per round.
         const BATCH: usize = 16;
         let mut batches = self.entries.chunks(threads.get() * BATCH);
         let mut found: VecDeque<(&Entry, T)> = VecDeque::new();
@@ -161,10 +161,10 @@ impl PartSet {
         })
     }
 
-    /// Writes them as JSON, a document a line.
+    /// Writes the parts as JSON, one document per line.
     ///
     /// # Errors
-    /// What writing fails with.
+    /// If writing fails.
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         for entry in &self.entries {
             out.write_all(&entry.json()?)?;
@@ -187,9 +187,9 @@ fn documents(file: &Path) -> io::Result<Documents> {
     }
     let mut text = Vec::new();
     reader.read_to_end(&mut text)?;
-    // A trace has a million lines that are no parts.
+    // A trace may have a million lines, none of which is a part.
     if !text.trim_ascii_start().is_empty() && !text.trim_ascii_start().starts_with(MAGIC.as_bytes()) {
-        return Err(io::Error::other(format!("this is no part: it does not begin with {MAGIC}")));
+        return Err(io::Error::other(format!("this is not a part: it does not begin with {MAGIC}")));
     }
     let lines = text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
     Ok(lines.map(|(at, line)| (Some(at + 1), Entry::of_json(line))).collect())
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::parts::{InputFile, TracePart};
 
-    /// A disk that is full when the last bytes are written.
+    /// A disk that becomes full with the last bytes.
     struct Full;
 
     impl Write for Full {

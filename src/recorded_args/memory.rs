@@ -1,7 +1,7 @@
-//! What the profiler records of each allocation and release of memory (`profile_memory=True`): instants named `[memory]`.
+//! The profiler's record of each allocation and release of memory (`profile_memory=True`): instants named `[memory]`.
 //!
-//! PyTorch's caching allocator reports how many bytes it gave out or took back and at which address, and its two totals afterwards
-//! (`reportMemoryUsageToProfiler` in `c10/core/Allocator.h`).
+//! PyTorch's caching allocator reports the number of bytes, the address, and its two totals afterwards (`reportMemoryUsageToProfiler` in
+//! `c10/core/Allocator.h`).
 
 use super::operators::Recorded;
 use crate::event::ArgValue;
@@ -10,7 +10,7 @@ use crate::names::args;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// Reads these instants. Keys are looked up once for a trace.
+/// Reads these instants. Keys are looked up once per trace.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MemoryKeys {
     name: Option<StringId>,
@@ -50,33 +50,33 @@ impl MemoryKeys {
         })
     }
 
-    /// How many bytes were allocated; negative if they were released.
+    /// The number of bytes allocated; negative if they were released.
     pub fn bytes(self, store: &Store, event: SliceId) -> Recorded<i64> {
         number(store, event, self.bytes, |text| text.parse().ok())
     }
 
-    /// How many bytes are in use afterwards on the device.
+    /// The number of bytes in use on the device afterwards.
     pub fn allocated(self, store: &Store, event: SliceId) -> Recorded<i64> {
         number(store, event, self.allocated, |text| text.parse().ok())
     }
 
-    /// How many bytes the allocator holds afterwards on the device.
+    /// The number of bytes that the allocator holds on the device afterwards.
     pub fn reserved(self, store: &Store, event: SliceId) -> Recorded<i64> {
         number(store, event, self.reserved, |text| text.parse().ok())
     }
 
-    /// The kind of the device, in PyTorch's numbers.
+    /// The kind of the device, by PyTorch's number.
     pub fn device_type(self, store: &Store, event: SliceId) -> Recorded<i64> {
         number(store, event, self.device_type, |text| text.parse().ok())
     }
 
-    /// The device among those of its kind; -1 for the CPU.
+    /// The index of the device among those of its kind; -1 for the CPU.
     pub fn device(self, store: &Store, event: SliceId) -> Recorded<i64> {
         number(store, event, self.device, |text| text.parse().ok())
     }
 }
 
-/// A whole number, also as text.
+/// A whole number, which may be written as text.
 fn number<T>(store: &Store, event: SliceId, key: Option<StringId>, parse: impl Fn(&str) -> Option<T>) -> Recorded<T> {
     let Some(value) = key.and_then(|key| store.args.get(store.slices.args(event), key)) else {
         return Recorded::Missing;

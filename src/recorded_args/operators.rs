@@ -17,11 +17,11 @@ use crate::store::strings::StringId;
 /// A value, as far as it is recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Recorded<T> {
-    /// The event does not have the key, or its list is empty: an empty JSON array has no rows.
+    /// The event lacks the key, or its list is empty: an empty JSON array has no rows.
     Missing,
     /// The value.
     Known(T),
-    /// It is not what the key promises; its text.
+    /// A value that does not fit the key, as text.
     Malformed(String),
 }
 
@@ -31,20 +31,20 @@ impl<T> Recorded<T> {
         if let Recorded::Known(value) = self { Some(value) } else { None }
     }
 
-    /// Whether there is a value that is not what its key promises.
+    /// Whether there is a value that does not fit its key.
     pub fn is_malformed(&self) -> bool {
         matches!(self, Recorded::Malformed(_))
     }
 }
 
-/// Reads what is recorded of the operators of a trace. The trace must have been loaded with the keys that are asked for.
+/// Reads the recorded arguments of a trace's operators. The trace must have been loaded with the keys that are read.
 #[derive(Debug, Clone)]
 pub struct Operators<'a> {
     store: &'a Store,
     keys: Arc<Keys>,
 }
 
-/// Where a trace has the keys of operators: looked up once, because a table reads one cell at a time.
+/// The ids of a trace's operator keys: looked up once, because a table reads one cell at a time.
 #[derive(Debug)]
 pub struct Keys {
     dims: Option<StringId>,
@@ -53,9 +53,9 @@ pub struct Keys {
     concrete: Option<StringId>,
     module: Option<StringId>,
     call_stack: Option<StringId>,
-    /// By category: whether its slices are operators.
+    /// The categories whose slices are operators.
     operators: Vec<StringId>,
-    /// The keys that are no keyword arguments.
+    /// All keys except those of keyword arguments.
     documented: Vec<StringId>,
     counters: Vec<(&'static str, StringId)>,
 }
@@ -90,7 +90,7 @@ impl Deref for Operators<'_> {
     }
 }
 
-/// The lists under the documented keys, each of which has one element for each input.
+/// The lists under the documented keys, each with one element per input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum List {
     /// [`args::INPUT_DIMS`]
@@ -107,7 +107,7 @@ impl List {
     /// All of them.
     pub const ALL: [List; 4] = [List::Dims, List::Types, List::Strides, List::Concrete];
 
-    /// The key that PyTorch writes today.
+    /// The key that current PyTorch writes.
     pub fn key(self) -> &'static str {
         let keys = match self {
             List::Dims => args::INPUT_DIMS,
@@ -120,22 +120,22 @@ impl List {
 }
 
 impl<'a> Operators<'a> {
-    /// For the operators of a trace.
+    /// Reads the operators of a trace.
     pub fn new(store: &'a Store) -> Self {
         Operators::with(store, Arc::new(Keys::new(store)))
     }
 
-    /// The same with keys that are known already.
+    /// The same with keys already looked up.
     pub fn with(store: &'a Store, keys: Arc<Keys>) -> Self {
         Operators { store, keys }
     }
 
-    /// Where the trace has them.
+    /// The keys of the trace.
     pub fn keys(&self) -> Arc<Keys> {
         self.keys.clone()
     }
 
-    /// Whether a slice is an operator. In a trace without this category any slice of a CPU that has none may be one.
+    /// Whether a slice is an operator. In a trace without this category, any CPU slice without a category may be one.
     pub fn is_operator(&self, slice: SliceId) -> bool {
         let category = self.store.slices.category(slice);
         self.operators.contains(&category)
@@ -144,7 +144,7 @@ impl<'a> Operators<'a> {
                 && self.store.category_kind(slice) == CategoryKind::Cpu)
     }
 
-    /// The sizes of its inputs: a list for each. Inputs after the last tensor, of which a JSON array's rows say nothing, are counted by their types.
+    /// The sizes of its inputs, one list each, padded to the number of types: a JSON array has no rows for inputs after the last tensor.
     pub fn dims(&self, slice: SliceId) -> Recorded<Value> {
         self.padded(slice, self.dims, true)
     }
@@ -159,7 +159,7 @@ impl<'a> Operators<'a> {
         self.padded(slice, self.strides, self.strides.is_some())
     }
 
-    /// The values of its inputs that are no tensors.
+    /// The values of its inputs that are not tensors.
     pub fn concrete(&self, slice: SliceId) -> Recorded<Value> {
         self.list(slice, self.concrete)
     }
@@ -174,7 +174,7 @@ impl<'a> Operators<'a> {
         }
     }
 
-    /// Whether an event has the key of a list. The empty list of an operator without inputs has no row; if it has types, it has inputs.
+    /// Whether an event has a list. The empty list of an operator without inputs has no row; an operator with types has inputs.
     pub fn has(&self, slice: SliceId, list: List) -> bool {
         let key = match list {
             List::Dims => self.dims,
@@ -182,18 +182,18 @@ impl<'a> Operators<'a> {
             List::Strides => self.strides,
             List::Concrete => self.concrete,
         };
-        let of = |key: Option<StringId>| key.is_some_and(|key| self.set(slice).iter().any(|arg| arg.flat_key == key));
-        // A list of scalars only has no sizes: `[[], []]` has no rows.
+        let has = |key: Option<StringId>| key.is_some_and(|key| self.set(slice).iter().any(|arg| arg.flat_key == key));
+        // The sizes of scalars are empty lists: `[[], []]` has no rows.
         let is_implied = match list {
-            // PyTorch writes sizes and types together; a trace that has only empty sizes does not even have their key.
+            // PyTorch writes sizes and types together; a trace with only empty sizes lacks even the key.
             List::Dims => true,
             List::Strides => key.is_some(),
             List::Types | List::Concrete => false,
         };
-        of(key) || (is_implied && of(self.types))
+        has(key) || (is_implied && has(self.types))
     }
 
-    /// The path of its modules, joined by dots; `None` where it is not recorded or empty.
+    /// The path of its modules, joined by dots; `None` if it is not recorded or empty.
     pub fn module(&self, slice: SliceId) -> Option<&'a str> {
         self.text(slice, self.module)
     }
@@ -203,12 +203,12 @@ impl<'a> Operators<'a> {
         self.text(slice, self.call_stack)
     }
 
-    /// Whether any operator of the trace has a path of modules.
+    /// Whether any operator of the trace has a module path.
     pub fn has_modules(&self) -> bool {
         self.module.is_some()
     }
 
-    /// The value under any key as a text: a list as [`Value`] prints it; `None` where it is not recorded.
+    /// The value of any key as text, with lists as [`Value`] prints them; `None` if it is not recorded.
     pub fn argument(&self, slice: SliceId, key: &str) -> Option<String> {
         match self.list(slice, Some(self.store.arg_key(key)?)) {
             Recorded::Known(value) => Some(value.to_string()),
@@ -217,7 +217,7 @@ impl<'a> Operators<'a> {
         }
     }
 
-    /// A number under any key, also written as text.
+    /// The number under any key, which may be written as text.
     pub fn number(&self, slice: SliceId, key: &str) -> Recorded<i64> {
         let Some(value) = self.store.arg_key(key).and_then(|key| self.value(slice, key)) else {
             return Recorded::Missing;
@@ -230,7 +230,7 @@ impl<'a> Operators<'a> {
         number.map_or_else(|| Recorded::Malformed(self.shown(value)), Recorded::Known)
     }
 
-    /// Whether the trace has any counter.
+    /// Whether the trace has counters.
     pub fn has_counters(&self) -> bool {
         !self.counters.is_empty()
     }
@@ -248,15 +248,15 @@ impl<'a> Operators<'a> {
         number.map_or_else(|| Recorded::Malformed(self.shown(value)), Recorded::Known)
     }
 
-    /// The counters of an operator, in the order of [`args::COUNTERS`]. A text that is no number is left out.
+    /// The counters of an operator, in the order of [`args::COUNTERS`]. Texts that are not numbers are left out.
     pub fn counters(&self, slice: SliceId) -> Vec<(&'static str, f64)> {
-        let of = |(name, _): &(&'static str, StringId)| Some((*name, self.counter(slice, name).known()?));
-        self.counters.iter().filter_map(of).collect()
+        let counter = |(name, _): &(&'static str, StringId)| Some((*name, self.counter(slice, name).known()?));
+        self.counters.iter().filter_map(counter).collect()
     }
 
-    /// The keyword arguments of an operator: what has no documented key. Lists are read as the others are.
+    /// The keyword arguments of an operator: everything without a documented key. Lists are read like the others.
     pub fn keyword_arguments(&self, slice: SliceId) -> Vec<(&'a str, String)> {
-        // By key, because a set may have any number of keys, and searching it for each would take quadratic time.
+        // Grouped by key in one pass: searching the set for each of its keys would take quadratic time.
         let mut order = Vec::new();
         let mut by_key: HashMap<StringId, Vec<&Arg>> = HashMap::new();
         for arg in self.set(slice).iter().filter(|arg| !self.documented.contains(&arg.flat_key)) {
@@ -340,7 +340,7 @@ impl<'a> Operators<'a> {
         list.map_or(Recorded::Missing, Recorded::Known)
     }
 
-    /// A list with one element for each type, if the trace has such lists.
+    /// A list padded to one element per type, if the trace has such lists.
     fn padded(&self, slice: SliceId, key: Option<StringId>, has_lists: bool) -> Recorded<Value> {
         let types = match self.types(slice) {
             Recorded::Known(Value::List(types)) if has_lists => types.len(),
@@ -359,7 +359,7 @@ impl<'a> Operators<'a> {
     }
 }
 
-/// The indexes of `[0][12]`. Returns whether these are all that the text has.
+/// Parses the indexes of `[0][12]`. Returns whether the text has nothing else.
 fn read_path(indexes: &str, path: &mut Vec<usize>) -> bool {
     path.clear();
     let mut rest = indexes;
@@ -377,7 +377,7 @@ mod tests {
     use crate::input::from_reader;
     use crate::load::{LoadOptions, load_input};
 
-    /// A store with operators that have these arguments, in order.
+    /// A store whose operators have these arguments, in order.
     fn store(args: &[&str]) -> Store {
         let event = |(at, args): (usize, &&str)| {
             format!(r#"{{"ph":"X","cat":"cpu_op","name":"op","pid":1,"tid":1,"ts":{at},"dur":1,"args":{args}}}"#)
@@ -388,7 +388,7 @@ mod tests {
         load_input(input, LoadOptions::default(), |_| {}).unwrap().store
     }
 
-    /// The same operator as PyTorch and as XSigma writes it.
+    /// The same operator as PyTorch and as XSigma write it.
     #[test]
     fn both_forms_say_the_same() {
         let store = store(&[

@@ -1,17 +1,17 @@
-//! Values that are lists: from the rows of a JSON array, or from text in JSON or in Python's manner.
+//! Values that are lists: from the rows of a JSON array, or from JSON or Python text.
 //!
-//! Text comes from other programs and may be cut off, so it is read leniently: single or double quotes, `...` for what was left out, words such as
-//! `tensor(1.5, device='cuda')` as they are. Depth, length and text are bounded, because a value may be a megabyte of a tensor's elements.
+//! The text comes from other programs and may be truncated, so parsing is lenient: single or double quotes, `...` for omissions, words such
+//! as `tensor(1.5, device='cuda')` unchanged. Depth, length and text are bounded, because a value may be a megabyte of tensor elements.
 
 use std::fmt;
 
 /// The deepest nesting of lists: tensors have at most 64 dimensions, and lists of them one level more.
 const MAX_DEPTH: usize = 66;
 
-/// How many elements a value may have, in all its lists.
+/// The maximum number of elements in a value, over all its lists.
 const MAX_ELEMENTS: usize = 100_000;
 
-/// How long a text may be to be read, in bytes.
+/// The maximum length of a parsed text in bytes.
 const MAX_TEXT: usize = 1 << 20;
 
 /// A value, or a list of values.
@@ -25,12 +25,12 @@ pub enum Value {
     Real(f64),
     /// A text, or a word without quotes.
     Text(String),
-    /// What was left out: `...`
+    /// An omission: `...`
     Cut,
 }
 
 impl Value {
-    /// Reads a text. `None` if its brackets or quotes do not match, or if it is too long or nested too deeply.
+    /// Parses a text. `None` if its brackets or quotes do not match, or if it is too long or nested too deeply.
     pub fn parse(text: &str) -> Option<Value> {
         if text.len() > MAX_TEXT {
             return None;
@@ -41,8 +41,8 @@ impl Value {
         (parser.at == text.len()).then_some(value)
     }
 
-    /// Puts an element at a path of indexes, for example `[0, 1]` for the second element of the first list. Lists that are not there yet come to be,
-    /// and elements before it are empty lists: a JSON array's empty lists have no rows. Returns whether there was room for it.
+    /// Puts an element at a path of indexes: `[0, 1]` is the second element of the first list. Creates missing lists, and fills the
+    /// elements before with empty lists, because a JSON array's empty lists have no rows. Returns whether there was room.
     pub(super) fn put(&mut self, path: &[usize], value: Value) -> bool {
         let Some((first, rest)) = path.split_first() else {
             *self = value;
@@ -66,7 +66,7 @@ impl Value {
         if let Value::List(elements) = self { Some(elements) } else { None }
     }
 
-    /// Its numbers, if it is a list of whole numbers: the sizes or strides of a tensor. A list that was cut is none.
+    /// Its numbers, if it is a complete list of whole numbers: the sizes or strides of a tensor.
     pub fn numbers(&self) -> Option<Vec<i64>> {
         self.elements()?
             .iter()
@@ -74,7 +74,7 @@ impl Value {
             .collect()
     }
 
-    /// Whether something in it was left out.
+    /// Whether anything in it was left out.
     pub fn is_cut(&self) -> bool {
         match self {
             Value::Cut => true,
@@ -84,7 +84,7 @@ impl Value {
     }
 }
 
-/// As Python prints it, but texts without quotes: `[2, 3], [], float`.
+/// As Python prints it, but without quotes: `[2, 3], [], float`.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -149,7 +149,7 @@ impl Parser<'_> {
             if self.take(close.encode_utf8(&mut [0; 4])) {
                 return Some(Value::List(elements));
             }
-            // Cut off within an element: the last element shows it.
+            // Truncated within an element, which shows it already.
             if self.rest().is_empty() && elements.last() == Some(&Value::Cut) {
                 return Some(Value::List(elements));
             }
@@ -209,7 +209,7 @@ impl Parser<'_> {
         self.at += end;
         Some(match (word.parse::<i64>(), word.parse::<f64>()) {
             (Ok(number), _) if number.to_string() == word => Value::Int(number),
-            // What would be printed in other digits stays a text: long integers, and `1.0`.
+            // Numbers that would print differently stay text: long integers, and `1.0`.
             (_, Ok(number)) if number.to_string() == word => Value::Real(number),
             _ if word.is_empty() => return None,
             _ => Value::Text(word),

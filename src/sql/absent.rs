@@ -1,8 +1,7 @@
-//! Tables of PerfettoSQL that are always empty here, so that a query over them returns no rows instead of failing.
+//! Tables of PerfettoSQL that are always empty here, so that queries over them return no rows instead of failing.
 //!
-//! Most hold what a PyTorch profiler does not record: how an operating system schedules its threads. Counters are different: a
-//! trace may have them, and they are not read. An empty answer would then be silently wrong, so [`why_empty`] returns the reason
-//! for the program to print.
+//! Most hold data that a PyTorch profiler does not record: how an operating system schedules its threads. Counters are different: a trace may have
+//! them, but they are not read. An empty answer would then be silently wrong, so [`why_empty`] returns the reason for the program to print.
 
 use super::table::Lookup::Scan;
 use super::table::{Cell, Column, Table};
@@ -22,7 +21,7 @@ pub(super) fn is_absent(table: &str) -> bool {
     find(table).is_some()
 }
 
-/// Why a table is empty, as a sentence; `None` if it is not absent, or if the trace has no events that it might hold.
+/// The reason why a table is empty, as a sentence; `None` if it is not absent, or if the trace has no events for it.
 pub fn why_empty(table: &str, store: &Store) -> Option<String> {
     let known = find(table)?;
     let name = known.name.to_string_lossy();
@@ -34,7 +33,7 @@ pub fn why_empty(table: &str, store: &Store) -> Option<String> {
     match store.damage.get(Damage::PhaseNotShown).count {
         0 => None,
         n => Some(format!(
-            "{name} is empty because such events are not read: {n} event(s) of this trace are of phases that no table shows (counters, \
+            "{name} is empty because such events are not read: {n} event(s) of this trace have phases that no table shows (counters, \
              samples, thread states, other metadata)"
         )),
     }

@@ -1,4 +1,4 @@
-//! The names that a query can use: tables and views with their columns, and functions. Completion and suggestions need them.
+//! The names that a query can use, for completion and suggestions: tables and views with their columns, and functions.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Reads the names, including tables and views that the user has created.
+    /// Reads the names, including tables and views created by the user.
     ///
     /// # Errors
     /// The error of SQLite.
@@ -37,11 +37,10 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// The name nearest to the unknown one in an error message of SQLite; `None` if none is near. Columns of tables that `statement`
-    /// names come first.
+    /// The name nearest to the unknown one in an SQLite error message; `None` if none is near. Columns of tables named in `statement` come first.
     pub fn nearest(&self, message: &str, statement: &str) -> Option<&str> {
         let (kind, name) = message.strip_prefix("no such ")?.split_once(": ")?;
-        // `s.nmae`, and with an addition by SQLite: `nmae - should this be a string literal in single-quotes?`
+        // `s.nmae`, or with a note from SQLite: `nmae - should this be a string literal in single-quotes?`
         let name = name.split(" - ").next()?.trim();
         let name = name.rsplit('.').next()?;
         match kind {
@@ -50,18 +49,18 @@ impl Catalog {
             "column" => {
                 let words: Vec<&str> = statement.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
                 let is_named = |table: &str| words.iter().any(|word| word.eq_ignore_ascii_case(table));
-                let of = |named: bool| {
+                let columns = |named: bool| {
                     let tables = self.tables.iter().filter(move |(table, _)| is_named(table) || !named);
                     tables.flat_map(|(_, columns)| columns.iter().map(String::as_str))
                 };
-                nearest(name, of(true)).or_else(|| nearest(name, of(false)))
+                nearest(name, columns(true)).or_else(|| nearest(name, columns(false)))
             }
             _ => None,
         }
     }
 }
 
-/// The nearest of the known names, at equal distance the first by alphabet; `None` if too many letters differ.
+/// The nearest of the known names, the first by alphabet if several are; `None` if too many letters differ.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let most = 1 + name.chars().count() / 4;

@@ -1,12 +1,11 @@
 //! The read-only virtual table over the store's columns; every [`Table`] of the schema is an instance of it.
 //!
-//! SQLite asks `best_index` which of a query's conditions the table can serve. There are three plans: equality on a column whose
-//! [`Lookup`] allows it (by an index that is built on first use), a range on a sorted column, and a scan. SQLite still checks every
-//! condition on each row (`omit` stays false), so a plan may return a superset, and SQLite's rules for comparing `5`, `'5'` and
-//! `5.0` hold without being repeated here.
+//! SQLite asks `best_index` which of a query's conditions the table can serve. There are three plans: equality on a column whose [`Lookup`] allows
+//! it (through an index built on first use), a range on a sorted column, and a scan. SQLite still checks every condition on each row (`omit` stays
+//! false), so a plan may return a superset, and SQLite's rules for comparing `5`, `'5'` and `5.0` need not be repeated here.
 //!
-//! A panic that leaves one of these callbacks aborts the process, because SQLite's C code cannot unwind. Nothing in them is
-//! meant to panic; if something does, [`guarded`] turns it into an error of the query.
+//! A panic that leaves one of these callbacks aborts the process, because SQLite's C code cannot unwind. Nothing in them should panic; if
+//! something does, [`guarded`] turns it into an error of the query.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int};
@@ -30,7 +29,7 @@ pub(super) fn register(connection: &Connection, source: &Arc<Source>, table: &'s
     register_if(connection, source, table, |_| None)
 }
 
-/// The same for a table that cannot always be read: `refusal` says why.
+/// The same for a table that cannot always be read: `refusal` returns the reason.
 pub(super) fn register_if(
     connection: &Connection,
     source: &Arc<Source>,
@@ -100,7 +99,7 @@ impl Shared {
     }
 }
 
-/// Runs a callback's body and turns a panic into an error; see the file's header. State left inconsistent is dropped with the query.
+/// Runs a callback's body and turns a panic into an error, see the top of this file. Inconsistent state is dropped with the query.
 pub(super) fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|_| {
         Err(rusqlite::Error::ModuleError("internal error while reading the trace's tables".to_owned()))
@@ -114,7 +113,7 @@ pub(super) struct StoreTable {
     shared: Arc<Shared>,
 }
 
-/// `idx_num`, the number of a plan: the column in the low bits, the kind of search above them.
+/// `idx_num`, the number of a plan: the column in the low bits, the kind of search above.
 const COLUMN_BITS: u32 = 8;
 const SCAN: c_int = 0;
 const EQUAL: c_int = 1;
@@ -150,7 +149,7 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
         info.set_idx_str(&plan.operators);
         info.set_estimated_rows(plan.rows as i64);
         info.set_estimated_cost(plan.cost);
-        // Every search returns rows in row order, which for these columns is the order of their values.
+        // Every search returns rows in row order, which is the order of values in these columns.
         let ordered = info.num_of_order_by() == 1
             && info.order_bys().all(|by| !by.is_order_by_desc() && self.is_in_row_order(by.column()));
         info.set_order_by_consumed(ordered);
@@ -158,7 +157,7 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
     }
 
     fn open(&'vtab mut self) -> Result<Cursor> {
-        Ok(Cursor { base: sqlite3_vtab_cursor::default(), shared: Arc::clone(&self.shared), found: Found::Rows(0..0) })
+        Ok(Cursor { base: sqlite3_vtab_cursor::default(), shared: Arc::clone(&self.shared), found: Hits::Rows(0..0) })
     }
 }
 
@@ -167,7 +166,7 @@ struct Plan {
     search: c_int,
     column: usize,
     constraints: Vec<usize>,
-    /// One letter for each constraint: its operator.
+    /// The operators, one letter per constraint.
     operators: String,
     rows: f64,
     cost: f64,
@@ -183,7 +182,7 @@ impl StoreTable {
         }
     }
 
-    /// The column of a constraint. SQLite's rowid, -1, is the column that shows the row number, if there is one.
+    /// The column of a constraint. SQLite's rowid, -1, means the column with the row number, if there is one.
     fn column_for(&self, column: c_int) -> Option<usize> {
         let shows_row = matches!(self.shared.table.columns.first()?.lookup, Lookup::Row);
         usize::try_from(column).ok().or(shows_row.then_some(0))
@@ -206,17 +205,17 @@ impl StoreTable {
             if !constraint.is_usable() {
                 continue;
             }
-            // For IN over a subquery SQLite would call the search once per value and check each row by other comparison rules than
-            // those of IN: rows with the text '5' would match both 5 and '5'.
+            // For IN over a subquery SQLite would call the search once per value and compare each row by other rules than IN's: rows with the text
+            // '5' would match both 5 and '5'.
             if matches!(definition.lookup, Lookup::Text(_)) && info.is_in_constraint(at)? {
                 continue;
             }
             let rows = match (constraint.operator(), &definition.lookup) {
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Row) => 1.0,
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Sorted) => 2.0,
-                // Virtual tables have no statistics. This guess is between "nearly unique" and "a few names for all".
+                // Virtual tables have no statistics. This is a guess between "nearly unique" and "a few names for all".
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::Integer | Lookup::IntegerIn(_)) => total.sqrt().min(25.0),
-                // If this estimate were lower, SQLite would search a track before a name or a thread.
+                // With a lower estimate SQLite would search by track before searching by name or thread.
                 (Op::SQLITE_INDEX_CONSTRAINT_EQ, Lookup::FewValues(values)) => {
                     total / (values(&self.shared.source).max(1) as f64)
                 }
@@ -268,71 +267,71 @@ fn is_range(operator: Op) -> Option<char> {
 }
 
 /// The rows that a cursor iterates over.
-enum Found {
+enum Hits {
     /// A range of rows.
     Rows(Range<usize>),
     /// The rows at these positions of a column's index.
     Indexed { column: usize, positions: Range<usize> },
 }
 
-/// The position of a query in a table.
+/// A cursor: the position of a query in a table.
 #[repr(C)]
 pub(super) struct Cursor {
     base: sqlite3_vtab_cursor,
     shared: Arc<Shared>,
-    found: Found,
+    found: Hits,
 }
 
 impl Cursor {
     fn row(&self) -> usize {
         match &self.found {
-            Found::Rows(rows) => rows.start,
-            Found::Indexed { column, positions } => {
+            Hits::Rows(rows) => rows.start,
+            Hits::Indexed { column, positions } => {
                 self.shared.index(*column).map_or(usize::MAX, |index| index.row(positions.start) as usize)
             }
         }
     }
 
     /// The rows in which a column may equal a value, by SQLite's rules.
-    fn equal(&self, column: usize, value: ValueRef<'_>) -> Found {
-        let all = Found::Rows(0..self.shared.rows());
+    fn equal(&self, column: usize, value: ValueRef<'_>) -> Hits {
+        let all = Hits::Rows(0..self.shared.rows());
         let Some(definition) = self.shared.table.columns.get(column) else { return all };
         let wanted = match (&definition.lookup, value) {
-            (_, ValueRef::Null) => return Found::Rows(0..0),
+            (_, ValueRef::Null) => return Hits::Rows(0..0),
             (Lookup::Text(_), ValueRef::Text(text)) => {
                 match std::str::from_utf8(text).ok().and_then(|text| self.shared.source.strings.find(text)) {
                     Some(id) => i64::from(id.0),
-                    None => return Found::Rows(0..0),
+                    None => return Hits::Rows(0..0),
                 }
             }
             (
                 Lookup::Row | Lookup::Sorted | Lookup::Integer | Lookup::FewValues(_) | Lookup::IntegerIn(_),
                 ValueRef::Integer(value),
             ) => value,
-            // A number compared with text, or text with a number, is rare: SQLite scans all rows.
+            // Comparing a number with text is rare, so SQLite scans all rows.
             _ => return all,
         };
         match definition.lookup {
             Lookup::Row => match usize::try_from(wanted) {
-                Ok(row) if row < self.shared.rows() => Found::Rows(row..row + 1),
-                _ => Found::Rows(0..0),
+                Ok(row) if row < self.shared.rows() => Hits::Rows(row..row + 1),
+                _ => Hits::Rows(0..0),
             },
-            Lookup::Sorted => Found::Rows(
+            Lookup::Sorted => Hits::Rows(
                 self.shared.partition(column, |v| v >= wanted)..self.shared.partition(column, |v| v > wanted),
             ),
             _ => {
-                Found::Indexed { column, positions: self.shared.index(column).map_or(0..0, |index| index.find(wanted)) }
+                Hits::Indexed { column, positions: self.shared.index(column).map_or(0..0, |index| index.find(wanted)) }
             }
         }
     }
 
     /// The rows of a sorted column within all given bounds.
-    fn range(&self, column: usize, operators: &str, args: &Filters<'_>) -> Found {
+    fn range(&self, column: usize, operators: &str, args: &Filters<'_>) -> Hits {
         let (mut start, mut end) = (0, self.shared.rows());
         for (operator, value) in operators.chars().zip(args.iter()) {
             let bound = match value {
                 ValueRef::Integer(value) => value,
-                ValueRef::Null => return Found::Rows(0..0),
+                ValueRef::Null => return Hits::Rows(0..0),
                 _ => continue,
             };
             match operator {
@@ -342,7 +341,7 @@ impl Cursor {
                 _ => end = end.min(self.shared.partition(column, |v| v > bound)),
             }
         }
-        Found::Rows(start..end.max(start))
+        Hits::Rows(start..end.max(start))
     }
 }
 
@@ -358,7 +357,7 @@ unsafe impl VTabCursor for Cursor {
             Ok(match (idx_num >> COLUMN_BITS, args.iter().next()) {
                 (EQUAL, Some(value)) => self.equal(column, value),
                 (RANGE, Some(_)) => self.range(column, idx_str.unwrap_or_default(), args),
-                _ => Found::Rows(0..self.shared.rows()),
+                _ => Hits::Rows(0..self.shared.rows()),
             })
         })?;
         Ok(())
@@ -366,14 +365,14 @@ unsafe impl VTabCursor for Cursor {
 
     fn next(&mut self) -> Result<()> {
         match &mut self.found {
-            Found::Rows(range) | Found::Indexed { positions: range, .. } => range.start = range.start.saturating_add(1),
+            Hits::Rows(range) | Hits::Indexed { positions: range, .. } => range.start = range.start.saturating_add(1),
         }
         Ok(())
     }
 
     fn eof(&self) -> bool {
         match &self.found {
-            Found::Rows(range) | Found::Indexed { positions: range, .. } => range.is_empty(),
+            Hits::Rows(range) | Hits::Indexed { positions: range, .. } => range.is_empty(),
         }
     }
 

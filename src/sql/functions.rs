@@ -1,4 +1,4 @@
-//! SQL functions over the store. PerfettoSQL's functions that are not supported are defined too: they fail with advice.
+//! SQL functions over the store. Unsupported PerfettoSQL functions are defined too: they fail with advice.
 
 use std::sync::Arc;
 
@@ -25,15 +25,15 @@ pub(super) const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(Function
 
 /// Adds the functions to a connection. Fails if SQLite does.
 pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()> {
-    let of = |function: fn(&Store, &Context<'_>) -> Result<Value>| {
+    let with_store = |function: fn(&Store, &Context<'_>) -> Result<Value>| {
         let store = Arc::clone(store);
         move |context: &Context<'_>| function(&store, context)
     };
-    connection.create_scalar_function("EXTRACT_ARG", 2, PURE, of(extract_arg))?;
-    connection.create_scalar_function("slice_is_ancestor", 2, PURE, of(slice_is_ancestor))?;
-    connection.create_scalar_function("trace_start", 0, PURE, of(|store, _| time(store.bounds.start)))?;
-    connection.create_scalar_function("trace_end", 0, PURE, of(|store, _| time(store.bounds.end)))?;
-    connection.create_scalar_function("trace_dur", 0, PURE, of(|store, _| time(store.bounds.duration())))?;
+    connection.create_scalar_function("EXTRACT_ARG", 2, PURE, with_store(extract_arg))?;
+    connection.create_scalar_function("slice_is_ancestor", 2, PURE, with_store(slice_is_ancestor))?;
+    connection.create_scalar_function("trace_start", 0, PURE, with_store(|store, _| time(store.bounds.start)))?;
+    connection.create_scalar_function("trace_end", 0, PURE, with_store(|store, _| time(store.bounds.end)))?;
+    connection.create_scalar_function("trace_dur", 0, PURE, with_store(|store, _| time(store.bounds.duration())))?;
     connection.create_scalar_function("to_timecode", 1, PURE, to_timecode)?;
     for (name, advice) in REFUSED {
         connection.create_scalar_function(*name, -1, PURE, move |_| -> Result<Value> { Err(failed(name, advice)) })?;
@@ -68,8 +68,8 @@ fn extract_arg(store: &Store, context: &Context<'_>) -> Result<Value> {
     })
 }
 
-/// `slice_is_ancestor(ancestor, descendant)`: whether the first encloses the second on the same track, NULL if there is no
-/// such slice. One that was never closed encloses all that begins after it.
+/// `slice_is_ancestor(ancestor, descendant)`: whether the first slice encloses the second on the same track; NULL if there is no such slice. A
+/// slice that was never closed encloses everything that begins after it.
 fn slice_is_ancestor(store: &Store, context: &Context<'_>) -> Result<Value> {
     let slices = &store.slices;
     let slice = |i| -> Result<Option<SliceId>> {

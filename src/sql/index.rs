@@ -1,8 +1,8 @@
-//! An index from values to rows. It is built for a column on first use, because most queries need few of them.
+//! An index from values to rows, built for a column on first use, because most queries need few of them.
 
 use std::ops::Range;
 
-/// The rows of a column by value. Rows of one value stay in row order.
+/// The rows of a column by value. Rows with the same value stay in row order.
 #[derive(Debug)]
 pub(super) enum Postings {
     /// For values close together: the rows of value `v` are `rows[offsets[v - min]..offsets[v - min + 1]]`.
@@ -32,7 +32,7 @@ impl Postings {
     }
 
     fn dense(pairs: &[(i64, u32)], min: i64, span: usize) -> Self {
-        // Counting sort: the number of each value, the first position of each value, then the rows.
+        // Counting sort: count each value, then find its first position, then place the rows.
         let mut offsets = vec![0u32; span + 2];
         let slot = |v: i64| v.abs_diff(min) as usize;
         for (value, _) in pairs {

@@ -1,7 +1,7 @@
 //! The project's own tables: the attribution of kernels to launches, the call tree, and the operations.
 //!
-//! PerfettoSQL has no counterpart. All are filled when a query first reads one of them ([`super::source`]). Columns in `_ns` and `_ts`,
-//! `ts` and `dur` are in ns.
+//! PerfettoSQL has no counterpart. All are computed when a query first reads one of them ([`super::source`]). Columns in `_ns` and `_ts`, `ts` and
+//! `dur` are in ns.
 
 use super::source::Source;
 use super::table::Lookup::{Integer, Scan, Sorted};
@@ -17,7 +17,7 @@ fn launch(s: &Source, i: usize) -> &KernelLaunch {
     &s.attributed().attribution.kernels[i]
 }
 
-/// `kernel_launch`: one row for each kernel of the trace, see [`KernelLaunch`].
+/// `kernel_launch`: one row per kernel of the trace, see [`KernelLaunch`].
 pub(super) static KERNEL_LAUNCH: Table = Table {
     name: c"kernel_launch",
     rows: |s| s.attributed().attribution.kernels.len(),
@@ -53,7 +53,7 @@ pub(super) static KERNEL_LAUNCH: Table = Table {
     ],
 };
 
-/// `call_path`, the call tree: one row for each call path that leads to a launch, callers before their callees.
+/// `call_path`, the call tree: one row per call path that leads to a launch, callers before their callees.
 pub(super) static CALL_PATH: Table = Table {
     name: c"call_path",
     rows: |s| s.attributed().attribution.paths.len(),
@@ -73,7 +73,7 @@ fn communicator(s: &Source, i: usize) -> Option<&Communicator> {
     s.communicator_of_row(i).map(|row| s.communicator(row))
 }
 
-/// The call path that a record has itself, outermost first, a frame a line.
+/// The call path in the record itself, outermost first, one frame per line.
 fn recorded_path(s: &Source, i: usize) -> Cell<'_> {
     let path = operation(s, i).recorded_path.and_then(|path| s.records().paths.get(path as usize));
     path.map_or(Cell::Null, |path| Cell::Owned(path.join("\n")))
@@ -83,7 +83,7 @@ fn owned(text: Option<String>) -> Cell<'static> {
     text.map_or(Cell::Null, Cell::Owned)
 }
 
-/// `collective`: one row for each collective or point-to-point operation, see [`Operation`].
+/// `collective`: one row per collective or point-to-point operation, see [`Operation`].
 pub(super) static COLLECTIVE: Table = Table {
     name: c"collective",
     rows: Source::operations,

@@ -1,6 +1,6 @@
-//! The project's own tables of what the profiler recorded beyond names and times: operators' arguments, and memory.
+//! The project's own tables of recorded data beyond names and times: operators' arguments, and memory.
 //!
-//! A cell is read when a query asks for it, so that a query of names parses no list.
+//! A cell is read when a query asks for it, so that a query for names parses no lists.
 
 use serde_json::{Map, json};
 
@@ -23,7 +23,7 @@ fn operators(s: &Source) -> Operators<'_> {
     Operators::with(s.store(), s.operator_keys().clone())
 }
 
-/// A list as text, or its own text if it is no list.
+/// A list as text, or its own text if it is not a list.
 fn list(s: &Source, i: usize, list: List) -> Cell<'_> {
     match operators(s).list_of(op(s, i), list) {
         Recorded::Missing => Cell::Null,
@@ -40,13 +40,13 @@ fn counter(s: &Source, i: usize, name: &str) -> Option<f64> {
     operators(s).counter(op(s, i), name).known()
 }
 
-/// Counters are whole numbers; one too large for that is NULL.
+/// A counter, as a whole number; NULL if it is too large.
 fn count(s: &Source, i: usize, name: &str) -> Cell<'static> {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     counter(s, i, name).filter(|number| number.abs() < BEYOND).map(|number| number as i64).into()
 }
 
-/// One counter as a ratio of another; NULL where one is not recorded, or the other is 0.
+/// The ratio of two counters; NULL if one is not recorded or the divisor is 0.
 fn ratio(s: &Source, i: usize, of: &str, by: &str, factor: f64) -> Cell<'static> {
     match (counter(s, i, of), counter(s, i, by)) {
         (Some(of), Some(by)) if by != 0.0 && (of / by * factor).is_finite() => Cell::Real(of / by * factor),
@@ -54,7 +54,7 @@ fn ratio(s: &Source, i: usize, of: &str, by: &str, factor: f64) -> Cell<'static>
     }
 }
 
-/// The numbers among the documented keys.
+/// The documented keys with numbers.
 const NUMBERS: [&str; 4] = [args::SEQUENCE_NUMBER, args::FORWARD_THREAD, args::RECORD_FUNCTION_ID, args::EVENT_INDEX];
 
 fn is_malformed(s: &Source, i: usize) -> bool {
@@ -82,7 +82,7 @@ fn module(s: &Source, i: usize) -> Cell<'_> {
     }
 }
 
-/// `op`: one row for each operator of a CPU, see [`Operators`].
+/// `op`: one row per CPU operator, see [`Operators`].
 pub(super) static OP: Table = Table {
     name: c"op",
     rows: |s| s.operator_slices().len(),
@@ -127,7 +127,7 @@ fn event(s: &Source, i: usize) -> SliceId {
     s.memory_events().1[i]
 }
 
-/// `memory_event`: one row for each allocation and release that the profiler recorded, see [`crate::recorded_args::MemoryKeys`].
+/// `memory_event`: one row per recorded allocation and release, see [`crate::recorded_args::MemoryKeys`].
 pub(super) static MEMORY_EVENT: Table = Table {
     name: c"memory_event",
     rows: |s| s.memory_events().1.len(),

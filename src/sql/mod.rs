@@ -1,8 +1,7 @@
 //! The store as an SQLite database: read-only tables over its columns, functions, and the project's own queries.
 //!
-//! Nothing is copied into SQLite. The tables have PerfettoSQL's names and columns, so that queries written for its
-//! trace_processor run here; the connection is an ordinary in-memory one. PerfettoSQL's views (`views.sql`), scalar functions and
-//! table-valued functions exist too.
+//! Nothing is copied into SQLite. The tables have PerfettoSQL's names and columns, so that queries written for trace_processor run here; the
+//! connection is an ordinary in-memory one. PerfettoSQL's views (`views.sql`), scalar functions and table-valued functions exist too.
 
 pub mod absent;
 pub mod catalog;
@@ -34,7 +33,7 @@ use crate::records::Records;
 use crate::store::Store;
 use queries::Query;
 use ranks::Compare;
-/// The version of rusqlite that [`Database::connection`] comes from.
+/// The version of rusqlite in [`Database::connection`].
 pub use rusqlite;
 use source::Source;
 pub use table::{Cell, Column, Table};
@@ -54,7 +53,7 @@ impl Database {
     /// Opens an in-memory database whose tables read the store, with all functions and views.
     ///
     /// # Errors
-    /// Only if SQLite itself cannot be started.
+    /// If SQLite itself cannot be started.
     pub fn open(store: Store) -> Result<Self, Error> {
         Database::open_with(store, None)
     }
@@ -67,7 +66,7 @@ impl Database {
         Database::whole(Source::new(store, captures))
     }
 
-    /// The same with the tables `rank` and `collective_match`, for which `compare` is called when a query first reads one of them.
+    /// The same with the tables `rank` and `collective_match`. Calls `compare` when a query first reads one of them.
     ///
     /// # Errors
     /// The same.
@@ -81,10 +80,10 @@ impl Database {
         Ok(database)
     }
 
-    /// Puts NCCL's own records of the same job beside the store, or in its place. Call it before the first query.
+    /// Adds NCCL's own records of the same job to the store, or replaces it. Call this before the first query.
     #[must_use]
     pub fn with_records(self, records: Arc<Records>) -> Self {
-        // Only the first call can set them, and later ones would change tables that have been read.
+        // Only the first call takes effect: later ones would change tables that have been read.
         let _ = self.source.records.set(records);
         self
     }
@@ -102,7 +101,7 @@ impl Database {
         Ok(database)
     }
 
-    /// The same with the tables only, which are all that the project's own queries need.
+    /// The same with only the tables, which are all that the project's own queries need.
     ///
     /// # Errors
     /// The same.
@@ -114,7 +113,7 @@ impl Database {
         let source = Arc::new(source);
         let connection = Connection::open_in_memory()?;
         connection.set_prepared_statement_cache_capacity(queries::ALL.len());
-        // Otherwise SQLite sorts in temporary files even for moderate sizes.
+        // By default SQLite sorts in temporary files even for moderate sizes.
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         for table in tables::TABLES {
             engine::register(&connection, &source, table)?;
@@ -127,12 +126,12 @@ impl Database {
         self.source.store()
     }
 
-    /// The source of its tables, for code that reads their columns without SQL.
+    /// The source of its tables, for reading columns without SQL.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// The connection, for other queries.
+    /// The connection, for any other query.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }

@@ -1,4 +1,4 @@
-//! The project's queries, one file each in `queries/`, embedded at compile time. No other module has SQL text.
+//! The project's queries, one file each in `queries/`, embedded at compile time. No other module contains SQL text.
 
 /// A query and the name of its file.
 #[derive(Debug, Clone, Copy)]
@@ -27,12 +27,12 @@ queries! {
     CPU_NAMES = "cpu_names";
     /// The names of user annotations.
     ANNOTATION_NAMES = "annotation_names";
-    /// The span of all kernels.
+    /// The span and number of all kernels.
     KERNEL_SPAN = "kernel_span";
     /// The calls in a window that launch a graph, counted by name.
     GRAPH_LAUNCHES = "graph_launches";
     /// The columns of all tables and views.
     TABLE_COLUMNS = "table_columns";
-    /// The functions of SQL.
+    /// The functions that a query can call.
     SQL_FUNCTIONS = "sql_functions";
 }

@@ -1,4 +1,4 @@
-//! The tables of a comparison of ranks, which is made when a query first reads one of them ([`super::source`]).
+//! The tables of a comparison of ranks, which runs when a query first reads one of them ([`super::source`]).
 //!
 //! They exist in databases that were opened with a comparison. A query that reads them fails if the ranks cannot be compared.
 
@@ -7,7 +7,7 @@ use super::source::Source;
 use super::table::Lookup::{Integer, Scan, Sorted};
 use super::table::{Cell, CellOf, Column, Table, id, int, known, text};
 
-/// All of them.
+/// All these tables.
 pub(super) const TABLES: &[&Table] = &[&RANK, &COLLECTIVE_MATCH];
 
 const fn real(name: &'static str, cell: CellOf) -> Column {
@@ -18,7 +18,7 @@ fn rank(s: &Source, i: usize) -> &RankRow {
     &s.rank_rows().ranks[i]
 }
 
-/// `rank`: one row for each rank that was compared, see [`RankRow`].
+/// `rank`: one row per compared rank, see [`RankRow`].
 static RANK: Table = Table {
     name: c"rank",
     rows: |s| s.rank_rows().ranks.len(),
@@ -43,7 +43,7 @@ fn matched(s: &Source, i: usize) -> &MatchRow {
     &s.rank_rows().matches[i]
 }
 
-/// `collective_match`: one row for each collective of a rank that was compared, see [`MatchRow`].
+/// `collective_match`: one row per collective of a compared rank, see [`MatchRow`].
 static COLLECTIVE_MATCH: Table = Table {
     name: c"collective_match",
     rows: |s| s.rank_rows().matches.len(),

@@ -1,4 +1,4 @@
-//! What a comparison of ranks is for SQL: plain rows, which the caller computes.
+//! The result of a comparison of ranks in SQL: plain rows, which the caller computes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use crate::id::{RankId, SliceId, TraceId};
 use crate::store::Store;
 use crate::time::Ns;
 
-/// Compares the ranks of a store, or says in a sentence why they cannot be compared.
+/// Compares the ranks of a store, or returns a sentence with the reason why they cannot be compared.
 pub struct Compare(Box<By>);
 
 type By = dyn Fn(&Store) -> Result<RankRows, String> + Send + Sync;
 
 impl Compare {
-    /// By a function.
+    /// Compares with a function.
     pub fn new(by: impl Fn(&Store) -> Result<RankRows, String> + Send + Sync + 'static) -> Self {
         Compare(Box::new(by))
     }
@@ -32,9 +32,9 @@ impl fmt::Debug for Compare {
 /// The rows of `rank` and of `collective_match`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankRows {
-    /// In the order of the ranks' numbers.
+    /// In order of rank numbers.
     pub ranks: Vec<RankRow>,
-    /// In the order of their kernels.
+    /// In order of their kernels.
     pub matches: Vec<MatchRow>,
 }
 
@@ -47,27 +47,27 @@ pub struct RankRow {
     pub machine: TraceId,
     /// The name of its trace.
     pub trace: String,
-    /// How far its clock is ahead of that of the lowest rank that it is aligned with.
+    /// How far its clock is ahead of the clock of the lowest rank with which it is aligned.
     pub offset: Option<Ns>,
-    /// How far the offset may be wrong.
+    /// The maximum error of the offset.
     pub uncertainty: Option<Ns>,
     /// How much faster its clock is.
     pub drift_ns_per_ms: f64,
-    /// How long it waited for others.
+    /// The time that it waited for others.
     pub waited: Ns,
-    /// How long others waited for it.
+    /// The time that others waited for it.
     pub caused: Ns,
-    /// How much later it came than the last but one, where it was late.
+    /// How much later it came than the rank before it, summed over the times it was late.
     pub added: Ns,
     /// How often it was late.
     pub late_count: u64,
-    /// How long its measured kernels ran without waiting.
+    /// The time that its measured kernels ran without waiting.
     pub transfer: Ns,
-    /// For which share of its trace nothing was queued on its GPU.
+    /// The share of its trace during which nothing was queued on its GPU.
     pub queue_empty_share: Option<f64>,
 }
 
-/// A collective of a rank, and what it is matched with.
+/// A collective on one rank, and how it is matched.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MatchRow {
     /// Its kernel.
@@ -76,22 +76,22 @@ pub struct MatchRow {
     pub rank: RankId,
     /// The number of the collective, equal on all ranks.
     pub number: u32,
-    /// The group, as far as it is known.
+    /// The group, as far as known.
     pub communicator: Option<Arc<str>>,
-    /// The place of the collective among those of its group.
+    /// The index of the collective among those of its group.
     pub place: u32,
-    /// How it is matched.
+    /// The status of the match.
     pub status: &'static str,
-    /// How long it waited; `None` if that is not known.
+    /// How long it waited; `None` if unknown.
     pub waited: Option<Ns>,
     /// The rest of its duration.
     pub transfer: Option<Ns>,
-    /// Its start on the clock of the lowest rank that its rank is aligned with.
+    /// Its start on the clock of the lowest rank with which its rank is aligned.
     pub aligned_start: Option<Ns>,
     /// Whether this rank was late.
     pub is_late: Option<bool>,
     /// The rank that came last.
     pub late_rank: Option<RankId>,
-    /// If this rank was late: how much later it came than the last but one.
+    /// If this rank was late: how much later it came than the rank before it.
     pub added: Option<Ns>,
 }

@@ -1,4 +1,4 @@
-//! The tables of NCCL's own records: what [`crate::records::tables`](crate::records) holds, row by row. Without records they are empty.
+//! The tables of NCCL's own records: the contents of [`crate::records::tables`](crate::records), row by row. Without records they are empty.
 
 use super::source::Source;
 use super::table::Lookup::{Integer, Scan};
@@ -21,7 +21,7 @@ fn communicator(s: &Source, i: usize) -> &Communicator {
     s.communicator(i)
 }
 
-/// `communicator`: one row for each communicator that a trace or a source knows, see [`Communicator`].
+/// `communicator`: one row per communicator of the trace or of a source, see [`Communicator`].
 pub(super) static COMMUNICATOR: Table = Table {
     name: c"communicator",
     rows: Source::communicators,
@@ -43,7 +43,7 @@ fn file(s: &Source, i: usize) -> &RecordFile {
     &s.records().files[i]
 }
 
-/// `record_file`: one row for each file of records, see [`RecordFile`].
+/// `record_file`: one row per file of records, see [`RecordFile`].
 pub(super) static RECORD_FILE: Table = Table {
     name: c"record_file",
     rows: |s| s.records().files.len(),
@@ -67,7 +67,7 @@ fn count(s: &Source, i: usize, collective: &str) -> Cell<'static> {
     size(status(s, i).counts.get(collective).copied())
 }
 
-/// `rank_status`: what a source says of a rank at one time, see [`RankStatus`].
+/// `rank_status`: the status of a rank at one time, from one source, see [`RankStatus`].
 pub(super) static RANK_STATUS: Table = Table {
     name: c"rank_status",
     rows: |s| s.records().rank_status.len(),
@@ -98,7 +98,7 @@ fn channel(s: &Source, i: usize) -> &KernelChannel {
     &s.records().channels[i]
 }
 
-/// `kernel_channel`: one row for each channel of an operation, see [`KernelChannel`].
+/// `kernel_channel`: one row per channel of an operation, see [`KernelChannel`].
 pub(super) static KERNEL_CHANNEL: Table = Table {
     name: c"kernel_channel",
     rows: |s| s.records().channels.len(),
@@ -118,7 +118,7 @@ fn proxy_op(s: &Source, i: usize) -> &ProxyOp {
     &s.records().proxy_ops[i]
 }
 
-/// `proxy_op`: one row for what a proxy thread did on one channel with one peer, see [`ProxyOp`].
+/// `proxy_op`: one row per operation of a proxy thread on one channel with one peer, see [`ProxyOp`].
 pub(super) static PROXY_OP: Table = Table {
     name: c"proxy_op",
     rows: |s| s.records().proxy_ops.len(),
@@ -142,7 +142,7 @@ fn proxy_step(s: &Source, i: usize) -> &ProxyStep {
     &s.records().proxy_steps[i]
 }
 
-/// `proxy_step`: one row for each step of those, with the time of its phases, see [`ProxyStep`].
+/// `proxy_step`: one row per step of these, with the times of its phases, see [`ProxyStep`].
 pub(super) static PROXY_STEP: Table = Table {
     name: c"proxy_step",
     rows: |s| s.records().proxy_steps.len(),
@@ -164,13 +164,13 @@ fn event(s: &Source, i: usize) -> &ProfilerEvent {
     &s.records().profiler_events[i]
 }
 
-/// What only the kind of an event has, as a JSON object.
+/// The fields that only this kind of event has, as a JSON object.
 fn details(s: &Source, i: usize) -> Cell<'static> {
     let pairs: Vec<String> = event(s, i).details.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
     if pairs.is_empty() { Cell::Null } else { Cell::Owned(format!("{{{}}}", pairs.join(","))) }
 }
 
-/// `profiler_event`: what else NCCL's profiler interface reports, see [`ProfilerEvent`].
+/// `profiler_event`: the other events of NCCL's profiler interface, see [`ProfilerEvent`].
 pub(super) static PROFILER_EVENT: Table = Table {
     name: c"profiler_event",
     rows: |s| s.records().profiler_events.len(),
@@ -196,7 +196,7 @@ fn flow_op(s: &Source, i: usize) -> &FlowOp {
     &s.records().flow_ops[i]
 }
 
-/// `flow_op`: what the flow extractor planned for a rank on a channel, see [`FlowOp`].
+/// `flow_op`: the flow extractor's plan for a rank on a channel, see [`FlowOp`].
 pub(super) static FLOW_OP: Table = Table {
     name: c"flow_op",
     rows: |s| s.records().flow_ops.len(),
@@ -222,7 +222,7 @@ fn flow_step(s: &Source, i: usize) -> &FlowStep {
     &s.records().flow_steps[i]
 }
 
-/// `flow_step`: a step of those with one peer in one direction, see [`FlowStep`].
+/// `flow_step`: a step of such a plan with one peer in one direction, see [`FlowStep`].
 pub(super) static FLOW_STEP: Table = Table {
     name: c"flow_step",
     rows: |s| s.records().flow_steps.len(),

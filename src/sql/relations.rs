@@ -1,12 +1,11 @@
 //! Walks from a slice: to its ancestors, to its descendants, and along flows.
 //!
-//! The walks along flows are breadth-first and return flows in Perfetto's order: for each slice they queue its relatives (descendants
-//! or ancestors), then take the flows that arrive at it, then those that leave it, both by id. Each slice is expanded once. A walk does
-//! not turn: from a slice that it reached forwards it continues forwards only. Relatives of relatives are not searched for, because
-//! they would be the same.
+//! The walks along flows are breadth-first and return flows in Perfetto's order: for each slice they queue its relatives (descendants or
+//! ancestors), then the flows that arrive at it, then those that leave it, both by id. Each slice is expanded once. A walk keeps its direction:
+//! from a slice reached forwards it continues only forwards. Relatives of relatives are not searched, because they are the same slices.
 //!
-//! Descendants are the slices whose chain of parents leads to the slice. Perfetto finds them by track, depth and time with both
-//! ends included, and so includes those of a sibling that begins at the very time at which the slice ends.
+//! The descendants of a slice are those whose chain of parents leads to it. Perfetto finds them by track, depth and time with both ends included,
+//! and so includes the descendants of a sibling that begins exactly when the slice ends.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -109,12 +108,12 @@ impl Relations {
     }
 }
 
-/// The rows with a slice in this index.
+/// The rows of a slice in this index.
 fn rows(index: &Postings, slice: SliceId) -> impl Iterator<Item = u32> {
     index.find(slice.into()).map(|at| index.row(at))
 }
 
-/// The same where the rows are slices.
+/// The same as slice ids.
 fn slices(index: &Postings, slice: SliceId) -> impl Iterator<Item = SliceId> {
     rows(index, slice).map(SliceId)
 }

@@ -1,7 +1,7 @@
-//! What a user's statements may do: query, and create tables and views in memory. Nothing that writes a file.
+//! The actions allowed to a user's statements: queries, and tables and views in memory. Nothing may write a file.
 //!
-//! SQLite asks an authorizer about every action of a statement while it prepares it. The authorizer also sees which tables a
-//! statement reads, wherever they are named: in a view, a subquery, a common table expression.
+//! SQLite asks an authorizer about every action of a statement during preparation. The authorizer also sees which tables a statement reads,
+//! wherever they are named: in a view, a subquery, a common table expression.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use super::{Database, VIEWS, absent};
 use crate::error::Error;
 
-/// Pragmas that may have a value: those that only report something, and the one for how LIKE compares. Others may only be read.
+/// Pragmas that may take a value: those that only report something, and the one for the case of LIKE. Others may only be read.
 const PRAGMAS: &[&str] = &[
     "case_sensitive_like",
     "collation_list",
@@ -31,10 +31,10 @@ const PRAGMAS: &[&str] = &[
     "table_xinfo",
 ];
 
-/// What the authorizer has seen since the last [`Watch::take`].
+/// The authorizer's observations since the last [`Watch::take`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Why a statement was refused.
+    /// The reason why a statement was refused.
     pub refused: Option<String>,
     /// The absent tables that statements read; they are empty in every trace.
     pub absent: BTreeSet<String>,
@@ -45,7 +45,7 @@ pub struct Seen {
 pub struct Watch(Arc<Mutex<Seen>>);
 
 impl Watch {
-    /// Takes what was seen since the last call.
+    /// Takes the observations since the last call.
     pub fn take(&self) -> Seen {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -91,7 +91,7 @@ fn refusal(action: &AuthAction<'_>) -> Option<String> {
 }
 
 impl Database {
-    /// From now on statements may only query, and create tables and views in memory.
+    /// Restricts statements from now on to queries, and to creating tables and views in memory.
     ///
     /// # Errors
     /// Only if SQLite fails.

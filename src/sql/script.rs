@@ -1,7 +1,7 @@
-//! A text of SQL statements: where each begins, and which of them are PerfettoSQL beyond SQLite's own language.
+//! Splits SQL text into statements, and recognises PerfettoSQL beyond SQLite's own language.
 //!
-//! SQLite itself decides where a statement is complete; it knows about strings, comments and triggers. This module reads only the
-//! first words of a statement, for the few forms that SQLite would reject with a bare syntax error.
+//! SQLite itself decides where a statement is complete; it knows strings, comments and triggers. This module reads only the first words of a
+//! statement, for the few forms that SQLite would reject with a bare syntax error.
 
 use std::ffi::CString;
 
@@ -21,14 +21,14 @@ pub enum Kind {
     Sql,
     /// `INCLUDE PERFETTO MODULE`, which does nothing here.
     Include,
-    /// A form of PerfettoSQL that is not supported: what it is, and what to write instead.
+    /// An unsupported form of PerfettoSQL: its name, and what to write instead.
     Refused(String),
 }
 
-/// Whether a text is complete for SQLite: it ends with a semicolon that is not in a string, a comment or a trigger.
+/// Whether a text is complete for SQLite: it ends with a semicolon outside strings, comments and triggers.
 pub fn is_complete(text: &str) -> bool {
     let Ok(text) = CString::new(text) else { return true };
-    // SAFETY: the pointer is to a string that ends with a zero and lives through the call, which keeps nothing of it.
+    // SAFETY: the pointer is to a zero-terminated string that lives through the call, which does not keep it.
     unsafe { rusqlite::ffi::sqlite3_complete(text.as_ptr()) != 0 }
 }
 
@@ -79,7 +79,7 @@ fn refuse(what: &str) -> Kind {
     Kind::Refused(format!("CREATE PERFETTO {what} is PerfettoSQL's own; {instead}"))
 }
 
-/// Advice for an error message of SQLite whose cause is PerfettoSQL; `None` for other errors.
+/// Advice for an SQLite error message caused by PerfettoSQL; `None` for other errors.
 pub fn advice(message: &str) -> Option<&'static str> {
     let message = message.to_lowercase();
     if message.contains("unrecognized token: \"!\"") {

@@ -1,6 +1,6 @@
 //! The source of the tables: a store, the attribution of its kernels, and the comparison of its ranks, both computed on first use.
 //!
-//! Attributing every kernel of a large trace takes about as long as `stacks` itself; most queries do not need it.
+//! Attributing every kernel of a large trace takes about as long as `stacks` itself, and most queries do not need it.
 
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
@@ -21,22 +21,22 @@ use crate::recorded_args::{Keys, MemoryKeys, Operators};
 use crate::records::Records;
 use crate::store::Store;
 
-/// A store and what is derived from it. It dereferences to the store.
+/// A store and the data derived from it. It dereferences to the store.
 #[derive(Debug)]
 pub struct Source {
     store: Arc<Store>,
     /// Present until the attribution is computed.
     captures: Mutex<Option<Captures>>,
     attributed: OnceLock<Attributed>,
-    /// How the ranks are compared.
+    /// The comparison of the ranks.
     pub(super) compare: Option<Compare>,
     compared: OnceLock<Result<RankRows, String>>,
     /// NCCL's own records.
     pub(super) records: OnceLock<Arc<Records>>,
-    /// Which of them are of which kernels.
+    /// Which records belong to which kernels.
     joined: OnceLock<Joined>,
     operators: OnceLock<(Arc<Keys>, Vec<SliceId>)>,
-    /// By position among the operators.
+    /// By index among the operators.
     module_frames: OnceLock<ModuleFrames>,
     memory_events: OnceLock<(MemoryKeys, Vec<SliceId>)>,
 }
@@ -90,23 +90,23 @@ impl Source {
         })
     }
 
-    /// Where operators have their arguments.
+    /// The argument keys of operators.
     pub(super) fn operator_keys(&self) -> &Arc<Keys> {
         &self.operators().0
     }
 
-    /// The operators, in order.
+    /// The slices of operators, in order.
     pub(super) fn operator_slices(&self) -> &[SliceId] {
         &self.operators().1
     }
 
-    /// Their modules, by the frames around them.
+    /// The modules of operators, from the frames around them.
     pub(super) fn module_frames(&self) -> &ModuleFrames {
         self.module_frames
             .get_or_init(|| ModuleFrames::find(&self.store, &mut Callers::new(&self.store), self.operator_slices()))
     }
 
-    /// What the profiler recorded of memory.
+    /// The memory events that the profiler recorded.
     pub(super) fn memory_events(&self) -> &(MemoryKeys, Vec<SliceId>) {
         self.memory_events.get_or_init(|| {
             let keys = MemoryKeys::new(&self.store);
@@ -120,7 +120,7 @@ impl Source {
         self.records.get().map_or(&NONE, |records| records)
     }
 
-    /// How many rows `collective` has: operations of the trace, then those of the records.
+    /// The number of rows of `collective`: operations of the trace, then of the records.
     pub(super) fn operations(&self) -> usize {
         self.attributed().operations.rows.len() + self.records().operations.len()
     }
@@ -131,17 +131,17 @@ impl Source {
         of_trace.get(row).unwrap_or_else(|| &self.records().operations[row - of_trace.len()])
     }
 
-    /// The position of a row of `collective` among the operations of the records, if it is one of these.
+    /// The index among the operations of the records for a row of `collective`; `None` for rows of the trace.
     pub(super) fn record_of_row(&self, row: usize) -> Option<usize> {
         row.checked_sub(self.attributed().operations.rows.len())
     }
 
-    /// The row of `collective` of an operation of the records.
+    /// The row of `collective` for an operation of the records.
     pub(super) fn row_of_record(&self, operation: usize) -> usize {
         self.attributed().operations.rows.len() + operation
     }
 
-    /// The kernel of a row of `collective`: its own, or the one that a record is joined to; or why that has none.
+    /// The kernel of a row of `collective`: its own, or the one a record is joined to, or the reason why the record has none.
     pub(super) fn kernel_of_row(&self, row: usize) -> Option<Result<SliceId, Unjoined>> {
         match self.record_of_row(row) {
             None => self.operation(row).kernel.map(Ok),
@@ -153,7 +153,7 @@ impl Source {
         self.joined.get_or_init(|| Joined::find(&self.attributed().operations, self.records()))
     }
 
-    /// How many communicators there are: those of the trace, then those of the records.
+    /// The number of communicators: those of the trace, then those of the records.
     pub(super) fn communicators(&self) -> usize {
         self.attributed().operations.communicators.len() + self.records().communicators.len()
     }
@@ -164,18 +164,18 @@ impl Source {
         of_trace.get(row).unwrap_or_else(|| &self.records().communicators[row - of_trace.len()])
     }
 
-    /// The row of `communicator` of a position among those of the records.
+    /// The row of `communicator` for an index among those of the records.
     pub(super) fn communicator_of_record(&self, communicator: Option<usize>) -> Option<usize> {
         communicator.map(|communicator| self.attributed().operations.communicators.len() + communicator)
     }
 
-    /// The row of `communicator` of a row of `collective`.
+    /// The row of `communicator` for a row of `collective`.
     pub(super) fn communicator_of_row(&self, row: usize) -> Option<usize> {
         let communicator = self.operation(row).communicator;
         if self.record_of_row(row).is_some() { self.communicator_of_record(communicator) } else { communicator }
     }
 
-    /// The row of `collective` that a kernel carries out.
+    /// The row of `collective` for the operation that a kernel carries out.
     pub(super) fn operation_of(&self, kernel: SliceId) -> Option<OperationId> {
         let rows = &self.attributed().operations.rows;
         rows.binary_search_by_key(&Some(kernel), |operation| operation.kernel).ok().map(OperationId::of_row)
@@ -186,13 +186,13 @@ impl Source {
             .get_or_init(|| self.compare.as_ref().map_or_else(|| Ok(RankRows::default()), |by| by.rows(&self.store)))
     }
 
-    /// The comparison of the ranks; no rows if they cannot be compared.
+    /// The comparison of the ranks; without rows if they cannot be compared.
     pub(super) fn rank_rows(&self) -> &RankRows {
         static NONE: RankRows = RankRows { ranks: Vec::new(), matches: Vec::new() };
         self.compared().as_ref().unwrap_or(&NONE)
     }
 
-    /// Why the ranks cannot be compared.
+    /// The reason why the ranks cannot be compared.
     pub(super) fn incomparable(&self) -> Option<&str> {
         self.compared().as_ref().err().map(String::as_str)
     }
@@ -223,7 +223,7 @@ impl Attributed {
         let operations = Operations::find(store, &attribution);
         let ranks = Ranks::find(store, &attribution.kernels);
         let ranks = attribution.kernels.iter().map(|row| ranks.of_kernel(row)).collect();
-        // Both are in the order of kernels.
+        // Both are in kernel order.
         let mut next = operations.rows.iter().enumerate().peekable();
         let operation_of = attribution.kernels.iter().map(|row| {
             let found = next.next_if(|(_, operation)| operation.kernel == Some(row.launched.kernel));

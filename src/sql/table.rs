@@ -1,4 +1,4 @@
-//! What a table is: its rows, its columns, and how the rows that hold a value are found.
+//! The definition of a table: its rows, its columns, and how the rows with a value are found.
 //!
 //! Tables are declared as data (`tables.rs`, `launch_tables.rs`, `absent.rs`); [`super::engine`] runs queries over them.
 
@@ -40,7 +40,7 @@ impl<'a> From<Option<&'a str>> for Cell<'a> {
 }
 
 impl Cell<'_> {
-    /// Sets the value as the result that SQLite reads. Fails if SQLite cannot take it.
+    /// Sets the value as SQLite's result. Fails if SQLite cannot take it.
     pub(super) fn set_result(self, context: &mut Context) -> Result<()> {
         match self {
             Cell::Null => Ok(()),
@@ -52,9 +52,9 @@ impl Cell<'_> {
     }
 }
 
-/// How the rows that hold a value can be found.
+/// How the rows with a value are found.
 pub(super) enum Lookup {
-    /// Only by a scan of all rows.
+    /// By a scan of all rows.
     Scan,
     /// The value is the row's number.
     Row,
@@ -62,7 +62,7 @@ pub(super) enum Lookup {
     Sorted,
     /// Integers, in any order.
     Integer,
-    /// The same, where many rows share a value: the number of distinct values at most.
+    /// The same, with many rows per value: the maximum number of distinct values.
     FewValues(fn(&Source) -> usize),
     /// In a table of slices: integers for these slices, NULL for all others.
     IntegerIn(fn(&Source) -> &[SliceId]),
@@ -76,7 +76,7 @@ pub struct Column {
     pub name: &'static str,
     /// Its declared type in SQLite; empty if its values have several types.
     pub sql_type: &'static str,
-    /// Not in `SELECT *`: a column that PerfettoSQL does not have, for the project's own queries.
+    /// Whether `SELECT *` leaves it out: a column that PerfettoSQL does not have, for the project's own queries.
     pub hidden: bool,
     pub(super) lookup: Lookup,
     /// Its value in a row.
@@ -91,7 +91,7 @@ pub(super) const fn int(name: &'static str, lookup: Lookup, cell: CellOf) -> Col
     Column { name, sql_type: "INTEGER", hidden: false, lookup, cell }
 }
 
-/// A column of texts, which are found by a scan.
+/// A column of texts, found by a scan.
 pub(super) const fn text(name: &'static str, cell: CellOf) -> Column {
     Column { name, sql_type: "TEXT", hidden: false, lookup: Lookup::Scan, cell }
 }
@@ -126,7 +126,7 @@ impl Table {
         self.name.to_str().expect("the names of all tables are ASCII literals")
     }
 
-    /// The key: the first column if the rows are in its order, `None` otherwise.
+    /// The key: the first column if the rows are sorted by it, otherwise `None`.
     pub fn key(&self) -> Option<&'static Column> {
         self.columns.first().filter(|column| matches!(column.lookup, Lookup::Row | Lookup::Sorted))
     }

@@ -1,8 +1,8 @@
-//! Table-valued functions of a slice's id (`ancestor_slice(id)` …), as read-only virtual tables.
+//! Table-valued functions of a slice id (`ancestor_slice(id)` …), as read-only virtual tables.
 //!
-//! SQLite passes the argument as a condition on a hidden column. In a join whose other side has the id, it may try a plan in which
-//! that condition is not usable yet; such a plan is refused, so that SQLite calls the function once per row of the other side. A query
-//! without any argument fails with an error that shows how to pass one.
+//! SQLite passes the argument as a condition on a hidden column. In a join whose other side has the id, it may try a plan in which that condition
+//! is not usable yet; such a plan is refused, so that SQLite calls the function once per row of the other side. A query without any argument fails
+//! with an error that shows how to pass one.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int};
@@ -24,9 +24,9 @@ use crate::id::SliceId;
 
 /// The rows of a function.
 enum Rows {
-    /// Slices by id: the columns that `slice` has in Perfetto without its aliases.
+    /// Slices by id, with the columns of Perfetto's `slice` except aliases.
     Slices(fn(&Relations, SliceId) -> Vec<SliceId>),
-    /// Flows; their `id` is the number of the row, as in Perfetto.
+    /// Flows; their `id` is the row number, as in Perfetto.
     Flows(Direction),
 }
 
@@ -34,7 +34,7 @@ enum Rows {
 pub(super) struct Function {
     pub(super) name: &'static CStr,
     rows: Rows,
-    /// The estimated number of rows, for SQLite's plans.
+    /// The estimated number of rows, for SQLite's planner.
     expected: i64,
 }
 
@@ -170,7 +170,7 @@ unsafe impl<'vtab> VTab<'vtab> for FunctionTable {
     }
 }
 
-/// The position of a query in the rows of one call.
+/// A cursor: the position of a query in the rows of one call.
 #[repr(C)]
 pub(super) struct Cursor {
     base: sqlite3_vtab_cursor,

@@ -1,7 +1,7 @@
-//! The schema: PerfettoSQL's tables over the store, with its names and order of columns, and the project's own tables.
+//! The schema: PerfettoSQL's tables over the store, with its names and column order, and the project's own tables.
 //!
-//! Hidden columns at a table's end are the project's own. They are not in `SELECT *`, so that queries written for Perfetto see the
-//! columns that they expect. Times and lengths are in ns.
+//! Hidden columns at the end of a table are the project's own. `SELECT *` leaves them out, so that queries written for Perfetto see the columns
+//! that they expect. Times and durations are in ns.
 
 use super::launch_tables::{CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
 use super::metadata_tables::{MEMORY_EVENT, OP};
@@ -86,7 +86,7 @@ fn arg_set(store: &Store, set: ArgSetId) -> Cell<'static> {
     store.args.first_row(set).map(i64::from).into()
 }
 
-/// A usual depth of deep stacks, to estimate how many slices share a depth.
+/// A typical depth of deep stacks, to estimate how many slices share a depth.
 const USUAL_DEPTH: usize = 64;
 
 pub(super) static SLICE: Table = Table {
@@ -111,7 +111,7 @@ pub(super) static SLICE: Table = Table {
         hidden(int("name_id", Integer, |s, i| Cell::Int(s.slices.name(id(i)).0.into()))),
         hidden(text("kind", Scan, |s, i| Cell::Text(s.category_kind(id(i)).name()))),
         hidden(int("correlation", Integer, |s, i| s.correlation(id(i)).into())),
-        // NULL except for kernels, so that the index over it need not hold all slices.
+        // NULL except for kernels, so that its index need not hold all slices.
         hidden(int("kernel_name_id", IntegerIn(|s| &s.kernels), |s, i| match s.category_kind(id(i)) {
             CategoryKind::Kernel => Cell::Int(s.slices.name(id(i)).0.into()),
             _ => Cell::Null,
@@ -266,12 +266,12 @@ static PROCESS_TRACK: Table = Table {
     ],
 };
 
-/// The number of row groups in `stats`: one for each trace, and if there are several, a last one for their archive.
+/// The number of row groups in `stats`: one per trace, and a last one for the archive if there are several.
 fn stat_groups(store: &Store) -> usize {
     if store.traces.len() < 2 { 1 } else { store.traces.len() + 1 }
 }
 
-/// A row of `stats`: its trace (`None`: the archive), what it counts, and the count.
+/// A row of `stats`: its trace (`None`: the archive), the kind of damage, and the count.
 fn stat(store: &Store, row: usize) -> (Option<u32>, &'static Description, u64) {
     let (group, kind) = (row / DESCRIPTIONS.len(), &DESCRIPTIONS[row % DESCRIPTIONS.len()]);
     let all = store.damage.get(kind.kind).count;
@@ -332,7 +332,7 @@ static TRACE_BOUNDS: Table = Table {
     ],
 };
 
-/// The project's own: the header, which is everything beside the events, flattened: `distributedInfo.rank`, `deviceProperties[0].name`.
+/// The project's own: the fields of the header, which is everything beside the events: `distributedInfo.rank`, `deviceProperties[0].name`.
 static HEADER: Table = Table {
     name: c"header",
     rows: |s| s.header.len(),
@@ -355,7 +355,7 @@ static HEADER: Table = Table {
     ],
 };
 
-/// The project's own: the distinct names of slices (a few thousand for millions of slices), and the kinds of slices that have them.
+/// The project's own: the distinct names of slices (a few thousand for millions of slices), and the kinds of slices with them.
 static SLICE_NAME: Table = Table {
     name: c"slice_name",
     rows: |s| s.names.len(),

@@ -1,7 +1,7 @@
-//! PerfettoSQL's functions of text, bytes and numbers that SQLite does not have, or defines differently.
+//! PerfettoSQL's text, byte and number functions that SQLite lacks or defines differently.
 //!
-//! Patterns are those of the `regex` crate, which has no backreferences and no look-around. A pattern that is the same for
-//! all rows of a query is compiled once. A number where text is expected counts as its text, as in SQLite itself.
+//! Patterns use the syntax of the `regex` crate, which has no backreferences and no look-around. A pattern that is the same for all rows of a
+//! query is compiled once. A number in place of text counts as its text, as in SQLite.
 
 use std::borrow::Cow;
 
@@ -49,7 +49,7 @@ fn as_text(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The pattern in an argument that is not NULL. Fails if it is not a valid regular expression.
+/// The pattern in a non-NULL argument. Fails if it is not a valid regular expression.
 fn pattern(context: &Context<'_>, argument: i32) -> Result<std::sync::Arc<Regex>> {
     context.get_or_create_aux(argument, |value| Regex::new(&as_text(value).unwrap_or_default()))
 }
@@ -68,12 +68,12 @@ fn regexp_extract(context: &Context<'_>) -> Result<Value> {
         return Err(failed("regexp_extract", "the pattern has more than one group; write (?:…) for the others"));
     }
     let Some(found) = pattern.captures(&text) else { return Ok(Value::Null) };
-    // As in Perfetto: an empty group counts as if there were none.
+    // As in Perfetto, an empty group counts as no group.
     let group = found.get(1).filter(|group| !group.is_empty()).or(found.get(0));
     Ok(group.map_or(Value::Null, |group| Value::Text(group.as_str().to_owned())))
 }
 
-/// `regexp_replace_simple(text, pattern, replacement)`: replaces all matches by this text, in which `$1` has no meaning.
+/// `regexp_replace_simple(text, pattern, replacement)`: replaces all matches with the replacement, in which `$1` has no meaning.
 fn regexp_replace_simple(context: &Context<'_>) -> Result<Value> {
     let (Some(input), Some(_), Some(replacement)) = (text(context, 0), text(context, 1), text(context, 2)) else {
         return Ok(Value::Null);
@@ -82,7 +82,7 @@ fn regexp_replace_simple(context: &Context<'_>) -> Result<Value> {
     Ok(Value::Text(replaced))
 }
 
-/// `reverse(text)`: by characters; Perfetto reverses bytes.
+/// `reverse(text)`: reverses characters; Perfetto reverses bytes.
 fn reverse(context: &Context<'_>) -> Result<Value> {
     match context.get_raw(0) {
         ValueRef::Null => Ok(Value::Null),
@@ -91,8 +91,8 @@ fn reverse(context: &Context<'_>) -> Result<Value> {
     }
 }
 
-/// `unhex(text)`: the number with these hexadecimal digits, with or without 0x, as in Perfetto. SQLite's own `unhex`, which returns
-/// bytes, is available with two arguments: `unhex(text, '')`.
+/// `unhex(text)`: the number with these hexadecimal digits, with or without 0x, as in Perfetto. SQLite's own `unhex`, which returns bytes, takes
+/// two arguments: `unhex(text, '')`.
 fn unhex(context: &Context<'_>) -> Result<Value> {
     let digits = match context.get_raw(0) {
         ValueRef::Null => return Ok(Value::Null),
@@ -129,7 +129,7 @@ fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// `base64_decode(text)`: the bytes.
+/// `base64_decode(text)`: the decoded bytes.
 fn base64_decode(context: &Context<'_>) -> Result<Value> {
     match context.get_raw(0) {
         ValueRef::Null => Ok(Value::Null),
@@ -143,7 +143,7 @@ fn base64_decode(context: &Context<'_>) -> Result<Value> {
 fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let padding = text.iter().rev().take(2).take_while(|c| **c == b'=').count();
     let letters = &text[..text.len() - padding];
-    // A single letter holds less than a byte; padding, if written, fills up to four letters.
+    // A single letter holds less than a byte; padding, if present, completes groups of four letters.
     if letters.len() % 4 == 1 || (padding > 0 && !text.len().is_multiple_of(4)) {
         return None;
     }
@@ -166,7 +166,7 @@ fn ln(context: &Context<'_>) -> Result<Value> {
     of_number(context, |number| if number > 0.0 { number.ln() } else { f64::NAN })
 }
 
-/// Applies a function to a number. Text that is a number counts as one; NULL for other arguments and if the result is NaN.
+/// Applies a function to a number. Text that is a number counts as one; other arguments and NaN results give NULL.
 fn of_number(context: &Context<'_>, function: fn(f64) -> f64) -> Result<Value> {
     let number = match context.get_raw(0) {
         ValueRef::Integer(value) => value as f64,

@@ -1,4 +1,4 @@
-//! Arguments of events, as sets of rows. Equal sets are stored once, because many events have the same arguments.
+//! Arguments of events, as sets of rows. Equal sets are stored once, because many events share the same arguments.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use super::strings::StringId;
 use crate::event::ArgValue;
 
-/// The number of a set of arguments. 0 means no arguments.
+/// The number of an argument set. 0 means no arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ArgSetId(pub u32);
 
@@ -75,7 +75,7 @@ impl Args {
         ArgSetId(id)
     }
 
-    /// Both sets as one, `more` after `base`: an end event adds its arguments to those of its slice.
+    /// Merges `more` into `base`: an end event adds its arguments to those of its slice.
     pub(super) fn merge(&mut self, base: ArgSetId, more: ArgSetId) -> ArgSetId {
         if base == ArgSetId::NONE || more == ArgSetId::NONE {
             return if base == ArgSetId::NONE { more } else { base };
@@ -108,7 +108,7 @@ impl Args {
         }
     }
 
-    /// The set with this number in SQL; [`ArgSetId::NONE`] if there is none.
+    /// The argument set with this number in SQL; [`ArgSetId::NONE`] if there is none.
     pub fn set_at_row(&self, row: u32) -> ArgSetId {
         if row == 0 && !self.ends.is_empty() {
             return ArgSetId(1);
@@ -118,7 +118,7 @@ impl Args {
             .map_or(ArgSetId::NONE, |i| if i + 1 < self.ends.len() { ArgSetId(i as u32 + 2) } else { ArgSetId::NONE })
     }
 
-    /// The set of a row.
+    /// The set that contains a row.
     pub fn set_of_row(&self, row: u32) -> ArgSetId {
         ArgSetId(self.ends.partition_point(|end| *end <= row) as u32 + 1)
     }
@@ -143,7 +143,7 @@ fn hash(hasher: &foldhash::fast::FixedState, set: &[Arg]) -> u64 {
 }
 
 fn keep_last_of_each_key(set: &mut Vec<Arg>) {
-    // Small sets, which almost all are, are searched faster than hashed.
+    // Small sets, which are almost all, are faster to search than to hash.
     if set.len() <= 64 {
         let mut at = 1;
         while at < set.len() {

@@ -1,7 +1,7 @@
-//! Takes the events in time order: nests slices, closes open ones, finds the slice that each end of a flow is at.
+//! Processes the events in time order: nests slices, closes open ones, and finds the slice at each end of a flow.
 //!
-//! It comes after reading because files are not in time order. What it changes about slices is collected and applied at the end, so
-//! that other threads can read the rows meanwhile (`stages`).
+//! This pass follows the reading, because files are not in time order. Changes to slices are collected and applied at the end, so that other
+//! threads can read the rows meanwhile (`stages`).
 
 use std::collections::HashSet;
 
@@ -22,23 +22,23 @@ pub(super) struct Assembler<'a> {
     marks: Marks<'a>,
     /// By trace.
     damage: Vec<DamageReport>,
-    /// By trace: its first nested slice.
+    /// The first nested slice of each trace.
     first: Vec<Option<SliceId>>,
     /// The slice that the last end closed.
     closed: Option<SliceId>,
-    /// The slices whose ends have more to add than a time, and the indexes of these ends.
+    /// The slices whose end events add more than a time, and the indexes of these events.
     additions: Vec<(SliceId, u32)>,
-    /// Slices that were closed by an event, and its byte offset, if the load keeps offsets.
+    /// Slices closed by an event, and the byte offset of that event, if the load keeps offsets.
     end_offsets: Vec<(SliceId, u64)>,
-    /// The tracks for whose next slice a flow waits.
+    /// The tracks on whose next slice a flow waits.
     awaited: HashSet<TrackId, foldhash::fast::FixedState>,
     kernels: Vec<SliceId>,
     runtime_calls: Vec<SliceId>,
-    /// The rows that were not nested.
+    /// The rows that could not be nested.
     dropped: Vec<u32>,
 }
 
-/// What the pass has found.
+/// The results of the pass.
 pub(super) struct Assembled {
     nested: Nested,
     ended: EndedSlices,
@@ -47,13 +47,13 @@ pub(super) struct Assembled {
     pub(super) kernels: Vec<SliceId>,
     /// See [`super::Store::runtime_calls`].
     pub(super) runtime_calls: Vec<SliceId>,
-    /// The rows that were not nested, in order.
+    /// The rows that could not be nested, in order.
     pub(super) dropped: Vec<u32>,
     /// See [`super::Store::first_slices`].
     pub(super) first_slices: Vec<Option<SliceId>>,
     /// See [`Nester::spilled`].
     pub(super) spilled: Vec<(SliceId, TrackId)>,
-    /// The tracks, with those of lanes.
+    /// The tracks, including lanes.
     pub(super) tracks: Tracks,
     /// By trace.
     pub(super) damage: Vec<DamageReport>,
@@ -62,7 +62,7 @@ pub(super) struct Assembled {
 }
 
 impl<'a> Assembler<'a> {
-    /// Before the first event.
+    /// The state before the first event.
     pub(super) fn new(tracks: Tracks, rows: &'a Rows, marks: Marks<'a>, traces: usize) -> Self {
         Assembler {
             rows,
@@ -80,7 +80,7 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Takes the next events. Adds what concerns flows to `items`.
+    /// Processes the next events. Appends those that concern flows to `items`.
     pub(super) fn run(&mut self, events: &[Ordered], items: &mut Vec<FlowItem>) {
         for event in events {
             let trace = TraceId::of_row(event.trace());
@@ -118,7 +118,7 @@ impl<'a> Assembler<'a> {
         let mark = &self.marks.marks[at as usize];
         let slice = match mark.kind {
             RawKind::End => return self.end(at, *mark, trace),
-            // The event before it in the file is that of its slice, and was the one before it here, too.
+            // In the file it follows the event of its slice, and here too.
             RawKind::SliceFlow { of_closed: true, .. } => self.closed,
             RawKind::SliceFlow { of_closed: false, .. } => self.nester.nested.last_id(mark.rows_before.wrapping_sub(1)),
             RawKind::FlowEndAtNext => {
@@ -163,7 +163,7 @@ impl<'a> Assembler<'a> {
 }
 
 impl Assembled {
-    /// The slices, with what their ends add and on the tracks of their lanes. Can be called once.
+    /// The slices, with the additions of their end events, and on the tracks of their lanes. May be called only once.
     pub(super) fn slices(&mut self, rows: Rows, marks: Marks<'_>, args: &mut Args) -> Slices {
         let mut slices = std::mem::take(&mut self.nested).into_slices(rows);
         slices.set_tracks(&self.spilled);

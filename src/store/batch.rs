@@ -1,9 +1,9 @@
 //! Events on their way into the store, as one of several reading threads collects them.
 //!
-//! Each reading thread has a [`Shard`], which gives its own numbers to the texts, threads and tracks of its events, so that threads do
-//! not wait for each other. A shard passes on the events of a segment of the file as a [`Batch`], and [`super::Builder`] takes the
-//! batches in file order. A batch lists everything that is new to its shard, in the order of occurrence; the builder gives new ids
-//! to what no earlier batch has listed. So the ids are those that one thread alone would have given.
+//! Each reading thread has a [`Shard`] that numbers the texts, threads and tracks of its events itself, so that threads do not wait for each
+//! other. A shard passes on the events of a segment of the file as a [`Batch`], and [`super::Builder`] takes the batches in file order. A batch
+//! lists everything new to its shard, in order of occurrence; the builder assigns ids to whatever no earlier batch has listed. So the ids are the
+//! same as with a single thread.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgList, ArgValue, Event, Kind, Scope, SliceFlow, Text, TrackDescription, TrackKey};
 use crate::time::Ns;
 
-/// The events of one segment of the file, in time order, at equal times in file order.
+/// The events of one segment of the file, in time order; at equal times in file order.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The shard that numbered it.
@@ -25,12 +25,12 @@ pub struct Batch {
     pub(super) raws: Vec<RawEvent>,
     /// The byte offset of each event in the text, if the load keeps offsets.
     pub(super) offsets: Vec<u64>,
-    /// What few events have; [`RawEvent::ids`] has the index.
+    /// The fields that few events have; [`RawEvent::ids`] holds the index.
     pub(super) extras: Vec<Extra>,
     /// Sets of arguments: set `i` is `args[args_ends[i - 1]..args_ends[i]]`, and its [`ArgSetId`] is `i + 1`.
     pub(super) args: Vec<Arg>,
     pub(super) args_ends: Vec<u32>,
-    /// The texts new to the shard, joined, and the end of each.
+    /// The texts that are new to the shard, concatenated, and the end of each.
     pub(super) texts: String,
     pub(super) text_ends: Vec<usize>,
     pub(super) changes: Vec<TrackChange>,
@@ -44,7 +44,7 @@ impl Batch {
         self.shard
     }
 
-    /// The same batch, with events at equal times always in file order, as in Perfetto for its own format.
+    /// The same batch with events at equal times always in file order, as Perfetto orders its own format.
     pub fn in_file_order(self) -> Self {
         Batch { watch: OrderWatch::default(), ..self }
     }
@@ -58,14 +58,14 @@ pub struct Shard {
     /// The first text that no batch has listed yet.
     first_unsent: usize,
     tracks: ShardTracks,
-    /// Its bytes in the file, and its id.
+    /// The category of the last event: its bytes in the file, and its id.
     last_category: (Vec<u8>, StringId),
     keep_offsets: bool,
     batch: Batch,
 }
 
 impl Shard {
-    /// A shard with this number, which no other shard of the trace may have.
+    /// A shard with this number, which must be unique in the trace.
     pub fn new(number: usize) -> Self {
         let strings = Strings::default();
         let first_unsent = strings.len();
@@ -82,7 +82,7 @@ impl Shard {
         }
     }
 
-    /// The same shard, which also keeps the byte offsets of its events if wanted.
+    /// The same shard, keeping the byte offsets of its events if wanted.
     pub fn keep_offsets(self, wanted: bool) -> Self {
         Shard { keep_offsets: wanted, ..self }
     }
@@ -146,10 +146,10 @@ impl Shard {
         self.keep(event, raw, offset);
     }
 
-    /// Adds an event of a track that the file describes ([`Shard::describe`]). Slices may be nameless there.
+    /// Adds an event on a track that the file describes ([`Shard::describe`]). Slices there may lack a name.
     pub fn add_on(&mut self, key: TrackKey, event: &Event<'_>, offset: u64) {
         if event.ts < Ns::ZERO {
-            // The flows of an event are not counted in addition to it.
+            // The event is counted, not its flows as well.
             if !matches!(event.kind, Kind::SliceFlow(_)) {
                 self.batch.damage.count(Damage::NegativeTimestamp, Some(offset));
             }
@@ -183,7 +183,7 @@ impl Shard {
         self.keep(event, raw, offset);
     }
 
-    /// Adds the description of such a track, after all of its events.
+    /// Adds the description of such a track, after all its events.
     pub fn describe(&mut self, description: &TrackDescription<'_>) {
         let track = self.tracks.find_described(description.key);
         let strings = &mut self.strings;
@@ -199,7 +199,7 @@ impl Shard {
         self.batch.changes.push(TrackChange::Description { track, owner: description.owner, names });
     }
 
-    /// Number of events in the batch so far.
+    /// The number of events in the batch so far.
     pub fn pending(&self) -> usize {
         self.batch.raws.len()
     }
@@ -231,7 +231,7 @@ impl Shard {
         }
     }
 
-    /// The id of a category. Most events have that of the event before.
+    /// The id of a category. Most events have the category of the previous event.
     #[inline]
     fn category(&mut self, category: Text<'_>) -> StringId {
         if category.raw != self.last_category.0 {
@@ -297,7 +297,7 @@ impl Shard {
     pub fn take(&mut self) -> Batch {
         let next = Batch {
             shard: self.number,
-            // Batches have similar sizes; the next one will hardly be larger.
+            // Batches have similar sizes, so the next one will hardly be larger.
             raws: Vec::with_capacity(self.batch.raws.len() + self.batch.raws.len() / 16),
             ..Batch::default()
         };

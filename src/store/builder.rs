@@ -1,7 +1,7 @@
 //! Merges the batches of all shards into one [`Store`].
 //!
-//! Each shard numbers texts, threads and tracks by itself. The builder takes the batches in file order and maps these numbers to the
-//! store's, so that the result does not depend on how many threads have read the file.
+//! Each shard numbers texts, threads and tracks itself. The builder takes the batches in file order and maps these numbers to the store's, so that
+//! the result does not depend on the number of threads.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -28,7 +28,7 @@ use crate::names::category::CategoryKind;
 #[derive(Debug, Default)]
 pub struct Builder {
     rows: Rows,
-    /// The categories of rows.
+    /// The ids of all categories.
     categories: BTreeSet<StringId>,
     marks: Vec<Mark>,
     /// The byte offset of each mark in the text, if the load keeps offsets.
@@ -42,18 +42,18 @@ pub struct Builder {
     /// The traces read so far. The current one is not among them.
     traces: Vec<Trace>,
     header: Vec<Field>,
-    /// By trace: the time from which on events at equal times are reordered, see [`OrderWatch`].
+    /// By trace: the time from which events at equal times are reordered, see [`OrderWatch`].
     reorder_from: Vec<i64>,
     /// Of the current trace.
     damage: DamageReport,
     order: OrderWatch,
-    /// How many sets of arguments of the current trace have a key twice.
+    /// How many argument sets of the current trace have a duplicate key.
     duplicate_keys: u64,
-    /// How many events are put into order and nested at a time, about; `None`: [`STRETCH`].
+    /// The approximate number of events to order and nest at a time; `None`: [`STRETCH`].
     stretch: Option<NonZero<usize>>,
 }
 
-/// The store's ids by a shard's numbers.
+/// Maps a shard's numbers to the store's ids.
 #[derive(Debug, Default)]
 struct ShardIds {
     strings: Vec<StringId>,
@@ -72,14 +72,14 @@ impl ShardIds {
 }
 
 impl Builder {
-    /// A builder that puts about so many events into order and nests them at a time; `None`: 16,384, which is best.
+    /// A builder that orders and nests about this many events at a time; `None`: 16,384, the fastest.
     pub fn of_stretches(stretch: Option<NonZero<usize>>) -> Self {
         Builder { stretch, ..Builder::default() }
     }
 
-    /// Whether the 32-bit ids may overflow if another batch is added.
+    /// Whether the 32-bit ids could overflow with another batch.
     pub fn is_full(&self) -> bool {
-        // A safe distance below 2^32: one batch may bring many events, argument rows and strings.
+        // Well below 2^32: one batch may add many events, argument rows and strings.
         const LIMIT: usize = u32::MAX as usize - (1 << 28);
         let events = self.rows.len().max(self.marks.len());
         events > LIMIT || self.args.rows().len() > LIMIT || self.strings.len() > LIMIT
@@ -108,7 +108,7 @@ impl Builder {
         self.events(&batch, &args);
     }
 
-    /// Adds the events of a batch, under the store's ids.
+    /// Adds the events of a batch, with the store's ids.
     fn events(&mut self, batch: &Batch, args: &[ArgSetId]) {
         let ids = &self.shard_ids[batch.shard];
         let rows = &mut self.rows;
@@ -148,7 +148,7 @@ impl Builder {
         self.segments.push(Segment { trace: self.traces.len(), rows, marks });
     }
 
-    /// Stores the argument sets of a batch. Returns the store's ids, by the sets' numbers in the batch.
+    /// Stores the argument sets of a batch. Returns the store's ids by the numbers of the sets in the batch.
     fn args_of(&mut self, batch: &mut Batch) -> Vec<ArgSetId> {
         let ids = &self.shard_ids[batch.shard];
         let mut sets = vec![ArgSetId::NONE];
@@ -218,11 +218,11 @@ impl Builder {
         }
     }
 
-    /// Ends a trace. The next batches belong to the next trace and to new shards. `header` and `trace` are what the reader found.
+    /// Ends a trace. The next batches belong to the next trace and to new shards. `header` and `trace` come from the reader.
     pub fn end_trace(&mut self, header: Vec<HeaderField>, mut trace: Trace) {
         let number = TraceId::of_row(self.traces.len());
         trace.damage.add(&std::mem::take(&mut self.damage));
-        // In Perfetto's protobuf a key may come several times.
+        // A key may repeat in Perfetto's protobuf.
         let duplicate_keys = std::mem::take(&mut self.duplicate_keys);
         if duplicate_keys > 0 && trace.format.is_none_or(Format::has_unique_keys) {
             trace.damage.count_several(Damage::DuplicateArgument, duplicate_keys);
@@ -239,8 +239,8 @@ impl Builder {
         self.traces.len()
     }
 
-    /// Drops the current trace, for a text that turned out not to be one: it has damage and no event. Returns whether it has events after
-    /// all; then what they mean is not separate from the next trace, and the load has failed.
+    /// Drops the current trace, whose text turned out not to be a trace: damaged and without events. Returns whether it has events after all; they
+    /// cannot be separated from the next trace, and the load has failed.
     pub fn drop_trace(&mut self) -> bool {
         let (trace, mut has_events) = (self.traces.len(), false);
         while let Some(segment) = self.segments.pop_if(|segment| segment.trace == trace) {
@@ -253,7 +253,7 @@ impl Builder {
         has_events
     }
 
-    /// Nests the slices and binds the flows, with so many threads. `damage` is that of the archive of the traces.
+    /// Nests the slices and binds the flows, on this many threads. `damage` is that of the archive.
     pub fn finish(mut self, mut damage: DamageReport, threads: NonZero<usize>) -> Store {
         if self.traces.is_empty() || self.segments.last().is_some_and(|last| last.trace == self.traces.len()) {
             self.end_trace(Vec::new(), Trace::default());
@@ -304,7 +304,7 @@ impl Builder {
         store
     }
 
-    /// Takes all events through the stages.
+    /// Runs all events through the stages.
     fn assemble(&mut self, rows: &Rows, kinds: &[CategoryKind], threads: NonZero<usize>) -> (Assembled, Bound) {
         let roles: Vec<Role> = kinds.iter().copied().map(Role::from_kind).collect();
         let events = Events { rows, marks: &self.marks, roles: &roles, reorder_from: &self.reorder_from };
@@ -321,7 +321,7 @@ impl Builder {
     }
 }
 
-/// The tracks with such an owner, by id.
+/// The tracks whose owner is wanted, by id.
 fn tracks_of(tracks: &Tracks, is_wanted: fn(Owner) -> bool) -> Vec<TrackId> {
     let all = (0..tracks.tracks.len()).map(TrackId::of_row);
     all.filter(|track| is_wanted(tracks.track(*track).owner)).collect()

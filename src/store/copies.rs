@@ -1,7 +1,7 @@
-//! Copies that carry out collectives. NCCL may leave a collective to the copy engines of a GPU: then no kernel runs, and copies have the External id of
-//! the collective's record.
+//! Copies that carry out collectives. NCCL may leave a collective to the copy engines of a GPU: then no kernel runs, and the copies have the
+//! External id of the collective's record.
 //!
-//! These copies count as kernels from here on: they take a stack, a cost and a place in the order of collectives as kernels do.
+//! These copies count as kernels from here on: like kernels they have a stack, a cost and a place in the order of collectives.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::names::calls::is_device_copy;
 use crate::names::category::{CategoryKind, MARKED};
 use crate::store::slices::UNFINISHED;
 
-/// By trace and id: slices that have it.
+/// The slices with an id, by trace.
 type ById = HashMap<(TraceId, i64), Vec<SliceId>, FixedState>;
 
 impl Store {
@@ -34,8 +34,8 @@ impl Store {
         self.kernels.sort_unstable();
     }
 
-    /// The copies between or within GPUs that have the External id of a record and were launched while it was open. The second condition matters where
-    /// a script put the traces of several ranks into one file, and each has its own operator with that id.
+    /// The copies between or within GPUs that have the External id of a record and were launched while it was open. The second condition matters
+    /// if a script merged the traces of several ranks into one file, where each rank has its own operator with that id.
     fn copies_of_records(&self) -> Vec<SliceId> {
         let Some(record) = self.strings.find(COLLECTIVE_RECORD) else { return Vec::new() };
         let mut is_copy = vec![false; self.strings.len()];

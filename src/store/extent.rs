@@ -1,4 +1,4 @@
-//! From when to when slices last.
+//! The time range of slices.
 
 use crate::time::{Ns, Window};
 
@@ -10,7 +10,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Adds a slice.
+    /// Includes a slice.
     pub(super) fn add(&mut self, start: Ns, dur: Ns) {
         let end = start + dur.max(Ns::ZERO);
         widen(&mut self.all, start, end);
@@ -19,12 +19,12 @@ impl Extent {
         }
     }
 
-    /// Adds that a slice is a kernel, which counts even if it is an instant.
+    /// Marks a slice as a kernel, which counts even if it is an instant.
     pub(super) fn add_kernel(&mut self, start: Ns) {
         widen(&mut self.lasting, start, start + Ns(1));
     }
 
-    /// Adds all slices of another.
+    /// Includes all slices of another extent.
     pub(super) fn join(&mut self, other: &Extent) {
         for (mine, theirs) in [(&mut self.all, other.all), (&mut self.lasting, other.lasting)] {
             if let Some(Window { start, end }) = theirs {
@@ -33,12 +33,12 @@ impl Extent {
         }
     }
 
-    /// Of all slices; at least 1 ns.
+    /// The range of all slices; at least 1 ns.
     pub(super) fn bounds(&self) -> Window {
         self.all.map_or(Window::default(), |all| Window { end: all.end.max(all.start + Ns(1)), ..all })
     }
 
-    /// Of slices that last, and of kernels; the bounds if there are none.
+    /// The range of slices with a length and of kernels; the bounds if there are none.
     pub(super) fn span(&self) -> Window {
         self.lasting.map_or(self.bounds(), |span| Window { end: span.end.max(span.start + Ns(1)), ..span })
     }

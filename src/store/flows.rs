@@ -1,8 +1,8 @@
 //! Flows between slices, bound as Perfetto binds them.
 //!
-//! In time order, each end of a flow is bound to the slice on top of its track, even to one that ended long ago. That is wrong for
-//! kernels that overlap on one stream, but SQL written for Perfetto expects it. The attribution of kernels to launches does not rely
-//! on it; it uses correlation ids.
+//! In time order, each end of a flow is bound to the slice on top of its track, even if that slice ended long ago. That is wrong for kernels that
+//! overlap on one stream, but SQL written for Perfetto expects it. The attribution of kernels to launches does not rely on it; it uses correlation
+//! ids.
 
 use std::collections::HashMap;
 
@@ -16,9 +16,9 @@ use crate::id::{SliceId, TraceId, TrackId};
 /// The columns of all flows, in the order in which they were closed.
 #[derive(Debug, Default)]
 pub struct Flows {
-    /// The slice that the flow leaves.
+    /// The slice where the flow starts.
     pub slice_out: Vec<SliceId>,
-    /// The slice at which it arrives.
+    /// The slice where the flow ends.
     pub slice_in: Vec<SliceId>,
     /// Perfetto's number for the flow: a running number for `s`/`t`/`f`, the file's own for `bind_id`.
     pub trace_id: Vec<u64>,
@@ -27,7 +27,7 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Number of flows.
+    /// The number of flows.
     pub fn len(&self) -> usize {
         self.slice_out.len()
     }
@@ -41,7 +41,7 @@ impl Flows {
 /// Name and category of a flow.
 type Label = (StringId, StringId);
 
-/// What the binder has to know of an event, in time order.
+/// An event, as far as the binder needs it, in time order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlowItem {
     /// The trace of the event.
@@ -53,15 +53,15 @@ pub(super) struct FlowItem {
 /// An event that concerns flows.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FlowEvent {
-    /// A mark by its index, and the slice that its flow leaves or reaches: the top of its track, or the one that it belongs to.
+    /// A mark by its index, and the slice that its flow leaves or reaches: the top of its track, or its own slice.
     Mark(u32, Option<SliceId>),
-    /// The next slice on a track for which flows wait, and the first slice of its trace.
+    /// The next slice on a track where flows wait, and the first slice of its trace.
     Opened(TrackId, SliceId, SliceId),
     /// A slice with a `bind_id`, by its row.
     Bind(u32, SliceId),
 }
 
-/// The events that are bound.
+/// The events to bind.
 #[derive(Clone, Copy)]
 pub(super) struct Marks<'a> {
     pub(super) marks: &'a [Mark],
@@ -70,7 +70,7 @@ pub(super) struct Marks<'a> {
     pub(super) extras: &'a Extras,
 }
 
-/// Binds the ends of flows to the slices that nesting has found for them, in time order.
+/// Binds the ends of flows to the slices that nesting found for them, in time order.
 pub(super) struct Binder<'a> {
     marks: Marks<'a>,
     found: Bound,
@@ -84,10 +84,10 @@ pub(super) struct Binder<'a> {
     offset: Option<u64>,
 }
 
-/// What a binder has found.
+/// The results of a binder.
 #[derive(Default)]
 pub(super) struct Bound {
-    /// The flows, each from where it came.
+    /// The flows, in the direction they were recorded.
     pub(super) flows: Flows,
     /// By trace.
     pub(super) damage: Vec<DamageReport>,
@@ -102,25 +102,25 @@ struct LiveFlows {
     started: Started,
 }
 
-/// Perfetto's numbers of flows: the same id, category and name are the same flow.
+/// Perfetto's numbers of flows: equal id, category and name mean the same flow.
 ///
-/// Ids are correlation ids, which rise with time, and flows are numbered in the order of time. So blocks of neighbouring ids are kept
-/// together: what is looked up next is in the processor's cache.
+/// Ids are correlation ids, which rise with time, and flows are numbered in time order. So blocks of neighbouring ids are kept together: the next
+/// lookup is in the processor's cache.
 #[derive(Default)]
 struct Numbers {
     labels: HashMap<Label, u32, foldhash::fast::FixedState>,
-    /// The label of the latest flow and its number: usually that of the next one, too.
+    /// The label of the latest flow and its index, usually also that of the next flow.
     latest: Option<(Label, u32)>,
     /// By label and block.
     blocks: HashMap<(u32, u64), [u32; BLOCK], foldhash::fast::FixedState>,
-    /// How many flows have a number.
+    /// The number of flows numbered so far.
     count: u32,
 }
 
 /// How many ids share a block.
 const BLOCK: usize = 8;
 
-/// In a block or column: none.
+/// An empty place in a block or column.
 const NONE: u32 = u32::MAX;
 
 impl Numbers {
@@ -131,7 +131,7 @@ impl Numbers {
         let number = &mut block[(id % BLOCK as u64) as usize];
         let is_new = *number == NONE;
         if is_new {
-            // There are fewer marks than 2^32, and each makes at most one number.
+            // There are fewer marks than 2^32, and each adds at most one number.
             *number = self.count;
             self.count += 1;
         }
@@ -149,19 +149,19 @@ impl Numbers {
     }
 }
 
-/// The latest slice of each flow that has started, by the flow's number.
+/// The latest slice of each started flow, by the flow's number.
 #[derive(Default)]
 struct Started {
-    /// By number, for the flows that were numbered here; [`NONE`] for those that have not started.
+    /// By number, for flows numbered here; [`NONE`] if the flow has not started.
     numbered: Vec<u32>,
-    /// Others have the file's own numbers.
+    /// Flows with the file's own numbers.
     others: HashMap<u64, SliceId, foldhash::fast::FixedState>,
 }
 
 impl Started {
-    /// The next flow has this number.
+    /// Makes room for the next number.
     fn add_number(&mut self) {
-        // A flow with a number of the file's own is the same flow, as in Perfetto.
+        // A flow to which the file gave this number is the same flow, as in Perfetto.
         let known = self.others.remove(&(self.numbered.len() as u64));
         self.numbered.push(known.map_or(NONE, |slice| slice.0));
     }
@@ -173,7 +173,7 @@ impl Started {
         }
     }
 
-    /// Sets the latest slice of a flow. Returns the one before.
+    /// Sets the latest slice of a flow. Returns the previous one.
     fn set(&mut self, number: u64, slice: Option<SliceId>) -> Option<SliceId> {
         if let Some(known) = self.numbered.get_mut(number as usize) {
             let before = std::mem::replace(known, slice.map_or(NONE, |slice| slice.0));
@@ -190,7 +190,7 @@ impl Started {
 type Parked = (u64, Label, Option<u64>);
 
 impl<'a> Binder<'a> {
-    /// A binder of these events, of this number of traces.
+    /// A binder of these events, from this many traces.
     pub(super) fn new(marks: Marks<'a>, traces: usize) -> Self {
         Binder {
             marks,
@@ -251,7 +251,7 @@ impl<'a> Binder<'a> {
         number
     }
 
-    /// `s`: the flow leaves the slice on top of the track.
+    /// `s`: the flow starts at the slice on top of the track.
     fn start(&mut self, id: u64, label: Label, top: Option<SliceId>) {
         let number = self.number(id, label);
         match top {
@@ -268,7 +268,7 @@ impl<'a> Binder<'a> {
         self.bound(self.offset, number, slice, true);
     }
 
-    /// `t`: the flow arrives at the slice on top of the track, and leaves it again.
+    /// `t`: the flow arrives at the slice on top of the track and leaves it again.
     fn step(&mut self, id: u64, label: Label, top: Option<SliceId>) {
         let number = self.number(id, label);
         match top {
@@ -286,8 +286,8 @@ impl<'a> Binder<'a> {
         self.push(number, label, from, slice);
     }
 
-    /// `f` with `bp: e`: the flow arrives at the slice on top of the track. It stays started, so that any number of ends
-    /// may follow: one graph launch, hundreds of kernels.
+    /// `f` with `bp: e`: the flow arrives at the slice on top of the track. It stays started, so any number of ends may follow: one graph launch,
+    /// hundreds of kernels.
     fn end(&mut self, id: u64, label: Label, top: Option<SliceId>) {
         let number = self.number(id, label);
         match top {
@@ -312,8 +312,8 @@ impl<'a> Binder<'a> {
         self.parked.entry(track).or_default().push((number, label, self.offset));
     }
 
-    /// Binds the flows that waited for the next slice on this track. A flow that was never started leaves the first slice of its
-    /// trace, as in Perfetto.
+    /// Binds the flows that waited for the next slice on this track. A flow that never started leaves the first slice of its trace, as in
+    /// Perfetto.
     fn opened(&mut self, track: TrackId, slice: SliceId, first: SliceId) {
         for (number, label, offset) in self.parked.remove(&track).unwrap_or_default() {
             let started = &mut self.live().started;
@@ -341,7 +341,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// A flow of Perfetto's own format at a slice: it leaves the slice if it has not started, otherwise it arrives there.
+    /// A flow in Perfetto's own format: it leaves the slice if it has not started, otherwise it arrives there.
     fn pass(&mut self, id: u64, slice: Option<SliceId>, terminates: bool) {
         let Some(slice) = slice else { return };
         let from = self.live().started.set(id, Some(slice).filter(|_| !terminates));
@@ -360,7 +360,7 @@ impl<'a> Binder<'a> {
 }
 
 impl Flows {
-    /// Lets each flow leave the slice that starts earlier, whichever of its ends came first.
+    /// Turns each flow so that it leaves the earlier slice, whichever end was recorded first.
     pub(super) fn in_order_of_time(mut self, slices: &Slices) -> Self {
         for (from, to) in self.slice_out.iter_mut().zip(&mut self.slice_in) {
             // Ids follow the starts.

@@ -1,7 +1,7 @@
-//! The ids of slices ([`EventIds`]): packed into columns, and unpacked by name.
+//! The ids of slices ([`EventIds`]): packed into columns, and read by name.
 //!
-//! Every slice has two numbers, few have another pair: so ids take eight bytes for most slices. The slice's category determines
-//! what the numbers mean; only `PackedIds::pack` and `PackedIds::unpack` know how.
+//! Every slice has two numbers, and a few have another pair, so the ids of most slices take eight bytes. The slice's category determines the
+//! meaning of the numbers; only `PackedIds::pack` and `PackedIds::unpack` know it.
 
 use super::Store;
 use super::strings::StringId;
@@ -9,7 +9,7 @@ use crate::event::ids::{EventIds, PythonCaller};
 use crate::id::{SliceId, TraceId};
 use crate::names::category::CategoryKind;
 
-/// The ids of an event as the columns store them. 0 means none in each of them.
+/// The ids of an event as stored in the columns. 0 means none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct PackedIds {
     /// GPU work and calls: the correlation id. Python functions: the Python id. Operators: the External id.
@@ -44,7 +44,7 @@ impl PackedIds {
         }
     }
 
-    /// `kind` is that of the slice's category, [`CategoryKind::Runtime`] if it has no category.
+    /// `kind` is the kind of the slice's category; [`CategoryKind::Runtime`] without a category.
     #[inline]
     pub(super) fn unpack(self, kind: CategoryKind) -> EventIds {
         let PackedIds { first, second, pair } = self;
@@ -70,12 +70,12 @@ impl PackedIds {
     }
 }
 
-/// The numbers of an operator from autograd.
+/// The numbers that autograd gives to an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Autograd {
     /// The sequence number, which an operator of the backward pass shares with its operator of the forward pass.
     pub sequence: i64,
-    /// The thread of the forward pass in PyTorch's own numbering; 0 for an operator of the forward pass itself.
+    /// The thread of the forward pass in PyTorch's own numbering; 0 for operators of the forward pass itself.
     pub forward_thread: i64,
 }
 
@@ -85,7 +85,7 @@ impl Store {
         self.slices.packed_ids(slice).unpack(self.ids_kind(slice))
     }
 
-    /// All ids but the pair, which needs a search.
+    /// All ids except the pair, which takes a search.
     #[inline]
     fn common_ids(&self, slice: SliceId) -> EventIds {
         let (first, second) = self.slices.common_ids(slice);
@@ -98,8 +98,7 @@ impl Store {
         if self.slices.category(slice) == StringId::NULL { CategoryKind::Runtime } else { self.category_kind(slice) }
     }
 
-    /// The correlation id, which GPU work shares with the call that launched it; CUPTI counts from 1. Slices without a category may
-    /// have it too.
+    /// The correlation id, which GPU work shares with the call that launched it; CUPTI counts from 1. Slices without a category may have one too.
     pub fn correlation(&self, slice: SliceId) -> Option<i64> {
         // The first number is enough.
         let ids = PackedIds { first: self.slices.common_ids(slice).0, ..PackedIds::default() };
@@ -111,12 +110,12 @@ impl Store {
         }
     }
 
-    /// The same with the slice's trace, because other traces use the same numbers.
+    /// The same with the slice's trace, because ids repeat in other traces.
     pub fn trace_correlation(&self, slice: SliceId) -> Option<(TraceId, i64)> {
         Some((self.trace_of(slice), self.correlation(slice)?))
     }
 
-    /// The External id: the number of an operator, and of the GPU work that it launched.
+    /// The External id: the number of an operator, which the GPU work that it launched shares.
     pub fn external_id(&self, slice: SliceId) -> Option<i64> {
         match self.common_ids(slice) {
             EventIds::Gpu { external_id, .. } | EventIds::Operator { external_id, .. } => {
@@ -126,7 +125,7 @@ impl Store {
         }
     }
 
-    /// The Python id of a function call, and that of its caller as recorded by the profiler.
+    /// The Python id of a function call, and its caller as recorded by the profiler.
     pub fn python_ids(&self, slice: SliceId) -> Option<(i64, PythonCaller)> {
         match self.common_ids(slice) {
             EventIds::Python { python_id, python_caller } => Some((python_id, python_caller)),
@@ -134,7 +133,7 @@ impl Store {
         }
     }
 
-    /// The numbers of an operator from autograd; `None` for other slices and operators without a sequence number.
+    /// Autograd's numbers of an operator; `None` for other slices and for operators without a sequence number.
     pub fn autograd(&self, slice: SliceId) -> Option<Autograd> {
         let EventIds::Operator { sequence_number: Some(_), .. } = self.common_ids(slice) else { return None };
         match self.ids(slice) {
@@ -145,7 +144,7 @@ impl Store {
         }
     }
 
-    /// The CUDA graph that launched GPU work, and the node in this graph; `None` if no graph launched it.
+    /// The CUDA graph that launched GPU work, and its node in this graph; `None` if no graph launched it.
     pub fn graph_node(&self, slice: SliceId) -> Option<(i64, i64)> {
         match self.ids(slice) {
             EventIds::Gpu { graph_id, graph_node_id, .. } if graph_node_id != 0 => Some((graph_id, graph_node_id)),

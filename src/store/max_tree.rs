@@ -1,8 +1,7 @@
-//! A segment tree of maxima: finds the first or last number of a sequence that is at least a bound.
+//! A segment tree of maxima: finds the first or last number of a sequence that reaches a bound.
 //!
-//! Overlapping slices need a free lane, callers a slice that still runs. A linear search takes as many steps as slices overlap, so a
-//! trace in which all of them overlap takes quadratic time. In the tree each node has the highest number below it, and a search goes
-//! down one path.
+//! An overlapping slice needs a free lane, and the search for a caller needs a slice that is still running. A linear search takes as many steps as
+//! slices overlap, which is quadratic if all of them do. In the tree each node has the maximum below it, so a search follows one path.
 
 /// A sequence of numbers that can grow.
 #[derive(Debug, Clone, Default)]
@@ -12,7 +11,7 @@ pub(crate) struct MaxTree {
     len: usize,
 }
 
-/// The value of leaves without a number.
+/// The value of unused leaves.
 const NO_NUMBER: i64 = i64::MIN;
 
 impl MaxTree {
@@ -32,7 +31,7 @@ impl MaxTree {
         while node > 1 {
             node /= 2;
             let highest = self.nodes[2 * node].max(self.nodes[2 * node + 1]);
-            // Then the nodes above it do not change either.
+            // The nodes above do not change either.
             if self.nodes[node] == highest {
                 return;
             }
@@ -60,7 +59,7 @@ impl MaxTree {
         if before == 0 || self.len == 0 {
             return None;
         }
-        // Left of the path up from the leaf are the subtrees of all numbers before it, the nearest first.
+        // The subtrees left of the path up from the leaf hold all numbers before it, the nearest first.
         let mut node = self.leaves() + before.min(self.len) - 1;
         while self.nodes[node] < least {
             while node.is_multiple_of(2) {

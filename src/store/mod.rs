@@ -1,8 +1,8 @@
 //! One or more traces in memory: columns of slices and flows, interned strings, argument sets, threads and tracks.
 //!
-//! A [`batch::Shard`] collects the events of one reading thread. [`Builder`] takes the batches in file order. Files are not in time
-//! order, so nothing can be nested at that point: the builder keeps rows in file order, and [`Builder::finish`] goes through them in
-//! time order, nests slices and binds flows. The result is a [`Store`]: read-only, in id order, shared by all its readers.
+//! A [`batch::Shard`] collects the events of one reading thread. [`Builder`] takes the batches in file order. Files are not in time order, so
+//! nothing can be nested at that point: the builder keeps rows in file order, and [`Builder::finish`] processes them in time order, nests slices
+//! and binds flows. The result is a [`Store`]: read-only, in id order, shared by all its readers.
 
 pub mod args;
 mod assemble;
@@ -62,51 +62,51 @@ pub struct Store {
     pub traces: Vec<Trace>,
     /// The fields of their headers, flattened.
     pub header: Vec<Field>,
-    /// The fields of the headers' `metadata` objects and the attributes of Perfetto's protobuf, under Perfetto's names.
+    /// The fields of the headers' `metadata` objects and the attributes in Perfetto's protobuf, under Perfetto's names.
     pub metadata: Vec<Field>,
-    /// The damage of all traces together, and of their archive.
+    /// The damage of all traces and of their archive.
     pub damage: DamageReport,
     /// Number of events read.
     pub events: u64,
     /// The distinct names of slices, by id.
     pub names: Vec<Name>,
-    /// The slices that are kernels, and the copies that carry out collectives, in id order.
+    /// Kernels, and the copies that carry out collectives, in id order.
     pub kernels: Vec<SliceId>,
-    /// The slices that are calls into a runtime or driver, in id order.
+    /// Calls into a runtime or driver, in id order.
     pub runtime_calls: Vec<SliceId>,
-    /// The slices on lanes ([`Owner::ThreadOverlap`]) instead of their thread's track, in id order.
+    /// Slices on lanes ([`Owner::ThreadOverlap`]) instead of their thread's track, in id order.
     pub spilled: Vec<SliceId>,
-    /// By track, less those after the last that has slices: its first slice. Flow events alone make tracks, too.
+    /// The first slice of each track. Tracks after the last one with slices are missing: flow events alone make tracks too.
     pub(crate) first_slices: Vec<Option<SliceId>>,
-    /// How many threads a question may use: as many as have loaded the traces.
+    /// How many threads a question may use: as many as loaded the traces.
     pub(crate) threads: NonZero<usize>,
-    /// Byte offsets of events in the text, if the load was asked to keep them.
+    /// Byte offsets of events in the text, if the load keeps them.
     pub offsets: EventOffsets,
-    /// First start and last end of all slices. A trace of a single instant ends 1 ns after it.
+    /// From the first start to the last end of all slices. A trace of a single instant ends 1 ns after it.
     pub bounds: Window,
-    /// The span of all slices that last, and of all kernels: what shares are of. Instants are left out, because Kineto writes one at the
-    /// end of its recording buffer (`Record Window End`), long after the last event. A trace of instants has its bounds here.
+    /// The span of all slices with a length, and of all kernels: the denominator of shares. Instants are excluded, because Kineto writes one at
+    /// the end of its recording buffer (`Record Window End`), long after the last event. A trace of instants only has its bounds here.
     pub span: Window,
     /// The tracks that belong to threads, by id.
     pub thread_tracks: Vec<TrackId>,
     /// The tracks that belong to processes, by id.
     pub process_tracks: Vec<TrackId>,
-    /// By [`StringId`]: the kind of this text as a category.
+    /// The kind of each text as a category, by [`StringId`].
     category_kinds: Vec<CategoryKind>,
-    /// The arguments of flows: one set for each pair of name and category.
+    /// The arguments of flows: one set per pair of name and category.
     flow_args: Vec<((StringId, StringId), ArgSetId)>,
 }
 
-/// A name of slices, and the kinds of slices that have it.
+/// A slice name, and the kinds of slices that have it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Name {
     /// The name.
     pub id: StringId,
     /// Whether a kernel has it, or a copy that carries out a collective.
     pub of_kernel: bool,
-    /// Whether a slice of a CPU has it.
+    /// Whether a CPU slice has it.
     pub of_cpu: bool,
-    /// Whether GPU work other than a kernel has it.
+    /// Whether GPU work other than kernels has it.
     pub of_gpu: bool,
 }
 
@@ -122,12 +122,12 @@ impl Store {
         self.strings.get(self.slices.name(slice)).unwrap_or_default()
     }
 
-    /// The thread of a slice, on the thread's own track or on one of its lanes. `None` if the track belongs to no thread.
+    /// The thread of a slice, on the thread's own track or on one of its lanes. `None` if the track has no thread.
     pub fn thread_of(&self, slice: SliceId) -> Option<ThreadId> {
         self.tracks.thread_of(self.slices.track(slice))
     }
 
-    /// The process of this thread, or the track's process where a trace describes such a track.
+    /// The process of this thread, or of the track if the trace describes it.
     pub fn process_of(&self, slice: SliceId) -> Option<ProcessId> {
         if let Some(thread) = self.thread_of(slice) {
             return Some(self.tracks.thread(thread).upid);
@@ -138,12 +138,12 @@ impl Store {
         }
     }
 
-    /// The argument key of a profiler's name in this trace (the prefix depends on the format); `None` if the trace has no such key.
+    /// The argument key of a name as the profiler writes it (the format determines the prefix); `None` if the trace does not have it.
     pub fn arg_key(&self, name: &str) -> Option<StringId> {
         self.strings.find(&in_table(name)).or_else(|| self.strings.find(&in_annotations(name)))
     }
 
-    /// The whole number that an argument of a set is, or has as its text ([`ArgValue::whole`](crate::event::ArgValue::whole)).
+    /// An argument of a set as a whole number, which may be written as text ([`ArgValue::whole`](crate::event::ArgValue::whole)).
     pub fn whole_arg(&self, set: ArgSetId, key: StringId) -> Option<i64> {
         self.args.get(set, key)?.whole(|text| self.strings.get(*text))
     }

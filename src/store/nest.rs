@@ -1,8 +1,8 @@
 //! Nesting: which slice encloses which. Slices are pushed in time order onto one stack per track, as in Perfetto.
 //!
-//! A slice that partly overlaps an open one on its thread cannot be nested. It goes to a lane, a separate track beside the thread's
-//! own with its own stack; so its parent can only be another such slice. These are kernels that overlap on one stream (programmatic
-//! dependent launch) and Python frames that end a microsecond late.
+//! A slice that partly overlaps an open one on its thread cannot be nested. It goes to a lane: a separate track beside the thread's own, with its
+//! own stack, so its parent can only be another such slice. Examples are kernels that overlap on one stream (programmatic dependent launch) and
+//! Python frames that end a microsecond late.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -14,7 +14,7 @@ use super::tracks::Tracks;
 use crate::damage::{Damage, DamageReport};
 use crate::id::{SliceId, ThreadId, TrackId};
 
-/// Perfetto drops slices that are nested deeper.
+/// Perfetto drops slices nested deeper than this.
 const MAX_DEPTH: usize = 512;
 
 /// A slice to be nested.
@@ -48,28 +48,28 @@ impl Entry {
 #[derive(Debug, Default)]
 struct Stack {
     entries: Vec<Entry>,
-    /// How many of them are still open.
+    /// The number of entries still open.
     open: usize,
-    /// Whether an entry was open since the stack was last empty: then a finished entry need not enclose those above it.
+    /// Whether any entry was open since the stack was last empty. If so, a finished entry need not enclose those above it.
     had_open: bool,
     /// The first slice that was pushed.
     first: Option<SliceId>,
 }
 
-/// The lanes of a thread, for slices that partly overlap others of it.
+/// The lanes of a thread, for slices that partly overlap others on it.
 ///
-/// A slice goes to the first lane that is free when it begins, or whose latest running slice encloses it. Slices come in the order of
-/// their starts, so a slice that has ended by then is removed for good. The tree has the end of each lane's latest slice, or
-/// [`FREE`]: a search takes logarithmic, not linear time in the number of lanes.
+/// A slice goes to the first lane that is free when it begins, or whose latest running slice encloses it. Slices come in order of their starts, so
+/// a slice that has ended by then is removed for good. The tree holds the end of each lane's latest slice, or [`FREE`], so that a search takes
+/// logarithmic time in the number of lanes.
 #[derive(Debug, Default)]
 struct Lanes {
     /// By lane: its track, and the ends of its running slices in ns, the innermost last.
     lanes: Vec<(TrackId, Vec<i64>)>,
     /// By lane: the latest end, in ns, of a slice that fits on it.
     room: MaxTree,
-    /// The end of each slice that is or was the innermost on its lane, and the lane.
+    /// The end and lane of each slice that is or was the innermost on its lane.
     ending: BinaryHeap<Reverse<(i64, usize)>>,
-    /// Number of steps so far: lane assignments and removals.
+    /// The number of steps so far: lane assignments and removals.
     #[cfg(test)]
     steps: usize,
 }
@@ -148,7 +148,7 @@ impl<'a> Nester<'a> {
         }
     }
 
-    /// By track, less those after the last that has slices: its first slice.
+    /// The first slice of each track. Tracks after the last one with slices are missing.
     pub(super) fn first_slices(&self) -> Vec<Option<SliceId>> {
         self.stacks.iter().map(|stack| stack.first).collect()
     }
@@ -189,8 +189,8 @@ impl<'a> Nester<'a> {
         }
     }
 
-    /// Closes the innermost open slice on a track with this name and category; NULL matches any. Returns its id, `None` if there is
-    /// no such slice.
+    /// Closes the innermost open slice on a track with this name and category; NULL matches any. Returns its id, or `None` if there is no such
+    /// slice.
     pub(super) fn close(
         &mut self,
         track: TrackId,
@@ -203,7 +203,7 @@ impl<'a> Nester<'a> {
         // An end has no length, so it cannot overlap.
         let _ = stack.make_room(ts, None, &mut self.ended, damage);
         let fits = |wanted: StringId, is: StringId| wanted == StringId::NULL || wanted == is;
-        // Any end closes a slice without a name.
+        // Any end event closes a slice without a name.
         let is_named = |wanted: StringId, is: StringId| is == StringId::NULL || fits(wanted, is);
         let at = stack.entries.iter().rposition(|entry| {
             let row = self.nested.row(entry.slice);
@@ -252,7 +252,7 @@ impl<'a> Nester<'a> {
 }
 
 impl Stack {
-    /// Pops the entries that have ended at `ts`. Fails if a slice of this length would partly overlap one of the others.
+    /// Pops the entries that ended by `ts`. Fails if a slice of this length would partly overlap a remaining one.
     fn make_room(
         &mut self,
         ts: i64,
@@ -276,19 +276,19 @@ impl Stack {
                 continue;
             }
             if end < ts || (end == ts && !(entry.is_instant() && dur == Some(0))) {
-                // The entries above have usually ended and been popped. Otherwise the top one is popped instead, as in Perfetto.
+                // Usually the entries above have ended and been popped. If not, the top one is popped in place of this one, as in Perfetto.
                 self.entries.pop();
             } else if dur.is_some_and(|dur| ts < end && ts + dur > end) {
                 return Err(Refusal::Overlap);
             } else if !self.had_open {
-                // Finished entries enclose each other, so a slice that fits into this one fits into all below it.
+                // Finished entries enclose each other, so a slice that fits into this one fits into all below.
                 break;
             }
         }
         Ok(())
     }
 
-    /// Ends all entries above a finished one that is over: they ended with it at the latest.
+    /// Ends all entries above a finished one that is over: they end with it at the latest.
     fn end_all_above(&mut self, at: usize, end: i64, ended: &mut EndedSlices) {
         for entry in &self.entries[at + 1..] {
             ended.push(entry.slice, end - entry.ts);

@@ -1,14 +1,14 @@
 //! Byte offsets of events in the text, for code that copies events.
 //!
-//! The offsets of slices are in [`super::slices::Slices::offset`]. Which slice an event closed, and to which slice a flow's end was
-//! bound, is known only while the slices are nested; so it is recorded then, if a load asks for offsets.
+//! The offsets of slices are in [`super::slices::Slices::offset`]. The slice that an event closed, or to which the end of a flow was bound, is
+//! known only during nesting, so it is recorded then if the load keeps offsets.
 
 use crate::id::SliceId;
 
 /// The offsets of events other than slices.
 #[derive(Debug, Default)]
 pub struct EventOffsets {
-    /// Slices that were closed by an event, and the byte offset of that event.
+    /// Slices closed by an event, and the byte offset of that event.
     pub ends: Vec<(SliceId, u64)>,
     /// The ends of flows that were bound to slices.
     pub flows: Vec<FlowEnd>,

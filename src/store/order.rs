@@ -1,8 +1,7 @@
-//! Perfetto's order of events: by time; at equal times ends first, then slices from the longest to the shortest, then the
-//! rest; otherwise in file order.
+//! Perfetto's order of events: by time; at equal times ends first, then slices from longest to shortest, then the rest; otherwise by file order.
 //!
-//! One exception follows from how Perfetto streams: while a file is in time order and has had no `X`, events at equal times stay in
-//! file order too. [`OrderWatch`] determines during reading up to which time that holds.
+//! There is one exception, due to how Perfetto streams: while a file is in time order and has had no `X`, events at equal times also stay in file
+//! order. [`OrderWatch`] determines during reading up to which time that holds.
 
 use std::ops::Range;
 
@@ -11,7 +10,7 @@ use super::raw::RawKind;
 use super::slices::Rows;
 use crate::id::TrackId;
 
-/// Finds out up to which time a segment of the file keeps its order, from the times of its events.
+/// Determines from event times up to when a segment of the file keeps its order.
 #[derive(Debug, Clone)]
 pub(super) struct OrderWatch {
     /// The time of the first event, and whether it is an `X`.
@@ -19,7 +18,7 @@ pub(super) struct OrderWatch {
     earliest: i64,
     latest: i64,
     seen_complete: bool,
-    /// From this time on, in ns, events at equal times are reordered: if there is no `X` before the segment, and if there is one.
+    /// The time in ns from which events at equal times are reordered: if no `X` precedes the segment, and if one does.
     reorder_from: [i64; 2],
 }
 
@@ -58,7 +57,7 @@ impl OrderWatch {
         }
     }
 
-    /// Appends the segment after this one.
+    /// Appends the following segment.
     pub(super) fn append(&mut self, next: &OrderWatch) {
         let Some((first, first_is_complete)) = next.first else { return };
         if self.first.is_none() {
@@ -77,13 +76,13 @@ impl OrderWatch {
         self.latest = self.latest.max(next.latest);
     }
 
-    /// The time from which on events at equal times are reordered, in ns, if this is the whole file.
+    /// The time in ns from which events at equal times are reordered, if this is the whole file.
     pub(super) fn reorder_from(&self) -> i64 {
         self.reorder_from[0]
     }
 }
 
-/// The events of a segment of the file, in time order, at equal times in file order.
+/// The events of a segment of the file, in time order; at equal times in file order.
 #[derive(Debug, Clone)]
 pub(super) struct Segment {
     /// The index of its trace. Traces come one after the other.
@@ -92,17 +91,17 @@ pub(super) struct Segment {
     pub(super) marks: Range<u32>,
 }
 
-/// An event in its place: a slice by its row, or any other event by its index among the marks.
+/// The next event: a slice by its row, or any other event by its index among the marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Slice(u32),
     Mark(u32),
 }
 
-/// An event in its place, with what nesting has to know of it.
+/// An event in order, with the fields that nesting needs.
 ///
-/// Where several places of the file are at the same time, as in merged traces, looking this up event by event would jump between them.
-/// So it is copied while each segment is read from its beginning to its end.
+/// In merged traces, several places of the file have the same times, so that looking up these fields event by event would jump between them. So
+/// they are copied while each segment is read from beginning to end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ordered {
     /// In ns.
@@ -111,11 +110,11 @@ pub(super) struct Ordered {
     /// Four times the index of the trace, plus the [`Role`] of a slice or [`MARK`].
     trace_and_role: u32,
     track: u32,
-    /// Of a slice: the 32 bits of its length, see [`Ordered::dur`].
+    /// For a slice: the 32 bits of its length, see [`Ordered::dur`].
     dur: u32,
 }
 
-/// Whether a slice is among those that are listed by their kind.
+/// Whether a slice belongs to one of the lists by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Other,
@@ -123,7 +122,7 @@ pub(super) enum Role {
     RuntimeCall,
 }
 
-/// In the place of a [`Role`]: the event is a mark.
+/// In place of a [`Role`]: the event is a mark.
 const MARK: u32 = 3;
 
 impl Ordered {
@@ -161,38 +160,38 @@ impl Ordered {
     }
 }
 
-/// What the order depends on.
+/// The inputs that the order depends on.
 #[derive(Clone, Copy)]
 pub(super) struct Events<'a> {
     pub(super) rows: &'a Rows,
     pub(super) marks: &'a [Mark],
     /// By category.
     pub(super) roles: &'a [Role],
-    /// By trace, in ns: from when on events at equal times are reordered.
+    /// By trace: the time in ns from which events at equal times are reordered.
     pub(super) reorder_from: &'a [i64],
 }
 
-/// So many events belong to a stretch, about: with their neighbours they fit into a processor's own cache.
+/// The approximate number of events in a stretch: with their surroundings they fit into a processor core's own cache.
 pub(super) const STRETCH: usize = 1 << 14;
 
-/// So many of the events of a stretch are looked at to divide the time.
+/// How many events per stretch are sampled to divide the time.
 const SAMPLES: usize = 1 << 7;
 
-/// Divides the events into stretches of time, so that several threads can put one each into order.
+/// Divides the events into stretches of time, so that several threads can order one each.
 pub(super) struct Stretches {
-    /// What is left of the segments, in file order.
+    /// The remaining parts of the segments, in file order.
     segments: Vec<Segment>,
-    /// Those that begin before the end of the latest stretch and have events left, in file order.
+    /// The segments that began before the end of the latest stretch and have events left, in file order.
     begun: Vec<usize>,
     /// The others, with their first times in ns, the earliest last.
     ahead: Vec<(i64, usize)>,
-    /// Where stretches end, in ns, the first end last. After the last end comes one more stretch.
+    /// The ends of the stretches in ns, the first one last. One more stretch follows the last end.
     ends: Vec<i64>,
     is_over: bool,
 }
 
 impl Stretches {
-    /// Stretches of about so many events.
+    /// Divides the events into stretches of about this many.
     pub(super) fn new(segments: Vec<Segment>, stretch: usize, events: Events<'_>) -> Self {
         let step = (stretch / SAMPLES).max(1);
         let mut samples = Vec::new();
@@ -210,12 +209,12 @@ impl Stretches {
         Stretches { segments, begun: Vec::new(), ahead, ends, is_over: false }
     }
 
-    /// How many stretches are left.
+    /// The number of stretches left.
     pub(super) fn len(&self) -> usize {
         self.ends.len() + usize::from(!self.is_over)
     }
 
-    /// The next stretch: the parts of segments that are in it, in file order. `None` after the last.
+    /// The next stretch: the parts of segments in it, in file order. `None` after the last.
     pub(super) fn next(&mut self, events: Events<'_>) -> Option<Vec<Segment>> {
         if self.is_over {
             return None;
@@ -248,14 +247,14 @@ impl Segment {
         self.rows.is_empty() && self.marks.is_empty()
     }
 
-    /// The time of its first event.
+    /// The time of the first event.
     fn first(&self, events: Events<'_>) -> Option<i64> {
         let row = (!self.rows.is_empty()).then(|| events.rows.ts[self.rows.start as usize]);
         let mark = (!self.marks.is_empty()).then(|| events.marks[self.marks.start as usize].ts);
         row.into_iter().chain(mark).min()
     }
 
-    /// Takes the events off its front whose times are in a stretch.
+    /// Removes and returns the leading events that are in a stretch.
     fn take(&mut self, is_in: impl Fn(i64) -> bool, events: Events<'_>) -> Segment {
         let rows = &events.rows.ts[self.rows.start as usize..self.rows.end as usize];
         let marks = &events.marks[self.marks.start as usize..self.marks.end as usize];
@@ -266,7 +265,7 @@ impl Segment {
         taken
     }
 
-    /// Appends its events, in file order. A mark has the number of rows before it.
+    /// Appends the events, in file order. A mark holds the number of rows before it.
     fn append_to(&self, ordered: &mut Vec<Ordered>, events: Events<'_>) {
         let trace = (self.trace as u32) << 2;
         let mut row = self.rows.start;
@@ -296,13 +295,12 @@ fn append_rows(rows: Range<u32>, trace: u32, ordered: &mut Vec<Ordered>, events:
     }));
 }
 
-/// Puts the events of a stretch into order, into `ordered`, which is cleared before. If several traces have events at the same time,
-/// the first one comes first.
+/// Sorts the events of a stretch into `ordered`, which is cleared first. Events of several traces at the same time follow the order of the traces.
 pub(super) fn order(stretch: &[Segment], events: Events<'_>, ordered: &mut Vec<Ordered>) {
     ordered.clear();
     ordered.reserve(stretch.iter().map(|segment| segment.rows.len() + segment.marks.len()).sum());
     stretch.iter().for_each(|segment| segment.append_to(ordered, events));
-    // Files consist of a few long runs in order, which this sort finds and merges. It keeps the file order of equal times.
+    // Files consist of a few long sorted runs, which this sort finds and merges. It is stable: equal times keep the file order.
     ordered.sort_by_key(|event| event.ts);
     for group in ordered.chunk_by_mut(|a, b| a.ts == b.ts && a.trace() == b.trace()) {
         if group.len() > 1 && group[0].ts >= events.reorder_from[group[0].trace()] {
@@ -322,7 +320,7 @@ mod tests {
     use crate::store::raw::RawEvent;
     use proptest::prelude::*;
 
-    /// The rule of this file's header, event by event.
+    /// The rule at the top of this file, event by event.
     fn rule_from_of(events: &[(i64, bool)]) -> i64 {
         let (mut latest, mut seen_complete, mut reorder_from) = (i64::MIN, false, i64::MAX);
         for (ts, is_complete) in events {

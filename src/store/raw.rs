@@ -1,6 +1,6 @@
 //! Events between reading and nesting: a shard makes them, a batch carries them, the assembler nests and binds them.
 //!
-//! These types have their own file because every step from [`super::batch`] to [`super::assemble`] takes them.
+//! The types have their own file because every step from [`super::batch`] to [`super::assemble`] uses them.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::event::{Bind, Scope, TrackOwner};
 use crate::id::TrackId;
 use crate::time::Ns;
 
-/// An event, in the numbers of its shard or, after the builder, of the store.
+/// An event, in the numbering of its shard or, after the builder, of the store.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RawEvent {
     /// In ns.
     pub(super) ts: i64,
-    /// The length of a slice in ns, the id of a flow.
+    /// The length of a slice in ns, or the id of a flow.
     pub(super) value: i64,
     pub(super) track: u32,
     pub(super) name: StringId,
@@ -42,7 +42,7 @@ pub(super) enum RawKind {
     FlowEndAtNext,
     /// A flow event whose id cannot be read.
     FlowInvalid,
-    /// A flow of the slice that the event before it opened or closed.
+    /// A flow of the slice that the previous event opened or closed.
     SliceFlow {
         terminates: bool,
         of_closed: bool,
@@ -50,7 +50,7 @@ pub(super) enum RawKind {
 }
 
 impl RawKind {
-    /// Whether the event makes a slice.
+    /// Whether the event creates a slice.
     pub(super) fn is_slice(self) -> bool {
         matches!(self, RawKind::Complete | RawKind::Begin | RawKind::Instant)
     }
@@ -72,16 +72,16 @@ impl RawEvent {
     }
 }
 
-/// By event: the fields that few have.
+/// The fields that few events have, by event.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
-    /// Of slices: `bind_id`, by row.
+    /// For slices: `bind_id`, by row.
     pub(super) binds: HashMap<u32, Bind>,
-    /// Of ends, by the index of the mark.
+    /// For end events: by the index of the mark.
     pub(super) ends: HashMap<u32, Extra>,
 }
 
-/// The id of a process or thread; a text by its id.
+/// The id of a process or thread; a text is represented by its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum IdKey {
     Absent,
@@ -89,8 +89,8 @@ pub(super) enum IdKey {
     Text(StringId),
 }
 
-/// A change to the tables of processes, threads and tracks: one that is new to a shard, or metadata of one. Threads and tracks are
-/// numbered in the order of these changes.
+/// A change to the tables of processes, threads and tracks: a row that is new to a shard, or metadata of one. Threads and tracks are numbered in
+/// the order of these changes.
 #[derive(Debug)]
 pub(super) enum TrackChange {
     Thread {
@@ -140,7 +140,7 @@ pub(super) enum TrackChange {
     },
 }
 
-/// The names in the description of a track: its own, its thread's, its process's.
+/// The names in a track's description: its own, its thread's, its process's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DescribedNames {
     pub(super) track: StringId,
@@ -148,7 +148,7 @@ pub(super) struct DescribedNames {
     pub(super) process: StringId,
 }
 
-/// An event that makes no slice: an end or a flow event.
+/// An event that creates no slice: an end or a flow event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark {
     /// In ns.
@@ -159,7 +159,7 @@ pub(super) struct Mark {
     pub(super) name: StringId,
     pub(super) category: StringId,
     pub(super) args: ArgSetId,
-    /// Number of slice rows before it.
+    /// The number of slice rows before it.
     pub(super) rows_before: u32,
     pub(super) kind: RawKind,
 }

@@ -1,4 +1,4 @@
-//! What slices are by their categories and names, and from when to when they last: found in one pass over the rows.
+//! The names and time range of slices, and the kinds of their categories, found in one pass over the rows.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -12,10 +12,10 @@ use crate::names::category::CategoryKind;
 use crate::parallel::in_parts;
 use crate::time::Ns;
 
-/// A thread is started for so many rows at least.
+/// The minimum number of rows per thread.
 const MIN_ROWS: usize = 1 << 16;
 
-/// By [`StringId`]: the kind of this text as a category, for those that are categories.
+/// The kind of each text as a category, by [`StringId`].
 pub(super) fn category_kinds(categories: &BTreeSet<StringId>, strings: &Strings) -> Vec<CategoryKind> {
     let mut kinds = vec![CategoryKind::Cpu; categories.last().map_or(1, |id| id.0 as usize + 1)];
     for id in categories {
@@ -34,16 +34,16 @@ impl Role {
     }
 }
 
-/// The names of slices, and their extent.
+/// The names of slices, and their time range.
 #[derive(Default)]
 pub(super) struct Named {
-    /// See [`super::Store::names`]; until the end by [`StringId`].
+    /// See [`super::Store::names`]; indexed by [`StringId`] until the end.
     pub(super) names: Vec<Name>,
     pub(super) extent: Extent,
 }
 
 impl Named {
-    /// Those of all rows but the dropped ones, which are in order. `kinds` is by category.
+    /// Takes all rows except the dropped ones, which are sorted. `kinds` is indexed by category.
     pub(super) fn find(rows: &Rows, dropped: &[u32], kinds: &[CategoryKind], threads: NonZero<usize>) -> Self {
         let parts = in_parts(rows.len(), MIN_ROWS, threads, |part| {
             let (first, last) = (part.start, part.end);
@@ -83,7 +83,7 @@ impl Named {
         self.names.extend((known..names).map(|id| Name { id: StringId(id as u32), ..Name::default() }));
     }
 
-    /// Those of both.
+    /// Merges both.
     fn join(mut self, other: Named) -> Self {
         self.make_room_for(other.names.len());
         for (name, more) in self.names.iter_mut().zip(other.names) {

@@ -1,4 +1,4 @@
-//! Threads and tracks under a shard's own numbers, before the builder gives them ids: see [`super::batch`].
+//! Threads and tracks in a shard's own numbering, before the builder gives them ids: see [`super::batch`].
 
 use std::collections::HashMap;
 
@@ -6,23 +6,23 @@ use super::raw::{IdKey, TrackChange};
 use super::strings::{StringId, Strings};
 use crate::event::{AsyncId, Id, Scope, TrackKey};
 
-/// The numbers that a shard has given to threads and tracks.
+/// The numbers that a shard gave to threads and tracks.
 #[derive(Debug, Default)]
 pub(super) struct ShardTracks {
     threads: HashMap<(IdKey, IdKey), u32, foldhash::fast::FixedState>,
     /// The track of each thread, once it has one.
     of_threads: Vec<Option<u32>>,
-    /// Other tracks: by their kind, their thread if it matters, and the operation's key.
+    /// Other tracks: by kind, thread if it matters, and key of the operation.
     others: HashMap<(OtherTrack, Option<u32>, String), u32>,
-    /// Tracks that the file describes.
+    /// The tracks that the file describes.
     described: HashMap<TrackKey, u32, foldhash::fast::FixedState>,
     /// The pid, tid and thread of the last event: events come in runs of one thread.
     last: Option<((u32, u32), u32)>,
-    /// Number of tracks.
+    /// The number of tracks.
     tracks: u32,
 }
 
-/// The kind of a track that is not a thread's and not described.
+/// The kind of a track that is neither a thread's own nor described.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum OtherTrack {
     Process,
@@ -100,7 +100,7 @@ impl ShardTracks {
     ) -> u32 {
         let per_process = id.per_process;
         let key = format!("{category}\0{}", id.id);
-        // Other operations have ids that are unique in the whole trace.
+        // The ids of other operations are unique in the whole trace.
         let its_thread = per_process.then_some(thread);
         self.other((OtherTrack::Operation, its_thread, key.clone()), changes, || TrackChange::AsyncTrack {
             per_process,
@@ -110,7 +110,7 @@ impl ShardTracks {
         })
     }
 
-    /// A track that the file describes; `name` is that of its first event.
+    /// A track that the file describes; `name` is the name of its first event.
     pub(super) fn described(&mut self, key: TrackKey, name: StringId, changes: &mut Vec<TrackChange>) -> u32 {
         let next = self.tracks;
         let track = *self.described.entry(key).or_insert(next);

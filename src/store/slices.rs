@@ -1,8 +1,8 @@
 //! The slices of a trace as columns.
 //!
-//! Memory limits the size of the traces that can be loaded, and allocating it takes a good part of the load time. So the fields of a
-//! slice are written once, into rows in file order. Its id, which is its position in time order, maps to its row. Only what depends
-//! on the whole file (that order, depths, parents) is added at the end, as `Nested`; until then all threads that work on it share the rows.
+//! Memory limits the size of the traces that can be loaded, and allocating it takes much of the load time. So the fields of a slice are written
+//! once, into rows in file order. A slice's id, its position in time order, maps to its row. Only what depends on the whole file (that order,
+//! depths, parents) is added at the end, as `Nested`; until then all threads share the rows.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,20 +13,20 @@ use super::strings::StringId;
 use crate::id::{SliceId, TrackId};
 use crate::time::Ns;
 
-/// In the column of parents: no slice encloses this one.
+/// In the column of parents: none.
 const NO_PARENT: u32 = u32::MAX;
 
 /// The length of a slice that was never closed.
 pub const UNFINISHED: Ns = Ns(-1);
 
-/// The slices, by id. Ids follow the time of their starts.
+/// The slices by id. Ids follow the order of starts.
 #[derive(Debug, Default)]
 pub struct Slices {
     pub(super) rows: Rows,
     nested: Nested,
 }
 
-/// What nesting finds out about each slice, by id.
+/// The results of nesting, by id.
 #[derive(Debug, Default)]
 pub(super) struct Nested {
     /// The row of each slice.
@@ -35,10 +35,10 @@ pub(super) struct Nested {
     parent: Vec<u32>,
 }
 
-/// The lengths of slices that are known from their ends, in the order in which they were found. The last one of a slice counts.
+/// The lengths of slices, as known from their end events, in the order in which they were found. The last one of a slice counts.
 #[derive(Debug, Default)]
 pub(super) struct EndedSlices {
-    /// [`WIDE`] in the place of a length that is the next of `wide`.
+    /// [`WIDE`] if the length is the next one in `wide`.
     small: Vec<(SliceId, u32)>,
     wide: Vec<i64>,
 }
@@ -55,24 +55,24 @@ pub(super) struct Rows {
     /// See [`PackedIds`].
     first_ids: NarrowColumn,
     second_ids: NarrowColumn,
-    /// The row and [`PackedIds::pair`] of the few slices that have one, by row.
+    /// The [`PackedIds::pair`] of the few slices that have one, with the row, in order of rows.
     id_pairs: Vec<(u32, (i64, i64))>,
-    /// By row: the pairs that slices have from their ends. They take precedence.
+    /// The pairs that slices get from their end events, by row. They take precedence.
     late_id_pairs: HashMap<u32, (i64, i64)>,
     /// The byte offset of each event in the text, if the load keeps offsets.
     pub(super) offsets: Vec<u64>,
-    /// By row. Few traces have them.
+    /// By row; few traces have them.
     thread_times: BTreeMap<u32, ThreadTimes>,
 }
 
-/// CPU time of a slice's thread: at its start, and how much of it passed during the slice.
+/// CPU time of a slice's thread: at its start, and how much passed during the slice.
 pub type ThreadTimes = (Option<Ns>, Option<Ns>);
 
 /// The row of an id that does not exist.
 const NO_ROW: usize = usize::MAX;
 
 impl Slices {
-    /// Number of slices. Their ids are all numbers below it; the other methods take such an id.
+    /// The number of slices. Their ids are the numbers below it; the other methods take such an id.
     pub fn len(&self) -> usize {
         self.nested.order.len()
     }
@@ -87,7 +87,7 @@ impl Slices {
         (0..self.nested.order.len() as u32).map(SliceId)
     }
 
-    /// The ids after one, in order.
+    /// The ids after this one, in order.
     pub fn ids_after(&self, id: SliceId) -> impl DoubleEndedIterator<Item = SliceId> + ExactSizeIterator + use<> {
         (id.0.saturating_add(1)..self.nested.order.len() as u32).map(SliceId)
     }
@@ -132,7 +132,7 @@ impl Slices {
         self.nested.depth[id.row()]
     }
 
-    /// The innermost of these; `None` if there is none.
+    /// The innermost slice that encloses it; `None` if there is none.
     #[inline]
     pub fn parent(&self, id: SliceId) -> Option<SliceId> {
         Some(self.nested.parent[id.row()]).filter(|parent| *parent != NO_PARENT).map(SliceId)
@@ -143,7 +143,7 @@ impl Slices {
         self.rows.args.get(self.row(id))
     }
 
-    /// The byte offset in the text of the event that made or opened it, if the load was asked to keep offsets.
+    /// The byte offset in the text of the event that created or opened it, if the load keeps offsets.
     pub fn offset(&self, id: SliceId) -> Option<u64> {
         self.rows.offsets.get(self.row(id)).copied()
     }
@@ -165,12 +165,12 @@ impl Slices {
         (self.rows.first_ids.get(row), self.rows.second_ids.get(row))
     }
 
-    /// CPU time of its thread.
+    /// The CPU time of its thread.
     pub fn thread_times(&self, id: SliceId) -> ThreadTimes {
         self.rows.thread_times.get(&(self.row(id) as u32)).copied().unwrap_or_default()
     }
 
-    /// Puts nested slices on the tracks of lanes.
+    /// Moves nested slices to the tracks of lanes.
     pub(super) fn set_tracks(&mut self, spilled: &[(SliceId, TrackId)]) {
         for (slice, lane) in spilled {
             let row = self.row(*slice);
@@ -178,7 +178,7 @@ impl Slices {
         }
     }
 
-    /// Sets the lengths of slices from their ends.
+    /// Sets the lengths of slices that end events closed.
     pub(super) fn set_durs(&mut self, ended: &EndedSlices) {
         let mut wide = ended.wide.iter();
         for (slice, small) in &ended.small {
@@ -194,7 +194,7 @@ impl Slices {
         self.rows.args.set(row, args);
     }
 
-    /// Sets those of its ids that are not 0.
+    /// Sets its ids, except those that are 0.
     pub(super) fn add_ids(&mut self, id: SliceId, ids: PackedIds) {
         let row = self.row(id);
         if ids.first != 0 {
@@ -208,7 +208,7 @@ impl Slices {
         }
     }
 
-    /// Sets the CPU time that passed, from that at its end.
+    /// Sets the CPU time that passed, from its value at the end.
     pub(super) fn set_thread_end(&mut self, id: SliceId, end: Ns) {
         if let Some(times) = self.rows.thread_times.get_mut(&(self.row(id) as u32)) {
             times.1 = times.0.map(|start| end - start);
@@ -217,12 +217,12 @@ impl Slices {
 }
 
 impl Nested {
-    /// With memory for this number of slices.
+    /// Allocates memory for this many slices.
     pub(super) fn with_capacity(count: usize) -> Self {
         Nested { order: Vec::with_capacity(count), depth: Vec::with_capacity(count), parent: Vec::with_capacity(count) }
     }
 
-    /// Gives the next id to a row.
+    /// Assigns the next id to a row.
     #[inline]
     pub(super) fn push(&mut self, row: u32, depth: u16, parent: Option<SliceId>) -> SliceId {
         let id = SliceId::of_row(self.order.len());
@@ -237,12 +237,12 @@ impl Nested {
         self.order[id.row()] as usize
     }
 
-    /// The latest id, if this row has it.
+    /// The latest id, if it belongs to this row.
     pub(super) fn last_id(&self, row: u32) -> Option<SliceId> {
         (self.order.last() == Some(&row)).then(|| SliceId::of_row(self.order.len() - 1))
     }
 
-    /// These slices.
+    /// Combines the rows into slices.
     pub(super) fn into_slices(self, rows: Rows) -> Slices {
         Slices { rows, nested: self }
     }
@@ -266,7 +266,7 @@ impl Rows {
         self.ts.len()
     }
 
-    /// Adds a row. The slice of a begin event is unfinished, an instant has length 0.
+    /// Adds a row. The slice of a begin event is unfinished; an instant has length 0.
     #[inline]
     pub(super) fn push(&mut self, raw: &RawEvent, extra: Option<&Extra>) {
         if raw.args != ArgSetId::NONE {
@@ -293,12 +293,11 @@ impl Rows {
     }
 }
 
-/// The argument sets of rows. Sparse while few rows have one and these come in order, as when a load keeps almost none; then a dense
-/// column.
+/// The argument sets of rows. Sparse while few rows have one and they come in order, as when a load keeps almost none; then a dense column.
 #[derive(Debug)]
 enum ArgColumn {
     Sparse(Vec<(u32, ArgSetId)>),
-    /// By row. Shorter than the other columns if the last slices have none.
+    /// By row. Shorter than the other columns if the last slices have no arguments.
     Dense(Vec<ArgSetId>),
 }
 

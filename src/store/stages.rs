@@ -1,9 +1,9 @@
-//! Takes the events through three stages: order, nesting, flows. Several threads share the work.
+//! Runs the events through three stages on several threads: ordering, nesting, flows.
 //!
-//! The time is divided into stretches. Any number of stretches can be put into order at once. Nesting takes one after the other, because
-//! the stacks of a stretch are those that the one before has left, and so does the binding of flows; but one stretch can be nested while
-//! the flows of an earlier one are bound. So a free thread takes the job that most others wait for, and no stage has a thread of its own. A
-//! stage gets the stretches in the same order whatever the threads do, and so the result is the same.
+//! The time is divided into stretches. Any number of stretches can be ordered at once. Nesting and the binding of flows take one stretch after the
+//! other, because each starts from the state that the previous one left; but one stretch can be nested while the flows of an earlier one are
+//! bound. So a free thread takes the job that the most others depend on, and no stage has its own thread. Each stage receives the stretches in the
+//! same order whatever the threads do, so the result is the same.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZero;
@@ -13,13 +13,13 @@ use super::assemble::Assembler;
 use super::flows::{Binder, FlowItem};
 use super::order::{Events, Ordered, Segment, Stretches, order};
 
-/// More threads than this have nothing to do: only the order is divided further.
+/// More threads than this have nothing to do: only the ordering is divided further.
 const MAX_THREADS: usize = 4;
 
-/// For fewer stretches than this, starting a thread takes longer than it saves.
+/// Below this many stretches, starting a thread takes longer than it saves.
 const MIN_STRETCHES: usize = 4;
 
-/// Takes all events through the stages. Returns them with all that they have found.
+/// Runs all events through the stages. Returns the stages with their results.
 pub(super) fn run<'a>(
     stretches: Stretches,
     events: Events<'a>,
@@ -30,7 +30,7 @@ pub(super) fn run<'a>(
     let threads = if stretches.len() < MIN_STRETCHES { 1 } else { threads.get().min(MAX_THREADS) };
     let work = Work {
         events,
-        // One is nested, and one waits for that while the others are put into order.
+        // One stretch is nested, and one waits for that while the others are ordered.
         ahead: threads + 1,
         line: Mutex::new(Line {
             stretches,
@@ -47,7 +47,7 @@ pub(super) fn run<'a>(
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // If the system gives no more threads, those that there are do the work.
+            // If the system refuses a thread, the existing ones do the work.
             let _ = std::thread::Builder::new().spawn_scoped(scope, || work.run());
         }
         work.run();
@@ -55,33 +55,33 @@ pub(super) fn run<'a>(
     let line = work.line.into_inner().unwrap_or_else(PoisonError::into_inner);
     match (line.assembler, line.binder) {
         (Some(assembler), Some(binder)) => (*assembler, *binder),
-        // The scope has ended with the panic of the thread that has it.
+        // If a thread holding a stage panicked, the scope has panicked too.
         _ => unreachable!("a thread that has not panicked gives a stage back"),
     }
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Work<'a> {
     events: Events<'a>,
-    /// How many stretches may be given to threads and not nested.
+    /// How many stretches may be handed out before they are nested.
     ahead: usize,
     line: Mutex<Line<'a>>,
-    /// Notified when there may be another job.
+    /// Notified when another job may be available.
     moved_on: Condvar,
 }
 
-/// How far the stages are.
+/// The progress of the stages.
 struct Line<'a> {
     stretches: Stretches,
-    /// How many stretches have been given to threads.
+    /// How many stretches have been handed out.
     given: u64,
-    /// The stretches that are in order and not nested, by number.
+    /// The ordered stretches that wait to be nested, by number.
     ordered: BTreeMap<u64, Vec<Ordered>>,
     /// `None` while a thread has it.
     assembler: Option<Box<Assembler<'a>>>,
     /// How many stretches have been nested.
     nested: u64,
-    /// What is to be bound, stretch by stretch.
+    /// The flow events to bind, by stretch.
     items: VecDeque<Vec<FlowItem>>,
     /// `None` while a thread has it.
     binder: Option<Box<Binder<'a>>>,
@@ -90,7 +90,7 @@ struct Line<'a> {
     failed: bool,
 }
 
-/// Memory to be used again.
+/// Buffers for reuse.
 #[derive(Default)]
 struct Spare {
     ordered: Vec<Vec<Ordered>>,
@@ -104,7 +104,7 @@ enum Job<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// The job that most others wait for.
+    /// The job that the most others depend on.
     fn job(&mut self, events: Events<'a>, ahead: usize) -> Option<Job<'a>> {
         if self.ordered.contains_key(&self.nested)
             && let Some(assembler) = self.assembler.take()
@@ -125,14 +125,14 @@ impl<'a> Line<'a> {
         Some(Job::Order(self.given - 1, stretch, self.spare.ordered.pop().unwrap_or_default()))
     }
 
-    /// Whether all is done, but for what other threads are at.
+    /// Whether no job is left, except those already running.
     fn is_over(&self) -> bool {
         self.failed || (self.stretches.len() == 0 && self.nested == self.given && self.items.is_empty())
     }
 }
 
 impl<'a> Work<'a> {
-    /// What each thread does.
+    /// The loop of each thread.
     fn run(&self) {
         let _guard = StopIfPanicking(self);
         while let Some(job) = self.next() {
@@ -178,13 +178,13 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// What a panicking thread has locked is never read: the panic goes on where the threads are joined.
+    /// Data locked by a panicking thread is never read: the panic resumes when the threads are joined.
     fn lock(&self) -> MutexGuard<'_, Line<'a>> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Lets the other threads stop if one panics, rather than wait for it for ever.
+/// Stops the other threads if one panics, instead of letting them wait forever.
 struct StopIfPanicking<'w, 'a>(&'w Work<'a>);
 
 impl Drop for StopIfPanicking<'_, '_> {

@@ -1,7 +1,7 @@
-//! Interned strings: every distinct text of a trace once, under a small number.
+//! Interned strings: every distinct text of a trace once, with a small number.
 //!
-//! Names repeat massively (a trace of millions of slices has a few thousand), so columns hold 4-byte ids, comparing names is
-//! comparing ids, and facts about a name are computed once.
+//! Names repeat massively (a trace with millions of slices has a few thousand), so columns hold 4-byte ids, comparing names is comparing ids, and
+//! facts about a name are computed once.
 
 use hashbrown::HashTable;
 use std::collections::HashMap;
@@ -25,16 +25,16 @@ pub struct Strings {
     ends: Vec<usize>,
     index: HashTable<u32>,
     hasher: foldhash::fast::FixedState,
-    /// A cache of ids by the bytes in the file, see [`recent_slot`]. Most texts are found here, without being hashed as a whole.
+    /// A cache of ids by the bytes in the file, see [`recent_slot`]. Most texts are found here without hashing all of their bytes.
     recent: Vec<u32>,
-    /// The ids of texts with escapes, by their bytes in the file. Python escapes all that is not ASCII.
+    /// The ids of texts with escapes, by their bytes in the file. Python escapes everything that is not ASCII.
     escaped: HashMap<Box<[u8]>, StringId, foldhash::fast::FixedState>,
 }
 
-/// So many texts with escapes are known by their bytes at most; a file may have as many as it has events.
+/// The maximum number of texts with escapes that are remembered by their bytes; a file may have as many as events.
 const MAX_ESCAPED: usize = 1 << 16;
 
-/// Number of slots for recent texts. Traces have as many names, or a few times more.
+/// The number of slots for recent texts. Traces have about as many names, or a few times more.
 const RECENT: usize = 4096;
 
 impl std::fmt::Debug for Strings {
@@ -58,13 +58,13 @@ impl Default for Strings {
 }
 
 impl Strings {
-    /// The id of a text; a new id for a new text.
+    /// The id of a text; new texts get a new id.
     pub fn intern(&mut self, text: &str) -> StringId {
         let hash = self.hash(text.as_bytes());
         self.find_bytes(hash, text.as_bytes()).unwrap_or_else(|| self.insert(hash, text))
     }
 
-    /// The same for a text as it is in the file. Almost all are known, and their bytes are the text itself.
+    /// The same for a text as written in the file. Almost all are known, and their bytes are the text itself.
     #[inline]
     pub fn intern_text(&mut self, text: Text<'_>) -> StringId {
         let slot = recent_slot(text.raw);
@@ -78,7 +78,7 @@ impl Strings {
     }
 
     fn intern_rare_text(&mut self, text: Text<'_>, slot: usize) -> StringId {
-        // The bytes of a text with escapes are not the text, so they are never searched for among the texts.
+        // The bytes of a text with escapes differ from the text, so they are never looked up as one.
         if memchr::memchr(b'\\', text.raw).is_some() {
             return self.intern_escaped(text);
         }
@@ -87,14 +87,14 @@ impl Strings {
         if self.recent.is_empty() {
             self.recent = vec![0; RECENT];
         }
-        // Nor are bytes that are not UTF-8.
+        // Bytes that are not UTF-8 never match.
         if self.get(id).is_some_and(|known| known.as_bytes() == text.raw) {
             self.recent[slot] = id.0;
         }
         id
     }
 
-    /// All texts that come here are decoded alike: they are of one file.
+    /// All texts here come from one file, so they are decoded alike.
     fn intern_escaped(&mut self, text: Text<'_>) -> StringId {
         if let Some(known) = self.escaped.get(text.raw) {
             return *known;
@@ -137,25 +137,25 @@ impl Strings {
         (id != StringId::NULL).then(|| slice(&self.text, &self.ends, id.0))
     }
 
-    /// Number of ids, [`StringId::NULL`] included.
+    /// The number of ids, including [`StringId::NULL`].
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Always false: there is always [`StringId::NULL`].
+    /// Always false, because [`StringId::NULL`] always exists.
     pub fn is_empty(&self) -> bool {
         false
     }
 }
 
-/// The slot of a text in the cache: from its length, its beginning and its end, in which names differ.
+/// The cache slot of a text: from its length, beginning and end, where names differ.
 #[inline]
 fn recent_slot(text: &[u8]) -> usize {
     let (first, last) = match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
         (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
         _ => (text.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)), 0),
     };
-    // The highest bits of a product depend on all bits of its factor.
+    // The highest bits of a product depend on all bits of its factors.
     let mixed = (first ^ last.rotate_left(23) ^ text.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (64 - RECENT.ilog2())) as usize
 }

@@ -1,16 +1,15 @@
-//! Which stretch of time of a trace that ends early still has its kernels.
+//! Finds the stretch of time in which a truncated trace still has its kernels.
 //!
-//! Profilers write events by kind and buffer by buffer, not in order of time: a file that is cut in half may have all operators and the
-//! kernels of two stretches from the middle. What is missing can then be anywhere, and shares of the whole span would be of time about
-//! which nothing is known. So the kernels that survived are followed in file order, on each GPU. While they go forward in time they are one
-//! stretch; one that goes back to before its stretch, or forward over much that is idle, begins another. Stretches that overlap are one.
-//! The longest is what survived.
+//! Profilers write events by kind and buffer by buffer, not in time order: half a file may hold all operators and the kernels of two stretches
+//! from the middle. The missing ones could be anywhere, and shares of the whole span would include time about which nothing is known. So the
+//! surviving kernels of each GPU are followed in file order. While they advance in time they form one stretch; a kernel before the start of its
+//! stretch, or after a long idle time, begins another. Overlapping stretches are merged; the longest one is what survived.
 //!
-//! Kernels of several streams are somewhat out of order, most of all those that run when a buffer ends: they are in the next. By as much as
-//! they are in the stretch, or by the longest of them, what is missing may reach back before its end, unless each stream was written further: what comes next on a stream starts after its last, or, with programmatic dependent launches,
-//! before its end by as much as others do. Of 22 real traces, with their lists of
-//! kernels cut at every twentieth, the stretch lacks no kernel in three of four, and at most 16 of 9,876. Before the start of a stretch a
-//! buffer may be missing, of which a kernel runs into it.
+//! Kernels of several streams are slightly out of order, most of all at the end of a buffer: kernels running then are in the next one. So kernels
+//! may be missing before the end of the stretch, as far back as kernels are out of order or as long as the longest runs. Each stream narrows this:
+//! its next kernel starts after the end of its last one or, with programmatic dependent launch, before that end by at most the overlap seen so
+//! far. With the kernel lists of 22 real traces cut at every twentieth, the stretch lacks no kernel in three of four cases, and at most 16 of
+//! 9,876. A missing buffer before a stretch may hold a kernel that runs into it.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +20,11 @@ use crate::id::TrackId;
 use crate::names::category::CategoryKind;
 use crate::time::{Ns, Window};
 
-/// So many times what is idle in a stretch fits into the span of the kernels, at least. In whole files nothing is idle for more than a twentieth
-/// of it, and buffers that come later in a file leave a fifth and more.
+/// An idle time longer than the span of the kernels divided by this begins a new stretch. In whole files no idle time exceeds a twentieth of the
+/// span; buffers that come later in a file leave gaps of a fifth and more.
 const IDLE_PARTS: i64 = 10;
 
-/// Fewer kernels than this are one stretch: buffers hold hundreds.
+/// Fewer kernels than this count as one stretch: buffers hold hundreds.
 const FEW: usize = 16;
 
 /// A kernel: its start and end, and its track.
@@ -36,26 +35,26 @@ struct Kernel {
     track: u32,
 }
 
-/// Kernels that follow each other in file order, of which none starts before the first.
+/// Kernels that follow each other in file order; none starts before the first.
 #[derive(Debug, Clone)]
 struct Stretch {
-    /// The place in file order of its last part.
+    /// The position in file order of its last part.
     place: usize,
     first: Ns,
-    /// The last start, and the last end.
+    /// The latest start, and the latest end.
     last: Ns,
     end: Ns,
-    /// By how much a kernel starts before one that is before it in the file.
+    /// The most by which a kernel starts before an earlier one in the file.
     disorder: Ns,
-    /// The longest kernel. One that is missing because it ran when a buffer ended began up to so long before.
+    /// The longest kernel: one that ran at the end of a buffer and is missing began at most this long before.
     longest: Ns,
-    /// By how much a kernel starts before the end of the one before it on its track.
+    /// The most by which a kernel starts before the end of the previous one on its track.
     overlap: Ns,
-    /// The end of the last on each track: there, what comes next starts later.
+    /// The end of the last kernel on each track: the next one there starts later.
     tracks: BTreeMap<u32, Ns>,
 }
 
-/// By trace number: the stretch of a trace that ends early, from these rows in file order.
+/// The surviving stretch of a truncated trace, by trace number, from these rows in file order.
 pub(super) fn survived(
     trace: usize,
     rows: &Rows,
@@ -77,7 +76,7 @@ pub(super) fn survived(
     }
     let mut windows = of_gpu.values().filter_map(|kernels| longest(kernels));
     let first = windows.next()?;
-    // What runs at once on several GPUs is known where all of them are.
+    // Which kernels of several GPUs ran at once is known only where all of them survived.
     let common = windows.fold(first, |common, window| Window {
         start: common.start.max(window.start),
         end: common.end.min(window.end),
@@ -99,10 +98,10 @@ fn longest_stretch(kernels: &[Kernel]) -> Option<Window> {
     let stretches = joined(stretches(kernels));
     let last = stretches.iter().map(|stretch| stretch.place).max()?;
     let (at, longest) = stretches.iter().enumerate().max_by_key(|(_, stretch)| stretch.last - stretch.first)?;
-    // The buffer before a stretch may reach into it.
+    // Kernels of a missing buffer may run into the stretch.
     let start = if at == 0 { longest.first } else { longest.first + longest.disorder };
     let on_all_tracks = longest.tracks.values().copied().min().unwrap_or(longest.first);
-    // What ran when a buffer ended may be in the next.
+    // Kernels that ran at the end of a buffer may be in the next one.
     let back = longest.disorder.max(longest.longest);
     let reach = (on_all_tracks - longest.overlap).max(longest.last - back);
     let end = if longest.place == last { reach } else { reach.min(longest.last) };
@@ -133,7 +132,7 @@ fn stretches(kernels: &[Kernel]) -> Vec<Stretch> {
     found
 }
 
-/// Stretches in order of time, those that overlap as one.
+/// Sorts stretches by time and merges those that overlap.
 fn joined(mut stretches: Vec<Stretch>) -> Vec<Stretch> {
     stretches.sort_by_key(|stretch| (stretch.first, stretch.place));
     let mut joined: Vec<Stretch> = Vec::new();
@@ -152,19 +151,19 @@ impl Stretch {
         self.longest = self.longest.max(kernel.end - kernel.start);
         self.last = self.last.max(kernel.start);
         self.end = self.end.max(kernel.end);
-        // One that starts before the last one on its track is out of order, and overlaps nothing.
+        // A kernel that ends before the previous one on its track is out of order, which is not an overlap.
         if let Some(end) = self.tracks.insert(kernel.track, kernel.end).filter(|end| *end < kernel.end) {
             self.overlap = self.overlap.max(end - kernel.start);
         }
     }
 
-    /// Adds one that starts later and overlaps.
+    /// Merges a stretch that starts later and overlaps.
     fn join(&mut self, other: Stretch) {
         let back = if self.place < other.place { self.last - other.first } else { other.last - self.first };
         self.disorder = self.disorder.max(other.disorder).max(back);
         self.overlap = self.overlap.max(other.overlap);
         self.longest = self.longest.max(other.longest);
-        // How far a track was written says what is later in the file.
+        // The track's end in the later part of the file counts.
         let is_later = self.place < other.place;
         for (track, end) in other.tracks {
             let known = self.tracks.entry(track).or_insert(end);
@@ -197,35 +196,35 @@ mod tests {
         assert_eq!(longest(&far_apart), Some(Window { start: Ns(100), end: Ns(940) }));
     }
 
-    /// The second starts 15 before the end of the first, and what comes next may do so, too.
+    /// The second kernel starts 15 before the end of the first, and the next one may do so too.
     #[test]
     fn what_is_launched_early_may_be_missing_at_the_end() {
         assert_eq!(window(&[(1, 100), (1, 125), (1, 160)]), Some((100, 185)));
-        // By much, but not before the last start.
+        // With a large overlap, the end is still not before the last start.
         assert_eq!(window(&[(1, 100), (1, 105), (1, 150)]), Some((100, 155)));
     }
 
-    /// Track 2 is 30 out of order, so that a kernel from 150 on may be missing; but what comes next on a track starts after its last, so
-    /// that none is missing before 190.
+    /// Track 2 is 30 out of order, so a kernel from 150 on could be missing; but the next one on each track starts after its last, so none is
+    /// missing before 190.
     #[test]
     fn what_is_out_of_order_may_be_missing_at_the_end() {
         let tracks = [(1, 100), (2, 110), (1, 140), (3, 120), (1, 180), (2, 150), (3, 160)];
         assert_eq!(window(&tracks), Some((100, 190)));
-        // Track 2 ended long ago. Kernels are out of order, so one of 40 may be missing that began 40 before the last.
+        // Track 2 ended long ago. Kernels are out of order, so one of length 40 that began 40 before the last may be missing.
         assert_eq!(window(&[(2, 100), (1, 105), (3, 100), (1, 145), (3, 140), (1, 190)]), Some((100, 150)));
     }
 
-    /// The buffer of a ring that was written first is the last in time.
+    /// The buffer that a ring wrote first is the last in time.
     #[test]
     fn the_longest_of_several_buffers_is_what_survived() {
         let ring = [(1, 900), (1, 950), (1, 1_000), (1, 100), (1, 180), (1, 260), (1, 340)];
         assert_eq!(window(&ring), Some((100, 380)));
-        // As soon as what was missing is there, it is one stretch, up to where it was written.
+        // With the missing kernels it is one stretch, up to where the file was written.
         let whole: Vec<_> = ring.into_iter().chain((420..=900).step_by(80).map(|start| (1, start))).collect();
         assert_eq!(window(&whole), Some((100, 940)));
     }
 
-    /// Between 200 and 700 of 1,000 a buffer is missing that would come later.
+    /// A buffer that covers 200 to 700 of 1,000 is missing; it would come later.
     #[test]
     fn a_stretch_does_not_go_on_over_what_is_idle_for_long() {
         let jump: Vec<_> = (100..=200).step_by(50).chain((700..=1_000).step_by(50)).map(|start| (1, start)).collect();

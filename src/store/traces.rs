@@ -1,10 +1,10 @@
 //! The traces of a store.
 //!
-//! Usually there is one. An archive, or several files, may hold the traces of all ranks of a job, which are queried together. Each
-//! trace numbers its processes, threads, streams and ids by itself, so equal numbers in two traces are unrelated. Processes, threads
-//! and tracks have separate rows for each trace, which keeps apart everything found through them; code that needs an id of the file
-//! needs its trace too ([`Store::trace_of`]). SQL shows the trace as `machine_id`, as Perfetto does. All traces share one time axis: a profiler
-//! writes the time of day, and nothing better is known.
+//! Usually there is one. An archive, or several files, may hold the traces of all ranks of a job, which are queried together. Each trace numbers
+//! its processes, threads, streams and ids itself, so equal numbers in two traces are unrelated. Processes, threads and tracks have separate rows
+//! per trace, which separates everything found through them; code that uses an id from the file also needs its trace ([`Store::trace_of`]). SQL
+//! shows the trace as `machine_id`, as Perfetto does. All traces share one time axis, because the only common clock is the time of day that
+//! profilers write.
 
 use super::Store;
 use super::extent::Extent;
@@ -17,20 +17,20 @@ use crate::time::{Ns, Window};
 /// One trace of a store. Its [`TraceId`] is its index in [`Store::traces`].
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// Its name in its archive; `None` for a trace in a file of its own. If several inputs were loaded: the path of the file, as below.
+    /// Its name in its archive; `None` for a trace in its own file. If several inputs were loaded: the path of the file, as below.
     pub name: Option<String>,
-    /// The path of the file, for an archive followed by the path in it. Messages show it, and it may name the trace's rank.
+    /// The path of the file, for an archive followed by the path inside it. Messages show it, and the trace's rank may be in it.
     pub file: String,
     /// The index of its file in its archive, in reading order.
     pub place: usize,
-    /// The format of that file, under its compression; `None` if it was not read from one.
+    /// The format of that file after decompression; `None` if it was not read from a file.
     pub format: Option<&'static Format>,
-    /// Number of events read.
+    /// The number of events read.
     pub events: u64,
-    /// Length of its (decompressed) text in bytes.
+    /// The length of its (decompressed) text in bytes.
     pub text_bytes: u64,
-    /// If it ends early: the longest stretch of time in which kernels survived one after the other. Nobody knows what is missing from the
-    /// rest of its span. `None` also if no kernel survived.
+    /// For a truncated trace: the longest stretch of time in which consecutive kernels survived. What is missing from the rest of its span is
+    /// unknown. `None` also if no kernel survived.
     pub survived: Option<Window>,
     /// Its damage.
     pub damage: DamageReport,
@@ -48,13 +48,12 @@ pub struct Field {
 }
 
 impl Field {
-    /// The fields of the header of this trace.
+    /// The fields of this trace's header.
     pub(super) fn from_header(trace: TraceId, header: Vec<HeaderField>) -> impl Iterator<Item = Field> {
         header.into_iter().map(move |HeaderField { key, value }| Field { trace, key, value })
     }
 
-    /// The same field under Perfetto's name if it is in the header's `metadata` object or is an attribute of Perfetto's protobuf,
-    /// otherwise `None`.
+    /// The same field under Perfetto's name, if it is in the header's `metadata` object or an attribute in Perfetto's protobuf; otherwise `None`.
     pub(super) fn metadata(&self) -> Option<Field> {
         if self.key.starts_with("trace_attribute.") {
             return Some(self.clone());
@@ -74,7 +73,7 @@ impl Store {
         self.tracks.track(self.slices.track(slice)).trace
     }
 
-    /// By trace: first start and last end of its slices; `None` if it has no slices.
+    /// From first start to last end of each trace's slices; `None` if it has no slices.
     pub fn spans(&self) -> Vec<Option<Window>> {
         let mut spans: Vec<Option<Window>> = vec![None; self.traces.len()];
         for slice in self.slices.ids() {
@@ -85,7 +84,7 @@ impl Store {
         spans
     }
 
-    /// By trace: its own [`Store::span`].
+    /// Each trace's own [`Store::span`].
     pub fn trace_spans(&self) -> Vec<Window> {
         if self.traces.len() < 2 {
             return vec![self.span];
@@ -100,9 +99,9 @@ impl Store {
         extents.iter().map(Extent::span).collect()
     }
 
-    /// The traces whose times are probably nanoseconds, by what XSigma's XPlane exporter writes: `displayTimeUnit` is `ns`, and there is
-    /// nothing of what Kineto always writes, which has microseconds whatever that field says: no `schemaVersion`, no
-    /// `deviceProperties`, and no slice with a category.
+    /// The traces whose times are probably nanoseconds, as in the output of XSigma's XPlane exporter: `displayTimeUnit` is `ns`, and everything
+    /// that Kineto always writes is missing (Kineto writes microseconds whatever that field says): `schemaVersion`, `deviceProperties`, and slices
+    /// with a category.
     pub fn in_nanoseconds(&self) -> Vec<TraceId> {
         let is_of_kineto =
             |field: &&Field| matches!(field.key.split('[').next(), Some("schemaVersion" | "deviceProperties"));
@@ -113,7 +112,7 @@ impl Store {
         let mut traces: Vec<TraceId> = self.header.iter().filter(says_so).map(|field| field.trace).collect();
         traces.dedup();
         traces.retain(|trace| !of_kineto.contains(trace));
-        // Other traces end here, so that their slices are not looked at.
+        // Other traces stop here, before their slices are searched.
         let mut slices = self.slices.ids();
         while !traces.is_empty()
             && let Some(slice) = slices.next()
@@ -131,7 +130,7 @@ impl Store {
         self.traces.get(trace.row()).map_or(&self.damage, |trace| &trace.damage)
     }
 
-    /// The GPU on which a slice ran: its trace, and its process there.
+    /// The GPU on which a slice ran: its trace, and its process in that trace.
     pub fn gpu_of(&self, slice: SliceId) -> GpuId {
         GpuId { trace: self.trace_of(slice), process: self.process_of(slice).unwrap_or_default() }
     }

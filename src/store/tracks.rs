@@ -1,11 +1,11 @@
 //! Processes, threads, and the tracks of slices.
 //!
-//! The rules are Perfetto's for JSON: a thread is its (pid, tid); the first event of a process also makes its main thread; a missing
-//! or zero tid means the main thread; row 0 of processes and of threads is the idle one of the operating system, and a trace's own
-//! pid 0 (Kineto's GPU 0) is another process. So `upid` and `utid` identify rows, never pid and tid.
+//! The rules are Perfetto's for JSON: a thread is its (pid, tid); the first event of a process also creates its main thread; a missing or zero tid
+//! means the main thread; row 0 of processes and threads is the operating system's idle one, and a trace's own pid 0 (Kineto's GPU 0) is another
+//! process. So `upid` and `utid` identify rows; pid and tid never do.
 //!
-//! Perfetto's own format has tracks that the trace describes. There pid 0 is the idle process, tid 0 is a thread like others, and a
-//! second track for a thread means that its number was reused for another thread.
+//! Perfetto's own format has tracks that the trace describes. There pid 0 is the idle process, tid 0 is an ordinary thread, and a second track for
+//! a thread means that its number was reused for another thread.
 
 use std::collections::HashMap;
 
@@ -19,22 +19,22 @@ use crate::id::{ProcessId, ThreadId, TraceId, TrackId};
 /// A process that the trace names or uses.
 #[derive(Debug, Clone)]
 pub struct Process {
-    /// The trace that has it.
+    /// The trace it belongs to.
     pub trace: TraceId,
-    /// Its pid; if the trace has text there, a generated number of 2^32 or more.
+    /// Its pid; a generated number of 2^32 or more if the trace has a text.
     pub pid: i64,
     /// Its name.
     pub name: StringId,
     /// `process_sort_index_hint`, if the trace has one.
     pub args: ArgSetId,
-    /// The time of the name in ns.
+    /// The time of the event that named it, in ns.
     named_at: i64,
 }
 
 /// A thread that the trace names or uses.
 #[derive(Debug, Clone)]
 pub struct Thread {
-    /// Its tid; if the trace has text there, a generated number of 2^32 or more.
+    /// Its tid; a generated number of 2^32 or more if the trace has a text.
     pub tid: i64,
     /// Its process.
     pub upid: ProcessId,
@@ -42,7 +42,7 @@ pub struct Thread {
     pub name: StringId,
     /// `thread_sort_index_hint`, if the trace has one.
     pub args: ArgSetId,
-    /// The time of the name in ns.
+    /// The time of the event that named it, in ns.
     named_at: i64,
     track: Option<TrackId>,
 }
@@ -71,11 +71,11 @@ pub enum Owner {
     AsyncGlobal,
     /// The thread with this utid: a track that the trace describes, below or beside the thread's own.
     UnderThread(ThreadId),
-    /// The process with this upid: the track that the trace describes as the process's own.
+    /// The process with this upid: its own track as the trace describes it.
     ProcessEvents(ProcessId),
-    /// The process with this upid: a track below that.
+    /// The process with this upid: a track below its own.
     UnderProcess(ProcessId),
-    /// The whole trace: a track that the trace describes as without owner.
+    /// The whole trace: a track described without an owner.
     GlobalEvents,
     /// The whole trace: a track below such a track.
     UnderGlobal,
@@ -124,11 +124,11 @@ impl Owner {
 pub struct Track {
     /// What it belongs to.
     pub owner: Owner,
-    /// Its name. Asynchronous tracks have that of their first event, described tracks their own; others have none.
+    /// Its name. Asynchronous tracks have the name of their first event, described tracks their own; others have none.
     pub name: StringId,
     /// Whether the trace describes it. A slice that partly overlaps another on such a track is dropped and counted, as in Perfetto.
     is_described: bool,
-    /// The trace that has it.
+    /// The trace it belongs to.
     pub trace: TraceId,
 }
 
@@ -141,11 +141,11 @@ pub struct Tracks {
     pub threads: Vec<Thread>,
     /// By track id.
     pub tracks: Vec<Track>,
-    /// The trace that is being read. Equal numbers in another trace mean something else.
+    /// The trace being read. Equal numbers in another trace mean something else.
     trace: TraceId,
     upids: HashMap<(TraceId, i64), ProcessId>,
     utids: HashMap<(ProcessId, i64), ThreadId>,
-    /// The generated numbers of ids that are text.
+    /// The generated numbers for ids that are text.
     text_ids: HashMap<StringId, i64>,
     others: HashMap<(TraceId, Owner, String), TrackId>,
 }
@@ -172,12 +172,12 @@ impl Default for Tracks {
 }
 
 impl Tracks {
-    /// The next changes belong to this trace.
+    /// Makes the following changes apply to this trace.
     pub(super) fn set_trace(&mut self, trace: TraceId) {
         self.trace = trace;
     }
 
-    /// The thread of an event; a new one for a new pid and tid.
+    /// The thread of an event; created for a new pid and tid.
     pub(super) fn thread_of_event(&mut self, pid: IdKey, tid: IdKey) -> ThreadId {
         let pid_number = self.number(pid);
         let upid = self.process_numbered(pid_number, pid);
@@ -252,7 +252,7 @@ impl Tracks {
         self.other(owner, key, name)
     }
 
-    /// A new track that the trace describes later, if at all; until then it belongs to the whole trace.
+    /// A new track that the trace may describe later; until then it belongs to the whole trace.
     pub(super) fn described_track(&mut self, name: StringId) -> TrackId {
         let track = self.new_track(Owner::GlobalEvents, name);
         self.tracks[track.row()].is_described = true;
@@ -297,7 +297,7 @@ impl Tracks {
         if (self.trace, pid) == (TraceId(0), 0) { ProcessId(0) } else { self.process_numbered(pid, IdKey::Absent) }
     }
 
-    /// The thread with these numbers; a new thread if `track` is a thread's own and the known thread already has a track.
+    /// The thread with these numbers; a new one if `track` is a thread's own and the known thread already has a track.
     fn described_thread(&mut self, pid: i64, tid: i64, track: Option<TrackId>) -> ThreadId {
         let upid = self.described_process(pid);
         let mut utid = if (upid, tid) == (ProcessId(0), 0) { ThreadId(0) } else { self.thread_numbered(upid, tid) };
@@ -310,7 +310,7 @@ impl Tracks {
         utid
     }
 
-    /// The track with this owner and key, new if needed.
+    /// The track with this owner and key; created if needed.
     fn other(&mut self, owner: Owner, key: String, name: StringId) -> TrackId {
         let key = (self.trace, owner, key);
         if let Some(track) = self.others.get(&key) {
@@ -321,7 +321,7 @@ impl Tracks {
         track
     }
 
-    /// A lane for slices of this thread that partly overlap others.
+    /// A new lane for slices of this thread that partly overlap others.
     pub(super) fn new_lane(&mut self, utid: ThreadId) -> TrackId {
         self.new_track(Owner::ThreadOverlap(utid), StringId::NULL)
     }
@@ -355,7 +355,7 @@ impl Tracks {
         self.process(self.thread(utid).upid)
     }
 
-    /// Names the process of a thread. If there are several names, the latest in time wins, at equal times the last in the file.
+    /// Names the process of a thread. If there are several names, the latest in time wins; at equal times, the last in the file.
     pub(super) fn name_process(&mut self, utid: ThreadId, name: StringId, ts: i64) {
         let process = &mut self.processes[self.threads[utid.row()].upid.row()];
         if ts >= process.named_at {
@@ -363,7 +363,7 @@ impl Tracks {
         }
     }
 
-    /// Names a thread, by the same rule.
+    /// Names a thread by the same rule.
     pub(super) fn name_thread(&mut self, utid: ThreadId, name: StringId, ts: i64) {
         let thread = &mut self.threads[utid.row()];
         if ts >= thread.named_at {

@@ -315,7 +315,7 @@ fn wrong_keys_are_named() {
     let output = run(&["testdata/costs.json", "--group-by", "modules"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        stderr(&output).contains("`modules` is no key to group by. Known are: stack, frame, module"),
+        stderr(&output).contains("`modules` is not a key to group by. Known keys: stack, frame, module"),
         "{}",
         stderr(&output)
     );

@@ -368,7 +368,7 @@ fn damage_is_counted_and_strict_fails_on_it() {
     assert_eq!(stacks(&output), [stack(1, &["train.py(3): main", "c10d::allreduce_", "cudaLaunchKernelExC"])]);
     let text = stderr(&output);
     for line in [
-        "Left out: everything from an element without an end on (the file is cut off, or a quote or bracket is stray), at byte",
+        "Left out: everything from an unterminated element on (the file is cut off, or a quote or bracket is stray), at byte",
         "Left out: elements of the event list that are not events: 3 ",
         "Left out: events without a phase or a valid timestamp: 3 ",
         "Left out: events whose duration is not a number, or reaches beyond the end of time: 1 ",
@@ -380,8 +380,7 @@ fn damage_is_counted_and_strict_fails_on_it() {
     assert_eq!(strict.status.code(), Some(1));
     assert!(stdout(&strict).is_empty());
     assert!(
-        stderr(&strict)
-            .contains("damaged, and --strict was asked for:\n  everything from an element without an end on"),
+        stderr(&strict).contains("damaged, and --strict was asked for:\n  everything from an unterminated element on"),
         "{}",
         stderr(&strict)
     );
@@ -403,18 +402,18 @@ fn files_that_are_no_traces() {
     flipped[20] ^= 0xff;
     for (name, bytes, code, message) in [
         ("empty.json", &b""[..], 1, "the file is empty (0 bytes)"),
-        ("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 1, "this is not JSON. Expected is a Chrome trace"),
+        ("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 1, "this is not JSON. Expected a Chrome trace"),
         ("other.json", br#"{"other-tool":[{"metadata":{}}]}"#, 1, "it has no `traceEvents`, but `other-tool`"),
         ("list.json", b"[1, 2, 3]", 1, "none of the 3 elements of its list is an event"),
         ("objects.json", br#"[{"a":1}]"#, 1, "none of the 1 elements of its list is an event"),
         ("text.json", b"hello", 1, "this is not JSON"),
-        ("half.json", br#"{"traceEvents": [{"ph": "X""#, 1, "breaks off at byte 17 before the first whole event"),
-        ("half.json.gz", &packed[..12], 1, "breaks off at byte 12 before the first whole event"),
+        ("half.json", br#"{"traceEvents": [{"ph": "X""#, 1, "is cut off at byte 17 before the first whole event"),
+        ("half.json.gz", &packed[..12], 1, "is cut off at byte 12 before the first whole event"),
         ("flipped.json.gz", &flipped, 1, "corrupt compressed data at byte"),
-        ("half.json.zst", &zstd[..20], 1, "breaks off at byte 20 before the first whole event"),
+        ("half.json.zst", &zstd[..20], 1, "is cut off at byte 20 before the first whole event"),
         ("no_frame.json.zst", b"\x28\xb5\x2f\xfd....", 1, "corrupt compressed data at byte"),
         ("named_gz_but_zstd.json.gz", &zstd, 0, "Kernels: 4 match"),
-        ("trace.zip", b"PK\x03\x04....", 1, "the archive breaks off at byte 0, and up to there it has no trace"),
+        ("trace.zip", b"PK\x03\x04....", 1, "the archive is cut off at byte 0, before its first trace"),
         ("object.json", br#"{"traceEvents":{}}"#, 1, "its `traceEvents` is not a list"),
         ("heap.pb", b"\x0a\x05\x08\x01\x10\x02\x18", 1, "the JSON breaks at byte 1, and up to there is no event"),
         ("trace.pftrace", b"\x0a\x04\x40\x01\x50\x02", 1, "none of its 1 packets is a track event"),

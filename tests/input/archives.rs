@@ -599,7 +599,7 @@ fn files_of_which_nothing_is_whole_are_left_out() {
     let notes = stderr(&run(&[&path]));
     assert!(notes.contains("Left out: nothing could be read of 1 file of the archive: b.json.gz\n"), "{notes}");
     let error = load_file("t.zip", &zip_of(&[("b.json.gz", &packed[..40])])).unwrap_err().to_string();
-    assert!(error.contains("t.zip/b.json.gz: the file breaks off at byte 40"), "{error}");
+    assert!(error.contains("t.zip/b.json.gz: the file is cut off at byte 40"), "{error}");
     let zip = zip_of(&[("a.txt", b"text"), ("b/c.json", b"{\"x\":1}"), (".d.json", &json)]);
     let error = load_file("t.zip", &zip).unwrap_err().to_string();
     assert!(
@@ -876,10 +876,7 @@ fn corrupt_files_are_not_read_as_other_files() {
         assert!(loaded.findings.no_traces.is_empty());
     }
     let error = load_file("t.zip", &corrupt(&["b.json"])).unwrap_err().to_string();
-    assert!(
-        error.contains("no trace in this archive, which holds nothing that can be read of 1 file: b.json"),
-        "{error}"
-    );
+    assert!(error.contains("no trace in this archive, which holds nothing readable in 1 file: b.json"), "{error}");
     // Of the second file only the header is there.
     let tar = tar_of(&[("a.json", &json), ("b.json", &json)]);
     let cut = 512 + json.len().next_multiple_of(512) + 512;
@@ -1184,10 +1181,7 @@ fn damage_of_an_inner_archive_has_its_name() {
         assert!(message.contains(&note), "{message}");
     }
     let error = load_file("t.tar", &tar_of(&[("pad.txt", b"text"), ("in.zip", &inner[..20])])).unwrap_err().to_string();
-    assert!(
-        error.contains("t.tar/in.zip: the archive breaks off at byte 0, and up to there it has no trace"),
-        "{error}"
-    );
+    assert!(error.contains("t.tar/in.zip: the archive is cut off at byte 0, before its first trace"), "{error}");
 }
 
 /// Four real ranks of one job: together they give the sums of what they give one by one.

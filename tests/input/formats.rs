@@ -118,7 +118,7 @@ fn known_formats_are_refused_by_name_with_what_to_do_instead() {
             assert!(matches!(error, Error::OtherFormat { .. }), "{error}");
             let message = error.to_string();
             assert!(message.starts_with(&format!("{name}: this is {what}")) && message.contains(instead), "{message}");
-            assert!(!message.contains("Expected is"), "{message}");
+            assert!(!message.contains("Expected "), "{message}");
         }
     }
 }
@@ -169,7 +169,7 @@ fn what_is_expected_is_what_the_lists_have() {
             assert!(message.contains(expected), "{message}");
         }
     }
-    let wanted = "text: this is not JSON. Expected is a Chrome trace as the PyTorch profiler writes it (JSON with `traceEvents`, or a list of \
+    let wanted = "text: this is not JSON. Expected a Chrome trace as the PyTorch profiler writes it (JSON with `traceEvents`, or a list of \
                   events), Perfetto's protobuf with track events, or an SQLite export of Nsight Systems (`nsys export --type sqlite`); \
                   plain, compressed with gzip or zstd, or in a zip or tar archive";
     assert_eq!(message, wanted);

@@ -272,7 +272,7 @@ fn a_broken_part_costs_its_rank_and_is_named() {
         (&text[..text.len() / 2], "its checksum is wrong"),
         (&flipped[..], "its checksum is wrong"),
         (other_version.as_bytes(), "wrote it as version 7, and this program reads version 4"),
-        (b"{\"traceEvents\":[]}", "this is no part"),
+        (b"{\"traceEvents\":[]}", "this is not a part"),
         (b"\n\n", "there is no part in it"),
         (b"PAR1", if cfg!(feature = "parquet") { "Parquet" } else { "without the feature `parquet`" }),
     ] {
@@ -288,7 +288,7 @@ fn a_broken_part_costs_its_rank_and_is_named() {
         // `ranks` leaves no part out.
         let output = run(&["ranks", "--quiet", &files.path("parts/rank0.part.json"), &path]);
         assert!(
-            [1, 2].contains(&output.status.code().unwrap()) || says == "this is no part",
+            [1, 2].contains(&output.status.code().unwrap()) || says == "this is not a part",
             "{says}: {}",
             stderr(&output)
         );

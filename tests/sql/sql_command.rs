@@ -250,7 +250,7 @@ fn empty_tables_get_a_note() {
         assert_eq!(output.status.code(), Some(0), "{query}");
         stderr(&output).lines().filter(|line| line.contains(" is ")).collect::<Vec<_>>().join("\n")
     };
-    let want = "Note: counter is empty because such events are not read: 1 event(s) of this trace are of phases that no table shows";
+    let want = "Note: counter is empty because such events are not read: 1 event(s) of this trace have phases that no table shows";
     for query in ["SELECT count(*) FROM counter", "CREATE VIEW v AS SELECT value FROM counter; SELECT * FROM v"] {
         assert!(note(query).starts_with(want), "{}", note(query));
     }

@@ -1,16 +1,16 @@
-//! Records as a trace in Chrome's JSON that ui.perfetto.dev opens.
+//! Records as a Chrome JSON trace, which ui.perfetto.dev opens.
 //!
-//! A process is a rank, within its communicator where the source knows no other. It has threads for its calls, for the kernels of each stream, for
-//! their work on each channel, for each direction, peer and channel of its proxies, and for their steps, in which the phases of a step follow one
-//! another. What overlaps is on threads beside each other. A slice without an end, which the viewer shows as such, was not over when recording ended.
+//! A process is a rank, or a rank within its communicator if the source has no global rank. It has threads for its calls, for the kernels of each
+//! stream, for their work on each channel, for each direction, peer and channel of its proxies, and for their steps, divided into phases.
+//! Overlapping slices are on separate threads. A slice without an end was still running when the recording ended, and viewers show it as such.
 //!
-//! Each operation that ran has one kernel, though NCCL may carry out several by one: so this program, too, counts operations in such a trace. Calls and
-//! kernels are those of Kineto (`kineto`).
+//! Each operation that ran has one kernel, although NCCL may carry out several operations with one kernel: so this program also counts operations
+//! in such a trace. Calls and kernels are written like Kineto's (`kineto`).
 //!
-//! Flows lead from a call to its kernel, its work on a channel, and where proxies work on that channel on to their operations and the first step of
-//! these, in the order of the times: a proxy may begin before the kernel. There is none where clocks say that the call came last.
+//! Flows lead from a call to its kernel and to the kernel's work on a channel, and where proxies work on that channel to their operations and the
+//! first step of these, in order of their times: a proxy may begin before the kernel. There is no flow if the clocks place the call last.
 //!
-//! Times count from the first of all, which is `baseTimeNanoseconds`: as microseconds since the epoch they would lose their last digits.
+//! Times are relative to the first one, `baseTimeNanoseconds`: as microseconds since the epoch they would lose their last digits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     tracks.channels();
     tracks.proxies();
     let Tracks { slices, chains, coverage, .. } = tracks;
-    // The kernel's own chain is the beginning of those of its channels, and theirs of those of their proxies.
+    // Leave out chains that a longer one contains: a kernel's is a prefix of its channels', a channel's of its proxies'.
     let goes_on = |(at, channel, proxy): &(usize, Option<u32>, Option<usize>)| {
         let last = (*at, channel.or(Some(u32::MAX)), Some(usize::MAX));
         proxy.is_none() && chains.range((*at, *channel, Some(0))..=last).next().is_some()
@@ -42,7 +42,7 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     let mut writer = Writer { out, base, is_first: true };
     let places = writer.threads(&slices, |process| name(records, process))?;
     let mut order: Vec<usize> = (0..slices.len()).collect();
-    // The longer first: it is around the other.
+    // Longer slices first, because they enclose the others.
     order.sort_by_key(|at| (slices[*at].start, std::cmp::Reverse(slices[*at].end)));
     order.iter().try_for_each(|at| writer.slice(&slices[*at], places[*at]))?;
     for (id, chain) in (1..).zip(chains) {
@@ -52,22 +52,22 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     Ok(coverage)
 }
 
-/// A process: what recorded it, its communicator if it is a rank within that, and its rank. Each source has a clock of its own.
+/// A process: its source, its communicator if the rank is relative to that, and its rank. Each source has its own clock.
 type Process = (Option<Source>, Option<usize>, Option<u32>);
 
 fn name(records: &Records, (source, communicator, rank): Process) -> String {
     let rank = rank.map_or("unknown rank".to_owned(), |rank| format!("rank {rank}"));
     let known = communicator.and_then(|at| records.communicators.get(at));
-    let of = known.and_then(|known| known.key().or_else(|| known.name.clone())).map(|key| format!(" of {key}"));
+    let group = known.and_then(|known| known.key().or_else(|| known.name.clone())).map(|key| format!(" of {key}"));
     let source = source.map_or(String::new(), |source| format!(" ({})", source.name()));
-    format!("{rank}{}{source}", of.unwrap_or_default())
+    format!("{rank}{}{source}", group.unwrap_or_default())
 }
 
-/// What the threads of a process are of, in their order.
+/// The kinds of threads in a process, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Thread {
     Calls,
-    /// Of a stream, by its handle.
+    /// The kernels of a stream, by its handle.
     Kernels(Option<u64>),
     Channel(u32),
     Proxy {
@@ -96,7 +96,7 @@ impl Thread {
     }
 }
 
-/// A slice, and what is within it.
+/// A slice, and the phases in it.
 struct Slice {
     process: Process,
     thread: Thread,
@@ -105,11 +105,11 @@ struct Slice {
     cat: &'static str,
     name: String,
     args: Value,
-    /// Names and durations that follow one another from its start.
+    /// Names and durations of consecutive phases, from its start.
     phases: Vec<(&'static str, Ns)>,
 }
 
-/// Slices, and chains of them for flows: by operation and channel, and proxy operation.
+/// Slices, and the chains of slices for flows, by operation, channel and proxy operation.
 struct Tracks<'a> {
     records: &'a Records,
     slices: Vec<Slice>,
@@ -138,7 +138,7 @@ impl Tracks<'_> {
             };
             let mut is_written = false;
             if let Some(start) = operation.enqueued {
-                // When the call returned no table has; until its kernel was launched is the least.
+                // No table has the end of a call; it lasts at least until its kernel was launched.
                 let end = operation.launched.filter(|launched| *launched > start).unwrap_or(start);
                 let call = self.add(slice(Thread::Calls, (kineto::CALL, kineto::call(operation)), start, Some(end)));
                 self.chains.insert((at, None, None), vec![call]);
@@ -155,7 +155,7 @@ impl Tracks<'_> {
         }
     }
 
-    /// The slices that come before others of an operation on a channel: its call, and its kernel there.
+    /// The slices that precede others of an operation on a channel: its call, and its kernel there.
     fn before(&self, operation: usize, channel: Option<u32>) -> Vec<usize> {
         let own = self.chains.get(&(operation, channel, None)).or_else(|| self.chains.get(&(operation, None, None)));
         own.cloned().unwrap_or_default()
@@ -229,7 +229,7 @@ impl Tracks<'_> {
     }
 }
 
-/// The phases of a step in their order.
+/// The phases of a step, in order.
 fn phases(step: &ProxyStep, is_send: bool) -> Vec<(&'static str, Ns)> {
     let (gpu, peer) = (("GPU wait", step.gpu_wait), ("peer wait", step.peer_wait));
     let (network, flush) = (("network", step.network), ("flush", step.flush));
@@ -237,7 +237,7 @@ fn phases(step: &ProxyStep, is_send: bool) -> Vec<(&'static str, Ns)> {
     order.into_iter().filter_map(|(name, took)| Some((name, took?))).collect()
 }
 
-/// Where a slice is drawn: numbers of its process and thread.
+/// The place of a slice: the numbers of its process and thread.
 type Place = (usize, usize);
 
 /// Writes events.
@@ -248,7 +248,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Names processes and threads, and returns the place of each slice.
+    /// Names processes and threads. Returns the place of each slice.
     fn threads(&mut self, slices: &[Slice], names: impl Fn(Process) -> String) -> io::Result<Vec<Place>> {
         let mut threads: BTreeMap<(Process, Thread), Vec<usize>> = BTreeMap::new();
         for (at, slice) in slices.iter().enumerate() {
@@ -256,7 +256,7 @@ impl Writer<'_> {
         }
         let mut processes: Vec<Process> = threads.keys().map(|(process, _)| *process).collect();
         processes.dedup();
-        // A viewer takes a thread with the number of its process for the main one.
+        // Viewers take the thread with the number of its process for the main thread.
         let mut next = processes.len() + 1;
         let mut places = vec![(0, 0); slices.len()];
         let mut last = None;
@@ -289,7 +289,7 @@ impl Writer<'_> {
         let mut start = slice.start;
         for (name, took) in &slice.phases {
             let end = start + *took;
-            // Phases end with their step; rounding may say otherwise.
+            // Phases end with their step, whatever rounding gives.
             let end = slice.end.map_or(end, |last| end.min(last));
             if end > start {
                 self.window(start, Some(end), place, ("phase", name), &json!({}))?;
@@ -318,7 +318,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A chain of slices, in the order of their starts, if its first slice is the first of them.
+    /// Writes a flow through the slices of a chain, in order of their starts, if the first slice of the chain starts first.
     fn flow(&mut self, id: u64, chain: &[usize], slices: &[Slice], places: &[Place]) -> io::Result<()> {
         let mut sorted = chain.to_vec();
         sorted.sort_by_key(|at| slices[*at].start);
@@ -343,7 +343,7 @@ impl Writer<'_> {
         micros(time - self.base)
     }
 
-    /// An event, with fields that no floating-point number has exactly.
+    /// Writes an event, with fields that a floating-point number cannot represent exactly.
     fn event(&mut self, event: Value, rest: &str) -> io::Result<()> {
         let between = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
         let text = event.to_string();
@@ -351,7 +351,7 @@ impl Writer<'_> {
     }
 }
 
-/// Microseconds with all three decimals, from 0 on.
+/// Microseconds with exactly three decimals, at least 0.
 fn micros(time: Ns) -> String {
     let nanos = time.0.max(0);
     format!("{}.{:03}", nanos / 1000, nanos % 1000)

@@ -1,9 +1,9 @@
-//! How an operation goes over its channels in the flow extractor's words: pattern, steps of a slice and of a chunk, stages.
+//! The path of an operation over its channels in the flow extractor's terms: pattern, steps per slice and chunk, stages.
 
 use crate::names::collectives::Collective;
 use crate::operation::Operation;
 
-/// What follows from the collective, the algorithm and the protocol.
+/// The shape that follows from collective, algorithm and protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) pattern: &'static str,
@@ -12,7 +12,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// `None` where the algorithm is not known, and a pattern would be invented.
+    /// `None` if the algorithm is unknown, because a pattern would be a guess.
     pub(super) fn new(collective: Collective, is_send: bool, row: &Operation) -> Option<Shape> {
         use Collective::*;
         let algorithm = row.algorithm.as_deref().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Shape {
         matches!(self.pattern, "RING" | "RING_TWICE" | "PIPELINE_FROM" | "PIPELINE_TO")
     }
 
-    /// The stage of a step of so many in a communicator of so many ranks.
+    /// The stage of one of `steps` steps in a communicator of `size` ranks.
     pub(super) fn stage(self, step: u32, steps: u32, size: Option<u64>) -> Option<&'static str> {
         match self.pattern {
             "RING" => Some("ring"),
@@ -61,7 +61,7 @@ impl Shape {
             "NVLS" => Some("nvls"),
             "NVLS_TREE" => Some("nvls-tree"),
             "SEND" | "RECV" => Some("generic"),
-            // Each loop over the data is a reduce-scatter and then an all-gather.
+            // Each loop over the data is a reduce-scatter followed by an all-gather.
             "RING_TWICE" => {
                 let half = size?.checked_sub(1)?.checked_mul(u64::from(self.chunk_steps))?;
                 let is_whole = u64::from(steps).checked_rem(half.checked_mul(2)?) == Some(0);

@@ -1,16 +1,16 @@
-//! The flow extractor's files, made of what proxies did instead of what was planned: `proxy_flow_rank<R>.jsonl`, `flow_steps_rank<R>.jsonl` and
-//! `flow_rank<R>.json`, in a folder for each communicator if there are several, for nothing in these files says which it is.
+//! The flow extractor's files, made from the recorded work of proxies instead of a plan: `proxy_flow_rank<R>.jsonl`, `flow_steps_rank<R>.jsonl`
+//! and `flow_rank<R>.json`. Several communicators get a folder each, because nothing in these files identifies the communicator.
 //!
-//! A line of the first is an operation on a channel of a ring, chain or tree, or a send or receive; a line of the second a step of the FIFO. A
-//! proxy counts transfers, of which each is `sliceSteps` steps: the bytes, the time and the duration of a transfer are at the first of them.
+//! A line of the first is an operation on a channel of a ring, chain or tree, or a send or receive; a line of the second is a step of the FIFO. A
+//! proxy counts transfers of `sliceSteps` steps each: bytes, time and duration of a transfer are at its first step.
 //!
-//! Each line has keys after the extractor's own: `commHash`, `seqNumber`, times, bytes, and `"synthetic": true` where `opCount` or `redOp` is not
-//! recorded: then `opCount` is the operation's place among those of its kind in the communicator that are here, as it always is of sends and
-//! receives, and `redOp` is 0. Which neighbour in a tree is the parent follows from times (`trees`), of whichever operation has them, for a channel's
-//! tree stays the same; without these its lines have no stage.
+//! Each line has keys after the extractor's own: `commHash`, `seqNumber`, times, bytes, and `"synthetic": true` if `opCount` or `redOp` is not
+//! recorded. Then `opCount` is the operation's index among the recorded ones of its kind in the communicator, as it always is for sends and
+//! receives, and `redOp` is 0. The parent in a tree follows from the times (`trees`) of any operation that has them, because a channel's tree
+//! stays the same; without times its lines have no stage.
 //!
-//! `ringPrev` and `ringNext` are -1 where the ring goes on without a proxy, as over NVLink. A channel on which no proxy is recorded has one line without
-//! steps: it says when its kernel ran, and `"peers": "unknown"`.
+//! `ringPrev` and `ringNext` are -1 if the ring continues without a proxy, as over NVLink. A channel without recorded proxies has one line without
+//! steps, with the times of its kernel and `"peers": "unknown"`.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write;
@@ -23,8 +23,7 @@ use crate::names::values::number_of_dtype;
 use crate::operation::{Counts, Operation};
 use crate::records::{FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, Records};
 
-/// The files of all ranks. Of proxy operations and of channels without one those are left out of which the collective, its algorithm, the rank or the peer
-/// is unknown.
+/// The files of all ranks. Leaves out proxy operations, and channels without one, whose collective, algorithm, rank or peer is unknown.
 pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
     let steps = steps_of(records);
     let (mut coverage, mut parts) = (Coverage::default(), Vec::new());
@@ -58,7 +57,7 @@ pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
     (files, coverage)
 }
 
-/// A communicator: NCCL's hash, or its position where that is unknown.
+/// A communicator: NCCL's hash, or its index if the hash is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Hash(u64),
@@ -74,24 +73,24 @@ impl Key {
     }
 }
 
-/// By rank, and then by operation, channel, and side of a send or receive: its proxy operations.
+/// Proxy operations by rank, then by operation, channel, and side of a send or receive.
 type Ranks<'a> = BTreeMap<u32, Ops<'a>>;
-type Ops<'a> = BTreeMap<(usize, u32, Option<(bool, u32)>), Vec<Part<'a>>>;
+type Ops<'a> = BTreeMap<(usize, u32, Option<(bool, u32)>), Vec<ChannelOp<'a>>>;
 
-/// The number of a collective among those of its communicator, from 0, where a source counts these.
+/// The index of a collective among those of its communicator, from 0, if the source counts these.
 fn number(of: &Operation) -> Option<u64> {
     let number = of.sequence.filter(|_| of.counts == Counts::Collectives)?;
     u64::try_from(number).ok()?.checked_sub(1)
 }
 
-/// A proxy operation, or a channel without one, with what is known of its collective.
-struct Part<'a> {
+/// A proxy operation, or a channel without one, with the facts about its collective.
+struct ChannelOp<'a> {
     key: Key,
     rank: u32,
     /// `None` on a channel without a proxy.
     peer: Option<u32>,
     operation: usize,
-    /// Of a send or receive, which and with whom: each is an operation of its own.
+    /// For a send or receive: which of the two, and the peer. Each is a separate operation.
     side: Option<(bool, u32)>,
     row: &'a Operation,
     shape: Shape,
@@ -112,13 +111,18 @@ fn steps_of(records: &Records) -> Vec<Vec<&ProxyStep>> {
     steps
 }
 
-/// A channel on which no proxy works, as one that has no steps.
+/// A channel without proxies, as a proxy operation without steps.
 fn without_proxy(channel: &KernelChannel) -> ProxyOp {
     let (start, end) = channel.on_host();
     ProxyOp { operation: channel.operation, channel: channel.channel, peer: -1, start, end, ..ProxyOp::default() }
 }
 
-fn part<'a>(records: &'a Records, proxy: ProxyOp, steps: &'a [&'a ProxyStep], peer: Option<u32>) -> Option<Part<'a>> {
+fn part<'a>(
+    records: &'a Records,
+    proxy: ProxyOp,
+    steps: &'a [&'a ProxyStep],
+    peer: Option<u32>,
+) -> Option<ChannelOp<'a>> {
     let operation = proxy.operation?;
     let row = records.operations.get(operation)?;
     let communicator = row.communicator?;
@@ -127,11 +131,11 @@ fn part<'a>(records: &'a Records, proxy: ProxyOp, steps: &'a [&'a ProxyStep], pe
     if peer.is_none() && !is_bare {
         return None;
     }
-    // Without a proxy it is the operation that says which it is.
+    // Without a proxy, the operation determines the direction.
     let is_send = if is_bare { collective == Collective::Send } else { proxy.is_send };
     let other = peer.or_else(|| u32::try_from(row.peer?).ok());
     let hash = records.communicators.get(communicator)?.hash;
-    Some(Part {
+    Some(ChannelOp {
         key: hash.map_or(Key::Position(communicator), Key::Hash),
         rank: proxy.place.or(row.place)?,
         peer,
@@ -145,7 +149,7 @@ fn part<'a>(records: &'a Records, proxy: ProxyOp, steps: &'a [&'a ProxyStep], pe
     })
 }
 
-/// From which rank each receives on each channel's ring, and to which it sends, as far as proxies do that.
+/// The ring neighbours of each rank on each channel, from which it receives and to which it sends, as far as proxies show them.
 struct Neighbours(BTreeMap<(u32, u32), [BTreeSet<u32>; 2]>);
 
 impl Neighbours {
@@ -159,16 +163,16 @@ impl Neighbours {
         Neighbours(found)
     }
 
-    /// The one peer of a rank in a direction.
+    /// The only peer of a rank in a direction.
     fn get(&self, rank: u32, channel: u32, is_send: bool) -> Option<u32> {
         let peers = &self.0.get(&(rank, channel))?[usize::from(is_send)];
         peers.first().copied().filter(|_| peers.len() == 1)
     }
 
-    /// The length of a ring, if all of its ranks are here.
+    /// The length of a ring, if all of its ranks are known.
     fn length(&self, start: u32, channel: u32) -> Option<u64> {
         let (mut at, mut length) = (start, 0);
-        // More ranks than there are neighbours is a way that does not come back.
+        // A path with more ranks than neighbours does not return.
         for _ in 0..self.0.len() {
             at = self.get(at, channel, true)?;
             length += 1;
@@ -196,13 +200,13 @@ fn of_rank(
         op_lines.push(op_line(op_count, parts, first, neighbours));
         let is_tree = first.shape.pattern == "TREE_UP_DOWN";
         let parent = is_tree.then(|| parent(parts).or_else(|| parents.get(*channel))).flatten();
-        let stage = |part: &Part<'_>| Some(trees::stage(parent?, part.peer?, part.proxy.is_send));
-        // As the extractor has them: a ring receives first. The order of a tree says which rank the parent is.
-        let place = |part: &&Part<'_>| match stage(part) {
+        let stage = |part: &ChannelOp<'_>| Some(trees::stage(parent?, part.peer?, part.proxy.is_send));
+        // The extractor's order: a ring receives first. The order of a tree depends on the parent.
+        let place = |part: &&ChannelOp<'_>| match stage(part) {
             Some((_, place)) => (place, false),
             None => (0, part.proxy.is_send != is_tree),
         };
-        let mut parts: Vec<&Part<'_>> = parts.iter().collect();
+        let mut parts: Vec<&ChannelOp<'_>> = parts.iter().collect();
         parts.sort_by_key(place);
         for part in parts {
             let size = part.size.or_else(|| neighbours.length(part.rank, part.proxy.channel));
@@ -221,20 +225,20 @@ fn of_rank(
     .filter(|file| !file.text.is_empty())
 }
 
-/// By channel: the parents of a rank that the times of its operations say. A tree stays the same for all operations of a communicator.
+/// By channel: the parents of a rank according to the times of its operations. A tree stays the same for all operations of a communicator.
 struct Parents(BTreeMap<u32, BTreeSet<trees::Parent>>);
 
 impl Parents {
     fn find(ops: &Ops<'_>) -> Self {
         let mut found = BTreeMap::<u32, BTreeSet<trees::Parent>>::new();
-        let is_tree = |parts: &&Vec<Part<'_>>| parts.iter().all(|part| part.shape.pattern == "TREE_UP_DOWN");
+        let is_tree = |parts: &&Vec<ChannelOp<'_>>| parts.iter().all(|part| part.shape.pattern == "TREE_UP_DOWN");
         for ((_, channel, _), parts) in ops.iter().filter(|(_, parts)| is_tree(parts)) {
             found.entry(*channel).or_default().extend(parent(parts));
         }
         Parents(found)
     }
 
-    /// The one that all agree on.
+    /// The parent on which all operations agree.
     fn get(&self, channel: u32) -> Option<trees::Parent> {
         let parents = self.0.get(&channel)?;
         parents.first().copied().filter(|_| parents.len() == 1)
@@ -242,19 +246,19 @@ impl Parents {
 }
 
 /// The parent of a rank in a channel's tree.
-fn parent(parts: &[Part<'_>]) -> Option<trees::Parent> {
+fn parent(parts: &[ChannelOp<'_>]) -> Option<trees::Parent> {
     let mut found: BTreeMap<u32, trees::Neighbour> = BTreeMap::new();
     for part in parts {
         let Some(peer) = part.peer else { continue };
-        let of = found.entry(peer).or_insert(trees::Neighbour { peer, ..Default::default() });
+        let neighbour = found.entry(peer).or_insert(trees::Neighbour { peer, ..Default::default() });
         let first = part.steps.first().filter(|step| step.step == 0);
         let moved = first.and_then(|step| trees::moved(step, part.proxy.is_send));
-        *(if part.proxy.is_send { &mut of.went } else { &mut of.came }) = moved;
+        *(if part.proxy.is_send { &mut neighbour.went } else { &mut neighbour.came }) = moved;
     }
     trees::parent(&found.into_values().collect::<Vec<_>>())
 }
 
-/// Numbers operations: collectives are even, sends and receives odd.
+/// Numbers operations: even for collectives, odd for sends and receives.
 #[derive(Default)]
 struct Places {
     last: Option<usize>,
@@ -262,8 +266,8 @@ struct Places {
 }
 
 impl Places {
-    /// The number of an operation: the recorded one, or its place. Those of its channels follow one another, and have the same.
-    fn next(&mut self, operation: usize, part: &Part<'_>, are_numbered: bool) -> OpCount {
+    /// The number of an operation: as recorded, or its index. Its channels are consecutive and share the number.
+    fn next(&mut self, operation: usize, part: &ChannelOp<'_>, are_numbered: bool) -> OpCount {
         let kind = u64::from(part.side.is_some());
         if let Some(number) = number(part.row).filter(|_| are_numbered && kind == 0) {
             return OpCount { value: number << 1, is_recorded: true };
@@ -277,15 +281,15 @@ impl Places {
     }
 }
 
-/// `opCount` of an operation.
+/// The `opCount` of an operation.
 #[derive(Clone, Copy)]
 struct OpCount {
     value: u64,
     is_recorded: bool,
 }
 
-/// The reduction in the extractor's numbers, which have no average: NCCL adds up first. What does not reduce has that of a sum there.
-fn reduction(part: &Part<'_>) -> Option<u32> {
+/// The extractor's number of the reduction. It has none for an average, which NCCL computes as a sum, and uses that of a sum for other operations.
+fn reduction(part: &ChannelOp<'_>) -> Option<u32> {
     use Collective::{AllReduce, Reduce, ReduceScatter};
     match collective_of(part.row)? {
         AllReduce | Reduce | ReduceScatter => part.row.reduction.map(|number| if number < 4 { number } else { 0 }),
@@ -294,7 +298,7 @@ fn reduction(part: &Part<'_>) -> Option<u32> {
 }
 
 /// The last keys of a line.
-fn end_line(mut line: String, op_count: OpCount, part: &Part<'_>) -> String {
+fn end_line(mut line: String, op_count: OpCount, part: &ChannelOp<'_>) -> String {
     if part.peer.is_none() {
         line.push_str(",\"peers\":\"unknown\"");
     }
@@ -303,7 +307,7 @@ fn end_line(mut line: String, op_count: OpCount, part: &Part<'_>) -> String {
     line
 }
 
-fn op_line(op_count: OpCount, parts: &[Part<'_>], first: &Part<'_>, neighbours: &Neighbours) -> String {
+fn op_line(op_count: OpCount, parts: &[ChannelOp<'_>], first: &ChannelOp<'_>, neighbours: &Neighbours) -> String {
     let shape = first.shape;
     let transfers = parts.iter().map(|part| part.proxy.steps).max().unwrap_or(0);
     let chunk = parts.iter().filter_map(|part| part.proxy.chunk_bytes).max().unwrap_or(0);
@@ -325,7 +329,7 @@ fn op_line(op_count: OpCount, parts: &[Part<'_>], first: &Part<'_>, neighbours: 
     let place = |is_send| neighbours.get(first.rank, first.proxy.channel, is_send).map_or(-1, i64::from);
     let mut line = flow_rank::op_line(&op);
     line.pop();
-    // A String never refuses text.
+    // Writing to a String cannot fail.
     let _ = write!(line, ",\"ringPrev\":{},\"ringNext\":{}", place(false), place(true));
     let start = parts.iter().filter_map(|part| part.proxy.queued.or(part.proxy.start)).min();
     let ends: Option<Vec<_>> = parts.iter().map(|part| part.proxy.end).collect();
@@ -340,7 +344,7 @@ fn signed(bytes: Option<u64>) -> Option<i64> {
     bytes.and_then(|bytes| i64::try_from(bytes).ok())
 }
 
-fn add_own_keys(line: &mut String, part: &Part<'_>, [start, took, bytes]: [Option<i64>; 3]) {
+fn add_own_keys(line: &mut String, part: &ChannelOp<'_>, [start, took, bytes]: [Option<i64>; 3]) {
     if let Key::Hash(hash) = part.key {
         let _ = write!(line, ",\"commHash\":{hash}");
     }
@@ -350,10 +354,10 @@ fn add_own_keys(line: &mut String, part: &Part<'_>, [start, took, bytes]: [Optio
     }
 }
 
-/// The lines of the steps that were recorded: `sliceSteps` for each.
+/// The lines of the recorded steps: `sliceSteps` lines each.
 fn add_steps(
     op_count: OpCount,
-    part: &Part<'_>,
+    part: &ChannelOp<'_>,
     size: Option<u64>,
     of_tree: Option<&'static str>,
     lines: &mut Vec<String>,

@@ -1,9 +1,9 @@
-//! NCCL Inspector's lines, format v4.0: an operation each, with its time of execution and its bandwidths.
+//! NCCL Inspector's lines, format v4.0: one operation each, with its execution time and bandwidths.
 //!
-//! The time is what the source measured itself, or that of the slowest channel by the GPU's clock, as Inspector has it, or by the CPU's, or that of
-//! the operation; `coll_timing_source` says which. `coll_sn` counts each function of a communicator by itself: NCCL's own number, or the operation's
-//! place among those where a source counts otherwise. What Inspector writes and the source does not say is `null`. Algorithm, protocol and
-//! channels are keys that others have added; channels' times are as in Inspector's verbose records.
+//! The time is the source's own measurement, or the time of the slowest channel by the GPU's clock, as in Inspector, or by the CPU's, or the time
+//! of the operation; `coll_timing_source` says which. `coll_sn` counts each function of a communicator separately: it is NCCL's own number, or the
+//! operation's index if the source counts differently. Values that Inspector writes and the source does not have are `null`. Algorithm, protocol
+//! and channels are additional keys; channel times are as in Inspector's verbose records.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::operation::Operation;
 use crate::records::{KernelChannel, Measure, RankStatus, Records};
 use crate::time::Ns;
 
-/// Writes a line for each operation of which the time of execution and the size are known; those of a rank of a communicator by one source.
+/// Writes a line for each operation whose execution time and size are known. Each rank of a communicator is taken from one source.
 pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     let mut channels: HashMap<usize, Vec<&KernelChannel>> = HashMap::new();
     for channel in &records.channels {
@@ -48,7 +48,7 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     Ok(coverage)
 }
 
-/// By operation: its number among those of its function in the communicator. Sends and receives that a source does not number so have none.
+/// By operation: its number among those of its function in the communicator. Sends and receives have one only if the source numbers them so.
 fn numbers(records: &Records) -> Vec<Option<i64>> {
     let key = |of: &Operation| (of.source, of.communicator, of.rank_or_place(), of.collective.clone());
     let numbered: HashSet<_> = records.operations.iter().filter(|of| nccl_number(of).is_some()).map(key).collect();
@@ -65,7 +65,7 @@ fn numbers(records: &Records) -> Vec<Option<i64>> {
     records.operations.iter().map(number).collect()
 }
 
-/// The time of execution, and what measured it.
+/// The execution time, and what measured it.
 fn took<'a>(operation: &Operation, channels: &[&KernelChannel], measure: Option<&'a Measure>) -> Option<(Ns, &'a str)> {
     type Side = fn(&KernelChannel) -> Option<Ns>;
     let longest = |start: Side, stop: Side| {
@@ -80,7 +80,7 @@ fn took<'a>(operation: &Operation, channels: &[&KernelChannel], measure: Option<
     measured.or(gpu).or_else(cpu).or_else(own)
 }
 
-/// Inspector's size is count by element: what each rank gives to an all-gather, or gets from a reduce-scatter.
+/// Inspector's size is the element count times the element size: of what a rank passes to an all-gather, or gets from a reduce-scatter.
 fn message_bytes(collective: Collective, bytes: u64, ranks: Option<u64>) -> Option<u64> {
     use Collective::{AllGather, AllToAll, Gather, ReduceScatter, Scatter};
     match collective {
@@ -149,7 +149,7 @@ fn line(
     }))
 }
 
-/// What is known of the process of an operation.
+/// The status of an operation's process.
 fn status<'a>(records: &'a Records, operation: &Operation) -> Option<&'a RankStatus> {
     records.rank_status.iter().find(|row| match row.rank {
         Some(rank) => operation.rank == Some(rank),
@@ -157,17 +157,17 @@ fn status<'a>(records: &'a Records, operation: &Operation) -> Option<&'a RankSta
     })
 }
 
-/// Whole microseconds, as Inspector has them, but at least one: a bandwidth follows from it.
+/// Whole microseconds, as in Inspector, but at least one, because the bandwidth is computed from it.
 fn micros(time: Ns) -> Value {
     ((time.0 + 500) / 1000).max(1).into()
 }
 
-/// Six decimals.
+/// Rounds to six decimals.
 fn rounded(bandwidth: f64) -> Value {
     ((bandwidth * 1e6).round() / 1e6).into()
 }
 
-/// When it was called and when its channels ran, in microseconds since the epoch; `None` without a channel.
+/// The times of the call and of its channels, in microseconds since the epoch; `None` without channels.
 fn times(operation: &Operation, channels: &[&KernelChannel], prefix: &str) -> Option<Value> {
     let stamp = |time: Option<Ns>| time.map(|time| Value::from(time.0 / 1000));
     let event = |of: &&KernelChannel| {

@@ -1,7 +1,7 @@
-//! Operations as Kineto writes them into a trace: categories, names and arguments by which this program and others know a call of NCCL and its kernel.
+//! Operations as Kineto writes them: the categories, names and arguments by which this program and others recognise an NCCL call and its kernel.
 //!
-//! A call has the category of a runtime's calls, and one correlation id ties it to its kernel. A kernel is named by what is known of it as NCCL composes
-//! these names; the symbol itself no recorder has. Ranks are those of the job, or left out.
+//! A call has the category of runtime calls, and a correlation id ties it to its kernel. A kernel's name is composed as NCCL composes it, from
+//! what is known; no recorder has the symbol itself. Ranks are global, or left out.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::names::collectives::Collective;
 use crate::operation::{Counts, Operation};
 use crate::records::Records;
 
-/// The category of calls: what ends so is a call that launches kernels.
+/// The category of calls. Categories that end like this are calls that launch kernels.
 pub(super) const CALL: &str = "nccl_runtime";
 
 /// The category of kernels.
@@ -38,7 +38,7 @@ fn name(operation: &Operation) -> String {
     operation.collective.as_deref().unwrap_or("operation").to_owned()
 }
 
-/// The arguments of an operation at a position: those of Kineto, and what Kineto does not have.
+/// The arguments of an operation at an index: Kineto's, and additional ones.
 pub(super) fn args(records: &Records, at: usize, operation: &Operation) -> Value {
     let communicator = records.communicator_of(operation);
     let mut args = Map::new();

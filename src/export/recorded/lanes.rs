@@ -1,8 +1,8 @@
-//! Slices that overlap beside each other: a viewer shows only what is within another on one track.
+//! Places overlapping slices side by side, because viewers show only nested slices on one track.
 
 use crate::time::Ns;
 
-/// The lane of each slice, from 0, by starts and ends in the order of the starts. What has no end keeps its lane.
+/// The lane of each slice, from 0, for starts and ends in order of the starts. A slice without an end keeps its lane.
 pub(super) fn lanes(slices: &[(Ns, Option<Ns>)]) -> Vec<usize> {
     let mut free: Vec<Option<Ns>> = Vec::new();
     let lane = |(start, end): &(Ns, Option<Ns>)| {

@@ -1,7 +1,7 @@
-//! Megatrace's logs, a `rank_<R>.log` for each rank, in the forms that the recorder writes within a job.
+//! Megatrace's logs, one `rank_<R>.log` per rank, in the formats that the recorder writes within a job.
 //!
-//! The hash of a group is Megatrace's own where a recording or a log of Megatrace has it, 0 for groups that were split off included. Of other sources it is
-//! NCCL's: the same on all ranks, which is what analyses of these logs use it for, but not the number that Megatrace would have. Calls are numbered on each stream as Megatrace does; those of a log keep their numbers.
+//! The group hash is Megatrace's own if a recording or a Megatrace log has it, including 0 for split groups. Otherwise it is NCCL's: also equal on
+//! all ranks, as analyses of these logs need it, but another number. Calls are numbered per stream as in Megatrace; calls from a log keep theirs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,10 +14,10 @@ use crate::operation::{Operation, Source};
 use crate::records::Records;
 use crate::time::Ns;
 
-/// The logs of all ranks, by rank, each by one source. Operations of which the call's time, rank, or number of elements is unknown are left out.
+/// The logs of all ranks, by rank, each from one source. Leaves out operations whose call time, rank, or element count is unknown.
 pub fn logs(records: &Records, form: Form) -> (Vec<Converted>, Coverage) {
     let lines: Vec<Option<(u32, Line<'_>)>> = records.operations.iter().map(|of| line(records, of)).collect();
-    // Calls count more if their source knows the rank of the job and the stream: a source with both goes before others with as many.
+    // Calls weigh more if their source has the global rank and the stream, so that a source with both precedes others with as many calls.
     let weight = |of: &Operation| 1 + usize::from(of.rank.is_some()) + usize::from(of.stream_handle.is_some());
     let weighted =
         |(rank, line): &(u32, Line<'_>)| std::iter::repeat_n((*rank, line.operation.source), weight(line.operation));
@@ -62,14 +62,14 @@ fn line<'a>(records: &Records, operation: &'a Operation) -> Option<(u32, Line<'a
     Some((operation.rank_or_place()?, line))
 }
 
-/// The hash of an operation's group; 0 if its source does not say which that is.
+/// The hash of an operation's group; 0 if its source does not have it.
 fn group_hash(records: &Records, operation: &Operation) -> u64 {
     let hash = records.communicator_of(operation).and_then(|of| of.hash).unwrap_or(0);
     let is_megatrace = operation.source == Source::MEGATRACE;
     records.group_hashes.get(&hash).copied().filter(|_| !is_megatrace).unwrap_or(hash)
 }
 
-/// NCCL's argument: what a rank gives, or gets, or what goes to each other.
+/// NCCL's `count` argument: a rank's input elements, its output elements, or its elements per peer.
 fn count(records: &Records, operation: &Operation, collective: Collective) -> Option<u64> {
     match collective {
         Collective::ReduceScatter | Collective::Scatter | Collective::Recv => operation.out_elements,
@@ -78,7 +78,7 @@ fn count(records: &Records, operation: &Operation, collective: Collective) -> Op
     }
 }
 
-/// The host of a rank; empty if no source says it.
+/// The host of a rank; empty if no source has it.
 fn host(records: &Records, rank: u32) -> &str {
     let of_rank = records.rank_status.iter().filter(|row| row.rank.is_some_and(|of| of.0 == rank));
     of_rank.filter_map(|row| row.host.as_deref()).next().unwrap_or_default()
@@ -105,7 +105,7 @@ fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>, form: Form) -> String {
             number,
             group: line.hash,
         };
-        // A String never refuses text.
+        // Writing to a String cannot fail.
         let _ = written.write(form, &mut text);
     }
     text

@@ -1,8 +1,7 @@
-//! NCCL's own records in the forms of other programs: a trace that viewers open, Megatrace's logs, the flow extractor's files, Inspector's
-//! lines.
+//! NCCL's own records in other programs' formats: a trace for viewers, Megatrace's logs, the flow extractor's files, Inspector's lines.
 //!
-//! All are made from the tables that every reader fills, so a dump of the example plugin, Inspector's logs and the recorder's files are
-//! converted alike. What a source does not say is not written, and counted: a conversion invents nothing.
+//! All are made from the tables that every reader fills, so dumps of the example plugin, Inspector's logs and the recorder's files are converted
+//! alike. Values that a source lacks are left out and counted: a conversion invents nothing.
 
 pub mod chrome;
 mod flow_shape;
@@ -23,7 +22,7 @@ use crate::records::Records;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Converted {
-    /// The folder within that of the conversion; empty for that itself.
+    /// The subfolder of the output folder; empty for the output folder itself.
     pub folder: String,
     /// `rank_3.log`.
     pub name: String,
@@ -35,13 +34,13 @@ pub struct Converted {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coverage {
-    /// How many operations are in its result.
+    /// The number of operations written.
     pub written: u64,
-    /// How many are not, because their source does not say what the form needs.
+    /// The number of operations left out because their source lacks what the format needs.
     pub left_out: u64,
-    /// How many are not, because another source has those of the same rank.
+    /// The number of operations left out because another source provides the same rank.
     pub elsewhere: u64,
-    /// How many channels without a proxy are in it, of which nothing says with whom they exchange data.
+    /// The number of channels written without a proxy, whose peers are unknown.
     pub without_peers: u64,
 }
 
@@ -51,7 +50,7 @@ impl Coverage {
     }
 }
 
-/// The source of each rank: several may have recorded the same calls, and the one with the most of them has it.
+/// The source of each rank. Several may have recorded the same calls; the one with the most is used.
 fn sources<K: Ord + Copy>(usable: impl Iterator<Item = (K, Source)>) -> BTreeMap<K, Source> {
     let mut counts: BTreeMap<(K, Source), u64> = BTreeMap::new();
     usable.for_each(|of| *counts.entry(of).or_default() += 1);
@@ -65,15 +64,15 @@ fn sources<K: Ord + Copy>(usable: impl Iterator<Item = (K, Source)>) -> BTreeMap
     best.into_iter().map(|(key, (_, source))| (key, source)).collect()
 }
 
-/// How many ranks the communicator of an operation has.
+/// The number of ranks in an operation's communicator.
 fn size_of(records: &Records, operation: &Operation) -> Option<u64> {
     let own = records.communicator_of(operation)?;
-    // Of one communicator some sources know the size, and others only the hash.
+    // For the same communicator some sources have the size, and others only the hash.
     let same = |of: &&Communicator| of.hash.is_some() && of.hash == own.hash;
     own.rank_count().or_else(|| records.communicators.iter().filter(same).find_map(Communicator::rank_count))
 }
 
-/// NCCL's own number of a collective: among those of its function in the communicator.
+/// NCCL's own number of a collective, among those of its function in the communicator.
 fn nccl_number(operation: &Operation) -> Option<i64> {
     if operation.counts == Counts::Function { operation.sequence } else { operation.nccl_sequence }
 }

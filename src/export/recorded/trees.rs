@@ -1,12 +1,12 @@
-//! Which neighbour in a tree is the parent, by what happened first.
+//! Finds the parent of a rank in a tree from the order of events.
 //!
-//! A rank sends up what it reduced before anything can come down from its parent, and can send nothing down to a child before that child's part
-//! has arrived. So of the first step that went to a neighbour and the first that came from there, the parent's is the one that went.
+//! A rank sends up what it reduced before anything can come down from its parent, and can send nothing down to a child before that child's data
+//! arrived. So the parent is the neighbour to which the first step went before the first step came from it.
 
 use crate::records::ProxyStep;
 use crate::time::Ns;
 
-/// What is known of a neighbour: when the first data went there, and when the first came from there.
+/// A neighbour: when data first went to it, and when data first came from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Neighbour {
     pub(super) peer: u32,
@@ -14,14 +14,14 @@ pub(super) struct Neighbour {
     pub(super) came: Option<Ns>,
 }
 
-/// The neighbour's place in the tree, and the tree's root: no parent.
+/// The parent of a rank in a tree; the root has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Parent {
     Root,
     Rank(u32),
 }
 
-/// The parent; `None` if times are missing, or are those of no tree.
+/// The parent; `None` if times are missing or do not fit a tree.
 pub(super) fn parent(neighbours: &[Neighbour]) -> Option<Parent> {
     let mut found = Parent::Root;
     for of in neighbours {
@@ -36,7 +36,7 @@ pub(super) fn parent(neighbours: &[Neighbour]) -> Option<Parent> {
     (!neighbours.is_empty()).then_some(found)
 }
 
-/// When a step's data left the GPU, or arrived.
+/// When a step's data left the GPU or arrived.
 pub(super) fn moved(step: &ProxyStep, is_send: bool) -> Option<Ns> {
     let start = step.start?;
     match is_send {
@@ -45,8 +45,7 @@ pub(super) fn moved(step: &ProxyStep, is_send: bool) -> Option<Ns> {
     }
 }
 
-/// The stage of steps with a neighbour, and where they are among those of all neighbours in the extractor's files: what comes from children,
-/// what goes to the parent, what goes to children, what comes from the parent.
+/// The stage of the steps with a neighbour, and its order in the extractor's files: from children, to the parent, to children, from the parent.
 pub(super) fn stage(parent: Parent, peer: u32, is_send: bool) -> (&'static str, u8) {
     match (parent == Parent::Rank(peer), is_send) {
         (false, false) => ("tree-up", 0),
