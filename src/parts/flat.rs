@@ -61,7 +61,7 @@ pub struct StepTotals {
 #[non_exhaustive]
 pub struct StackRow<'a> {
     /// The stack; `None` for kernels without one.
-    pub stack: Option<&'a PartStack>,
+    pub stack: Option<&'a ReducedStack>,
     /// The process group.
     pub group: Option<&'a Communicator>,
     /// The collective, or the name of the kernel.
@@ -275,7 +275,7 @@ fn size_class(bytes: u64) -> u64 {
 
 /// A name for a stack that is the same in every process: the 64-bit XXH3 of its frames, thread, captured and forward frames. A zero byte
 /// follows each text and another each list; a missing list is `-`.
-pub fn stack_hash(stack: &PartStack) -> String {
+pub fn stack_hash(stack: &ReducedStack) -> String {
     let mut hash = XxHash3_64::new();
     let mut list = |frames: Option<&[String]>| {
         for frame in frames.unwrap_or_default() {
