@@ -159,7 +159,7 @@ fn ddp_backward(run: &mut Program, first: u32, sends: bool) {
     run.node(FIRST, "AddmmBackward0", first + 4, |_| {});
     run.accumulate(FIRST, |run| {
         if sends {
-            // One of the user's own, with a single number. Without stacks it cannot be told from DDP's.
+            // One of the user's own, with a single number. Without stacks it looks like DDP's.
             run.python(FIRST, "hooks.py(40): sum_norms", |run| {
                 if run.with_stack {
                     run.collective(FIRST, "allreduce", 1)

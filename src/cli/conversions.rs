@@ -33,11 +33,11 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     };
     if let Some(path) = &args.chrome {
         let done = write_file("--chrome", path, args, |out| chrome::write(&records, out))?;
-        say("--chrome", "operations", "a time", done);
+        report("--chrome", "operations", "a time", done);
     }
     if let Some(path) = &args.inspector {
         let done = write_file("--inspector", path, args, |out| inspector::write(&records, out))?;
-        say("--inspector", "operations", "a size and a time of execution", done);
+        report("--inspector", "operations", "a size and a time of execution", done);
     }
     if let Some(folder) = &args.megatrace {
         let (files, done) = megatrace::logs(
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
             if args.megatrace_words { megatrace::Form::Words } else { megatrace::Form::Brackets },
         );
         write_folder("--megatrace", folder, args, &files)?;
-        say("--megatrace", "operations", "the time of the call, the rank and the number of elements", done);
+        report("--megatrace", "operations", "the time of the call, the rank and the number of elements", done);
         if !files.is_empty() && has_places_alone(&records) {
             terminal::note(
                 "--megatrace: some sources record only the rank within a communicator; their lines have that rank",
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
     if let Some(folder) = &args.flows {
         let (files, done) = flows::files(&records);
         write_folder("--flows", folder, args, &files)?;
-        say("--flows", "proxy operations", "a collective with its algorithm", done);
+        report("--flows", "proxy operations", "a collective with its algorithm", done);
         if done.without_peers > 0 {
             let channels = count(done.without_peers);
             terminal::say(&format!(
@@ -71,7 +71,7 @@ fn has_places_alone(records: &Records) -> bool {
 }
 
 /// Reports the operations that could not be written.
-fn say(flag: &str, what: &str, needs: &str, done: Coverage) {
+fn report(flag: &str, what: &str, needs: &str, done: Coverage) {
     if done.elsewhere > 0 {
         let elsewhere = count(done.elsewhere);
         terminal::note(&format!("{flag}: {elsewhere} {what} are left out: another source recorded the same rank"));

@@ -32,14 +32,14 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
         inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &read)?;
     let each = |input: &Inputs| input.traces.len() + usize::from(!input.records.is_empty());
-    let mut found = Found { are_several: inputs.iter().map(each).sum::<usize>() > 1, ..Found::default() };
+    let mut found = Descriptions { are_several: inputs.iter().map(each).sum::<usize>() > 1, ..Descriptions::default() };
     for input in &inputs {
         input.traces.iter().try_for_each(|file| found.add(file, args, trace))?;
         if !input.records.is_empty() {
             found.add(&input.argument, args, |_, args| records(input, args))?;
         }
     }
-    let Found { described, unread, failure, .. } = found;
+    let Descriptions { described, unread, failure, .. } = found;
     if let (true, Some(failure)) = (described.is_empty(), failure) {
         return Err(failure.into());
     }
@@ -76,7 +76,7 @@ impl Inputs {
 
 /// The descriptions so far, and the files that could not be read.
 #[derive(Default)]
-struct Found {
+struct Descriptions {
     described: Vec<Described>,
     unread: Vec<Unread>,
     /// Why the first of these could not be read.
@@ -85,7 +85,7 @@ struct Found {
     are_several: bool,
 }
 
-impl Found {
+impl Descriptions {
     /// Adds the descriptions of a file. A file that cannot be read is reported and left out; if no file can be read, the command fails.
     fn add(
         &mut self,

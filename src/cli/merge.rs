@@ -47,7 +47,7 @@ pub(super) fn run(args: &Merge) -> Result<(), Stop> {
     for unread in &set.unread[unread..] {
         say(&format!("Left out: {}", part_failure(unread)));
     }
-    // If ranks are missing, too, the answer's own error is printed first.
+    // If the answer fails and ranks are missing, both are reported. The exit code is the answer's.
     let (here, stop) = match answered {
         Ok(here) => (here, None),
         Err(stop) => (None, Some(stop)),
@@ -63,10 +63,10 @@ pub(super) fn run(args: &Merge) -> Result<(), Stop> {
 }
 
 /// The ranks in the answer, if they differ from the ranks of the parts; and how many parts belong to another job.
-type Here = (BTreeSet<u32>, u64);
+type RanksHere = (BTreeSet<u32>, u64);
 
 /// Writes all intact parts into one file.
-fn parts(run: Run<'_>, set: &mut PartSet, target: &PartFile<'_>) -> Result<Option<Here>, Stop> {
+fn parts(run: Run<'_>, set: &mut PartSet, target: &PartFile<'_>) -> Result<Option<RanksHere>, Stop> {
     run.leave_out_broken(set)?;
     target.write(set).map(|()| None)
 }
@@ -94,7 +94,7 @@ fn ranks(
     format: MergeFormat,
     (run, set): (Run<'_>, &mut PartSet),
     output: Output,
-) -> Result<Option<Here>, Stop> {
+) -> Result<Option<RanksHere>, Stop> {
     let Some(form) = format.of_ranks() else { return Ok(None) };
     let damage = shown_damage(set);
     let merged = run.merge_ranks(set, args.clock.into()).inspect_err(|error| {
@@ -125,7 +125,7 @@ fn stacks(
     format: MergeFormat,
     (run, set): (Run<'_>, &mut PartSet),
     output: Output,
-) -> Result<Option<Here>, Stop> {
+) -> Result<Option<RanksHere>, Stop> {
     let Some(form) = format.of_stacks() else { return Ok(None) };
     let damage = shown_damage(set);
     let report = run.merge_stacks(set, args.per_rank)?;
@@ -163,7 +163,7 @@ fn expected(args: &Merge, format: MergeFormat, set: &PartSet) -> Expected {
 }
 
 /// Reports missing and surplus ranks.
-fn complete(set: &PartSet, here: Option<&Here>, expected: Expected) -> Result<(), Stop> {
+fn complete(set: &PartSet, here: Option<&RanksHere>, expected: Expected) -> Result<(), Stop> {
     let Completeness { lacks, .. } = Completeness::check(set, here.map(|(ranks, refused)| (ranks, *refused)), expected);
     if !lacks.is_empty() {
         return Err(Stop::Incomplete(lacks.join(". ")));

@@ -237,7 +237,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Fails if nothing can be written beside a path. Creating a file is the only reliable test. The file is removed at once. Missing folders
-/// are only created when there is a result, so that a run which fails before leaves nothing behind.
+/// are only created when there is a result, so that a run which fails before leaves nothing.
 fn try_beside(path: &Path) -> io::Result<()> {
     let there = folder_of(path).ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
     // The error names the temporary file, so only its kind is passed on to the user.

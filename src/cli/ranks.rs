@@ -30,10 +30,10 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
 }
 
 /// Prints the stacks of a single rank.
-type OfOne<'a> = dyn Fn(StackReport, OnPage, &[String], Output) -> Result<(), Stop> + 'a;
+type AnswerForOneRank<'a> = dyn Fn(StackReport, OnPage, &[String], Output) -> Result<(), Stop> + 'a;
 
 /// The same for inputs that may have a single rank, which waits for nobody: `one` then prints its stacks.
-pub(super) fn answer(args: &Ranks, one: Option<&OfOne<'_>>) -> Result<(), Stop> {
+pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result<(), Stop> {
     let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
     let inputs = Sources::sort(&args.traces)?;
     let (records_left_out, Sources { traces: files, records }) = (inputs.left_out(), inputs);

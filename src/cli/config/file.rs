@@ -150,7 +150,7 @@ fn default<'a>(
     if having.is_empty() {
         return wrong(at, unknown(key, commands));
     }
-    let (mut found, mut first_wrong, mut can) = (None, None, false);
+    let (mut found, mut first_wrong, mut is_accepted) = (None, None, false);
     for (command, arg) in having {
         let arguments = match why_not(arg) {
             Some(why) => wrong(at.clone(), format!("{key} cannot be a default: {why}")),
@@ -158,13 +158,13 @@ fn default<'a>(
         };
         match arguments {
             Ok(arguments) if command.get_name() == running.get_name() => {
-                (found, can) = (Some(Default { key: key.to_owned(), arg, arguments }), true);
+                (found, is_accepted) = (Some(Default { key: key.to_owned(), arg, arguments }), true);
             }
-            Ok(_) => can = true,
+            Ok(_) => is_accepted = true,
             Err(wrong) => first_wrong = first_wrong.or(Some(wrong)),
         }
     }
-    match first_wrong.filter(|_| !can) {
+    match first_wrong.filter(|_| !is_accepted) {
         Some(wrong) => Err(wrong),
         None => Ok(found),
     }
