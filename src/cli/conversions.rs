@@ -74,7 +74,7 @@ fn has_places_alone(records: &Records) -> bool {
 fn report(flag: &str, what: &str, needs: &str, done: Coverage) {
     if done.elsewhere > 0 {
         let elsewhere = count(done.elsewhere);
-        terminal::note(&format!("{flag}: {elsewhere} {what} are left out: another source recorded the same rank"));
+        terminal::note(&format!("{flag}: {elsewhere} {what} are left out: another source recorded this rank"));
     }
     if done.left_out > 0 {
         let all = done.left_out + done.written + done.elsewhere;

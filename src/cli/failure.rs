@@ -91,7 +91,7 @@ fn with_flags(error: &Error) -> String {
 fn advise(error: &RanksError) -> String {
     match error {
         RanksError::Job(JobError::Unknown { .. } | JobError::Contradiction { .. }) => {
-            format!("{error}. Name it with --rank RANK=TRACE")
+            format!("{error}. Give the rank with --rank RANK=TRACE")
         }
         RanksError::Unfit(_) => format!("{error} --clock none compares only the durations of their kernels"),
         _ => error.to_string(),

@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         run.parts(&files, &question(args)?)?
     };
     for error in found.unknown_ranks() {
-        say(&format!("{}. Name it with --rank RANK=TRACE", visible(&error.to_string())));
+        say(&format!("{}. Give the rank with --rank RANK=TRACE", visible(&error.to_string())));
     }
     let mut set = PartSet::default();
     for part in &found.parts {
