@@ -1,9 +1,8 @@
-//! Builds the recorder's library, which the program carries within itself, puts the modules of the page together, and gives release builds the
-//! commit that they are of.
+//! Builds the recorder's library, which is embedded in the program, assembles the modules of the page, and gives release builds their commit.
 //!
-//! The library is a dynamic one without the standard library, which cargo cannot make as a dependency: a cargo of its own makes it, in a folder of
-//! its own. Where its source is not at hand, as in a packed crate, or its target is none that it is made for, the program does without and says
-//! so when asked to record.
+//! The library is a dynamic one without the standard library, which cargo cannot build as a dependency. So a separate cargo builds it in its own
+//! folder. If its source is missing, as in a packed crate, or the target is not supported, the program is built without it, and reports that
+//! when asked to record.
 
 #[path = "src/report/html/assemble.rs"]
 mod assemble;
@@ -29,7 +28,7 @@ fn main() {
     }
 }
 
-/// The scripts and the style of the page, and their digests as its policy has them.
+/// The scripts and the style of the page, with their digests for its policy.
 fn page() {
     let folder = Path::new("src/report/html/page");
     println!("cargo:rerun-if-changed=src/report/html");
@@ -46,10 +45,10 @@ fn page() {
     }
 }
 
-/// For `--version` of release builds, and of what `dist/build` has packed. Other builds are of whatever lies in the folder, and would be compiled
-/// again after each commit.
+/// The commit for `--version` of release builds, and of what `dist/build` has packed. Other builds may contain uncommitted changes, and would be
+/// recompiled after each commit.
 fn commit() -> Option<String> {
-    // Where there is a file it counts: what is packed has no history and may lie in another project's clone.
+    // If the file exists, it decides: a package has no history, and may lie in another project's clone.
     let packed = fs::read_to_string("commit.txt").ok();
     if packed.is_none() {
         env::var("PROFILE").ok().filter(|profile| profile == "release")?;
@@ -61,7 +60,7 @@ fn commit() -> Option<String> {
     Some(format!(" ({})", commit.trim()))
 }
 
-/// What is checked out, if the source is a clone.
+/// The checked-out commit, if the source is a clone.
 fn commit_of_clone() -> Option<String> {
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     println!("cargo:rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?.trim());
@@ -73,7 +72,7 @@ fn git(args: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8(output.stdout).ok())?
 }
 
-/// The library, built; `None` where that is not possible.
+/// Builds the library; `None` if that is not possible.
 fn recorder() -> Option<PathBuf> {
     let source = Path::new(&env::var_os("CARGO_MANIFEST_DIR")?).join("crates");
     let is_linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");
@@ -89,7 +88,7 @@ fn recorder() -> Option<PathBuf> {
         .arg(source.join("recorder/Cargo.toml"))
         .args(["--target", &target, "--target-dir"])
         .arg(&folder);
-    // What the outer cargo was asked for is not meant for this one; clippy and coverage come as such.
+    // Options of the outer cargo must not reach this one; clippy and coverage are passed in these variables.
     for name in ["RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"] {
         cargo.env_remove(name);
     }

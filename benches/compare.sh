@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# How long the whole answer takes, compared with other work on the same file: decompressing it, and reading it with the tools
-# that are installed here.
+# The time of a whole answer, compared with other work on the same file: decompressing it, and reading it with other installed
+# tools.
 #
-# Runs are interleaved, because computers are noisy: a slow minute then hits all alike. The results are the median, and its ratio
-# to `gzip -dc` (of a plain file: to `cat`) of the same file. Slow tools run once.
+# Runs are interleaved, because computers are noisy: a slow minute then affects all of them. The results are the median, and its ratio
+# to `gzip -dc` of the same file (`cat` for a plain file). Slow tools run once.
 set -euo pipefail
 
 usage() {
@@ -45,7 +45,7 @@ fi
 has() { command -v "$1" > /dev/null 2>&1; }
 imports() { has python3 && python3 -c "import $1" > /dev/null 2>&1; }
 
-# One line a run: seconds, CPU seconds, peak KiB (0 if there is no GNU time to ask), exit status.
+# One line per run: seconds, CPU seconds, peak KiB (0 if there is no GNU time to ask), exit status.
 measure() {
     local name=$1 start end cpu peak=0 status=0 TIMEFORMAT='%U %S'
     shift
@@ -59,20 +59,20 @@ measure() {
         end=$EPOCHREALTIME
     fi
     cpu=$(awk '{ print $1 + $2 }' "$work/cpu")
-    # A trace without NCCL kernels is read like any other, and 3 says that it has none.
+    # A trace without NCCL kernels is read like any other, and exits with 3.
     case $name-$status in nccl-stacks*-3) status=0 ;; esac
     awk -v s="$start" -v e="$end" -v c="$cpu" -v p="$peak" -v x="$status" 'BEGIN { printf "%.4f %.3f %d %d\n", e - s, c, p, x }' \
         >> "$work/$name.runs"
 }
 
-# The median second with its CPU seconds, the largest peak and the worst exit status of a command's runs.
+# The run with the median time, with its CPU time; the largest peak; and the worst exit status of a command's runs.
 median() {
     sort -n "$work/$1.runs" | awk '
         { t[NR] = $1; c[NR] = $2; if ($3 > p) p = $3; if ($4 > x) x = $4 }
         END { m = int((NR + 1) / 2); print t[m], c[m], p + 0, x + 0 }'
 }
 
-# Peers load the whole trace, which is what takes their time; none of them prints launch stacks.
+# Peers load the whole trace, which takes most of their time; none of them prints launch stacks.
 peer_json='import gzip, json, sys; p = sys.argv[1]; json.load(gzip.open(p) if p.endswith(".gz") else open(p))'
 peer_hta='import sys; from hta.trace_analysis import TraceAnalysis; TraceAnalysis(trace_files={0: sys.argv[1]})'
 peer_perfetto='import sys; from perfetto.trace_processor import TraceProcessor as T; T(trace=sys.argv[1]).query("select count(*) from slice")'
@@ -115,7 +115,7 @@ compare() {
     for name in ${slow[@]+"${slow[@]}"}; do eval "measure $name ${commands[$name]}"; done
     read -r base _ < <(median "$baseline")
     printf '\n%s: %d MB of text in %d MB\n' "$(basename "$trace")" $((text / 1000000)) $((bytes / 1000000))
-    # The share of the time in which not all threads were busy, if then one was: what more cores cannot make shorter.
+    # The share of the time in which only one thread was busy, assuming all were otherwise: more cores cannot shorten it.
     printf '%-22s %9s %10s %9s %9s %9s %9s\n' command seconds "of $baseline" GB/s 'peak MB' 'of text' 'one busy'
     for name in "${fast[@]}" ${slow[@]+"${slow[@]}"}; do
         read -r seconds cpu peak status < <(median "$name")
@@ -130,7 +130,7 @@ compare() {
     done
 }
 
-# As many threads as the program takes.
+# As many threads as the program uses.
 threads=$(nproc)
 if [ "$threads" -gt 16 ]; then threads=16; fi
 

@@ -1,4 +1,4 @@
-//! What the recorder costs a job: one event of the profiler plugin, one intercepted call.
+//! The cost of the recorder to a job: one event of the profiler plugin, one intercepted call.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -1,8 +1,8 @@
-//! Where the time goes, stage by stage, on a synthetic trace of a server: bytes of JSON per second on one thread.
+//! The time of each stage on a synthetic trace of a server, in bytes of JSON per second on one thread.
 //!
-//! Stages of reading include those before them: the difference between "parse" and "cut" is the cost of parsing. `cargo bench -p
-//! nccl-stacks-benches --bench stages` runs all; with `-- stage/nest` one. The numbers compare a change with the commit before it on one
-//! computer, not computers with each other; `benches/compare.sh` is for those.
+//! A reading stage includes the stages before it: the difference between "parse" and "cut" is the cost of parsing. `cargo bench -p
+//! nccl-stacks-benches --bench stages` runs all stages, `-- stage/nest` only one. The numbers compare a change with the commit before it on
+//! one machine; to compare machines, use `benches/compare.sh`.
 
 #![allow(
     clippy::unwrap_used,
@@ -62,7 +62,7 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Reads JSON with one thread; `add` takes the batches.
+/// Reads JSON with one thread; `add` receives the batches.
 fn read<C: Collect>(text: &[u8], collector: impl Fn(usize) -> C + Sync, mut add: impl FnMut(C::Batch) + Send) {
     let mut reader = Reader::new(TimeRule::Exact, ArgsWanted::COLLECTIVES, NonZero::<usize>::MIN);
     let add = |batch| {
@@ -72,7 +72,7 @@ fn read<C: Collect>(text: &[u8], collector: impl Fn(usize) -> C + Sync, mut add:
     reader.read(text, Division::default(), collector, add, || {});
 }
 
-/// Parses events and keeps none.
+/// Parses events and keeps none of them.
 struct Times(i64);
 
 impl Collect for Times {
@@ -99,7 +99,7 @@ fn builder(text: &[u8]) -> Builder {
     builder
 }
 
-/// The trace without its flows.
+/// The trace without flows.
 fn without_flows(text: &[u8]) -> Vec<u8> {
     let text = std::str::from_utf8(text).unwrap();
     let is_flow = |event: &&str| event.contains("\"ph\": \"s\"") || event.contains("\"ph\": \"f\"");
@@ -141,7 +141,7 @@ fn stages(c: &mut Criterion) {
     group.finish();
 }
 
-/// What is to be done once all is read.
+/// The work after everything has been read.
 fn finish(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, text: &[u8]) {
     group.bench_function(name, |b| {
         b.iter_batched(
@@ -185,7 +185,7 @@ fn query(c: &mut Criterion) {
                 );
                 assert!(report.coverage.attributed() > 0);
                 black_box(report.stacks.len());
-                // Freeing the store is not part of the question.
+                // Freeing the store must not be measured.
                 database
             },
             BatchSize::PerIteration,

@@ -16,21 +16,21 @@ use nccl_stacks::{Database, Error, LoadOptions, StackOptions, Wanted, Window, lo
 fn main() -> Result<(), Error> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "testdata/sglang_decode.json.gz".to_owned());
 
-    // The file becomes columns. Damage in it is no error but is counted, in `store.damage`.
+    // The file becomes columns. Damage is not an error; it is counted in `store.damage`.
     let loaded = load(&path, LoadOptions::default(), |_| {})?;
     println!("{}: {} events, {} slices", loaded.name, loaded.store.events, loaded.store.slices.len());
 
     // The columns become tables of SQLite, without a copy.
     let database = Database::open(loaded.store)?;
 
-    // Which kernels: those of NCCL and RCCL. `Wanted::patterns` takes names, wildcards and regular expressions instead.
+    // The kernels to look for: those of NCCL and RCCL. `Wanted::patterns` takes names, wildcards and regular expressions instead.
     let wanted = Wanted::collectives();
     let names = choose(database.store(), &wanted);
 
-    // For each kernel, the call that launched it and the evidence for that.
+    // For each kernel, the call that launched it and the evidence for the link.
     let launches = launches::find(database.store(), &names);
 
-    // From each call up to the Python functions that called it, at most 12; equal stacks become one.
+    // From each call up to at most 12 calling Python functions; equal stacks are merged.
     // Captures of CUDA graphs could be given here; without one, a replayed kernel has the stack of the replay.
     let attributor = Attributor::new(database.store(), &wanted, Captured::default());
     let how = StackOptions::default();
@@ -48,13 +48,13 @@ fn main() -> Result<(), Error> {
             duration(cost.gpu_time.total),
             duration(cost.exposed)
         );
-        // Outermost first; the last frame is the call itself.
+        // Outermost first; the last frame is the launching call.
         for frame in &stack.key.frames {
             println!("    {frame}");
         }
     }
 
-    // Every other question is SQL: this one asks which GPU streams the kernels ran on.
+    // Every other question is SQL, such as on which GPU streams the kernels ran.
     let sql = "SELECT thread.name, count(*) FROM slice
                JOIN thread_track ON slice.track_id = thread_track.id JOIN thread USING (utid)
                WHERE slice.category = 'kernel' AND slice.name GLOB 'nccl*' GROUP BY utid ORDER BY 2 DESC, 1";

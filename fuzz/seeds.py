@@ -1,4 +1,4 @@
-"""Writes the first inputs of each target: pieces of the traces in testdata, of less than 4 KiB."""
+"""Writes the seed inputs of each target: pieces of the traces in testdata, smaller than 4 KiB."""
 import gzip
 import json
 import pathlib
@@ -44,7 +44,7 @@ for name, text in texts:
                 put("packed", f"{name}-{i}-{how}", bytes([how, 128]) + small)
             put("packed", f"{name}-{i}-gz", b"\0\x10" + gzip.compress(small[:700], mtime=0))
 
-# Structured inputs: any bytes are a trace.
+# Structured inputs: any bytes form a trace.
 state = 1
 for i in range(40):
     data = bytearray()

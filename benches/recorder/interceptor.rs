@@ -1,7 +1,7 @@
-//! Time of a processor per call of NCCL's, beside what an interceptor costs that formats text.
+//! CPU time per NCCL call, compared with an interceptor that formats text.
 //!
-//! A program in C calls a made NCCL in a loop, linked or by `dlsym` of a handle, from one and from eight threads; the loop measures itself.
-//! The call without an interceptor is part of each run, so that the difference is what recording costs.
+//! A C program calls a fake NCCL in a loop, linked or through `dlsym` with a handle, from one and from eight threads, and measures itself. Every
+//! run also has the call without an interceptor, so that the difference is the cost of recording.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,21 +12,21 @@ use criterion::{Criterion, Throughput};
 
 use super::library::library;
 
-/// Compiles from the folder of the recorder's tests.
+/// Compiles in the folder of the recorder's tests.
 fn cc(folder: &Path, output: &str, arguments: &[&str]) {
     let mut cc = Command::new("cc");
     cc.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/recorder")).args(["-O2", "-o"]);
     assert!(cc.arg(folder.join(output)).args(arguments).status().unwrap().success());
 }
 
-/// Calls that the driver makes before it is measured, on the same thread or as many: the rings are full once, so that their pages are there.
-/// What that costs is measured as "filling".
+/// Calls before the measurement, on the same thread or as many threads: they fill the rings once, so that their pages exist. The cost of that is
+/// measured as "filling".
 const FIRST: u64 = 70_000;
 
-/// Calls in an iteration: with fewer the start of threads would count.
+/// Calls per iteration: with fewer, starting threads would dominate.
 const CALLS: u64 = 10_000;
 
-/// So many calls of `ncclAllReduce` by so many threads.
+/// Times `count` calls of `ncclAllReduce` by this many threads.
 fn calls(folder: &Path, via: &str, threads: u64, (preload, first): (&Path, u64), count: u64) -> Duration {
     let records = tempfile::tempdir().unwrap();
     let each = count.div_ceil(threads);
@@ -44,7 +44,7 @@ fn calls(folder: &Path, via: &str, threads: u64, (preload, first): (&Path, u64),
     Duration::from_nanos((ns * count as f64 / (each * threads) as f64) as u64)
 }
 
-/// The interceptor, and one that writes text.
+/// Measures the interceptor, and one that writes text.
 pub(super) fn interceptor(c: &mut Criterion) {
     let recorder = library();
     let folder = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ pub(super) fn interceptor(c: &mut Criterion) {
     group.throughput(Throughput::Elements(CALLS));
     let cases = [("none", Path::new(""), FIRST), ("recorder", &recorder, FIRST), ("text", &text, FIRST)];
     for (threads, via) in [(1, "link"), (8, "link"), (1, "handle"), (8, "handle")] {
-        // Text formatting is not found by a handle.
+        // The text interceptor is not found through a handle.
         for (name, preload, first) in cases.iter().filter(|case| via == "link" || case.0 != "text") {
             group.bench_function(format!("{via}/{threads} threads/{name}"), |bencher| {
                 bencher.iter_custom(|count| {
@@ -74,7 +74,7 @@ pub(super) fn interceptor(c: &mut Criterion) {
             });
         }
     }
-    // As many calls as a ring holds, from the first one on.
+    // From the first call on, as many calls as a ring holds.
     for _ in 0..20 {
         let took = calls(at, "link", 1, (&recorder, 1), 1 << 16);
         nanoseconds

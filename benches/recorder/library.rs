@@ -1,9 +1,9 @@
-//! The recorder's library, built as the program's build script builds it.
+//! The recorder's library, built as in the program's build script.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The path of the library.
+/// Builds the library and returns its path.
 pub(super) fn library() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recorder");
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/recorder/Cargo.toml");

@@ -1,7 +1,7 @@
-//! What the recorder costs a job: nanoseconds of a thread's own CPU time for one event.
+//! The cost of the recorder to a job: a thread's CPU time per event, in nanoseconds.
 //!
-//! The library is loaded as NCCL loads it, and called through its table. `cargo bench -p nccl-stacks-benches --bench recorder` runs all. Times with eight threads are CPU time
-//! of each thread, so they say what sharing costs, not how many cores the computer has.
+//! The library is loaded as NCCL does it, and called through its table. `cargo bench -p nccl-stacks-benches --bench recorder` runs all. With eight
+//! threads, the time is CPU time per thread, so it shows the cost of sharing, not the number of cores.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Barrier;
@@ -25,32 +25,32 @@ struct Table {
     finalize: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
 
-// SAFETY: functions and a constant.
+// SAFETY: it holds functions and a constant.
 unsafe impl Sync for Table {}
 
-/// What a thread needs: the table and the number of a context.
+/// The data of a thread: the table and the number of a context.
 #[derive(Clone, Copy)]
 struct Plugin {
     table: &'static Table,
     context: usize,
 }
 
-/// The library in this process, with its file in a folder.
+/// Loads the library into this process, with its file in a folder.
 fn load(folder: &std::path::Path) -> *mut c_void {
-    // SAFETY: there is one thread.
+    // SAFETY: there is only one thread.
     unsafe { std::env::set_var("NCCL_STACKS_DIR", folder) };
     let path = CString::new(library().into_os_string().into_encoded_bytes()).unwrap();
-    // SAFETY: a path.
+    // SAFETY: `path` is a C string.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     assert!(!library.is_null());
     library
 }
 
 fn plugin(library: *mut c_void) -> Plugin {
-    // SAFETY: the library is loaded, and its table is of this layout.
+    // SAFETY: the library is loaded, and its table has this layout.
     let table = unsafe { &*libc::dlsym(library, c"ncclProfiler_v7".as_ptr()).cast::<Table>() };
     let (mut context, mut mask) = (std::ptr::null_mut(), 0);
-    // SAFETY: as NCCL calls it.
+    // SAFETY: the arguments are as NCCL's.
     unsafe { (table.init)(&raw mut context, 7, &raw mut mask, c"bench".as_ptr(), 1, 8, 3, std::ptr::null_mut()) };
     assert!(!context.is_null());
     Plugin { table, context: context as usize }
@@ -59,12 +59,12 @@ fn plugin(library: *mut c_void) -> Plugin {
 /// The CPU time of this thread.
 fn cpu() -> Duration {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes `now`.
+    // SAFETY: `now` is a valid timespec to write to.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// The mean CPU time of so many threads for one run of `work` each.
+/// The mean CPU time of this many threads that each run `work` once.
 fn on_threads(threads: u32, work: impl Fn() + Sync) -> Duration {
     let barrier = Barrier::new(threads as usize);
     let timed = || {
@@ -79,7 +79,7 @@ fn on_threads(threads: u32, work: impl Fn() + Sync) -> Duration {
     })
 }
 
-/// A descriptor: its type, and texts or numbers where NCCL has them.
+/// A descriptor: its type, and texts or numbers at NCCL's offsets.
 fn descriptor(kind: u64, words: &[(usize, u64)]) -> [u64; 17] {
     let mut descriptor = [0; 17];
     descriptor[0] = kind;
@@ -110,7 +110,7 @@ fn plugin_events(criterion: &mut Criterion, library: *mut c_void) {
                         let mut descriptor = descriptor;
                         for _ in 0..pairs {
                             let mut handle = std::ptr::null_mut();
-                            // SAFETY: as NCCL calls it.
+                            // SAFETY: the arguments are as NCCL's.
                             unsafe {
                                 let context = plugin.context as *mut c_void;
                                 (plugin.table.start)(context, &raw mut handle, descriptor.as_mut_ptr().cast());
@@ -118,7 +118,7 @@ fn plugin_events(criterion: &mut Criterion, library: *mut c_void) {
                             }
                         }
                     });
-                    // Two events.
+                    // There are two calls.
                     all / 2
                 });
             });
@@ -128,17 +128,17 @@ fn plugin_events(criterion: &mut Criterion, library: *mut c_void) {
                 on_threads(threads, || {
                     let mut bytes = 4096u64;
                     for _ in 0..states {
-                        // SAFETY: as NCCL calls it. The handle is of some record.
+                        // SAFETY: the arguments are as NCCL's; the handle names some record.
                         unsafe { (plugin.table.state)(0x100 as *mut c_void, 9, (&raw mut bytes).cast()) };
                     }
                 })
             });
         });
     }
-    // What is part of each: the clock, which the recorder does not make faster.
+    // The clock is part of each event, and the recorder cannot make it faster.
     group.bench_function("of it the clock", |bencher| {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: writes `now`.
+        // SAFETY: `now` is a valid timespec to write to.
         bencher.iter(|| unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) });
     });
     group.finish();

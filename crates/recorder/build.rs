@@ -3,6 +3,6 @@
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    // What cannot be resolved shows when the library is built, not when a job starts.
+    // Unresolved symbols fail the build of the library, not the start of a job.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,defs");
 }

@@ -1,8 +1,7 @@
-//! Traces that are broken in one way each, and the report that a reader should give.
+//! Traces that are each broken in one way, and the report that a reader should give.
 //!
-//! All are made from one small trace: a Python frame, twice an operator, its call and its NCCL kernel, and between them another
-//! kernel. The damage is done here, so that its offset, its cost and the whole events are known
-//! without reading it.
+//! All are made from one small trace: a Python frame; twice an operator with its call and NCCL kernel; and another kernel between them. The damage
+//! is applied here, so its offset, its cost and the intact events are known without reading the trace.
 
 use std::io::Write as _;
 
@@ -26,9 +25,9 @@ struct Case {
     shows: &'static str,
     bytes: Vec<u8>,
     faults: Vec<Fault>,
-    /// How many of the ten events are read, recovered or whole, of each document.
+    /// How many of the ten events of each document are read, intact or recovered.
     events: usize,
-    /// How many of the two NCCL kernels have their launch.
+    /// How many of the two NCCL kernels have a launch.
     attributed: usize,
 }
 
@@ -60,12 +59,12 @@ impl Case {
     }
 }
 
-/// One kind, counted once at an offset, that cost so many bytes.
+/// One fault at an offset, with its cost in bytes.
 fn fault(kind: &'static str, offset: usize, bytes: usize) -> Fault {
     Fault { kind, offsets: vec![offset], count: 1, bytes }
 }
 
-/// One kind, counted at some offsets, that cost nothing.
+/// Faults of one kind at several offsets, without a cost.
 fn faults(kind: &'static str, offsets: Vec<usize>) -> Fault {
     Fault { kind, count: offsets.len(), offsets, bytes: 0 }
 }
@@ -119,12 +118,12 @@ fn text(events: &[Vec<u8>], between: &[Vec<u8>]) -> Text {
     Text { bytes, offsets }
 }
 
-/// What is after each event but the last.
+/// The text after each event but the last.
 fn separators() -> Vec<Vec<u8>> {
     vec![BETWEEN.as_bytes().to_vec(); events().len() - 1]
 }
 
-/// The trace with a part of one event replaced, and the offset of the replacement.
+/// The trace with part of one event replaced, and the offset of the replacement.
 fn with(event: usize, old: &str, new: &[u8]) -> (Text, usize) {
     let mut events = events();
     let body = &mut events[event];
@@ -135,7 +134,7 @@ fn with(event: usize, old: &str, new: &[u8]) -> (Text, usize) {
     (text, offset)
 }
 
-/// The trace with something else between two events, and its offset.
+/// The trace with something else between two events, and the offset of that.
 fn with_between(after: usize, new: &[u8]) -> (Text, usize) {
     let mut between = separators();
     between[after] = new.to_vec();
@@ -148,17 +147,17 @@ fn find(text: &[u8], part: &[u8]) -> usize {
     text.windows(part.len()).position(|window| window == part).expect("the recipe names what is there")
 }
 
-/// The fifth event, an operator without which nothing else changes.
+/// The fifth event, an operator whose loss changes nothing else.
 const MM: usize = 4;
 
-/// A case in which the operator is lost up to where the next event begins.
+/// A case that loses the operator, up to where the next event begins.
 fn lost(name: &'static str, shows: &'static str, old: &str, new: &[u8]) -> Case {
     let (Text { bytes, offsets }, _) = with(MM, old, new);
     let faults = vec![fault("json_event_syntax", offsets[MM], offsets[MM + 1] - offsets[MM])];
     Case { name, shows, bytes, faults, events: 9, attributed: 2 }
 }
 
-/// A case in which everything can be recovered; `at` are the offsets of what is wrong, from that of the new text.
+/// A case in which everything can be recovered; `at` are the offsets of the faults, relative to the new text.
 fn recovered(
     name: &'static str,
     shows: &'static str,
@@ -170,7 +169,7 @@ fn recovered(
     Case { name, shows, bytes, faults, events: 10, attributed: 2 }
 }
 
-/// A case in which something is wrong with an event that is read all the same.
+/// A case with a faulty event that is read all the same.
 fn counted(name: &'static str, shows: &'static str, kind: &'static str, old: &str, new: &[u8]) -> Case {
     let (Text { bytes, offsets }, _) = with(MM, old, new);
     Case { name, shows, bytes, faults: vec![faults(kind, vec![offsets[MM]])], events: 10, attributed: 2 }
@@ -334,7 +333,7 @@ fn between_events() -> [Case; 6] {
     [
         case("comma_missing.json", "no comma between two events", no_comma, faults("json_missing_comma", vec![offset])),
         case("two_commas.json", "two commas between two events", commas, faults("json_stray_comma", vec![second + 1])),
-        // `gar` alone would count as an element that is no object.
+        // `gar` alone would count as an element that is not an object.
         case(
             "garbage.json",
             "letters, a brace and control characters between two events",
@@ -414,7 +413,7 @@ fn beside_the_events() -> [Case; 6] {
     ]
 }
 
-/// Gzip without compression, so that the bytes are the same whatever the compressor.
+/// Gzip without compression, so that the bytes do not depend on the compressor.
 fn stored(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzBuilder::new().operating_system(super::UNKNOWN_SYSTEM).write(Vec::new(), Compression::none());
     encoder.write_all(text).expect("writing to memory does not fail");
@@ -424,7 +423,7 @@ fn stored(text: &[u8]) -> Vec<u8> {
 fn packed() -> [Case; 2] {
     let Text { bytes, offsets } = text(&events(), &separators());
     let whole = stored(&bytes);
-    // The header of the file, and that of its only block.
+    // The header of the file, and the header of its only block.
     const BEFORE: usize = 10 + 5;
     let cut = whole[..BEFORE + offsets[7] + 5].to_vec();
     let mut wrong_sum = whole.clone();
@@ -442,7 +441,7 @@ fn packed() -> [Case; 2] {
         Case {
             name: "wrong_sum.json.gz",
             shows: "a gzip file whose checksum is wrong: all of its text is there",
-            // That is after the checksum.
+            // The offset is after the checksum.
             faults: vec![fault("compressed_checksum", wrong_sum.len() - 4, 0)],
             bytes: wrong_sum,
             events: 10,

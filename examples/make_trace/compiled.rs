@@ -1,4 +1,4 @@
-//! Traces of models that were compiled and split into pieces: in the manner of SGLang and vLLM, one line a slice.
+//! Traces of models that were compiled and split into pieces, in the manner of SGLang and vLLM, with one slice per line.
 
 use super::kineto::Lane;
 use super::tiny::{ALL_REDUCE, CPU, GEMM, STREAM_7, Tiny};
@@ -7,7 +7,7 @@ const ATTENTION: &str = "vllm::unified_attention_with_output";
 const VLLM_WRAPPER: &str = "vllm/compilation/cuda_graph.py(208): __call__";
 const STREAM_8: Lane = Lane { pid: 0, tid: 8 };
 
-/// A trace with its slices by start and end.
+/// A trace whose slices are given by start and end.
 #[derive(Default)]
 struct Compiled {
     trace: Tiny,
@@ -23,7 +23,7 @@ impl Compiled {
         self.trace.op(name, (from, to - from));
     }
 
-    /// A call of 2 µs, and what it runs on a stream 1,000 µs later, each for 5 µs.
+    /// A call of 2 µs, and the kernels that it launches on a stream 1,000 µs later, of 5 µs each.
     fn launch(&mut self, call: &str, at: u32, lane: Lane, kernels: &[&str]) {
         self.launches += 1;
         self.trace.launch(call, (at, 2), self.launches);
@@ -40,8 +40,8 @@ impl Compiled {
     }
 }
 
-/// A model of three pieces, with attention and an all-reduce that stay eager between them, in two batches. The profiler was started in the
-/// first, whose function so has the line at which it was.
+/// A model of three pieces, with attention and an all-reduce that stay eager between them, in two batches. The profiler was started within the
+/// first batch, so the function of that batch has the line that it was at.
 pub(crate) fn pieces() -> Vec<u8> {
     let mut t = Compiled::default();
     t.python("serve.py(1): main", 0, 1900);
@@ -81,7 +81,7 @@ pub(crate) fn pieces() -> Vec<u8> {
     t.trace.finish()
 }
 
-/// A forward pass of vLLM's: pieces with attention between them, in a function that is generated.
+/// A forward pass of vLLM: pieces with attention between them, in a generated function.
 fn forward(t: &mut Compiled, model: &str, generated: &str, at: u32, pieces: u32) {
     let to = at + 50 * pieces + 10;
     t.python("vllm/v1/worker/gpu_model_runner.py(3102): _model_forward", at, to);
@@ -98,8 +98,8 @@ fn forward(t: &mut Compiled, model: &str, generated: &str, at: u32, pieces: u32)
     }
 }
 
-/// A model that drafts and one that verifies, whose pieces are run by generated functions of one name; a batch whose last pieces were not
-/// recorded; a function that was generated anew, and split otherwise; and a graph of the whole model, whose capture holds pieces.
+/// A draft model and a target model, whose pieces are run by generated functions with the same name; a batch whose last pieces were not
+/// recorded; a function that was generated again with a different split; and a graph of the whole model, whose capture contains pieces.
 pub(crate) fn two_models() -> Vec<u8> {
     let mut t = Compiled::default();
     t.python("serve.py(1): main", 0, 2000);
@@ -114,7 +114,7 @@ pub(crate) fn two_models() -> Vec<u8> {
     t.trace.finish()
 }
 
-/// The capture of that graph: two pieces, each with code that was generated and calls an operator, and attention between them.
+/// The capture of that graph: two pieces, each with generated code that calls an operator, and attention between them.
 pub(crate) fn whole_model() -> Vec<u8> {
     let mut t = Compiled::default();
     let inductor = format!("/tmp/cache/ab/cab{}.py(9): call", "c".repeat(49));

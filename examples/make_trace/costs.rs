@@ -1,5 +1,5 @@
-//! A trace whose costs are round numbers: collectives that compute kernels hide wholly, partly or not at all, of known sizes, launched a
-//! known time before they run. The resulting costs are in the `README.md` beside the traces.
+//! A trace whose costs are round numbers: collectives of known sizes, launched at known times before they run, that compute kernels hide wholly,
+//! partly or not at all. The resulting costs are in the `README.md` beside the traces.
 
 use super::tiny::{ALL_GATHER, ALL_REDUCE, CPU, GEMM, REDUCE_SCATTER, STREAM_7, STREAM_20, Tiny};
 
@@ -10,7 +10,7 @@ const WORLD: &str = r#""Group size": 4, "Process Group Name": "0", "Process Grou
 const PAIR: &str =
     r#""Group size": 2, "Process Group Name": "7", "Process Group Description": "pp", "Process Group Ranks": "[0, 1]""#;
 
-/// The frames of a collective, down to the call that launches it.
+/// The frames of a collective, down to the launching call.
 struct Route {
     caller: &'static str,
     function: &'static str,
@@ -59,30 +59,30 @@ const ALL_TO_ALLS: Route = Route {
     kernel: SEND_RECV,
 };
 
-/// PyTorch's record of a collective: elements of this rank's input and output.
+/// PyTorch's record of a collective: the elements of this rank's input and output.
 fn record(name: &str, given: u32, got: u32, group: &str) -> String {
     format!(
         r#""Collective name": "{name}", "dtype": "BFloat16", "In msg nelems": {given}, "Out msg nelems": {got}, {group}"#
     )
 }
 
-/// Where the record of a collective is.
+/// Which events have the record of a collective.
 enum Recorded {
-    /// At the operator and, as Kineto does since 2024, at the kernel.
+    /// The operator and, as in Kineto since 2024, the kernel.
     Everywhere(String),
-    /// At the operator alone.
+    /// Only the operator.
     AtOperator(String),
     Nowhere,
 }
 
 struct Costs {
     trace: Tiny,
-    /// The last correlation id, and the last External id.
+    /// The last correlation id, which is also the last External id.
     last_id: u32,
 }
 
 impl Costs {
-    /// A collective whose launch begins at `launch` and takes 10, and whose kernel runs in `run`, start and duration.
+    /// A collective whose launch begins at `launch` and takes 10, and whose kernel runs at `run`, start and duration.
     fn collective(&mut self, route: &Route, launch: u32, run: (u32, u32), recorded: &Recorded) {
         self.last_id += 1;
         let (id, trace) = (self.last_id, &mut self.trace);
@@ -105,7 +105,7 @@ impl Costs {
         trace.flow('f', STREAM_20, run.0, id);
     }
 
-    /// A matrix product that runs in `run`, start and duration.
+    /// A matrix product that runs at `run`, start and duration.
     fn compute(&mut self, launch: u32, run: (u32, u32)) {
         self.last_id += 1;
         self.trace.op("aten::mm", (launch - 2, 9));
@@ -130,7 +130,7 @@ pub(crate) fn trace() -> Vec<u8> {
     run(false)
 }
 
-/// The same for a later version of the program, in which lines moved, a collective takes longer, one is gone and one is new.
+/// The same for a later version of the program: lines moved, a collective takes longer, one is gone and one is new.
 pub(crate) fn later() -> Vec<u8> {
     run(true)
 }
@@ -150,7 +150,7 @@ fn run(later: bool) -> Vec<u8> {
     costs.compute(580, (600, 200));
     costs.compute(980, (1000, 100));
     costs.compute(990, (1100, 100));
-    // Begins before the call that launched it has returned, and is hidden by two kernels, one after the other.
+    // Begins before its launching call has returned, and is hidden by two kernels, one after the other.
     costs.collective(&all_reduces, 1045, (1050, 100), &all_reduce(5_000_000));
     let all_gather = Recorded::AtOperator(record("_allgather_base", 2_000_000, 8_000_000, WORLD));
     costs.collective(&ALL_GATHERS, 1280, (1300, 100), &all_gather);

@@ -1,5 +1,5 @@
-//! Gradients and parameters that hooks send: DDP's buckets on two threads of autograd, with and without Python frames; FSDP of both kinds; ZeRO. A
-//! program is written down in its order, one microsecond for each beginning and end, so that the answer can be read off the recipe.
+//! Gradients and parameters that hooks send: DDP's buckets on two autograd threads, with and without Python frames; FSDP of both kinds; ZeRO. Each
+//! program is written in order, with one microsecond for each beginning and end, so that the answer can be read off the recipe.
 
 use super::kineto::Lane;
 use super::tiny::{ALL_GATHER, ALL_REDUCE, CPU, REDUCE_SCATTER, STREAM_20, Tiny};
@@ -11,11 +11,11 @@ const SECOND: Lane = Lane { pid: 5000, tid: 5002 };
 const EVALUATE: &str = "autograd::engine::evaluate_function: ";
 const ACCUMULATE: &str = "torch::autograd::AccumulateGrad";
 
-/// When the first kernel runs, and how long each does, in microseconds.
+/// When the first kernel runs, and how long each kernel takes, in microseconds.
 const KERNELS_FROM: u32 = 100_000;
 const KERNEL: u32 = 50;
 
-/// A program under way.
+/// A program while it runs.
 #[derive(Default)]
 struct Program {
     trace: Tiny,
@@ -43,7 +43,7 @@ impl Program {
         self.within(lane, "user_annotation", name, "", body);
     }
 
-    /// A call of a Python function; without stacks only what it does.
+    /// A call of a Python function; without stacks, only its body.
     fn python(&mut self, lane: Lane, name: &str, body: impl FnOnce(&mut Self)) {
         if !self.with_stack {
             return body(self);
@@ -53,7 +53,7 @@ impl Program {
         self.within(lane, "python_function", name, &id, body);
     }
 
-    /// An operator of the forward pass, around the one that makes node `number`.
+    /// An operator of the forward pass, around the operator that makes node `number`.
     fn forward(&mut self, around: &str, name: &str, number: u32) {
         let args = format!("\"Sequence number\": {number}, \"Fwd thread id\": 0");
         self.op(CPU, around, |run| run.within(CPU, "cpu_op", name, &args, |_| {}));
@@ -69,7 +69,7 @@ impl Program {
         });
     }
 
-    /// The gradient that the last node made is added up, then the hooks run.
+    /// The gradient of the last node is accumulated, then the hooks run.
     fn accumulate(&mut self, lane: Lane, hooks: impl FnOnce(&mut Self)) {
         self.op(lane, &format!("{EVALUATE}{ACCUMULATE}"), |run| {
             run.op(lane, ACCUMULATE, |_| {});
@@ -77,7 +77,7 @@ impl Program {
         });
     }
 
-    /// A collective of some float numbers of this rank, on two ranks.
+    /// A collective on two ranks, with `input` floats of this rank.
     fn collective(&mut self, lane: Lane, name: &str, input: u32) {
         let (operator, kernel, output) = match name {
             "_allgather_base" => ("c10d::_allgather_base_", ALL_GATHER, 2 * input),
@@ -116,7 +116,7 @@ impl Program {
     }
 }
 
-/// Two micro-batches: the first adds its gradients up without sending them, the second sends three buckets, one of them from the second thread.
+/// Two micro-batches: the first accumulates its gradients without sending them, the second sends three buckets, one of them from the second thread.
 pub(crate) fn ddp(with_stack: bool) -> Vec<u8> {
     let mut run = Program { with_stack, ..Program::default() };
     run.python(CPU, "train.py(10): main", |run| {
@@ -159,7 +159,7 @@ fn ddp_backward(run: &mut Program, first: u32, sends: bool) {
     run.node(FIRST, "AddmmBackward0", first + 4, |_| {});
     run.accumulate(FIRST, |run| {
         if sends {
-            // One of the user's own, of one number. Without stacks nothing tells it from DDP's.
+            // One of the user's own, with a single number. Without stacks it looks like DDP's.
             run.python(FIRST, "hooks.py(40): sum_norms", |run| {
                 if run.with_stack {
                     run.collective(FIRST, "allreduce", 1)
@@ -167,7 +167,7 @@ fn ddp_backward(run: &mut Program, first: u32, sends: bool) {
             });
         }
     });
-    // The other GPU's thread, meanwhile.
+    // Meanwhile, the thread of the other GPU.
     run.node(SECOND, "EmbeddingBackward0", first + 1, |_| {});
     run.accumulate(SECOND, |run| send(run, SECOND, 64));
     run.accumulate(FIRST, |run| send(run, FIRST, 1_000_000));
@@ -177,7 +177,7 @@ fn ddp_backward(run: &mut Program, first: u32, sends: bool) {
     run.accumulate(FIRST, |run| send(run, FIRST, 2_500));
 }
 
-/// A model whose blocks `fully_shard` has wrapped. The first block has a collective of its own.
+/// A model whose blocks are wrapped by `fully_shard`. The first block has its own collective.
 pub(crate) fn fsdp2() -> Vec<u8> {
     let mut run = Program { with_stack: true, ..Program::default() };
     let gather = |run: &mut Program, lane: Lane, block: u32| {
@@ -236,7 +236,7 @@ pub(crate) fn fsdp2() -> Vec<u8> {
     run.finish()
 }
 
-/// Two layers whose parameters are one flat parameter each (`FullyShardedDataParallel`).
+/// Two layers, each with one flat parameter (`FullyShardedDataParallel`).
 pub(crate) fn fsdp1() -> Vec<u8> {
     let mut run = Program { with_stack: true, ..Program::default() };
     let unit = |layer: u32| format!("nn.Module: FullyShardedDataParallel_{}", layer + 1);
@@ -275,7 +275,7 @@ pub(crate) fn fsdp1() -> Vec<u8> {
     run.finish()
 }
 
-/// Three layers under ZeRO's third stage. The gradient of the first does not fit into the bucket any more, so its hook sends those of the others.
+/// Three layers under ZeRO stage 3. The gradient of the first no longer fits into the bucket, so its hook sends those of the others.
 pub(crate) fn zero3() -> Vec<u8> {
     const OFFLOAD: &str = "deepspeed/runtime/zero/parameter_offload.py(405): _pre_forward_module_hook";
     const BACKWARD: &str = "deepspeed/runtime/zero/parameter_offload.py(430): _run_before_backward_function";

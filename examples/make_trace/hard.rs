@@ -1,7 +1,7 @@
-//! Traces that are hard to answer from, one rule to a few lines: callers that times alone do not show, launches that ids alone do not
-//! show, graphs and their captures, the two passes of autograd. They are literal text, so that an answer can be read off them.
+//! Traces that are hard to analyse, with a few lines for each rule: callers that times alone do not show, launches that ids alone do not show,
+//! graphs and their captures, the two passes of autograd. They are literal text, so that the answers can be read off.
 
-/// Callers that times, numbers, or neither of them show.
+/// Callers that are found by times, by numbers, or by neither.
 pub(crate) const STRANGERS: &str = r#"{"schemaVersion": 1,
 "traceEvents": [
 {"ph": "X", "cat": "python_function", "name": "threading.py(1030): _bootstrap", "pid": 7000, "tid": 0, "ts": 0, "dur": 10000, "args": {"Python parent id": null, "Python id": 1}},
@@ -44,7 +44,7 @@ pub(crate) const STRANGERS: &str = r#"{"schemaVersion": 1,
 ]}
 "#;
 
-/// One kernel for each kind of evidence for its launch, or for none.
+/// One kernel for each kind of evidence for a launch, and kernels without any.
 pub(crate) const EVIDENCE: &str = r#"{"schemaVersion": 1,
 "traceEvents": [
 {"ph": "X", "cat": "python_function", "name": "serve.py(1): main", "pid": 7000, "tid": 7000, "ts": 0, "dur": 1000, "args": {"Python parent id": null, "Python id": 1}},
@@ -96,7 +96,7 @@ pub(crate) const REPLAY: &str = r#"{"schemaVersion": 1,
 ]}
 "#;
 
-/// The captures of these graphs, as ROCm records them: the launching calls name their kernels.
+/// The captures of these graphs, as ROCm records them: launching calls name their kernels.
 pub(crate) const CAPTURE: &str = r#"{"schemaVersion": 1,
 "traceEvents": [
 {"ph": "X", "cat": "python_function", "name": "serve.py(30): warm_up", "pid": 7000, "tid": 7000, "ts": 0, "dur": 1000, "args": {"Python parent id": null, "Python id": 1}},
@@ -130,7 +130,7 @@ pub(crate) const CAPTURE: &str = r#"{"schemaVersion": 1,
 ]}
 "#;
 
-/// A backward pass on its own thread, whose nodes were made by numbered operators of the forward pass.
+/// A backward pass on its own thread, with nodes that numbered operators of the forward pass made.
 pub(crate) const FORWARD_BACKWARD: &str = r#"{"schemaVersion": 1,
 "traceEvents": [
 {"ph": "X", "cat": "python_function", "name": "train.py(1): main", "pid": 7000, "tid": 7000, "ts": 0, "dur": 5000, "args": {"Python parent id": null, "Python id": 1}},

@@ -1,7 +1,6 @@
-//! Writes the JSON that Kineto, PyTorch's profiler back end, exports: same header, same event
-//! layout, same spelling of times. A reader that reads these files reads real ones, because
-//! the details that readers fail on (relative times with three decimals, a flow event right after its
-//! slice, flow ends without a start) are written the way Kineto writes them.
+//! Writes the JSON of Kineto, PyTorch's profiler back end: same header, same event layout, same notation of times. A reader of these files can read
+//! real ones, because the details that readers fail on (relative times with three decimals, a flow event right after its slice, flow ends
+//! without a start) are as Kineto writes them.
 
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
@@ -35,7 +34,7 @@ pub(crate) struct Header<'a> {
     pub(crate) trace_id: u64,
 }
 
-/// The process group the collectives of a trace run in.
+/// The process group of a trace's collectives.
 #[derive(Clone, Copy)]
 pub(crate) struct Group<'a> {
     pub(crate) name: &'a str,
@@ -201,7 +200,7 @@ impl<W: Write> Kineto<W> {
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
-        // A String never refuses text, so there is no error to report.
+        // Writing to a String never fails.
         let _ = self.buf.write_fmt(text);
     }
 
@@ -218,15 +217,15 @@ pub(crate) struct Written {
     pub(crate) events: u64,
 }
 
-/// The `args` object of a slice. Names and texts are written unescaped, as Kineto long wrote them; none of
-/// those made up here contains a quote or a backslash.
+/// The `args` object of a slice. Names and texts are not escaped, as in older Kineto; those used here contain no quotes or
+/// backslashes.
 pub(crate) struct Args<'a> {
     buf: &'a mut String,
     first: bool,
 }
 
 impl Args<'_> {
-    /// A value that is JSON already: a number, a list, `null`.
+    /// A value that already is JSON: a number, a list, `null`.
     pub(crate) fn raw(&mut self, key: &str, value: impl Display) -> &mut Self {
         let comma = if self.first { "" } else { ", " };
         self.first = false;

@@ -1,6 +1,5 @@
-//! The frames and operators of one pass through a tensor-parallel Llama, from `ModelRunner.forward`
-//! down to the launches: two all-reduces a layer, at the end of its attention and of its MLP, and one
-//! all-gather for the logits.
+//! The frames and operators of one pass through a tensor-parallel Llama, from `ModelRunner.forward` down to the launches: two all-reduces per
+//! layer, at the ends of attention and MLP, and one all-gather for the logits.
 
 use super::profile::catalog::{self, KernelSpec};
 use super::profile::recorder::{Recorder, address};
@@ -170,8 +169,8 @@ impl Forward<'_> {
         });
     }
 
-    /// A product whose terms are distributed over the ranks, hence the sum over them at its end: `o_proj`
-    /// of the attention and `down_proj` of the MLP.
+    /// A matrix product whose terms are distributed over the ranks, so that a sum over them follows: `o_proj` of the attention and `down_proj` of
+    /// the MLP.
     fn row_parallel(&self, rec: &mut Recorder, index: u32) {
         rec.module("nn.Module: RowParallelLinear_", index, "sglang/srt/layers/linear.py(1389): forward", |rec| {
             self.matmul(rec, &catalog::GEMM_SPLIT);
@@ -247,7 +246,7 @@ impl Forward<'_> {
     }
 
     fn all_gather(&self, rec: &mut Recorder) {
-        // Only the last token of a prompt has a next one to guess.
+        // Only the last token of a prompt has a next token to predict.
         let rows = if self.kind == Step::Prefill { self.rows / TOKENS } else { self.rows };
         let elements = u64::from(rows) * u64::from(VOCABULARY / RANKS);
         rec.python("torch/distributed/c10d_logger.py(81): wrapper", |rec| {

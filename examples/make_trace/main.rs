@@ -6,8 +6,8 @@
 //! make_trace job [--tp T] [--pp P] [--dp D] [--late ...] ... DIR
 //! ```
 //!
-//! Synthetic traces rather than recorded ones, because the expected answers can be worked out by hand
-//! from the recipe, and because anyone may have them. The same arguments give the same bytes.
+//! The traces are synthetic, because expected answers can then be worked out by hand from the recipe, and because anyone may have them. The same
+//! arguments give the same bytes.
 
 mod broken;
 mod compiled;
@@ -57,7 +57,7 @@ const USAGE: &str = "usage:
         channels that a join must give that kernel; --lose-records leaves some out, --trace-from-step gives the traces fewer steps than the
         records; --small adds all-reduces too small for Inspector";
 
-/// The operating system field of a gzip header for `unknown`: the bytes must not show where they were made.
+/// The gzip header's operating system field, set to `unknown`: the bytes must not depend on where they were made.
 const UNKNOWN_SYSTEM: u8 = 255;
 
 fn main() -> ExitCode {
@@ -182,7 +182,7 @@ fn big_file(args: &Big, rank: u32, path: &Path) -> io::Result<Summary> {
     Ok(summary)
 }
 
-/// A gzip stream that depends on nothing but its contents.
+/// A gzip stream that depends only on its contents.
 fn gzip<W: Write>(out: W, level: Compression) -> GzEncoder<W> {
     GzBuilder::new().mtime(0).operating_system(UNKNOWN_SYSTEM).write(out, level)
 }

@@ -1,8 +1,7 @@
-//! Traces whose point is how they are written, so they are literal text.
+//! Traces about notation, so they are literal text.
 
-/// The format of 2021: a bare array, times in whole microseconds since the epoch, names for ids, and
-/// other categories. Flow events there spell the thread as a number, and so never meet their slices.
-/// The closing bracket is missing, as in the file of a process that was killed.
+/// The format of 2021: a bare array, times in whole microseconds since the epoch, names as ids, and other categories. Flow events spell the thread as
+/// a number, and so never match their slices. The closing bracket is missing, as in the file of a process that was killed.
 pub(crate) const BARE_ARRAY_UNCLOSED: &str = r#"[
 {"ph": "X", "cat": "Operator", "name": "train_step", "pid": "9001", "tid": "140213", "ts": 1606910596297023, "dur": 900, "args": {"External id": 1, "Trace name": "PyTorch Profiler", "Trace iteration": 0}},
 {"ph": "X", "cat": "Operator", "name": "nccl:all_reduce", "pid": "9001", "tid": "140213", "ts": 1606910596297100, "dur": 50, "args": {"External id": 2, "Input dims": [[1024]]}},
@@ -14,7 +13,7 @@ pub(crate) const BARE_ARRAY_UNCLOSED: &str = r#"[
 {"name": "thread_name", "ph": "M", "ts": 1606910596297000, "pid": "9001", "tid": "140213", "args": {"name": "thread 0 (python)"}}
 "#;
 
-/// An object whose header comes after its events; split in two by the recipe that uses it.
+/// An object whose header comes after its events; the recipe splits it in two.
 pub(crate) const EVENTS_FIRST: &str = r#"{
 "traceEvents": [
 {"ph": "X", "cat": "python_function", "name": "serve.py(7): step", "pid": 6100, "tid": 6100, "ts": 20.250, "dur": 80.125, "args": {"Python id": 1}},
@@ -32,7 +31,7 @@ pub(crate) const EVENTS_FIRST: &str = r#"{
 }
 "#;
 
-/// Good events with bad ones between them, ending in the middle of an event.
+/// Good events with bad ones between them, cut off in the middle of an event.
 pub(crate) const DAMAGED: &str = r#"{"schemaVersion": 1,
 "traceEvents": [
 {"ph": "X", "cat": "python_function", "name": "train.py(3): main", "pid": 7000, "tid": 7000, "ts": 100, "dur": 900, "args": {"Python id": 1}},
@@ -50,7 +49,7 @@ null,
 {"ph": "X", "cat": "kernel", "name": "gemm_bf16_128x64_tn", "pid": 0, "tid": 7, "ts": 400, "dur": 20, "args": {"device": 0, "stream": 7, "correlation": 6}},
 {"ph": "X", "cat": "cpu_op", "name": "cut_off", "pid": 7000, "tid": 7000, "ts": 500, "du"#;
 
-/// Every phase besides complete slices, and flows with ids spelled in all ways.
+/// All phases except complete slices, and flows with ids in all notations.
 pub(crate) const BEGIN_END_ASYNC: &str = r#"{"traceEvents": [
 {"ph": "B", "cat": "io", "name": "load", "pid": 10, "tid": 10, "ts": 100},
 {"ph": "X", "cat": "io", "name": "read", "pid": 10, "tid": 10, "ts": 110, "dur": 20},

@@ -1,5 +1,5 @@
-//! The small traces of the tests, each made for one thing a reader can get wrong. Their contents, and
-//! the answers worked out by hand from the recipe, are in the `README.md` beside the traces.
+//! The small traces of the tests, each for one thing that a reader can get wrong. Their contents, and the answers worked out by hand from the
+//! recipes, are in the `README.md` beside the traces.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ use super::profile::{Workload, write_trace};
 use super::sglang::{Serving, Step};
 use super::tiny::{ALL_GATHER, ALL_REDUCE, CPU, GEMM, REDUCE_SCATTER, RMS_NORM, STREAM_7, STREAM_20, STREAM_21, Tiny};
 
-/// Every small trace: file name and content.
+/// All small traces: file name and contents.
 pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
     let mut traces = vec![
         ("sglang_decode.json.gz", zip(&[&simulate(&sglang_decode(), 4)?])?),
@@ -58,7 +58,7 @@ pub(crate) fn all() -> io::Result<Vec<(&'static str, Vec<u8>)>> {
 
 const RANKS: [&str; 4] = ["ranks/rank0.json.gz", "ranks/rank1.json.gz", "ranks/rank2.json.gz", "ranks/rank3.json.gz"];
 
-/// A job whose rank 2 takes longer in one function, in each layer. Each rank has its own clock.
+/// A job whose rank 2 takes longer in one function, in every layer. Each rank has its own clock.
 fn late_rank() -> Job {
     let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
     let late = Late { rank: 2, extra_ns: 150_000, how, when: When::EveryLayer };
@@ -71,7 +71,7 @@ fn simulate(program: &impl Workload, steps: u32) -> io::Result<Vec<u8>> {
     Ok(trace)
 }
 
-/// Compresses each part into a gzip member of its own, one after another.
+/// Compresses each part into its own gzip member, one after another.
 pub(crate) fn zip(parts: &[&[u8]]) -> io::Result<Vec<u8>> {
     let mut zipped = Vec::new();
     for part in parts {
@@ -93,7 +93,7 @@ fn sglang_decode() -> Serving {
     }
 }
 
-/// A step counts the collectives it launched, which are not those that ran while it lasted.
+/// A step counts the collectives that it launched, not those that ran during it.
 fn two_matches() -> Vec<u8> {
     let mut trace = Tiny::default();
     trace.python("train.py(12): main", (900, 2500));
@@ -115,14 +115,13 @@ fn two_matches() -> Vec<u8> {
     trace.kernel(ALL_GATHER, STREAM_20, (2100, 50), 21);
     // Runs after the step that launched it has returned.
     trace.kernel(ALL_REDUCE, STREAM_20, (2500, 100), 22);
-    // Runs while the third step lasts, but was launched between the second and the third.
+    // Runs during the third step, but was launched between the second and the third.
     trace.kernel(ALL_REDUCE, STREAM_20, (3040, 60), 23);
     trace.kernel(GEMM, STREAM_7, (3070, 20), 31);
     trace.finish()
 }
 
-/// Collectives whose correlation ids nothing else in the file has, beside a graph launch that looks
-/// as if it could be theirs.
+/// Collectives whose correlation ids occur nowhere else in the file, and a graph launch that looks as if it could be theirs.
 fn no_launch_link() -> Vec<u8> {
     let mut trace = Tiny::default();
     trace.python("serve.py(30): decode_step", (950, 350));
@@ -133,8 +132,8 @@ fn no_launch_link() -> Vec<u8> {
     trace.finish()
 }
 
-/// Kernels that begin before the one ahead of them on their stream has ended, so that nesting puts
-/// the end of their flow on the wrong slice. One late kernel is a collective, the other is not.
+/// Kernels that begin before the previous kernel on their stream has ended, so that nesting puts the end of their flow on the wrong slice. One
+/// such kernel is a collective, the other is not.
 fn overlap_pdl() -> Vec<u8> {
     let mut trace = Tiny::default();
     trace.python("model.py(80): forward", (90, 300));
@@ -153,8 +152,7 @@ fn overlap_pdl() -> Vec<u8> {
     trace.finish()
 }
 
-/// Launches and kernels without correlation ids. The kernel launched last runs first, so order does
-/// not help either.
+/// Launches and kernels without correlation ids. The last launched kernel runs first, so the order does not help either.
 fn flow_only() -> Vec<u8> {
     let mut trace = Tiny::default();
     trace.python("worker.py(5): first", (80, 60));

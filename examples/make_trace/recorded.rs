@@ -1,11 +1,11 @@
-//! The small job with NCCL's own records of all kinds beside its traces.
+//! The small job with all kinds of NCCL's own records.
 
 use std::io;
 
 use super::job::{Inspector, Job, Megatrace, Offsets, Recording};
 use super::recipes::zip;
 
-/// Its files: two traces, what each rank left in `records/`, and which kernel each record is of.
+/// Its files: two traces, each rank's records in `records/`, and the kernel of each record.
 pub(crate) fn all() -> io::Result<Vec<(String, Vec<u8>)>> {
     let job =
         Job { tp: 2, steps: 2, layers: 1, small: true, offsets: Offsets::Random { max_ns: 300_000 }, ..Job::default() };

@@ -1,6 +1,6 @@
-//! A language model server in the manner of SGLang: the scheduler loop around the model, its watchdog
-//! threads, and its traces. Eager steps and replays of a CUDA graph alternate, because the
-//! two are recorded very differently: a stack for each collective, or one launch for all of them.
+//! A language model server in the manner of SGLang: the scheduler loop around the model, its watchdog threads, and its traces. Eager steps
+//! alternate with replays of a CUDA graph, because they are recorded very differently: a stack for each collective, or one launch for
+//! all of them.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ const PID: i64 = 418_233;
 pub(crate) const COMPUTE: i64 = 7;
 pub(crate) const COMMS: i64 = 20;
 pub(crate) const RANKS: u32 = 4;
-/// The number of tokens of a prompt. It is small, so that the bytes moved in the time of these kernels are what NVLink can move.
+/// The number of tokens of a prompt. It is small enough for NVLink to move the bytes in the time of these kernels.
 pub(crate) const TOKENS: u32 = 8;
 pub(crate) const GROUP: Group<'static> = Group { name: "3", description: "tp" };
 
@@ -30,7 +30,7 @@ const NCCL_WATCHDOG: usize = 2;
 pub(crate) enum Step {
     Prefill,
     Decode,
-    /// Decode through the replay of a captured graph.
+    /// Decode by replaying a captured graph.
     Replay,
 }
 
@@ -39,20 +39,19 @@ pub(crate) struct Serving {
     pub(crate) layers: u32,
     pub(crate) rank: u32,
     pub(crate) seed: u64,
-    /// Its steps, repeated over and over.
+    /// Its steps, repeated in a cycle.
     pub(crate) cycle: &'static [Step],
-    /// Tiny Python calls recorded per call of interest.
+    /// How many tiny Python calls are recorded per call of interest.
     pub(crate) chatter: u32,
     /// Whether kernels after a collective may begin before it ends.
     pub(crate) early_kernels: bool,
 }
 
-/// Writes the trace of one rank, of about `target_bytes` uncompressed. Ranks of equal seed and size
-/// take the same steps.
+/// Writes the trace of one rank, of about `target_bytes` uncompressed. Ranks with the same seed and size take the same steps.
 pub(crate) fn write_big(out: &mut impl Write, target_bytes: u64, seed: u64, rank: u32) -> io::Result<Summary> {
     use Step::{Prefill, Replay};
     const BYTES_PER_LAYER: u64 = 1 << 20;
-    // Shallow models for small files: an eager step must stay a small part of the whole.
+    // Small files get shallow models: an eager step must stay a small part of the whole.
     let layers = (target_bytes / (4 * BYTES_PER_LAYER)).clamp(2, 32) as u32;
     let cycle = &[Prefill, Replay, Replay, Replay];
     let program = Serving { layers, rank, seed, cycle, chatter: 14, early_kernels: true };
@@ -104,7 +103,7 @@ impl Workload for Serving {
     fn step(&self, rec: &mut Recorder, step: u32) {
         let since = rec.now();
         let kind = self.cycle[step as usize % self.cycle.len()];
-        // Not from the recorder's numbers: those differ by rank, the batch does not.
+        // Not from the recorder's random numbers, which differ by rank; the batch does not.
         let batch = mix(self.seed ^ u64::from(step)) % 56;
         let rows = match kind {
             Step::Prefill => TOKENS * (8 + batch as u32),

@@ -1,5 +1,4 @@
-//! Traces of a dozen events, one a line, in whole microseconds: small enough that the right answer
-//! can be read off the file.
+//! Traces of a dozen events, one per line, in whole microseconds: small enough to read the right answer off the file.
 
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
-//! `nccl-stacks completions`: how a shell completes the program's options.
+//! `nccl-stacks completions`: shell completion scripts for the program's options.
 //!
-//! The scripts of clap_complete take the first word that is no option as a command. Here it is usually a trace, and the main job's
-//! options follow it, so the scripts are patched. A patch whose text is not found changes nothing; the tests run the shells.
+//! clap_complete's scripts take the first word that is not an option as a command. Here it is usually a trace, with the main job's options
+//! after it, so the scripts are patched. A patch whose text is not found changes nothing; the tests run the shells.
 
 use clap::{Arg, CommandFactory, ValueHint};
 use clap_complete::Shell;
@@ -16,7 +16,7 @@ pub(super) fn run(args: &Completions) -> Result<(), Stop> {
     let name = command.get_name().to_owned();
     let mut command = command.mut_args(hint).mut_subcommands(|command| command.mut_args(hint));
     let commands: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    // Not directly to standard output: clap panics if that cannot be written.
+    // Not directly to standard output: clap panics if the write fails.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, name, &mut script);
     let script = String::from_utf8(script).map_err(|e| Failure::Form { source: std::io::Error::other(e) })?;
@@ -31,8 +31,8 @@ pub(super) fn run(args: &Completions) -> Result<(), Stop> {
     Output::Stdout.finish(script.as_bytes())
 }
 
-/// Shells offer files for values that they know nothing about. Clap knows which values are paths; the others are numbers, times, and
-/// names in the trace.
+/// Shells offer files for values that they know nothing about. Clap knows which values are paths; all others are numbers, times, or names in
+/// the trace, for which nothing is offered.
 fn hint(arg: Arg) -> Arg {
     let is_free = arg.get_action().takes_values() && arg.get_possible_values().is_empty();
     if is_free && arg.get_value_hint() == ValueHint::Unknown { arg.value_hint(ValueHint::Other) } else { arg }
@@ -44,7 +44,7 @@ fn bash(script: &str) -> String {
     script.replace("nccl__subcmd__stacks", "nccl__stacks")
 }
 
-/// The main job's options are valid wherever there is no command, and not only before the first word.
+/// The main job's options are valid wherever no command was typed, not only before the first word.
 fn fish(script: &str, commands: &[String]) -> String {
     let before_any_word = "-n \"__fish_nccl_stacks_needs_command\" -";
     let without_command = format!("-n \"not __fish_seen_subcommand_from {}\" -", commands.join(" "));
@@ -56,7 +56,7 @@ fn fish(script: &str, commands: &[String]) -> String {
     lines.collect()
 }
 
-/// The script expects a trace and then a command. Here the first word is a command or else a trace.
+/// The script expects a trace and then a command. Here the first word is either a command or a trace.
 fn zsh(script: &str, commands: &[String]) -> String {
     const MAIN: &str = "_nccl-stacks() {\n";
     const FIRST_WORD: &str = "\
@@ -85,7 +85,7 @@ _nccl-stacks_first_word() {
     format!("{before}':trace -- {after}")
 }
 
-/// The script joins all words before an option to the name of a command. Only commands belong to that name.
+/// The script takes all words before an option for the name of a command. Only commands belong to that name.
 fn elvish(script: &str, commands: &[String]) -> String {
     let joined = "        set command = $command';'$word\n";
     let only_commands = format!(
@@ -98,7 +98,7 @@ fn elvish(script: &str, commands: &[String]) -> String {
     script.replacen(joined, &only_commands, 1)
 }
 
-/// As in elvish.
+/// The same patch as for elvish.
 fn powershell(script: &str, commands: &[String]) -> String {
     let option = "$element.Value.StartsWith('-') -or\n";
     let indent = " ".repeat(16);

@@ -1,4 +1,4 @@
-//! `nccl-stacks export` of NCCL's own records into the forms of other recorders and of viewers.
+//! `nccl-stacks export`: NCCL's own records in the formats of other recorders and of viewers.
 
 use std::fs;
 use std::io::{BufWriter, Write};
@@ -16,28 +16,28 @@ use super::output::Target;
 use super::stop::Stop;
 use super::{notes, opening, terminal};
 
-/// Whether the arguments ask for one.
+/// Whether the arguments ask for a conversion.
 pub(super) fn are_wanted(args: &Export) -> bool {
     [&args.chrome, &args.megatrace, &args.flows, &args.inspector].into_iter().any(Option::is_some)
 }
 
-/// Reads the records, and writes all conversions that are asked for.
+/// Reads the records, and writes all requested conversions.
 pub(super) fn run(args: &Export) -> Result<(), Stop> {
     let input = std::slice::from_ref(&args.trace);
     let records = opening::run(&args.reading).traces_and_records(input, &args.records, Alone::Allowed)?.records;
     let Some(records) = records else {
         return Err(Stop::NotFound(
-            "Nothing found: --chrome, --megatrace, --flows and --inspector are made of NCCL's own records, and there are none."
+            "Nothing found: --chrome, --megatrace, --flows and --inspector need NCCL's own records, and there are none."
                 .to_owned(),
         ));
     };
     if let Some(path) = &args.chrome {
         let done = write_file("--chrome", path, args, |out| chrome::write(&records, out))?;
-        say("--chrome", "operations", "a time", done);
+        report("--chrome", "operations", "a time", done);
     }
     if let Some(path) = &args.inspector {
         let done = write_file("--inspector", path, args, |out| inspector::write(&records, out))?;
-        say("--inspector", "operations", "a size and a time of execution", done);
+        report("--inspector", "operations", "a size and a time of execution", done);
     }
     if let Some(folder) = &args.megatrace {
         let (files, done) = megatrace::logs(
@@ -45,21 +45,21 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
             if args.megatrace_words { megatrace::Form::Words } else { megatrace::Form::Brackets },
         );
         write_folder("--megatrace", folder, args, &files)?;
-        say("--megatrace", "operations", "the time of the call, the rank and the number of elements", done);
+        report("--megatrace", "operations", "the time of the call, the rank and the number of elements", done);
         if !files.is_empty() && has_places_alone(&records) {
             terminal::note(
-                "--megatrace: some sources know only the rank within a communicator; their lines have that as rank",
+                "--megatrace: some sources record only the rank within a communicator; their lines have that rank",
             );
         }
     }
     if let Some(folder) = &args.flows {
         let (files, done) = flows::files(&records);
         write_folder("--flows", folder, args, &files)?;
-        say("--flows", "proxy operations", "a collective with its algorithm", done);
+        report("--flows", "proxy operations", "a collective with its algorithm", done);
         if done.without_peers > 0 {
             let channels = count(done.without_peers);
             terminal::say(&format!(
-                "--flows: no proxy is recorded on {channels} channels of operations, as over NVLink: their steps and peers are not known"
+                "--flows: no proxy was recorded for {channels} channels of operations, as with NVLink; their steps and peers are unknown"
             ));
         }
     }
@@ -70,11 +70,11 @@ fn has_places_alone(records: &Records) -> bool {
     records.operations.iter().any(|operation| operation.rank.is_none() && operation.place.is_some())
 }
 
-/// Says what could not be written.
-fn say(flag: &str, what: &str, needs: &str, done: Coverage) {
+/// Reports the operations that could not be written.
+fn report(flag: &str, what: &str, needs: &str, done: Coverage) {
     if done.elsewhere > 0 {
         let elsewhere = count(done.elsewhere);
-        terminal::note(&format!("{flag}: {elsewhere} {what} are left out: another source has those of the same rank"));
+        terminal::note(&format!("{flag}: {elsewhere} {what} are left out: another source recorded this rank"));
     }
     if done.left_out > 0 {
         let all = done.left_out + done.written + done.elsewhere;

@@ -1,4 +1,4 @@
-//! `nccl-stacks describe`: what files are, what they can answer, and what to turn on for the rest.
+//! `nccl-stacks describe`: what files are, which questions they can answer, and what to turn on for the rest.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,12 @@ use super::stop::Stop;
 use super::terminal::say;
 use super::{notes, opening};
 
-/// Of a log with a line per call so many of each rank and communicator are kept; the counts are of all.
+/// How many operations per rank and communicator are kept from a log with a line per call. Counts include all of them.
 const KEPT: usize = 64;
 
 pub(super) fn run(args: &Describe) -> Result<(), Stop> {
     let form = if args.json { DescribeForm::Json } else { args.format.into() };
-    // A name that leads nowhere is a mistake in the command, and ends it before anything is read.
+    // A path that does not exist is a mistake in the command, so it ends the command before anything is read.
     let mut inputs = Vec::new();
     for argument in &args.files {
         inputs.push(Inputs::read(argument)?);
@@ -32,14 +32,14 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
         inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &read)?;
     let each = |input: &Inputs| input.traces.len() + usize::from(!input.records.is_empty());
-    let mut found = Found { are_several: inputs.iter().map(each).sum::<usize>() > 1, ..Found::default() };
+    let mut found = Descriptions { are_several: inputs.iter().map(each).sum::<usize>() > 1, ..Descriptions::default() };
     for input in &inputs {
         input.traces.iter().try_for_each(|file| found.add(file, args, trace))?;
         if !input.records.is_empty() {
             found.add(&input.argument, args, |_, args| records(input, args))?;
         }
     }
-    let Found { described, unread, failure, .. } = found;
+    let Descriptions { described, unread, failure, .. } = found;
     if let (true, Some(failure)) = (described.is_empty(), failure) {
         return Err(failure.into());
     }
@@ -54,7 +54,7 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The files that an argument means.
+/// The traces and records that an argument names.
 struct Inputs {
     argument: PathBuf,
     traces: Vec<PathBuf>,
@@ -74,19 +74,19 @@ impl Inputs {
     }
 }
 
-/// The descriptions so far, and what could not be read.
+/// The descriptions so far, and the files that could not be read.
 #[derive(Default)]
-struct Found {
+struct Descriptions {
     described: Vec<Described>,
     unread: Vec<Unread>,
-    /// The first reason.
+    /// Why the first of these could not be read.
     failure: Option<Failure>,
     /// Whether there are several inputs.
     are_several: bool,
 }
 
-impl Found {
-    /// Adds what a file has. One that cannot be read is left out with a line, unless all are like that.
+impl Descriptions {
+    /// Adds the descriptions of a file. A file that cannot be read is reported and left out; if no file can be read, the command fails.
     fn add(
         &mut self,
         file: &Path,
@@ -98,7 +98,7 @@ impl Found {
             Err(Stop::Failed(failure @ (Failure::Library(_) | Failure::Run(RunError::NoRecords { .. }))))
                 if !args.reading.strict =>
             {
-                // That of the only input is the message at the end.
+                // For a single input, the failure is the final error message.
                 if self.are_several {
                     say(&format!("Left out: {failure}"));
                 }
@@ -117,7 +117,7 @@ fn records(input: &Inputs, args: &Describe) -> Result<Vec<Described>, Stop> {
     Ok(vec![Described::records(name, sources::describe(&records))])
 }
 
-/// The traces of a file, one after the other, so that one is in memory at a time.
+/// Describes the traces of a file one after the other, so that only one is in memory at a time.
 fn trace(file: &Path, args: &Describe) -> Result<Vec<Described>, Stop> {
     let run = opening::run(&args.reading);
     let mut found = Vec::new();

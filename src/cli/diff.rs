@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         return Err(nothing.or_damaged(before.damage.is_unknown() || after.damage.is_unknown()));
     }
     let names = [&args.before, &args.after].map(|trace| trace.display().to_string());
-    // One call of a chosen function in each trace is alike without any steps.
+    // One call of a chosen function in each trace is comparable without steps.
     let is_one_call = args.span.function_name.is_some() && before.traces.len() == after.traces.len();
     let has_steps = [&before, &after].iter().all(|report| report.steps.count > 0);
     let per = if is_one_call && !has_steps { Per::Total } else { wished(args) };
@@ -60,16 +60,16 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     check(&found, &bounds, opening::what(&args.selection))
 }
 
-/// Whether the bounds are kept, which are refused where there is nothing that they could bound.
+/// Checks the bounds, and refuses bounds that have nothing to compare.
 fn check(found: &Diff, bounds: &[&Bound], what: &str) -> Result<(), Stop> {
-    // A trace without these kernels costs nothing; that is no success.
+    // A trace without these kernels costs nothing, which must not pass as a success.
     if let (Some(nothing), false) = (notes::nothing_on_a_side(found, what), bounds.is_empty()) {
         return Err(Stop::NotFound(format!("Nothing to bound: {nothing}.")));
     }
     if let Some(void) = bounds.iter().find(|bound| bound.is_void(found.per)) {
         return Err(Stop::NotFound(format!(
-            "Nothing to bound: --fail-if '{}': not all of the traces mark steps, and by call there is always one; --total bounds how many there \
-             are in all",
+            "Nothing to bound: --fail-if '{}': not all of the traces mark steps, and per call the count is always 1; --total bounds the \
+             total count",
             void.text
         )));
     }
@@ -80,7 +80,7 @@ fn check(found: &Diff, bounds: &[&Bound], what: &str) -> Result<(), Stop> {
     Stop::unless(found.before.damage.is_unknown() || found.after.damage.is_unknown())
 }
 
-/// The stacks of one of the traces. The trace itself is dropped: two of them may not fit into memory.
+/// The stacks of one of the traces. The trace itself is dropped, because two traces may not fit into memory.
 fn ask(args: &Args, question: &StackQuestion, which: &str, trace: &Path) -> Result<(StackReport, Vec<String>), Stop> {
     note(&format!("{which}: {}", trace.display()));
     let files = files::expand(&[trace.to_owned()])?;
@@ -92,7 +92,7 @@ fn ask(args: &Args, question: &StackQuestion, which: &str, trace: &Path) -> Resu
     Ok((report, damage))
 }
 
-/// By what the traces are to be compared, if they can be.
+/// The requested denominator of the comparison. It does not apply to traces without steps.
 fn wished(args: &Args) -> Per {
     if args.total { Per::Total } else { Per::Step }
 }
@@ -109,7 +109,7 @@ fn on_page(args: &Args, damage: Vec<String>) -> OnPage {
     typed::on_page(&[args.before.clone(), args.after.clone()], &options, damage)
 }
 
-/// The bounds on stacks. Those on ranks need `--ranks`, and there are no others with it.
+/// The bounds on stacks. Bounds on ranks need `--ranks`, which in turn allows no others.
 fn bounds(args: &Args) -> Result<Vec<&Bound>, Stop> {
     let mut found = Vec::new();
     for bound in &args.fail_if {
@@ -117,11 +117,11 @@ fn bounds(args: &Args) -> Result<Vec<&Bound>, Stop> {
             (DiffBound::Stacks(bound), false) => found.push(bound),
             (DiffBound::Ranks(_), true) => {}
             (DiffBound::Ranks(of), false) => {
-                return Err(Stop::Usage(format!("--fail-if '{}' is about ranks; give --ranks, too", of.bound.text)));
+                return Err(Stop::Usage(format!("--fail-if '{}' is a bound on ranks; add --ranks", of.bound.text)));
             }
             (DiffBound::Stacks(of), true) => {
                 return Err(Stop::Usage(format!(
-                    "--fail-if '{}' is about stacks; with --ranks bound waited, caused, added or late",
+                    "--fail-if '{}' is a bound on stacks; with --ranks, bound waited, caused, added or late",
                     of.text
                 )));
             }

@@ -1,4 +1,4 @@
-//! `nccl-stacks ranks` of NCCL's own records.
+//! `nccl-stacks ranks` for NCCL's own records.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use super::stop::Stop;
 use super::terminal::note;
 use super::{notes, opening, typed};
 
-/// Answers for records that know when NCCL was entered. Of records that know when kernels ran these are the parts: they are compared as
-/// those of traces are.
+/// Answers from records of when NCCL was entered. From records of when kernels ran, returns the reductions, which are then compared like those
+/// of traces.
 pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Option<Vec<RankReduction>>, Stop> {
     let runner = opening::run(&args.reading);
     let mut records = runner.records(files, Keep::All)?;
@@ -29,7 +29,7 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     runner.report_recorded_parts(&found);
     let RecordedReductions { reductions, without_rank, .. } = found;
     if !reductions.is_empty() {
-        // When a rank called says why its kernels were late.
+        // The times of the calls explain why a rank's kernels were late.
         let calls = EntryReport::compare(&records, args.outliers.into());
         if !calls.slow.is_empty() {
             note(&verdict(&calls, &Screen::default()).join(" "));
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     }
     if !args.fail_if.is_empty() {
         return Err(Stop::Usage(
-            "--fail-if: the records know only when NCCL was called, not who waited for whom".to_owned(),
+            "--fail-if: the records have only the times of calls to NCCL, not who waited for whom".to_owned(),
         ));
     }
     let is_page = form == RankForm::Html;
@@ -83,13 +83,13 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     Ok(None)
 }
 
-/// Why the ranks are not known, and what says them.
+/// Why the ranks are unknown, and how to provide them.
 fn without_ranks(records: &Records) -> String {
     let sources: BTreeSet<&str> = records.operations.iter().map(|operation| operation.source.title()).collect();
     let sources: Vec<&str> = sources.into_iter().collect();
     format!(
-        "Nothing found: nothing says which ranks of the job recorded this ({}). NCCL counts ranks within each communicator; what says them \
-         is a file for each rank with one communicator that is in all of these, or --rank 3=FILE for the file of each rank.",
+        "Nothing found: it is unknown which ranks of the job recorded this ({}). NCCL numbers ranks within each communicator. To know them, give \
+         one file for each rank, all with a communicator in common, or name the rank of each file with --rank 3=FILE.",
         sources.join(", ")
     )
 }

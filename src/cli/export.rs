@@ -1,4 +1,4 @@
-//! `nccl-stacks export`: a trace in other forms, which are an SQLite database, Parquet files, or a smaller trace; and records in those of
+//! `nccl-stacks export`: a trace as an SQLite database, as Parquet files, or as a smaller trace; and records in the formats of
 //! [other recorders](super::conversions).
 
 use std::io;
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Export) -> Result<(), Stop> {
 /// The database of a trace, of records, or of both.
 fn database(args: &Export, options: LoadOptions) -> Result<Database, Stop> {
     let run = opening::run(&args.reading);
-    // Only records can be in folders, and standard input can be read only once.
+    // Only records may be in a folder, and standard input can be read only once.
     if args.records.is_empty() && !args.trace.is_dir() && !sources::is_record(&args.trace) {
         return Ok(run.open(&args.trace, options)?);
     }
@@ -85,7 +85,7 @@ fn check(args: &Export) -> Result<(), Stop> {
     opening::check_window(&args.span)?;
     let usage = |message: &str| Err(Stop::Usage(message.to_owned()));
     if args.cut.is_none() && chooses(args) {
-        return usage("which kernels and which window is for --trace; --sqlite and --parquet write the whole trace");
+        return usage("options for kernels and windows need --trace; --sqlite and --parquet write the whole trace");
     }
     if args.cut.is_some() && files::is_read_once(&args.trace) {
         return usage(
@@ -105,7 +105,7 @@ const SAME: &str = "two results cannot have the same name";
 /// Why an archive with several traces is refused.
 const ONE: &str = "--trace cuts one trace";
 
-/// A smaller trace is made of one trace in JSON. The file's contents are checked before the load, which takes longer.
+/// Refuses inputs other than one JSON trace. The contents are checked first, because loading takes longer.
 fn refuse_what_cannot_be_cut(args: &Export) -> Result<(), Stop> {
     let input = opening::run(&args.reading).input(&args.trace)?;
     let name = input.name.clone();
@@ -167,7 +167,7 @@ fn write_cut(args: &Export, wanted: &Wanted, database: &Database, target: &Targe
 
 #[cfg(feature = "parquet")]
 mod parquet {
-    //! A folder of Parquet files.
+    //! The export of a folder of Parquet files.
 
     use std::io;
     use std::path::Path;
@@ -202,7 +202,7 @@ mod parquet {
 
 #[cfg(not(feature = "parquet"))]
 mod parquet {
-    //! A program that was built without Parquet says so.
+    //! The error of a program that was built without Parquet.
 
     use std::convert::Infallible;
     use std::path::Path;

@@ -1,4 +1,4 @@
-//! What can fail, with the flag that helps: the library's errors, which name no flag, and those of the program itself.
+//! Failures: the library's errors, with the command-line flags that help, and the program's own.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use nccl_stacks::ranks::job::JobError;
 use nccl_stacks::ranks::report::RanksError;
 use nccl_stacks::run::RunError;
 
-/// A failure. Its text is one message for the user.
+/// A failure. Its text is a message for the user.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{}", with_flags(.0))]
@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Run(RunError),
 
-    #[error("{name}: damaged, and --strict was asked for:{list}")]
+    #[error("{name}: damaged, and --strict was given:{list}")]
     Strict { name: String, list: String },
 
     #[error("{name}:{line}:{column}: {message}")]
@@ -33,11 +33,11 @@ pub(crate) enum Failure {
     WriteDevice { path: PathBuf, source: io::Error },
 
     #[error(
-        "this program was built without the recorder's library: that needs Linux, and the folder crates of its source"
+        "this program was built without the recorder's library, which needs Linux and the folder `crates` of the source"
     )]
     NoRecorder,
 
-    #[error("{}: everybody may write into this folder, and put another library in the recorder's place; give another --dir", folder.display())]
+    #[error("{}: this folder is writable for everybody, who could replace the recorder's library; give another --dir", folder.display())]
     OpenFolder { folder: PathBuf },
 
     #[error("{command}: cannot be run: {source}")]
@@ -65,19 +65,19 @@ impl From<RunError> for Failure {
 }
 
 impl Failure {
-    /// The text of an error of the library.
+    /// The message for an error of the library.
     pub(super) fn text(error: &Error) -> String {
         with_flags(error)
     }
 }
 
-/// An error of the library: the flag that it is about before it, and the flag that helps after it.
+/// The message for an error of the library, with the flag that it is about in front and the flag that helps at the end.
 fn with_flags(error: &Error) -> String {
     match error {
         Error::EmptyPattern => format!("--kernel-name: {error}; leave the flag out for all NCCL kernels"),
         Error::BadPattern { pattern, message } => format!("--kernel-name {pattern}: {message}"),
         Error::NoSuchFamily { name, known } => {
-            format!("--family {name}: there is no such family; known are {known}")
+            format!("--family {name}: there is no such family; the families are {known}")
         }
         Error::BadFamilies { .. } => format!("--family-file {error}"),
         _ => match advice(error) {
@@ -87,13 +87,13 @@ fn with_flags(error: &Error) -> String {
     }
 }
 
-/// An error about ranks, and the flag that helps.
+/// The message for an error about ranks, with the flag that helps.
 fn advise(error: &RanksError) -> String {
     match error {
         RanksError::Job(JobError::Unknown { .. } | JobError::Contradiction { .. }) => {
-            format!("{error}. Say which it is with --rank RANK=TRACE")
+            format!("{error}. Give the rank with --rank RANK=TRACE")
         }
-        RanksError::Unfit(_) => format!("{error} --clock none compares the lengths of their kernels alone"),
+        RanksError::Unfit(_) => format!("{error} --clock none compares only the durations of their kernels"),
         _ => error.to_string(),
     }
 }
@@ -102,9 +102,9 @@ fn advise(error: &RanksError) -> String {
 fn advice(error: &Error) -> Option<&'static str> {
     match error {
         Error::TooMuchText { .. } => {
-            Some("If that is right and the machine has the memory, --max-bytes SIZE allows as many bytes as it says")
+            Some("If the trace is fine and fits into memory, allow its size with --max-bytes SIZE")
         }
-        Error::CannotCut { .. } => Some("--sqlite exports all of it"),
+        Error::CannotCut { .. } => Some("--sqlite exports the whole trace"),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! `nccl-stacks hang`: whether a job hangs, on which ranks, in which call.
+//! `nccl-stacks hang`: whether a job hangs, on which ranks and in which call.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
     let (report, damage) = opening::run(&args.reading).hang(&files)?;
     if report.is_empty() {
         return Err(Stop::NotFound(
-            "Nothing found: the records have no operation and no count by which to judge.".to_owned(),
+            "Nothing found: the records have neither operations nor counters to judge by.".to_owned(),
         ));
     }
     let shown = Shown { form, verbose: args.reading.verbose, colour: args.color, path: args.output.as_deref() };
@@ -39,7 +39,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Prints the answer about files with a name, and stops with its exit code.
+    /// Prints the answer about the files called `name`, and returns its exit code.
     pub(super) fn print(self, report: &HangReport, name: &str, on_page: &OnPage, output: Output) -> Result<(), Stop> {
         let screen = Screen {
             width: output.width(),
@@ -54,7 +54,7 @@ impl Shown<'_> {
             notes::answer_written(path, bytes.len() as u64);
         }
         match report.outcome {
-            // The answer has said so already, unless it went elsewhere.
+            // The answer already has the verdict, unless it went to a file.
             Outcome::Hung => Err(Stop::Hung(if self.path.is_some() { verdict(report) } else { String::new() })),
             _ => Ok(()),
         }

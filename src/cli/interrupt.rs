@@ -1,5 +1,5 @@
-//! Signals: Ctrl-C while a query runs stops the query, and a second one the program. All others end the program, after what is unfinished was
-//! removed.
+//! Signals: the first Ctrl-C stops the running query, a second one ends the program. All other signals end the program after unfinished
+//! files were removed.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 use super::terminal::say;
 
-/// Handles signals from now on, in a thread of its own. If there can be none, they end the program at once.
+/// Handles signals from now on, in a thread of its own. If that thread cannot be created, signals end the program at once.
 pub(super) fn handle_signals() {
     let _ = std::thread::Builder::new().spawn(|| {
         let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal));
@@ -22,9 +22,9 @@ pub(super) fn handle_signals() {
     });
 }
 
-/// Whether the program was started with a signal ignored, as by `nohup`: it stays so.
+/// Whether the program was started with a signal ignored, as by `nohup`. It then stays ignored.
 fn is_ignored(signal: c_int) -> bool {
-    // SAFETY: all zeros are a `sigaction`, and without a new one the old one is only read.
+    // SAFETY: all zeros are a valid `sigaction`; without a new action, the call only reads the old one.
     let (read, old) = unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
         (libc::sigaction(signal, std::ptr::null(), &raw mut old), old)
@@ -40,14 +40,14 @@ fn handle(signal: c_int) {
         handle.interrupt();
         return;
     }
-    // A query that does not stop does not check for interrupts now, or blocks on a pipe.
+    // A query that does not stop is between checks for interrupts, or blocks on a pipe.
     let removed = unfinished::remove_all();
     if signal == SIGINT && (removed > 0 || query.is_some()) {
         say("Interrupted.");
-        #[allow(clippy::exit, reason = "the thread of signals has no other way")]
+        #[allow(clippy::exit, reason = "the signal thread has no other way to end the process")]
         std::process::exit(130);
     }
-    // Whoever started the program sees which signal it was.
+    // The parent process sees which signal it was.
     let _ = emulate_default_handler(signal);
 }
 
@@ -65,7 +65,7 @@ static QUERY: Mutex<Option<Query>> = Mutex::new(None);
 pub(super) struct Interrupts(Arc<AtomicBool>);
 
 impl Interrupts {
-    /// Makes Ctrl-C stop the query that runs on this connection.
+    /// Makes Ctrl-C stop the query that is running on this connection.
     pub(super) fn catch(handle: InterruptHandle) -> Self {
         let interrupts = Interrupts(Arc::new(AtomicBool::new(false)));
         let query = Query { handle: Arc::new(handle), interrupts: interrupts.clone() };
@@ -77,25 +77,25 @@ impl Interrupts {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Forgets an interrupt, before the next query.
+    /// Clears an interrupt before the next query.
     pub(super) fn reset(&self) {
         self.0.store(false, Ordering::SeqCst);
     }
 }
 
-/// Makes writing beyond the size limit of files (`ulimit -f`) fail like writing to a full disk, so that the error is printed and the
-/// unfinished file is removed. Otherwise the signal ends the program at once.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail like a write to a full disk, so that the error is printed and the unfinished
+/// file is removed. By default, the signal kills the program.
 pub(super) fn survive_size_limits() {
     #[cfg(all(any(target_os = "linux", target_os = "macos"), not(any(target_arch = "mips", target_arch = "mips64"))))]
     {
         unsafe extern "C" {
             fn signal(signal: c_int, handler: usize) -> usize;
         }
-        /// Its number on these platforms.
+        /// The signal's number on these platforms.
         const SIGXFSZ: c_int = 25;
         /// Ignores the signal.
         const SIG_IGN: usize = 1;
-        // SAFETY: this is C's `signal`, whose handlers are as large as a pointer; ignoring a signal runs no code of ours.
+        // SAFETY: this is C's `signal`, whose handlers have the size of a pointer; ignoring a signal runs no code of ours.
         unsafe { signal(SIGXFSZ, SIG_IGN) };
     }
 }

@@ -57,7 +57,7 @@ pub(super) fn run(args: &Kernels) -> Result<(), Stop> {
     Stop::unless(store.damage.is_unknown())
 }
 
-/// The kernels by other keys than their names.
+/// Groups the kernels by other keys than their names.
 fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
     let climbing = Climbing::of_groups(args.groups.clone(), args.exact_names);
     let question =

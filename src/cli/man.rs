@@ -1,7 +1,7 @@
-//! `nccl-stacks man`: the manual, one page for the program and one for each command, as packagers and `man` have it.
+//! `nccl-stacks man`: the manual, one page for the program and one for each command, for packagers and `man`.
 //!
-//! The pages are made from the text of `--help`. Sections that only man pages have are laid out here: clap has the examples as the
-//! text before a command's help, and the exit codes as the text after it.
+//! The pages are generated from the text of `--help`. Sections that only man pages have are laid out here: clap has the examples before a
+//! command's help, and the exit codes after it.
 
 use std::fs;
 use std::io::{self, Write};
@@ -21,41 +21,41 @@ use super::stop::Stop;
 
 /// The exit codes and what they mean.
 const EXIT_STATUS: &[(&str, &str)] = &[
-    ("0", "Done; also if nobody read the output to its end."),
+    ("0", "Success, also if the reader of the output closed it early."),
     (
         "1",
         "Something failed: a file cannot be read or written, a query or a config file is wrong, or a trace is damaged and --strict was given.",
     ),
     ("2", "Wrong usage: the arguments are incomplete, or contradict each other or the trace."),
     ("3", "Nothing was found."),
-    ("4", "The job hangs, as hang finds."),
-    ("5", "The second trace of diff costs more than --fail-if allows."),
+    ("4", "The job hangs, according to the command hang."),
+    ("5", "A bound of --fail-if is exceeded."),
     (
         "6",
-        "Ranks are missing from merge, or parts from part; or a file is cut off or corrupt, so that what is missing is unknown. The answer is of what is there.",
+        "Ranks are missing from merge, or parts from part; or a file is cut off or corrupt, so that it is unknown what is missing. The answer covers the rest.",
     ),
     ("130", "The user left the picker, or interrupted the run."),
 ];
 
-/// The variables that are read and what they do.
+/// The environment variables that the program reads.
 const ENVIRONMENT: &[(&str, &str)] = &[
-    ("NCCL_STACKS_CONFIG", "The config file; if it is set and empty, none is read."),
+    ("NCCL_STACKS_CONFIG", "The config file. Empty: none is read."),
     ("XDG_CONFIG_HOME", "The folder of settings, in place of ~/.config."),
-    ("NO_COLOR", "If it is set and not empty, nothing is coloured."),
+    ("NO_COLOR", "Not empty: no colours."),
 ];
 
-/// What a config file is.
+/// The description of config files.
 const CONFIG_FILE: &[&str] = &[
-    "A config file has families of kernels of your own, and defaults for the options of the program and of its commands. It \
+    "A config file has your own kernel families, and defaults for the options of the program and of its commands. It \
      is the file that --config names; else the one that $NCCL_STACKS_CONFIG names; else nccl-stacks.toml in the working directory; else \
      nccl-stacks/nccl-stacks.toml in $XDG_CONFIG_HOME or ~/.config. A line on standard error says which one was read, and which \
      options were taken from it.",
-    "The command line wins: a list on it replaces that of the file, and --no-strict, --no-interactive and --no-exact-names turn \
+    "The command line wins: a list on it replaces the list in the file, and --no-strict, --no-interactive and --no-exact-names turn \
      off what the file turns on. Keys are the names of options; options that name a file or a time of one run cannot be \
      given. A command takes the options that it has, with the values that it knows; a table with its name is for it alone.",
 ];
 
-/// A config file.
+/// An example of a config file.
 const CONFIG_EXAMPLE: &str = "\
 [families]
 mine = [\"myAllReduce*\", \"/(?i)ring/\"]
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Man) -> Result<(), Stop> {
         None => &command,
         Some(name) => command.find_subcommand(name).ok_or_else(|| {
             let known: Vec<&str> = commands(&command).map(Command::get_name).collect();
-            Stop::Usage(format!("man {name}: there is no such command; known are {}", known.join(", ")))
+            Stop::Usage(format!("man {name}: there is no such command; the commands are {}", known.join(", ")))
         })?,
     };
     Output::Stdout.finish(&text(&command, page)?)
@@ -100,7 +100,7 @@ fn commands(program: &Command) -> impl Iterator<Item = &Command> {
     program.get_subcommands().filter(|command| command.get_name() != "help")
 }
 
-/// The name of a command after that of the program: `nccl-stacks-sql`.
+/// The full name of a command, such as `nccl-stacks-sql`.
 fn full_name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
@@ -117,7 +117,7 @@ fn write_page(program: &Command, command: &Command, page: &mut Vec<u8>) -> io::R
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").to_owned();
     let man = clap_mangen::Man::new(command.clone().mut_args(values_in_help).override_usage(usage));
-    // By hand, since clap_mangen leaves empty words out. Without a date, so that the same source gives the same page.
+    // Written by hand, because clap_mangen drops empty words. No date, so that the same source gives the same page.
     let title = full_name(command).to_uppercase();
     writeln!(page, ".TH \"{title}\" 1 \"\" \"{version}\" \"User Commands\"")?;
     man.render_name_section(page)?;
@@ -141,7 +141,7 @@ fn write_page(program: &Command, command: &Command, page: &mut Vec<u8>) -> io::R
     after.to_writer(page)
 }
 
-/// Moves the possible values to the end of an option's help, where `--help` has them; clap_mangen gives each a paragraph.
+/// Moves the possible values to the end of an option's help, as in `--help`; clap_mangen gives each a paragraph.
 fn values_in_help(arg: Arg) -> Arg {
     let values = arg.get_possible_values();
     if values.is_empty() || arg.is_hide_possible_values_set() || !arg.get_action().takes_values() {
@@ -153,7 +153,7 @@ fn values_in_help(arg: Arg) -> Arg {
     arg.help(help).hide_possible_values(true)
 }
 
-/// The examples before a command's help: sentences, and after each, indented further, commands to type.
+/// The examples before a command's help: sentences, each followed by commands that are indented further.
 fn examples(roff: &mut Roff, command: &Command) {
     let text = command.get_before_long_help().or(command.get_before_help());
     let Some(text) = text.map(ToString::to_string) else { return };
@@ -177,7 +177,7 @@ fn exit_status(roff: &mut Roff) {
     }
 }
 
-/// The notes on times, which `--help` has after the exit codes.
+/// The notes on times, which `--help` prints after the exit codes.
 fn notes(roff: &mut Roff, program: &Command) {
     let text = program.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     roff.control("SH", ["NOTES"]);
@@ -208,7 +208,7 @@ fn environment(roff: &mut Roff) {
     }
 }
 
-/// The other pages.
+/// The list of the other pages.
 fn see_also(roff: &mut Roff, program: &Command, command: &Command) {
     roff.control("SH", ["SEE ALSO"]);
     let all = std::iter::once(program).chain(commands(program));
@@ -223,7 +223,7 @@ fn see_also(roff: &mut Roff, program: &Command, command: &Command) {
 mod tests {
     use super::*;
 
-    /// The help's line of exit codes is one sentence, the page's section has one for each code.
+    /// The help lists the exit codes in one sentence, the page in a section.
     #[test]
     fn the_page_has_the_exit_codes_of_the_help() {
         let help = Cli::command().get_after_long_help().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! `nccl-stacks memory`: what was allocated, the peaks, and who holds most then.
+//! `nccl-stacks memory`: allocations, their peaks, and the code that holds the most memory at a peak.
 
 use nccl_stacks::analysis::memory::memory_report;
 use nccl_stacks::attribution::launches;
@@ -12,7 +12,7 @@ use super::output::Output;
 use super::stop::Stop;
 use super::{notes, opening};
 
-/// How many call paths a device has for people.
+/// How many call paths per device are shown in text and tables.
 const STACKS: usize = 10;
 
 pub(super) fn run(args: &Memory) -> Result<(), Stop> {
@@ -23,7 +23,7 @@ pub(super) fn run(args: &Memory) -> Result<(), Stop> {
     let run = opening::run(&args.reading);
     let database = run.open(&args.trace, run.load_options(ArgsWanted::MEMORY))?;
     let store = database.store();
-    // A list of slices to choose from says how many kernels each has.
+    // The list of slices to choose from shows how many kernels each has.
     let launches = launches::find(store, &choose(store, &all));
     let window = run.only_window_of_anything(&args.span.choice(), &database, &launches)?;
     let default = if args.format == TableFormat::Table { STACKS } else { usize::MAX };
@@ -31,7 +31,7 @@ pub(super) fn run(args: &Memory) -> Result<(), Stop> {
     if found.events == 0 {
         notes::damage(store);
         let nothing = Stop::NotFound(
-            "Nothing found: the window has no event of memory, which the profiler records with profile_memory=True."
+            "Nothing found: the window has no memory events, which the profiler records with profile_memory=True."
                 .to_owned(),
         );
         return Err(nothing.or_damaged(store.damage.is_unknown()));

@@ -1,4 +1,4 @@
-//! `nccl-stacks merge`: parts, put together to the answers of `ranks` and of the main job.
+//! `nccl-stacks merge`: answers of `ranks` and of the main job from the parts of a job.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Merge) -> Result<(), Stop> {
     for unread in &set.unread[unread..] {
         say(&format!("Left out: {}", part_failure(unread)));
     }
-    // What stops the answer says so first.
+    // If the answer fails and ranks are missing, both are reported. The exit code is the answer's.
     let (here, stop) = match answered {
         Ok(here) => (here, None),
         Err(stop) => (None, Some(stop)),
@@ -62,16 +62,16 @@ pub(super) fn run(args: &Merge) -> Result<(), Stop> {
     }
 }
 
-/// The ranks that an answer has, where these are not simply those of its parts; and how many of the parts are of another job.
-type Here = (BTreeSet<u32>, u64);
+/// The ranks in the answer, if they differ from the ranks of the parts; and how many parts belong to another job.
+type RanksHere = (BTreeSet<u32>, u64);
 
-/// Writes all parts that are whole into one file.
-fn parts(run: Run<'_>, set: &mut PartSet, target: &PartFile<'_>) -> Result<Option<Here>, Stop> {
+/// Writes all intact parts into one file.
+fn parts(run: Run<'_>, set: &mut PartSet, target: &PartFile<'_>) -> Result<Option<RanksHere>, Stop> {
     run.leave_out_broken(set)?;
     target.write(set).map(|()| None)
 }
 
-/// Refuses a form that the question does not have, before anything is read.
+/// Refuses, before anything is read, a form that the answer does not have.
 fn check_format(args: &Merge, format: MergeFormat) -> Result<(), Stop> {
     let wrong = |why: &str| Err(Stop::Usage(format!("--format: {why}")));
     match (format, args.stacks) {
@@ -94,7 +94,7 @@ fn ranks(
     format: MergeFormat,
     (run, set): (Run<'_>, &mut PartSet),
     output: Output,
-) -> Result<Option<Here>, Stop> {
+) -> Result<Option<RanksHere>, Stop> {
     let Some(form) = format.of_ranks() else { return Ok(None) };
     let damage = shown_damage(set);
     let merged = run.merge_ranks(set, args.clock.into()).inspect_err(|error| {
@@ -115,7 +115,7 @@ fn ranks(
     shown.print(&merged.compared, &damage, None, &files::in_order(&args.parts), output).map(|()| Some(here))
 }
 
-/// What is wrong with the traces. Nothing says that the lines of a file are harmless.
+/// The damage of the traces. The lines come from the parts' files, so they may contain control characters.
 fn shown_damage(set: &PartSet) -> Vec<String> {
     set.damage().iter().map(|line| visible(line).into_owned()).collect()
 }
@@ -125,7 +125,7 @@ fn stacks(
     format: MergeFormat,
     (run, set): (Run<'_>, &mut PartSet),
     output: Output,
-) -> Result<Option<Here>, Stop> {
+) -> Result<Option<RanksHere>, Stop> {
     let Some(form) = format.of_stacks() else { return Ok(None) };
     let damage = shown_damage(set);
     let report = run.merge_stacks(set, args.per_rank)?;
@@ -154,7 +154,7 @@ fn stacks(
     }
 }
 
-/// How many ranks there should be. A file of parts is no answer: it may have some of the ranks, and another the others.
+/// How many ranks there should be. A file of parts is not checked: another file may have the missing ranks.
 fn expected(args: &Merge, format: MergeFormat, set: &PartSet) -> Expected {
     match Expected::new(args.expect, set) {
         Expected::ByHeaders(_) if format == MergeFormat::Parts => Expected::Unknown,
@@ -162,8 +162,8 @@ fn expected(args: &Merge, format: MergeFormat, set: &PartSet) -> Expected {
     }
 }
 
-/// Whether all ranks are here.
-fn complete(set: &PartSet, here: Option<&Here>, expected: Expected) -> Result<(), Stop> {
+/// Reports missing and surplus ranks.
+fn complete(set: &PartSet, here: Option<&RanksHere>, expected: Expected) -> Result<(), Stop> {
     let Completeness { lacks, .. } = Completeness::check(set, here.map(|(ranks, refused)| (ranks, *refused)), expected);
     if !lacks.is_empty() {
         return Err(Stop::Incomplete(lacks.join(". ")));

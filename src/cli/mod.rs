@@ -1,7 +1,7 @@
-//! The command line: arguments in, exit code out. The only part that knows terminals, prompts, flags and exit codes.
+//! The command line: arguments in, exit code out. Only this module knows terminals, prompts, flags and exit codes.
 //!
-//! It is compiled into the binary and not into the library, so that the library needs no crate for terminals. The binary needs
-//! the feature `cli`, which is on by default.
+//! It is part of the binary and not of the library, so that the library needs no crates for terminals. The binary needs the feature `cli`,
+//! which is on by default.
 
 mod args;
 mod completions;
@@ -56,7 +56,7 @@ pub(crate) fn main() -> ExitCode {
 
 /// Runs the command that the arguments name.
 fn run(cli: &Cli) -> Result<(), Stop> {
-    // Those that come while a job is recorded are the job's.
+    // While a job is recorded, signals belong to the job.
     if !matches!(cli.command, Some(Command::Record(_))) {
         interrupt::handle_signals();
     }

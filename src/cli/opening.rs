@@ -1,4 +1,4 @@
-//! What all commands do first: turn the arguments into a run and a question.
+//! The first step of every command: turn the arguments into a run and a question.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use super::terminal::is_verbose;
 use super::watcher::TERMINAL;
 use super::{notes, picker};
 
-/// A run that reads files as the arguments have it, and reports to the terminal.
+/// A run that reads files according to the arguments, and reports to the terminal.
 pub(super) fn run(reading: &Reading) -> Run<'static> {
     let options = run::Reading {
         time: reading.ts_unit.map(TimeRule::from),
@@ -29,12 +29,12 @@ pub(super) fn run(reading: &Reading) -> Run<'static> {
     Run::new(options, &TERMINAL)
 }
 
-/// What is asked of each trace by these arguments.
+/// The question to ask of each trace.
 pub(super) fn question(wanted: Wanted, span: &Span, climbing: &Climbing) -> TraceQuestion {
     TraceQuestion { wanted, window: span.choice(), stacks: stack_options(span, climbing), ..TraceQuestion::default() }
 }
 
-/// What stacks show by these arguments.
+/// The options for stacks.
 fn stack_options(span: &Span, climbing: &Climbing) -> StackOptions {
     let Climbing { forward_stacks, exact_names, ref user_code, .. } = *climbing;
     StackOptions {
@@ -47,7 +47,7 @@ fn stack_options(span: &Span, climbing: &Climbing) -> StackOptions {
     }
 }
 
-/// Refuses, before anything is read, a window that needs a terminal where there is none, and a name that is no pattern.
+/// Refuses, before anything is read, a window that needs a terminal if there is none, and a name that is not a valid pattern.
 pub(super) fn check_window(span: &Span) -> Result<(), Stop> {
     if span.interactive && span.start_ts.is_none() && !picker::can_ask() {
         return Err(Stop::Usage(
@@ -75,18 +75,18 @@ pub(super) fn refuse_if_several(one: &str, names: &[String]) -> Result<(), Stop>
     )))
 }
 
-/// The kernels that the arguments ask for.
+/// The kernels that the arguments select.
 pub(super) fn wanted(selection: &Selection, reading: &Reading) -> Result<Wanted, Stop> {
     let own = own_families(&selection.family_file, reading)?;
     parse_wanted(&selection.kernel_name, &selection.family, &own)
 }
 
-/// The kernels of some patterns and families.
+/// The kernels that match some patterns and families.
 pub(super) fn parse_wanted(patterns: &[String], families: &[String], own: &OwnFamilies) -> Result<Wanted, Stop> {
     Wanted::parse(patterns, families, own).map_err(|error| Stop::Usage(Failure::from(error).to_string()))
 }
 
-/// The families of some files and of the config file.
+/// The families from these files and from the config file.
 pub(super) fn own_families(files: &[PathBuf], reading: &Reading) -> Result<OwnFamilies, Stop> {
     let mut own = reading.families.clone();
     for path in files {
@@ -97,7 +97,7 @@ pub(super) fn own_families(files: &[PathBuf], reading: &Reading) -> Result<OwnFa
     Ok(own)
 }
 
-/// What these kernels are called if none is found.
+/// What to call these kernels if none is found.
 pub(super) fn what(selection: &Selection) -> &'static str {
     let asked = !selection.kernel_name.is_empty() || !selection.family.is_empty();
     if asked { "such kernel" } else { "collective" }

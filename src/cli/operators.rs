@@ -12,7 +12,7 @@ use super::output::Output;
 use super::stop::Stop;
 use super::{notes, opening};
 
-/// How many rows a section has for people.
+/// How many rows of each section are shown in a table.
 const ROWS: usize = 10;
 
 pub(super) fn run(args: &Operators) -> Result<(), Stop> {

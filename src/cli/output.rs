@@ -1,4 +1,4 @@
-//! Where results go: standard output, or files that are written whole or not at all. Their folders are made if they are not there.
+//! Where results go: standard output, or files that are written whole or not at all. Missing folders are created.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,29 +20,29 @@ use super::terminal;
 pub(super) enum Output {
     /// Standard output.
     Stdout,
-    /// A regular file, existing or new, with all links followed.
+    /// A regular file, existing or new, with all links resolved.
     File { path: PathBuf },
-    /// No regular file, such as /dev/null, /dev/stdout or a named pipe: written directly.
+    /// Not a regular file, such as /dev/null, /dev/stdout or a named pipe: written directly.
     Device { file: fs::File, path: PathBuf },
 }
 
 impl Output {
-    /// Prepares the output; `-` is standard output, as for other programs. `inputs` are the files that are read, which must not be overwritten.
+    /// Prepares the output; `-` is standard output. `inputs` are the files that are read, which must not be overwritten.
     pub(super) fn open(path: Option<&Path>, inputs: &[&Path]) -> Result<Self, Stop> {
         let path = path.filter(|path| path.as_os_str() != "-");
         path.map_or(Ok(Output::Stdout), |path| Output::at("--output", path, inputs))
     }
 
-    /// The same for a path that was given with this flag.
+    /// The same for a path that was given with `flag`.
     fn at(flag: &str, path: &Path, inputs: &[&Path]) -> Result<Self, Stop> {
         let failed = |source| Stop::from(Error::Write { path: path.to_owned(), source });
         let (target, is_open_already) = follow_links(path);
         if inputs.iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
-            return Err(Stop::Usage(format!("{flag} {}: this is a file that is read", path.display())));
+            return Err(Stop::Usage(format!("{flag} {}: this is an input file", path.display())));
         }
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(io::Error::other("this is a directory"))),
-            // The target of a link in /proc is open already, by its number and not by the name that it has there.
+            // The target of a link in /proc is already open: it is used by its descriptor, not by its name.
             Ok(metadata) if !metadata.is_file() || is_open_already => {
                 let file = fs::OpenOptions::new().append(true).open(path).map_err(failed)?;
                 return Ok(Output::Device { file, path: path.to_owned() });
@@ -56,7 +56,7 @@ impl Output {
         Ok(Output::File { path: target })
     }
 
-    /// Refuses to show a page, which is for a browser, on a screen.
+    /// Refuses to print a page, which is for a browser, on a terminal.
     pub(super) fn of_form(self, is_page: bool) -> Result<Self, Stop> {
         match self.width() {
             Some(_) if is_page => {
@@ -66,12 +66,12 @@ impl Output {
         }
     }
 
-    /// Whether it is a file, which is read at leisure and searched.
+    /// Whether the output is a file.
     pub(super) fn is_file(&self) -> bool {
         matches!(self, Output::File { .. })
     }
 
-    /// How many columns there are, if it is a screen.
+    /// The width of the terminal in columns, if the output is one.
     pub(super) fn width(&self) -> Option<usize> {
         match self {
             Output::Stdout => terminal::stdout_width().map(usize::from),
@@ -79,7 +79,7 @@ impl Output {
         }
     }
 
-    /// Whether the answer has colours.
+    /// Whether to use colours.
     pub(super) fn has_colours(&self, when: Colour) -> bool {
         match when {
             Colour::Auto => self.width().is_some() && terminal::stdout_has_colours(),
@@ -88,12 +88,12 @@ impl Output {
         }
     }
 
-    /// The same as [`Output::finish`] of what may be CSV, which may have to be guarded.
+    /// [`Output::finish`] for an answer that may be CSV, which may have to be guarded.
     pub(super) fn finish_csv(self, is_csv: bool, text: &[u8]) -> Result<(), Stop> {
         if is_csv && terminal::guards_csv() { self.finish(&without_formulas(text)) } else { self.finish(text) }
     }
 
-    /// Writes the results and makes the file visible under its name.
+    /// Writes the results. A file appears under its name only when it is complete.
     pub(super) fn finish(self, text: &[u8]) -> Result<(), Stop> {
         match self {
             Output::Stdout => {
@@ -128,19 +128,19 @@ fn put(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     temporary.persist(path).map(drop).map_err(|e| e.error)
 }
 
-/// The destination of a large result, which is written bit by bit: a file, existing or new.
+/// The destination of a large result that is written piece by piece: a file, existing or new.
 #[derive(Debug)]
 pub(super) struct Target {
     /// The path as the user gave it.
     given: PathBuf,
-    /// The path with all links followed.
+    /// The path with all links resolved.
     resolved: PathBuf,
 }
 
 impl Target {
-    /// Prepares the file, before the trace is read, as [`Output::open`] does. Only a regular file can be replaced.
+    /// Prepares the file before the trace is read, as [`Output::open`] does. Only a regular file can be replaced.
     pub(super) fn open(flag: &str, path: &Path, inputs: &[&Path]) -> Result<Self, Stop> {
-        let no_file = || Stop::Usage(format!("{flag} {}: this is no regular file", path.display()));
+        let no_file = || Stop::Usage(format!("{flag} {}: this is not a regular file", path.display()));
         let is_special = || fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir() && !metadata.is_file());
         if path.as_os_str() == "-" || is_special() {
             return Err(no_file());
@@ -151,7 +151,7 @@ impl Target {
         }
     }
 
-    /// Lets `write` fill a new file beside the target, then moves it there. Returns its size in bytes.
+    /// Lets `write` fill a new file beside the target, then moves it into place. Returns its size in bytes.
     pub(super) fn fill<E: From<Error>>(
         &self,
         write: impl FnOnce(&Path, &mut fs::File) -> Result<(), E>,
@@ -183,7 +183,7 @@ impl Target {
         Ok(Target { given: path.to_owned(), resolved: target })
     }
 
-    /// Lets `write` fill a new folder beside the target, then moves it there. Returns what `write` returns.
+    /// Lets `write` fill a new folder beside the target, then moves it into place. Returns what `write` returns.
     #[cfg(feature = "parquet")]
     pub(super) fn fill_folder<T>(&self, write: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
         let failed = |source| Error::Write { path: self.given.clone(), source };
@@ -191,33 +191,33 @@ impl Target {
         let _unfinished = Unfinished::at(temporary.path());
         let result = write(temporary.path())?;
         if self.resolved.exists() {
-            // Fails unless it is still empty.
+            // Fails unless the folder is still empty.
             fs::remove_dir(&self.resolved).map_err(failed)?;
         }
         fs::rename(temporary.path(), &self.resolved).map_err(failed)?;
-        // It no longer has the name under which dropping `temporary` would remove it.
+        // The folder no longer has the name that dropping `temporary` would remove.
         let _ = temporary.keep();
         Ok(result)
     }
 
-    /// Whether two results would go to one file, by whatever names.
+    /// Whether two results would go to the same file, under whatever names.
     pub(super) fn is_same(&self, other: &Target) -> bool {
         self.resolved == other.resolved
     }
 
-    /// Whether a trace is compressed there: other programs go by the name, too.
+    /// Whether a trace is compressed in this file. Its name decides, as for other programs.
     pub(super) fn is_packed(&self) -> bool {
         self.given.extension().is_none_or(|extension| extension != "json")
     }
 
-    /// Its path as the user gave it.
+    /// The path as the user gave it.
     pub(super) fn name(&self) -> &Path {
         &self.given
     }
 }
 
-/// The file that a path leads to, existing or not, and whether its links go through the kernel's list of open files, as those of
-/// /dev/stdout do.
+/// The file that a path leads to, existing or not, and whether its links go through the kernel's list of open files, as /dev/stdout
+/// does.
 fn follow_links(path: &Path) -> (PathBuf, bool) {
     /// As many as Linux follows.
     const MAX_LINKS: usize = 40;
@@ -231,20 +231,20 @@ fn follow_links(path: &Path) -> (PathBuf, bool) {
     (target.canonicalize().unwrap_or(target), is_open_already)
 }
 
-/// The folder that something is in.
+/// The folder that contains a path.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Fails if nothing can be written beside a path. Creating a file is the only sure test. It is removed at once, and folders that are not there
-/// are made when there is a result, so that a run which fails before leaves nothing.
+/// Fails if nothing can be written beside a path. Creating a file is the only reliable test. The file is removed at once. Missing folders
+/// are only created when there is a result, so that a run which fails before leaves nothing.
 fn try_beside(path: &Path) -> io::Result<()> {
     let there = folder_of(path).ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
-    // The error names the temporary file; its kind is what the user needs.
+    // The error names the temporary file, so only its kind is passed on to the user.
     tempfile::tempfile_in(there).map(drop).map_err(|e| e.kind().into())
 }
 
-/// A new file with the permissions of any new file; temporary files are private otherwise.
+/// Creates a new file with default permissions; temporary files are private otherwise.
 fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
     let folder = folder_of(path);
     fs::create_dir_all(folder)?;
@@ -258,7 +258,7 @@ fn new_file_beside(path: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(folder)
 }
 
-/// The same for a folder.
+/// Creates a new folder with default permissions.
 #[cfg(feature = "parquet")]
 fn new_folder_beside(path: &Path) -> io::Result<tempfile::TempDir> {
     let folder = folder_of(path);

@@ -1,4 +1,4 @@
-//! `nccl-stacks part`: traces, reduced to files that `merge` puts together.
+//! `nccl-stacks part`: reduces traces to files for `merge`.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         run.parts(&files, &question(args)?)?
     };
     for error in found.unknown_ranks() {
-        say(&format!("{}. Say which it is with --rank RANK=TRACE", visible(&error.to_string())));
+        say(&format!("{}. Give the rank with --rank RANK=TRACE", visible(&error.to_string())));
     }
     let mut set = PartSet::default();
     for part in &found.parts {
@@ -51,7 +51,7 @@ fn question(args: &Args) -> Result<RankQuestion, Stop> {
     Ok(RankQuestion { traces, asked, given: args.rank.clone(), ..RankQuestion::default() })
 }
 
-/// The file into which parts are written, by its ending.
+/// The file for parts, in the format of its extension.
 pub(super) struct PartFile<'p> {
     path: &'p Path,
     target: Target,

@@ -1,4 +1,4 @@
-//! Choosing a window from a list: type to filter, arrow keys to move, Enter to choose, Esc to leave.
+//! The picker of a window from a list: type to filter, arrow keys to move, Enter to choose, Esc to leave.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -13,7 +13,7 @@ use nccl_stacks::time::Ns;
 
 use super::terminal::{erase_lines, say, stderr_size};
 
-/// Whether a user can be asked.
+/// Whether there is a terminal to ask on.
 pub(super) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -30,13 +30,13 @@ impl fmt::Display for Line {
     }
 }
 
-/// The lines of a terminal that are not the list's.
+/// How many lines of the terminal the list cannot use.
 const OTHER_LINES: usize = 5;
 
-/// Asks which of the slices is meant, and returns its index; starts are shown from `origin`, the trace's first instant.
+/// Asks the user for one of the slices and returns its index. Starts are shown relative to `origin`, the first instant of the trace.
 pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> {
     let (width, height) = stderr_size().unwrap_or((80, 24));
-    // The list indents its lines by two; one more keeps the cursor from wrapping.
+    // The list indents its lines by two columns; a third keeps the cursor from wrapping.
     let width = width.saturating_sub(3);
     let is_one_thread = found.windows(2).all(|pair| (&pair[0].thread, pair[0].pid) == (&pair[1].thread, pair[1].pid));
     let row = |cells: [String; 6]| {
@@ -60,14 +60,14 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> 
                 thread(candidate, several),
             ]);
             let room = width.saturating_sub(left.chars().count()).max(12);
-            // A path says most at its end, an annotation at its beginning.
+            // The end of a path and the beginning of an annotation say most.
             let name = visible(&candidate.name);
             let name = if location(&name).is_some() { shorten(&name, room) } else { shorten_right(&name, room) };
             let text = format!("{left}{name}");
             Line { index, text: shorten_right(&text, width) }
         })
         .collect();
-    let answer = Select::new("Look at which one?", lines)
+    let answer = Select::new("Which one?", lines)
         .with_help_message("type to filter, ↑↓ to move, Enter to choose, Esc to leave")
         .with_page_size(height.saturating_sub(OTHER_LINES).clamp(3, 25))
         .with_scorer(&|typed, line, _, _| score(&found[line.index], line, typed))
@@ -75,7 +75,7 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> 
         .prompt();
     match answer {
         Ok(line) => {
-            // The header and the answered question say nothing once the window is named.
+            // The header and the answered question are superfluous once the window is printed.
             erase_lines(2);
             Ok(line.index)
         }
@@ -84,14 +84,14 @@ pub(super) fn pick(found: &[Candidate], origin: Ns) -> Result<usize, NotChosen> 
     }
 }
 
-/// The score of a line that matches the typed text. The line with that index comes first: 4 means index 4, and not the first line with
+/// The score of a line that matches the typed text. A typed number prefers the line with that index: 4 means index 4, not the first line with
 /// a 4 in its times.
 fn score(candidate: &Candidate, line: &Line, typed: &str) -> Option<i64> {
     let is_index = typed.trim().parse() == Ok(line.index);
     contains_all(candidate, &line.text, typed).then_some(i64::from(is_index))
 }
 
-/// Whether every typed word is in the line or in the full name.
+/// Whether the line or the full name contains every typed word.
 fn contains_all(candidate: &Candidate, line: &str, typed: &str) -> bool {
     let text = format!("{line} {}", candidate.name).to_lowercase();
     typed.to_lowercase().split_whitespace().all(|word| text.contains(word))

@@ -1,4 +1,4 @@
-//! Asking for statements on a terminal: a line editor with a history, completion of names, and statements over several lines.
+//! The prompt for SQL on a terminal: a line editor with a history, completion of names, and statements over several lines.
 
 use std::cell::RefCell;
 use std::fs;
@@ -22,7 +22,7 @@ use super::session::Session;
 use super::stop::Stop;
 use super::terminal::say;
 
-/// How many rows of one answer are shown: nobody reads more on a screen.
+/// How many rows of one answer are shown. Nobody reads more on a screen.
 const MOST_ROWS: usize = 1000;
 
 const HELP: &str = "\
@@ -80,18 +80,18 @@ const KEYWORDS: &[&str] = &[
     "VALUES",
 ];
 
-/// Asks until the user leaves.
+/// Reads and answers statements until the user leaves.
 pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
     let catalog = Rc::new(RefCell::new(Catalog::read(session.database)?));
     let failed = |error: ReadlineError| {
-        Stop::Usage(format!("the terminal cannot be asked ({error}); write the query as an argument"))
+        Stop::Usage(format!("the terminal cannot be read ({error}); write the query as an argument"))
     };
     let config = Config::builder().completion_type(CompletionType::List).build();
     let mut editor: Editor<Assistant, FileHistory> = Editor::with_config(config).map_err(failed)?;
     editor.set_helper(Some(Assistant { catalog: Rc::clone(&catalog) }));
     let history = history();
     if let Some(path) = &history {
-        // There is none the first time.
+        // The first time, there is no history.
         let _ = editor.load_history(path);
     }
     say("SQL statements end with a semicolon; .help shows more, .quit leaves.");
@@ -107,7 +107,7 @@ pub(super) fn run(session: &Session<'_>, form: Form) -> Result<(), Stop> {
         }
         let _ = editor.add_history_entry(text.as_str());
         if let Some(path) = &history {
-            // If it cannot be written, the history is that of this run only.
+            // If the history cannot be written, it is lost after this run.
             let _ = editor.append_history(path);
         }
         match text.trim().strip_prefix('.') {
@@ -148,7 +148,7 @@ fn dot_command(command: &str, catalog: &Catalog) -> String {
     }
 }
 
-/// The file of the history; `None` if its folder cannot be created.
+/// The path of the history; `None` if its folder cannot be created.
 fn history() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder =
@@ -157,7 +157,7 @@ fn history() -> Option<PathBuf> {
     Some(folder.join("sql_history"))
 }
 
-/// Answers the line editor: whether a statement is complete, and how a word can be completed.
+/// Tells the line editor whether a statement is complete, and how to complete a word.
 struct Assistant {
     catalog: Rc<RefCell<Catalog>>,
 }
@@ -186,8 +186,8 @@ impl Highlighter for Assistant {}
 
 impl Helper for Assistant {}
 
-/// The completions of the last word of a text, and where the word begins: only columns after `table.` or an alias, only tables after
-/// FROM and JOIN.
+/// The completions of the last word of a text, and where the word begins. After `table.` or an alias these are columns, after FROM and JOIN
+/// tables.
 fn completions(catalog: &Catalog, before: &str) -> (usize, Vec<String>) {
     let start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + char_width(before, at));
     let (head, word) = before.split_at(start);

@@ -29,11 +29,11 @@ pub(super) fn run(args: &Ranks) -> Result<(), Stop> {
     answer(args, None)
 }
 
-/// Answers for the stacks of one rank, of which this is wrong.
-type OfOne<'a> = dyn Fn(StackReport, OnPage, &[String], Output) -> Result<(), Stop> + 'a;
+/// Prints the stacks of a single rank.
+type AnswerForOneRank<'a> = dyn Fn(StackReport, OnPage, &[String], Output) -> Result<(), Stop> + 'a;
 
-/// The same for inputs that may be of one rank, who waits for nobody: `one` answers then.
-pub(super) fn answer(args: &Ranks, one: Option<&OfOne<'_>>) -> Result<(), Stop> {
+/// The same for inputs that may have a single rank, which waits for nobody: `one` then prints its stacks.
+pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result<(), Stop> {
     let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
     let inputs = Sources::sort(&args.traces)?;
     let (records_left_out, Sources { traces: files, records }) = (inputs.left_out(), inputs);
@@ -106,7 +106,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Prints the answer, and says what is wrong with the traces, whose names are `name`.
+    /// Prints the answer about the traces, which are called `name`, and their damage.
     pub(super) fn print(
         &self,
         compared: &Compared,
@@ -150,8 +150,8 @@ impl Shown<'_> {
     }
 }
 
-/// The answer's bytes: through gzip if they are a trace for a file whose name says so. The header has neither a time nor a name, so
-/// that the same answer is the same file.
+/// The answer's bytes, compressed if it is a trace for a file whose name ends in .gz. The gzip header has neither a time nor a name, so that
+/// the same answer gives the same file.
 fn in_form(answer: &RankAnswer<'_>, form: RankForm, path: Option<&Path>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     answer.write(form, &mut bytes)?;
@@ -164,14 +164,14 @@ fn in_form(answer: &RankAnswer<'_>, form: RankForm, path: Option<&Path>) -> std:
     encoder.finish()
 }
 
-/// What a page shows beside who waits for whom.
+/// What a page shows besides who waits for whom.
 #[derive(Default)]
 pub(super) struct Drawn {
     pub(super) stacks: Option<StackReport>,
     pub(super) on_page: OnPage,
 }
 
-/// The stacks of all traces as one answer, and when kernels ran.
+/// The stacks of all traces as one answer, with the timelines.
 fn drawn(args: &Ranks, page: PageParts, damage: &[String]) -> Drawn {
     let PageParts { mut stacks, timelines, missing, .. } = page;
     stacks.iter_mut().for_each(|report| report.arrange(Order::Exposed, 0.0, args.limit));
@@ -180,7 +180,7 @@ fn drawn(args: &Ranks, page: PageParts, damage: &[String]) -> Drawn {
     Drawn { stacks, on_page: on_page.timelines(timelines).reason(missing.as_deref()) }
 }
 
-/// The ranks beside each other. Without any collective it says what is wrong with the traces, and what these kernels are called.
+/// The comparison of the ranks. If there is no collective, prints the damage of the traces, and names the kernels that were looked for.
 pub(super) fn compared(
     run: Run<'_>,
     ranks: Vec<RankReduction>,

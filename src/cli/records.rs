@@ -1,4 +1,4 @@
-//! `nccl-stacks records`: what NCCL's own records have.
+//! `nccl-stacks records`: the contents of NCCL's own records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -19,7 +19,7 @@ use super::output::{Output, Target};
 use super::stop::Stop;
 use super::{notes, opening, typed};
 
-/// Of a log with a line per call so many of each rank and communicator are kept; the counts are of all.
+/// How many operations per rank and communicator are kept from a log with a line per call. Counts include all of them.
 const KEPT: usize = 64;
 
 pub(super) fn run(args: &Records) -> Result<(), Stop> {
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     Stop::unless(is_damaged(&records))
 }
 
-/// By folder of flow files: a name that no other has and that is below any folder, `runs_a` for `../runs/a`.
+/// For each folder of flow files a unique name without path separators: `runs_a` for `../runs/a`.
 fn names(aggregates: &[FlowRank]) -> BTreeMap<&str, String> {
     let (mut names, mut taken) = (BTreeMap::new(), BTreeSet::new());
     for file in aggregates {
@@ -62,7 +62,7 @@ fn names(aggregates: &[FlowRank]) -> BTreeMap<&str, String> {
     names
 }
 
-/// Writes the aggregates of flow files; of several folders into folders of these names.
+/// Writes the aggregates of flow files. If there are several folders of flow files, each gets its own subfolder.
 fn write_aggregates(aggregates: &[FlowRank], folder: &Path, inputs: &[&Path]) -> Result<(), Stop> {
     if aggregates.is_empty() {
         return Err(Stop::NotFound(

@@ -1,4 +1,4 @@
-//! `nccl-stacks repair`: a damaged trace as one that viewers open.
+//! `nccl-stacks repair`: repairs a damaged trace, so that viewers open it.
 
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     let (mut lanes, mut file, mut damage) = (Lanes::default(), None, DamageReport::default());
     if args.lanes || is_archive(args)? {
         let options = LoadOptions { keep_offsets: true, ..run.load_options(ArgsWanted::COLLECTIVES) };
-        // --strict is about the text that is written, and so are the notes on damage.
+        // --strict and the notes on damage are about the text that is written.
         let Loaded { store, findings, .. } = load(&args.trace, options, |_| {})?;
         notes::findings(&findings);
         damage = findings.damage;
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Whether the trace is an archive: then a load has to find out first which of its files is the trace.
+/// Whether the trace is an archive. Then the trace among its files has to be found first.
 fn is_archive(args: &Repair) -> Result<bool, Stop> {
     if files::is_read_once(&args.trace) {
         return Ok(false);

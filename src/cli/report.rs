@@ -1,7 +1,7 @@
-//! `nccl-stacks report`: a page of whatever the inputs are, for a browser.
+//! `nccl-stacks report`: a page for a browser, from any inputs.
 //!
-//! It is the page that the command for these inputs writes with `--format html`: of one rank its stacks, of several ranks who waits for whom, of
-//! records whether the job hangs, then who came late, then what was recorded.
+//! It is the page that the command for these inputs writes with `--format html`: the stacks for one rank, who waits for whom for several ranks;
+//! for records, whether the job hangs, else who came late, else what was recorded.
 
 use std::path::PathBuf;
 
@@ -62,7 +62,7 @@ fn ranks_of(args: &Report) -> Ranks {
     }
 }
 
-/// A job that hangs says so first; of one that does not the records may say when kernels ran, or when NCCL was called.
+/// If the job hangs, that is the page. Otherwise the records may have the times of kernels, or of calls to NCCL.
 fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
     let (report, damage) = opening::run(&args.reading).hang(records)?;
     let is_open = matches!(report.outcome, Outcome::Hung | Outcome::Lagging | Outcome::Unclear);

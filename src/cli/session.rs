@@ -1,4 +1,4 @@
-//! Answering SQL statements one after the other, with errors that say where they are and what may have been meant.
+//! Answers SQL statements one after the other, with errors that have a position and a suggestion.
 
 use std::cell::Cell;
 use std::io::{self, BufWriter, Write};
@@ -19,12 +19,12 @@ use super::interrupt::Interrupts;
 use super::stop::Stop;
 use super::terminal::say;
 
-/// A database that answers statements, and what they have shown so far.
+/// A database that answers statements, and what it has answered so far.
 pub(super) struct Session<'a> {
     pub(super) database: &'a Database,
     watch: Watch,
     interrupts: Interrupts,
-    /// Whether a module has been included, which has fewer tables here than in Perfetto.
+    /// Whether a Perfetto module was included. Modules have fewer tables here than in Perfetto.
     included: Cell<bool>,
 }
 
@@ -36,22 +36,22 @@ struct Located<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A session on a database whose statements are watched. Ctrl-C stops a running query from now on.
+    /// A session on a database whose statements are watched. From now on, Ctrl-C stops a running query.
     pub(super) fn new(database: &'a Database, watch: Watch) -> Self {
         let interrupts = Interrupts::catch(database.connection().get_interrupt_handle());
         Session { database, watch, interrupts, included: Cell::new(false) }
     }
 
-    /// Answers all statements of a text on standard output, each with at most `most` rows.
+    /// Writes the answers to all statements of a text to standard output, with at most `most` rows each.
     pub(super) fn to_stdout(&self, text: &str, form: Form, most: Option<usize>) -> Result<(), Stop> {
         let mut sets = ResultSets::new(BufWriter::new(io::stdout().lock()), form);
         let result = self.answer(text, &mut sets, most);
-        // Answers before an error are written all the same.
+        // Answers before an error are printed all the same.
         let flushed = sets.flush().map_err(not_written);
         result.and(flushed)
     }
 
-    /// The same to any writer.
+    /// The same for any writer.
     pub(super) fn answer(
         &self,
         text: &str,
@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
         }
         let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let mut rows = statement.raw_query();
-        // Only the first row shows whether the statement can run at all.
+        // Only fetching the first row shows whether the statement runs at all.
         let mut next = rows.next().map_err(failed)?;
         sets.begin(&names.iter().map(String::as_str).collect::<Vec<_>>()).map_err(not_written)?;
         let mut count = 0;
@@ -125,7 +125,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// An error of SQLite with its position and what may have been meant.
+    /// An error of SQLite with its position and a suggestion.
     fn failed(&self, located: &Located<'_>, error: rusqlite::Error) -> Stop {
         if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) {
             return Stop::Interrupted;
@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
         let advice =
             catalog.nearest(&message, located.piece.text).map(|name| format!("Did you mean {}?", visible(name)));
         let of_module = (self.included.get() && message.starts_with("no such table"))
-            .then(|| "INCLUDE PERFETTO MODULE brings no tables here but those of slices.with_context".to_owned());
+            .then(|| "INCLUDE PERFETTO MODULE only brings the tables of slices.with_context here".to_owned());
         located.error(text, advice.or(of_module))
     }
 }
@@ -167,9 +167,9 @@ impl Located<'_> {
         Stop::Failed(Failure::Statement { number: self.number, line, message })
     }
 
-    /// The line at an offset of the text, and a mark under that column.
+    /// The line at an offset of the text, with a mark under the column.
     fn caret(&self, at: usize) -> String {
-        /// How many characters of a long line are shown before the mark, and in all.
+        /// How many characters of a long line are shown: before the mark, and in total.
         const BEFORE: usize = 50;
         const SHOWN: usize = 100;
         let Some(before) = self.text.get(..at) else { return String::new() };

@@ -51,7 +51,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         return prompt::run(&session, form);
     };
     let is_csv = matches!(form, Form::Csv { .. });
-    // A guarded answer has to be whole.
+    // A guarded answer has to be complete before it is printed.
     if let (Output::Stdout, false) = (&output, is_csv && terminal::guards_csv()) {
         session.to_stdout(&query, form, None)?;
     } else {
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
     Stop::unless(database.store().damage.is_unknown())
 }
 
-/// What helps where nothing says which rank a trace is.
+/// The advice if the rank of a trace is unknown.
 const SAY_RANK: &str = "--rank RANK=TRACE says which rank a trace is";
 
 /// The traces, and the query if the last word is one.
@@ -77,16 +77,16 @@ fn words(args: &Sql) -> (Vec<PathBuf>, Option<&str>) {
     (std::iter::once(args.trace.clone()).chain(further).collect(), query)
 }
 
-/// Words with which a statement may begin that has no blanks: `SELECT*FROM(…)`.
+/// First words of statements without spaces, such as `SELECT*FROM(…)`.
 const FIRST_WORDS: &[&str] = &["select", "values", "with", "explain", "begin", "commit", "rollback", "end", "pragma"];
 
-/// Whether a word is a query and not the name of a file, which may be mistyped. A query has blanks, as names of traces hardly do.
+/// Whether a word is a query and not the name of a file, which may be mistyped. Queries contain spaces, file names of traces hardly ever do.
 fn is_query(word: &str) -> bool {
     if word == "-" || Path::new(word).exists() {
         return false;
     }
     let first: String = word.chars().take_while(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
-    // Not `select.json`.
+    // Excludes file names such as `select.json`.
     let follows =
         word[first.len()..].chars().next().is_none_or(|next| !next.is_alphanumeric() && !"._-/\\".contains(next));
     let begins = FIRST_WORDS.contains(&first.as_str()) && follows;
@@ -94,13 +94,13 @@ fn is_query(word: &str) -> bool {
     word.is_empty() || begins || has_blanks
 }
 
-/// Whether statements may read the tables of attribution, which name the captures of graphs.
+/// Whether statements may read the attribution tables, which need the captures of CUDA graphs.
 fn reads_attribution(query: &str) -> bool {
     let query = query.to_ascii_lowercase();
     ["kernel_launch", "call_path", "collective"].iter().any(|table| query.contains(table))
 }
 
-/// The statements of the arguments, of a file or of standard input; `None` if the user is to be asked for them.
+/// The statements from the arguments, from a file or from standard input; `None` if the user is to be prompted.
 fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Option<String>, Stop> {
     let is_piped = traces.iter().any(|trace| trace == Path::new("-"));
     let read = |source: &Path| {
@@ -110,7 +110,7 @@ fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Opt
         }
         if is_piped {
             return Err(Stop::Usage(
-                "the trace comes from standard input, so the query has to be an argument or a file".to_owned(),
+                "the trace comes from standard input, so the query must be an argument or in a file".to_owned(),
             ));
         }
         let mut text = String::new();
@@ -126,13 +126,13 @@ fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Opt
         (None, None) if io::stdout().is_terminal() && args.output.is_none() => return Ok(None),
         (None, None) => {
             return Err(Stop::Usage(
-                "there is no query: write it after the trace, or name a file of it with --file".to_owned(),
+                "there is no query: write it after the trace, or name its file with --file".to_owned(),
             ));
         }
     };
     if script::statements(&text).is_empty() {
         return Err(Stop::Usage(
-            "the query is empty; write it after the trace, name a file of it with --file, or pass it on standard input"
+            "the query is empty; write it after the trace, name its file with --file, or pass it on standard input"
                 .to_owned(),
         ));
     }
@@ -142,7 +142,7 @@ fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Opt
 fn form(asked: Option<TableFormat>, to_stdout: bool) -> Form {
     let on_screen = to_stdout && io::stdout().is_terminal();
     match asked {
-        // A terminal would obey what a name has of its control characters; elsewhere they are data.
+        // A terminal would obey control characters in names; elsewhere they are data.
         Some(TableFormat::Csv) => Form::Csv { for_screen: on_screen },
         Some(TableFormat::Json) => Form::Json,
         None if !on_screen => Form::Csv { for_screen: false },

@@ -1,4 +1,4 @@
-//! The main job, from the arguments to the stacks.
+//! The main job: the stacks of traces.
 
 use std::path::{Path, PathBuf};
 
@@ -17,17 +17,17 @@ use super::stop::Stop;
 use super::terminal::say;
 use super::{notes, opening, typed};
 
-/// How many callers are shown in text by default, above the user's own code: enough to see where it comes from, few enough for a screen.
+/// How many callers above the user's own code are shown in text by default: enough to see where a call comes from, and few enough for a screen.
 const DEPTH: usize = 6;
 
-/// How many callers get_call_stacks.py has above the launch.
+/// How many callers above the launch get_call_stacks.py prints.
 const SCRIPT_DEPTH: usize = 12;
 
-/// Why records alone are refused.
-const ONLY_RECORDS: &str = "these are NCCL's own records, and no trace. The commands hang, records and ranks read them alone; beside a trace they are joined to its kernels";
+/// The error if all inputs are records.
+const ONLY_RECORDS: &str = "these are NCCL's own records, without a trace. The commands hang, records and ranks read records alone; together with a trace they are joined to its kernels";
 
-/// Why the script's form has no groups.
-const ONLY_STACKS: &str = "the form of get_call_stacks.py has stacks alone; take another --format with --group-by";
+/// The error for groups in the script's form.
+const ONLY_STACKS: &str = "the form of get_call_stacks.py has only stacks; use another --format with --group-by";
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let form = if args.json { Form::Json } else { Form::from(args.format) };
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let question = StackQuestion {
         traces,
         draws: form == Form::Html,
-        // A page has all.
+        // A page shows all groups.
         largest_groups: args
             .limit
             .filter(|limit| *limit <= MOST_GROUPS && form != Form::Html)
@@ -64,11 +64,11 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == Form::Html)?;
     let StackAnswer { report, missing, damage, left_out, timelines, .. } = run.stacks(&files, &question)?;
     let reason = notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name);
-    // Without kernels a form for programs would be empty; for people there is the summary of what ran.
+    // Without kernels, a form for programs would be empty; forms for people have the summary of what ran.
     let is_empty = report.coverage.kernels == 0;
     let has_summary = form.is_for_people() && args.output.is_none() && report.summary.kernel_names > 0;
     let is_damaged = report.damage.is_unknown();
-    // A page says why it is empty.
+    // A page explains why it is empty.
     if let (Some(reason), true) = (&reason, is_empty && !has_summary && form != Form::Html) {
         damage.iter().for_each(|line| say(line));
         return Err(Stop::NotFound(reason.clone()).or_damaged(is_damaged));
@@ -95,7 +95,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
 }
 
-/// The options that decide what is asked.
+/// The options that define the question.
 fn options(args: &Stacks, span: &Span) -> Vec<(String, Option<String>)> {
     let mut options = typed::options(&args.selection, span, &args.climbing);
     let files = |name: &'static str, files: &[PathBuf]| -> Vec<(String, Option<String>)> {
@@ -113,7 +113,7 @@ fn options(args: &Stacks, span: &Span) -> Vec<(String, Option<String>)> {
 pub(super) struct Shown<'a> {
     pub(super) form: Form,
     pub(super) sort: Sort,
-    /// In percent of the GPU time of all.
+    /// In percent of the GPU time of all stacks.
     pub(super) min_share: Option<f64>,
     pub(super) limit: Option<usize>,
     pub(super) weight: Weigh,
@@ -124,7 +124,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Prints the answer, and says what is wrong with the traces, whose names are `name`.
+    /// Prints the answer about the traces, which are called `name`, and their damage.
     pub(super) fn print(
         self,
         mut report: StackReport,
@@ -136,7 +136,7 @@ impl Shown<'_> {
         report.arrange(order, self.min_share.unwrap_or(0.0), self.limit);
         if report.coverage.kernels > 0 {
             notes::coverage(&report);
-            // A trace that ends early is asked by when its kernels ran.
+            // In a trace that was cut off, the window selects kernels by when they ran.
             let is_limited = report.traces.iter().any(|trace| report.damage.limits(trace.window));
             notes::left_out(&report, if is_limited { WindowOn::Kernel } else { self.window_on });
             notes::joined(&report);
@@ -153,7 +153,7 @@ impl Shown<'_> {
     }
 }
 
-/// How the answer is shown to people, without the flag for all frames.
+/// How the answer is shown in forms for people, without --full-stacks.
 pub(super) fn screen_of(form: Form, depth: Option<usize>, verbose: bool, colour: Colour, output: &Output) -> Screen {
     let depth = depth.unwrap_or(if form == Form::Script { SCRIPT_DEPTH } else { DEPTH });
     Screen {

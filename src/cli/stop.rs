@@ -1,4 +1,4 @@
-//! Why a run ends without an answer: the line that is printed, and the exit code.
+//! Why a run ends without an answer: the message and the exit code.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use super::args::Cli;
 use super::failure::Failure;
 use super::notes::window_text;
 
-/// The end of a run that has no answer. Each variant has its own exit code.
+/// The end of a run without an answer. Each variant has its own exit code.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// 1: something failed.
@@ -26,7 +26,7 @@ pub(crate) enum Stop {
     Hung(String),
     /// 5: a trace costs more than the arguments allow.
     Exceeded(String),
-    /// 6: the answer lacks ranks, or nobody knows what it lacks, because a file is damaged. Empty if the answer itself says so.
+    /// 6: ranks are missing from the answer, or a damaged file may lack anything. Empty if the answer itself reports it.
     Incomplete(String),
     /// The exit code of the job that was recorded.
     Job(u8),
@@ -34,7 +34,7 @@ pub(crate) enum Stop {
     Left,
     /// 130: the user interrupted the run.
     Interrupted,
-    /// 0: nobody reads the output any more, as after `| head -1`.
+    /// 0: nobody reads the output any more, as with `| head -1`.
     OutputClosed,
 }
 
@@ -74,7 +74,7 @@ impl From<RunError> for Stop {
     }
 }
 
-/// Why there is no window, with the options that help.
+/// The message for a missing window, with the options that help.
 fn window_stop(trace: Option<&str>, window: &WindowError) -> Stop {
     let of_trace = |message: String| match trace {
         Some(trace) => format!("{}: {message}", visible(trace)),
@@ -86,7 +86,7 @@ fn window_stop(trace: Option<&str>, window: &WindowError) -> Stop {
     }
 }
 
-/// The command that a word without a file seems to mean. A command is one plain word, so `traces/rank1.jsno` is not meant to be `ranks`.
+/// The command that was probably meant by a word that is not a file. A command is one plain word, so `traces/rank1.jsno` does not suggest `ranks`.
 fn command_meant(path: &Path) -> Option<String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_word = path.as_os_str() == &*name && !name.contains('.');
@@ -96,12 +96,12 @@ fn command_meant(path: &Path) -> Option<String> {
 }
 
 impl Stop {
-    /// The end of a run whose answer was printed, and has said itself whether it is of files of which nobody knows what is missing.
+    /// The end of a run whose answer was printed. `is_damaged`: files are damaged so that it is unknown what is missing, as the answer has said.
     pub(crate) fn unless(is_damaged: bool) -> Result<(), Self> {
         if is_damaged { Err(Stop::Incomplete(String::new())) } else { Ok(()) }
     }
 
-    /// The same where nothing was found: it may have been in what is missing.
+    /// The same if nothing was found, because it may have been in the missing part.
     pub(crate) fn or_damaged(self, is_damaged: bool) -> Self {
         match self {
             Stop::NotFound(message) if is_damaged => Stop::Incomplete(message),
@@ -109,12 +109,12 @@ impl Stop {
         }
     }
 
-    /// What to print.
+    /// The message to print.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
             Stop::Failed(failure) => Some(format!("error: {}", harmless(&failure.to_string()))),
             Stop::Usage(message) => Some(format!("error: {message}")),
-            // Where the answer itself was printed, it has said so.
+            // The printed answer already has it.
             Stop::Hung(message) | Stop::Incomplete(message) if message.is_empty() => None,
             Stop::NotFound(message) | Stop::Hung(message) | Stop::Exceeded(message) | Stop::Incomplete(message) => {
                 Some(message.clone())
@@ -141,7 +141,7 @@ impl Stop {
     }
 }
 
-/// A message without control characters: a file in an archive can have any name.
+/// A message without control characters, because file names in an archive are arbitrary.
 fn harmless(message: &str) -> String {
     message.lines().map(visible).collect::<Vec<_>>().join("\n")
 }

@@ -1,11 +1,11 @@
-//! The user's terminal: lines on standard error, the widths of both output streams, and what is set once for all that a run prints.
+//! The user's terminal: lines on standard error, the widths of both output streams, and settings for everything that a run prints.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use terminal_size::{Height, Width, terminal_size_of};
 
-/// Writes a line for the user to standard error; standard output carries data only.
+/// Writes a line for the user to standard error; standard output only carries data.
 pub(crate) fn say(message: &str) {
     // If standard error is closed, nobody reads the line.
     let _ = writeln!(io::stderr(), "{}", message.trim_end());
@@ -13,56 +13,56 @@ pub(crate) fn say(message: &str) {
 
 /// Removes the last lines of the terminal that standard error goes to.
 pub(crate) fn erase_lines(lines: usize) {
-    // Up, and clear from there on (ECMA-48, CUU and ED).
+    // Moves up, and clears from there on (ECMA-48, CUU and ED).
     let _ = write!(io::stderr(), "\x1b[{lines}A\x1b[J");
 }
 
 static GUARDS_CSV: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether what spreadsheets would calculate is made text in all CSV of this run.
+/// Sets whether CSV in this run is guarded against formulas.
 pub(crate) fn set_csv_guard(is_on: bool) {
     GUARDS_CSV.store(is_on, Ordering::Relaxed);
 }
 
-/// Whether it is.
+/// Whether CSV is guarded against formulas.
 pub(crate) fn guards_csv() -> bool {
     GUARDS_CSV.load(Ordering::Relaxed)
 }
 
-/// How much is said beside the answer.
+/// How much is printed beside the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Loudness {
-    /// What is wrong.
+    /// Only warnings and errors.
     Quiet,
-    /// And how the answer came about.
+    /// Also how the answer came about.
     Normal,
-    /// And what nobody needs to act on.
+    /// Also details that need no action.
     Verbose,
 }
 
 static LOUDNESS: AtomicU8 = AtomicU8::new(Loudness::Normal as u8);
 
-/// Sets how much is said, for the whole run.
+/// Sets the loudness for the whole run.
 pub(crate) fn set_loudness(loudness: Loudness) {
     LOUDNESS.store(loudness as u8, Ordering::Relaxed);
 }
 
-/// Writes a line on how the answer came about, unless the user wants none.
+/// Writes a line about how the answer came about, unless the user asked for quiet.
 pub(crate) fn note(message: &str) {
     if LOUDNESS.load(Ordering::Relaxed) >= Loudness::Normal as u8 {
         say(message);
     }
 }
 
-/// Writes a line that nobody needs to act on, if the user wants everything.
+/// Writes a line that needs no action, if the user asked for verbose output.
 pub(crate) fn detail(message: &str) {
     if is_verbose() {
         say(message);
     }
 }
 
-/// Whether the user wants everything.
+/// Whether the user asked for verbose output.
 pub(crate) fn is_verbose() -> bool {
     LOUDNESS.load(Ordering::Relaxed) >= Loudness::Verbose as u8
 }
@@ -72,12 +72,12 @@ pub(crate) fn stdout_has_colours() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// The columns of the terminal that standard output goes to, if it goes to one.
+/// The width in columns of the terminal on standard output, if it is one.
 pub(crate) fn stdout_width() -> Option<u16> {
     terminal_size_of(io::stdout()).map(|(Width(width), _)| width)
 }
 
-/// The columns and lines of the terminal that standard error goes to, if it goes to one.
+/// The columns and lines of the terminal on standard error, if it is one.
 pub(crate) fn stderr_size() -> Option<(usize, usize)> {
     terminal_size_of(io::stderr()).map(|(Width(width), Height(height))| (width.into(), height.into()))
 }

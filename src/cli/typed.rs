@@ -1,7 +1,7 @@
-//! What is asked, as a shell takes it again: a page names the commands that show what it shows, and these have the same inputs and options.
+//! The inputs and options of this run as text for a shell, for the commands that a page suggests.
 //!
-//! They come from the options as they are in force, and not from the words of this process: some are from a config file, and another command may not
-//! have all of them.
+//! They are built from the options in force and not from the typed words: some options come from a config file, and the suggested command
+//! may not have all of them.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use nccl_stacks::report::OnPage;
 
 use super::args::{Climbing, RankOf, Selection, Span, asked_of};
 
-/// What a page names of inputs, and of the options that decide what is asked.
+/// The inputs, options and notes for a page.
 pub(super) fn on_page(inputs: &[PathBuf], options: &[(String, Option<String>)], notes: Vec<String>) -> OnPage {
     let option = |(name, value): &(String, Option<String>)| {
         let value = value.as_ref().map_or(String::new(), |value| format!(" {}", quote(value)));
@@ -18,7 +18,7 @@ pub(super) fn on_page(inputs: &[PathBuf], options: &[(String, Option<String>)], 
     OnPage::new(words(inputs), options.iter().map(option).collect(), notes)
 }
 
-/// The options that decide what is asked.
+/// The options that define the question.
 pub(super) fn options(selection: &Selection, span: &Span, climbing: &Climbing) -> Vec<(String, Option<String>)> {
     let file = |path: &PathBuf| path.display().to_string();
     asked_of(selection, span, climbing, file).into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -31,18 +31,18 @@ pub(super) fn of_ranks(given: &[RankOf], clock: Option<&str>) -> String {
     given.chain(clock.map(|clock| format!(" --clock {clock}"))).collect()
 }
 
-/// Files, each as a word.
+/// Files as words for a shell.
 fn words(inputs: &[PathBuf]) -> String {
     let word = |path: &PathBuf| {
         let text = path.display().to_string();
-        // It could be the name of a command, or look like an option.
+        // A bare name could be taken for a command or an option.
         let is_bare = text != "-" && (text.starts_with('-') || !text.contains(['/', '.']));
         quote(&if is_bare { format!("./{text}") } else { text })
     };
     inputs.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// A word that a shell takes as it is, in quotes if it would not.
+/// Quotes a word for a shell, if it needs quotes.
 pub(super) fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! What a run reports, shown on the terminal, and what it asks, asked there.
+//! The terminal's view of a run: shows what the run reports, and asks the user what it asks.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use super::{notes, picker};
 /// The terminal, with the bar that shows how much of a file has been read.
 pub(super) struct Terminal(Mutex<Option<ProgressBar>>);
 
-/// The only one.
+/// The one terminal of the process.
 pub(super) static TERMINAL: Terminal = Terminal(Mutex::new(None));
 
 impl Terminal {
@@ -26,7 +26,7 @@ impl Terminal {
             Some(size) => ProgressBar::new(size).with_style(style("{bytes} of {total_bytes} [{bar:40}] {eta}")),
             None => ProgressBar::new_spinner().with_style(style("{spinner} {bytes}")),
         });
-        // Blocks are read ahead of the end.
+        // Blocks are read ahead, so more may be taken than the size.
         bar.set_position(progress.size.map_or(progress.taken, |size| progress.taken.min(size)));
     }
 
@@ -71,6 +71,6 @@ impl Watcher for Terminal {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates are constants above; a wrong one would show indicatif's own bar.
+    // The templates are constants above; with a wrong one, indicatif's default bar is shown.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }

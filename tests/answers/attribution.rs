@@ -231,7 +231,7 @@ fn families_of_kernels() {
     let unknown = run(&[&trace, "--family", "mine"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        stderr(&unknown).contains("there is no such family; known are nccl, rccl, custom-allreduce"),
+        stderr(&unknown).contains("there is no such family; the families are nccl, rccl, custom-allreduce"),
         "{}",
         stderr(&unknown)
     );

@@ -348,7 +348,7 @@ fn calls_stand_for_steps_that_nobody_marks() {
     );
     let output = run(&["diff", &before, &after, "--fail-if", "count>+0"]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    assert!(stderr(&output).contains("by call there is always one; --total bounds"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("per call the count is always 1; --total bounds"), "{}", stderr(&output));
     assert_eq!(run(&["diff", &before, &after, "--fail-if", "count>+1", "--total"]).status.code(), Some(5));
 }
 

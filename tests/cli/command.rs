@@ -233,7 +233,7 @@ fn windows_by_time() {
     assert!(stderr(&run(&[&trace, "--start-ts", "2 hours", "--duration", "1"])).contains("no unit of time"));
     let negative = run(&[&trace, "--start-ts", "1", "--duration=-5"]);
     assert_eq!(negative.status.code(), Some(2));
-    assert!(stderr(&negative).contains("a length of time is not negative"), "{}", stderr(&negative));
+    assert!(stderr(&negative).contains("a length of time cannot be negative"), "{}", stderr(&negative));
 }
 
 /// A scheduler that runs ahead: while the CPU is in the second step, from 100 to 200 µs, the GPU runs the first. What the second launched
@@ -380,7 +380,7 @@ fn damage_is_counted_and_strict_fails_on_it() {
     assert_eq!(strict.status.code(), Some(1));
     assert!(stdout(&strict).is_empty());
     assert!(
-        stderr(&strict).contains("damaged, and --strict was asked for:\n  everything from an unterminated element on"),
+        stderr(&strict).contains("damaged, and --strict was given:\n  everything from an unterminated element on"),
         "{}",
         stderr(&strict)
     );
@@ -495,7 +495,7 @@ fn output_files_are_whole_or_not_there() {
     let (_folder, capture) = scratch("capture.json", &std::fs::read(testdata("costs.json")).unwrap());
     for args in [&[&trace, "--output", &trace][..], &[&trace, "--capture-trace", &capture, "--output", &capture]] {
         let itself = run(args);
-        assert!(stderr(&itself).contains("this is a file that is read"), "{args:?}");
+        assert!(stderr(&itself).contains("this is an input file"), "{args:?}");
     }
     assert_eq!(run(&[&trace, "--output", "/dev/null"]).status.code(), Some(0));
 }
@@ -568,12 +568,12 @@ fn options_of_the_forms_are_checked() {
     for (args, message) in [
         (
             &["--min-share", "101"][..],
-            "invalid value '101' for '--min-share <PERCENT>': expected is a number from 0 to 100",
+            "invalid value '101' for '--min-share <PERCENT>': expected a number from 0 to 100",
         ),
-        (&["--min-share", "nan"], "expected is a number from 0 to 100, such as 5 or 5%"),
-        (&["--limit", "x"], "invalid value 'x' for '--limit <N>': expected is a whole number from 1 on"),
+        (&["--min-share", "nan"], "expected a number from 0 to 100, such as 5 or 5%"),
+        (&["--limit", "x"], "invalid value 'x' for '--limit <N>': expected a whole number from 1 up"),
         (&["--limit=-1"], "invalid value '-1' for '--limit <N>'"),
-        (&["--limit", "0"], "expected is a whole number from 1 on; without the flag all are shown"),
+        (&["--limit", "0"], "expected a whole number from 1 up; without the flag all are shown"),
         (&["--format", "nope"], "[possible values: text, table, script, json, csv, folded, speedscope, svg, html]"),
         (&["--sort", "size"], "[possible values: count, gpu, exposed, mean]"),
         (&["--weight", "mean"], "[possible values: count, gpu, exposed]"),
@@ -669,7 +669,7 @@ fn flows_resolve_equal_correlation_ids() {
     let output = run_json(&[&path]);
     assert_eq!(stacks(&output), [stack(2, &["rank1_main", "cudaLaunchKernel"])]);
     assert!(
-        stderr(&output).contains("Uncertain: 2 kernels whose correlation id or External id several calls have"),
+        stderr(&output).contains("Uncertain: 2 kernels whose correlation id or External id belongs to several calls"),
         "{}",
         stderr(&output)
     );

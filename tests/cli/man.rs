@@ -82,7 +82,7 @@ fn examples_and_exit_codes_are_laid_out() {
     for (sentence, typed) in [
         ("All NCCL kernels of a trace, by the code that launched them:", "nccl-stacks trace.json.gz"),
         (
-            "Those of one collective, launched within the first call of a function:",
+            "One kind of collective, launched within the first call of a function:",
             "nccl-stacks trace.json.gz --kernel-name ncclDevKernel_AllReduce --function-name '%forward_batch_generation' --index 0",
         ),
     ] {
@@ -92,7 +92,7 @@ fn examples_and_exit_codes_are_laid_out() {
         assert_eq!(lines[at + 1], format!("{indent}    {typed}"));
     }
     let at = lines.iter().position(|line| *line == "EXIT STATUS").unwrap();
-    assert_eq!(lines[at + 1], "       0      Done; also if nobody read the output to its end.");
+    assert_eq!(lines[at + 1], "       0      Success, also if the reader of the output closed it early.");
     assert!(lines[at..].contains(&"       3      Nothing was found."), "{text}");
 }
 
@@ -102,7 +102,7 @@ fn write_errors_are_reported() {
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
         stderr(&unknown).contains(
-            "no such command; known are kernels, pairs, operators, memory, ranks, part, merge, records, record, hang, report, diff, sql"
+            "no such command; the commands are kernels, pairs, operators, memory, ranks, part, merge, records, record, hang, report, diff, sql"
         ),
         "{}",
         stderr(&unknown)

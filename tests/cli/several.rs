@@ -152,7 +152,7 @@ fn what_cannot_be_read_is_named() {
     let mistyped = stderr(&run(&[&format!("{path}/rank1.jsno")]));
     assert!(mistyped.contains("rank1.jsno: there is no such file; near it: "), "{mistyped}");
     let within = run(&[&testdata("two_matches.json"), "--kernel-name", "AllGather"]);
-    assert!(stderr(&within).contains("--kernel-name '*AllGather*' finds it anywhere"), "{}", stderr(&within));
+    assert!(stderr(&within).contains("--kernel-name '*AllGather*' matches anywhere"), "{}", stderr(&within));
     assert!(stderr(&run(&["help", "diff"])).is_empty());
     assert!(stdout(&run(&["help", "diff"])).contains("Two traces side by side"));
 }

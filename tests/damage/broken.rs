@@ -122,7 +122,7 @@ fn strict_loading_refuses_all_that_is_no_json() {
         let answer = run(&["sql", name, "SELECT 1", "--strict"]);
         assert_eq!(answer.status.success(), is_fine, "{name}: {}", stderr(&answer));
         if !is_fine {
-            assert!(stderr(&answer).contains("damaged, and --strict was asked for"), "{}", stderr(&answer));
+            assert!(stderr(&answer).contains("damaged, and --strict was given"), "{}", stderr(&answer));
             assert!(stdout(&answer).is_empty());
         }
         // The main job does not parse arguments that it does not need.

@@ -390,8 +390,7 @@ fn a_text_that_is_too_long_is_refused() {
     let (_folder, path) = scratch("trace.json", text.as_bytes());
     let output = run(&[&path, "--max-bytes", "10k"]);
     assert_eq!(output.status.code(), Some(1));
-    let message =
-        "there are more than 10240 bytes of text. If that is right and the machine has the memory, --max-bytes SIZE";
+    let message = "there are more than 10240 bytes of text. If the trace is fine and fits into memory, allow its size with --max-bytes SIZE";
     assert!(stderr(&output).contains(&format!("error: {path}: {message}")), "{}", stderr(&output));
     assert_eq!(run(&[&path, "--max-bytes", "1M", "--kernel-name", "*"]).status.code(), Some(3), "there are no kernels");
 }

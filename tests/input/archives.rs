@@ -445,9 +445,9 @@ fn traces_are_read_by_kind_and_name() {
     let (_folder, path) = scratch("t.zip", &zip_of(files));
     let notes = stderr(&run(&[&path]));
     assert!(notes.contains("Traces loaded: 4 (y.pftrace, z.gz, .runs/a.json, b.json), "), "{notes}");
-    assert!(notes.contains("Note: 1 file of the archive is no trace: notes.txt\n"), "{notes}");
+    assert!(notes.contains("Note: 1 file of the archive is not a trace: notes.txt\n"), "{notes}");
     // In a folder they would be left out, too.
-    assert!(notes.contains("Left out: named like traces, and none: empty.json, other.json\n"), "{notes}");
+    assert!(notes.contains("Left out: named like traces, but not traces: empty.json, other.json\n"), "{notes}");
 }
 
 /// `pax` records, as Python writes them, GNU's long names, directories, links, and names of two parts.
@@ -744,14 +744,14 @@ fn the_ranks_are_named_where_one_is_chosen() {
     let (text, chosen) = answer(&[&path, "--function-name", "step of all", "--per-rank", "--format", "csv"]);
     assert!(chosen.contains("Kernels: 2 match, 2 in the window"), "{chosen}");
     assert!(text.contains(",rank 0,step of all,") && text.contains(",rank 1,step of all,"), "{text}");
-    assert!(!chosen.contains("hardly of one run"), "{chosen}");
+    assert!(!chosen.contains("probably of different runs"), "{chosen}");
     let beyond = run(&[&path, "--function-name", "step of all", "--index", "1"]);
     assert_eq!(beyond.status.code(), Some(2));
     assert!(stderr(&beyond).contains("a.json"), "the trace is named: {}", stderr(&beyond));
     let (_folder, path) = scratch("t.zip", &zip_of(&[("a.json", zero.as_bytes()), ("b.json", late.as_bytes())]));
     let notes = answer(&[&path]).1;
     assert!(
-        notes.contains("Note: a.json ends 4.900 ms before b.json begins: the traces are hardly of one run"),
+        notes.contains("Note: a.json ends 4.900 ms before b.json begins: the traces are probably of different runs"),
         "{notes}"
     );
 }

@@ -462,7 +462,7 @@ fn it_cannot_be_cut() {
     let output = run(&["export", &path, "--trace", out.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("cannot be written as a trace. --sqlite exports all of it"),
+        stderr(&output).contains("cannot be written as a trace. --sqlite exports the whole trace"),
         "{}",
         stderr(&output)
     );

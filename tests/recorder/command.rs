@@ -295,9 +295,9 @@ fn a_job_that_cannot_be_recorded_runs() {
     let cases = [
         (at("file").join("below"), "cannot be written"),
         (at("taken"), "cannot be written"),
-        (at("open"), "everybody may write into this folder"),
-        (at("with blank"), "with a blank or a colon"),
-        (at("with:colon"), "with a blank or a colon"),
+        (at("open"), "this folder is writable for everybody"),
+        (at("with blank"), "with a space or a colon"),
+        (at("with:colon"), "with a space or a colon"),
     ];
     for (dir, why) in cases {
         let job = ["--", "sh", "-c", "echo out; exit 7"];

@@ -357,7 +357,7 @@ fn lines_of_inspector_have_times_and_bandwidths() {
 fn several_sources_of_a_rank_are_not_written_twice() {
     let input = testdata("records/job/records");
     let (_folder, logs, said) = convert(Path::new(&input), "--megatrace", "logs");
-    assert!(said.contains("another source has those of the same rank"), "{said}");
+    assert!(said.contains("another source recorded this rank"), "{said}");
     let records = read_folder(&logs);
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     records.operations.iter().for_each(|row| *counts.entry(row.rank.unwrap().0).or_default() += 1);

@@ -223,7 +223,7 @@ fn channels_without_a_proxy_are_operations_without_peers() {
     all_reduce(&process, 1, "RING", 1, &[]);
     process.set_clock();
     let (flows, said) = convert(&process.path, "--flows", "flows");
-    assert!(said.contains("no proxy is recorded on 1 channels of operations, as over NVLink"), "{said}");
+    assert!(said.contains("no proxy was recorded for 1 channels of operations, as with NVLink"), "{said}");
     let text = std::fs::read_to_string(flows.join("proxy_flow_rank0.jsonl")).unwrap();
     // It ran from 1,001,000 ns on for 500 µs.
     let line = "{\"opCount\":0,\"rank\":0,\"channel\":3,\"nsteps\":0,\"nbytes\":0,\"chunkSize\":0,\"sliceSteps\":2,\"chunkSteps\":4,\

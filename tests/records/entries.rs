@@ -167,7 +167,7 @@ fn ranks_that_nothing_says_are_asked_for() {
     let unknown = run(&["ranks", &a, &b]);
     assert_eq!((unknown.status.code(), stdout(&unknown)), (Some(3), String::new()));
     let said = stderr(&unknown);
-    assert!(said.contains("nothing says which ranks of the job recorded this (CoMMA)"), "{said}");
+    assert!(said.contains("it is unknown which ranks of the job recorded this (CoMMA)"), "{said}");
     assert!(said.contains("--rank 3=FILE"), "{said}");
     let known = run(&["ranks", &a, &b, "--rank", "4=a.txt", "--rank", "9=b.txt", "--json", "--quiet"]);
     let answer: serde_json::Value = serde_json::from_slice(&known.stdout).unwrap();
@@ -179,7 +179,10 @@ fn ranks_that_nothing_says_are_asked_for() {
     for (args, message) in [
         (["ranks", &both, "--rank", "0=both.txt"], "--rank 0=both.txt: its records are of several ranks"),
         (["ranks", &a, "--rank", "0=c.txt"], "--rank 0=c.txt: no such file is among those given"),
-        (["ranks", &testdata("records/megatrace"), "--fail-if", "waited>1%"], "--fail-if: the records know only when"),
+        (
+            ["ranks", &testdata("records/megatrace"), "--fail-if", "waited>1%"],
+            "--fail-if: the records have only the times",
+        ),
     ] {
         let refused = run(&args);
         assert_eq!(refused.status.code(), Some(2), "{args:?}");

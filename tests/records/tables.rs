@@ -101,5 +101,5 @@ fn what_is_neither_a_trace_nor_a_record_is_named() {
         "{}",
         stderr(&output)
     );
-    assert!(stderr(&output).contains("NCCL's own records, and no trace"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("NCCL's own records, without a trace"), "{}", stderr(&output));
 }

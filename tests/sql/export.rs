@@ -170,9 +170,9 @@ fn a_file_is_replaced_whole_or_not_at_all() {
     // Refused before anything is read.
     for (args, want) in [
         (&["export", &trace][..], "required"),
-        (&["export", &file, "--sqlite", &file], "this is a file that is read"),
+        (&["export", &file, "--sqlite", &file], "this is an input file"),
         (&["export", &trace, "--sqlite", folder.path().to_str().unwrap()], "this is a directory"),
-        (&["export", &trace, "--sqlite", "/dev/null"], "this is no regular file"),
+        (&["export", &trace, "--sqlite", "/dev/null"], "this is not a regular file"),
         (&["export", &trace, "--sqlite", &file, "--trace", &also], "two results cannot have the same name"),
         (&["export", &trace, "--sqlite", &below_a_file], "cannot be written"),
         (&["export", "/no/such/trace", "--sqlite", &file], "there is no such file"),
@@ -571,13 +571,13 @@ fn export_errors_come_before_anything_is_read() {
     for (args, want) in [
         (&["-", "--trace", missing][..], "--trace reads the trace twice, which standard input and pipes do not allow"),
         (&["/dev/stdin", "--trace", missing], "--trace reads the trace twice"),
-        (&[&trace, "--sqlite", missing, "--kernel-name", "x"], "which kernels and which window is for --trace"),
-        (&[&trace, "--sqlite", missing, "--start-ts", "1", "--duration", "1"], "is for --trace"),
+        (&[&trace, "--sqlite", missing, "--kernel-name", "x"], "options for kernels and windows need --trace"),
+        (&[&trace, "--sqlite", missing, "--start-ts", "1", "--duration", "1"], "need --trace"),
         (&[&trace, "--sqlite", missing, "--trace", missing], "two results cannot have the same name"),
         (&[&trace, "--trace", missing, "--family", "none"], "there is no such family"),
         (&[&trace, "--trace", &trace], "--trace "),
-        (&[&trace, "--trace", "-"], "--trace -: this is no regular file"),
-        (&[&trace, "--sqlite", "-"], "--sqlite -: this is no regular file"),
+        (&[&trace, "--trace", "-"], "--trace -: this is not a regular file"),
+        (&[&trace, "--sqlite", "-"], "--sqlite -: this is not a regular file"),
     ] {
         let output = run(&[&["export"], args].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));

@@ -214,7 +214,7 @@ fn the_query_is_distinguished_from_files() {
     assert!(error(&[one, "slice"], 1).contains("slice: there is no such file"));
     assert!(error(&[one, two, "SELECT 1", "--file", "x.sql"], 2).contains("cannot be used with"));
     assert!(error(&[one, two, ""], 2).contains("the query is empty"));
-    assert!(error(&[one, two, "-", "--file", "-"], 2).contains("the query has to be"));
+    assert!(error(&[one, two, "-", "--file", "-"], 2).contains("the query must be"));
     let count = "select count(*) as n from(select distinct machine_id from process)";
     let (_other, file) = scratch("count.sql", count.as_bytes());
     for args in [&[one, two, count][..], &[one, two, "--file", &file], &["--format", "csv", one, two, count]] {
@@ -243,7 +243,7 @@ fn damage_is_reported_by_file() {
     let message = stderr(&output);
     for (start, end) in [
         ("Left out: ", "rank2.json: "),
-        ("Note: 1 file of the archive is no trace: ", "job.tar/notes.txt"),
+        ("Note: 1 file of the archive is not a trace: ", "job.tar/notes.txt"),
         ("", "rank1.json: "),
     ] {
         let has = |line: &str| line.starts_with(start) && line.contains(end);
@@ -252,7 +252,7 @@ fn damage_is_reported_by_file() {
     assert!(error(&[traces, query, "--strict"], 1).contains("rank2.json"));
     std::fs::remove_file(path(&folder, "rank2.json")).unwrap();
     let strict = error(&[traces, query, "--strict"], 1);
-    assert!(strict.contains("--strict was asked for") && strict.contains("rank1.json: "), "{strict}");
+    assert!(strict.contains("--strict was given") && strict.contains("rank1.json: "), "{strict}");
     let (_other, bad) = scratch("bad.json", b"no trace");
     let (_another, worse) = scratch("worse.json", b"");
     assert!(error(&[&bad, &worse, "SELECT 1"], 1).contains("bad.json"));

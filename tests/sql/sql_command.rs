@@ -163,8 +163,8 @@ fn errors_name_the_offset_and_the_nearest_name() {
         ),
         (
             "INCLUDE PERFETTO MODULE slices.flat_slices; SELECT * FROM _flattened",
-            "error: SQL statement 2 (line 1): no such table: _flattened\nINCLUDE PERFETTO MODULE brings no tables here but those of \
-             slices.with_context",
+            "error: SQL statement 2 (line 1): no such table: _flattened\nINCLUDE PERFETTO MODULE only brings the tables of \
+             slices.with_context here",
         ),
     ] {
         let got = error(&trace, &[query], 1);
@@ -191,11 +191,11 @@ fn wrong_usage_and_failure_have_different_exit_codes() {
         let message = error(&trace, args, 2);
         assert!(message.contains(want), "{args:?}: {message}");
     }
-    assert!(error("-", &["--file", "-"], 2).contains("the trace comes from standard input, so the query has to be"));
-    assert!(error("-", &[], 2).contains("the trace comes from standard input, so the query has to be"));
+    assert!(error("-", &["--file", "-"], 2).contains("the trace comes from standard input, so the query must be"));
+    assert!(error("-", &[], 2).contains("the trace comes from standard input, so the query must be"));
     assert!(error(&trace, &["--file", "/nowhere/x.sql"], 1).contains("/nowhere/x.sql: cannot be read"));
     assert!(error("/nowhere/t.json", &["SELECT 1"], 1).contains("there is no such file"));
-    assert!(error(&testdata("damaged.json"), &["SELECT 1", "--strict"], 1).contains("--strict was asked for"));
+    assert!(error(&testdata("damaged.json"), &["SELECT 1", "--strict"], 1).contains("--strict was given"));
     let output = sql(&testdata("damaged.json"), &["SELECT count(*) AS n FROM slice"]);
     assert_eq!(stdout(&output), "\"n\"\n5\n");
     assert!(stderr(&output).contains("Left out: slices of negative duration: 1"), "{}", stderr(&output));

@@ -1,4 +1,4 @@
-//! Everything a store holds, as lines of text: two loads are the same if these lines are.
+//! The full contents of a store as lines of text: two stores are equal if these lines are.
 
 use std::fmt::Write;
 

@@ -1,9 +1,9 @@
-//! Traces that are made to take long: each of about `n` events, for work that would grow with the square of `n`.
+//! Traces that are made to take long: each has about `n` events, for work that might grow with the square of `n`.
 
 /// A trace's name and its text.
 pub(crate) type Hostile = (&'static str, fn(usize) -> String);
 
-/// All of them.
+/// All hostile traces.
 pub(crate) const ALL: &[Hostile] = &[
     ("slices that all overlap", overlapping),
     ("launches in slices that all overlap and end too soon", launches_in_overlapping),

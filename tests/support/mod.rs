@@ -1,4 +1,4 @@
-//! What several test files need: the paths of the traces, and reading the oracle's CSV.
+//! Shared by several test files: the paths of the traces, and reading the oracle's CSV.
 
 #![allow(dead_code, reason = "each test program uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -15,19 +15,19 @@ pub(crate) mod sound;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The folder of real traces and of a trace_processor's answers on them, beside the checkout. It is not part of the project:
-/// without it the tests that need it report that they were skipped.
+/// The folder of real traces and of trace_processor's answers on them, beside the checkout. It is not part of the project: without it, the tests
+/// that need it report that they were skipped.
 pub(crate) fn shared() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let there = folder.join("traces").is_dir() && folder.join("oracle").is_dir();
     if !there {
-        // Straight to standard error: the other output of a passing test is not shown.
+        // Directly to standard error: other output of a passing test is not shown.
         let _ = writeln!(std::io::stderr(), "SKIPPED: no real traces in {}", folder.display());
     }
     there.then_some(folder)
 }
 
-/// The JSON traces in that folder, by name, except the one that is no trace.
+/// The JSON traces in that folder, by name, without the file that is not a trace.
 pub(crate) fn real_traces(shared: &Path) -> Vec<(String, PathBuf)> {
     let mut traces: Vec<(String, PathBuf)> = std::fs::read_dir(shared.join("traces"))
         .unwrap()
@@ -75,7 +75,7 @@ pub(crate) fn csv_rows(text: &str) -> impl Iterator<Item = Vec<Option<String>>> 
             let mut field = String::new();
             if chars.peek() == Some(&'"') {
                 chars.next();
-                // A trace_processor does not double the quotes within a text, so a quote ends the text where the field can end.
+                // trace_processor does not double quotes within a text, so a quote ends the text where the field can end.
                 while let Some(c) = chars.next() {
                     if c == '"' && matches!(chars.peek(), None | Some(',' | '\n')) {
                         break;

@@ -1,5 +1,4 @@
-//! Writes Perfetto's protobuf: enough of it to express a trace of the profiler. Field numbers are those of
-//! `protos/perfetto/trace`.
+//! Writes Perfetto's protobuf: enough of it to express a trace of the profiler. Field numbers are from `protos/perfetto/trace`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
@@ -41,7 +40,7 @@ impl Message {
         message
     }
 
-    /// This one's fields and then another's.
+    /// The fields of this message, then those of `more`.
     pub(crate) fn and(mut self, more: Message) -> Self {
         self.0.extend(more.0);
         self
@@ -55,18 +54,18 @@ impl Message {
 /// How a trace is written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Style {
-    /// Every event is self-contained; the tracks are described after the events.
+    /// Every event is self-contained; tracks are described after the events.
     Plain,
-    /// Names are sent once, tracks and clocks are defaults, times are relative to the packet before, and all of this
-    /// restarts every few packets.
+    /// Names are sent once, tracks and clocks have defaults, times are relative to the previous packet, and all of this restarts every few
+    /// packets.
     Incremental,
-    /// Slices are one event each, of the phase `X`, as tools write them that turn JSON into packets; arguments with
-    /// parts are in the older form, and numbers have the type for unsigned ones.
+    /// Each slice is one event with phase `X`, as from tools that convert JSON to packets; structured arguments have the older form, and numbers
+    /// the unsigned type.
     Legacy,
 }
 
-/// The packets of a trace with the content of one in JSON: its slices, its flows, the names of its threads. Slices that
-/// partly overlap on a thread get a track below the thread's.
+/// The packets of a trace with the contents of a JSON trace: its slices, its flows, the names of its threads. Slices that partly overlap on a
+/// thread get a track below the thread's.
 pub(crate) fn from_json(text: &str, style: Style) -> Vec<Message> {
     let json: Value = serde_json::from_str(text).unwrap();
     let events = json["traceEvents"].as_array().or(json.as_array()).unwrap();
@@ -99,7 +98,7 @@ pub(crate) fn event(ts: u64, kind: u64, track: u64, more: Message) -> Message {
     packet().number(8, ts).message(11, event.and(more))
 }
 
-/// An event with a phase of JSON's; `more` goes into the event and `of_phase` into the message of the phase.
+/// An event with one of JSON's phases; `more` goes into the event, `of_phase` into the message of the phase.
 pub(crate) fn legacy(ts: u64, phase: u8, track: u64, more: Message, of_phase: Message) -> Message {
     let of_phase = Message::default().number(2, u64::from(phase)).and(of_phase);
     packet().number(8, ts).message(11, Message::default().number(11, track).and(more).message(6, of_phase))
@@ -109,7 +108,7 @@ pub(crate) fn named(name: &str) -> Message {
     Message::default().bytes(23, name)
 }
 
-/// The start of a track's description.
+/// The beginning of a track's description.
 pub(crate) fn track(uuid: u64) -> Message {
     Message::default().number(1, uuid)
 }
@@ -135,7 +134,7 @@ pub(crate) fn rows(store: &Store) -> Vec<(i64, i64, u16, &str)> {
     slices.ids().map(|id| (slices.ts(id).0, slices.dur(id).0, slices.depth(id), store.slice_name(id))).collect()
 }
 
-/// The rows of the slices that flows leave and enter, and Perfetto's numbers for the flows.
+/// The slices that flows leave and enter, as row numbers, and Perfetto's numbers of the flows.
 pub(crate) fn flow_rows(store: &Store) -> Vec<(usize, usize, u64)> {
     let flows = &store.flows;
     (0..flows.len()).map(|i| (flows.slice_out[i].row(), flows.slice_in[i].row(), flows.trace_id[i])).collect()
@@ -165,7 +164,7 @@ fn thread_of(event: &Value) -> (i64, i64) {
     (event["pid"].as_i64().unwrap(), event["tid"].as_i64().unwrap())
 }
 
-/// Slices that nest or are apart: their events by number, and the flows that leave them or arrive.
+/// Slices that nest or are disjoint: their events by number, and the flows that leave or enter them.
 #[derive(Default)]
 struct Lane {
     slices: Vec<(i64, i64, usize)>,
@@ -178,7 +177,7 @@ struct Step {
     /// The end of the slice that begins here.
     end: i64,
     track: u64,
-    /// The event that begins; `None`: the innermost one ends.
+    /// The event that begins; `None` ends the innermost one.
     begins: Option<usize>,
     flows: Vec<u64>,
 }
@@ -203,7 +202,7 @@ fn lanes(events: &[Value]) -> BTreeMap<(i64, i64), Vec<Lane>> {
     }
     for event in events.iter().filter(|event| matches!(event["ph"].as_str(), Some("s" | "f"))) {
         let id = event["id"].as_u64().unwrap() + if event["cat"] == "ac2g" { 0 } else { 1 << 40 };
-        // The last one that begins at this time: the innermost. On a thread without slices a flow has none.
+        // The last event that begins at this time: the innermost. On a thread without slices, a flow has none.
         let of_thread = lanes.entry(thread_of(event)).or_default();
         for lane in of_thread.iter_mut().rev() {
             if let Some((.., slice)) = lane.slices.iter().rev().find(|(start, ..)| *start == ns(event, "ts")) {
@@ -259,10 +258,10 @@ fn nested(value: &Value) -> Message {
 struct Writer {
     style: Style,
     packets: Vec<Message>,
-    /// The number of each text, by field of `InternedData`.
+    /// The number of each text, by its field in `InternedData`.
     interned: HashMap<(u64, String), u64>,
     new: Message,
-    /// Definitions that are still to be sent.
+    /// Definitions that still have to be sent.
     last_ts: i64,
     default_track: u64,
 }
@@ -274,7 +273,7 @@ impl Writer {
     fn new(style: Style) -> Self {
         let mut packets = Vec::new();
         if style.is_incremental() {
-            // The boot clock is the trace's; the sequence's clock 64 shows 500 when that shows 0, and is relative.
+            // The boot clock is the trace's clock. The sequence's clock 64 shows 500 when the boot clock shows 0, and is relative.
             let boottime = Message::default().number(1, 6).number(2, 0);
             let own = Message::default().number(1, 64).number(2, 500).number(3, 1);
             let snapshot = Message::default().message(1, boottime).message(1, own);
@@ -284,7 +283,7 @@ impl Writer {
         Writer { style, packets, interned, new, last_ts: 0, default_track: 0 }
     }
 
-    /// Either the text in one field or its number in another.
+    /// A text, either in one field or as a number in another.
     fn named(&mut self, message: Message, (text_field, iid_field): (u64, u64), table: u64, text: &str) -> Message {
         if !self.style.is_incremental() {
             return message.bytes(text_field, text);

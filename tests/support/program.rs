@@ -1,4 +1,4 @@
-//! Runs the program as a person does, and reads its answer.
+//! Runs the program as a user does, and reads its answer.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ pub(crate) fn testdata(name: &str) -> String {
     format!("{}/testdata/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The program, without the settings of the person who runs the tests.
+/// The program, isolated from the settings of the user who runs the tests.
 pub(crate) fn program() -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"));
     program.env("NCCL_STACKS_CONFIG", "");
@@ -26,13 +26,13 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// The same with the answer for programs, the most frequent stack first, for [`stacks`].
+/// The same with the JSON answer, the most frequent stack first, for [`stacks`].
 pub(crate) fn run_json(args: &[&str]) -> Output {
     run(&[&["--json", "--sort", "count"], args].concat())
 }
 
-/// The stacks of such an answer: count, then frames from the outermost caller to the launch, with the marks that text has between the parts
-/// of a stack.
+/// The stacks of such an answer: count, then frames from the outermost caller to the launch, with the marks that the text form puts between the
+/// parts of a stack.
 pub(crate) fn stacks(output: &Output) -> Vec<(u64, Vec<String>)> {
     // 6: the trace is cut off or corrupt.
     assert!(matches!(output.status.code(), Some(0 | 6)), "{}", stderr(output));
@@ -69,7 +69,7 @@ fn one_stack(stack: &serde_json::Value) -> (u64, Vec<String>) {
     (stack["count"].as_u64().unwrap(), lines)
 }
 
-/// The stacks of an answer in the form of get_call_stacks.py.
+/// The stacks of an answer in get_call_stacks.py's form.
 pub(crate) fn script(output: &Output) -> Vec<(u64, Vec<String>)> {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
     let text = stdout(output);
@@ -90,7 +90,7 @@ pub(crate) fn stack(count: u64, frames: &[&str]) -> (u64, Vec<String>) {
     (count, frames.iter().map(|frame| (*frame).to_owned()).collect())
 }
 
-/// A file of its own for one test.
+/// A file for one test, in its own folder.
 pub(crate) fn scratch(name: &str, bytes: &[u8]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -98,14 +98,14 @@ pub(crate) fn scratch(name: &str, bytes: &[u8]) -> (tempfile::TempDir, String) {
     (folder, path.to_str().unwrap().to_owned())
 }
 
-/// A trace of these events, each without its braces.
+/// A trace of these events, which are given without braces.
 pub(crate) fn trace_of(events: &[&str]) -> (tempfile::TempDir, String) {
     let events: Vec<String> = events.iter().map(|event| format!("{{{event}}}")).collect();
     scratch("trace.json", format!(r#"{{"traceEvents":[{}]}}"#, events.join(",\n")).as_bytes())
 }
 
-/// Whether the tests were started with a signal ignored, as a shell without job control starts what it puts into the background: then the program
-/// ignores it, too.
+/// Whether the tests were started with a signal ignored, as a shell without job control does for background jobs. The program then ignores
+/// it, too.
 pub(crate) fn is_ignored(signal: &str) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
@@ -113,7 +113,7 @@ pub(crate) fn is_ignored(signal: &str) -> bool {
     let number = [("HUP", 1), ("INT", 2), ("TERM", 15)].into_iter().find(|(name, _)| *name == signal);
     let is_ignored = number.is_some_and(|(_, number)| ignored >> (number - 1) & 1 == 1);
     if is_ignored {
-        // Straight to standard error: the other output of a passing test is not shown.
+        // Directly to standard error: other output of a passing test is not shown.
         let _ = writeln!(std::io::stderr(), "SKIPPED: SIG{signal} is ignored here");
     }
     is_ignored

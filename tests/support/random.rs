@@ -1,14 +1,14 @@
-//! Random numbers, and random damage, by a generator with a fixed seed.
+//! Random numbers and random damage, from a generator with a fixed seed.
 
-/// SplitMix64: small, and the same on every computer.
+/// SplitMix64: small, and the same on every machine.
 pub(crate) struct Random(pub(crate) u64);
 
-/// How many rounds a random test runs: so many, times `NCCL_STACKS_TEST_ROUNDS` where that is set, as it is by `.ci/nightly`.
+/// How many rounds a random test runs: `count` times `NCCL_STACKS_TEST_ROUNDS`, if that is set, as in `.ci/nightly`.
 pub(crate) fn rounds(count: usize) -> usize {
     count * std::env::var("NCCL_STACKS_TEST_ROUNDS").map_or(1, |times| times.parse().unwrap())
 }
 
-/// Whether the tests run many rounds. What has none then takes the larger input, or all of its cases.
+/// Whether the tests run many rounds. Tests without rounds then take the larger input, or all of their cases.
 pub(crate) fn is_long() -> bool {
     rounds(1) > 1
 }
@@ -27,7 +27,7 @@ impl Random {
     }
 }
 
-/// Bytes and tokens that mean something to a JSON reader, and numbers at the limits of what fits.
+/// Bytes and tokens with a meaning to a JSON reader, and numbers at the limits of their types.
 const SPLICES: &[&str] = &[
     "\"",
     "\\",
@@ -58,7 +58,7 @@ const SPLICES: &[&str] = &[
     "\"bind_id\":1,\"flow_in\":true,",
 ];
 
-/// Some bytes changed, removed, inserted or repeated.
+/// Changes, removes, inserts or repeats some bytes.
 pub(crate) fn damage(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=random.below(4) {

@@ -1,8 +1,8 @@
-//! A validator for the schemas in `schema/`: the part of JSON Schema (draft 2020-12) that they use.
+//! A validator for the schemas in `schema/`, of the part of JSON Schema (draft 2020-12) that they use.
 //!
-//! It is here because validators of all of JSON Schema bring dozens of crates, which every `cargo test` would compile. A schema with a
-//! keyword that is not listed here, or whose value has the wrong form, is refused, so nothing in a schema is silently not checked. The
-//! nightly run (`.ci/nightly`) has the same schemas and answers checked by a validator of others.
+//! Validators of all of JSON Schema would bring dozens of crates, which every `cargo test` would compile. A schema with a keyword that is not listed
+//! here, or whose value has the wrong form, is refused, so that nothing in a schema goes unchecked. The nightly run (`.ci/nightly`) checks the same
+//! schemas and answers with an independent validator.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Checks the schema itself; an error says where it is wrong.
+    /// Checks the schema itself. An error has the place in the schema.
     pub(crate) fn new(root: Value) -> Result<Self, String> {
         let mut patterns = BTreeMap::new();
         check_schema(&root, &root, &mut patterns)?;
@@ -27,7 +27,7 @@ impl Schema {
         Ok(Self { root, patterns })
     }
 
-    /// The first place where a value does not fit, and why.
+    /// The error is the first place where a value does not fit, and the reason.
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
         self.fits(&self.root, value)
     }
@@ -60,7 +60,7 @@ impl Schema {
             "const" => limit == value,
             "anyOf" => fitting() > 0,
             "oneOf" => fitting() == 1,
-            // Each of the following is only about values of one type.
+            // Each of these only applies to values of one type.
             "minimum" => value.as_f64().is_none_or(|number| number >= limit.as_f64().unwrap()),
             "maximum" => value.as_f64().is_none_or(|number| number <= limit.as_f64().unwrap()),
             "minItems" => value.as_array().is_none_or(|items| items.len() as u64 >= limit.as_u64().unwrap()),
@@ -76,7 +76,7 @@ impl Schema {
         if is_met { Ok(()) } else { Err(format!(": {} breaks {keyword} {limit}", short(value))) }
     }
 
-    /// The keywords about what an object or an array contains.
+    /// The keywords about the contents of an object or an array.
     fn fits_inside(
         &self,
         keywords: &Map<String, Value>,
@@ -118,7 +118,7 @@ fn definition<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root["$defs"].get(reference.strip_prefix("#/$defs/")?)
 }
 
-/// The names of types. `integer` is any number without a fraction, also `1.0`.
+/// The names of types. `integer` is any number without a fraction, including `1.0`.
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
 fn has_type(value: &Value, name: &str) -> bool {
@@ -141,7 +141,7 @@ fn short(value: &Value) -> String {
     if text.chars().count() > 80 { text.chars().take(80).chain("…".chars()).collect() } else { text }
 }
 
-/// Checks that a schema has only keywords known here, with values of the right form, and compiles its patterns.
+/// Checks that a schema has only keywords that are known here, with well-formed values, and compiles its patterns.
 fn check_schema(schema: &Value, root: &Value, patterns: &mut BTreeMap<String, Regex>) -> Result<(), String> {
     if schema.is_boolean() {
         return Ok(());

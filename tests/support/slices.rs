@@ -1,9 +1,9 @@
-//! A slice as the table of a real trace_processor shows it.
+//! A slice as a row of trace_processor's table.
 
 use nccl_stacks::id::SliceId;
 use nccl_stacks::store::Store;
 
-/// The oracle's columns of a slice, except its numbers of threads.
+/// The oracle's columns of a slice, except its thread numbers.
 pub(crate) fn slice_row(store: &Store, slice: SliceId) -> Vec<Option<String>> {
     let (slices, tracks) = (&store.slices, &store.tracks);
     let text = |id| store.strings.get(id).map(str::to_owned);

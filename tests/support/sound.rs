@@ -1,8 +1,8 @@
-//! What holds of every store, whatever was read into it.
+//! Invariants of every store, whatever was read into it.
 
 use nccl_stacks::store::Store;
 
-/// What holds of every trace, damaged or not.
+/// Checks the invariants of every trace, damaged or not.
 pub(crate) fn check(store: &Store) {
     let slices = &store.slices;
     assert!(slices.ids().is_sorted_by_key(|slice| slices.ts(slice)));

@@ -1,4 +1,4 @@
-//! Reads a file, also while it is written.
+//! Reads a file, also while it is being written.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -6,66 +6,66 @@ use core::ops::RangeInclusive;
 use crate::layout::{self, RECORD, communicator as offsets, header};
 use crate::record::Record;
 
-/// The two clocks at one moment, ns.
+/// Both clocks at the same moment, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock {
-    /// Since 1970.
+    /// ns since 1970.
     pub realtime: i64,
-    /// Of the clock that records have.
+    /// ns of the clock of records.
     pub monotonic: i64,
 }
 
-/// What a file says of its process.
+/// The header of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Header<'a> {
-    /// The records of a ring.
+    /// The number of records in a ring.
     pub ring_records: u64,
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// Its rank in the job.
+    /// The process's rank in the job.
     pub rank: Option<u32>,
     /// How many ranks the job has.
     pub world: Option<u32>,
-    /// Its rank on its host.
+    /// The rank among the processes on its host.
     pub local_rank: Option<u32>,
     /// The clocks when the file was created.
     pub start: Clock,
-    /// The clocks when they were last taken.
+    /// The clocks when they were last read.
     pub last: Clock,
-    /// Whether the process ended by itself.
+    /// Whether the process has closed the file at its exit.
     pub is_closed: bool,
     /// NCCL's version, 23203 for 2.32.3; 0 if unknown.
     pub nccl: u32,
-    /// The version of the plugin's interface; 0 without plugin.
+    /// The version of the plugin interface; 0 without the plugin.
     pub plugin: u32,
-    /// The events that were asked for.
+    /// The events that NCCL was asked for.
     pub events: u64,
-    /// Records without memory.
+    /// How many records were lost for lack of memory.
     pub lost: u64,
-    /// Communicators without room.
+    /// How many communicators did not fit into the file.
     pub lost_communicators: u64,
-    /// How often the number of a communicator that had ended was given to a newer one.
+    /// How often the number of an ended communicator was reused for a newer one.
     pub reused: u64,
-    /// How many calls and events were not recorded because the program had switched that off.
+    /// How many calls and events were not recorded because the program had switched recording off.
     pub left_out: u64,
     /// The machine's boot id.
     pub boot: &'a [u8],
     /// The host's name.
     pub host: &'a [u8],
-    /// The program.
+    /// The program and its first arguments.
     pub command: &'a [u8],
     /// How many records each ring has claimed.
     pub claimed: [u64; layout::RINGS],
 }
 
-/// Why bytes are no recording.
+/// Why bytes are not a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotARecording {
-    /// They are something else, or a file that was never completely created.
+    /// The bytes are something else, or a file whose creation never finished.
     Magic,
-    /// They have another version of the layout.
+    /// The layout has another version.
     Version(u32),
-    /// They end before the records.
+    /// The file ends before the records.
     Short,
     /// A ring would have this many records.
     RingRecords(u64),
@@ -74,7 +74,7 @@ pub enum NotARecording {
 impl fmt::Display for NotARecording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotARecording::Magic => write!(f, "it is no recording: it does not begin as one"),
+            NotARecording::Magic => write!(f, "it is not a recording: its first bytes differ"),
             NotARecording::Version(version) => {
                 write!(f, "its layout has version {version}, and this program reads version {}", layout::VERSION)
             }
@@ -110,14 +110,14 @@ fn i32_of(bytes: &[u8], at: usize) -> i32 {
     i32::from_le_bytes(array(bytes, at))
 }
 
-/// Bytes up to the first zero.
+/// The bytes up to the first zero.
 fn until_zero(bytes: &[u8], at: usize, room: usize) -> &[u8] {
     let bytes = bytes.get(at..at + room).unwrap_or_default();
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 impl<'a> Header<'a> {
-    /// Of a file's first [`layout::RINGS_AT`] bytes.
+    /// Parses the first [`layout::RINGS_AT`] bytes of a file.
     pub fn parse(bytes: &'a [u8]) -> Result<Header<'a>, NotARecording> {
         match header_of(bytes) {
             Ok(_) if bytes.len() < layout::RINGS_AT => Err(NotARecording::Short),
@@ -125,7 +125,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// `CLOCK_REALTIME` of a record's time, by the pair of clocks that is nearer.
+    /// Converts a record's time to `CLOCK_REALTIME`, with the nearer pair of clocks.
     pub fn realtime(&self, monotonic: i64) -> i64 {
         let distance = |clock: &Clock| monotonic.abs_diff(clock.monotonic);
         let clock = if distance(&self.last) < distance(&self.start) { &self.last } else { &self.start };
@@ -133,7 +133,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// What a header says, whatever follows it.
+/// Parses a header, whatever follows it.
 pub(crate) fn header_of(bytes: &[u8]) -> Result<Header<'_>, NotARecording> {
     if !bytes.starts_with(&layout::MAGIC) {
         return Err(NotARecording::Magic);
@@ -176,19 +176,19 @@ pub(crate) fn header_of(bytes: &[u8]) -> Result<Header<'_>, NotARecording> {
 pub struct Communicator<'a> {
     /// Its name; empty if it has none.
     pub name: &'a [u8],
-    /// What made it known: 1 the profiler plugin, 2 the interceptor.
+    /// What registered it: 1 the profiler plugin, 2 the interceptor.
     pub by: u32,
     /// NCCL's `commHash`; 0 if unknown.
     pub hash: u64,
     /// Megatrace's `groupHash`; 0 if unknown.
     pub group_hash: u64,
-    /// The communicator that it was split from, from 1; 0 for none.
+    /// The number of the communicator that it was split from, from 1; 0 for none.
     pub parent: u16,
     /// The rank in it; -1 if unknown.
     pub rank: i32,
     /// How many ranks it has; -1 if unknown.
     pub size: i32,
-    /// On how many nodes; -1 if unknown.
+    /// The number of nodes that it spans; -1 if unknown.
     pub nodes: i32,
     /// The colour of its split.
     pub color: i32,
@@ -196,7 +196,7 @@ pub struct Communicator<'a> {
     pub key: i32,
     /// The address of NCCL's structure; 0 if unknown.
     pub address: u64,
-    /// When it became known, ns of the monotonic clock.
+    /// When it was registered, ns of the monotonic clock.
     pub made: i64,
     /// When it ended or was finalized; 0 if neither.
     pub ended: i64,
@@ -204,14 +204,14 @@ pub struct Communicator<'a> {
     pub before: u64,
 }
 
-/// The communicator with this number, from 1, of a file's first [`layout::RINGS_AT`] bytes.
+/// The communicator with this number, from 1, in the first [`layout::RINGS_AT`] bytes of a file.
 pub fn communicator(bytes: &[u8], number: u16) -> Option<Communicator<'_>> {
     let index = usize::from(number).checked_sub(1).filter(|index| *index < layout::COMMUNICATORS)?;
     let bytes = bytes.get(layout::COMMUNICATORS_AT + index * layout::COMMUNICATOR..)?.get(..layout::COMMUNICATOR)?;
     matches!(u32_of(bytes, offsets::STATE), 2 | 3).then(|| communicator_of(bytes))
 }
 
-/// What the bytes of a communicator say.
+/// Parses the bytes of a communicator.
 pub(crate) fn communicator_of(bytes: &[u8]) -> Communicator<'_> {
     Communicator {
         name: until_zero(bytes, offsets::NAME, offsets::NAME_LENGTH),
@@ -232,14 +232,14 @@ pub(crate) fn communicator_of(bytes: &[u8]) -> Communicator<'_> {
 }
 
 impl Communicator<'_> {
-    /// The times of its records. Others that name its number are of one that had it before, or has it now.
+    /// The times of its records. Records with its number at other times belong to a communicator that had the number before or has it now.
     pub fn times(&self) -> RangeInclusive<i64> {
         let first = if self.before == 0 { i64::MIN } else { self.made };
         first..=if self.ended == 0 { i64::MAX } else { self.ended }
     }
 }
 
-/// How many collectives the communicator with this number was asked for, as far as that is counted.
+/// How many collectives were called on the communicator with this number, as far as they are counted.
 pub fn collectives(bytes: &[u8], number: u16) -> u32 {
     match usize::from(number).checked_sub(1) {
         Some(index) if index < layout::COMMUNICATORS => {
@@ -249,30 +249,30 @@ pub fn collectives(bytes: &[u8], number: u16) -> u32 {
     }
 }
 
-/// The text with this number, from 1, of a file's first [`layout::RINGS_AT`] bytes.
+/// The text with this number, from 1, in the first [`layout::RINGS_AT`] bytes of a file.
 pub fn text(bytes: &[u8], number: u8) -> Option<&[u8]> {
     let index = usize::from(number).checked_sub(1)?;
     text_of(bytes.get(layout::TEXTS_AT + index * layout::TEXT..)?.get(..layout::TEXT)?)
 }
 
-/// What the bytes of a text say: a length, which counts itself, and so many bytes.
+/// Parses the bytes of a text: its length, which includes the length byte, then the bytes.
 pub(crate) fn text_of(bytes: &[u8]) -> Option<&[u8]> {
     let length = usize::from(*bytes.first()?).checked_sub(1)?;
     bytes.get(1..=length)
 }
 
-/// What is in a slot of a ring.
+/// The contents of a slot in a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
-    /// Nothing was ever written there.
+    /// Nothing was ever written to it.
     Empty,
-    /// A record that was not completely written, or is being written, or that two threads have mixed.
+    /// A record that is being written, was never finished, or mixes the records of two threads.
     Incomplete,
-    /// The record at this position, counted from 1.
+    /// A record and its position, from 1.
     Record(u64, Record),
 }
 
-/// What is in slot `index` of a ring, by its 64 bytes.
+/// Parses slot `index` of a ring from its 64 bytes.
 pub fn slot(bytes: &[u8; RECORD], index: u64, ring_records: u64) -> Slot {
     let words: [u64; 8] = core::array::from_fn(|word| u64_of(bytes, 8 * word));
     match words[0].checked_sub(1) {

@@ -1,72 +1,72 @@
-//! Records, and the handles by which one names another.
+//! Records, and the handles by which one record refers to another.
 
 use core::num::NonZeroU64;
 
 use crate::layout::RINGS;
 
-/// What a record is of. Numbers and parents are described with each; a word that is not mentioned is 0.
+/// What a record describes. The numbers and the parent are documented with each kind; words that are not mentioned are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Parent ended. `a`: the result of a call. There is none for `KernelChannel` and `KernelPhase`: states 22 and 31 are their ends.
+    /// The parent ended. `a`: the result of a call. `KernelChannel` and `KernelPhase` have no `Stop`: their ends are the states 22 and 31.
     Stop = 1,
-    /// Parent entered a state of NCCL's (A5 of its headers: 8 `SendGPUWait` …). `a`: the state; `b`: bytes (states 9
-    /// and 11), GPU time (22 and 31) or appended operations (17). Of a state that a step enters again and again, 20, the first one.
+    /// The parent entered a state of NCCL's (A5 of its headers: 8 `SendGPUWait` …). `a`: the state; `b`: bytes (states 9 and 11), GPU time (22
+    /// and 31) or appended operations (17). Only the first entry into state 20 is recorded, which a step enters repeatedly.
     State = 2,
-    /// More of the parent. Of a collective, a send or their calls: `a`: the user's tag; `b`: the number of its group event, which without
-    /// `More` is the communicator's last `Group` before it, and 0 for none; the function's text is the variant of its kernel. Of a `CeColl`:
-    /// `a`: the user's tag; `b`: operations of a batch in the low half, batches in the high one; `c`: the stream's address.
+    /// More about the parent. For a collective, a send, or a call of either: `a`: the user's tag; `b`: the number of its group event; without `More`
+    /// it is the communicator's last `Group` before it, and 0 means none; the function's text is the kernel variant. For a `CeColl`: `a`: the user's
+    /// tag; `b`: operations of a batch in the low half, batches in the high half; `c`: the stream's address.
     More = 3,
-    /// A group of calls of the API. `a`: its depth.
+    /// An API call that groups others. `a`: its depth.
     GroupApi = 16,
-    /// A collective's call of the API. `a`: elements; `b`: the stream's address; `c`: root. Function and type.
+    /// An API call of a collective. `a`: elements; `b`: the stream's address; `c`: root. Function and type.
     CollApi = 17,
-    /// A send's or receive's call of the API. `a`: elements; `b`: the stream's address. Function and type.
+    /// An API call of a send or receive. `a`: elements; `b`: the stream's address. Function and type.
     P2pApi = 18,
     /// The launch of a kernel. `b`: the stream's address.
     KernelLaunch = 19,
     /// A group of operations.
     Group = 20,
-    /// A collective. `a`: elements; `b`: NCCL's sequence number; `c`: root in the low half, in the high one its number among the collectives of
-    /// the communicator, from 1, or 0 if nobody counted. All small numbers: `channel` is how many channels, `small` how many warps.
+    /// A collective. `a`: elements; `b`: NCCL's sequence number; `c`: root in the low half; in the high half its number among the communicator's
+    /// collectives, from 1, or 0 if they were not counted. All small numbers: `channel` is the number of channels, `small` the number of warps.
     Coll = 21,
-    /// A send or receive. `a`: elements; `c`: peer. Function, type, `channel`: how many channels.
+    /// A send or receive. `a`: elements; `c`: peer. Function, type, `channel`: the number of channels.
     P2p = 22,
-    /// What a proxy does for one operation, channel and peer. `a`: the process of the parent; `b`: steps in the low half, bytes of a chunk in
-    /// the high one; `c`: peer. `channel`; `small` is 1 for a send. If it is for another process, then the flag says so, the parent is a
-    /// record of that process's file, the communicator is 0, and `c` has the rank that it is for in its high half.
+    /// The work of a proxy for one operation, channel and peer. `a`: the process of the parent; `b`: steps in the low half, bytes of a chunk in the
+    /// high half; `c`: peer. `channel`; `small` is 1 for a send. If the work is for another process, which a flag marks, the parent is a record in
+    /// that process's file, the communicator is 0, and the high half of `c` has that process's rank.
     ProxyOp = 23,
     /// A step of a proxy. `a`: its number.
     ProxyStep = 24,
-    /// What a proxy's thread does.
+    /// What a proxy thread does.
     ProxyControl = 25,
     /// A kernel's work on a channel. `a`: the GPU's time, ns. `channel`.
     KernelChannel = 26,
-    /// A transfer of a network plugin whose payload is not known. `a`: the plugin's id.
+    /// A transfer of a network plugin with an unknown payload. `a`: the plugin's id.
     NetPlugin = 27,
-    /// A collective of copy engines. As `Coll`; `c`: root in the low half, its number among these in the high one;
-    /// the protocol's text is how its ranks are synchronised; `small`: 1 if within batches, too.
+    /// A collective on copy engines. As `Coll`, but `c`: root in the low half, its number among copy-engine collectives in the high half; the
+    /// protocol's text is how its ranks synchronise; `small`: 1 if they also synchronise within batches.
     CeColl = 28,
     /// A synchronisation of copy engines. `a`: 1 if at the end; `b`: ranks.
     CeSync = 29,
-    /// A batch of copies. `a`: operations; `b`: bytes; `small`: 1 if synchronised within.
+    /// A batch of copies. `a`: operations; `b`: bytes; `small`: 1 if its copies are synchronised.
     CeBatch = 30,
     /// A phase of a kernel on a channel. `a`: the GPU's time, ns. `channel`; `small`: the phase; the function's text is its name.
     KernelPhase = 31,
-    /// A transfer over InfiniBand of its parent, a step. `a`: the queue pair in the low half, the device in the high one; `b`: bytes; `c`: the
+    /// A transfer over InfiniBand for its parent, a step. `a`: the queue pair in the low half, the device in the high half; `b`: bytes; `c`: the
     /// work request; `small`: the operation.
     NetIb = 32,
-    /// A transfer over a socket of its parent, a step. `a`: the file descriptor; `b`: bytes; `c`: the operation.
+    /// A transfer over a socket for its parent, a step. `a`: the file descriptor; `b`: bytes; `c`: the operation.
     NetSocket = 33,
     /// An event of a type that the recorder does not know. `a`: the type.
     UnknownEvent = 34,
-    /// A call of NCCL's function `function`. `a`: elements; `b`: the stream's address; `c`: root or peer in the low half; in the high one
-    /// the number of a collective, as in `Coll`, or that of a send or receive among both of the communicator, from 1, or 0 if nobody counted. `dtype` and `algorithm` are NCCL's numbers of the type and the reduction, from 1; 255 for what
-    /// does not fit, such as reductions of the program's own. Parent: depth of the group around it; that of an end is that of its beginning.
-    /// `Stop` follows an error, and whatever may wait: ends of groups, all that makes or ends communicators. Functions that make communicators
-    /// from an id: `a` is the size, `c` the rank, and the communicator the new one. Those that make one from another have the other one here and
-    /// the new one in `Stop`; a split has its colour in `a` and its key in `c`.
+    /// A call of NCCL's function `function`. `a`: elements; `b`: the stream's address; `c`: root or peer in the low half; in the high half the number
+    /// of a collective, as in `Coll`, or of a send or receive among all of the communicator, from 1, or 0 if they were not counted. `dtype` and
+    /// `algorithm` are NCCL's numbers of type and reduction, from 1; 255 if they do not fit, as for user-defined ones. Parent: depth of the group
+    /// around it; an end of a group has the depth of its beginning. `Stop` follows errors and calls that may wait: ends of groups, and all calls that
+    /// make or end communicators. Functions that make one from an id: `a` is the size, `c` the rank, and the communicator is the new one. Functions
+    /// that derive one from another have the old one here and the new one in `Stop`; a split has its colour in `a` and its key in `c`.
     Call = 64,
 }
 
@@ -109,16 +109,16 @@ pub mod flag {
     pub const CAPTURED: u8 = 1;
     /// It is one of NCCL's symmetric kernels.
     pub const SYMMETRIC: u8 = 2;
-    /// Nothing said what the parent is.
+    /// The parent is unknown.
     pub const NO_PARENT: u8 = 4;
-    /// The call returned before its record was made: its result is in `Stop`.
+    /// The record was made after the call had returned: `Stop` has the result.
     pub const INSIDE_CALL: u8 = 8;
     /// The parent is a record of another process.
     pub const FOREIGN: u8 = 16;
 }
 
-/// Names a record: the place of its ring, and its position there. It is never 0, fits into a pointer, and is never used twice, so that it
-/// stays right when the record itself is overwritten.
+/// Refers to a record by its ring and its position there. A handle is never 0, fits into a pointer, and is never reused, so it stays valid when
+/// the record itself is overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Handle(NonZeroU64);
@@ -126,17 +126,17 @@ pub struct Handle(NonZeroU64);
 const _: () = assert!(RINGS == 16 && size_of::<Option<Handle>>() == 8);
 
 impl Handle {
-    /// Of the record at this position, counted from 1. `note` is a number from 0 to 15 that the holder may read off it.
+    /// The handle of the record at this position, from 1. `note` is a number from 0 to 15 for the holder.
     pub(crate) fn new(ring: usize, position: u64, note: u8) -> Option<Handle> {
         NonZeroU64::new(position << 8 | u64::from(note & 15) << 4 | (ring % RINGS) as u64).map(Handle)
     }
 
-    /// The number by which files and pointers name it.
+    /// The number that represents the handle in files and pointers.
     pub fn number(self) -> u64 {
         self.0.get()
     }
 
-    /// The handle of a number; `None` for 0.
+    /// The handle with this number; `None` for 0.
     pub fn from_number(number: u64) -> Option<Handle> {
         NonZeroU64::new(number).map(Handle)
     }
@@ -146,12 +146,12 @@ impl Handle {
         (self.0.get() & 15) as usize
     }
 
-    /// The position of its record in the ring, counted from 1.
+    /// The position of its record in the ring, from 1.
     pub fn position(self) -> u64 {
         self.0.get() >> 8
     }
 
-    /// The number that was put into it.
+    /// The note that was put into it.
     pub fn note(self) -> u8 {
         (self.0.get() >> 4 & 15) as u8
     }
@@ -160,40 +160,40 @@ impl Handle {
 /// A record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// What it is of.
+    /// The kind.
     pub kind: Kind,
     /// [Bits](flag).
     pub flags: u8,
-    /// The thread that wrote it: a number that differs between threads, and is not the system's.
+    /// The thread that wrote it: a number that is unique per thread, but not the system's thread id.
     pub thread: u32,
     /// When, ns of the monotonic clock.
     pub time: i64,
     /// The record that this one belongs to, a [`Handle`]'s number; 0 for none.
     pub parent: u64,
-    /// As the kind says.
+    /// The kind defines it.
     pub a: u64,
-    /// As the kind says.
+    /// The kind defines it.
     pub b: u64,
-    /// As the kind says.
+    /// The kind defines it.
     pub c: u64,
     /// The communicator, from 1; 0 if unknown.
     pub communicator: u16,
-    /// The number of a text, as are the next three; 0 for none.
+    /// The number of a text, as in the next three fields; 0 for none.
     pub function: u8,
-    /// The type of elements.
+    /// The element type.
     pub dtype: u8,
     /// The algorithm.
     pub algorithm: u8,
     /// The protocol.
     pub protocol: u8,
-    /// A channel, or how many.
+    /// A channel, or the number of channels.
     pub channel: u8,
-    /// As the kind says.
+    /// The kind defines it.
     pub small: u8,
 }
 
 impl Record {
-    /// A record of which nothing is known but its kind.
+    /// A record with only a kind.
     pub const fn new(kind: Kind) -> Record {
         Record {
             kind,
@@ -214,7 +214,7 @@ impl Record {
         }
     }
 
-    /// Its words, the first of them the position.
+    /// Its words; the first is the position.
     #[inline]
     pub(crate) fn words(&self, position: u64) -> [u64; 8] {
         let small = [self.function, self.dtype, self.algorithm, self.protocol, self.channel, self.small];
@@ -234,7 +234,7 @@ impl Record {
         words
     }
 
-    /// The record of these words; `None` if their check is wrong or their kind is unknown.
+    /// The record in these words; `None` if the check is wrong or the kind is unknown.
     pub(crate) fn from_words(mut words: [u64; 8]) -> Option<Record> {
         let found = (words[2] >> 16) as u16;
         words[2] &= !(0xffff << 16);
@@ -262,7 +262,7 @@ impl Record {
     }
 }
 
-/// A check over all words, with 0 in its own place. Words are rotated so that two that are exchanged change it.
+/// A check over all words, with 0 in its own place. Words are rotated so that swapping two of them changes the check.
 #[inline]
 fn check(words: &[u64; 8]) -> u16 {
     let mut sum = 0u64;

@@ -1,4 +1,4 @@
-//! What is asked of the system: a file and its space, to be left alone meanwhile, and the clocks.
+//! System calls: files and their space, protection from interruptions, and the clocks.
 
 use core::ffi::{CStr, c_int};
 use core::marker::PhantomData;
@@ -7,28 +7,28 @@ use core::ptr::NonNull;
 use crate::layout::{RINGS, RINGS_AT, ring_at};
 use crate::memory::Words;
 
-/// The permissions of a file that is recorded, and what is added when it is closed; less what the process's mask forbids.
+/// The permissions of a file while it is recorded, and those added when it is closed. The process's umask applies.
 const RECORDED: libc::mode_t = 0o444;
 const CLOSED: libc::mode_t = 0o200;
 
-/// Reserving is repeated so many times when signals interrupt it.
+/// How often reserving is repeated when signals interrupt it.
 const INTERRUPTIONS: u32 = 1000;
 
 /// Both clocks, ns, read one after the other.
 pub fn realtime_and_monotonic() -> (i64, i64) {
     let read = |clock| {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is a timespec that may be written.
+        // SAFETY: `now` is a valid timespec to write to.
         unsafe { libc::clock_gettime(clock, &raw mut now) };
         now.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec)
     };
-    // The middle of two readings, so that an interruption between the clocks shows in neither.
+    // The mean of two readings around it, so that an interruption between the readings has little effect.
     let (before, realtime, after) =
         (read(libc::CLOCK_MONOTONIC), read(libc::CLOCK_REALTIME), read(libc::CLOCK_MONOTONIC));
     (realtime, before + (after - before) / 2)
 }
 
-/// The system's number of the last error.
+/// The thread's errno.
 fn errno() -> i32 {
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() }
@@ -40,23 +40,23 @@ unsafe extern "C" {
 
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
-/// While it lives, its thread is not cancelled, and no handler of a signal runs on it but those of the thread's own faults.
+/// While it lives, its thread cannot be cancelled, and runs no signal handlers except for its own faults.
 ///
-/// Opening, reserving and closing are points at which `pthread_cancel` ends a thread; other threads would wait for what it had begun. A
-/// handler that calls NCCL there would wait for its own thread, and a timer that fires all the time would interrupt reserving for ever.
+/// Opening, reserving and closing are cancellation points. A thread cancelled there would leave other threads waiting. A signal handler that
+/// calls NCCL there would wait for its own thread, and a fast timer would interrupt reserving for ever.
 pub struct NotCancelled {
     cancel: c_int,
     signals: libc::sigset_t,
-    /// It belongs to the thread that made it.
+    /// Makes it `!Send`: it belongs to the thread that made it.
     of_thread: PhantomData<*mut ()>,
 }
 
 impl NotCancelled {
-    /// From now on. It costs two calls of the system's, so it is for what happens once.
+    /// Starts the protection. It costs two system calls, so it is only for rare operations.
     #[allow(clippy::new_without_default, reason = "it changes its thread: no value of nothing")]
     pub fn new() -> NotCancelled {
         let mut cancel = 0;
-        // SAFETY: zeros are a set of signals, and both places may be written.
+        // SAFETY: zeros are a valid signal set, and both places may be written.
         let signals = unsafe {
             pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut cancel);
             let (mut most, mut before) = (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed::<libc::sigset_t>());
@@ -73,7 +73,7 @@ impl NotCancelled {
 
 impl Drop for NotCancelled {
     fn drop(&mut self) {
-        // SAFETY: what this thread had before.
+        // SAFETY: restores the thread's own earlier state.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.signals, core::ptr::null_mut());
             pthread_setcancelstate(self.cancel, &raw mut self.cancel);
@@ -81,7 +81,7 @@ impl Drop for NotCancelled {
     }
 }
 
-/// Repeats a call while signals interrupt it. It returns the system's number of its error, or 0.
+/// Repeats a call while signals interrupt it. The call returns its errno, or 0.
 fn uninterrupted(mut call: impl FnMut() -> i32) -> Result<(), i32> {
     let mut error = call();
     for _ in 0..INTERRUPTIONS {
@@ -95,8 +95,8 @@ fn uninterrupted(mut call: impl FnMut() -> i32) -> Result<(), i32> {
 
 /// The open file, for as long as the job leaves it open.
 ///
-/// A job may close descriptors that are not its own, as daemons do at their start. The next file that it opens gets the number, and must be neither made longer nor
-/// given other permissions. So each use begins with a look at which file it is.
+/// A job may close descriptors that are not its own, as daemons do when they start. The next file that it opens gets the same number, and must
+/// not be extended or get other permissions. So every use first checks that the descriptor still is this file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct File {
     fd: i32,
@@ -105,7 +105,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Of memory that is no file's.
+    /// For memory without a file.
     pub(crate) const NONE: File = File { fd: -1, identity: (0, 0) };
 
     fn new(fd: i32) -> File {
@@ -116,16 +116,16 @@ impl File {
         stat(self.fd).filter(|stat| identity(stat) == self.identity)
     }
 
-    /// Reserves a part of it; the system's error number if there is no room, or the descriptor is another file's.
+    /// Reserves a part of the file; fails with an errno if there is no room, or if the descriptor belongs to another file.
     pub(crate) fn reserve(&self, from: u64, length: u64) -> Result<(), i32> {
         self.stat().ok_or(libc::EBADF)?;
         reserve(self.fd, from, length)
     }
 
-    /// Gives it back to its owner: nobody stores into it any more.
+    /// Makes the file writable for its owner, after the last store into it.
     pub(crate) fn allow_writing(&self) {
         if let Some(stat) = self.stat() {
-            // SAFETY: a call on a file descriptor, without memory.
+            // SAFETY: `fchmod` accesses no memory of ours.
             unsafe { libc::fchmod(self.fd, stat.st_mode & 0o7777 | CLOSED) };
         }
     }
@@ -135,41 +135,41 @@ fn identity(stat: &libc::stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Called by its number, for older C libraries have no function of this name.
+/// Calls `fstat` by its number, because older C libraries have no function with this name.
 fn stat(fd: i32) -> Option<libc::stat> {
-    // SAFETY: zeros are a `stat`, which is then written.
+    // SAFETY: zeros are a valid `stat`, which the call overwrites.
     unsafe {
         let mut stat = core::mem::zeroed::<libc::stat>();
         (libc::syscall(libc::SYS_fstat, fd, &raw mut stat) == 0).then_some(stat)
     }
 }
 
-/// Reserves a part of a file; the system's error number if there is no room.
+/// Reserves a part of a file; fails with an errno if there is no room.
 fn reserve(fd: i32, from: u64, length: u64) -> Result<(), i32> {
     let (from, length) = (from as libc::off_t, length as libc::off_t);
-    // SAFETY: a call on a file descriptor, without memory.
+    // SAFETY: `fallocate` accesses no memory of ours.
     let reserved = uninterrupted(|| unsafe { if libc::fallocate(fd, 0, from, length) == 0 { 0 } else { errno() } });
     match reserved {
-        // File systems that cannot: glibc writes a byte into each block.
+        // The file system has no `fallocate`: glibc writes a byte into each block instead.
         // SAFETY: as above.
         Err(libc::EOPNOTSUPP | libc::ENOSYS) => uninterrupted(|| unsafe { libc::posix_fallocate(fd, from, length) }),
         done => done,
     }
 }
 
-/// Has pages of a mapping there before they are used. Older systems cannot, and each is then waited for when it is.
+/// Faults in the pages of a mapping ahead of their use. Older kernels cannot; there, each first access waits for its page.
 pub(crate) fn populate(words: &Words, from: u64, length: u64) {
-    // SAFETY: the caller's part is within the mapping.
+    // SAFETY: the caller passes a part of the mapping.
     unsafe { libc::madvise(words.address(from as usize), length as usize, libc::MADV_POPULATE_WRITE) };
 }
 
-/// Leaves the processor to another thread.
+/// Yields the processor to another thread.
 pub(crate) fn give_way() {
-    // SAFETY: has no condition.
+    // SAFETY: `sched_yield` has no preconditions.
     unsafe { libc::sched_yield() };
 }
 
-/// Creates and maps a file, which must not be there yet. Errors are the system's numbers; then no file is left.
+/// Creates and maps a file, which must not exist. On an error, given as an errno, no file is left.
 pub(crate) fn create(path: &CStr, ring_records: u64) -> Result<(Words, File), i32> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: `path` ends with a zero.
@@ -180,7 +180,7 @@ pub(crate) fn create(path: &CStr, ring_records: u64) -> Result<(Words, File), i3
     match map(fd, ring_records) {
         Ok(words) => Ok((words, File::new(fd))),
         Err(error) => {
-            // SAFETY: the file is ours, and nothing is mapped.
+            // SAFETY: the file is ours, and not mapped.
             unsafe {
                 libc::close(fd);
                 libc::unlink(path.as_ptr());
@@ -193,9 +193,9 @@ pub(crate) fn create(path: &CStr, ring_records: u64) -> Result<(Words, File), i3
 fn map(fd: i32, ring_records: u64) -> Result<Words, i32> {
     let length = ring_at(RINGS, ring_records);
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: calls on our own descriptor; `limit` may be written; the mapping is new memory, and never taken away.
+    // SAFETY: calls on our own descriptor; `limit` may be written; the mapping is new memory, and is never unmapped.
     unsafe {
-        // Above this limit the system would not refuse, but kill the process.
+        // Beyond this limit the system would kill the process instead of returning an error.
         if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 && limit.rlim_cur < length {
             return Err(libc::EFBIG);
         }

@@ -1,6 +1,6 @@
-//! What a writer says of its process: the header, communicators and texts; and copies of them.
+//! What a writer stores once per process: the header, communicators and texts; and copies of them.
 //!
-//! Whoever reads them within the process gets copies, made word by word, for other threads write on.
+//! Readers within the process get copies, made word by word, because other threads keep writing.
 
 use core::ops::Deref;
 
@@ -10,7 +10,7 @@ use crate::system::realtime_and_monotonic;
 use crate::words::{Ordering, fence};
 use crate::write::{Facts, Writer};
 
-/// The first word of a text that is being written: of no length yet, so that nobody reads it.
+/// The first word of a text that is being written. Its length is still 0, so nobody reads it.
 const WRITING: u64 = 1 << 8;
 
 /// States of communicators.
@@ -18,18 +18,18 @@ const TAKEN: u32 = 1;
 const IN_USE: u32 = 2;
 const ENDED: u32 = 3;
 
-/// A copy of what a file has of a communicator.
+/// A copy of a communicator's entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry([u8; COMMUNICATOR]);
 
 impl Entry {
-    /// What it says.
+    /// Parses the entry.
     pub fn communicator(&self) -> Communicator<'_> {
         read::communicator_of(&self.0)
     }
 }
 
-/// A copy of a text: its bytes. That of no text is empty.
+/// A copy of a text, as bytes. Empty if there is no text.
 #[derive(Debug, Clone, Copy)]
 pub struct Text([u8; TEXT]);
 
@@ -47,14 +47,14 @@ impl Deref for Text {
     }
 }
 
-/// Where a communicator with this number is; `None` for 0 and what is no number.
+/// The offset of the communicator with this number; `None` if the number is 0 or too large.
 fn communicator_at(number: u16) -> Option<usize> {
     let index = usize::from(number).checked_sub(1).filter(|index| *index < layout::COMMUNICATORS)?;
     Some(layout::COMMUNICATORS_AT + index * COMMUNICATOR)
 }
 
 impl Writer {
-    /// Writes the header of a new file, the first word last.
+    /// Writes the header of a new file. The magic bytes come last.
     pub(crate) fn describe(&self, ring_records: u64, facts: &Facts<'_>) {
         let words = &self.words;
         let (realtime, monotonic) = realtime_and_monotonic();
@@ -75,7 +75,7 @@ impl Writer {
         words.at(header::MAGIC).store(u64::from_le_bytes(layout::MAGIC), Ordering::Release);
     }
 
-    /// Copies the header as it is now, and parses that.
+    /// Copies the current header, and parses the copy.
     pub fn header<'a>(&self, into: &'a mut [u8; layout::COMMUNICATORS_AT]) -> Result<Header<'a>, NotARecording> {
         self.words.copy(0, into);
         read::header_of(into)
@@ -89,7 +89,7 @@ impl Writer {
         let life = before.load(Ordering::Acquire);
         matches!(self.words.half(at + communicator::STATE), IN_USE | ENDED)
             .then(|| self.words.copy(at, &mut entry.0))?;
-        // If anything was of one that has the entry now, so is this count.
+        // If the copy contains anything of a newer owner of the entry, the count has changed, too.
         fence(Ordering::Acquire);
         (before.load(Ordering::Relaxed) == life).then_some(entry)
     }
@@ -98,13 +98,13 @@ impl Writer {
     pub fn text_at(&self, number: u8) -> Option<Text> {
         let at = layout::TEXTS_AT + usize::from(number).checked_sub(1)? * TEXT;
         let mut text = Text::default();
-        // Once it has a length it does not change.
+        // A text with a length does not change any more.
         let first = self.words.at(at).load(Ordering::Acquire).to_le_bytes();
         (first[0] != 0).then(|| self.words.copy(at, &mut text.0))?;
         Some(text)
     }
 
-    /// Makes a communicator known; its number, from 1, or 0 if there is no room for it.
+    /// Registers a communicator. Returns its number, from 1, or 0 if there is no room.
     pub fn communicator(&self, about: &Communicator<'_>) -> u16 {
         let words = &self.words;
         let made = words.at(header::KNOWN_COMMUNICATORS).fetch_add(1, Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl Writer {
             words.at(header::LOST_COMMUNICATORS).fetch_add(1, Ordering::Relaxed);
             return 0;
         };
-        // Nothing of this one is stored before its entry is taken.
+        // Nothing of this communicator is stored before its entry is taken.
         fence(Ordering::Release);
         let halves = [
             (communicator::BY, about.by),
@@ -132,7 +132,7 @@ impl Writer {
             (communicator::HASH, about.hash),
             (communicator::GROUP_HASH, about.group_hash),
             (communicator::ADDRESS, about.address),
-            // It may have been found out before the one that had the entry ended.
+            // It may have been created before the previous owner of the entry ended.
             (communicator::MADE, about.made.max(since).cast_unsigned()),
             (communicator::ENDED, 0),
             (communicator::CHILDREN, 0),
@@ -145,7 +145,7 @@ impl Writer {
         number
     }
 
-    /// Takes an entry that no communicator has had: its number, where it is, and since when it is free.
+    /// Takes an entry that no communicator has had. Returns its number, its offset, and the time since which it is free.
     fn take(&self, number: u16) -> Option<(u16, usize, i64)> {
         let at = communicator_at(number)?;
         self.words.set_half(at + communicator::STATE, TAKEN);
@@ -154,7 +154,7 @@ impl Writer {
 
     /// Takes the entry of the communicator that ended longest ago.
     fn take_ended(&self) -> Option<(u16, usize, i64)> {
-        // An attempt fails only if another thread takes that entry.
+        // An attempt only fails if another thread takes that entry.
         for _ in 0..layout::COMMUNICATORS {
             let ended = (1..=layout::COMMUNICATORS as u16).filter_map(|number| {
                 let at = communicator_at(number)?;
@@ -184,7 +184,7 @@ impl Writer {
         communicator_at(number).map_or(0, |at| self.words.at(at + communicator::HASH).load(Ordering::Relaxed))
     }
 
-    /// Says the rank in a communicator and its size, once they are known; -1 for what is not.
+    /// Sets the rank in a communicator and its size, once they are known; -1 for unknown.
     pub fn set_rank(&self, number: u16, rank: i32, size: i32) {
         if let Some(at) = communicator_at(number) {
             self.words.set_half(at + communicator::RANK, rank.cast_unsigned());
@@ -192,22 +192,22 @@ impl Writer {
         }
     }
 
-    /// Counts a collective of a communicator: its number, from 1; 0 if there is no such communicator. The numbers of its ranks are comparable
-    /// also after a ring has overwritten the first of them.
+    /// Counts a collective of a communicator. Returns its number, from 1, or 0 if there is no such communicator. The numbers are comparable over
+    /// ranks, even after a ring has overwritten the first records.
     #[inline]
     pub fn next_collective(&self, number: u16) -> u32 {
         communicator_at(number).map_or(0, |at| self.words.count(at + communicator::COLLECTIVES).wrapping_add(1))
     }
 
-    /// Counts a send or receive of a communicator: its number, from 1; 0 if there is no such communicator. It says how many of them this
-    /// process has lost, and nothing of other ranks.
+    /// Counts a send or receive of a communicator. Returns its number, from 1, or 0 if there is no such communicator. Gaps show how many this
+    /// process has lost; the numbers are not comparable over ranks.
     #[inline]
     pub fn next_send_or_receive(&self, number: u16) -> u32 {
         let count = |at| self.words.at(at + communicator::SENDS).fetch_add(1, Ordering::Relaxed) as u32;
         communicator_at(number).map_or(0, |at| count(at).wrapping_add(1))
     }
 
-    /// A communicator was finalized at this time, ns: it is to be named once more, when it is destroyed.
+    /// Records that a communicator was finalized at this time, ns. Its destruction follows, and still uses its number.
     pub fn finalized(&self, number: u16, time: i64) {
         if let Some(at) = communicator_at(number) {
             self.words.at(at + communicator::ENDED).store(time.cast_unsigned(), Ordering::Relaxed);
@@ -215,7 +215,7 @@ impl Writer {
         }
     }
 
-    /// A communicator has ended at this time, ns. Nobody may name it by its number after that: another one may get it.
+    /// Records that a communicator ended at this time, ns. Its number must not be used after that: another communicator may get it.
     pub fn ended(&self, number: u16, time: i64) {
         self.finalized(number, time);
         if let Some(at) = communicator_at(number) {
@@ -223,31 +223,31 @@ impl Writer {
         }
     }
 
-    /// Says where NCCL has a communicator, once that is known.
+    /// Sets the address of NCCL's communicator, once it is known.
     pub fn set_address(&self, number: u16, address: u64) {
         if let Some(at) = communicator_at(number) {
             self.words.at(at + communicator::ADDRESS).store(address, Ordering::Release);
         }
     }
 
-    /// Counts a call or event that is not recorded, for the program has switched that off.
+    /// Counts a call or event that is not recorded because the program has switched recording off.
     #[cold]
     pub fn leave_out(&self) {
         self.words.at(header::LEFT_OUT).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// For how many communicators there was no room.
+    /// How many communicators did not fit.
     pub fn lost_communicators(&self) -> u64 {
         self.words.at(header::LOST_COMMUNICATORS).load(Ordering::Relaxed)
     }
 
-    /// Where NCCL has a communicator; 0 if that is unknown.
+    /// The address of NCCL's communicator; 0 if unknown.
     #[inline]
     pub fn address(&self, number: u16) -> u64 {
         communicator_at(number).map_or(0, |at| self.words.at(at + communicator::ADDRESS).load(Ordering::Acquire))
     }
 
-    /// Writes the pair of clocks once more.
+    /// Updates the header's second pair of clocks.
     pub fn take_clocks(&self) {
         let (realtime, monotonic) = realtime_and_monotonic();
         self.set_clocks(realtime, monotonic);
@@ -258,12 +258,12 @@ impl Writer {
         self.words.at(header::LAST_MONOTONIC).store(monotonic.cast_unsigned(), Ordering::Release);
     }
 
-    /// The number of a text, from 1; 0 if there is no room for another. Texts of more than 63 bytes are cut off. Slow: callers keep what
-    /// they got.
+    /// The number of a text, from 1; 0 if there is no room. Texts longer than 63 bytes are cut off. Slow: callers cache the
+    /// number.
     pub fn text(&self, text: &[u8]) -> u8 {
         let length = text.len().min(TEXT - 1);
         let text = &text[..length];
-        // The length counts itself, so that the first word is 0 only if nobody has taken the place.
+        // The length includes its own byte, so the first word is 0 only while the place is free.
         let mut bytes = [0; TEXT];
         bytes[0] = length as u8 + 1;
         bytes[1..=length].copy_from_slice(text);
@@ -276,7 +276,7 @@ impl Writer {
                 word.store(first.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)), Ordering::Release);
                 return number;
             }
-            // One that another thread is writing may be entered twice: harmless.
+            // A text that another thread is writing may be entered twice, which is harmless.
             if self.text_at(number).is_some_and(|known| *known == *text) {
                 return number;
             }
@@ -284,12 +284,12 @@ impl Writer {
         0
     }
 
-    /// Says which version of NCCL is there.
+    /// Sets NCCL's version.
     pub fn set_nccl(&self, version: u32) {
         self.words.set_half(header::NCCL, version);
     }
 
-    /// Says which version of the plugin's interface NCCL chose, and for which events.
+    /// Sets the version of the plugin interface that NCCL chose, and the events that it was asked for.
     pub fn set_plugin(&self, version: u32, events: u64) {
         self.words.set_half(header::PLUGIN, version);
         self.words.at(header::EVENTS).store(events, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A file as its writer leaves it, read by the functions that read files.
+//! Round trips: files of the writer, read by the functions that read files.
 
 use std::ffi::{CString, c_void};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use std::{format, fs, thread, vec};
 use crate::layout::{RECORD, RINGS, ring_at};
 use crate::{Facts, Handle, Kind, NotCancelled, Record, Slot, Writer, communicator, slot, text};
 
-/// A path of its own for each test.
+/// A unique path for each test.
 fn path(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("nccl-stacks-format-{}-{name}", std::process::id()));
     let _ = fs::remove_file(&path);
@@ -33,25 +33,25 @@ fn create(path: &std::path::Path, ring_records: u64) -> Writer {
     Writer::create(&CString::new(path.to_str().unwrap()).unwrap(), &facts(ring_records)).unwrap()
 }
 
-/// A writer without a file, which is never freed: the checkers of memory cannot map files.
+/// A writer without a file, whose memory is never freed: the memory checkers cannot map files.
 fn memory(ring_records: u64) -> Writer {
     let words = ring_at(RINGS, ring_records) as usize / 8;
     Writer::in_memory(vec![0; words].leak(), &facts(ring_records)).unwrap()
 }
 
-/// What a file of it would have.
+/// The bytes that its file would have.
 fn bytes(writer: &Writer) -> Vec<u8> {
     let mut bytes = vec![0; ring_at(RINGS, writer.ring_records()) as usize];
     writer.words.copy(0, &mut bytes);
     bytes
 }
 
-/// The checkers take a thousand times as long.
+/// Fewer repetitions under the checkers, which are a thousand times slower.
 fn repetitions(many: u64) -> u64 {
     if cfg!(miri) { many / 1000 } else { many }
 }
 
-/// All records of a file by ring, and how many slots are incomplete.
+/// All records of a file by ring, and the number of incomplete slots.
 fn records(bytes: &[u8]) -> (Vec<Vec<(u64, Record)>>, usize) {
     let header = crate::Header::parse(bytes).unwrap();
     let mut incomplete = 0;
@@ -149,7 +149,7 @@ fn a_writer_may_be_stopped_anywhere() {
     assert_eq!(read[0], Slot::Record(3, Record::from_words(old).unwrap()));
     assert_eq!(read[9], Slot::Record(67, Record::from_words(new).unwrap()));
     assert!(read[1..9].iter().all(|slot| *slot == Slot::Incomplete), "{read:?}");
-    // Two writers whose words are mixed, though the position is right.
+    // Two writers whose words are mixed, but with the right position.
     let mut mixed = new;
     mixed[5] = old[4];
     let bytes: Vec<u8> = mixed.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -174,11 +174,11 @@ fn threads_share_rings_and_lose_nothing() {
     all.sort_unstable();
     let want: Vec<(u64, u64)> = (0..32).flat_map(|thread| (0..repetitions(2_000)).map(move |n| (thread, n))).collect();
     assert!(all == want && incomplete == 0, "{} of {} records, {incomplete} incomplete", all.len(), want.len());
-    // More rings than one, or threads would only be in each other's way.
+    // The threads use several rings, so that they do not slow each other down.
     assert!(rings.iter().filter(|ring| !ring.is_empty()).count() > 6);
 }
 
-/// Three writers go round a ring of 64 while it is read: what is read is what was put at that position.
+/// Three writers wrap around a ring of 64 slots while it is read: every record that is read is the one put at that position.
 #[test]
 fn a_ring_that_is_written_has_whole_records_or_none() {
     const WRITERS: u64 = 3;
@@ -234,13 +234,13 @@ fn numbers_of_what_has_ended_are_given_again() {
     writer.finalized(9, 600);
     writer.ended(7, 2_000);
     writer.ended(3, 1_000);
-    // It was found out before the other one ended, whose records must not become its own.
+    // It was created before the other one ended. The other's records must not become its own.
     let new = crate::Communicator { name: b"dp", by: 1, made: 999, hash: 77, ..Default::default() };
     assert_eq!([&new, &about(3_000), &about(3_001)].map(|about| writer.communicator(about)), [3, 7, 0]);
     assert_eq!(writer.known(3).unwrap().communicator(), crate::Communicator { made: 1_000, before: 1, ..new });
     assert_eq!((writer.next_child(3), writer.next_collective(3)), (Some((77, 0)), 1));
     assert_eq!(writer.next_send_or_receive(3), 1);
-    // One that is finalized is named once more.
+    // A finalized communicator still has its number, for its destruction.
     assert_eq!(writer.known(9).unwrap().communicator(), crate::Communicator { ended: 600, ..about(9) });
     let bytes = bytes(&writer);
     let header = crate::Header::parse(&bytes).unwrap();
@@ -250,13 +250,13 @@ fn numbers_of_what_has_ended_are_given_again() {
     assert_eq!((times(9), times(10)), (i64::MIN..=600, i64::MIN..=i64::MAX));
 }
 
-/// Threads make and end more communicators than there are numbers: no two have a number at once, and a copy is of one of them alone.
+/// Threads make and end more communicators than there are numbers: no two have a number at once, and a copy is never mixed.
 #[test]
 fn threads_share_the_numbers_of_what_has_ended() {
     const THREADS: u64 = 4;
     let each = repetitions(2_000);
     let writer = memory(64);
-    // All but three, so that they come again at once.
+    // All numbers but three, so that those three are reused at once.
     (0..509).for_each(|_| _ = writer.communicator(&crate::Communicator { size: 1, ..Default::default() }));
     let is_done = AtomicU32::new(0);
     let lost: u64 = thread::scope(|scope| {
@@ -363,7 +363,7 @@ fn copies_are_what_the_file_has() {
     assert!(writer.text_at(0).is_none() && writer.text_at(long + 1).is_none());
 }
 
-/// A text that another thread has begun to write is no text yet, for writers and for readers of the file.
+/// A text that another thread has begun to write is not a text yet, neither for writers nor for readers of the file.
 #[test]
 fn a_text_counts_once_it_is_complete() {
     let writer = memory(64);
@@ -382,11 +382,11 @@ fn signals_wait_while_something_is_begun() {
         HANDLED.fetch_add(1, Ordering::Relaxed);
     }
     let raise = || {
-        // SAFETY: a signal of the thread's own, which has a handler.
+        // SAFETY: the thread signals itself, and the signal has a handler.
         unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR2) };
         HANDLED.load(Ordering::Relaxed)
     };
-    // SAFETY: zeros are an action, and the handler only counts.
+    // SAFETY: zeros are a valid `sigaction`, and the handler only counts.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
@@ -402,7 +402,7 @@ fn signals_wait_while_something_is_begun() {
 #[cfg_attr(miri, ignore = "it calls the system")]
 fn a_thread_that_is_cancelled_finishes_what_others_wait_for() {
     extern "C" fn run(path: *mut c_void) -> *mut c_void {
-        // SAFETY: the caller's path; the thread asks for its own end, which comes where it calls the system.
+        // SAFETY: the path is the caller's; the thread cancels itself, which takes effect in a system call.
         unsafe {
             let path = &*path.cast::<PathBuf>();
             libc::pthread_cancel(libc::pthread_self());
@@ -410,7 +410,7 @@ fn a_thread_that_is_cancelled_finishes_what_others_wait_for() {
             let put = writer.put(0, 0, &Record::new(Kind::Call)).is_some();
             let mut before = 0;
             crate::system::pthread_setcancelstate(1, &raw mut before);
-            // It may be cancelled again afterwards.
+            // Cancellation is enabled again afterwards.
             usize::from(put && before == 0) as *mut c_void
         }
     }

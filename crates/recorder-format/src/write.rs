@@ -1,7 +1,7 @@
-//! Writes a file through mapped memory: its rings. What is not written for each record is in [`tables`](crate::tables).
+//! Writes records into the rings of a file in mapped memory. The rest of the file is written in [`tables`](crate::tables).
 //!
-//! What happens for each record is in [`Writer::put`]: one atomic addition and eight stores. Nothing there calls the system, allocates or
-//! waits. A ring's space is reserved with its first record, for a store into a page that the disk has no room for would kill the job.
+//! The hot path is [`Writer::put`]: one atomic addition and eight stores. It makes no system call, allocates nothing and never waits. A ring's
+//! space is reserved with its first record, because a store into a page for which the disk has no room would kill the job.
 
 use core::ffi::CStr;
 use core::ptr::NonNull;
@@ -16,26 +16,26 @@ const RESERVING: u64 = 1;
 const READY: u64 = 2;
 const WITHOUT_MEMORY: u64 = 3;
 
-/// What a file says of its process.
+/// The process's data for the header.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// How many records each ring has: rounded up to a power of two within [`layout::RING_RECORDS`].
+    /// The number of records per ring, rounded up to a power of two within [`layout::RING_RECORDS`].
     pub ring_records: u64,
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// Its rank, the number of ranks, and the rank on its host; -1 for what is unknown.
+    /// Its rank, the number of ranks, and the rank on its host; -1 for unknown.
     pub ranks: [i32; 3],
     /// The machine's boot id; cut off at 36 bytes.
     pub boot: &'a [u8],
     /// The host's name; cut off at 64 bytes.
     pub host: &'a [u8],
-    /// The program; cut off at 512 bytes.
+    /// The program and its arguments; cut off at 512 bytes.
     pub command: &'a [u8],
-    /// The events that are asked for.
+    /// The events that NCCL is asked for.
     pub events: u64,
 }
 
-/// A mapped file. It is a pointer: copies write into the same file, from any thread.
+/// A mapped file. It is a pointer: copies write to the same file, from any thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Writer {
     pub(crate) words: Words,
@@ -44,8 +44,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates a file, which must not be there yet. Nobody may write it until [`close`](Writer::close). Errors are the system's numbers; then no
-    /// file is left.
+    /// Creates a file, which must not exist. Nobody else may write to it until [`close`](Writer::close). On an error, given as an errno, no file
+    /// is left.
     pub fn create(path: &CStr, facts: &Facts<'_>) -> Result<Writer, i32> {
         let _guard = NotCancelled::new();
         let (fewest, most) = (*layout::RING_RECORDS.start(), *layout::RING_RECORDS.end());
@@ -60,8 +60,8 @@ impl Writer {
         Writer { words, ring_records, file }
     }
 
-    /// Writes into zeroed memory instead of a file, where rings need not be reserved; `None` if it is too short. For checks of what is written
-    /// there, by tools that know neither files nor mappings. It cannot be closed.
+    /// Writes into zeroed memory instead of a file; `None` if the memory is too small. Rings need no reservation there. This is for checkers that
+    /// support neither files nor mappings. Such a writer cannot be closed.
     #[doc(hidden)]
     pub fn in_memory(memory: &'static mut [u64], facts: &Facts<'_>) -> Option<Writer> {
         let ring_records = facts.ring_records;
@@ -69,7 +69,7 @@ impl Writer {
         if !ring_records.is_power_of_two() || !is_enough {
             return None;
         }
-        // SAFETY: the memory is nobody else's from here on, and all offsets are within it.
+        // SAFETY: from here on, only the writer uses the memory, and all offsets are within it.
         let words = unsafe { Words::new(NonNull::from(memory).cast()) };
         let writer = Writer::over(words, ring_records, File::NONE);
         writer.describe(ring_records, facts);
@@ -79,8 +79,8 @@ impl Writer {
         Some(writer)
     }
 
-    /// Writes a record into a ring, counted modulo [`RINGS`], and returns its handle, with a note of 4 bits in it; `None` if the ring has no
-    /// memory. Threads that share a ring share its counter, so they had better have different ones.
+    /// Writes a record into ring `ring` modulo [`RINGS`], and returns its handle with a note of 4 bits; `None` if there is no memory for the ring.
+    /// Threads in the same ring contend for its counter, so different threads should use different rings.
     #[inline]
     pub fn put(&self, ring: usize, note: u8, record: &Record) -> Option<Handle> {
         let ring = ring % RINGS;
@@ -93,7 +93,7 @@ impl Writer {
         let at = self.slot_at(ring, claimed);
         let words = record.words(claimed + 1);
         self.words.at(at).store(0, Ordering::Relaxed);
-        // No other word is written before the 0, and the position after all of them.
+        // The 0 is stored before the other words, and the position after them.
         fence(Ordering::Release);
         for (index, word) in words.iter().enumerate().skip(1) {
             self.words.at(at + 8 * index).store(*word, Ordering::Relaxed);
@@ -102,24 +102,24 @@ impl Writer {
         Handle::new(ring, words[0], note)
     }
 
-    /// Where the slot of a ring's position is, counted from 0.
+    /// The offset of the slot for a position, counted from 0.
     #[inline]
     fn slot_at(&self, ring: usize, position: u64) -> usize {
         ring_at(ring, self.ring_records) as usize + (position & (self.ring_records - 1)) as usize * RECORD
     }
 
-    /// Reserves a ring's space, once. Another thread that comes meanwhile waits, but not for ever: after that its record is lost, and counted.
+    /// Reserves a ring's space once. Other threads wait for that, but not for ever: after a limit, their record is lost, and counted.
     #[cold]
     #[inline(never)]
     fn open_ring(&self, ring: usize) -> bool {
         let state = self.words.at(header::RINGS + ring * header::RING + header::RING_STATE);
-        // This is found at each record, so nothing slow may come before it.
+        // This check runs for every record of such a ring, so nothing slow may come before it.
         if state.load(Ordering::Acquire) == WITHOUT_MEMORY {
             return false;
         }
         let _guard = NotCancelled::new();
         if state.compare_exchange(UNUSED, RESERVING, Ordering::Acquire, Ordering::Acquire).is_err() {
-            // Reserving takes microseconds, and happens once. But the thread that does it may have lost its processor to those that wait.
+            // Reserving takes microseconds, and happens once. But its thread may have been preempted by the threads that wait.
             for attempt in 0..100_000 {
                 match state.load(Ordering::Acquire) {
                     READY => return true,
@@ -134,13 +134,13 @@ impl Writer {
         let reserved = self.file.reserve(from, length).is_ok();
         state.store(if reserved { READY } else { WITHOUT_MEMORY }, Ordering::Release);
         if reserved {
-            // Otherwise each 64th record, as many as a page has, would wait for its page.
+            // Otherwise every 64th record, the first of a page, would wait for a page fault.
             system::populate(&self.words, from, length);
         }
         reserved
     }
 
-    /// The record of a handle, if the ring still has it.
+    /// The record of a handle, if it is still in the ring.
     pub fn get(&self, handle: Handle) -> Option<Record> {
         let position = handle.position();
         let at = self.slot_at(handle.ring(), position.checked_sub(1)?);
@@ -149,34 +149,34 @@ impl Writer {
         for (index, word) in words.iter_mut().enumerate().skip(1) {
             *word = self.words.at(at + 8 * index).load(Ordering::Relaxed);
         }
-        // If a word was of a newer record, then so is the first one by now, or 0.
+        // If any word belongs to a newer record, the first word is that record's by now, or 0.
         fence(Ordering::Acquire);
         let is_same = words[0] == position && self.words.at(at).load(Ordering::Relaxed) == position;
         Record::from_words(words).filter(|_| is_same)
     }
 
-    /// The record at a position of a ring, counted from 1, if the ring has it and it is complete.
+    /// The record at a position in a ring, from 1, if the ring still has it and it is complete.
     pub fn at(&self, ring: usize, position: u64) -> Option<(Handle, Record)> {
         let handle = Handle::new(ring, position, 0)?;
         self.get(handle).map(|record| (handle, record))
     }
 
-    /// How many positions of a ring were claimed. The last of them may still be written.
+    /// How many positions of a ring were claimed. The last records may still be being written.
     pub fn claimed(&self, ring: usize) -> u64 {
         self.words.at(header::RINGS + ring % RINGS * header::RING + header::RING_CLAIMED).load(Ordering::Acquire)
     }
 
-    /// How many records were lost because their ring could not have memory.
+    /// How many records were lost because there was no memory for their ring.
     pub fn lost(&self) -> u64 {
         self.words.at(header::LOST).load(Ordering::Relaxed)
     }
 
-    /// How many records each ring has.
+    /// The number of records per ring.
     pub fn ring_records(&self) -> u64 {
         self.ring_records
     }
 
-    /// Says that the process ends, and gives the file back to its owner.
+    /// Marks the file as closed by its process, and makes it writable for its owner.
     pub fn close(&self) {
         let _guard = NotCancelled::new();
         self.take_clocks();

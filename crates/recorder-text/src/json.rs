@@ -1,8 +1,8 @@
-//! Texts within JSON.
+//! Strings in JSON.
 
 use core::fmt::{self, Write as _};
 
-/// Bytes as they are between quotes of JSON: what is no UTF-8 becomes `?`.
+/// Bytes as the contents of a JSON string. Invalid UTF-8 becomes `?`.
 pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Escaped<'_> {

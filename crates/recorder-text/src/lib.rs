@@ -1,8 +1,8 @@
-//! Records as text in the forms of other programs: [Megatrace's log](megatrace), and the [dump] of NCCL's example profiler plugin.
+//! Records as text in the formats of other programs: [Megatrace's log](megatrace), and the [dump] of NCCL's example profiler plugin.
 //!
-//! Both are written inside the job by the recorder's library, so nothing here allocates, nothing has a standard library, and nothing
-//! can panic: there is no index, and no addition that can overflow. A crate of its own, because the library cannot have tests: a test reads
-//! with a program's readers what is written here.
+//! The recorder's library writes both inside the job. So this crate has no allocations and no standard library, and cannot panic: it never
+//! indexes, and no addition can overflow. It is a separate crate because the library itself cannot have tests: here, tests read the output with
+//! the readers of those programs.
 
 #![no_std]
 

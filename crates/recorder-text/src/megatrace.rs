@@ -4,13 +4,13 @@
 //! [10.0.0.7] [node7] [save_count 1] [1755590104.253968145] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 1024] [stream 0x55919d27b4b0] [opCount 17] [groupHash 0x20b485532cbd7f67]
 //! ```
 //!
-//! This is the newest of Megatrace's [forms](Form), without the fields that a user may have chosen to come first: those need nothing but
-//! `save_count` with the node's address and name before it, and both that program's description and our own reader find the rest by its
-//! words. The older form with job and round before them differs in these alone, and a job that is none of a scheduler has none.
+//! This is the newest of Megatrace's [forms](Form), without the leading fields that users may configure. Both that program's description and our
+//! own reader need only `save_count` with the node's address and name before it, and find the rest by keywords. The older form with job and round
+//! in front differs only in those, and a job outside of a scheduler has neither.
 //!
-//! As in Megatrace the last 10,000 calls are kept until the rank is silent: it is a flight recorder for hangs, and writes nothing while a job
-//! runs well. Calls are numbered for each stream when they are collected, so a gap says how many were given up. A ring may overwrite calls
-//! before that: the recorder numbers those of each communicator, and what is missing there is missing on the stream of the next one.
+//! As in Megatrace, the last 10,000 calls are kept until the rank is silent: it is a flight recorder for hangs, and writes nothing while a job
+//! makes progress. Calls are numbered per stream when they are collected, so a gap shows how many were lost. A ring may overwrite calls before
+//! that: the recorder numbers the calls of each communicator, and a gap there becomes a gap on the stream of the next call.
 
 use core::fmt::{self, Write};
 
@@ -22,10 +22,10 @@ use crate::merge::{Cursors, Merge};
 /// How many calls are kept.
 pub const KEPT: usize = 10_000;
 
-/// The streams that have numbers of their own. Calls on others have number 0.
+/// The number of streams with their own numbering. Calls on further streams have number 0.
 const STREAMS: usize = 1024;
 
-/// The functions that have lines, without `nccl`: what Megatrace intercepts, and what came to NCCL later.
+/// The functions that are logged, without `nccl`: those that Megatrace intercepts, and those that NCCL added later.
 const FUNCTIONS: &[&str] = &[
     "AllReduce",
     "ReduceScatter",
@@ -40,13 +40,13 @@ const FUNCTIONS: &[&str] = &[
     "Scatter",
 ];
 
-/// The forms of lines, by Megatrace's generations.
+/// The forms of lines, by generation of Megatrace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Form {
     /// Fields in brackets.
     #[default]
     Brackets,
-    /// Fields after words, of the generation before that: no host, and hashes as signed numbers. Its lines ended after 127 bytes, these do not.
+    /// Fields after keywords, the previous generation: no host, and signed hashes. Megatrace cut these lines off after 127 bytes.
     ///
     /// ```text
     /// [save_count 1] [1755590104.253968145] [Rank 3] Fun ncclAllReduce Data 1024 stream 0x55919d27b4b0 opCount 17 groupHash -42
@@ -54,7 +54,7 @@ pub enum Form {
     Words,
 }
 
-/// A call that is kept.
+/// A kept call.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     time: i64,
@@ -63,22 +63,22 @@ struct Call {
     number: u64,
     /// The hash of its group.
     group: u64,
-    /// Its place among the functions.
+    /// Its index among the functions.
     function: u8,
 }
 
 const NO_CALL: Call = Call { time: 0, stream: 0, count: 0, number: 0, group: 0, function: 0 };
 
-/// How far the calls of a communicator's number were collected.
+/// How many calls were collected from a communicator's number.
 #[derive(Clone, Copy)]
 struct Counted {
     /// How many communicators had the number before.
     before: u64,
-    /// The newest collective, and the newest send or receive, by their numbers.
+    /// The numbers of the newest collective, and of the newest send or receive.
     last: [u32; 2],
 }
 
-/// What all lines have alike.
+/// The fields that all lines share.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
     /// The node's address; empty if it is unknown.
@@ -87,21 +87,21 @@ pub struct About<'a> {
     pub host: &'a str,
     /// The rank.
     pub rank: u32,
-    /// What is to be added to a record's time for `CLOCK_REALTIME`, ns.
+    /// What to add to a record's time to get `CLOCK_REALTIME`, ns.
     pub offset: i64,
 }
 
-/// The calls of a process that are to be written. It has no pointers: a static one needs no memory until it is used.
+/// The calls of a process that will be written. It has no pointers, so a static one takes no memory until it is used.
 pub struct Log {
     calls: [Call; KEPT],
-    /// How many calls were ever collected: the last of them are kept.
+    /// How many calls were ever collected. The last of them are kept.
     collected: usize,
     written: usize,
-    /// Streams by address, in open places; a count of 0 is a free place.
+    /// Streams by address, with open addressing. A place with count 0 is free.
     streams: [(u64, u64); STREAMS],
-    /// By communicator's number.
+    /// By the number of the communicator.
     counted: [Counted; COMMUNICATORS],
-    /// How many calls are missing in those counts.
+    /// How many calls those counts miss.
     missing: u64,
     cursors: Cursors,
     /// The time of the newest call.
@@ -116,7 +116,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Nothing was collected.
+    /// An empty log.
     pub const fn new() -> Log {
         Log {
             calls: [NO_CALL; KEPT],
@@ -139,7 +139,7 @@ impl Log {
         self.cursors = Cursors::new();
     }
 
-    /// Takes what the rings have since the last time.
+    /// Collects the records since the last time.
     pub fn collect(&mut self, writer: &Writer) {
         let (mut cursors, mut newest) = (Cursors::new(), self.newest);
         core::mem::swap(&mut cursors, &mut self.cursors);
@@ -153,9 +153,9 @@ impl Log {
         (self.cursors, self.newest) = (cursors, newest);
     }
 
-    /// Keeps a call. So many `lost` records may have been calls.
+    /// Keeps a call. Up to `lost` records before it may have been calls.
     fn push(&mut self, writer: &Writer, record: &Record, function: u8, lost: u64) {
-        // Now, for another communicator may have its number before it is written.
+        // The communicator is looked up now, because another one may have its number when the log is written.
         let known = writer.known(record.communicator);
         let known = known.as_ref().map(Entry::communicator).filter(|known| known.times().contains(&record.time));
         let missing = known.map_or(0, |known| self.missing_before(record, known.before, function, lost));
@@ -173,8 +173,8 @@ impl Log {
         self.collected = self.collected.wrapping_add(1);
     }
 
-    /// How many calls of its communicator are missing before this one. Threads may number calls in another order than that of their times; where
-    /// no record is lost, no call is missing.
+    /// How many calls of its communicator are missing before this one. Threads may number calls in a different order than their times, so a gap
+    /// only counts if records were lost.
     fn missing_before(&mut self, record: &Record, before: u64, function: u8, lost: u64) -> u64 {
         let Ok(number @ 1..) = u32::try_from(record.c >> 32) else { return 0 };
         let communicator = usize::from(record.communicator).checked_sub(1);
@@ -194,7 +194,7 @@ impl Log {
         gap
     }
 
-    /// The number of the next call on a stream, from 1, after so many that are missing.
+    /// The number of the next call on a stream, from 1, after `missing` calls.
     fn number(&mut self, stream: u64, missing: u64) -> u64 {
         let first = (stream.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
         for place in 0..STREAMS {
@@ -213,12 +213,12 @@ impl Log {
         self.missing
     }
 
-    /// Whether there are calls, and the newest of them is so old, ns.
+    /// Whether there are unwritten calls, and the newest is at least `silence` ns old.
     pub fn is_silent(&self, now: i64, silence: i64) -> bool {
         self.collected > self.written && now.saturating_sub(self.newest) >= silence
     }
 
-    /// Writes the calls that were not written yet; how many these are.
+    /// Writes the calls that were not written yet, and returns their number.
     pub fn write(&mut self, form: Form, about: &About<'_>, out: &mut impl Write) -> Result<usize, fmt::Error> {
         let first = self.written.max(self.collected.saturating_sub(KEPT));
         self.written = self.collected;
@@ -234,7 +234,7 @@ impl Log {
     }
 }
 
-/// The place of a call among the functions; `None` for what has no line.
+/// The index of a call among the functions; `None` if it is not logged.
 fn function(writer: &Writer, record: &Record) -> Option<u8> {
     let name = (record.kind == Kind::Call).then(|| writer.text_at(record.function))??;
     let name = name.strip_prefix(b"nccl").unwrap_or(&name);
@@ -242,7 +242,7 @@ fn function(writer: &Writer, record: &Record) -> Option<u8> {
     FUNCTIONS.iter().position(|known| known.as_bytes() == name).and_then(|at| u8::try_from(at).ok())
 }
 
-/// A name, unless it would break the line.
+/// The name, or `unknown` if it would break the line.
 fn or_unknown(name: &str) -> &str {
     if name.is_empty() || name.contains(['[', ']', '\n']) { "unknown" } else { name }
 }
@@ -262,18 +262,18 @@ fn line<'a>(call: &Call, about: &About<'a>, saves: u64) -> Line<'a> {
     }
 }
 
-/// A line of the log: a call.
+/// A line of the log: one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
     /// The node's address.
     pub address: &'a str,
     /// The node's name.
     pub host: &'a str,
-    /// How often the log was written before, and this time.
+    /// How often the log was written, including this time.
     pub saves: u64,
-    /// When NCCL was entered, ns since 1970; not before that.
+    /// When NCCL was entered, ns since 1970; never negative.
     pub time: i64,
-    /// The rank of the job.
+    /// The rank in the job.
     pub rank: u32,
     /// The function without `nccl`.
     pub function: &'a str,
@@ -288,10 +288,10 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Writes it, with its end.
+    /// Writes the line, with a line break.
     ///
     /// # Errors
-    /// What the writer fails with.
+    /// The error of `out`.
     pub fn write(&self, form: Form, out: &mut impl Write) -> fmt::Result {
         let (address, host) = (or_unknown(self.address), or_unknown(self.host));
         if form == Form::Brackets {
@@ -304,7 +304,7 @@ impl Line<'_> {
         let Line { function, count, number, group, .. } = self;
         match form {
             Form::Brackets => {
-                // Which device it is only CUDA knows, which is not asked.
+                // Only CUDA knows the device, and it is not asked.
                 write!(out, "[PCI unknown] [Func nccl{function}] [Data {count}] [stream {stream}] ")?;
                 writeln!(out, "[opCount {number}] [groupHash 0x{group:016x}]")
             }
@@ -317,7 +317,7 @@ impl Line<'_> {
     }
 }
 
-/// An address as C prints it.
+/// An address in C's format.
 struct Pointer(u64);
 
 impl fmt::Display for Pointer {

@@ -1,26 +1,26 @@
-//! The records of all rings, in the order of their times, while others are written.
+//! The records of all rings in order of time, while others are written.
 
 use nccl_stacks_recorder_format::layout::RINGS;
 use nccl_stacks_recorder_format::{Handle, Record, Writer};
 
-/// How far each ring was read.
+/// How far each ring has been read.
 pub(crate) struct Cursors {
     next: [u64; RINGS],
-    /// The position at which reading ended because its record was not complete; 0 for none.
+    /// The position of the incomplete record at which reading stopped; 0 for none.
     stuck: [u64; RINGS],
     /// How many records were overwritten before they were read, or given up.
     pub(crate) lost: u64,
 }
 
 impl Cursors {
-    /// Nothing was read. All of it is 0, so that a static one is no part of a file.
+    /// Nothing has been read. All of it is 0, so that a static one takes no space in the library.
     pub(crate) const fn new() -> Self {
         Cursors { next: [0; RINGS], stuck: [0; RINGS], lost: 0 }
     }
 }
 
-/// Goes over what is in the rings when it begins. A record that is being written is left for the next time, and with it what follows in its
-/// ring; the second time it is given up, for a thread may have ended there.
+/// Iterates over what is in the rings at the start. A record that is being written stops its ring until the next time. If it is still incomplete
+/// then, it is given up, because its thread may have ended.
 pub(crate) struct Merge<'a> {
     writer: &'a Writer,
     cursors: &'a mut Cursors,
@@ -44,12 +44,12 @@ impl<'a> Merge<'a> {
         merge
     }
 
-    /// How many records are missing so far, here and before: overwritten, given up, or without memory.
+    /// How many records are missing so far, in all iterations: overwritten, given up, or without memory.
     pub(crate) fn lost(&self) -> u64 {
         self.cursors.lost.saturating_add(self.writer.lost())
     }
 
-    /// The next record of a ring into its place.
+    /// Moves on to the next record of a ring.
     fn advance(&mut self, ring: usize) -> Option<()> {
         let head = self.heads.get_mut(ring)?;
         *head = None;

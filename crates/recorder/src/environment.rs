@@ -1,17 +1,17 @@
-//! What the environment of the process says. Read when a file is created, never on a hot path.
+//! Environment variables. They are read when a file is created, never on a hot path.
 
 use core::ffi::CStr;
 
-/// A variable that is set and not empty.
+/// The value of a variable that is set and not empty.
 pub(crate) fn variable(name: &CStr) -> Option<&'static CStr> {
-    // SAFETY: `name` ends with a zero. The text lives until somebody changes this variable, which nobody does with ours.
+    // SAFETY: `name` ends with a zero. The value lives until somebody changes the variable, and nobody changes ours.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: getenv returns null or a text.
+    // SAFETY: getenv returns null or a C string.
     let value = unsafe { value.as_ref() }.map(|value| unsafe { CStr::from_ptr(value) })?;
     (!value.is_empty()).then_some(value)
 }
 
-/// A number, decimal or after `0x` hexadecimal; `None` if the variable is not set or no such number.
+/// A number, decimal, or hexadecimal after `0x`; `None` if the variable is not set or not a number.
 pub(crate) fn number(name: &CStr) -> Option<u64> {
     let text = variable(name)?.to_str().ok()?.trim();
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -20,7 +20,7 @@ pub(crate) fn number(name: &CStr) -> Option<u64> {
     }
 }
 
-/// The first of several variables that is a rank; -1 if none is.
+/// The first of several variables that has a rank; -1 if none has.
 pub(crate) fn rank(names: &[&CStr]) -> i32 {
     names.iter().find_map(|name| number(name).and_then(|rank| i32::try_from(rank).ok())).unwrap_or(-1)
 }

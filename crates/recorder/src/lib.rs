@@ -1,17 +1,16 @@
-//! The recorder: what a job loads to have its NCCL calls and events recorded.
+//! The recorder: the library that a job loads to have its NCCL calls and events recorded.
 //!
-//! One library is both, a profiler plugin that NCCL loads and an interceptor that the dynamic linker puts before NCCL:
+//! It is both a profiler plugin that NCCL loads, and an interceptor that the dynamic linker puts in front of NCCL:
 //!
 //! ```text
 //! LD_PRELOAD=libnccl_stacks_recorder.so NCCL_PROFILER_PLUGIN=STATIC_PLUGIN python train.py
 //! ```
 //!
-//! It does the least that is possible inside the job. An event is a record of 64 bytes in mapped memory
-//! ([the format](nccl_stacks_recorder_format)); everything else happens offline. So there is no standard library here, no allocator, and no lock:
-//! what is not there cannot be called on a hot path. A panic ends in [`panic`](core::panic), which aborts; nothing here indexes or adds
-//! without a check, so that there is none.
+//! It does the least possible inside the job. An event is a record of 64 bytes in mapped memory ([the format](nccl_stacks_recorder_format));
+//! everything else happens offline. It uses no standard library, no allocator and no lock, so none can be called on a hot path. A panic would end
+//! in [`panic`](core::panic), which aborts; there is none, because indexing and arithmetic are checked.
 //!
-//! Whatever fails, the job goes on: without memory for its file the recorder does nothing, and says so in one line if asked to.
+//! The job goes on whatever fails. Without memory for its file, the recorder does nothing, and logs one line if asked to.
 
 #![no_std]
 
@@ -30,6 +29,6 @@ mod thread;
 #[cfg(not(test))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: ends the process.
+    // SAFETY: `abort` has no preconditions.
     unsafe { libc::abort() }
 }

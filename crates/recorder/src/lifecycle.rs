@@ -1,9 +1,9 @@
-//! From when to when this process has a file: from the first communicator or event, again in a process that is forked off, up to the exit.
+//! The lifetime of this process's file: from the first communicator or event until the exit, and again in a forked child.
 //!
-//! Programs that a job starts load the library, too: shells, compilers. They call no NCCL, so they get no file.
+//! Programs that a job starts, such as shells and compilers, load the library, too. They call no NCCL, so they get no file.
 //!
-//! Several parts of the library have something to begin with the file, to forget in a child, or to finish at the exit. They are called from
-//! here, in order, so that [`process`] and they need not know each other. Who records asks here for the file.
+//! Parts of the library have something to start with the file, to forget in a forked child, or to finish at the exit. This module calls them in
+//! order, so that [`process`] and they need not know each other. Code that records gets the file from here.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,36 +11,36 @@ use nccl_stacks_recorder_format::Writer;
 
 use crate::{dropin, process, texts, thread};
 
-/// The process's file, which is created if that was not tried yet; `None` if it has none.
+/// The process's file, created at the first call; `None` if there is none.
 #[inline]
 pub(crate) fn writer() -> Option<&'static Writer> {
     process::opened_or(open)
 }
 
-/// Creates the file, and starts what reads it.
+/// Creates the file, and starts its readers.
 #[cold]
 #[inline(never)]
 fn open() -> Option<&'static Writer> {
     process::open(watch_exit, dropin::start)
 }
 
-/// The exit is watched before another thread can have the file: that thread may end the process.
+/// The exit handler is registered before another thread can have the file, because that thread may end the process.
 fn watch_exit() {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the function lives as long as the library, which is never unloaded.
+        // SAFETY: the handler lives as long as the library, which is never unloaded.
         unsafe { libc::atexit(at_exit) };
     }
 }
 
-/// Forks are watched from the moment the library is loaded: later there is a time at which a thread creates the file and another one forks.
-/// And what threads keep is there before the program takes the first places, which need no memory.
+/// Forks are watched from the moment the library is loaded: later, one thread may create the file while another forks. The thread key is also
+/// created here, before the program has used up the first keys, which need no memory.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static WATCH: extern "C" fn() = watch;
 
 extern "C" fn watch() {
-    // SAFETY: the function lives as long as the library, which is never unloaded.
+    // SAFETY: the handler lives as long as the library, which is never unloaded.
     unsafe { pthread_atfork(None, None, Some(forked)) };
     thread::prepare();
 }
@@ -53,7 +53,7 @@ unsafe extern "C" {
     ) -> i32;
 }
 
-/// In the child: what it has is the parent's.
+/// Runs in a forked child, which must not use its parent's file.
 extern "C" fn forked() {
     texts::forget();
     thread::forked();

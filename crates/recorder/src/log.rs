@@ -1,4 +1,4 @@
-//! A line on stderr, if `NCCL_STACKS_LOG` asks for it. A job's output is not ours.
+//! Log lines on stderr, only if `NCCL_STACKS_LOG` asks for them: a job's output is not ours.
 
 use core::fmt::{self, Write as _};
 
@@ -6,7 +6,7 @@ use nccl_stacks_recorder_format::NotCancelled;
 
 use crate::environment;
 
-/// A line in the making, cut off at its length.
+/// A line under construction, cut off at its maximum length.
 struct Line {
     bytes: [u8; 512],
     length: usize,
@@ -26,18 +26,18 @@ impl fmt::Write for Line {
     }
 }
 
-/// Writes a line with one call of the system.
+/// Writes a line with one system call.
 #[cold]
 pub(crate) fn line(what: fmt::Arguments<'_>) {
     if environment::variable(c"NCCL_STACKS_LOG").is_none() || environment::is_off(c"NCCL_STACKS_LOG") {
         return;
     }
-    // SAFETY: has no condition.
+    // SAFETY: `getpid` has no preconditions.
     let pid = unsafe { libc::getpid() };
     plain(format_args!("nccl-stacks recorder [{pid}]: {what}"));
 }
 
-/// Writes a line that is all its own.
+/// Writes a line without the usual prefix.
 #[cold]
 pub(crate) fn plain(what: fmt::Arguments<'_>) {
     let mut line = Line { bytes: [0; 512], length: 0 };
@@ -47,6 +47,6 @@ pub(crate) fn plain(what: fmt::Arguments<'_>) {
         *end = b'\n';
     }
     let _whole = NotCancelled::new();
-    // SAFETY: so many bytes are there. What cannot be written is not worth more.
+    // SAFETY: the buffer has this many bytes. Errors are ignored.
     unsafe { libc::write(2, line.bytes.as_ptr().cast(), length + 1) };
 }

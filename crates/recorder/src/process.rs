@@ -1,7 +1,7 @@
-//! The file of this process: whether there is one, how it is created, and of which process it is.
+//! The file of this process: whether it has one, how it is created, and to which process it belongs.
 //!
-//! Nothing here knows who writes into the file or reads it. Who may be the first to need it asks [`lifecycle`](crate::lifecycle), where
-//! everything is that begins and ends with the file.
+//! Nothing here knows the writers and readers of the file. Code that may be the first to need it asks [`lifecycle`](crate::lifecycle), which
+//! starts and finishes everything that depends on the file.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
@@ -18,7 +18,7 @@ const OPENING: u8 = 1;
 const OPEN: u8 = 2;
 const WITHOUT: u8 = 3;
 
-/// The records of a ring, if `NCCL_STACKS_RING_RECORDS` does not say: 4 MiB each.
+/// The default number of records in a ring, without `NCCL_STACKS_RING_RECORDS`: 4 MiB per ring.
 const RING_RECORDS: u64 = 1 << 16;
 
 static PHASE: AtomicU8 = AtomicU8::new(NOT_YET);
@@ -26,10 +26,10 @@ static PHASE: AtomicU8 = AtomicU8::new(NOT_YET);
 /// The writer of a process; initialised in phase `OPEN`.
 struct Place(UnsafeCell<MaybeUninit<Writer>>);
 
-// SAFETY: written only in phase `OPENING`, by the one thread that set it, and read only in phase `OPEN`.
+// SAFETY: it is written only in phase `OPENING`, by the thread that set the phase, and read only in phase `OPEN`.
 unsafe impl Sync for Place {}
 
-/// Those of a process and of its child: a thread that forks within a call has the parent's when it returns in the child.
+/// The writers of a process and of its child: a thread that forks within a call still has the parent's when it returns in the child.
 static WRITERS: [Place; 2] = [const { Place(UnsafeCell::new(MaybeUninit::uninit())) }; 2];
 
 fn place() -> *mut MaybeUninit<Writer> {
@@ -37,63 +37,63 @@ fn place() -> *mut MaybeUninit<Writer> {
     if generation().is_multiple_of(2) { even.0.get() } else { odd.0.get() }
 }
 
-/// How often this process was forked: what is kept outside of the file is of one generation.
+/// How often this process was forked. State outside of the file belongs to one generation.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-/// The process's number, for asking the system is a call.
+/// The process id, cached because asking for it is a system call.
 static PID: AtomicU32 = AtomicU32::new(0);
 
-/// The process's file; `None` if it has none. Whether it gets one is for `open` to say, which is called if that is not decided yet.
+/// The process's file; `None` if it has none. If that is undecided, calls `open` to decide.
 #[inline]
 pub(crate) fn opened_or(open: impl FnOnce() -> Option<&'static Writer>) -> Option<&'static Writer> {
     match PHASE.load(Ordering::Acquire) {
-        // SAFETY: in this phase it is initialised, and not written again before two more forks.
+        // SAFETY: in this phase it is initialised, and it is not overwritten before two more forks.
         OPEN => Some(unsafe { (*place()).assume_init_ref() }),
         WITHOUT => None,
         _ => open(),
     }
 }
 
-/// The process's file, if it has one already.
+/// The process's file, if it has already been created.
 #[inline]
 pub(crate) fn opened() -> Option<&'static Writer> {
     opened_or(|| None)
 }
 
-/// Counts the forks before this process.
+/// How many forks led to this process.
 #[inline]
 pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// The number of the process that has the file; 0 if there is none.
+/// The id of the process that has the file; 0 if there is none.
 #[inline]
 pub(crate) fn id() -> u32 {
     PID.load(Ordering::Relaxed)
 }
 
-/// How long a thread waits for the one that creates the file, ms. A slow file system takes hundreds.
+/// How long a thread waits for another that creates the file, ms. On a slow file system creation takes hundreds.
 const PATIENCE: u32 = 2000;
 
-/// The thread that creates the file, by its number plus one; and whether somebody has waited for it in vain.
+/// The thread that creates the file, as its number plus one; and whether a thread has waited for it in vain.
 static OPENER: AtomicU64 = AtomicU64::new(0);
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
-/// Creates the file. Another thread that comes meanwhile waits for it: its first record must not be lost. But it does not wait for ever, for
-/// the thread that creates it may be stopped by a debugger, or may be this one, within a signal's handler: then the call goes on without a record.
+/// Creates the file. Other threads that come meanwhile wait for it, so as not to lose their first records. But they do not wait for ever, because
+/// the creating thread may be stopped in a debugger, or be this very thread, interrupted by a signal handler: such a call goes unrecorded.
 ///
-/// If there is a file, its thread calls `before` while no other thread can have it yet, and `after` when all can.
+/// If creation succeeds, its thread calls `before` while no other thread can get the file yet, and `after` when all can.
 pub(crate) fn open(before: impl FnOnce(), after: impl FnOnce()) -> Option<&'static Writer> {
     let this = clock::thread().wrapping_add(1);
     if PHASE.compare_exchange(NOT_YET, OPENING, Ordering::AcqRel, Ordering::Acquire).is_err() {
         return if OPENER.load(Ordering::Relaxed) == this { None } else { wait() };
     }
     OPENER.store(this, Ordering::Relaxed);
-    // A thread that is cancelled in here would leave all others waiting.
+    // If the thread were cancelled here, all others would wait.
     let _whole = NotCancelled::new();
     let created = create();
     if let Some(writer) = created {
-        // SAFETY: this thread set the phase, so no other reads or writes.
+        // SAFETY: this thread set the phase, so no other thread reads or writes it.
         unsafe { (*place()).write(writer) };
         before();
     }
@@ -106,7 +106,7 @@ pub(crate) fn open(before: impl FnOnce(), after: impl FnOnce()) -> Option<&'stat
     opened()
 }
 
-/// In a child that was forked off: the mapped file is the parent's.
+/// Runs in a forked child: the mapped file belongs to the parent.
 pub(crate) fn forked() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     OPENER.store(0, Ordering::Relaxed);
@@ -114,19 +114,19 @@ pub(crate) fn forked() {
     PHASE.store(NOT_YET, Ordering::Release);
 }
 
-/// Waits for another thread that creates the file.
+/// Waits for the thread that creates the file.
 fn wait() -> Option<&'static Writer> {
     let _whole = NotCancelled::new();
     for round in 0..PATIENCE.saturating_add(1000) {
         if PHASE.load(Ordering::Acquire) != OPENING {
             return opened();
         }
-        // The others need not find out again.
+        // Another thread has already waited in vain.
         if IS_STUCK.load(Ordering::Relaxed) {
             return None;
         }
         match round {
-            // SAFETY: has no condition.
+            // SAFETY: `sched_yield` has no preconditions.
             0..1000 => unsafe {
                 libc::sched_yield();
             },
@@ -137,20 +137,20 @@ fn wait() -> Option<&'static Writer> {
     None
 }
 
-/// Whether the program has switched recording off for now.
+/// Whether the program has currently switched recording off.
 #[inline]
 pub(crate) fn is_paused() -> bool {
     IS_PAUSED.load(Ordering::Relaxed)
 }
 
-/// Switches recording off or on. Communicators are recorded in any case, and operations counted.
+/// Switches recording off or on. Communicators are still recorded, and operations still counted.
 pub(crate) fn pause(is_paused: bool) {
     IS_PAUSED.store(is_paused, Ordering::Relaxed);
 }
 
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 
-/// A path in the making. What does not fit makes it no path.
+/// A path under construction. A path that is too long is an error.
 pub(crate) struct Path {
     bytes: [u8; 4096],
     length: usize,
@@ -179,7 +179,7 @@ impl fmt::Write for Path {
 
 /// Reads a small file.
 fn read<'a>(path: &CStr, bytes: &'a mut [u8]) -> &'a [u8] {
-    // SAFETY: the buffer has room for what is asked for, and the descriptor is closed.
+    // SAFETY: the buffer has room for the requested length, and the descriptor is closed.
     let length = unsafe {
         let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if fd < 0 {
@@ -194,19 +194,19 @@ fn read<'a>(path: &CStr, bytes: &'a mut [u8]) -> &'a [u8] {
 
 /// The host's name.
 fn host(bytes: &mut [u8; 64]) -> &str {
-    // SAFETY: the last byte stays 0 however long the name is.
+    // SAFETY: the last byte stays 0, however long the name is.
     unsafe { libc::gethostname(bytes.as_mut_ptr().cast::<c_char>(), bytes.len() - 1) };
     let name = CStr::from_bytes_until_nul(bytes).ok().and_then(|name| name.to_str().ok()).unwrap_or("host");
     if name.is_empty() || name.contains('/') { "host" } else { name }
 }
 
-/// `NAME-PID.ncclrec` in the folder of `NCCL_STACKS_DIR`, which is created if only its last part is missing.
+/// Creates `NAME-PID.ncclrec` in the folder `NCCL_STACKS_DIR`. Only the last part of the folder's path is created.
 fn create() -> Option<Writer> {
     if environment::is_off(c"NCCL_STACKS_RECORD") {
         return None;
     }
     let folder = environment::variable(c"NCCL_STACKS_DIR").unwrap_or(c"nccl-stacks-records");
-    // SAFETY: the path ends with a zero. That the folder is there already is no error.
+    // SAFETY: the path ends with a zero. An existing folder is fine.
     unsafe { libc::mkdir(folder.as_ptr(), 0o755) };
     let Ok(folder) = folder.to_str() else {
         log::line(format_args!("NCCL_STACKS_DIR is no UTF-8; nothing is recorded"));
@@ -214,12 +214,12 @@ fn create() -> Option<Writer> {
     };
     let (mut name, mut boot, mut command) = ([0; 64], [0; 36], [0; 512]);
     let host = host(&mut name);
-    // SAFETY: has no condition.
+    // SAFETY: `getpid` has no preconditions.
     let pid = unsafe { libc::getpid() }.cast_unsigned();
     PID.store(pid, Ordering::Relaxed);
     let command_length = read(c"/proc/self/cmdline", &mut command).len();
     if let Some(command) = command.get_mut(..command_length) {
-        // Arguments are divided by zeros.
+        // Arguments are separated by zeros.
         command.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
     }
     let facts = Facts {
@@ -235,7 +235,7 @@ fn create() -> Option<Writer> {
         command: command.get(..command_length).unwrap_or_default().trim_ascii(),
         events: 0,
     };
-    // A process of the same number may have written here before.
+    // An earlier process with the same id may have left a file.
     for again in 0..100u32 {
         let path = match again {
             0 => Path::new(format_args!("{folder}/{host}-{pid}.ncclrec")),
@@ -258,8 +258,8 @@ fn create() -> Option<Writer> {
     None
 }
 
-/// Leaves an empty file whose name says why there is no recording, if that is possible: an empty one needs no space. Who looks at the folder
-/// would otherwise take the process for one that did not call NCCL.
+/// Leaves an empty file, which needs no disk space, whose name says why there is no recording. Otherwise the process would look like one
+/// that never called NCCL.
 fn leave_reason(folder: &str, host: &str, pid: u32, error: i32) {
     let path = Path::new(format_args!("{folder}/{host}-{pid}.E{error}.ncclrec-failed"));
     let Some(path) = path.as_ref().and_then(Path::as_c_str) else { return };

@@ -1,8 +1,8 @@
-//! The numbers of NCCL's texts, by their addresses.
+//! The numbers of NCCL's texts, by address.
 //!
-//! The names of functions, types, algorithms and protocols are constants of NCCL: the same address is the same text as long as NCCL is
-//! loaded. A record has the number that the text has in the file, and this table finds that number without looking at the text. An entry is
-//! one word, so that no lock is needed: the address, and the number in its low byte.
+//! The names of functions, types, algorithms and protocols are constants in NCCL: while NCCL is loaded, the same address is the same text. A
+//! record has the number of the text in the file, and this table finds the number without reading the text. An entry is one word, so no lock is
+//! needed: the address, and the number in the low byte.
 
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use nccl_stacks_recorder_format::{Writer, layout};
 
 const ENTRIES: usize = 256;
-/// How many entries, from the one that an address should have, may have it.
+/// How many entries after an address's first entry may hold it.
 const NEAR: usize = 8;
 
 static TABLE: [AtomicU64; ENTRIES] = [const { AtomicU64::new(0) }; ENTRIES];
 
-/// Forgets all: in a process that was forked off, whose file has numbers of its own, and with every communicator, for NCCL may have been
-/// unloaded and loaded elsewhere.
+/// Clears the table: in a forked child, whose file has its own numbers, and with every new communicator, because NCCL may have been unloaded and
+/// loaded elsewhere.
 pub(crate) fn forget() {
     for entry in &TABLE {
         entry.store(0, Ordering::Relaxed);
@@ -45,24 +45,24 @@ pub(crate) fn number(writer: &Writer, text: *const c_char) -> u8 {
 fn add(writer: &Writer, text: *const c_char, first: usize) -> u8 {
     let number = writer.text(bytes(&text, layout::TEXT - 1));
     let address = text as u64;
-    // An address of more than 56 bits does not fit, and is looked up each time.
+    // An address of more than 56 bits does not fit into an entry, and is looked up each time.
     if address >> 56 == 0 {
         let entry = address << 8 | u64::from(number);
         let mut places = (0..NEAR).filter_map(|near| TABLE.get((first + near) % ENTRIES));
         let free = |place: &&AtomicU64| place.compare_exchange(0, entry, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if places.find(free).is_none() {
-            // All are taken: the first one gives way.
+            // All entries are taken: the first one is replaced.
             TABLE.get(first % ENTRIES).into_iter().for_each(|place| place.store(entry, Ordering::Relaxed));
         }
     }
     number
 }
 
-/// A text up to a length; empty for null.
+/// The bytes of a text, up to a maximum length; empty for null.
 pub(crate) fn bytes(text: &*const c_char, most: usize) -> &[u8] {
     if text.is_null() {
         return &[];
     }
-    // SAFETY: NCCL's texts end with a zero, and not more than that is looked at.
+    // SAFETY: NCCL's texts end with a zero, and nothing after it is read.
     unsafe { core::slice::from_raw_parts(text.cast::<u8>(), libc::strnlen(*text, most)) }
 }

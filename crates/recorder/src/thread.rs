@@ -1,8 +1,8 @@
-//! What a thread keeps for itself: in which function it is, how deep in groups, and which ring is its own.
+//! Thread-local state: which function the thread is in, how deep in groups, and which ring it uses.
 //!
-//! The standard library has what a thread keeps for itself, this one has not. A key of the C library is found in a few instructions, without
-//! a lock, and needs no memory of the linker's, of which a plugin that is loaded late may find none. Its value is one word, and never followed as an
-//! address: 48 bits for the function, 5 for the ring, 11 for the depth.
+//! Without the standard library there is no `thread_local!`. A pthread key is looked up in a few instructions and without a lock. It also needs no
+//! static TLS of the linker, which may be used up when a plugin is loaded late. Its value is one word that is never dereferenced: 48 bits for
+//! the function, 5 for the ring, 11 for the depth.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -11,28 +11,28 @@ use nccl_stacks_recorder_format::layout::RINGS;
 
 use crate::clock;
 
-/// The key, plus one; 0 before there is one.
+/// The key plus one; 0 before it exists.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// By ring: how many threads have it in the high half, and in the low half how many ever had it, up to the most that fits.
+/// For each ring: in the high half how many threads use it, in the low half how many ever did, saturating.
 static USERS: [AtomicU32; RINGS] = [const { AtomicU32::new(0) }; RINGS];
 
 const ONE_USER: u32 = 1 << 16;
 
-/// The deepest group that is counted: NCCL's own limit is lower than any program's need for it.
+/// The deepest group that is counted. No program nests that deep.
 const DEEPEST: u16 = (1 << 11) - 1;
 
-/// Where the number of the ring is, from 1; 0 is none.
+/// Where the ring's number is, from 1; 0 is none.
 const RING_AT: u32 = 11;
 const RING: u64 = 31 << RING_AT;
 
 const _: () = assert!(RINGS < 1 << 5 && RING | DEEPEST as u64 == 0xffff);
 
-/// What a thread is doing: the key's word.
+/// The state of a thread: the value of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State(u64);
 
-/// Makes the key, when the library is loaded.
+/// Creates the key, when the library is loaded.
 pub(crate) fn prepare() {
     key();
 }
@@ -44,33 +44,33 @@ fn key() -> Option<libc::pthread_key_t> {
     }
 }
 
-/// Makes the key. If two threads do, one of theirs remains.
+/// Creates the key. If two threads do, one of their keys is dropped.
 #[cold]
 #[inline(never)]
 fn make() -> Option<libc::pthread_key_t> {
     let mut key = 0;
-    // SAFETY: `key` may be written; the function lives as long as the library, which is never unloaded.
+    // SAFETY: `key` may be written; `ended` lives as long as the library, which is never unloaded.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) } != 0 {
         return None;
     }
     match KEY.compare_exchange(0, key.wrapping_add(1), Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(key),
         Err(other) => {
-            // SAFETY: nobody has seen this key.
+            // SAFETY: no other thread has seen this key.
             unsafe { libc::pthread_key_delete(key) };
             Some(other - 1)
         }
     }
 }
 
-/// A thread has ended, and its ring is free for another one.
+/// Frees the ring of a thread that has ended.
 unsafe extern "C" fn ended(word: *mut c_void) {
     if let Some(users) = State(word as u64).users() {
         users.fetch_sub(ONE_USER, Ordering::Relaxed);
     }
 }
 
-/// In a child that was forked off: it has one thread, this one.
+/// Runs in a forked child, whose only thread is this one.
 pub(crate) fn forked() {
     USERS.iter().for_each(|users| users.store(0, Ordering::Relaxed));
     if let Some(users) = State::now().users() {
@@ -79,48 +79,48 @@ pub(crate) fn forked() {
 }
 
 impl State {
-    /// Of this thread. Where the process has no key left, a thread is never in anything.
+    /// The state of this thread. If the process has no key left, it is always empty.
     #[inline]
     pub(crate) fn now() -> State {
-        // SAFETY: has no condition; a thread that set nothing has null.
+        // SAFETY: the key exists; a thread that set no value has null.
         State(key().map_or(0, |key| unsafe { libc::pthread_getspecific(key) } as u64))
     }
 
-    /// Makes it this thread's.
+    /// Makes this the state of this thread.
     #[inline]
     pub(crate) fn keep(self) {
         if let Some(key) = key() {
-            // SAFETY: the pointer is only a number, and never followed.
+            // SAFETY: the pointer is only a number, and is never dereferenced.
             unsafe { libc::pthread_setspecific(key, self.0 as *const c_void) };
         }
     }
 
-    /// The address of the description of the function that it is in; 0 for none.
+    /// The address of the description of the current function; 0 for none.
     #[inline]
     pub(crate) fn inside(self) -> u64 {
         self.0 >> 16
     }
 
-    /// How many groups it has begun.
+    /// How many groups are open.
     #[inline]
     pub(crate) fn depth(self) -> u16 {
         self.0 as u16 & DEEPEST
     }
 
-    /// The same, in a function whose description is at this address.
+    /// The same state, in the function whose description is at this address.
     #[inline]
     pub(crate) fn within(self, function: u64) -> State {
         State(function << 16 | self.0 & 0xffff)
     }
 
-    /// The same, in so many groups.
+    /// The same state, with this many open groups.
     #[inline]
     pub(crate) fn at(self, depth: u16) -> State {
         State(self.0 & !u64::from(DEEPEST) | u64::from(depth.min(DEEPEST)))
     }
 
-    /// The same with a ring: of those that fewest threads have the one that fewest ever had. So a thread that writes much erases the records of no
-    /// other one until there are more threads than rings, nor of one that has ended until each ring had a thread.
+    /// The same state with a ring: among the rings with the fewest current threads, the one with the fewest threads ever. So a busy thread does not
+    /// overwrite another thread's records until there are more threads than rings, nor an ended thread's until each ring had a thread.
     #[inline]
     pub(crate) fn with_ring(self) -> State {
         match self.0 & RING {
@@ -135,7 +135,7 @@ impl State {
         ((self.0 & RING) >> RING_AT).wrapping_sub(1) as usize % RINGS
     }
 
-    /// Who else has the ring; `None` for a state without.
+    /// The user counts of its ring; `None` for a state without a ring.
     fn users(self) -> Option<&'static AtomicU32> {
         USERS.get(self.ring()).filter(|_| self.0 & RING != 0)
     }
@@ -145,7 +145,7 @@ impl State {
 #[inline(never)]
 fn next_ring() -> u8 {
     if key().is_none() {
-        // The choice cannot be kept; by its number a thread always has the same.
+        // The choice cannot be stored; deriving it from the thread's number makes it stable.
         return (clock::thread().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as u8 % RINGS as u8 + 1;
     }
     loop {
@@ -170,7 +170,7 @@ pub(crate) fn ring() -> usize {
     }
 }
 
-/// Gives a thread its ring.
+/// Assigns a ring to the thread.
 #[cold]
 #[inline(never)]
 fn first(state: State) -> usize {

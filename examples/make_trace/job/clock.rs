@@ -24,7 +24,7 @@ impl Clock {
         Self { offset, drift_ppm: drift * job.drift_ppm }
     }
 
-    /// What it shows at a true time, which counts from the start of the job.
+    /// What it shows at a true time since the start of the job.
     pub(super) fn at(self, ns: i64) -> i64 {
         let drift = (ns as f64 * self.drift_ppm / 1e6).round() as i64;
         START + ns + self.offset + drift

@@ -1,9 +1,9 @@
-//! What a profiler would record of one rank, before it is text: events with true times. The simulation makes these, and the
-//! writer turns them into Kineto's JSON on the rank's own clock.
+//! The events that a profiler would record of one rank, with true times, before they are text. The simulation makes them, and the writer turns
+//! them into Kineto's JSON on the rank's own clock.
 
 use std::fmt;
 
-/// The name of an event, kept unformatted until it is written.
+/// The name of an event, formatted only when it is written.
 #[derive(Clone, Copy)]
 pub(super) enum Name<'a> {
     Text(&'a str),
@@ -13,7 +13,7 @@ pub(super) enum Name<'a> {
         from: u32,
         to: u32,
     },
-    /// The same of a receive.
+    /// The same for a receive.
     Recv {
         to: u32,
         from: u32,
@@ -45,19 +45,19 @@ pub(super) struct Comm {
     /// Index in the job's layout.
     pub(super) group: usize,
     pub(super) seq: u32,
-    /// The argument `Rank`: the rank's place in the group; of a send or receive, the peer's.
+    /// The argument `Rank`: the rank's place in the group; for a send or receive, the peer's.
     pub(super) place: u32,
     pub(super) peer: Option<Peer>,
 }
 
-/// The other side of a send or receive, as a rank of the job.
+/// The peer of a send or receive, as a rank of the job.
 #[derive(Clone, Copy)]
 pub(super) enum Peer {
     To(u32),
     From(u32),
 }
 
-/// A stream of the GPU; its number is what traces show.
+/// A stream of the GPU; the number is the one in traces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stream {
     Compute = 7,
@@ -69,7 +69,7 @@ pub(super) enum Stream {
 impl Stream {
     pub(super) const ALL: [Self; 4] = [Self::Compute, Self::Tensor, Self::Data, Self::Pipeline];
 
-    /// Its place in [`Self::ALL`].
+    /// Its index in [`Self::ALL`].
     pub(super) fn index(self) -> usize {
         match self {
             Self::Compute => 0,
@@ -80,7 +80,7 @@ impl Stream {
     }
 }
 
-/// What launched a kernel: ids of the launching call and of the operator around it.
+/// The launch of a kernel: the ids of the launching call and of the operator around it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Launch {
     pub(super) external: Option<u32>,
@@ -105,10 +105,10 @@ pub(super) struct Event<'a> {
     pub(super) what: What,
 }
 
-/// Collects the events of a rank. CPU events that enclose others are opened and closed, the innermost first.
+/// Collects the events of a rank. Enclosing CPU events are opened and closed like a stack.
 #[derive(Default)]
 pub(super) struct Recorder<'a> {
-    /// In the order in which they began, as far as they are of the CPU.
+    /// CPU events are in the order of their beginnings.
     pub(super) events: Vec<Event<'a>>,
     open: Vec<usize>,
     operators: Vec<u32>,
@@ -131,7 +131,7 @@ impl<'a> Recorder<'a> {
         self.begin(Name::Text(name), now, What::Frame { id, parent });
     }
 
-    /// An operator; with a communication, the record of that.
+    /// Opens an operator; with a communication, also its record.
     pub(super) fn operator(&mut self, name: &'a str, now: i64, comm: Option<Comm>) {
         self.last_external += 1;
         let external = self.last_external;

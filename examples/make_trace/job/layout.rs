@@ -1,8 +1,8 @@
-//! Which ranks of a job form which process groups: those of tensor, pipeline and data parallelism, and the one of all ranks.
+//! The process groups of a job: those of tensor, pipeline and data parallelism, and the group of all ranks.
 
 use super::Job;
 
-/// From this number of ranks on, PyTorch shortens the list of a group's ranks.
+/// PyTorch shortens the list of ranks of groups from this size on.
 const LONGEST_LIST: usize = 30;
 
 /// A process group.
@@ -10,7 +10,7 @@ pub(super) struct Group {
     pub(super) name: String,
     pub(super) description: &'static str,
     pub(super) ranks: Vec<u32>,
-    /// The ranks as the arguments of a collective give them: with an ellipsis if there are many.
+    /// The list of ranks as in the arguments of a collective: with an ellipsis if there are many.
     pub(super) text: String,
 }
 
@@ -65,12 +65,12 @@ impl Layout {
         rank / self.tp % self.pp
     }
 
-    /// The rank that has this rank's place in the next stage of the pipeline.
+    /// The rank at the same place in the next pipeline stage.
     pub(super) fn next(&self, rank: u32) -> Option<u32> {
         (self.stage(rank) + 1 < self.pp).then(|| rank + self.tp)
     }
 
-    /// The rank that has this rank's place in the previous stage of the pipeline.
+    /// The rank at the same place in the previous pipeline stage.
     pub(super) fn previous(&self, rank: u32) -> Option<u32> {
         (self.stage(rank) > 0).then(|| rank - self.tp)
     }
@@ -106,7 +106,7 @@ pub(super) fn list(ranks: &[u32]) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-/// The same for few ranks; for more, the first ones and the last: `[0, 1, 2, ..., 63]`.
+/// The same for few ranks; for more, only the first ones and the last: `[0, 1, 2, ..., 63]`.
 fn shortened(ranks: &[u32]) -> String {
     match ranks.split_last() {
         Some((last, _)) if ranks.len() > LONGEST_LIST => {

@@ -1,5 +1,5 @@
-//! The clocks of one simulated rank: its CPU, which runs ahead, and the streams of its GPU, which follow the launches. Times depend
-//! on what the CPU does and on when collectives end, which the rank learns from outside.
+//! The timing of one simulated rank: its CPU, which runs ahead, and the streams of its GPU, which follow the launches. Times depend on the CPU's
+//! work and on the ends of collectives, which come from outside.
 
 use super::events::{Comm, Event, Launch, Name, Recorder, Stream, What};
 use super::rng::Rng;
@@ -7,33 +7,33 @@ use super::{How, Job, Late};
 
 /// From the end of a launching call to the earliest start of its kernel.
 const LAUNCH_LATENCY: i64 = 4_000;
-/// Between two kernels of a graph.
+/// The gap between two kernels of a graph.
 const NODE_GAP: i64 = 800;
-/// What a synchronising call takes at least, and after the work that it waits for.
+/// The minimum time of a synchronising call, and its time after the work that it waits for.
 const SYNC: i64 = 3_000;
 
-/// Where in the job something happens; without a layer, once in the step.
+/// A place in the job; without a layer, once per step.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
     pub(super) step: u32,
     pub(super) layer: Option<u32>,
 }
 
-/// A kernel of a communication that has started and whose end other ranks decide.
+/// A communication kernel that has started, and whose end other ranks decide.
 pub(super) struct Pending {
     pub(super) start: i64,
-    /// How long it takes when all members have started.
+    /// How long it takes once all members have started.
     pub(super) transfer: i64,
     pub(super) comm: Comm,
     kernel: &'static str,
     launch: Launch,
     stream: Stream,
     node: Option<u32>,
-    /// Whether what is launched next on the compute stream waits for it.
+    /// Whether later launches on the compute stream wait for it.
     blocks: bool,
 }
 
-/// What a communication kernel is launched with.
+/// The launch arguments of a communication kernel.
 pub(super) struct Transfer {
     pub(super) kernel: &'static str,
     pub(super) stream: Stream,
@@ -54,11 +54,11 @@ pub(super) struct Machine<'a> {
     jitter: i64,
     factor: f64,
     stacks: bool,
-    /// If it is this rank that is late.
+    /// The fault, if this rank is the late one.
     late: Option<&'a Late>,
     rng: Rng,
     now: i64,
-    /// By stream: when its last kernel ends.
+    /// By stream: the end of its last kernel.
     busy: [i64; Stream::ALL.len()],
     replay: Option<Replay>,
     recorder: Option<Recorder<'a>>,
@@ -82,23 +82,23 @@ impl<'a> Machine<'a> {
         self.recorder.map_or_else(Vec::new, |recorder| recorder.events)
     }
 
-    /// The length of a piece of work with its random part.
+    /// The duration of a piece of work, with its random part.
     fn piece(&mut self, ns: i64) -> i64 {
         ns + self.rng.up_to(self.jitter)
     }
 
-    /// The CPU computes.
+    /// Lets the CPU compute.
     pub(super) fn work(&mut self, ns: i64) {
         let piece = self.piece(ns);
         self.now += if self.factor == 1.0 { piece } else { (piece as f64 * self.factor).round() as i64 };
     }
 
-    /// The CPU does nothing, and nothing is recorded.
+    /// Lets the CPU idle, without a recorded event.
     pub(super) fn idle(&mut self, ns: i64) {
         self.now += ns;
     }
 
-    /// Enters a Python function. If it is the one that is to be late, it first takes its extra time.
+    /// Enters a Python function. If this is the late function, it first takes its extra time.
     pub(super) fn enter(&mut self, function: &'a str, moment: Moment) {
         if let Some(recorder) = self.recorder.as_mut().filter(|_| self.stacks) {
             recorder.frame(function, self.now);
@@ -117,7 +117,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Calls the function that is to be late, if now is the time.
+    /// Calls the late function, if this is the moment for it.
     pub(super) fn call_late(&mut self, moment: Moment) {
         if let Some(Late { how: How::Cpu { function }, when, .. }) = self.late
             && when.is_due(moment)
@@ -127,7 +127,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Takes the time that is lost once, before anything else.
+    /// Takes the one-time delay, before anything else.
     pub(super) fn lag(&mut self) {
         if let Some(Late { how: How::Lag, extra_ns, .. }) = self.late {
             self.now += extra_ns;
@@ -170,7 +170,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Launches a graph: kernels are then its nodes until [`Self::end_graph`].
+    /// Launches a graph: kernels are its nodes until [`Self::end_graph`].
     pub(super) fn launch_graph(&mut self, ns: i64) {
         let launch = self.call("cudaGraphLaunch", ns, true);
         self.replay = Some(Replay { launch, earliest: self.now + LAUNCH_LATENCY, nodes: 0 });
@@ -184,7 +184,7 @@ impl<'a> Machine<'a> {
         self.replay.is_some()
     }
 
-    /// Launches a kernel by `call`, or takes it from the graph: its launch, its node, and the earliest that it starts.
+    /// Launches a kernel with `call`, or takes it from the graph. Returns its launch, its node, and its earliest start.
     fn queue(&mut self, call: &'static str, ns: i64) -> (Launch, Option<u32>, i64) {
         if let Some(replay) = &mut self.replay {
             replay.nodes += 1;
@@ -213,8 +213,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Launches the kernel of a communication. It starts when the compute stream and its own have done what was queued before it; a
-    /// graph has all on the compute stream.
+    /// Launches the kernel of a communication. It starts after everything queued before it on the compute stream and on its own stream; a graph runs
+    /// everything on the compute stream.
     pub(super) fn communicate(&mut self, transfer: Transfer) -> Pending {
         let (launch, node, earliest) = self.queue("cudaLaunchKernelExC", 8_000);
         let stream = if node.is_some() { Stream::Compute } else { transfer.stream };
@@ -223,7 +223,7 @@ impl<'a> Machine<'a> {
         Pending { start, transfer, comm, kernel, launch, stream, node, blocks }
     }
 
-    /// Ends such a kernel. A lost one has run, but is not recorded.
+    /// Ends such a kernel. A lost kernel has run, but is not recorded.
     pub(super) fn complete(&mut self, pending: &Pending, end: i64, is_lost: bool) {
         let &Pending { start, comm, kernel, launch, stream, node, blocks, .. } = pending;
         self.busy[stream.index()] = end;

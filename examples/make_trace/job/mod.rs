@@ -1,7 +1,7 @@
-//! Simulates a distributed job and writes what Kineto would record of it: one trace per rank, and the truth, which real traces never
-//! come with. So a test can compare what it concludes from the traces about clocks, late ranks and lost kernels with what was so.
+//! Simulates a distributed job and writes Kineto's recording of it: one trace per rank, and the truth, which real traces never come with. So tests
+//! can compare conclusions from the traces about clocks, late ranks and lost kernels with the truth.
 //!
-//! It uses nothing outside its folder but serde, so that tests can include it with `#[path]`. The same job gives the same bytes.
+//! This folder depends on nothing outside but serde, so that tests can include it with `#[path]`. The same job gives the same bytes.
 
 #![allow(dead_code, reason = "each program that includes this uses a part of it")]
 
@@ -38,15 +38,15 @@ pub(crate) struct Job {
     pub(crate) pp: u32,
     pub(crate) dp: u32,
     pub(crate) steps: u32,
-    /// Of each stage.
+    /// Layers per stage.
     pub(crate) layers: u32,
     pub(crate) seed: u64,
-    /// How much longer, at most, a piece of work of CPU or GPU takes at random.
+    /// The largest random extra time of a piece of CPU or GPU work.
     pub(crate) jitter_ns: i64,
     pub(crate) offsets: Offsets,
-    /// How much faster or slower, at most, the clock of a rank runs: 20 are 20 µs in a second.
+    /// The largest deviation of a clock's speed: 20 means 20 µs per second.
     pub(crate) drift_ppm: f64,
-    /// About how long the job is to be, with idle time between its steps; it is not made shorter than its work.
+    /// The approximate length of the job, including idle time between steps. It cannot be shorter than the work.
     pub(crate) length_ns: i64,
     pub(crate) late: Option<Late>,
     /// How many kernels of collectives ran but are in no trace.
@@ -57,7 +57,7 @@ pub(crate) struct Job {
     pub(crate) graphs: bool,
     /// Whether the traces have Python functions.
     pub(crate) stacks: bool,
-    /// Whether each step has a small all-reduce of 512 bytes, too.
+    /// Whether each step also has a small all-reduce of 512 bytes.
     pub(crate) small: bool,
 }
 
@@ -71,38 +71,38 @@ pub(crate) enum Offsets {
     },
 }
 
-/// What makes a rank late.
+/// The cause of a late rank.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Late {
     pub(crate) rank: u32,
     pub(crate) extra_ns: i64,
     pub(crate) how: How,
-    /// Of a function or kernel: which of its calls take the extra time.
+    /// For a function or kernel: which of its calls take the extra time.
     pub(crate) when: When,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum How {
-    /// A Python function itself takes the extra time, at its beginning. One that the program does not have is called additionally: in
-    /// each layer, or in each step where that fits better `when` or a graph is replayed.
+    /// A Python function itself takes the extra time, at its beginning. A function that the program does not have is added: in each layer, or in each
+    /// step if that suits `when` better, or if a graph is replayed.
     Cpu { function: String },
     /// A compute kernel takes the extra time: one of [`KERNELS`].
     Gpu { kernel: String },
-    /// All that the CPU does takes longer by this factor.
+    /// All CPU work takes longer by this factor.
     SlowCpu { factor: f64 },
-    /// The rank begins later by the extra time, and nothing is recorded meanwhile.
+    /// The rank starts later by the extra time, with nothing recorded until then.
     Lag,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum When {
-    /// Once in each step; of what is done in each layer, in the first one.
+    /// Once per step; for layers' work, in the first layer.
     EveryStep,
-    /// Of what is done in each layer, in each; of anything else, in each step.
+    /// In each layer for layers' work, otherwise in each step.
     EveryLayer,
-    /// As [`Self::EveryStep`], in this step only.
+    /// As [`Self::EveryStep`], but only in this step.
     Once { step: u32 },
 }
 
@@ -158,11 +158,11 @@ impl Job {
         Made { traces, truth }
     }
 
-    /// Makes the traces one after the other, in the order of their ranks.
+    /// Makes the traces one after the other, in order of rank.
     ///
     /// # Panics
     ///
-    /// If the job has no ranks or steps, or if what is to be late is not in it: its truth would not be true.
+    /// If the job has no ranks or steps, or lacks what should be late, because its truth would be wrong.
     pub(crate) fn each(&self, mut f: impl FnMut(u32, Vec<u8>)) -> Truth {
         self.each_rank(|layout, rank, clock, events| {
             if !self.missing.contains(&rank) {
@@ -171,11 +171,11 @@ impl Job {
         })
     }
 
-    /// The same with NCCL's own records of each rank, which ranks without a trace have as well.
+    /// The same with NCCL's own records of each rank; ranks without a trace have records, too.
     ///
     /// # Panics
     ///
-    /// As [`Self::each`]; if graphs are replayed, because nothing calls NCCL then; and if the traces have no step.
+    /// As [`Self::each`]; also if graphs are replayed, because then nothing calls NCCL, and if the traces have no step.
     pub(crate) fn each_recorded(
         &self,
         recording: &Recording,
@@ -192,7 +192,7 @@ impl Job {
         })
     }
 
-    /// Runs the job, and then each rank by itself.
+    /// Runs the job, and then each rank alone.
     fn each_rank(&self, mut f: impl FnMut(&Layout, u32, Clock, Vec<Event<'_>>)) -> Truth {
         self.check();
         let layout = Layout::new(self);

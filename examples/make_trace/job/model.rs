@@ -1,4 +1,4 @@
-//! The model that a job trains or decodes with: the names of its functions and kernels, its sizes, and about what it takes.
+//! The model that a job trains or decodes with: its functions, kernels, sizes, and approximate times.
 
 pub(super) const TRAIN_STEP: &str = "train.py(10): train_step";
 pub(super) const FORWARD: &str = "model.py(20): forward";
@@ -9,9 +9,9 @@ pub(super) const OPTIMIZER: &str = "optimizer.py(60): step";
 pub(super) const RECEIVE: &str = "pipeline.py(15): recv_forward";
 pub(super) const SEND: &str = "pipeline.py(30): send_forward";
 
-/// The Python functions of a step, beside those of the pipeline.
+/// The Python functions of a step, without those of the pipeline.
 pub(super) const EAGER: &[&str] = &[TRAIN_STEP, FORWARD, LAYER, ATTENTION, MLP, OPTIMIZER];
-/// Those of a step that replays a graph.
+/// The Python functions of a step that replays a graph.
 pub(super) const REPLAYING: &[&str] = &[TRAIN_STEP, FORWARD];
 
 pub(super) const GEMM_ATTENTION: &str = "ampere_bf16_s16816gemm_attn";
@@ -19,7 +19,7 @@ pub(super) const FLASH: &str = "flash_fwd_kernel";
 pub(super) const GEMM_MLP: &str = "ampere_bf16_s16816gemm_mlp";
 pub(super) const ADAM: &str = "multi_tensor_apply_kernel";
 
-/// The compute kernels, which are those that may be late.
+/// The compute kernels, which can be made late.
 pub(crate) const KERNELS: &[&str] = &[GEMM_ATTENTION, FLASH, GEMM_MLP, ADAM];
 
 pub(super) const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
@@ -36,7 +36,7 @@ pub(super) const PARAMETERS: u64 = 1 << 20;
 pub(super) const SMALL: u64 = 256;
 pub(super) const ELEMENT_BYTES: u64 = 2;
 
-/// About what a layer and the rest of a step take.
+/// The approximate time of a layer, and of the rest of a step.
 pub(super) const LAYER_NS: i64 = 190_000;
 pub(super) const STEP_NS: i64 = 400_000;
 pub(super) const REPLAYED_LAYER_NS: i64 = 70_000;

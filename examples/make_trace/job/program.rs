@@ -1,6 +1,6 @@
-//! What each rank of a job runs: the steps of a training loop, or of a decoding loop that replays a graph, piece by piece. The pieces
-//! are cut where a rank has to learn when its communication ended. Launching takes the CPU longer than the GPU takes to run
-//! what was launched, so a rank whose CPU is late is late with its collectives.
+//! The program of each rank in a job: the steps of a training loop, or of a decoding loop that replays a graph, in pieces. A piece ends where a rank
+//! has to learn when its communication ended. Launching takes the CPU longer than the GPU takes to run the work, so a rank with a late CPU is
+//! late in its collectives.
 
 use super::events::{Comm, Name, Peer, Stream};
 use super::layout::Layout;
@@ -8,15 +8,15 @@ use super::machine::{Machine, Moment, Pending, Transfer};
 use super::model::*;
 use super::{How, Job, Late, When};
 
-/// The pieces of a step, in order. Each ends with one communication at most.
+/// The pieces of a step, in order. Each ends with at most one communication.
 #[derive(Clone, Copy)]
 pub(super) enum Phase {
     Begin,
-    /// From the previous stage of the pipeline.
+    /// From the previous pipeline stage.
     Receive,
     Forward,
     Layer(u32),
-    /// To the next stage of the pipeline.
+    /// To the next pipeline stage.
     Send,
     /// A small all-reduce: the norm of the gradients.
     Small,
@@ -45,7 +45,7 @@ impl<'a> Program<'a> {
         Self { job, layout, machine, extra, tensor_seq: 0, data_seq: 0, has_received: false }
     }
 
-    /// The phases of a step, up to the one that sends and after it. A graph holds all that is not sent or received.
+    /// The phases of a step: up to the send, and after it. A graph contains everything except sends and receives.
     pub(super) fn phases(job: &Job) -> (Vec<Phase>, Vec<Phase>) {
         let mut before = vec![Phase::Begin, Phase::Receive, Phase::Forward];
         before.extend((0..job.layers).map(Phase::Layer));
@@ -66,7 +66,7 @@ impl<'a> Program<'a> {
         self.machine
     }
 
-    /// Runs a piece of a step, up to the communication that ends it.
+    /// Runs a piece of a step, up to the communication at its end.
     pub(super) fn run(&mut self, phase: Phase, step: u32) -> Option<Pending> {
         let moment = Moment { step, layer: None };
         match phase {
@@ -98,7 +98,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Waits on the CPU for the activations, as Megatron does unless it is asked not to.
+    /// Waits on the CPU for the activations, as Megatron does by default.
     fn receive(&mut self, moment: Moment) -> Option<Pending> {
         let peer = self.layout.previous(self.machine.rank)?;
         self.machine.enter(RECEIVE, moment);
@@ -193,14 +193,14 @@ impl<'a> Program<'a> {
         } else {
             ("recv", "c10d::recv_", Name::Recv { to: own, from: peer }, Peer::From(other))
         };
-        // PyTorch gives the number of the group's next collective, and this group has none.
+        // PyTorch passes the number of the group's next collective; here there is none.
         let comm =
             Comm { place: peer, peer: Some(who), ..self.collective(collective, (ACTIVATIONS, ACTIVATIONS), group, 1) };
         self.communicate((operator, note, SEND_RECV), Stream::Pipeline, comm, !sends)
     }
 
-    /// Waits for the GPU right after the last collective of the layers. Only so do the ranks of a group continue together: one that
-    /// waits only for its own optimizer stays as late as it is.
+    /// Waits for the GPU right after the last collective of the layers. Only then do the ranks of a group continue together; a rank that only waited
+    /// for its own optimizer would stay late.
     fn read_loss(&mut self) {
         self.machine.operator("aten::item", None);
         self.machine.synchronize("cudaStreamSynchronize");
@@ -256,7 +256,7 @@ impl<'a> Program<'a> {
         machine.work(5_000);
     }
 
-    /// The elements of all parameters of a stage, and of one rank's part.
+    /// The number of parameters in a stage, and in one rank's part.
     fn parameters(&self) -> (u64, u64) {
         let part = (PARAMETERS * u64::from(self.job.layers)).div_ceil(u64::from(self.job.dp));
         (part * u64::from(self.job.dp), part)
@@ -273,7 +273,7 @@ impl<'a> Program<'a> {
         Comm { collective, elements_in, elements_out, group, seq, place, peer: None }
     }
 
-    /// Launches a communication with all that PyTorch records around it; in a graph, there is nothing around it.
+    /// Launches a communication with everything that PyTorch records around it; in a graph there is nothing around it.
     fn communicate(
         &mut self,
         (operator, note, kernel): (&'static str, Name<'a>, &'static str),
@@ -303,7 +303,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// The time between steps with which the job has its length.
+/// The idle time between steps that gives the job its length.
 fn gap(job: &Job) -> i64 {
     let layer = if job.graphs { REPLAYED_LAYER_NS } else { LAYER_NS };
     let busy = i64::from(job.steps) * (STEP_NS + i64::from(job.layers) * layer);
@@ -319,7 +319,7 @@ fn launch(machine: &mut Machine<'_>, operator: &'static str, ns: i64, kernel: (&
     machine.close();
 }
 
-/// Where a function is called that is to be late and that the program does not call anyway.
+/// Where to call a late function that is not part of the program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extra {
     Nowhere,

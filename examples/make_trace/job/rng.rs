@@ -1,7 +1,7 @@
-//! The random numbers of a simulated job. Its own generator rather than a crate's or the one beside it, because the same job must
+//! The random numbers of a simulated job. The generator is its own, not a crate's or the one beside this folder, because the same job must
 //! give the same bytes wherever this folder is compiled.
 
-/// `splitmix64`. Each purpose and each rank has its own, so that no number of one depends on how many another has drawn.
+/// `splitmix64`. Each purpose and each rank has its own generator, so that none depends on how many numbers another has drawn.
 pub(super) struct Rng(u64);
 
 impl Rng {
@@ -32,7 +32,7 @@ impl Rng {
     }
 }
 
-/// Distributes the bits of a number.
+/// Mixes the bits of a number.
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

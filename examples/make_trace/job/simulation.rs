@@ -1,6 +1,5 @@
-//! Runs a job twice. The first time all ranks run together, because the end of each collective depends on its last member; only these
-//! ends are kept. The second time each rank runs alone with them, and all that it does is recorded: so no more than one rank's events
-//! are ever in memory.
+//! Runs a job twice. First all ranks run together, because the end of each collective depends on its last member; only these ends are kept. Then
+//! each rank runs alone with these ends, and its events are recorded. So never more than one rank's events are in memory.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +21,13 @@ pub(super) struct Done {
     pub(super) group: usize,
     pub(super) seq: u32,
     pub(super) is_collective: bool,
-    /// Whether no trace has it.
+    /// Whether it is missing from all traces.
     pub(super) is_lost: bool,
 }
 
-/// What the first run found.
+/// The result of the first run.
 pub(super) struct Outcome {
-    /// By rank: in order.
+    /// By rank, in order.
     pub(super) done: Vec<Vec<Done>>,
     pub(super) totals: Vec<Totals>,
 }
@@ -37,7 +36,7 @@ pub(super) struct Outcome {
 struct Together<'a> {
     layout: &'a Layout,
     programs: Vec<Program<'a>>,
-    /// By rank: what was sent and not yet received.
+    /// By rank: sends that were not received yet.
     sent: Vec<Option<Pending>>,
     rng: Rng,
     outcome: Outcome,
@@ -56,7 +55,7 @@ pub(super) fn simulate(job: &Job, layout: &Layout) -> Outcome {
     };
     let (before, after) = Program::phases(job);
     for step in 0..job.steps {
-        // What a stage sends ends when the next one receives, so all stages get there before any goes on.
+        // A send ends when the next stage receives, so all stages reach this point before any goes on.
         for phases in [&before, &after] {
             for stage in 0..layout.stages() {
                 phases.iter().for_each(|&phase| together.run(stage, phase, step));
@@ -102,7 +101,7 @@ impl Together<'_> {
 }
 
 impl Outcome {
-    /// Makes some collectives lost, of those ranks that have a trace.
+    /// Marks some collectives of ranks with a trace as lost.
     pub(super) fn lose(&mut self, job: &Job) {
         let mut rng = Rng::new(job.seed, 2);
         let has_trace = |rank: &usize| !job.missing.contains(&(*rank as u32));

@@ -1,5 +1,4 @@
-//! Writes the events of one rank as Kineto exports them: its header, its order of events, its spelling of times. Times are those of
-//! the rank's own clock.
+//! Writes the events of one rank in Kineto's format: its header, order of events, and notation of times. Times are on the rank's own clock.
 
 use std::fmt::{Arguments, Write as _};
 
@@ -7,11 +6,11 @@ use super::clock::Clock;
 use super::events::{Comm, Event, Launch, Name, Peer, Stream, What};
 use super::layout::{Layout, list};
 
-/// The GPU of each rank: the first one of its machine.
+/// The GPU of each rank: the first of its machine.
 const DEVICE: u32 = 0;
 /// Where Kineto sorts the GPUs: after all processes.
 const DEVICE_SORT_INDEX: u32 = 5_000_000;
-/// How long the recording lasts before the first event and after the last one.
+/// How long the recording runs before the first event and after the last.
 const MARGIN: i64 = 100_000;
 
 pub(super) struct Text<'a> {
@@ -45,7 +44,7 @@ pub(super) fn trace(layout: &Layout, rank: u32, clock: Clock, stacks: bool, even
 
 impl Text<'_> {
     fn put(&mut self, text: Arguments<'_>) {
-        // A String never refuses text, so there is no error to report.
+        // Writing to a String never fails.
         let _ = self.out.write_fmt(text);
     }
 
@@ -113,7 +112,7 @@ impl Text<'_> {
         self.out.push_str("}\n  }");
     }
 
-    /// An end of the flow from a launching call to what it launched.
+    /// One end of the flow from a launching call to what it launched.
     fn flow(&mut self, is_start: bool, id: u32, (pid, tid): (u32, u32), at: i64) {
         let phase = if is_start { 's' } else { 'f' };
         self.begin(format_args!("\"ph\": \"{phase}\", \"id\": {id}, \"pid\": {pid}, \"tid\": {tid}, "));
@@ -185,7 +184,7 @@ impl Text<'_> {
         }
     }
 
-    /// What a record and its kernel both have.
+    /// The arguments that an operator's record and its kernel share.
     fn comm(&mut self, comm: &Comm) {
         let group = &self.layout.groups[comm.group];
         self.put(format_args!(

@@ -1,24 +1,24 @@
-//! The truth about a simulated job, beside its traces: the clocks, the injected faults, and who waited for whom by the true times.
+//! The truth about a simulated job: the clocks, the injected faults, and who waited for whom by the true times.
 
 use serde::Serialize;
 
 use super::layout::Layout;
 use super::{Job, Late};
 
-/// What is known of a job because it was simulated.
+/// What is known about a job because it was simulated.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Truth {
     pub(crate) seed: u64,
-    /// How many ranks.
+    /// The number of ranks.
     pub(crate) ranks: u32,
     pub(crate) tp: u32,
     pub(crate) pp: u32,
     pub(crate) dp: u32,
     /// By rank.
     pub(crate) per_rank: Vec<RankTruth>,
-    /// As injected.
+    /// The injected fault.
     pub(crate) late: Option<Late>,
-    /// The kernels that ran and that no trace has, by rank and in the order in which they ran.
+    /// The kernels that ran and that no trace has, by rank and in order.
     pub(crate) lost: Vec<Lost>,
     /// By rank.
     pub(crate) totals: Vec<Totals>,
@@ -28,7 +28,7 @@ pub(crate) struct Truth {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RankTruth {
     pub(crate) rank: u32,
-    /// What its clock shows at the start of the job minus the true time.
+    /// What its clock shows at the start of the job, minus the true time.
     pub(crate) offset_ns: i64,
     /// How much faster its clock runs.
     pub(crate) drift_ppm: f64,
@@ -50,14 +50,14 @@ pub(crate) struct Lost {
     pub(crate) seq: u32,
 }
 
-/// The sums over the communication of a rank. A rank waits from its own kernel's start to that of the last member; the last one
-/// has caused the waiting of the others. Sends and receives are counted apart: to wait for the previous stage is what a pipeline does.
+/// The sums over a rank's communication. A rank waits from the start of its own kernel to the start of the last member's, which causes the others'
+/// waiting. Sends and receives are counted separately, because waiting for the previous stage is normal in a pipeline.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Totals {
     pub(crate) rank: u32,
     /// In collectives.
     pub(crate) waited_ns: i64,
-    /// Of other members of collectives.
+    /// The waiting of other members of collectives.
     pub(crate) caused_ns: i64,
     /// How many collectives waited for this rank.
     pub(crate) late_count: u64,
@@ -71,9 +71,9 @@ impl Totals {
     }
 }
 
-/// Adds one collective, or a send with its receive, given each member's start.
+/// Adds a collective, or a send with its receive, from the members' starts.
 pub(super) fn count(totals: &mut [Totals], starts: &[(u32, i64)], is_collective: bool) {
-    // Of those that start last at the same time, the first member.
+    // If several start last at the same time, the first of them.
     let Some(&(last, latest)) = starts.iter().rev().max_by_key(|(_, start)| *start) else { return };
     let mut caused = 0;
     for &(rank, start) in starts {

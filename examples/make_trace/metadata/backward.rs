@@ -1,4 +1,4 @@
-//! The backward pass of the training steps, on autograd's thread, with the collectives of its gradients, and the optimizer after it.
+//! The backward pass of the training steps, on autograd's thread, with the collectives of its gradients, followed by the optimizer.
 
 use super::forward::{LINEARS, output_block, output_bytes, sequence};
 use super::writer::{AUTOGRAD, At, COMMS, COMPUTE, Habit, MAIN, Op, Pass, Trace, tensor};
@@ -7,25 +7,25 @@ use crate::tiny::{ALL_REDUCE, GEMM};
 /// The derivative of an operator.
 struct Node {
     name: &'static str,
-    /// The place of the forward operator in the step.
+    /// The index of the forward operator in the step.
     place: u32,
-    /// Start and duration of the engine's slice; that of the node itself is shorter by 10 at both ends.
+    /// Start and duration of the engine's slice. The node's own slice is shorter by 10 at both ends.
     at: At,
-    /// Start of the forward operator to which a flow leads, if there is one.
+    /// Start of the forward operator that a flow leads to, if any.
     forward: Option<u32>,
     does: Does,
 }
 
 enum Does {
-    /// It launches a kernel itself, 30 after its start.
+    /// Whether it launches a kernel itself, 30 after its start.
     Kernel(&'static str, At),
-    /// It has a product of matrices, launched 40 after its start, for this layer.
+    /// The layer of its matrix product, which is launched 40 after its start, if any.
     Product(usize, At),
-    /// Collective, launched 60 after its start.
+    /// Its collective, which is launched 60 after its start, if any.
     AllReduce(At),
 }
 
-/// In the order in which they run. The flow to the second layer begins at the inner of its two operators.
+/// In the order in which they run. The flow to the second layer begins at the inner one of its two operators.
 const NODES: [Node; 7] = [
     Node {
         name: "MseLossBackward0",
@@ -101,7 +101,7 @@ pub(super) fn run(trace: &mut Trace, number: u32) {
         }
     }
     if number == 0 {
-        // Its forward operator ran before the recording began.
+        // The forward operator ran before the recording began.
         let at = (5_000, 100);
         single(trace, "ToCopyBackward0", 93, at, ("to_copy_kernel", (5_050, 10)));
         if trace.habit == Habit::XSigma {
@@ -110,7 +110,7 @@ pub(super) fn run(trace: &mut Trace, number: u32) {
     }
 }
 
-/// The engine's slice and that of the node in it; gives the node's External id.
+/// The engine's slice and the node's slice in it; returns the node's External id.
 fn node(trace: &mut Trace, name: &str, sequence: u32, (start, length): At) -> u32 {
     let (lane, pass) = (AUTOGRAD, Pass::Backward(sequence));
     let engine = format!("autograd::engine::evaluate_function: {name}");
@@ -127,7 +127,7 @@ fn single(trace: &mut Trace, name: &str, sequence: u32, at: At, (kernel, run): (
 fn derivative(trace: &mut Trace, number: u32, spec: &Node) {
     let start = spec.at.0;
     let op = node(trace, spec.name, sequence(number, spec.place), spec.at);
-    // XSigma's file has no flows of this kind. In the second step that of GELU begins at another operator than that of its number.
+    // XSigma's file has no such flows. In the second step, GELU's flow begins at a different operator than its number says.
     if let (Some(forward), Habit::PyTorch) = (spec.forward, trace.habit) {
         let is_wrong = number == 1 && spec.name == "GeluBackward0";
         trace.forward_backward(if is_wrong { LINEARS[2].start + 20 } else { forward }, start + 10);
@@ -153,7 +153,7 @@ fn derivative(trace: &mut Trace, number: u32, spec: &Node) {
     }
 }
 
-/// The engine adds a gradient to that of the parameter.
+/// The engine adds a gradient to the parameter's gradient.
 fn gradient(trace: &mut Trace, (start, length): At) {
     let name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad";
     trace.op(&Op { name, lane: AUTOGRAD, at: (start, length), ..Op::default() });
@@ -162,13 +162,13 @@ fn gradient(trace: &mut Trace, (start, length): At) {
     trace.op(&Op { name: "torch::autograd::AccumulateGrad", lane: AUTOGRAD, at, inputs: &inputs, ..Op::default() });
 }
 
-/// The same for the last gradient of a bucket: DDP's hook sends the bucket off after the node, within the engine's slice.
+/// The same for the last gradient of a bucket: DDP's hook sends the bucket after the node, within the engine's slice.
 fn bucket(trace: &mut Trace, start: u32, run: At, collective: &Collective) {
     gradient(trace, (start, 180));
     all_reduce(trace, start + 30, run, collective);
 }
 
-/// A collective that begins at `start` and is launched 50 (of a node: 40) after it.
+/// A collective that begins at `start` and is launched 50 after it (40 in a node).
 fn all_reduce(trace: &mut Trace, start: u32, run: At, collective: &Collective) {
     let Collective { elements, number } = collective;
     let more = [
@@ -189,12 +189,12 @@ fn all_reduce(trace: &mut Trace, start: u32, run: At, collective: &Collective) {
     let at = (start + 10, 120);
     let op = trace.op(&Op { name: "record_param_comms", lane: AUTOGRAD, at, more: &more, ..Op::default() });
     trace.annotation("nccl:all_reduce", AUTOGRAD, (start + 20, 100));
-    // PyTorch copies these to the kernel, but not the rank.
+    // PyTorch copies these arguments to the kernel, but not the rank.
     let at_kernel: Vec<(&str, &str)> = more.iter().filter(|(key, _)| *key != "Rank").copied().collect();
     trace.launch(AUTOGRAD, run.0 - 20, op, (ALL_REDUCE, COMMS, run), &at_kernel);
 }
 
-/// The optimizer, which gives back what the first operator took, and takes a little memory of the CPU in the first step.
+/// The optimizer. It frees what the first operator allocated, and allocates a little CPU memory in the first step.
 pub(super) fn update(trace: &mut Trace, number: u32) {
     trace.annotation("Optimizer.step#SGD.step", MAIN, (6_100, 200));
     let inputs = [tensor("[64, 64]", "[64, 1]")];

@@ -3,16 +3,16 @@
 use super::writer::{At, COMPUTE, Habit, Input, MAIN, Op, Pass, Trace, scalar, scalars, tensor};
 use crate::tiny::GEMM;
 
-/// How many steps, and the number of the first.
+/// The number of steps, and the number of the first step.
 pub(super) const STEPS: u32 = 2;
 pub(super) const FIRST_STEP: u32 = 3;
 
-/// The sequence number of an operator: by its place in the step, from 100 in the first and from 110 in the second.
+/// The sequence number of an operator: its index in the step, plus 100 in the first step and 110 in the second.
 pub(super) fn sequence(step: u32, place: u32) -> u32 {
     100 + 10 * step + place
 }
 
-/// A linear layer, with the place of its number among those of the step.
+/// A linear layer, with the index of its number in the step.
 pub(super) struct Linear {
     pub(super) module: u32,
     pub(super) place: u32,
@@ -20,11 +20,11 @@ pub(super) struct Linear {
     pub(super) start: u32,
     run: At,
     counters: &'static [(&'static str, &'static str)],
-    /// Whether what it is given is the transpose of a matrix.
+    /// Whether its input is the transpose of a matrix.
     is_transposed: bool,
 }
 
-/// Ahead of the second there is another operator of the same sequence number, so it has a module's frame that is longer by 40.
+/// Another operator with the same sequence number precedes the second layer, so its module's frame is longer by 40.
 pub(super) const LINEARS: [Linear; 4] = [
     Linear { module: 0, place: 0, start: 320, run: (420, 100), counters: &FAST, is_transposed: false },
     Linear { module: 1, place: 1, start: 500, run: (620, 100), counters: &TWO, is_transposed: false },
@@ -32,8 +32,8 @@ pub(super) const LINEARS: [Linear; 4] = [
     Linear { module: 3, place: 5, start: 1_440, run: (1_760, 100), counters: &[], is_transposed: false },
 ];
 
-/// Instructions, cycles and misses of a layer that computes, of one that waits for memory, of one for which only two were counted, and of
-/// an operator for which the counters stood still.
+/// Instructions, cycles and misses: of a layer that computes, of one that waits for memory, of one with only two counters, and of an operator
+/// whose counters did not advance.
 const FAST: [(&str, &str); 5] = [
     ("instructions", "2000000"),
     ("cycles", "1000000"),
@@ -84,7 +84,7 @@ pub(super) fn run(trace: &mut Trace, number: u32, step: u32) {
     loss(trace, number);
 }
 
-/// The operator of XSigma's guide, value by value.
+/// The operator in XSigma's guide, value by value.
 fn convolution(trace: &mut Trace) {
     let op = trace.op(&Op {
         name: "aten::conv2d",
@@ -107,7 +107,7 @@ fn convolution(trace: &mut Trace) {
     trace.launch(MAIN, 60, op, ("conv2d_kernel", COMPUTE, (70, 25)), &[]);
 }
 
-/// Inputs of three lengths, filled up to one: two in the first step, one in the second.
+/// Inputs of three lengths, padded to the same length: two in the first step, one in the second.
 fn pads(trace: &mut Trace, number: u32) {
     let calls: &[(&str, &str, &str, At, At)] = match number {
         0 => &[
@@ -127,7 +127,7 @@ fn pads(trace: &mut Trace, number: u32) {
     }
 }
 
-/// Bytes that a layer's output takes.
+/// The size of a layer's output in bytes.
 pub(super) fn output_bytes(number: u32, linear: &Linear) -> i64 {
     match (linear.module, number) {
         (2, 0) => 40_000,
@@ -136,7 +136,7 @@ pub(super) fn output_bytes(number: u32, linear: &Linear) -> i64 {
     }
 }
 
-/// The number of the block of memory that a layer's output is in.
+/// The number of the memory block with a layer's output.
 pub(super) fn output_block(linear: &Linear) -> u64 {
     u64::from(10 + linear.module)
 }
@@ -165,7 +165,7 @@ fn linear(trace: &mut Trace, number: u32, linear: &Linear, parent: u32) {
     trace.launch(MAIN, at.0 + 60, op, (GEMM, COMPUTE, linear.run), &[]);
 }
 
-/// PyTorch writes a module and a call stack itself only at an operator of TorchScript: innermost call first.
+/// PyTorch itself only writes a module and a call stack at TorchScript operators: innermost call first.
 fn gelu(trace: &mut Trace, number: u32) {
     let mut more = ZERO.to_vec();
     if trace.habit == Habit::PyTorch {
@@ -185,7 +185,7 @@ fn gelu(trace: &mut Trace, number: u32) {
     trace.launch(MAIN, 750, op, ("gelu_kernel", COMPUTE, (770, 20)), &[]);
 }
 
-/// Tensor parallelism: nothing to do in the forward pass, an all-reduce in the backward pass. It has an argument of each type.
+/// Tensor parallelism: nothing in the forward pass, an all-reduce in the backward pass. It has an argument of each type.
 fn copy(trace: &mut Trace, number: u32) {
     trace.op(&Op {
         name: "_CopyToRegion",

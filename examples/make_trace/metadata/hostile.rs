@@ -1,10 +1,10 @@
-//! Values that are not what their keys promise. The file is valid JSON: what is wrong is what it says.
+//! Values that do not match their keys. The file is valid JSON; only its contents are wrong.
 
 use std::fmt::Write;
 
-/// Key and value, each for an operator of its own, with what a reader may make of it in `testdata/README.md`.
+/// Key and value, each on an operator of its own. `testdata/README.md` has what a reader may make of them.
 const CASES: [(&str, &str); 29] = [
-    // Texts, numbers and others where a list belongs.
+    // Texts, numbers and other values instead of a list.
     ("Input Dims", r#""no list""#),
     ("Input Dims", "7"),
     ("Input Dims", "true"),
@@ -13,13 +13,13 @@ const CASES: [(&str, &str); 29] = [
     ("Input Dims", r#""""#),
     ("Input Dims", r#"["4", "5"]"#),
     ("Input Dims", "[[-1, 1.5, 99999999999999999999]]"),
-    // Lists that were cut short.
+    // Truncated lists.
     ("Input Dims", r#""[[2, 3], ...]""#),
     ("Input Dims", "\"[[2, 3], \u{2026}\""),
     ("Input Dims", r#""[[2, 3], [4""#),
     ("Input Strides", r#""[[3, 1], ...""#),
     ("Input Strides", r#""...""#),
-    // Brackets and quotes that do not match.
+    // Unbalanced brackets and quotes.
     ("Input Dims", r#""[[2, 3]]]""#),
     ("Input Dims", r#""]][[""#),
     ("Input type", r#""['Float', 'Fl""#),
@@ -27,7 +27,7 @@ const CASES: [(&str, &str); 29] = [
     ("Input type", "3"),
     ("Input type", r#"[1, null, ["Float"]]"#),
     ("Concrete Inputs", r#""[tensor([[1, 2), ]""#),
-    // Numbers that are none, and numbers where a text belongs.
+    // Invalid numbers, and numbers instead of a text.
     ("Sequence number", r#""forty-two""#),
     ("Sequence number", "-1"),
     ("Sequence number", "[42]"),
@@ -39,14 +39,14 @@ const CASES: [(&str, &str); 29] = [
     ("cache_misses", r#""12,345""#),
 ];
 
-/// How deep the nested list is: as JSON deeper than arguments are kept, and not so deep that JSON libraries refuse the whole file; as a text
-/// deeper than any of them goes.
+/// The depth of the nested list: as JSON deeper than the arguments that are kept, but not so deep that JSON libraries refuse the whole file; as
+/// text deeper than any of them accepts.
 const DEPTH: usize = 100;
 const TEXT_DEPTH: usize = 1_000;
-/// Length of the tensor's text.
+/// The length of the tensor's text.
 const TENSOR: usize = 4_096;
 
-/// The trace: operators of 10 µs, one after another, in each of which a kernel of 5 µs is launched.
+/// The trace: operators of 10 µs, one after another, each of which launches a kernel of 5 µs.
 pub(crate) fn trace() -> Vec<u8> {
     let mut cases: Vec<(&str, String)> = CASES.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
     cases.push(("Input Dims", format!("{}{}", "[".repeat(DEPTH), "]".repeat(DEPTH))));

@@ -1,5 +1,5 @@
-//! Traces with every key of the profiler's metadata: the same two training steps in the spelling of PyTorch and of XSigma, a file of
-//! XSigma's other exporter, and one whose values are not what their keys promise. What they answer is in the `README.md` beside them.
+//! Traces with every key of the profiler's metadata: the same two training steps in PyTorch's and in XSigma's notation, a file of XSigma's other
+//! exporter, and a file with values that do not match their keys. The `README.md` beside them has the expected answers.
 
 mod backward;
 mod forward;
@@ -15,7 +15,7 @@ pub(super) fn pytorch() -> Vec<u8> {
     training(Habit::PyTorch)
 }
 
-/// The steps as XSigma writes them, with the operator of its guide besides.
+/// The steps as XSigma writes them, and the operator in its guide.
 pub(super) fn xsigma() -> Vec<u8> {
     training(Habit::XSigma)
 }

@@ -1,5 +1,5 @@
-//! Writes events with every key of the profiler's metadata, in the spelling of either of two profilers: PyTorch leaves numbers and lists
-//! as they are in JSON, and XSigma, which writes the same format, puts each value into a text.
+//! Writes events with every key of the profiler's metadata, in the notation of one of two profilers: PyTorch writes numbers and lists as JSON, and
+//! XSigma, with the same format, writes each value as a text.
 
 use std::fmt::Write;
 
@@ -8,16 +8,16 @@ use crate::kineto::Lane;
 /// The thread that runs the program, and autograd's own.
 pub(super) const MAIN: Lane = Lane { pid: 4100, tid: 4100 };
 pub(super) const AUTOGRAD: Lane = Lane { pid: 4100, tid: 4117 };
-/// The streams of the computation and of the collectives.
+/// The streams for computation and for collectives.
 pub(super) const COMPUTE: Lane = Lane { pid: 0, tid: 7 };
 pub(super) const COMMS: Lane = Lane { pid: 0, tid: 20 };
 
-/// What PyTorch writes as the forward thread of a backward operator: a number that it counts itself, not one of the system.
+/// PyTorch's forward thread of a backward operator: a number that PyTorch counts itself, not the system's thread id.
 const PYTORCH_THREAD: &str = "1";
-/// What XSigma writes there.
+/// XSigma's value for it.
 const XSIGMA_THREAD: &str = "140735268359168";
 
-/// Whose spelling.
+/// The profiler whose notation is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Habit {
     PyTorch,
@@ -27,16 +27,16 @@ pub(super) enum Habit {
 /// When a slice runs: start within the step and duration, in microseconds.
 pub(super) type At = (u32, u32);
 
-/// The inputs of an operator, each as PyTorch writes it.
+/// The inputs of an operator, each in PyTorch's notation.
 #[derive(Clone, Copy)]
 pub(super) struct Input {
     /// A list of sizes.
     pub(super) dims: &'static str,
-    /// A list of steps between elements.
+    /// A list of strides.
     pub(super) strides: &'static str,
     /// The type, with XSigma's name for it.
     pub(super) kind: (&'static str, &'static str),
-    /// The value of what is no tensor.
+    /// The value of an input that is not a tensor.
     pub(super) concrete: &'static str,
 }
 
@@ -57,14 +57,14 @@ pub(super) const fn scalars(list: &'static str) -> Input {
     Input { dims: "[]", strides: "[]", kind: ("ScalarList", "ScalarList"), concrete: list }
 }
 
-/// To which forward operator an operator belongs.
+/// The relation of an operator to the forward pass.
 #[derive(Clone, Copy)]
 pub(super) enum Pass {
-    /// None of autograd's.
+    /// Unknown to autograd.
     None,
-    /// It is that operator, with this sequence number.
+    /// A forward operator with this sequence number.
     Forward(u32),
-    /// It is the derivative of the operator with this number.
+    /// The derivative of the operator with this number.
     Backward(u32),
 }
 
@@ -90,7 +90,7 @@ impl Default for Op<'_> {
 /// A trace under construction.
 pub(super) struct Trace {
     pub(super) habit: Habit,
-    /// Where the step begins.
+    /// The start of the step.
     pub(super) start: u32,
     events: Vec<String>,
     operators: u32,
@@ -119,7 +119,7 @@ impl Trace {
         }
     }
 
-    /// One argument in the spelling of the profiler; `json` is the value as PyTorch writes it.
+    /// One argument in the profiler's notation; `json` is the value as PyTorch writes it.
     fn arg(&self, key: &str, json: &str) -> String {
         match self.habit {
             Habit::XSigma if !json.starts_with('"') => format!("\"{key}\": \"{}\"", json.replace('"', "'")),
@@ -153,7 +153,7 @@ impl Trace {
         ("Ev Idx", (self.indexes - 1).to_string())
     }
 
-    /// A call of a Python function, if the profiler records them; `module` is the number of a module among those of its class.
+    /// A call of a Python function, if the profiler records them; `module` is the index of a module in its class.
     pub(super) fn python(&mut self, name: &str, at: At, parent: u32, module: Option<u32>) -> u32 {
         self.pythons += 1;
         let id = self.pythons;
@@ -167,7 +167,7 @@ impl Trace {
         id
     }
 
-    /// A mark that the program, the profiler or NCCL's binding sets.
+    /// A mark from the program, the profiler or NCCL's binding.
     pub(super) fn annotation(&mut self, name: &str, lane: Lane, at: At) {
         self.operators += 1;
         let members =
@@ -175,10 +175,10 @@ impl Trace {
         self.slice("user_annotation", name, lane, at, &members);
     }
 
-    /// An operator; gives its External id.
+    /// An operator; returns its External id.
     pub(super) fn op(&mut self, op: &Op<'_>) -> u32 {
         self.operators += 1;
-        // PyTorch writes a function id of 0 unless an observer asked for one.
+        // PyTorch writes function id 0, unless an observer asked for an id.
         let function = match self.habit {
             Habit::PyTorch => "0".to_owned(),
             Habit::XSigma => (12_344 + self.operators).to_string(),
@@ -228,7 +228,7 @@ impl Trace {
         ]
     }
 
-    /// A call of the CUDA runtime at `ts` that launches a kernel, which runs in `run`, with arguments besides the usual.
+    /// A CUDA runtime call at `ts` that launches a kernel, which runs at `run`, with additional arguments.
     pub(super) fn launch(&mut self, lane: Lane, ts: u32, op: u32, kernel: (&str, Lane, At), more: &[(&str, &str)]) {
         self.correlations += 1;
         let (id, (name, stream, run)) = (self.correlations, kernel);
@@ -248,14 +248,14 @@ impl Trace {
         self.flow('f', "ac2g", id, stream, run.0);
     }
 
-    /// The flow from a forward operator to its derivative, by their starts.
+    /// The flow from a forward operator to its derivative, given by their starts.
     pub(super) fn forward_backward(&mut self, forward: u32, backward: u32) {
         self.flows += 1;
         self.flow('s', "fwdbwd", self.flows, MAIN, forward);
         self.flow('f', "fwdbwd", self.flows, AUTOGRAD, backward);
     }
 
-    /// Memory of the GPU that was taken or, with a negative size, given back. A block has the number `block`.
+    /// GPU memory that was allocated or, with a negative size, freed. `block` is the number of the block.
     pub(super) fn memory(&mut self, lane: Lane, ts: u32, block: u64, bytes: i64) {
         self.allocated += bytes;
         let (allocated, reserved) = (self.allocated, self.reserved);
@@ -263,7 +263,7 @@ impl Trace {
         self.memory_event(lane, ts, address, bytes, (allocated, reserved), (1, 0));
     }
 
-    /// The totals are allocated and reserved bytes, the device is its type and number.
+    /// The totals are allocated and reserved bytes; the device is its type and index.
     pub(super) fn memory_event(
         &mut self,
         lane: Lane,

@@ -1,7 +1,7 @@
-//! A file of XSigma's other exporter, which writes the planes and lines of a profile in the manner of XPlane: times in nanoseconds, no
-//! categories, and as arguments statistics, by name or by number.
+//! A file of XSigma's other exporter, which writes the planes and lines of a profile in the manner of XPlane: times in nanoseconds, no categories,
+//! and statistics as arguments, by name or by number.
 
-/// One step: an operator, the call that launches its kernel, and the kernel; and one all-reduce. All times are nanoseconds.
+/// One step: an operator, its launching call, and the kernel; and one all-reduce. All times are nanoseconds.
 const TRACE: &str = r#"{"traceEvents":[
 {"ph":"M","pid":1,"name":"process_name","args":{"name":"/host:CPU"}},
 {"ph":"M","pid":1,"tid":1,"name":"thread_name","args":{"name":"main"}},

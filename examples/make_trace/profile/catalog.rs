@@ -155,13 +155,13 @@ pub(crate) static ELEMENTWISE: KernelSpec = kernel(
     (1_300, 6_000),
 );
 
-/// How the shape of an operator's input follows from the size of the step.
+/// How the shape of an operator's input depends on the size of the step.
 #[derive(Clone, Copy)]
 pub(crate) enum Shape {
     None,
     Activation,
     Weight,
-    /// Not a tensor but the list of sizes asked for.
+    /// Not a tensor but the list of requested sizes.
     Sizes,
 }
 

@@ -1,9 +1,8 @@
-//! Turns a simulated program into a trace file of any size without ever holding more than one step.
+//! Turns a simulated program into a trace file of any size, while holding at most one step in memory.
 //!
-//! Kineto writes a file in an order of its own: all operators, then all Python frames, then the work of
-//! the device and the CUDA calls, then annotations on the device, then names. Readers meet thousands
-//! of rows that go back in time, so the order is worth keeping; since the program is deterministic, it
-//! is run again for each part, and everything else is dropped.
+//! Kineto writes files in its own order: all operators, then all Python frames, then device work and CUDA calls, then annotations on the device,
+//! then names. Readers meet thousands of events that go back in time, so this order is kept. The program is deterministic, so it runs again for
+//! each part of the file, and everything else is dropped.
 
 pub(crate) mod catalog;
 pub(crate) mod recorder;
@@ -22,7 +21,7 @@ const NAMED_DEVICES: i64 = 8;
 /// Where Kineto sorts the devices: after all processes.
 const DEVICE_SORT_INDEX: i64 = 5_000_000;
 
-/// The process that is traced.
+/// The traced process.
 pub(crate) struct Process {
     pub(crate) header: Header<'static>,
     pub(crate) name: String,
@@ -31,19 +30,19 @@ pub(crate) struct Process {
     pub(crate) threads: Vec<(Lane, &'static str)>,
     pub(crate) streams: Vec<i64>,
     pub(crate) trace_name: String,
-    /// The seed of the times.
+    /// The seed for random times.
     pub(crate) seed: u64,
 }
 
 /// A program that can be run as often as needed and does the same each time.
 pub(crate) trait Workload {
     fn process(&self) -> Process;
-    /// Enters the frames that are open for the whole trace.
+    /// Enters the frames that stay open for the whole trace.
     fn begin(&self, rec: &mut Recorder);
     fn step(&self, rec: &mut Recorder, step: u32);
 }
 
-/// What a written trace holds.
+/// The contents of a written trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summary {
     pub(crate) bytes: u64,
@@ -69,7 +68,7 @@ pub(crate) fn write_trace(out: &mut impl Write, program: &impl Workload, steps: 
     })?;
     run(program, &process, steps, |records, outer| {
         for (mut python, index) in outer.iter().copied().zip(&mut index) {
-            // Enclosing frames close in turn: the outermost last.
+            // Enclosing frames close one after another, the outermost last.
             let levels = outer.iter().filter(|other| other.id > python.id).count() as i64;
             python.span.dur = end + 700 * (levels + 1) - python.span.ts;
             python.write(&mut trace, index)?;
@@ -85,8 +84,7 @@ pub(crate) fn write_trace(out: &mut impl Write, program: &impl Workload, steps: 
     Ok(Summary { bytes: written.bytes, events: written.events, steps, nccl_kernels })
 }
 
-/// Runs the program from its start and passes on the records of each step, with the frames entered
-/// before the first step beside those of that step.
+/// Runs the program from its start and passes on the records of each step. Frames entered before the first step come with the first.
 fn run(
     program: &impl Workload,
     process: &Process,

@@ -1,5 +1,4 @@
-//! A clock with call stacks: code written against it reads like the program it imitates, and
-//! records what a profiler would have recorded of that program.
+//! A clock with call stacks. Code written against it reads like the program it imitates, and records what a profiler would have recorded.
 
 use std::collections::HashMap;
 
@@ -8,21 +7,21 @@ use super::catalog::{self, Api, KernelSpec, LEAVES, METHODS};
 use super::records::{Call, Collective, Detail, Device, Gpu, Name, Node, Note, Op, Python, Work};
 use super::rng::{Rng, mix};
 
-/// First time in a trace, in nanoseconds since the base time: 39 days in, so that a reader which keeps
-/// microseconds in single precision, or truncates digits, is found out.
+/// The first time in a trace, in nanoseconds since the base time. It is 39 days in, so that a reader fails that keeps microseconds in single
+/// precision, or truncates digits.
 const START: i64 = 3_412_907_118_204_331;
 
 /// Objects whose addresses show up in the names of built-in methods.
 const OBJECTS: u64 = 160;
 
-/// A CPU thread with the calls that are open on it.
+/// A CPU thread with its open calls.
 struct Thread {
     lane: Lane,
     pythons: Vec<u32>,
     ops: Vec<u32>,
 }
 
-/// What was recorded since the last step, in the order of the profiler's numbers.
+/// The records since the last step, in the order of the profiler's numbers.
 #[derive(Default)]
 pub(crate) struct Records {
     pub(crate) ops: Vec<Op>,
@@ -33,12 +32,12 @@ pub(crate) struct Records {
 
 pub(crate) struct Recorder {
     pub(crate) records: Records,
-    /// Frames that stay open until the trace ends, so their durations are known last.
+    /// Frames that stay open until the trace ends, so that their durations are known last.
     pub(crate) outer: Vec<Python>,
     pub(crate) rng: Rng,
     now: i64,
     device: i64,
-    /// When the device has finished everything it was given so far.
+    /// When the device has finished all its work so far.
     device_free: i64,
     threads: Vec<Thread>,
     thread: usize,
@@ -77,7 +76,7 @@ impl Recorder {
         START
     }
 
-    /// Drops the records of the step before; clocks, ids and open calls go on.
+    /// Drops the records of the previous step; clocks, ids and open calls continue.
     pub(crate) fn next_step(&mut self) {
         let Records { ops, pythons, device, notes } = &mut self.records;
         ops.clear();
@@ -92,20 +91,19 @@ impl Recorder {
         self.last_collective
     }
 
-    /// Keeps the CPU busy with work that is not recorded.
+    /// Keeps the CPU busy without a recorded event.
     pub(crate) fn spend(&mut self, low: u64, high: u64) {
         self.now += self.rng.skewed(low, high) as i64;
     }
 
-    /// Runs `body` on another thread of the process. The clock goes on: a thread that hands work to another
-    /// one here waits for it.
+    /// Runs `body` on another thread of the process. The clock continues: a thread that hands work to another one here waits for it.
     pub(crate) fn on_thread(&mut self, thread: usize, body: impl FnOnce(&mut Self)) {
         let home = std::mem::replace(&mut self.thread, thread);
         body(self);
         self.thread = home;
     }
 
-    /// Runs `body` at an earlier time, on a thread that was busy on its own.
+    /// Runs `body` at an earlier time, on a thread with its own work.
     pub(crate) fn meanwhile(&mut self, thread: usize, since: i64, body: impl FnOnce(&mut Self, i64)) {
         let now = std::mem::replace(&mut self.now, since);
         self.on_thread(thread, |rec| body(rec, now));
@@ -239,14 +237,14 @@ impl Recorder {
         }
     }
 
-    /// Calls into CUDA without giving the device anything to do.
+    /// Calls into CUDA without launching anything.
     pub(crate) fn call(&mut self, api: &'static Api) {
         self.spend(150, 900);
         let dur = self.rng.skewed(250, 6_000) as i64;
         self.record_call(api, dur);
     }
 
-    /// Waits until the device has done everything.
+    /// Waits until the device has finished everything.
     pub(crate) fn synchronize(&mut self, api: &'static Api) {
         self.spend(150, 900);
         let dur = (self.device_free - self.now).max(0) + self.rng.skewed(3_000, 12_000) as i64;
@@ -285,8 +283,8 @@ impl Recorder {
         self.give(&catalog::MEMSET_ASYNC, Work::Set { bytes }, stream, runs);
     }
 
-    /// Gives the device one piece of work. Its record comes before that of the call, which is the
-    /// order in which the buffers of a short kernel are returned.
+    /// Gives the device a piece of work. Its record comes before the record of the call, which is the order in which the buffers of a short kernel
+    /// are returned.
     fn give(&mut self, api: &'static Api, work: Work, stream: i64, runs: i64) {
         self.spend(200, 1_200);
         let dur = self.rng.skewed(2_500, 20_000) as i64;
@@ -334,7 +332,7 @@ impl Recorder {
     }
 }
 
-/// The address of one of the process's objects; the same number always has the same address.
+/// The address of one of the process's objects. The same number always has the same address.
 pub(crate) fn address(object: u64) -> u64 {
     0x7f3c_4000_0000 | (mix(object) & 0x3fff_fff0)
 }

@@ -6,8 +6,7 @@ use std::io::{self, Write};
 use super::super::kineto::{Args, Group, Kineto, Lane, Span, rank_list};
 use super::catalog::{Api, Input, KernelSpec, Shape};
 
-/// The name of a slice, kept unformatted until it is written: most slices of a big trace are only
-/// simulated in all passes but the one that writes them.
+/// The name of a slice, formatted only when it is written: most passes over a big trace only simulate most of its slices.
 #[derive(Clone, Copy)]
 pub(crate) enum Name {
     Fixed(&'static str),
@@ -33,7 +32,7 @@ impl From<&'static str> for Name {
     }
 }
 
-/// One collective call, as `record_param_comms` describes it and as its kernel repeats it.
+/// One collective call, as in `record_param_comms` and again in its kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Collective {
     pub(crate) name: &'static str,
@@ -70,7 +69,7 @@ pub(crate) enum Detail {
     Comms(Collective),
 }
 
-/// A `cpu_op` or `user_annotation`: the records that are numbered by `External id`.
+/// A `cpu_op` or `user_annotation`: the records that `External id` numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) cat: &'static str,
@@ -272,7 +271,7 @@ impl Device {
     }
 }
 
-/// A `gpu_user_annotation`: a CPU annotation as it is repeated on a stream.
+/// A `gpu_user_annotation`: a CPU annotation, repeated on a stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Note {
     pub(crate) name: Name,

@@ -1,5 +1,5 @@
-//! The random numbers behind sizes and times. Its own generator rather than a crate's, because the
-//! checked-in traces must not change when a dependency does.
+//! The random numbers behind sizes and times. The generator is our own, not a crate's, because the checked-in traces must not change when a
+//! dependency does.
 
 /// `splitmix64`: one multiplication chain per number, good enough to make times look irregular.
 pub(crate) struct Rng(u64);
@@ -26,7 +26,7 @@ impl Rng {
     }
 }
 
-/// Spreads the bits of a number.
+/// Mixes the bits of a number.
 pub(crate) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

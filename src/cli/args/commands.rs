@@ -1,4 +1,4 @@
-//! The arguments of the commands beside the main job.
+//! The arguments of the commands other than the main job.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,23 +18,23 @@ const SQL_EXAMPLES: &str = "\
 Examples:
   The names that took the most time:
     nccl-stacks sql trace.json.gz 'SELECT name, count(*), sum(dur) FROM slice GROUP BY name ORDER BY 3 DESC LIMIT 20'
-  What a table has:
+  The columns of a table:
     nccl-stacks sql trace.json.gz \"SELECT name, type FROM pragma_table_info('slice')\"
-  Who waited for whom, by the traces of all ranks:
+  Who waited for whom, from the traces of all ranks:
     nccl-stacks sql traces/ 'SELECT late_rank, rank, sum(waited) FROM collective_match GROUP BY 1, 2 ORDER BY 3 DESC'
-  Statements of a file, as JSON into a file:
+  Statements from a file, with the answers as JSON in another:
     nccl-stacks sql trace.json.gz --file questions.sql --format json --output answers.json
-  Question after question, on a terminal:
+  Interactively, on a terminal:
     nccl-stacks sql trace.json.gz";
 
-/// What to ask traces in SQL.
+/// Queries in SQL.
 #[derive(Debug, Args)]
 #[command(before_help = SQL_EXAMPLES, override_usage = "nccl-stacks sql [OPTIONS] <TRACE>... [QUERY]")]
 pub(crate) struct Sql {
     /// Traces, folders of traces or archives; `-` for standard input. A trace is Chrome JSON or Perfetto's protobuf, plain or compressed
     pub(crate) trace: PathBuf,
 
-    /// What to ask, after the last trace: 'SELECT name, count(*) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20'
+    /// The query, after the last trace: 'SELECT name, count(*) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20'
     #[arg(value_name = "QUERY", allow_hyphen_values = true, value_hint = ValueHint::AnyPath)]
     #[arg(value_parser = OsStringValueParser::new().try_map(parse_word))]
     pub(crate) second: Option<OsString>,
@@ -43,7 +43,7 @@ pub(crate) struct Sql {
     #[arg(hide = true, value_hint = ValueHint::AnyPath)]
     pub(crate) more: Vec<OsString>,
 
-    /// Read what to ask from this file; `-` for standard input
+    /// Read the query from this file; `-` for standard input
     #[arg(short, long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 
@@ -51,11 +51,11 @@ pub(crate) struct Sql {
     #[arg(long, value_name = "PATH", help_heading = "Input")]
     pub(crate) records: Vec<PathBuf>,
 
-    /// Say which rank a trace is where neither it nor its name does, for the tables rank and collective_match: 3=node1.json.gz. Repeatable
+    /// The rank of a trace that names none itself, for the tables rank and collective_match: 3=node1.json.gz. Repeatable
     #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
     pub(crate) rank: Vec<RankOf>,
 
-    /// How to write the answer [default: table on a terminal, csv otherwise]
+    /// Form of the answer [default: table on a terminal, csv otherwise]
     #[arg(long, value_name = "FORM", value_enum)]
     pub(crate) format: Option<TableFormat>,
 
@@ -68,7 +68,7 @@ pub(crate) struct Sql {
     pub(crate) reading: Reading,
 }
 
-/// Parses a trace or a query. A query may begin with a comment, `-- …`, and so look like an option; a mistyped option has no blanks.
+/// Parses a trace or a query. A query may begin with a comment, `-- …`, which looks like an option; but a mistyped option has no space.
 fn parse_word(word: OsString) -> Result<OsString, String> {
     match word.to_str() {
         Some(text) if text.len() > 1 && text.starts_with('-') && !text.contains(char::is_whitespace) => {
@@ -82,7 +82,7 @@ const KERNELS_EXAMPLES: &str = "\
 Examples:
   All kernels of a trace, by name:
     nccl-stacks kernels trace.json.gz
-  Only those of NCCL, launched within the first call of a function:
+  Only NCCL's kernels, launched within the first call of a function:
     nccl-stacks kernels trace.json.gz --family nccl --function-name '%forward_batch_generation' --index 0
   The ten that take the most time, for a spreadsheet:
     nccl-stacks kernels trace.json.gz --limit 10 --format csv --output kernels.csv";
@@ -94,7 +94,7 @@ pub(crate) struct Kernels {
     /// The trace, as in the main job
     pub(crate) trace: PathBuf,
 
-    /// Kernels to look for, all if none are named: patterns as in the main job. Repeatable
+    /// Kernels to look for [default: all]: patterns as in the main job. Repeatable
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) kernel_name: Vec<String>,
 
@@ -102,7 +102,7 @@ pub(crate) struct Kernels {
     #[arg(long, value_name = "NAME", value_parser = FamilyName, value_delimiter = ',', hide_possible_values = true)]
     pub(crate) family: Vec<String>,
 
-    /// Families of your own, as in the main job. Repeatable
+    /// Your own families, as in the main job. Repeatable
     #[arg(long, value_name = "FILE")]
     pub(crate) family_file: Vec<PathBuf>,
 
@@ -114,7 +114,7 @@ pub(crate) struct Kernels {
     #[command(flatten)]
     pub(crate) groups: GroupArgs,
 
-    /// With --group-by: keep names as they are, so that layers and runs count apart
+    /// With --group-by: keep names as they are, so that layers and runs count separately
     #[arg(long)]
     pub(crate) exact_names: bool,
 
@@ -137,11 +137,11 @@ pub(crate) struct Kernels {
 
 const OPERATORS_EXAMPLES: &str = "\
 Examples:
-  Which operators are called with many shapes, with inputs that are not contiguous, with values that differ:
+  Operators with many shapes, with inputs that are not contiguous, or with varying values:
     nccl-stacks operators trace.json.gz
   The same for one step:
     nccl-stacks operators trace.json.gz --function-name 'ProfilerStep#%' --index 1
-  All of it, for a program:
+  Everything as JSON:
     nccl-stacks operators trace.json.gz --format json --output operators.json";
 
 /// What the arguments of operators show.
@@ -151,7 +151,7 @@ pub(crate) struct Operators {
     /// The trace, as in the main job
     pub(crate) trace: PathBuf,
 
-    /// Which part of the trace: operators that begin in it, and of their kernels those in it.
+    /// Which part of the trace: operators that begin in it, with their kernels that are in it, too.
     #[command(flatten)]
     pub(crate) span: Span,
 
@@ -176,12 +176,12 @@ const MEMORY_EXAMPLES: &str = "\
 Examples:
   Which code holds the memory at the peak:
     nccl-stacks memory trace.json.gz
-  In one step:
+  The same for one step:
     nccl-stacks memory trace.json.gz --function-name 'ProfilerStep#%' --index 1
   All call stacks at the peak, for a spreadsheet:
     nccl-stacks memory trace.json.gz --format csv --output peak.csv";
 
-/// What was allocated.
+/// Memory.
 #[derive(Debug, Args)]
 #[command(before_help = MEMORY_EXAMPLES)]
 pub(crate) struct Memory {
@@ -215,12 +215,12 @@ Examples:
     nccl-stacks diff before.json.gz after.json.gz
   The same for one step of each:
     nccl-stacks diff before.json.gz after.json.gz --function-name 'ProfilerStep#%' --index 2
-  For CI, with exit code 5 if collectives are exposed for 5 % longer:
+  For CI, with exit code 5 if the exposed time of collectives grows by more than 5 %:
     nccl-stacks diff before.json.gz after.json.gz --fail-if 'exposed>+5%'
-  Who waits more in the second of two runs of many ranks:
+  Which ranks wait longer in the second of two runs:
     nccl-stacks diff before/ after/ --ranks --fail-if 'waited>+5%'";
 
-/// A bound of either kind.
+/// A bound on stacks or on ranks.
 #[derive(Debug, Clone)]
 pub(crate) enum DiffBound {
     Stacks(Bound),
@@ -266,13 +266,13 @@ pub(crate) struct Diff {
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 
-    /// Compare sums over the whole windows, instead of what a step takes, or a call where a trace marks no steps
+    /// Compare sums over the whole windows, instead of costs per step, or per call if a trace marks no steps
     ///
     /// --fail-if then bounds the sums, too.
     #[arg(long)]
     pub(crate) total: bool,
 
-    /// Compare who waits for whom over the ranks of two jobs, as the command ranks finds it
+    /// Compare who waits for whom in two jobs, as the command ranks finds it
     #[arg(long)]
     pub(crate) ranks: bool,
 
@@ -284,11 +284,11 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 
-    /// Exit with 5 if the kernels of the second trace cost more than those of the first by this, per step or call: 'exposed>+5%',
+    /// Exit with 5 if the kernels of the second trace cost more than the first trace's by this much, per step or call: 'exposed>+5%',
     /// 'gpu>+2ms', 'mean>+10us', 'count>+0'. Repeatable
     ///
-    /// With --ranks: 'waited>+5%', 'caused(rank=3)>2ms', 'added>+1ms', 'late>+10'; without the plus sign it is a bound on the second run
-    /// alone, in all.
+    /// With --ranks: 'waited>+5%', 'caused(rank=3)>2ms', 'added>+1ms', 'late>+10'. Without the plus sign, the bound is on the total of the
+    /// second run alone.
     #[arg(long, value_name = "BOUND", value_parser = DiffBound::parse)]
     pub(crate) fail_if: Vec<DiffBound>,
 
@@ -303,47 +303,47 @@ pub(crate) struct Diff {
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:
-  A database that any sqlite3 opens:
+  A database for any sqlite3:
     nccl-stacks export trace.json.gz --sqlite trace.db
   One Parquet file for each table:
     nccl-stacks export trace.json.gz --parquet trace.parquet
   The first call of a function, as a small trace for a viewer:
     nccl-stacks export trace.json.gz --trace step.json.gz --function-name '%forward_batch_generation' --index 0
-  What NCCL's own records have, for ui.perfetto.dev: calls, channels, proxies, and the flows between them:
+  NCCL's own records for ui.perfetto.dev: calls, channels, proxies, and the flows between them:
     nccl-stacks export records/ --chrome records.json
   The same records for scripts that read Megatrace's logs or Inspector's:
     nccl-stacks export records/ --megatrace logs/ --inspector records.jsonl";
 
-/// A trace in other forms.
+/// Export to other formats.
 #[derive(Debug, Args)]
 #[command(before_help = EXPORT_EXAMPLES)]
 #[command(group = ArgGroup::new("forms").args(["sqlite", "parquet", "cut", "chrome", "megatrace", "flows", "inspector"]).required(true).multiple(true))]
 pub(crate) struct Export {
-    /// The trace, as for the main job; for all but --trace also NCCL's own records, or a folder of them
+    /// The trace, as in the main job; for all options but --trace also NCCL's own records, or a folder of them
     pub(crate) trace: PathBuf,
 
     /// Write all tables into this SQLite database, which any sqlite3 opens
     #[arg(long, value_name = "FILE")]
     pub(crate) sqlite: Option<PathBuf>,
 
-    /// Write one Parquet file for each table into this folder, which must be empty or not there
+    /// Write one Parquet file for each table into this folder, which must be empty or not exist yet
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) parquet: Option<PathBuf>,
 
-    /// Write a window of the trace as a smaller trace (JSON; compressed with gzip unless the name ends in .json): what overlaps the
+    /// Write a window of the trace as a smaller trace (JSON; compressed with gzip unless the name ends in .json): all that overlaps the
     /// window, the GPU work that was launched in it or ran beside the chosen kernels, and the callers of these launches. The
-    /// chosen kernels are marked. The options below choose the kernels and the window
+    /// chosen kernels are marked. The options below choose kernels and window
     #[arg(long = "trace", value_name = "FILE")]
     pub(crate) cut: Option<PathBuf>,
 
-    /// In the smaller trace, move slices that partly overlap others on their thread to threads of their own: viewers drop them otherwise
+    /// In the smaller trace, move slices that partly overlap others on their thread to threads of their own; viewers would drop them
     #[arg(long, requires = "cut")]
     pub(crate) lanes: bool,
 
     /// Write NCCL's own records as a trace for ui.perfetto.dev into this file
     ///
-    /// A track for the calls of each rank, for its kernels and each of their channels, and for each channel and peer of its proxies and their
-    /// steps; flows from a call through its kernel to the steps. Other commands read it as a trace.
+    /// There is a track for the calls of each rank, for its kernels and each of their channels, and for each channel and peer of its proxies
+    /// and their steps. Flows lead from a call through its kernel to the steps. Other commands read the file as a trace.
     #[arg(long, value_name = "FILE")]
     pub(crate) chrome: Option<PathBuf>,
 
@@ -355,10 +355,10 @@ pub(crate) struct Export {
     #[arg(long, requires = "megatrace")]
     pub(crate) megatrace_words: bool,
 
-    /// Write what proxies did as the flow extractor's files into this folder
+    /// Write the work of proxies as the flow extractor's files into this folder
     ///
-    /// They are proxy_flow_rank<R>.jsonl, flow_steps_rank<R>.jsonl and flow_rank<R>.json, in a folder for each communicator if there are several.
-    /// Keys of our own come after the extractor's; "synthetic" says that opCount or redOp is not a recorded one.
+    /// The files are proxy_flow_rank<R>.jsonl, flow_steps_rank<R>.jsonl and flow_rank<R>.json, in a folder for each communicator if there are
+    /// several. Our own keys follow the extractor's; "synthetic" marks an opCount or redOp that was not recorded.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) flows: Option<PathBuf>,
 
@@ -366,7 +366,7 @@ pub(crate) struct Export {
     #[arg(long, value_name = "FILE")]
     pub(crate) inspector: Option<PathBuf>,
 
-    /// NCCL's own records of the same job, as in the main job: they have tables of their own. Repeatable
+    /// NCCL's own records of the same job, as in the main job, in tables of their own. Repeatable
     #[arg(long, value_name = "PATH", help_heading = "Input")]
     pub(crate) records: Vec<PathBuf>,
 
@@ -385,16 +385,16 @@ pub(crate) struct Export {
 
 const REPAIR_EXAMPLES: &str = "\
 Examples:
-  What is whole of a trace that was cut off, or that has quotes in its names:
+  The intact events of a trace that was cut off, or that has quotes in its names:
     nccl-stacks repair trace.json.gz -o whole.json.gz
-  The same, with overlapping slices on threads of their own, so that viewers which would drop them show them:
+  The same, with overlapping slices on threads of their own, because viewers would drop them:
     nccl-stacks repair trace.json.gz -o whole.json.gz --lanes";
 
-/// A damaged trace as one that viewers open.
+/// The repair of a damaged trace.
 #[derive(Debug, Args)]
 #[command(before_help = REPAIR_EXAMPLES)]
 pub(crate) struct Repair {
-    /// The trace, as for the main job
+    /// The trace, as in the main job
     pub(crate) trace: PathBuf,
 
     /// Write the repaired trace to this file: JSON, compressed with gzip unless the name ends in .json
@@ -447,7 +447,7 @@ pub(crate) struct Man {
     #[arg(value_name = "COMMAND")]
     pub(crate) page: Option<String>,
 
-    /// Write all pages into this folder, one file for each, instead of one to standard output
+    /// Write all pages into this folder, one file each, instead of one page to standard output
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "page")]
     pub(crate) dir: Option<PathBuf>,
 }

@@ -11,11 +11,11 @@ const EXAMPLES: &str = "\
 Examples:
   What a trace is, what it can answer, and what to turn on for the rest:
     nccl-stacks describe trace.json.gz
-  The same of a trace of a replayed graph, with the trace of its capture:
+  The same for a trace of replayed CUDA graphs, with the trace of their capture:
     nccl-stacks describe trace.json.gz --capture-trace capture.json.gz
-  NCCL's own records of a job, of whatever recorder:
+  NCCL's own records of a job, from any recorder:
     nccl-stacks describe dumps/
-  For a check that every rank was recorded with shapes:
+  As JSON, for a check that every rank was recorded with shapes:
     nccl-stacks describe traces/ --json --output described.json";
 
 /// What files are and what they can answer.

@@ -1,4 +1,4 @@
-//! The name of a family as an argument: any text, because users may define families, but a shell completes the known ones.
+//! The name of a family as an argument: any text, because users may define families. Shells complete the built-in names.
 
 use std::ffi::OsStr;
 
@@ -8,7 +8,7 @@ use clap::{Arg, Command, Error};
 use nccl_stacks::attribution::selection::ALL_FAMILIES;
 use nccl_stacks::names::families::FAMILIES;
 
-/// Takes any name. Clap's own list of possible values would refuse those that are not in it.
+/// Accepts any name. Clap's own list of possible values would refuse users' families.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FamilyName;
 

@@ -9,9 +9,9 @@ use super::words::{Colour, HangFormat};
 
 const EXAMPLES: &str = "\
 Examples:
-  Why a job hangs, by the dumps of PyTorch's flight recorder:
+  Why a job hangs, from the dumps of PyTorch's flight recorder:
     nccl-stacks hang dumps/
-  By two answers of NCCL's RAS:
+  From two answers of NCCL's RAS:
     ncclras -f json > a.json; sleep 60; ncclras -f json > b.json
     nccl-stacks hang a.json b.json
   For a script, with exit code 4 if it hangs:
@@ -34,7 +34,7 @@ pub(crate) struct Hang {
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 
-    /// Mark what matters with a colour: on a terminal, always or never
+    /// When to use colours: on a terminal, always or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     pub(crate) color: Colour,
 

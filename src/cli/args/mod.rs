@@ -1,4 +1,4 @@
-//! The arguments as the user types them: the main job here, the other commands in `commands`, what several of them take in `shared`.
+//! The arguments as the user types them: the main job here, the other commands in the files below, shared options in `shared`.
 
 mod commands;
 mod describe;
@@ -36,10 +36,10 @@ use shared::parse_limit;
 
 use super::terminal::{self, Loudness};
 
-/// The version, and the commit that a release build is of.
+/// The version, with the commit in release builds.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("NCCL_STACKS_COMMIT"));
 
-/// The examples of the short help.
+/// The examples in the short help.
 const SHORT: &str = "\
   nccl-stacks trace.json.gz
   nccl-stacks trace.json.gz --function-name '%forward_batch_generation' --index 0
@@ -49,31 +49,31 @@ const EXAMPLES: &str = "\
 Examples:
   All collectives of a trace, by the code that launched them, the costliest first:
     nccl-stacks trace.json.gz
-  Those of one collective, launched within the first call of a function:
+  One kind of collective, launched within the first call of a function:
     nccl-stacks trace.json.gz --kernel-name ncclDevKernel_AllReduce --function-name '%forward_batch_generation' --index 0
   Choose a step from a list:
     nccl-stacks trace.json.gz --interactive
   The most frequent first, as a table:
     nccl-stacks trace.json.gz --sort count --limit 20 --format table
-  As a flame graph for a browser, as wide as they are exposed:
+  As a flame graph for a browser, with exposed time as the width:
     nccl-stacks trace.json.gz --format svg --weight exposed --output stacks.svg
-  A span of time, into a file:
+  A span of time, written to a file:
     nccl-stacks trace.json.gz --start-ts 3943797881407626 --duration 77.5ms --output stacks.txt
-  SGLang's and vLLM's own all-reduce kernels, with the stacks of the CUDA graphs' capture:
+  SGLang's and vLLM's own all-reduce kernels, with the stacks under which their CUDA graphs were captured:
     nccl-stacks trace.json.gz --family custom-allreduce --capture-trace capture.json.gz
-  From another program:
+  A trace from another program's output:
     curl -s https://host/trace.json.gz | nccl-stacks -";
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 4 a hang, 5 beyond --fail-if, 6 something is missing, 130 interrupted.
-Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000; 250us, 77.5ms and 1.5s are understood.";
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing found, 4 a hang, 5 a --fail-if bound exceeded, 6 incomplete input, 130 interrupted.
+Times are nanoseconds on the trace's own clock, the `ts` of its events times 1000. Other units: 250us, 77.5ms, 1.5s.";
 
-/// A share in percent, with or without the sign; what it is of one.
+/// Parses a percentage, with or without `%`, into a fraction of 1.
 fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
     match number.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("expected is a number from 0 to 100, such as 5 or 5%".to_owned()),
+        _ => Err("expected a number from 0 to 100, such as 5 or 5%".to_owned()),
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// How to read the trace, for what reads one.
+    /// The reading options of a command that reads traces.
     pub(crate) fn reading_mut(&mut self) -> Option<&mut Reading> {
         match &mut self.command {
             None => Some(&mut self.stacks.reading),
@@ -115,7 +115,7 @@ impl Cli {
         }
     }
 
-    /// Sets how much is said beside the answer, and whether CSV is for spreadsheets.
+    /// Sets how much is printed beside the answer, and whether CSV is guarded for spreadsheets.
     pub(crate) fn set_loudness(&mut self) {
         let Some(reading) = self.reading_mut() else { return };
         terminal::set_csv_guard(reading.guard_csv);
@@ -130,78 +130,78 @@ impl Cli {
 /// A command other than the main job.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Kernels by name, with nsys's columns: how many, how long in all, mean, median, least, most
+    /// Kernels by name, with the columns of nsys: count, total time, mean, median, minimum, maximum
     Kernels(Kernels),
     /// Forward and backward: what the backward pass of each module costs, beside the forward pass and with the collectives in it
     ///
-    /// Nodes of the backward pass are paired with the operators that made them by autograd's sequence numbers, and the profiler's flows are compared
-    /// with that. The answer says how far pairs can be trusted.
+    /// Autograd's sequence numbers pair nodes of the backward pass with the operators that created them. The profiler's flows serve as a check.
+    /// The answer says how reliable the pairs are.
     Pairs(Box<Pairs>),
     /// What the arguments of operators show: shapes that differ, inputs that are not contiguous, hardware counters
     ///
-    /// The profiler records them with record_shapes=True. Kernels count at the innermost operator with recorded arguments.
+    /// The profiler records them with record_shapes=True. A kernel counts for the innermost operator with recorded arguments.
     Operators(Operators),
-    /// What was allocated: peaks by device and step, and the call stacks that hold most at the peak
+    /// Memory: peaks by device and step, and the call stacks that hold the most at the peak
     ///
     /// The profiler records it with profile_memory=True, and with_stack=True for the call stacks.
     Memory(Memory),
     /// The ranks of a job: who waits for whom, at which line of code, and why
     ///
-    /// Each trace is a rank. Kernels of one collective are matched, the ranks' clocks are aligned by them, and the answer says how far that
-    /// can be trusted.
+    /// Each trace is a rank. The kernels of each collective are matched over the ranks and align their clocks. The answer says how accurate
+    /// that is.
     Ranks(Box<Ranks>),
-    /// Reduce traces to parts: small files that hold all that `merge` needs of them
+    /// Reduce traces to parts: small files that hold everything `merge` needs
     ///
-    /// A trace is reduced where it is, and the parts of all ranks are put together anywhere. A part has the collectives with their stacks and
-    /// costs, and in Parquet a row for each stack, group, collective and size, which any engine can read.
+    /// Reduce each trace where it is, and merge the parts of all ranks anywhere. A part has the collectives with their stacks and costs.
+    /// As Parquet it also has a row for each stack, group, collective and size, which any engine can read.
     Part(Box<Part>),
-    /// The parts of a job: who waits for whom, or the call stacks of all ranks
+    /// Merge the parts of a job: who waits for whom, or the call stacks of all ranks
     ///
-    /// The answers are those that `ranks` and the main job give of the traces; medians and percentiles of stacks are right within 0.8 %. The exit
-    /// code is 6 if ranks are missing, or parts cannot be read.
+    /// The answers are the same as those of `ranks` and the main job on the traces, but medians and percentiles of stacks may be off by 0.8 %.
+    /// The exit code is 6 if ranks are missing or parts cannot be read.
     Merge(Box<Merge>),
-    /// What NCCL's own records have: collectives by size with times and bandwidths, algorithms, proxies, links
+    /// NCCL's own records: collectives by size with times and bandwidths, algorithms, proxies, links
     ///
-    /// Each source is recognised by what is in a file. What a source does not record is empty, and what is off has a line of its own.
+    /// Sources are recognised by the contents of the files. What a source does not record stays empty. Anomalies are listed.
     Records(Box<Records>),
     /// Run a job with the recorder in it: NCCL's calls and events, in files that survive a kill
     ///
     /// The recorder is a library inside the job's processes: a profiler plugin of NCCL and an interceptor of its calls. It writes records of 64 bytes
     /// into mapped memory, which hang, ranks, records, sql and export read, while the job runs, too. The exit code is the job's.
     Record(Box<Record>),
-    /// Whether a job hangs, on which ranks and in which call, by NCCL's own records
+    /// Whether a job hangs, on which ranks and in which call, from NCCL's own records
     ///
-    /// Records are dumps of PyTorch's flight recorder, answers of NCCL's RAS, and logs. Ranks whose records are missing make it say less.
+    /// Records are dumps of PyTorch's flight recorder, answers of NCCL's RAS, and logs. Missing ranks make the answer less certain.
     /// The exit code is 4 if the job hangs.
     Hang(Hang),
-    /// A page for a browser, in one file: the answer with its pictures, to look at and to send
+    /// Write the answer with its pictures as a page for a browser, in one file to read and to share
     ///
-    /// Of one rank it shows its stacks, of several who waits for whom, of NCCL's own records whether the job hangs, who came late, or what was
-    /// recorded. The page opens without any network and without this program. `--format html` of the other commands writes the same.
+    /// For one rank it shows the stacks; for several ranks, who waits for whom; for NCCL's own records, whether the job hangs, who came late, or
+    /// what was recorded. The page needs neither a network nor this program. `--format html` of the other commands writes the same page.
     Report(Box<Report>),
     /// Two traces side by side: which stacks cost more in the second, which are new, which are gone
     ///
-    /// Stacks are matched by file and function, so line numbers may differ. Captures of CUDA graphs are read from a folder
+    /// Stacks are matched by file and function, so line numbers may differ. Captures of CUDA graphs are read from the folder
     /// capture_traces beside each trace.
     Diff(Box<Diff>),
-    /// Ask traces in SQL: SQLite's, over tables with the names and columns of Perfetto's trace_processor
+    /// Query traces in SQLite's SQL, over tables with the names and columns of Perfetto's trace_processor
     ///
-    /// Several traces are one database, in which machine_id is the number of the trace; the tables rank and collective_match compare
-    /// them as the ranks of a job. The last argument is the query if it has blanks and is no file. Several statements, separated by semicolons, run one after the other; a blank line separates their answers. Without a query,
-    /// statements are read from standard input, or asked for on a terminal. The trace's tables cannot be changed; your own
-    /// tables and views are kept in memory until the end.
+    /// Several traces form one database, in which machine_id is the number of the trace; the tables rank and collective_match compare
+    /// them as the ranks of a job. The last argument is the query if it contains a space and is not a file. Statements separated by semicolons
+    /// run in order, with a blank line between their answers. Without a query, statements come from standard input, or from a prompt on a
+    /// terminal. The trace's tables are read-only; your own tables and views live in memory until the program ends.
     Sql(Sql),
     /// Write the whole trace as an SQLite database or as Parquet files, or a window of it as a smaller trace
     Export(Box<Export>),
-    /// Write a damaged trace as one that every viewer opens, and say what was wrong with it
+    /// Repair a damaged trace so that every viewer opens it, and report what was wrong
     Repair(Repair),
-    /// What a file is and what it can answer: which questions, of how much of it, and what to turn on for the rest
+    /// What a file is and which questions it can answer, for how much of it, and what to turn on for the rest
     ///
-    /// Of a trace: what wrote it with which versions, rank, groups, steps, slices, kernels; then each question that can be asked of traces, the
-    /// share of kernels, operators or collectives that have what it needs, and the option of the profiler that records it. Of NCCL's own
-    /// records the same by source.
+    /// For a trace: the program that wrote it, with versions, rank, groups, steps, slices and kernels. Then, for each question, the share of
+    /// kernels, operators or collectives that have the data it needs, and the profiler option that records this data. For NCCL's own records,
+    /// the same by source.
     Describe(Describe),
-    /// Write the script with which a shell completes this program's options
+    /// Write a shell's completion script for this program
     Completions(Completions),
     /// Write the manual, as pages for man
     Man(Man),
@@ -211,10 +211,10 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct Stacks {
-    /// Traces, folders of traces or archives; `-` for standard input. Each trace is a rank of its own
+    /// Traces, folders of traces or archives; `-` for standard input. Each trace is one rank
     ///
-    /// A trace is Chrome JSON as the PyTorch profiler writes it, or Perfetto's protobuf; plain, or compressed with gzip or zstd. Of a zip
-    /// or tar all traces are read.
+    /// A trace is Chrome JSON as the PyTorch profiler writes it, or Perfetto's protobuf; plain, or compressed with gzip or zstd. All traces
+    /// in a zip or tar are read.
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
     pub(crate) traces: Vec<PathBuf>,
 
@@ -234,7 +234,7 @@ pub(crate) struct Stacks {
 
     /// NCCL's own records of the same job: a file, or a folder of them. Repeatable
     ///
-    /// They are joined to the kernels, whose stacks gain algorithm, protocol, channels and what the proxy threads waited for. Records among
+    /// They are joined to the kernels. Stacks then show algorithm, protocol, channels and what the proxy threads waited for. Records among
     /// the traces are recognised, too.
     #[arg(long, value_name = "PATH", help_heading = "Input")]
     pub(crate) records: Vec<PathBuf>,
@@ -245,7 +245,7 @@ pub(crate) struct Stacks {
 
     /// Form of the answer: text, table, script, json, csv, folded, speedscope, svg or html
     ///
-    /// script is the form of get_call_stacks.py: frames and counts alone, the most frequent first. html is a page in one file, as of `report`.
+    /// script is the form of get_call_stacks.py: only frames and counts, the most frequent first. html is a page in one file, as from `report`.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     pub(crate) format: Format,
 
@@ -257,15 +257,15 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
     pub(crate) sort: Sort,
 
-    /// Show the stacks of each rank apart; groups have --group-by rank
+    /// Show the stacks of each rank separately; for groups, use --group-by rank
     #[arg(long, conflicts_with = "group_by")]
     pub(crate) per_rank: bool,
 
-    /// Show every frame, also those of libraries
+    /// Show every frame, including library frames
     #[arg(long)]
     pub(crate) full_stacks: bool,
 
-    /// Mark what matters with a colour: on a terminal, always or never
+    /// When to use colours: on a terminal, always or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     pub(crate) color: Colour,
 
@@ -273,7 +273,7 @@ pub(crate) struct Stacks {
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 
-    /// Show only stacks with at least this share of all stacks' GPU time, in percent
+    /// Show only stacks with at least this share of the GPU time of all stacks, in percent
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub(crate) min_share: Option<f64>,
 

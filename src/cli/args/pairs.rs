@@ -11,16 +11,16 @@ const EXAMPLES: &str = "\
 Examples:
   What the backward pass of each module costs, and the collectives in it:
     nccl-stacks pairs trace.json.gz
-  Of one step, with layers apart, the most exposed collectives first:
+  The same for one step, with layers counted separately, the most exposed collectives first:
     nccl-stacks pairs trace.json.gz --function-name 'ProfilerStep#%' --index 1 --exact-names --sort exposed
-  Of all ranks together, every pair for a spreadsheet:
+  All ranks together, every pair, for a spreadsheet:
     nccl-stacks pairs traces/ --format csv --output pairs.csv";
 
 /// Forward and backward.
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Pairs {
-    /// Traces, folders of traces or archives, as in the main job; several are added up
+    /// Traces, folders of traces or archives, as in the main job; the costs of several traces are summed
     #[arg(value_name = "TRACE", required = true)]
     pub(crate) traces: Vec<PathBuf>,
 
@@ -36,7 +36,7 @@ pub(crate) struct Pairs {
     #[arg(long, value_name = "PREFIX", help_heading = "Show")]
     pub(crate) user_code: Vec<String>,
 
-    /// Keep names of modules as they are, so that layers count apart
+    /// Keep module names as they are, so that layers count separately
     #[arg(long, overrides_with = "no_exact_names", help_heading = "Show")]
     pub(crate) exact_names: bool,
 
@@ -44,7 +44,7 @@ pub(crate) struct Pairs {
     #[arg(long, hide = true, overrides_with = "exact_names")]
     pub(crate) no_exact_names: bool,
 
-    /// Order: by the number of nodes, the GPU time of these with their collectives, how long the collectives are exposed, or the mean GPU time of a node
+    /// Order: by the number of nodes, their GPU time including collectives, the exposed time of the collectives, or the mean GPU time of a node
     #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Gpu, help_heading = "Show")]
     pub(crate) sort: Sort,
 
@@ -56,7 +56,7 @@ pub(crate) struct Pairs {
     #[arg(long, value_name = "FORM", value_enum, default_value_t = PairFormat::Text, help_heading = "Show")]
     pub(crate) format: PairFormat,
 
-    /// Whether the answer has colours
+    /// When to use colours: on a terminal, always or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto, help_heading = "Show")]
     pub(crate) color: Colour,
 

@@ -13,7 +13,7 @@ const PART_EXAMPLES: &str = "\
 Examples:
   Reduce a trace where it is, to some tens of KB:
     nccl-stacks part rank3.json.gz --output parts/rank3.parquet
-  The same for one step, on all nodes alike:
+  The same for one step, with the same options on all nodes:
     nccl-stacks part rank3.json.gz --function-name 'ProfilerStep#%' --index 2 --output parts/rank3.parquet
   Who waits for whom, from all parts:
     nccl-stacks merge parts/ --expect 512";
@@ -22,12 +22,12 @@ const MERGE_EXAMPLES: &str = "\
 Examples:
   Who waits for whom, from the parts of a job:
     nccl-stacks merge parts/
-  The call stacks of all ranks, with their costs; exit with 6 if one of 512 ranks is missing:
+  The call stacks of all ranks, with their costs; exit code 6 if one of 512 ranks is missing:
     nccl-stacks merge parts/ --stacks --expect 512
-  One file of all parts, which can be merged again:
+  One file with all parts, which can be merged again:
     nccl-stacks merge parts/ --format parts --output all.parquet";
 
-/// What a trace is reduced to.
+/// The reduction of traces to parts.
 #[derive(Debug, Args)]
 #[command(before_help = PART_EXAMPLES)]
 #[command(next_help_heading = "Show")]
@@ -36,7 +36,7 @@ pub(crate) struct Part {
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
     pub(crate) traces: Vec<PathBuf>,
 
-    /// Write the parts to this file: whole, or not at all. Its ending says how: .parquet or .json
+    /// Write the parts to this file: whole, or not at all. Its extension is the format: .parquet or .json
     #[arg(short, long, value_name = "FILE", required = true)]
     pub(crate) output: PathBuf,
 
@@ -48,7 +48,7 @@ pub(crate) struct Part {
     #[command(flatten)]
     pub(crate) span: Span,
 
-    /// Say which rank a trace, or a file of records, is where neither it nor its name does: 3=node1.json.gz. Repeatable
+    /// The rank of a trace, or of a file of records, that names none itself: 3=node1.json.gz. Repeatable
     #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
     pub(crate) rank: Vec<RankOf>,
 
@@ -56,7 +56,7 @@ pub(crate) struct Part {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
-    /// For kernels of the backward pass, keep the code of the forward pass that they belong to
+    /// For kernels of the backward pass, keep the stack of the forward pass that they belong to
     #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
     pub(crate) forward_stacks: Switch,
 
@@ -64,7 +64,7 @@ pub(crate) struct Part {
     #[arg(long, value_name = "PREFIX")]
     pub(crate) user_code: Vec<String>,
 
-    /// Keep names as they are, so that layers and runs count apart
+    /// Keep names as they are, so that layers and runs count separately
     #[arg(long, overrides_with = "no_exact_names")]
     pub(crate) exact_names: bool,
 
@@ -78,7 +78,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// What the stacks have.
+    /// The options for stacks.
     pub(crate) fn climbing(&self) -> Climbing {
         Climbing {
             forward_stacks: self.forward_stacks,
@@ -88,21 +88,21 @@ impl Part {
     }
 }
 
-/// Parts, put together.
+/// The merge of parts.
 #[derive(Debug, Args)]
 #[command(before_help = MERGE_EXAMPLES)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct Merge {
-    /// Files that `nccl-stacks part` or `merge` wrote, or folders of them: their files .parquet and .json
+    /// Files that `nccl-stacks part` or `merge` wrote, or folders with such .parquet and .json files
     #[arg(required = true, value_name = "PART", help_heading = "Arguments")]
     pub(crate) parts: Vec<PathBuf>,
 
-    /// How many ranks the job has, where its traces do not say it or not all were traced. Those that are missing, or too many, are named, and
-    /// the exit code is 6
+    /// The number of ranks of the job, if its traces do not record it or not all ranks were traced. Missing and surplus ranks are named, and
+    /// the exit code is then 6
     #[arg(long, value_name = "N", help_heading = "Input")]
     pub(crate) expect: Option<u32>,
 
-    /// The call stacks of all ranks, as the main job shows them, instead of who waits for whom
+    /// Show the call stacks of all ranks, as the main job does, instead of who waits for whom
     #[arg(long)]
     pub(crate) stacks: bool,
 
@@ -112,7 +112,7 @@ pub(crate) struct Merge {
 
     /// Form of the answer: text, table, json, csv, svg; perfetto; with --stacks also script, folded, speedscope; or parts
     ///
-    /// parts is one file of all parts, which can be merged again; --output says by its ending whether it is .parquet or .json.
+    /// parts is one file with all parts, which can be merged again; the extension of --output is its format, .parquet or .json.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = MergeFormat::Text, hide_possible_values = true)]
     pub(crate) format: MergeFormat,
 
@@ -120,15 +120,15 @@ pub(crate) struct Merge {
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 
-    /// With --stacks: their order, by exposed time, GPU time, count or mean time, the largest first
+    /// With --stacks: order by exposed time, GPU time, count or mean time, the largest first
     #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
     pub(crate) sort: Sort,
 
-    /// With --stacks: show the stacks of each rank apart
+    /// With --stacks: show the stacks of each rank separately
     #[arg(long, requires = "stacks")]
     pub(crate) per_rank: bool,
 
-    /// With --stacks: show every frame, also those of libraries
+    /// With --stacks: show every frame, including library frames
     #[arg(long)]
     pub(crate) full_stacks: bool,
 
@@ -140,11 +140,11 @@ pub(crate) struct Merge {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weigh::Gpu)]
     pub(crate) weight: Weigh,
 
-    /// Show only the first N stacks [default: 5 in text of who waits for whom]
+    /// Show only the first N stacks [default: 5 in text without --stacks]
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 
-    /// Mark what matters with a colour: on a terminal, always or never
+    /// When to use colours: on a terminal, always or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     pub(crate) color: Colour,
 

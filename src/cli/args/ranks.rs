@@ -11,7 +11,7 @@ use super::words::{Colour, RankFormat, WhichClock, WhichOutliers};
 
 const EXAMPLES: &str = "\
 Examples:
-  Who waits for whom in a job, by the traces of its ranks:
+  Who waits for whom in a job, from the traces of its ranks:
     nccl-stacks ranks traces/
   The same for one step:
     nccl-stacks ranks rank*.json.gz --function-name 'ProfilerStep#%' --index 2
@@ -23,11 +23,11 @@ Examples:
 
 pub(super) fn parse_rank(text: &str) -> Result<RankOf, String> {
     let parsed = text.split_once('=').and_then(|(rank, trace)| Some((rank.parse().ok()?, trace)));
-    let (rank, trace) = parsed.ok_or("expected is a rank and its trace, such as 3=node1.json.gz")?;
+    let (rank, trace) = parsed.ok_or("expected a rank and its trace, such as 3=node1.json.gz")?;
     Ok(RankOf { rank, trace: PathBuf::from(trace) })
 }
 
-/// Who waits for whom.
+/// Options of the comparison of ranks.
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
@@ -48,12 +48,12 @@ pub(crate) struct Ranks {
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
-    /// Say which rank a trace, or a file of records, is where neither it nor its name does: 3=node1.json.gz. Repeatable
+    /// The rank of a trace, or of a file of records, that names none itself: 3=node1.json.gz. Repeatable
     #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
     pub(crate) rank: Vec<RankOf>,
 
-    /// How the ranks' clocks are compared: align them by the ends of collectives, trust them as they are, or none: only the lengths
-    /// of kernels count
+    /// How to compare the ranks' clocks: align them by the ends of collectives, trust them as they are, or none, which compares only the
+    /// durations of kernels
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
     pub(crate) clock: WhichClock,
 
@@ -61,7 +61,7 @@ pub(crate) struct Ranks {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
-    /// How ranks that enter NCCL late are found, in records of calls: by median absolute deviations, interquartile ranges, or Grubbs' test
+    /// How to find ranks that enter NCCL late in records of calls: by median absolute deviation, interquartile range, or Grubbs' test
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichOutliers::Mad)]
     pub(crate) outliers: WhichOutliers,
 
@@ -79,7 +79,7 @@ pub(crate) struct Ranks {
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 
-    /// Mark what matters with a colour: on a terminal, always or never
+    /// When to use colours: on a terminal, always or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     pub(crate) color: Colour,
 

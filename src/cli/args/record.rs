@@ -14,13 +14,13 @@ const EXAMPLES: &str = "\
 Examples:
   A job on this machine:
     nccl-stacks record -- torchrun --nproc-per-node 8 train.py
-  A job of Slurm, into a folder that all nodes see:
+  A Slurm job, into a folder that all nodes share:
     nccl-stacks record --dir /shared/run7 -- srun python train.py
-  Every step of the proxies, too, and room for 262,144 records in each ring:
+  Every proxy step, too, and room for 262,144 records in each ring:
     nccl-stacks record --events calls,coll,p2p,proxy-ops,proxy-steps,kernel-channels --ring-size 16M -- ./job
-  The variables for a container or a launcher that cannot be wrapped:
+  The environment variables, for a container or a launcher that cannot be wrapped:
     nccl-stacks record --dir /shared/run7 --print-env
-  What the job does now, from another terminal:
+  What the job is doing now, from another terminal:
     nccl-stacks hang /shared/run7";
 
 /// A job with the recorder in it.
@@ -39,7 +39,7 @@ pub(crate) struct Record {
 
     /// The folder for the recordings; it is created [default: nccl-stacks-records, or if that has recordings nccl-stacks-records-2 and so on]
     ///
-    /// Jobs on several nodes need one that all of them see.
+    /// Jobs on several nodes need a folder that all of them share.
     #[arg(short, long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
@@ -53,11 +53,11 @@ pub(crate) struct Record {
     )]
     pub(crate) events: Vec<EventKind>,
 
-    /// The memory of each ring of records: up to 16 for each process, as many as its threads use
+    /// The size of each ring of records. A process has up to 16 rings, depending on its threads
     #[arg(long, value_name = "SIZE", value_parser = parse_ring_size, default_value = "4M")]
     pub(crate) ring_size: u64,
 
-    /// Print the variables that make a job record, as a shell reads them, and run nothing
+    /// Print the environment variables that make a job record, as shell commands, and run nothing
     #[arg(long, conflicts_with = "command")]
     pub(crate) print_env: bool,
 
@@ -66,7 +66,7 @@ pub(crate) struct Record {
     pub(crate) no_report: bool,
 }
 
-/// A size that a ring can have: a program that rounds what is typed to another size records less than it was asked for.
+/// Parses the size of a ring. Sizes out of range are refused: a clamped size would record less than the user asked for.
 fn parse_ring_size(text: &str) -> Result<u64, String> {
     let size = parse_size(text)?;
     let [smallest, largest] = [RING_RECORDS.start(), RING_RECORDS.end()].map(|records| records * RECORD as u64);
@@ -93,11 +93,11 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    /// What is recorded if nothing else is asked for: all but what is frequent.
+    /// What is recorded by default: everything except frequent events.
     pub(crate) const DEFAULT: [EventKind; 5] =
         [EventKind::Calls, EventKind::Coll, EventKind::P2p, EventKind::ProxyOps, EventKind::KernelChannels];
 
-    /// Its bits in the mask of NCCL's profiler plugins; calls are not NCCL's to report.
+    /// Its bits in the event mask of NCCL's profiler plugins. NCCL does not report calls.
     pub(crate) fn mask(self) -> u64 {
         match self {
             EventKind::Calls => 0,

@@ -9,14 +9,14 @@ use super::words::RecordsFormat;
 
 const EXAMPLES: &str = "\
 Examples:
-  What the files of a job have, of whatever recorder:
+  What the files of a job contain, from any recorder:
     nccl-stacks records logs/
   Every table: communicators, proxies, links, channels, bytes from rank to rank, files:
     nccl-stacks records logs/ --format table
   Bandwidths by collective and size, for a spreadsheet:
     nccl-stacks records inspector/*.log --format csv --output bandwidths.csv";
 
-/// What was recorded.
+/// The contents of NCCL's own records.
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
@@ -24,13 +24,14 @@ pub(crate) struct Records {
     /// NCCL's own records: files, folders of them, or archives
     ///
     /// Dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, CoMMA, Megatrace logs, flow files, files
-    /// of the recorder, and logs with NCCL_DEBUG=INFO; which it is, is seen from what is in a file. Plain, or compressed with gzip or zstd.
+    /// of the recorder, and logs with NCCL_DEBUG=INFO; recognised by their contents. Plain, or compressed with gzip or zstd.
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 
     /// Form of the answer: text, table, json, csv or html
     ///
-    /// csv has the operations alone; where there are none but flow files, the bytes from rank to rank. table and json have everything; html is a page in one file.
+    /// csv has only the operations, or the bytes from rank to rank if there are only flow files. table and json have everything; html is a
+    /// page in one file.
     #[arg(long, value_name = "FORM", value_enum, default_value_t = RecordsFormat::Text, hide_possible_values = true)]
     pub(crate) format: RecordsFormat,
 
@@ -44,7 +45,7 @@ pub(crate) struct Records {
 
     /// Write the aggregates of flow files, flow_rank<R>.json, into this folder
     ///
-    /// They are those that the flow extractor writes when a program asks for them. Of several folders of flow files each has its own.
+    /// The flow extractor writes the same files when a program asks for them. Each of several folders of flow files has its own.
     #[arg(long, value_name = "DIR")]
     pub(crate) flow_rank: Option<PathBuf>,
 

@@ -16,7 +16,7 @@ Examples:
     nccl-stacks report traces/ --output report.html
   One step of it:
     nccl-stacks report traces/ --function-name 'ProfilerStep#%' --index 2 --output step.html
-  Why a job hangs, by the dumps of PyTorch's flight recorder:
+  Why a job hangs, from the dumps of PyTorch's flight recorder:
     nccl-stacks report dumps/ --output hang.html";
 
 /// A page for a browser.
@@ -24,11 +24,11 @@ Examples:
 #[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct Report {
-    /// Traces, one for each rank, NCCL's own records, what `nccl-stacks part` wrote, or folders and archives of these
+    /// Traces, one for each rank, NCCL's own records, parts that `nccl-stacks part` wrote, or folders and archives of these
     #[arg(required = true, value_name = "INPUT", help_heading = "Arguments")]
     pub(crate) inputs: Vec<PathBuf>,
 
-    /// Write the page to this file: whole, or not at all. Needed on a terminal
+    /// Write the page to this file: whole, or not at all. Required on a terminal
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
@@ -48,11 +48,11 @@ pub(crate) struct Report {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
-    /// Say which rank a trace is where neither it nor its name does: 3=node1.json.gz. Repeatable
+    /// The rank of a trace that names none itself: 3=node1.json.gz. Repeatable
     #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
     pub(crate) rank: Vec<RankOf>,
 
-    /// How the ranks' clocks are compared, as in `ranks`
+    /// How to compare the ranks' clocks, as in `ranks`
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
     pub(crate) clock: WhichClock,
 

@@ -1,4 +1,4 @@
-//! The arguments that several commands take: which kernels, which part of a trace, what stacks show, how to read a trace.
+//! The arguments that several commands share: which kernels, which part of a trace, what stacks show, how to read a trace.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use super::families::FamilyName;
 use super::size::parse_size;
 use super::words::{On, Switch, TsUnit};
 
-/// A length of time.
+/// Parses a length of time.
 fn parse_length(text: &str) -> Result<Ns, String> {
     match parse_nanos(text)? {
         length if length >= Ns::ZERO => Ok(length),
-        _ => Err("a length of time is not negative".to_owned()),
+        _ => Err("a length of time cannot be negative".to_owned()),
     }
 }
 
@@ -31,11 +31,11 @@ fn parse_start(text: &str) -> Result<Start, String> {
     }
 }
 
-/// How many to show.
+/// Parses the number of rows to show.
 pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(limit @ 1..) => Ok(limit),
-        _ => Err("expected is a whole number from 1 on; without the flag all are shown".to_owned()),
+        _ => Err("expected a whole number from 1 up; without the flag all are shown".to_owned()),
     }
 }
 
@@ -45,20 +45,19 @@ pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
 pub(crate) struct Selection {
     /// Kernels to look for [default: those of --family all-collectives]
     ///
-    /// Plain text matches names that begin with it; * and % match any text (with %, upper and lower case are alike) and ? any character, and then
-    /// the whole name must match; /.../ is a regular expression. Repeatable.
+    /// Plain text matches names that begin with it. A pattern with wildcards must match the whole name: * and % match any text (with %, case
+    /// is ignored), ? any character. /.../ is a regular expression. Repeatable.
     #[arg(short, long, value_name = "PATTERN")]
     pub(crate) kernel_name: Vec<String>,
 
     /// Kernels of a family: nccl, rccl, custom-allreduce, deepep, all-to-all, ..., all-collectives
     ///
     /// custom-allreduce is vLLM's, SGLang's, FlashInfer's, TensorRT-LLM's, aiter's and PyTorch's symmetric memory. Completions and
-    /// the manual name them all. Also a family of
-    /// --family-file. Several with commas, or repeated; adds to --kernel-name.
+    /// the manual list all families. Families from --family-file work, too. Repeatable, or separated by commas; adds to --kernel-name.
     #[arg(long, value_name = "NAME", value_parser = FamilyName, value_delimiter = ',', hide_possible_values = true)]
     pub(crate) family: Vec<String>,
 
-    /// Families of your own, as JSON
+    /// Your own families, as JSON
     ///
     /// For example {"mine": ["myAllReduce", "/regex/"]}, with patterns as in --kernel-name. Repeatable.
     #[arg(long, value_name = "FILE")]
@@ -69,22 +68,22 @@ pub(crate) struct Selection {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Window")]
 pub(crate) struct Span {
-    /// Only launches within a slice of this name: exactly this name, or a pattern as in --kernel-name
+    /// Only launches within a slice of this name: the exact name, or a pattern as in --kernel-name
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) function_name: Option<String>,
 
-    /// Which of the slices of that name, counted from 0 by their start
+    /// Which of the slices with that name, counted from 0 in order of start
     #[arg(long, value_name = "N", requires = "function_name", conflicts_with = "interactive")]
     pub(crate) index: Option<usize>,
 
     /// Only launches within a step, or from one step to the end of another: 3, 3..5, 3..
     ///
-    /// --group-by step lists the steps with their numbers: those of the profiler (ProfilerStep#12 is 12), else counted from 0 by their start. Each of
-    /// several traces has its own.
+    /// --group-by step lists the steps with their numbers: the profiler's (ProfilerStep#12 is 12), else counted from 0 in order of start. Each of
+    /// several traces has its own steps.
     #[arg(long, value_name = "N[..M]", conflicts_with_all = ["function_name", "interactive", "start_ts"])]
     pub(crate) step: Option<StepRange>,
 
-    /// Choose from a list: of the slices with that name, or of those that look like steps
+    /// Choose from a list of the slices with that name, or of slices that look like steps
     #[arg(short, long, overrides_with = "no_interactive")]
     pub(crate) interactive: bool,
 
@@ -94,7 +93,7 @@ pub(crate) struct Span {
 
     /// Only launches from this time on; overrides --function-name
     ///
-    /// A time on the trace's own clock, in ns or with a unit; with a plus sign, such as +10ms, from the start of the trace.
+    /// A time on the trace's own clock, in ns or with a unit; with a plus sign, such as +10ms, relative to the start of the trace.
     #[arg(long, value_name = "TIME", value_parser = parse_start, requires = "duration")]
     pub(crate) start_ts: Option<Start>,
 
@@ -102,26 +101,26 @@ pub(crate) struct Span {
     #[arg(long, value_name = "TIME", value_parser = parse_length, requires = "start_ts")]
     pub(crate) duration: Option<Ns>,
 
-    /// What has to start in the window: the launch of a kernel, or the kernel itself
+    /// Which event must start in the window: the launch of a kernel, or the kernel itself
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = On::Launch)]
     pub(crate) window_on: On,
 }
 
-/// What kernels are grouped by.
+/// The keys that group kernels.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct GroupArgs {
-    /// Group kernels by other keys than their stacks: module, op, shape, step, size ... Several nest, with commas
+    /// Group kernels by other keys than their stacks: module, op, shape, step, size ... Several keys, with commas, nest
     ///
-    /// stack; frame: the frame that names a stack; function:PATTERN: the nearest caller of that name; module: nn.Module around the launch, else Module Hierarchy; op: the
-    /// innermost operator; shape: the types and sizes of its inputs; forward: for the backward pass, the operator of the forward pass;
-    /// annotation; step; stream; group: the process group; collective; size: of the message; rank; kernel: its name; category: nccl,
-    /// custom-allreduce, computation ...; arg:NAME: any argument. What a trace does not have is the group (not recorded). A pattern or name cannot have
-    /// a comma.
+    /// stack; frame: the frame that names a stack; function:PATTERN: the nearest caller of that name; module: nn.Module around the launch, else
+    /// Module Hierarchy; op: the innermost operator; shape: the types and sizes of its inputs; forward: for the backward pass, the operator of
+    /// the forward pass; annotation; step; stream; group: the process group; collective; size: the message size; rank; kernel: the kernel's
+    /// name; category: nccl, custom-allreduce, computation ...; arg:NAME: any argument. Kernels without the key form the group (not recorded).
+    /// A pattern or name cannot contain a comma.
     #[arg(long, value_name = "KEY", value_delimiter = ',', value_parser = parse_key)]
     pub(crate) group_by: Vec<GroupBy>,
 
-    /// With --group-by module: how many levels of modules to tell apart [default: all]
+    /// With --group-by module: how many levels of modules to distinguish [default: all]
     #[arg(long, value_name = "N", value_parser = parse_limit, requires = "group_by")]
     pub(crate) depth: Option<usize>,
 }
@@ -139,7 +138,7 @@ impl Span {
         }
     }
 
-    /// The same arguments with what was chosen from a list.
+    /// The same arguments, with the window that was chosen from a list.
     pub(crate) fn with(&self, choice: &WindowChoice) -> Span {
         Span {
             step: choice.steps,
@@ -175,25 +174,25 @@ pub(crate) struct Climbing {
     #[command(flatten)]
     pub(crate) groups: GroupArgs,
 
-    /// For kernels of the backward pass, show the code of the forward pass that they belong to
+    /// For kernels of the backward pass, show the stack of the forward pass that they belong to
     #[arg(long, value_name = "WHETHER", value_enum, default_value_t = Switch::On)]
     pub(crate) forward_stacks: Switch,
 
     /// How many callers to show, 0 for all [default: 6 in text, 12 in the script's form]
     ///
-    /// In text they are counted down to the user's own code, in the script's form down to the launch. Stacks are distinguished by all
-    /// their callers, except in the script's form. The other forms always have all.
+    /// In text they are the callers above your own code, in the script's form the callers above the launch. All callers distinguish
+    /// stacks, except in the script's form. The other forms always show all callers.
     #[arg(long, value_name = "N")]
     pub(crate) stack_depth: Option<usize>,
 
     /// Count Python files whose paths begin with this as your own code, too
     ///
-    /// A stack is named after the innermost function of your own code. PyTorch, Python itself and the plumbing of serving frameworks
-    /// (`sglang/srt/distributed/`) do not count as such. Repeatable.
+    /// A stack is named after the innermost function of your own code, which excludes PyTorch, Python itself and the plumbing of serving
+    /// frameworks (`sglang/srt/distributed/`). Repeatable.
     #[arg(long, value_name = "PREFIX")]
     pub(crate) user_code: Vec<String>,
 
-    /// Keep names as they are, so that layers and runs count apart
+    /// Keep names as they are, so that layers and runs count separately
     ///
     /// Otherwise digits at the end of a caller's name (Linear_12) and addresses (object at 0x...) are folded.
     #[arg(long, overrides_with = "no_exact_names")]
@@ -205,7 +204,7 @@ pub(crate) struct Climbing {
 }
 
 impl Climbing {
-    /// For a question about groups alone.
+    /// The options of a question that has only groups.
     pub(crate) fn of_groups(groups: GroupArgs, exact_names: bool) -> Self {
         Climbing {
             groups,
@@ -218,8 +217,8 @@ impl Climbing {
     }
 }
 
-/// The options that decide what parts are of, in one order: parts can be put together if these are equal. Families of files are known by what the
-/// files have.
+/// The options that decide what a part contains, in a fixed order: parts can be merged if these are equal. A file of families counts by its
+/// contents.
 pub(crate) fn asked(selection: &Selection, span: &Span, climbing: &Climbing) -> String {
     let family = |file: &PathBuf| {
         let digest = InputFile::identify(file).ok().and_then(|input| input.digest);
@@ -231,7 +230,7 @@ pub(crate) fn asked(selection: &Selection, span: &Span, climbing: &Climbing) -> 
     asked_of(selection, span, climbing, family).into_iter().map(option).collect::<Vec<_>>().join(" ")
 }
 
-/// The same options one by one, each with its value. `family` names a file of families.
+/// The same options as pairs of name and value. `family` names a file of families.
 pub(crate) fn asked_of(
     selection: &Selection,
     span: &Span,
@@ -269,23 +268,23 @@ pub(crate) fn asked_of(
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct Reading {
-    /// How many threads read traces [default: all of the machine, up to 16]; the answer is the same
+    /// How many threads read traces [default: one per processor, up to 16]; the answer does not depend on it
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
 
-    /// What the times in JSON traces are: microseconds or nanoseconds [default: us]
+    /// The unit of times in JSON traces: microseconds or nanoseconds [default: us]
     ///
-    /// Chrome's format, and so Kineto, has microseconds, whatever displayTimeUnit is. XSigma's XPlane exporter writes nanoseconds.
+    /// Chrome's format, and so Kineto, uses microseconds, whatever displayTimeUnit says. XSigma's XPlane exporter writes nanoseconds.
     #[arg(long, value_name = "UNIT", value_enum)]
     pub(crate) ts_unit: Option<TsUnit>,
 
     /// Fail if a trace decompresses to more text than this: 512M, 64G [default: 1T]
     ///
-    /// By default a trace is also refused if it is compressed more than real traces ever are.
+    /// By default, a trace that is compressed more than any real trace is refused, too.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) max_bytes: Option<u64>,
 
-    /// Fail if any part of the trace is damaged, so that it had to be recovered or left out
+    /// Fail if any part of the trace is damaged, instead of recovering it or leaving it out
     #[arg(long, overrides_with = "no_strict")]
     pub(crate) strict: bool,
 
@@ -293,24 +292,24 @@ pub(crate) struct Reading {
     #[arg(long, hide = true, overrides_with = "strict")]
     pub(crate) no_strict: bool,
 
-    /// Defaults for options, and families of your own, as TOML; the command line wins
+    /// A TOML file with defaults for options and your own families; the command line wins
     ///
-    /// Without the flag it is the file that $NCCL_STACKS_CONFIG names, or nccl-stacks.toml in this folder or in ~/.config/nccl-stacks.
+    /// The default is the file that $NCCL_STACKS_CONFIG names, or nccl-stacks.toml in the current folder or in ~/.config/nccl-stacks.
     #[arg(long, value_name = "FILE", conflicts_with = "no_config")]
     pub(crate) config: Option<PathBuf>,
 
-    /// In CSV, put ' before a text that begins with =, +, - or @, by which spreadsheets know formulas
+    /// In CSV, put ' before text that begins with =, +, - or @, which spreadsheets take for a formula
     ///
-    /// Whoever writes a trace chooses its names, and a spreadsheet that opens the CSV would calculate them. Not the default, because programs
-    /// that read CSV would take the ' for a part of the name.
+    /// Names in a trace are chosen by its author, and a spreadsheet would evaluate them. Off by default, because programs that read CSV would
+    /// take the ' for a part of the name.
     #[arg(long)]
     pub(crate) guard_csv: bool,
 
-    /// Say only what is wrong
+    /// Print only warnings and errors beside the answer
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Say everything, and show everything that is known of a stack
+    /// Print all notes, and show all details of a stack
     #[arg(short, long)]
     pub(crate) verbose: bool,
 

@@ -5,7 +5,7 @@ const UNITS: [&str; 5] = ["", "k", "m", "g", "t"];
 
 /// Parses a number of bytes: `1000`, `512M`, `1.5G`, `64 GiB`.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
-    let expected = || format!("`{text}` is no size; write bytes, or a number with K, M, G or T, such as 512M or 64G");
+    let expected = || format!("`{text}` is not a size; write bytes, or a number with K, M, G or T: 512M, 64G");
     let text = text.trim();
     let (number, unit) = text.split_at(text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len()));
     let unit = unit.to_ascii_lowercase();
@@ -18,7 +18,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let part = match fraction {
         "" if !number.ends_with('.') => 0,
         _ if power == 0 => return Err(expected()),
-        // Nine digits are more than anybody types.
+        // Nobody types more than nine digits.
         _ if !fraction.is_empty() && fraction.len() <= 9 && fraction.bytes().all(|b| b.is_ascii_digit()) => {
             let digits: u64 = fraction.parse().map_err(|_| expected())?;
             (u128::from(digits) * u128::from(scale) / 10_u128.pow(fraction.len() as u32)) as u64

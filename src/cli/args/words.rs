@@ -1,6 +1,6 @@
-//! Values that are one word of a few, and the library's name for each.
+//! Options whose value is one of a few words, and the library's type for each.
 //!
-//! The variants have no docs: clap would show those, and print a long help for each option.
+//! The variants have no docs: clap would show them in a long help for each option.
 
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::attribution::launches::WindowOn;
@@ -47,7 +47,7 @@ impl From<TsUnit> for TimeRule {
     }
 }
 
-/// A form of whether a job hangs.
+/// A form of the answer about a hang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum HangFormat {
     Text,
@@ -65,7 +65,7 @@ impl From<HangFormat> for HangForm {
     }
 }
 
-/// A form of what a file is.
+/// A form of a file's description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum DescribeFormat {
     Text,
@@ -154,7 +154,7 @@ pub(crate) enum TableFormat {
     Json,
 }
 
-/// A form of two traces side by side.
+/// A form of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum DiffFormat {
     Table,
@@ -185,7 +185,7 @@ pub(crate) enum WhichClock {
 }
 
 impl WhichClock {
-    /// As it is typed, unless it is the default.
+    /// The word for the command line; `None` for the default.
     pub(crate) fn word(self) -> Option<&'static str> {
         match self {
             WhichClock::Align => None,
@@ -205,7 +205,7 @@ impl From<WhichClock> for ClockMode {
     }
 }
 
-/// A form of many ranks.
+/// A form of the comparison of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RankFormat {
     Text,
@@ -231,7 +231,7 @@ impl From<RankFormat> for RankForm {
     }
 }
 
-/// A form of merged parts: of who waits for whom, of stacks, or of both.
+/// A form of merged parts: for who waits for whom, for stacks, or for both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum MergeFormat {
     Text,
@@ -247,7 +247,7 @@ pub(crate) enum MergeFormat {
 }
 
 impl MergeFormat {
-    /// The form of who waits for whom, if there is one.
+    /// This form for who waits for whom, if it has one.
     pub(crate) fn of_ranks(self) -> Option<RankForm> {
         Some(match self {
             MergeFormat::Text => RankForm::Text,
@@ -260,7 +260,7 @@ impl MergeFormat {
         })
     }
 
-    /// The form of stacks, if there is one.
+    /// This form for stacks, if they have one.
     pub(crate) fn of_stacks(self) -> Option<Form> {
         Some(match self {
             MergeFormat::Text => Form::Text,
@@ -277,7 +277,7 @@ impl MergeFormat {
     }
 }
 
-/// A form of what was recorded.
+/// A form of the answer about records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RecordsFormat {
     Text,

@@ -1,7 +1,7 @@
-//! The contents of a config file: families of the user's own, and defaults for the program's options.
+//! The contents of a config file: the user's own families, and defaults for the program's options.
 //!
-//! The keys and their values are those of clap's options, so that a new option is a new key. Everything in the file is checked,
-//! also what the running command does not use: a mistake is reported at once and not some day.
+//! The keys and values are those of clap's options, so a new option is automatically a new key. Everything in the file is checked, even what
+//! the running command does not use, so that a mistake is reported at once.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,20 +21,20 @@ use crate::cli::failure::Failure;
 /// The contents of a file for the running command.
 pub(super) struct Config<'a> {
     pub(super) families: OwnFamilies,
-    /// By key.
+    /// Sorted by key.
     pub(super) defaults: Vec<Default<'a>>,
 }
 
 /// A default for an option.
 pub(super) struct Default<'a> {
     pub(super) key: String,
-    /// The option, as the running command has it.
+    /// The option of the running command.
     pub(super) arg: &'a Arg,
     /// The arguments that a user would type; empty for a switch that is off.
     pub(super) arguments: Vec<OsString>,
 }
 
-/// A mistake, and its bytes in the file.
+/// A mistake, and where it is in the file, in bytes.
 struct Wrong {
     at: Range<usize>,
     message: String,
@@ -42,7 +42,7 @@ struct Wrong {
 
 type Entry<'t, 'i> = (&'t str, Range<usize>, &'t Spanned<DeValue<'i>>);
 
-/// Reads a file for a command of the program.
+/// Reads a file for the running command of the program.
 pub(super) fn read<'a>(path: &Path, program: &'a Command, running: &'a Command) -> Result<Config<'a>, Failure> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).map_err(|source| Error::Read { name: name.clone(), source })?;
@@ -64,13 +64,13 @@ fn parse<'a>(text: &str, program: &'a Command, running: &'a Command) -> Result<C
             ("families", Some(inner)) => families(inner, &mut config.families)?,
             ("defaults", Some(inner)) => config.defaults = defaults(inner, program, running)?,
             ("families" | "defaults", None) => return wrong(at, format!("{key} is a table: write [{key}]")),
-            _ => return wrong(at, format!("{key} is not known; known are [families] and [defaults]")),
+            _ => return wrong(at, format!("{key} is not known; expected [families] or [defaults]")),
         }
     }
     Ok(config)
 }
 
-/// The entries of a table in the order of the file, so that the first mistake is reported.
+/// The entries of a table in file order, so that the first mistake is reported.
 fn entries<'t, 'i>(table: &'t DeTable<'i>) -> Vec<Entry<'t, 'i>> {
     let mut entries: Vec<_> = table.iter().map(|(key, value)| (&**key.get_ref(), key.span(), value)).collect();
     entries.sort_by_key(|(_, at, _)| at.start);
@@ -92,7 +92,7 @@ fn families(table: &DeTable<'_>, families: &mut OwnFamilies) -> Result<(), Wrong
         }
         for pattern in patterns {
             let Some(text) = pattern.get_ref().as_str() else {
-                return wrong(pattern.span(), format!("{name}: expected are patterns in quotes"));
+                return wrong(pattern.span(), format!("{name}: expected patterns in quotes"));
             };
             families.add(name, text).map_err(|e| {
                 let message = format!("{name}: {text:?}: {}", why_no_pattern(e));
@@ -103,12 +103,12 @@ fn families(table: &DeTable<'_>, families: &mut OwnFamilies) -> Result<(), Wrong
     Ok(())
 }
 
-/// What is wrong with a pattern, without the pattern.
+/// What is wrong with a pattern, without repeating the pattern.
 fn why_no_pattern(error: Error) -> String {
     if let Error::BadPattern { message, .. } = error { message } else { error.to_string() }
 }
 
-/// Defaults for all commands, and in a table with a command's name those for it alone, which win.
+/// Defaults for all commands, and defaults for one command in a table with its name. The latter win.
 fn defaults<'a>(table: &DeTable<'_>, program: &'a Command, running: &'a Command) -> Result<Vec<Default<'a>>, Wrong> {
     let all: Vec<&Command> =
         std::iter::once(program).chain(program.get_subcommands()).filter(|command| reads_traces(command)).collect();
@@ -120,7 +120,7 @@ fn defaults<'a>(table: &DeTable<'_>, program: &'a Command, running: &'a Command)
         };
         let Some(&command) = all[1..].iter().find(|command| command.get_name() == key) else {
             let names: Vec<&str> = all[1..].iter().map(|command| command.get_name()).collect();
-            return wrong(at, format!("there is no command {key} that takes defaults; known are {}", names.join(", ")));
+            return wrong(at, format!("no command {key} takes defaults; these do: {}", names.join(", ")));
         };
         for entry in entries(inner) {
             of_one.extend(default(entry, &[command], running)?);
@@ -132,13 +132,13 @@ fn defaults<'a>(table: &DeTable<'_>, program: &'a Command, running: &'a Command)
     Ok(of_all)
 }
 
-/// Whether a command reads traces, and so a config file.
+/// Whether a command reads traces, and with them a config file.
 pub(crate) fn reads_traces(command: &Command) -> bool {
     command.get_arguments().any(|arg| arg.get_id() == "config")
 }
 
-/// A default for those of some commands that have the option and take the value; it is an error if none of them does. `None` if the
-/// running one is not among them.
+/// A default for all of the commands that have the option and accept the value; an error if none does. `None` if the running command is not one
+/// of them.
 fn default<'a>(
     (key, at, value): Entry<'_, '_>,
     commands: &[&'a Command],
@@ -150,7 +150,7 @@ fn default<'a>(
     if having.is_empty() {
         return wrong(at, unknown(key, commands));
     }
-    let (mut found, mut first_wrong, mut can) = (None, None, false);
+    let (mut found, mut first_wrong, mut is_accepted) = (None, None, false);
     for (command, arg) in having {
         let arguments = match why_not(arg) {
             Some(why) => wrong(at.clone(), format!("{key} cannot be a default: {why}")),
@@ -158,24 +158,24 @@ fn default<'a>(
         };
         match arguments {
             Ok(arguments) if command.get_name() == running.get_name() => {
-                (found, can) = (Some(Default { key: key.to_owned(), arg, arguments }), true);
+                (found, is_accepted) = (Some(Default { key: key.to_owned(), arg, arguments }), true);
             }
-            Ok(_) => can = true,
+            Ok(_) => is_accepted = true,
             Err(wrong) => first_wrong = first_wrong.or(Some(wrong)),
         }
     }
-    match first_wrong.filter(|_| !can) {
+    match first_wrong.filter(|_| !is_accepted) {
         Some(wrong) => Err(wrong),
         None => Ok(found),
     }
 }
 
-/// The options of a command that its help shows.
+/// The options in a command's help.
 fn options(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| arg.get_long().is_some() && !arg.is_hide_set())
 }
 
-/// Why an option cannot be a default, if it cannot.
+/// Why an option cannot have a default; `None` if it can.
 fn why_not(arg: &Arg) -> Option<&'static str> {
     match arg.get_id().as_str() {
         "help" | "version" => Some("it asks about the program"),
@@ -205,7 +205,7 @@ fn unknown(key: &str, commands: &[&Command]) -> String {
 
 /// The arguments that a user would type for a value.
 fn arguments(key: &str, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<OsString>, Wrong> {
-    let expected = |at, what: &str| wrong(at, format!("{key}: expected is {what}"));
+    let expected = |at, what: &str| wrong(at, format!("{key}: expected {what}"));
     let values = match (arg.get_action(), value.get_ref()) {
         (ArgAction::SetTrue, DeValue::Boolean(is_on)) => {
             return Ok(is_on.then(|| format!("--{key}").into()).into_iter().collect());
@@ -218,7 +218,7 @@ fn arguments(key: &str, arg: &Arg, value: &Spanned<DeValue<'_>>) -> Result<Vec<O
     for value in values {
         let Some(text) = text(value.get_ref()) else {
             let is_list = matches!(arg.get_action(), ArgAction::Append);
-            let what = if is_list { "a text in quotes, or a list of such" } else { "a number or a text in quotes" };
+            let what = if is_list { "a quoted string, or a list of them" } else { "a number or a quoted string" };
             return expected(value.span(), what);
         };
         if let Some(why) = why_no_value(arg, &text) {
@@ -239,7 +239,7 @@ fn text(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// Why a value is wrong, by the option's own parser; by that of patterns for these, which are any text for clap.
+/// Why the option's own parser refuses a value. Patterns have their own check, because clap accepts any text for them.
 fn why_no_value(arg: &Arg, text: &str) -> Option<String> {
     if arg.get_id() == "kernel_name" {
         return Pattern::parse(text).err().map(why_no_pattern);
@@ -250,10 +250,10 @@ fn why_no_value(arg: &Arg, text: &str) -> Option<String> {
     let error = asked.err()?;
     match (error.get(ContextKind::ValidValue), std::error::Error::source(&error)) {
         (Some(ContextValue::Strings(known)), _) if !known.is_empty() => {
-            Some(format!("expected is one of {}", known.join(", ")))
+            Some(format!("expected one of {}", known.join(", ")))
         }
         (_, Some(source)) => Some(source.to_string()),
         _ if text.is_empty() => Some("it is empty".to_owned()),
-        _ => Some("this is no value for it".to_owned()),
+        _ => Some("this is not a valid value".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! Finding the config file.
+//! Finds the config file.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 
-/// The file's name, in the folder of a project.
+/// The file's name in a project's folder.
 const NAME: &str = "nccl-stacks.toml";
 
-/// The first of: the file of --config, that of the environment, one in this folder, one in the user's settings. `None` if there is
-/// none, if the arguments or the environment want none, and for commands that read no trace.
+/// The first of: the file of --config, of the environment, in the current folder, in the user's settings. `None` if there is none, if the
+/// arguments or the environment turn it off, and for commands that read no trace.
 pub(super) fn find(matches: &ArgMatches) -> Option<PathBuf> {
     matches.try_contains_id("config").ok()?;
     // If the arguments are wrong, some switches have no value.
@@ -27,7 +27,7 @@ pub(super) fn find(matches: &ArgMatches) -> Option<PathBuf> {
     [here, settings()].into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The file in the user's settings. The XDG standard ignores folders that are not absolute.
+/// The file in the user's settings. The XDG specification says to ignore relative folders.
 fn settings() -> Option<PathBuf> {
     let absolute = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
     let folder = env::var_os("XDG_CONFIG_HOME").and_then(absolute);

@@ -1,8 +1,8 @@
 //! The arguments of the process, with the defaults of a config file.
 //!
-//! The file's defaults become arguments before the typed ones, so that clap parses both alike and a typed option may need one of the
-//! file. A default is left out if a typed option answers the same question: the command line wins, lists do not add up, and
-//! nothing in the file contradicts the command line.
+//! The file's defaults are inserted before the typed arguments. So clap parses both alike, and a typed option may require one from the file. A
+//! default is left out if a typed option answers the same question: the command line wins, lists are replaced, and nothing in the file
+//! contradicts the command line.
 
 mod file;
 mod find;
@@ -18,15 +18,15 @@ use super::stop::Stop;
 use file::Default;
 pub(super) use file::reads_traces;
 
-/// The defaults that a typed option replaces, because both answer one question: which kernels, or which window.
+/// Typed options, and the defaults that each replaces because both answer the same question: which kernels, or which window.
 const ANSWERED: &[(&str, &[&str])] =
     &[("kernel_name", &["family"]), ("family", &["kernel_name"]), ("start_ts", &["function_name", "interactive"])];
 
-/// Parses the arguments. Like clap, ends the process if they ask for help or are wrong.
+/// Parses the arguments. Like clap, ends the process if they are wrong or ask for help.
 pub(super) fn arguments() -> Result<Cli, Stop> {
     let typed: Vec<OsString> = std::env::args_os().collect();
     let mut program = Cli::command();
-    // Errors are left to the second parse: a typed option may need one that the file has.
+    // The second parse reports errors: a typed option may require one from the file.
     let matches = program.clone().ignore_errors(true).try_get_matches_from(&typed).unwrap_or_else(|e| e.exit());
     program.build();
     let (name, matches) = matches.subcommand().map_or((None, &matches), |(name, matches)| (Some(name), matches));
@@ -38,14 +38,14 @@ pub(super) fn arguments() -> Result<Cli, Stop> {
     };
     let file = file::read(&path, &program, running)?;
     let taken: Vec<&Default> = file.defaults.iter().filter(|default| is_free(default.arg, running, matches)).collect();
-    // A command is the first word: with options of the main job before it, it would be a trace.
+    // A command must stay the first word: after options of the main job, it would be taken for a trace.
     let at = typed.len().min(if name.is_some() { 2 } else { 1 });
     let mut all = typed.clone();
     all.splice(at..at, taken.iter().flat_map(|default| default.arguments.iter().cloned()));
-    // Arguments that are wrong without the file, too, are reported without it.
+    // If the arguments are wrong even without the file, that error is reported.
     let mut cli = Cli::try_parse_from(all).unwrap_or_else(|e| Cli::try_parse_from(typed).err().unwrap_or(e).exit());
     let given: Vec<&Default> = taken.into_iter().filter(|default| !default.arguments.is_empty()).collect();
-    // A file that makes the run quiet is named before it does: only the user's own `--quiet` hides it.
+    // The file is reported before its own `quiet` takes effect: only a typed `--quiet` hides it.
     if !given.iter().any(|default| default.key == "quiet") {
         cli.set_loudness();
     }
@@ -57,7 +57,7 @@ pub(super) fn arguments() -> Result<Cli, Stop> {
     Ok(cli)
 }
 
-/// Whether a default of the file is taken: no typed option answers its question or contradicts it.
+/// Whether a default of the file applies: no typed option answers its question or contradicts it.
 fn is_free(arg: &Arg, running: &Command, matches: &ArgMatches) -> bool {
     let is_typed =
         |id: &str| matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -68,7 +68,7 @@ fn is_free(arg: &Arg, running: &Command, matches: &ArgMatches) -> bool {
         .get_arguments()
         .filter(|other| is_typed(other.get_id().as_str()))
         .any(|other| contradicts(arg, other) || contradicts(other, arg));
-    // Without --trace a whole trace is exported, and it is an error to choose a part.
+    // Without --trace, the whole trace is exported, and options that choose a part are errors.
     let chooses = running.get_groups().any(|group| {
         ["Selection", "Span"].contains(&group.get_id().as_str()) && group.get_args().any(|member| member == id)
     });

@@ -1,4 +1,4 @@
-//! What an archive holds: its traces, and its other files.
+//! Notes on archives: their traces, and their other files.
 
 use nccl_stacks::damage::Damage;
 use nccl_stacks::input::containers::{Findings, InnerDamage};
@@ -9,10 +9,10 @@ use nccl_stacks::time::Window;
 
 use crate::cli::terminal::say;
 
-/// How many files a line names.
+/// How many files are named in a line.
 const NAMED: usize = 4;
 
-/// The spans of the traces of a store, with their names. None for a single trace, which [`apart`] has nothing to compare with.
+/// The spans of the traces in a store, with their names. Empty for a single trace, which [`apart`] cannot compare with anything.
 pub(crate) fn spans(store: &Store) -> Vec<(Window, String)> {
     if store.traces.len() < 2 {
         return Vec::new();
@@ -21,7 +21,7 @@ pub(crate) fn spans(store: &Store) -> Vec<(Window, String)> {
     spans.filter_map(|(span, trace)| Some((span?, trace.name.clone().unwrap_or_default()))).collect()
 }
 
-/// `, 4 traces (rank0.json.gz, rank1.json.gz, …)`; nothing for a trace that is a file of its own.
+/// `, 4 traces (rank0.json.gz, rank1.json.gz, …)`; empty for a trace that is a file of its own.
 pub(crate) fn traces(store: &Store) -> String {
     let names: Vec<&String> = store.traces.iter().filter_map(|trace| trace.name.as_ref()).collect();
     match names.len() {
@@ -31,7 +31,7 @@ pub(crate) fn traces(store: &Store) -> String {
     }
 }
 
-/// Warns if one trace ends before another begins: then they are hardly of one run, and shares of their common time mean little.
+/// Warns if one trace ends before another begins: they are probably of different runs, and shares of their common time mean little.
 pub(crate) fn apart(spans: &[(Window, String)]) {
     if spans.len() < 2 {
         return;
@@ -45,13 +45,13 @@ pub(crate) fn apart(spans: &[(Window, String)]) {
     if start > end {
         let [first, last] = [first, last].map(|(_, name)| visible(name));
         say(&format!(
-            "Note: {first} ends {} before {last} begins: the traces are hardly of one run",
+            "Note: {first} ends {} before {last} begins: the traces are probably of different runs",
             duration(start - end)
         ));
     }
 }
 
-/// The files of an archive that are not among its traces.
+/// Reports the files of an archive that are not traces.
 pub(crate) fn findings(findings: &Findings) {
     let files = |n| match n {
         1 => "1 file of the archive".to_owned(),
@@ -62,11 +62,11 @@ pub(crate) fn findings(findings: &Findings) {
     let others: Vec<&String> = no_traces.iter().filter(|name| !named.contains(name)).collect();
     if !others.is_empty() {
         let n = damage.get(Damage::NoTraceInFile).count.saturating_sub(named.len() as u64);
-        let verb = if n == 1 { "is no trace" } else { "are no traces" };
+        let verb = if n == 1 { "is not a trace" } else { "are not traces" };
         say(&format!("Note: {} {verb}: {}", files(n), some_names(&others)));
     }
     if !named.is_empty() {
-        say(&format!("Left out: named like traces, and none: {}", some_names(&named)));
+        say(&format!("Left out: named like traces, but not traces: {}", some_names(&named)));
     }
     if !unreadable.is_empty() {
         let n = damage.get(Damage::FileUnreadable).count;

@@ -1,4 +1,4 @@
-//! How many kernels have a launch and by what evidence, and what the stacks leave out.
+//! Notes on coverage: how many kernels have a launch and by what evidence, and what the stacks leave out.
 
 use nccl_stacks::analysis::stacks::{Coverage, StackReport, Unattributed, UnattributedKernel};
 use nccl_stacks::attribution::capture::CaptureTally;
@@ -8,10 +8,10 @@ use nccl_stacks::report::format::{count, duration, kernels, shorten_right, visib
 
 use crate::cli::terminal::{detail, note};
 
-/// The width of a kernel's name in a note: names differ at their beginnings.
+/// The width of a kernel's name in a note. Names differ at their beginnings.
 const NAME_WIDTH: usize = 60;
 
-/// How many kernels there are, and by what each was attributed, or why it was not.
+/// How many kernels there are, and by what evidence each was attributed, or why it was not.
 pub(crate) fn coverage(report: &StackReport) {
     let coverage = &report.coverage;
     note(&format!("Kernels: {} match, {} in the window", count(report.kernels_in_trace), count(coverage.kernels)));
@@ -21,7 +21,7 @@ pub(crate) fn coverage(report: &StackReport) {
     }
 }
 
-/// How NCCL's own records are joined to the kernels, and which are not.
+/// How many of NCCL's own records are joined to kernels, and which are not.
 pub(crate) fn joined(report: &StackReport) {
     let Some(records) = &report.records else { return };
     note(&format!(
@@ -50,7 +50,7 @@ pub(crate) fn joined(report: &StackReport) {
     }
 }
 
-/// What there is beside the collectives that are asked for, where the answer does not say it.
+/// What ran besides the requested collectives, if the answer does not show it.
 pub(crate) fn not_asked(report: &StackReport) {
     report::beside(&report.not_asked).for_each(|text| note(&text));
 }
@@ -97,14 +97,14 @@ fn without_launch(reason: Reason, unattributed: &Unattributed) -> String {
 
 fn why(reason: Reason) -> &'static str {
     match reason {
-        Reason::NoCalls => "because the trace has no calls into a runtime (recorded without ProfilerActivity.CPU?)",
+        Reason::NoCalls => "because the trace has no runtime calls (recorded without ProfilerActivity.CPU?)",
         Reason::BeforeTrace => "launched before the first call that was recorded",
         Reason::NoId => "with nothing that ties them to a call: no correlation id, no flow",
         Reason::NotRecorded => "whose call is not in the trace, though earlier ones are (records dropped?)",
     }
 }
 
-/// What the stacks and counts leave out, and what is not sure.
+/// What the stacks and counts leave out, and what is uncertain.
 pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
     let coverage = &report.coverage;
     if report.stacks_left_out() > 0 {
@@ -133,13 +133,13 @@ pub(crate) fn left_out(report: &StackReport, window_on: WindowOn) {
     }
     if coverage.uncertain > 0 {
         note(&format!(
-            "Uncertain: {} whose correlation id or External id several calls have (several ranks in one file?); the latest call before each was taken",
+            "Uncertain: {} whose correlation id or External id belongs to several calls (several ranks in one file?); the latest call before each was taken",
             kernels(coverage.uncertain)
         ));
     }
     if coverage.flow_disagrees > 0 {
         detail(&format!(
-            "Flows disagree for {}: a flow leads there from another call than the one with the same correlation id, which was taken",
+            "Flows disagree for {}: the flow comes from a different call than the one with the same correlation id, which was taken",
             kernels(coverage.flow_disagrees)
         ));
     }

@@ -1,4 +1,4 @@
-//! What a diff leaves out, what makes its traces hard to compare, and which bounds they exceed.
+//! Notes on a diff: what it leaves out, what makes its traces hard to compare, and which bounds are exceeded.
 
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::delta::Per;
@@ -11,8 +11,7 @@ use nccl_stacks::time::Ns;
 
 use crate::cli::terminal::note;
 
-/// What a diff leaves out, and what makes its traces hard to compare.
-/// `is_narrowed`: the user chose a part of each.
+/// What a diff leaves out, and what makes its traces hard to compare. `is_narrowed`: the user chose a part of each trace.
 pub(crate) fn diff(diff: &Diff, is_narrowed: bool) {
     if diff.unchanged > 0 {
         note(&format!("Unchanged: {} stacks", count(diff.unchanged)));
@@ -47,7 +46,7 @@ pub(crate) fn rank_changes(changes: &RankChanges) {
     of_steps(changes.per, [&changes.before.steps, &changes.after.steps]);
 }
 
-/// That steps are of other names, or that sums are over other numbers of them.
+/// Warns if the steps have different names, or if sums are over different numbers of steps.
 fn of_steps(per: Per, [before, after]: [&LaunchingSteps; 2]) {
     if per == Per::Total && before.count != after.count {
         let [before, after] = [before, after].map(|steps| count(steps.count));
@@ -60,7 +59,7 @@ fn of_steps(per: Per, [before, after]: [&LaunchingSteps; 2]) {
     }
 }
 
-/// That one of the traces has none of the kernels, if it has none.
+/// The trace that has none of the kernels, if there is one.
 pub(crate) fn nothing_on_a_side(diff: &Diff, what: &str) -> Option<String> {
     let side = [&diff.before, &diff.after].into_iter().find(|side| side.kernels.totals.count == 0)?;
     Some(format!("{}: no {what} ran in the window", side.trace))

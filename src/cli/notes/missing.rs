@@ -7,11 +7,11 @@ use nccl_stacks::report::lists::name_counts;
 use super::some_names;
 use crate::cli::terminal::stderr_size;
 
-/// So many different reasons of several traces are listed.
+/// How many different reasons are listed for several traces.
 const LISTED: usize = 8;
 
-/// Why there are no stacks, by trace; `None` without a reason. `what` are the kernels that were asked for: `collective`.
-/// `patterns` are the names that were asked for.
+/// Why there are no stacks, by trace; `None` without a reason. `what` names the requested kernels, such as `collective`; `patterns` are the
+/// requested names.
 pub(crate) fn missing(traces: &[(String, Missing)], what: &str, patterns: &[String]) -> Option<String> {
     let reasons: Vec<(&str, String)> =
         traces.iter().map(|(trace, missing)| (trace.as_str(), reason(missing, what, patterns))).collect();
@@ -41,7 +41,7 @@ fn reason(missing: &Missing, what: &str, patterns: &[String]) -> String {
     match missing {
         Missing::NoLaunchLink { kernels: n, elsewhere, graph_launches } => no_launch(*n, *elsewhere, graph_launches),
         Missing::LaunchedElsewhere { kernels: n } => format!(
-            "Nothing found: {} ran in the window, but launched outside of it. The window is on the launch: begin it earlier.",
+            "Nothing found: {} ran in the window, but launched outside of it. The window selects launches: begin it earlier.",
             kernels(*n)
         ),
         Missing::OtherKernels { kernels: n, elsewhere, collectives, possible } => {
@@ -64,7 +64,7 @@ fn reason(missing: &Missing, what: &str, patterns: &[String]) -> String {
                 .to_owned()
         }
         Missing::NoKernels { span: None, accelerator: Some(accelerator), .. } => format!(
-            "Nothing found: the trace has no GPU kernels. Its accelerator is {accelerator}; kernels are read of CUDA and ROCm."
+            "Nothing found: the trace has no GPU kernels. Its accelerator is {accelerator}; only kernels of CUDA and ROCm are read."
         ),
         Missing::NoKernels { span: None, accelerator: None, .. } => {
             "Nothing found: the trace has no GPU kernels. Was it recorded without ProfilerActivity.CUDA, or on another rank?".to_owned()
@@ -99,7 +99,7 @@ fn other_kernels(what: &str, elsewhere: u64, collectives: &[NameCount], patterns
         !pattern.contains(['*', '?', '/']) && collectives.iter().any(|kernel| kernel.name.contains(pattern.as_str()))
     };
     let hint = patterns.iter().find(is_within).map_or(String::new(), |pattern| {
-        format!(" A plain --kernel-name is the beginning of a name; --kernel-name '*{pattern}*' finds it anywhere.")
+        format!(" --kernel-name matches the beginning of a name; --kernel-name '*{pattern}*' matches anywhere.")
     });
     format!("Nothing found: {what}.{elsewhere}{hint}{others}")
 }

@@ -1,5 +1,5 @@
-//! What is printed beside the answer, on standard error: how the load went, which window was taken, what was written. What is not in
-//! the answer, and why, is in the files below this one.
+//! Notes beside the answer, on standard error: how the load went, which window was taken, what was written. The files below have the notes on
+//! what is missing from the answer, and why.
 
 mod archives;
 mod coverage;
@@ -40,7 +40,7 @@ pub(crate) fn loaded(loaded: &Loaded) {
     apart(&archives::spans(&loaded.store));
 }
 
-/// Says of a trace that its times are probably nanoseconds.
+/// Warns that a trace's times are probably nanoseconds.
 pub(crate) fn probably_nanoseconds(file: &str) {
     say(&format!(
         "{}: its times are probably nanoseconds, and were read as microseconds, so that all are 1,000 times too long: use \
@@ -49,12 +49,12 @@ pub(crate) fn probably_nanoseconds(file: &str) {
     ));
 }
 
-/// What is wrong with a trace.
+/// The damage of a trace.
 pub(crate) fn damage(store: &Store) {
     store_lines(store, is_verbose()).iter().for_each(|line| say(line));
 }
 
-/// `Traces loaded: 4 (rank0.json.gz, rank1.json.gz, …), 76.4 MB, 264,890 events`, and which window of each was taken.
+/// `Traces loaded: 4 (rank0.json.gz, rank1.json.gz, …), 76.4 MB, 264,890 events`, and the window in each of them.
 pub(crate) fn traces(names: &[&str], (text_bytes, events): (u64, u64), choice: &WindowChoice, is_by_step: bool) {
     let megabytes = text_bytes as f64 / 1e6;
     let n = count(names.len() as u64);
@@ -102,7 +102,7 @@ pub(crate) fn cut(copied: &Copied, what: &str) {
         say(&format!("Note: no {what} lies in the window, so that nothing is marked"));
     }
     if not_json > 0 {
-        say(&format!("Left out: events and header fields that cannot be made JSON: {}", count(not_json)));
+        say(&format!("Left out: events and header fields that cannot be written as JSON: {}", count(not_json)));
     }
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn repaired(copied: &Copied) {
     note(&format!("Repaired: {} of {} events are written{lanes}", count(kept), count(events)));
 }
 
-/// How many kernels a table of them has.
+/// How many kernels a kernel table has.
 pub(crate) fn kernel_table(table: &KernelTable, in_trace: u64) {
     let (inside, names, time) = (count(table.kernels), count(table.names), duration(table.time));
     note(&format!("Kernels: {} match, {inside} in the window, of {names} names, {time} in all", count(in_trace)));

@@ -1,4 +1,4 @@
-//! Which window was taken, and why there is none, with the options that choose one.
+//! Notes on the window: which was taken, or why there is none, with the options that choose one.
 
 use nccl_stacks::report::format::{duration, thread, visible};
 use nccl_stacks::report::lists::candidates;
@@ -11,7 +11,7 @@ use crate::cli::typed::quote;
 /// How many slices an error lists.
 const MAX_LISTED: usize = 40;
 
-/// Which window was taken, with the options that ask for it again.
+/// The window, with the options that choose it again.
 pub(crate) fn window(chosen: &Chosen<'_>, window: Window) {
     let what = chosen_text(chosen);
     let Window { start, .. } = window;
@@ -96,7 +96,7 @@ pub(crate) fn window_text(error: &WindowError) -> String {
 fn no_such_function(name: &str, near: &[String]) -> String {
     let mut text = format!("Nothing found: no CPU slice is named `{name}`.");
     match near.first() {
-        None => text.push_str(" No name in the trace comes near it; --interactive lists what looks like a step."),
+        None => text.push_str(" No name in the trace is similar; --interactive lists slices that look like steps."),
         Some(first) => {
             text.push_str(" The nearest names in the trace:\n");
             near.iter().for_each(|name| text.push_str(&format!("  {}\n", visible(name))));

@@ -1,4 +1,4 @@
-//! Runs the job: its exit code and the signals that are meant for it pass through.
+//! Runs the job: passes its exit code and signals through.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +13,7 @@ use signal_hook::low_level::siginfo::Cause;
 use crate::cli::failure::Failure;
 use crate::cli::stop::Stop;
 
-/// Runs a command with these variables to its end. Its exit code; 128 and the signal's number if a signal ended it, as shells have it.
+/// Runs a command with these variables to its end. Returns its exit code, or 128 plus the number of the signal that ended it, as shells do.
 pub(super) fn run(command: &[OsString], variables: &[(&'static str, OsString)]) -> Result<u8, Stop> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Stop::Usage("record: no command to run".to_owned()));
@@ -29,22 +29,22 @@ pub(super) fn run(command: &[OsString], variables: &[(&'static str, OsString)]) 
     Ok(code(ended))
 }
 
-/// Waits for the job, while another thread forwards signals.
+/// Waits for the job while another thread forwards signals.
 fn wait(child: &mut Child, mut signals: SignalsInfo<WithOrigin>) -> std::io::Result<ExitStatus> {
     let handle = signals.handle();
     let pid = i32::try_from(child.id()).unwrap_or(0);
     let forwarding = thread::spawn(move || {
         for origin in &mut signals {
-            // What a terminal sends goes to the whole group of processes: the job has it already.
+            // A terminal sends signals to the whole process group, so the job already has them.
             if origin.cause != Cause::Kernel && pid > 0 {
-                // SAFETY: has no condition; the job is not waited for before this thread has ended.
+                // SAFETY: `kill` has no preconditions; the job is not reaped before this thread has ended.
                 unsafe { libc::kill(pid, origin.signal) };
             }
         }
     });
     let ended = child.wait();
     handle.close();
-    // It holds nothing that could fail.
+    // The thread holds nothing that could fail.
     let _ = forwarding.join();
     ended
 }

@@ -1,8 +1,8 @@
-//! `nccl-stacks record`: runs a job with the recorder in it, and says what was recorded.
+//! `nccl-stacks record`: runs a job with the recorder in it, and reports what was recorded.
 //!
-//! The recorder is a library inside the job's processes; this command prepares the environment that loads it, and is not needed for it:
-//! `--print-env` has the same for launchers that cannot be wrapped. What the job prints stays its own: standard output carries nothing of ours,
-//! and the exit code is the job's. A job whose recording cannot be prepared runs all the same, unrecorded.
+//! The recorder is a library inside the job's processes. This command only prepares the environment that loads it; `--print-env` prints that
+//! environment for launchers that cannot be wrapped. The job keeps its standard output, where nothing of ours is printed, and its exit code. If the
+//! recording cannot be prepared, the job runs all the same, unrecorded.
 
 mod job;
 mod setup;
@@ -44,7 +44,7 @@ fn unrecorded(stop: &Stop) -> String {
     format!("The job runs unrecorded: {}", why.strip_prefix("error: ").unwrap_or(&why))
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+,@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! What a job needs to be recorded: a folder, the library in it, and the variables that load it.
+//! What is needed to record a job: a folder, the library in it, and the variables that load it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,19 +15,19 @@ use crate::cli::stop::Stop;
 use crate::cli::terminal::say;
 use nccl_stacks::run::sources::RECORDER_LIBRARY;
 
-/// The recorder's library, if it could be built with this program.
+/// The recorder's library, if it was built with this program.
 #[cfg(has_recorder)]
 const BYTES: Option<&[u8]> = Some(include_bytes!(env!("NCCL_STACKS_RECORDER")));
 #[cfg(not(has_recorder))]
 const BYTES: Option<&[u8]> = None;
 
-/// How long a record is, in bytes.
+/// The length of a record in bytes.
 const RECORD: u64 = nccl_stacks_recorder_format::layout::RECORD as u64;
 
-/// The endings of recordings, and of what is left by processes that could not record.
+/// The extensions of recordings, and of the marks left by processes that could not record.
 const ENDINGS: [&str; 2] = ["ncclrec", "ncclrec-failed"];
 
-/// Bits of a file's mode: who else may write it, and that files of a folder are renamed by their owners alone.
+/// Bits of a file's mode: who else may write it, and that only owners may rename files in a folder.
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
@@ -65,9 +65,9 @@ impl Setup {
         if mask != 0 {
             let plugin = if has_calls { "STATIC_PLUGIN".into() } else { path.into_os_string() };
             match env::var_os("NCCL_PROFILER_PLUGIN").filter(|own| !own.is_empty() && *own != plugin) {
-                // NCCL loads one profiler, and the user chose it.
+                // NCCL loads only one profiler, and the user chose it.
                 Some(own) => say(&format!(
-                    "NCCL_PROFILER_PLUGIN is set to {}: NCCL's events go there, and only calls are recorded. Unset it to record both.",
+                    "NCCL_PROFILER_PLUGIN is set to {}: NCCL sends its events there, so only calls are recorded. Unset it to record both.",
                     own.display()
                 )),
                 None => {
@@ -80,7 +80,7 @@ impl Setup {
     }
 }
 
-/// The first of `nccl-stacks-records`, `nccl-stacks-records-2` … without recordings: those of two jobs do not belong together.
+/// The first of `nccl-stacks-records`, `nccl-stacks-records-2` … without recordings, so that two jobs do not mix.
 fn free_folder() -> PathBuf {
     let name = |n: u32| {
         PathBuf::from(if n == 1 { "nccl-stacks-records".to_owned() } else { format!("nccl-stacks-records-{n}") })
@@ -88,7 +88,7 @@ fn free_folder() -> PathBuf {
     (1..).map(name).find(|folder| recordings(folder).is_empty()).unwrap_or_else(|| name(1))
 }
 
-/// The recordings in a folder, and what is left by processes that could not record, by name.
+/// The recordings in a folder and the marks of processes that could not record, sorted by name.
 pub(super) fn recordings(folder: &Path) -> Vec<PathBuf> {
     let is_one = |ending: &OsStr| ENDINGS.iter().any(|known| ending == *known);
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
@@ -97,11 +97,11 @@ pub(super) fn recordings(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a file is the library, and nobody else can make it another one: it is no link, and belongs to this user or to root.
+/// Whether a file is the library, and nobody else can replace it: it is not a link, and belongs to this user or to root.
 fn is_ours(library: &[u8], path: &Path) -> std::io::Result<bool> {
     let mut file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     let about = file.metadata()?;
-    // SAFETY: has no condition.
+    // SAFETY: `geteuid` has no preconditions.
     let user = unsafe { libc::geteuid() };
     let is_safe =
         about.is_file() && [user, 0].contains(&about.uid()) && about.mode() & (GROUP_WRITES | OTHERS_WRITE) == 0;
@@ -109,7 +109,7 @@ fn is_ours(library: &[u8], path: &Path) -> std::io::Result<bool> {
     Ok(is_safe && about.len() == library.len() as u64 && file.read_to_end(&mut found).is_ok() && found == library)
 }
 
-/// Writes the library under its name whole: other nodes may write the same file at this moment, or run from it.
+/// Writes the library atomically: other nodes may be writing the same file, or running from it.
 fn unpack(library: &[u8], path: &Path) -> std::io::Result<()> {
     if is_ours(library, path).unwrap_or(false) {
         return Ok(());
@@ -121,11 +121,11 @@ fn unpack(library: &[u8], path: &Path) -> std::io::Result<()> {
     file.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// The library before what the user preloads. The dynamic linker divides this list at blanks and colons, and knows no quotes.
+/// The library, followed by what the user preloads. The dynamic linker splits this list at spaces and colons, and has no quoting.
 fn preload(library: &Path) -> Result<OsString, Stop> {
     if library.as_os_str().as_encoded_bytes().iter().any(|byte| byte.is_ascii_whitespace() || *byte == b':') {
         return Err(Stop::Usage(format!(
-            "{}: the dynamic linker cannot preload from a path with a blank or a colon; give another --dir",
+            "{}: the dynamic linker cannot preload from a path with a space or a colon; give another --dir",
             library.display()
         )));
     }

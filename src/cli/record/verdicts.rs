@@ -1,4 +1,4 @@
-//! What the recordings of a job that has ended say: a sentence of each command that answers more.
+//! The verdicts on the recordings of a job that has ended: one sentence from each command that can say more.
 
 use std::env;
 use std::ffi::OsString;
@@ -21,8 +21,8 @@ use nccl_stacks::report::recording::lacks;
 use super::setup;
 use crate::cli::terminal::say;
 
-/// Says what was recorded into a folder, on standard error: standard output is the job's. Of the processes that a launcher starts only the
-/// first rank says it.
+/// Prints what was recorded into a folder on standard error, because standard output belongs to the job. Of the processes that a launcher
+/// starts, only the first rank prints it.
 pub(super) fn say_all(folder: &Path) {
     let rank = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"].into_iter().find_map(env::var_os);
     if rank.is_some_and(|rank| rank != "0") {
@@ -45,18 +45,18 @@ pub(super) fn say_all(folder: &Path) {
     say(&format!("For more: nccl-stacks hang, ranks or records, with {name}"));
 }
 
-/// Why a job has left no recording, as far as that is known.
+/// Why a job has left no recording, if that is known.
 fn why(records: &Records) -> String {
     let off = ["0", "off", "false", "no"];
     let is_off = |value: OsString| off.iter().any(|word| value.eq_ignore_ascii_case(word));
     match &lacks(&losses(records))[..] {
         [] if env::var_os("NCCL_STACKS_RECORD").is_some_and(is_off) => "NCCL_STACKS_RECORD turns recording off.".to_owned(),
-        [] => "no process called NCCL, or NCCL is linked statically, or the job's processes did not get the environment. NCCL_STACKS_LOG=1 makes the recorder say what it does.".to_owned(),
+        [] => "no process called NCCL, or NCCL is linked statically, or the job's processes did not get the environment. NCCL_STACKS_LOG=1 makes the recorder log what it does.".to_owned(),
         known => known.join(" "),
     }
 }
 
-/// The verdicts, each after the command that has it.
+/// The verdicts, each with the command that gives it.
 fn verdicts(records: &Records) -> Vec<(&'static str, String)> {
     let mut verdicts = Vec::new();
     let hung = hang(records);
@@ -68,7 +68,7 @@ fn verdicts(records: &Records) -> Vec<(&'static str, String)> {
     verdicts
 }
 
-/// Who waited for whom, or where kernels are not recorded who entered NCCL late.
+/// Who waited for whom; if kernels are not recorded, who entered NCCL late.
 fn ranks(records: &Records) -> Option<String> {
     let reductions = RecordedReductions::from_records(records).reductions;
     let entries = EntryReport::compare(records, Outliers::default());
@@ -78,7 +78,7 @@ fn ranks(records: &Records) -> Option<String> {
         let by_calls = report::ranks::entries::verdict(&entries, &Screen::default());
         return Some(if entries.slow.is_empty() { by_kernels } else { format!("{by_kernels} {}", by_calls.join(" ")) });
     }
-    // Why a group is not judged is in the whole answer.
+    // The full answer says why a group is not judged.
     let is_judged = entries.groups.iter().any(|group| group.not_judged.is_none());
     is_judged.then(|| report::ranks::entries::verdict(&entries, &Screen::default()).join(" "))
 }

@@ -1,6 +1,6 @@
-//! The recorder's protocols, run in every order of their loads and stores that the memory model allows, up to a bound.
+//! The recorder's protocols, run in every order of loads and stores that the memory model allows, up to a bound.
 //!
-//! The modules are the format's own, but for memory, the system, and the length of the table of communicators: loom's atomics are objects, not
+//! The modules are the format's own, except for memory, the system, and the length of the communicator table: loom's atomics are objects, not
 //! places in a mapping.
 
 #![cfg(test)]
@@ -11,7 +11,7 @@ extern crate core;
 mod whole;
 
 pub mod layout {
-    //! A table of communicators that is full with two.
+    //! A table with room for two communicators.
     pub const COMMUNICATORS: usize = 2;
     pub use crate::whole::*;
 }

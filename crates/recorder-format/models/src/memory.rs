@@ -1,4 +1,4 @@
-//! Words that loom watches, of which each costs; and the others, which change as the threads happen to run.
+//! Words that loom watches, each of which is expensive; and other words, whose order is not explored.
 
 use std::collections::BTreeMap;
 use std::sync::atomic;
@@ -17,14 +17,14 @@ pub(crate) enum Word {
 }
 
 impl Words {
-    /// With words of zeros at these offsets, and the system's memory of none.
+    /// Zeroed words at these offsets. There is no real memory.
     pub(crate) fn new(watched: impl Iterator<Item = usize>, others: impl Iterator<Item = usize>) -> Words {
         let others = others.map(|at| (at, Word::Other(atomic::AtomicU64::new(0))));
         let watched = watched.map(|at| (at, Word::Watched(loom::sync::atomic::AtomicU64::new(0))));
         Words(Box::leak(Box::new(others.chain(watched).collect())))
     }
 
-    /// No model has memory.
+    /// Models have no real memory.
     pub(crate) unsafe fn new(_: std::ptr::NonNull<u64>) -> Words {
         unreachable!()
     }
@@ -34,7 +34,7 @@ impl Words {
     }
 }
 
-/// What the format does with a word.
+/// Runs an operation of the format on a word.
 macro_rules! on {
     ($word:expr, $atomic:ident => $what:expr) => {
         match $word {
@@ -62,7 +62,7 @@ impl Word {
     }
 
     pub(crate) fn compare_exchange_weak(&self, from: u64, to: u64, done: Ordering, not: Ordering) -> Result<u64, u64> {
-        // Loom's fails only if the word differs.
+        // Loom's weak exchange only fails if the word differs.
         self.compare_exchange(from, to, done, not)
     }
 }

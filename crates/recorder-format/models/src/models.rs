@@ -1,4 +1,4 @@
-//! What must hold in every order.
+//! The models: properties that must hold in every order.
 
 use loom::thread;
 
@@ -6,15 +6,15 @@ use crate::layout::{self, COMMUNICATOR, COMMUNICATORS_AT, RECORD, TEXT, TEXTS_AT
 use crate::memory::{Ordering, Words};
 use crate::{Communicator, Handle, Kind, Record, Writer};
 
-/// Slots of a ring in a model.
+/// The number of slots in a model's ring.
 const SLOTS: u64 = 1;
 
 fn words(from: usize, length: usize) -> impl Iterator<Item = usize> {
     (from..from + length).step_by(8)
 }
 
-/// A writer with so many of its texts, all communicators, and ring 0, which is ready. Of its communicators and records these words are watched, by
-/// their offsets: what is written to one word is written to the others alike.
+/// A writer with this many texts, all communicators, and ring 0, which is ready. Only the words at these offsets of its communicators and
+/// records are watched; the other words are written in the same way.
 fn writer(texts: usize, of_communicators: &[usize], of_records: &[usize]) -> Writer {
     let head = [header::LOST, header::LOST_COMMUNICATORS, header::KNOWN_COMMUNICATORS, header::REUSED];
     let ring = words(header::RINGS, 16);
@@ -32,22 +32,22 @@ fn writer(texts: usize, of_communicators: &[usize], of_records: &[usize]) -> Wri
     Writer::over(words, SLOTS, crate::system::File::NONE)
 }
 
-/// Explores orders with so many changes from one thread to another that no thread asked for.
+/// Explores orders with up to this many forced preemptions.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
-/// Record `n`: each word is its own, so that a mixture is none of them.
+/// Record `n`. All of its words differ from those of other records, so a mixture equals none of them.
 fn record(n: u64) -> Record {
     Record { time: n as i64, thread: n as u32, parent: n, a: n << 8, b: n << 16, c: n << 24, ..Record::new(Kind::Call) }
 }
 
-/// Of a record: its position, its time, and `c`, its last word.
+/// The watched words of a record: its position, its time, and `c`, its last word.
 const POSITION_AND_TWO: [usize; 3] = [0, 8, 56];
 
-/// Two writers have one slot between them: what a reader gets is one of their records, whole, and at its position.
+/// Two writers share one slot: a reader gets one of their records, whole and at its position.
 #[test]
 fn a_ring_that_comes_round() {
     check(3, || {
@@ -59,14 +59,14 @@ fn a_ring_that_comes_round() {
         let of = |position| if own.position() == position { 2 } else { 1 };
         assert_eq!((own.position() + other.position(), writer.claimed(0)), (3, 2));
         assert!(seen.is_none_or(|(handle, found)| handle.position() == 2 && found == record(of(2))), "{seen:?}");
-        // The later one may have mixed its record with the other's, which the check finds.
+        // The later record may be mixed with the other; the check detects that.
         assert!(writer.at(0, 2).is_none_or(|(_, found)| found == record(of(2))));
-        // A writer that was stopped for a whole round has the slot in the end.
+        // A writer that was stopped for a whole round may win the slot in the end.
         assert!(writer.at(0, 1).is_none_or(|(_, found)| found == record(of(1))));
     });
 }
 
-/// A time that may stand in the first record of a ring instead of its own, and its check does not notice.
+/// A time that can replace the time of a ring's first record without changing its check.
 fn unnoticed_time() -> i64 {
     let words = record(1).words(1);
     let is_unnoticed = |time: &u64| {
@@ -77,7 +77,7 @@ fn unnoticed_time() -> i64 {
     (0..).find(is_unnoticed).unwrap() as i64
 }
 
-/// A record that a newer one overwrites is read whole or not at all, also where its check would not notice a mixture.
+/// A record that is being overwritten is read whole or not at all, even if its check would not detect a mixture.
 #[test]
 fn a_record_that_is_overwritten() {
     let time = unnoticed_time();
@@ -92,7 +92,7 @@ fn a_record_that_is_overwritten() {
     });
 }
 
-/// A record that its handle's owner passes on is seen by whoever gets the handle.
+/// A record whose handle is passed on is visible to the receiver of the handle.
 #[test]
 fn a_record_is_there_once_it_is_put() {
     check(3, || {
@@ -103,7 +103,7 @@ fn a_record_is_there_once_it_is_put() {
     });
 }
 
-/// Two threads enter texts: each gets its own, once or twice, and nobody sees a part.
+/// Two threads enter texts: each finds its own, once or twice, and nobody sees a partial text.
 #[test]
 fn texts_are_whole() {
     const TEXTS: [&[u8]; 2] = [b"ncclAllReduce", b"ncclAllGather"];
@@ -129,7 +129,7 @@ fn about(hash: u64) -> Communicator<'static> {
     Communicator { hash, address: hash, by: 2, made: hash as i64, ..Communicator::default() }
 }
 
-/// Two threads want the number of one communicator that has ended: one gets it, and a copy is of one communicator alone.
+/// Two threads want the number of one ended communicator: one gets it, and a copy is never mixed.
 #[test]
 fn one_gets_a_number() {
     check(3, || {

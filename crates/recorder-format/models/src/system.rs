@@ -1,4 +1,4 @@
-//! A system that has room for all, and stops no thread.
+//! A system that has room for everything, and stops no thread.
 
 use std::ffi::CStr;
 
@@ -16,7 +16,7 @@ pub fn realtime_and_monotonic() -> (i64, i64) {
     (1, 1)
 }
 
-/// The file of no model.
+/// A placeholder: models have no file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct File;
 

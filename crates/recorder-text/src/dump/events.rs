@@ -1,4 +1,4 @@
-//! Groups, calls, operations and channels as events, a line each.
+//! Groups, calls, operations and channels as events, one per line.
 
 use core::fmt::{self, Write};
 
@@ -8,10 +8,10 @@ use super::Written;
 use super::tree::{Placed, Tree};
 use crate::json::Escaped;
 
-/// The state of a kernel's channel that has the GPU's time of its stop.
+/// The state of a kernel channel that has the GPU time of its stop.
 const CHANNEL_STOP: u64 = 22;
 
-/// The plugin's categories. Each has numbers of its own.
+/// The plugin's categories. Each has its own numbering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Category {
     GroupApi,
@@ -53,7 +53,7 @@ impl Category {
     }
 }
 
-/// What is dumped.
+/// The part of the records to dump.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct About<'a> {
     pub(super) pid: u32,
@@ -65,13 +65,13 @@ pub(super) struct About<'a> {
 }
 
 impl About<'_> {
-    /// Whether a record is of the communicator.
+    /// Whether a record belongs to the communicator.
     pub(super) fn has(&self, record: &Record) -> bool {
         record.communicator == self.number && self.known.times().contains(&record.time)
     }
 }
 
-/// An event of which the begin is written.
+/// An event whose begin has been written.
 #[derive(Clone, Copy)]
 pub(super) struct Event<'n> {
     pub(super) category: Category,
@@ -79,7 +79,7 @@ pub(super) struct Event<'n> {
     pub(super) id: u64,
 }
 
-/// Writes events.
+/// The writer of events.
 pub(super) struct Events<'a> {
     writer: &'a Writer,
     pub(super) tree: &'a Tree<'a>,
@@ -108,7 +108,7 @@ impl<'a> Events<'a> {
         self.written.left_out = self.written.left_out.saturating_add(1);
     }
 
-    /// The next number of a category, from 0.
+    /// The next number in a category, from 0.
     pub(super) fn id(&mut self, category: Category) -> u64 {
         let Some(next) = self.ids.get_mut(category as usize) else { return 0 };
         let id = *next;
@@ -116,12 +116,12 @@ impl<'a> Events<'a> {
         id
     }
 
-    /// A text of a record.
+    /// The text with a number from a record.
     fn text(&self, number: u8) -> Text {
         self.writer.text_at(number).unwrap_or_default()
     }
 
-    /// Whether something of these kinds and of this communicator belongs to a record.
+    /// Whether a record has a child of one of these kinds in this communicator.
     pub(super) fn has(&self, handle: Handle, kinds: &[Kind]) -> bool {
         self.tree.children(handle).any(|(_, child)| kinds.contains(&child.kind) && self.about.has(&child))
     }
@@ -146,7 +146,7 @@ impl<'a> Events<'a> {
         write!(self.out, ", \"args\": {{{args}}}}}")
     }
 
-    /// Nothing is written of an event that has no end.
+    /// Writes the end of an event; nothing if it has no end.
     pub(super) fn end(&mut self, event: Event<'_>, time: Option<i64>) -> fmt::Result {
         let Some(time) = time else { return Ok(()) };
         self.event(event, "e", time)?;
@@ -186,7 +186,7 @@ impl<'a> Events<'a> {
         self.end(event, self.stop(handle))
     }
 
-    /// A call of a collective, or of a send or receive, and the operations that it enqueued.
+    /// A call of a collective, send or receive, and the operations that it enqueued.
     pub(super) fn call(&mut self, (handle, record): Placed) -> fmt::Result {
         let category = if record.kind == Kind::CollApi { Category::CollApi } else { Category::P2pApi };
         let event = Event { category, name: &self.text(record.function), id: self.id(category) };
@@ -215,7 +215,7 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// An operation of a call or group; nothing is written of others.
+    /// An operation of a call or group. Other records are skipped.
     fn part(&mut self, child: Placed) -> fmt::Result {
         match child.1.kind {
             Kind::Coll | Kind::P2p => self.operation(child),
@@ -268,11 +268,11 @@ impl<'a> Events<'a> {
             }
             None => self.begin(event, record.time, format_args!("\"Channel\": {channel}, \"StartGpuClk\": {start}"))?,
         }
-        // The state is the end; only other recordings have a stop, too.
+        // The state is the end; only other kinds of recordings also have a stop.
         self.end(event, self.stop(handle).or(ended.map(|stop| stop.time)))
     }
 
-    /// A collective of copy engines with its synchronisations and batches.
+    /// A collective on copy engines with its synchronisations and batches.
     pub(super) fn copies(&mut self, (handle, record): Placed) -> fmt::Result {
         let id = self.id(Category::CeColl);
         let event = Event { category: Category::CeColl, name: &self.text(record.function), id };

@@ -1,12 +1,12 @@
-//! The dump of a communicator as NCCL's example profiler plugin writes it: begins and ends of events, as Chrome's traces have them.
+//! The dump of a communicator in the form of NCCL's example profiler plugin: begin and end events of a Chrome trace.
 //!
-//! In that form an event belongs to those that are open around it, so what is in the rings in the order of time has to be written in that of
-//! a tree. [`Link`]s are the tree: two numbers for each slot of the rings, in memory that the caller lends. Everything else is found in
+//! In that form an event belongs to the events that are open around it, so the records, which are in order of time, have to be written in the order
+//! of a tree. [`Link`]s form the tree: two numbers for each slot of the rings, in memory that the caller provides. Everything else is read from
 //! the rings.
 //!
-//! Where the plugin writes something wrong this does not: it is strict JSON, calls and launches begin when they began, kernel channels
-//! have numbers of their own and the stops of their GPU. What is unknown is left out: an event that was not stopped has no end, a
-//! channel that was not stopped no `StopGpuClk`. Events that the plugin does not have, such as phases of kernels, are left out too.
+//! Some output of the plugin is wrong, and differs here: this is strict JSON, calls and launches begin when they began, and kernel channels
+//! have their own numbers and the stop times of their GPU. Unknown values are left out: an event that was not stopped has no end, and such a
+//! channel no `StopGpuClk`. Events that the plugin does not have, such as kernel phases, are left out, too.
 
 mod events;
 mod proxies;
@@ -22,31 +22,31 @@ use crate::merge::{Cursors, Merge};
 
 pub use self::tree::Link;
 
-/// What makes known the communicators that are dumped.
+/// What registers the communicators that are dumped.
 const PLUGIN: u32 = 1;
 
-/// What was written.
+/// Counts of what was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
     /// Begins of events.
     pub events: u64,
-    /// Channels and steps that are left out because the ring has overwritten what they belong to.
+    /// Channels and steps that are left out because the ring has overwritten their parents.
     pub left_out: u64,
 }
 
-/// How many links a writer's rings need.
+/// How many links a writer needs.
 pub fn links(writer: &Writer) -> usize {
     usize::try_from(writer.ring_records()).unwrap_or(0).saturating_mul(nccl_stacks_recorder_format::layout::RINGS)
 }
 
-/// The two numbers of a dump's name, `PREFIX_<hash>_<rank>.json`; `None` if the communicator is unknown.
+/// The two numbers in the name of a dump, `PREFIX_<hash>_<rank>.json`; `None` if the communicator is unknown.
 pub fn name(writer: &Writer, number: u16) -> Option<(u64, i32)> {
     let entry = writer.known(number)?;
     let known = entry.communicator();
     Some((known.hash, known.rank))
 }
 
-/// Writes what the rings have of a communicator. There must be as many `links` as [`links`] says, all of them new.
+/// Writes the records of a communicator. `links` must be new, and as many as [`links`] returns.
 pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Write) -> Result<Written, fmt::Error> {
     let mut bytes = [0; layout::COMMUNICATORS_AT];
     let (Ok(header), Some(entry)) = (writer.header(&mut bytes), writer.known(number)) else { return Err(fmt::Error) };
@@ -55,8 +55,8 @@ pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Wri
     let about = events::About { pid: header.pid, epoch: header.start.monotonic, number, known };
     let mut events = Events::new(writer, &tree, about, out);
     events.open()?;
-    // What belongs to nothing comes first: after an operation without an end it would be taken for a part of that.
-    // What proxies do for other processes is of no communicator here, and is in the dump of the first.
+    // Records without parents come first: after an operation without an end they would be taken for its children. Proxies' work for other
+    // processes has no communicator here, and goes into the first dump.
     let is_first = (1..number).all(|before| writer.known(before).is_none_or(|known| known.communicator().by != PLUGIN));
     let is_own = |record: &Record| match record.kind {
         Kind::ProxyOp if record.communicator == 0 => is_first,
@@ -74,11 +74,11 @@ pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Wri
         let (is_own, placed) = (about.has(&record), (handle, record));
         let is_root = is_own && !tree.has_parent(&record);
         match record.kind {
-            // A group may have calls of several communicators, and is one of the first.
+            // A group may have calls of several communicators, and is dumped with the first of them.
             Kind::GroupApi if is_own || events.has(handle, &[Kind::CollApi, Kind::P2pApi]) => {
                 events.group_api(placed)?
             }
-            // In versions that have calls nothing belongs to these groups.
+            // In NCCL versions with API calls, these groups are empty.
             Kind::Group if events.has(handle, &[Kind::Coll, Kind::P2p]) => events.group(placed)?,
             Kind::CollApi | Kind::P2pApi if is_root => events.call(placed)?,
             Kind::KernelLaunch if is_root => events.launch(placed, 0)?,
@@ -90,7 +90,7 @@ pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Wri
     events.close()
 }
 
-/// Whether a record is one that another may belong to.
+/// Whether a record can have children.
 fn is_event(record: &Record) -> bool {
     !matches!(record.kind, Kind::Stop | Kind::State | Kind::More | Kind::Call)
 }

@@ -1,7 +1,7 @@
-//! Proxy operations, the phases of their steps, and messages on the network, as events.
+//! Proxy operations, the phases of their steps, and network transfers, as events.
 //!
-//! The plugin writes an operation as two events with one number, until it makes progress and while it does, and a step as one for
-//! each phase, with one number too. A state says that a phase was entered, so each phase ends where the next begins.
+//! The plugin writes an operation as two events with the same number, before it makes progress and while it does, and a step as one event per
+//! phase, also with the same number. A state marks the entry into a phase, so each phase ends where the next begins.
 
 use core::fmt;
 
@@ -22,7 +22,7 @@ mod state {
     pub(super) const APPEND: u64 = 17;
 }
 
-/// The phases of a step in their order: the state that enters each, and its name.
+/// The phases of a step in order: the state that enters each, and its name.
 const SEND: [(u64, &[u8]); 3] =
     [(state::SEND_GPU_WAIT, b"SendGpuWait"), (state::SEND_PEER_WAIT, b"SendPeerWait"), (state::SEND_WAIT, b"SendWait")];
 const RECV: [(u64, &[u8]); 3] = [
@@ -31,12 +31,12 @@ const RECV: [(u64, &[u8]); 3] = [
     (state::RECV_GPU_WAIT, b"RecvGpuWait"),
 ];
 
-/// What the proxy's thread does, by states from 13 on.
+/// The activities of a proxy thread, by state from 13 on.
 const CONTROL: [&[u8]; 6] = [b"Idle", b"Active", b"Sleep", b"Wakeup", b"Append", b"Append"];
 const FIRST_CONTROL: u64 = 13;
 
 impl Events<'_> {
-    /// When a record entered a state first: waiting for a peer is entered again and again.
+    /// When a record first entered a state. Waiting for a peer is entered repeatedly.
     fn entered(&self, handle: Handle, state: u64) -> Option<i64> {
         self.states(handle).find(|child| child.a == state).map(|child| child.time)
     }
@@ -45,7 +45,7 @@ impl Events<'_> {
         self.tree.children(handle).map(|(_, child)| child).filter(|child| child.kind == Kind::State)
     }
 
-    /// The bytes of a step: only these two states have them.
+    /// The bytes of a step. Only these two states have them.
     fn bytes(&self, step: Handle) -> u64 {
         let has_bytes = |child: &Record| matches!(child.a, state::SEND_WAIT | state::RECV_FLUSH_WAIT);
         self.states(step).filter(has_bytes).map(|child| child.b).fold(0, u64::saturating_add)
@@ -68,7 +68,7 @@ impl Events<'_> {
         let names: [&[u8]; 2] =
             if is_send { [b"ScheduleSend", b"ProgressSend"] } else { [b"ScheduleRecv", b"ProgressRecv"] };
         let [queued, running] = names.map(|name| Event { category: Category::Proxy, name, id });
-        // An operation that is done made progress, though its state may be lost.
+        // A finished operation has made progress, even if its state was lost.
         if begun.is_some() || stopped.is_none() {
             self.begin(queued, record.time, args)?;
             self.end(queued, begun)?;
@@ -134,7 +134,7 @@ impl Events<'_> {
         }
     }
 
-    /// What the proxy's thread does, by the first state that it entered.
+    /// The activity of a proxy thread, from the first state that it entered.
     pub(super) fn control(&mut self, (handle, record): Placed) -> fmt::Result {
         let Some(first) = self.states(handle).next() else { return Ok(()) };
         let name = first.a.checked_sub(FIRST_CONTROL).and_then(|at| CONTROL.get(usize::try_from(at).ok()?));

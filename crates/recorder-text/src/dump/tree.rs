@@ -1,4 +1,4 @@
-//! Which records belong to which: parents are in the records, children are found through links.
+//! The tree of records: a record has its parent, and children are found through links.
 
 use core::num::NonZeroU32;
 
@@ -7,22 +7,22 @@ use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer};
 
 use super::is_event;
 
-/// Of a slot of the rings: the slots of its first child and of the next child of its parent. Memory of zeros is new links.
+/// For a slot of the rings: the slots of its first child and of its parent's next child. Zeroed memory is a new link.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Link {
     first: Option<NonZeroU32>,
     next: Option<NonZeroU32>,
 }
 
-/// A record and the handle by which others name it.
+/// A record and its handle.
 pub(super) type Placed = (Handle, Record);
 
-/// The records that were in the rings when it was made.
+/// A snapshot of the records in the rings.
 pub(super) struct Tree<'a> {
     writer: &'a Writer,
     links: &'a [Link],
     pid: u32,
-    /// By ring: the last position.
+    /// The last position of each ring.
     ends: [u64; RINGS],
 }
 
@@ -36,7 +36,7 @@ impl<'a> Tree<'a> {
         for ring in (0..RINGS).rev() {
             let last = ends.get(ring).copied().unwrap_or(0);
             let first = last.saturating_sub(writer.ring_records()).saturating_add(1);
-            // The newest first: each child is put before the others.
+            // The newest first, because each child is put in front of the others.
             for position in (first..=last).rev() {
                 let Some((_, record)) = writer.at(ring, position) else { continue };
                 let Some(parent) = linked.parent_of(&record) else { continue };
@@ -54,14 +54,14 @@ impl<'a> Tree<'a> {
         Tree { links, ..linked }
     }
 
-    /// The place of a position among the slots of all rings.
+    /// The index of a position among the slots of all rings.
     fn slot(&self, ring: usize, position: u64) -> Option<usize> {
         let records = self.writer.ring_records();
         let in_ring = position.checked_sub(1)? & records.checked_sub(1)?;
         usize::try_from((ring as u64).checked_mul(records)?.checked_add(in_ring)?).ok()
     }
 
-    /// The handle of a record's parent, if the rings have that. The parent of a proxy's operation may be of another process.
+    /// The handle of a record's parent, if it is still in the rings. The parent of a proxy operation may be in another process.
     fn parent_of(&self, record: &Record) -> Option<Handle> {
         if record.kind == Kind::Call || (record.kind == Kind::ProxyOp && record.a != u64::from(self.pid)) {
             return None;
@@ -70,12 +70,12 @@ impl<'a> Tree<'a> {
         self.writer.get(parent).filter(is_event).map(|_| parent)
     }
 
-    /// Whether the rings have what a record belongs to.
+    /// Whether the rings still have the parent of a record.
     pub(super) fn has_parent(&self, record: &Record) -> bool {
         self.parent_of(record).is_some()
     }
 
-    /// A record that is in the rings still, by its slot.
+    /// The record in a slot, if it is still there.
     fn at(&self, slot: usize) -> Option<Placed> {
         let records = usize::try_from(self.writer.ring_records()).ok().filter(|records| *records > 0)?;
         let (ring, index) = (slot.checked_div(records)?, slot.checked_rem(records)? as u64);
@@ -87,7 +87,7 @@ impl<'a> Tree<'a> {
         self.writer.at(ring, position)
     }
 
-    /// What belongs to a record: of one thread in order.
+    /// The children of a record. Those of one thread are in order.
     pub(super) fn children(&self, parent: Handle) -> impl Iterator<Item = Placed> + use<'_, 'a> {
         let mut next = self.slot(parent.ring(), parent.position()).and_then(|slot| self.links.get(slot)?.first);
         core::iter::from_fn(move || {

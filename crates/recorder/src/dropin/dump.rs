@@ -1,4 +1,4 @@
-//! `NCCL_PROFILE_DUMP_FILE`: a communicator as the dump of NCCL's example profiler plugin, written when it ends, whole or not at all.
+//! `NCCL_PROFILE_DUMP_FILE`: the dump of a communicator in the form of NCCL's example profiler plugin, written when it ends, whole or not at all.
 
 use core::ffi::CStr;
 
@@ -9,7 +9,7 @@ use super::file::{File, error};
 use crate::process::Path;
 use crate::{environment, log};
 
-/// Memory for the links between records. It is asked of the system and given back: the job's allocator is not ours.
+/// Memory for the links between records. It is mapped and unmapped here, because the job's allocator is not ours.
 struct Links {
     start: *mut Link,
     count: usize,
@@ -19,20 +19,20 @@ impl Links {
     fn new(count: usize) -> Option<Links> {
         let length = count.checked_mul(size_of::<Link>())?;
         let (protection, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory, without a file.
+        // SAFETY: an anonymous mapping of new memory.
         let start = unsafe { libc::mmap(core::ptr::null_mut(), length, protection, kind | libc::MAP_NORESERVE, -1, 0) };
         (start != libc::MAP_FAILED).then_some(Links { start: start.cast(), count })
     }
 
     fn as_mut(&mut self) -> &mut [Link] {
-        // SAFETY: so many links are mapped, their zeros are links, and nobody else has them.
+        // SAFETY: this many links are mapped, zeros are valid links, and nobody else uses them.
         unsafe { core::slice::from_raw_parts_mut(self.start, self.count) }
     }
 }
 
 impl Drop for Links {
     fn drop(&mut self) {
-        // SAFETY: what was mapped, and nobody has a reference to it any more.
+        // SAFETY: this is the mapping, and no reference to it is left.
         unsafe { libc::munmap(self.start.cast(), self.count.saturating_mul(size_of::<Link>())) };
     }
 }
@@ -43,7 +43,7 @@ impl Drop for Links {
 pub(crate) fn dump(writer: &Writer, communicator: u16) {
     let Some(prefix) = environment::variable(c"NCCL_PROFILE_DUMP_FILE") else { return };
     let (Ok(prefix), Some((hash, rank))) = (prefix.to_str(), text::name(writer, communicator)) else { return };
-    // SAFETY: has no condition.
+    // SAFETY: `getpid` has no preconditions.
     let pid = unsafe { libc::getpid() };
     let path = Path::new(format_args!("{prefix}_{hash}_{rank}.json"));
     let part = Path::new(format_args!("{prefix}_{hash}_{rank}.json.{pid}-{communicator}"));
@@ -56,7 +56,7 @@ pub(crate) fn dump(writer: &Writer, communicator: u16) {
 
 fn write(writer: &Writer, communicator: u16, path: &CStr, part: &CStr) -> Result<(), i32> {
     let mut links = Links::new(text::links(writer)).ok_or(libc::ENOMEM)?;
-    // What an earlier process of the same number has left, or a link that somebody has laid there.
+    // Removes what an earlier process with the same id has left, or a planted link.
     // SAFETY: the path ends with a zero.
     unsafe { libc::unlink(part.as_ptr()) };
     let formatted = File::write(part, libc::O_EXCL, |file| text::write(writer, communicator, links.as_mut(), file));

@@ -1,11 +1,11 @@
-//! A text file that is written in pieces. There is no allocator, so the buffer is where the file is.
+//! A text file that is written through a buffer. There is no allocator, so the buffer is part of the struct.
 
 use core::ffi::CStr;
 use core::fmt;
 
 use nccl_stacks_recorder_format::NotCancelled;
 
-/// The length of the buffer: a page and more, for a thread's stack has room for it.
+/// The size of the buffer: a few pages, which still fit on a thread's stack.
 const BUFFER: usize = 16 * 1024;
 
 /// A file that is open for writing.
@@ -16,8 +16,8 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Opens a file with these flags beside those of every file here, has it written, and closes it; the system's error number if that is
-    /// not possible. Names of these files can be guessed, so a link that somebody has laid there is not followed.
+    /// Opens a file with these flags in addition to the common ones, lets `write` fill it, and closes it. Fails with an errno. The names of these
+    /// files can be guessed, so links are not followed.
     pub(super) fn write<T>(
         path: &CStr,
         flags: i32,
@@ -33,16 +33,16 @@ impl File {
         let mut file = File { fd, buffer: [0; BUFFER], length: 0 };
         let written = write(&mut file).map_err(|_| libc::EIO);
         let flushed = written.and_then(|written| file.flush().map(|()| written));
-        // SAFETY: the descriptor is ours, and nobody uses it any more. An error of closing is one of writing.
+        // SAFETY: the descriptor is ours, and not used any more. An error of `close` counts as a write error.
         let closed = unsafe { libc::close(fd) };
         flushed.and_then(|written| if closed == 0 { Ok(written) } else { Err(error()) })
     }
 
-    /// Writes what is in the buffer.
+    /// Writes the contents of the buffer.
     fn flush(&mut self) -> Result<(), i32> {
         let mut written = 0;
         while let Some(rest) = self.buffer.get(written..self.length).filter(|rest| !rest.is_empty()) {
-            // SAFETY: so many bytes are there.
+            // SAFETY: the buffer has this many bytes.
             let done = unsafe { libc::write(self.fd, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(done) {
                 Ok(done) => written = written.saturating_add(done),
@@ -73,7 +73,7 @@ impl fmt::Write for File {
     }
 }
 
-/// The system's number of the last error.
+/// The thread's errno.
 pub(super) fn error() -> i32 {
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() }

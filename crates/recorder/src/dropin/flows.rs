@@ -1,13 +1,13 @@
-//! The switch of the flow extractor: a program that was written for it says with `ncclSetFlowExtractionEnabled` of which operations it wants records.
+//! The flow extractor's switch: a program written for it calls `ncclSetFlowExtractionEnabled` to choose the operations to record.
 //!
-//! The extractor is a changed NCCL, and writes its files itself. Here the files come afterwards, from the records (`nccl-stacks export --flows`), so
-//! switching off is not recording. An NCCL that has the function, too, is asked as well.
+//! The extractor is a patched NCCL, and writes its files itself. Here the files are made from the records later (`nccl-stacks export --flows`),
+//! so switching it off stops recording. If NCCL has the function, too, it is also called.
 
 use core::ffi::c_int;
 
 use crate::{process, symbols};
 
-/// The function, under its own name.
+/// The function under its original name.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "the extractor's name")]
 extern "C" fn ncclSetFlowExtractionEnabled(enabled: c_int) -> c_int {
@@ -16,7 +16,7 @@ extern "C" fn ncclSetFlowExtractionEnabled(enabled: c_int) -> c_int {
     let Some(next) = symbols::next_symbol(name, ncclSetFlowExtractionEnabled as *const core::ffi::c_void) else {
         return 0;
     };
-    // SAFETY: what was found under this name has this type.
+    // SAFETY: the function of this name has this type.
     let next: extern "C" fn(c_int) -> c_int = unsafe { core::mem::transmute(next) };
     next(enabled)
 }

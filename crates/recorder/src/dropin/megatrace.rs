@@ -1,8 +1,8 @@
-//! The calls of a rank as Megatrace's log, written by a thread once the rank is silent: where its variables are set, unless
-//! `NCCL_MEGATRACE_ENABLE` says no. Megatrace itself writes where it is preloaded; this library is preloaded for other reasons, too.
+//! The calls of a rank as Megatrace's log, written by a thread once the rank is silent. It is on if Megatrace's variables are set, unless
+//! `NCCL_MEGATRACE_ENABLE` says no. Megatrace itself writes whenever it is preloaded, but this library is preloaded for other reasons, too.
 //!
-//! The thread sleeps, collects what is in the rings, and writes once no call came for `NCCL_MEGATRACE_SENSTIME` milliseconds; at the end of the
-//! process the last burst is written, too, which Megatrace loses. The log is in the folder of `NCCL_MEGATRACE_LOG_PATH`, which must be there.
+//! The thread sleeps, collects records from the rings, and writes when no call came for `NCCL_MEGATRACE_SENSTIME` milliseconds. The last burst is
+//! written at the exit; Megatrace loses it. The log goes to the existing folder `NCCL_MEGATRACE_LOG_PATH`.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
@@ -17,7 +17,7 @@ use super::file::File;
 use crate::process::Path;
 use crate::{clock, environment, log, process};
 
-/// The silence, if `NCCL_MEGATRACE_SENSTIME` does not say, ms.
+/// The default silence, without `NCCL_MEGATRACE_SENSTIME`, ms.
 const SILENCE: u64 = 3000;
 
 /// How long the thread sleeps at most, ms.
@@ -30,37 +30,37 @@ const WITHOUT: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(NOT_YET);
 
-/// Whether a thread is to write a log.
+/// Whether a log was requested.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// Whether a thread has the log.
+/// Whether a thread is using the log.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The calls; only who has taken them reads or writes them.
+/// The log. Only the thread that has taken it reads or writes it.
 struct Place(UnsafeCell<Log>);
 
-// SAFETY: `with_log` gives it to one thread at a time.
+// SAFETY: `with_log` gives access to one thread at a time.
 unsafe impl Sync for Place {}
 
 static LOG: Place = Place(UnsafeCell::new(Log::new()));
 
-/// What the environment says, taken when the thread starts: the program may change its environment while the thread would read it.
+/// The environment when the thread starts. Later, the program may change it while the thread reads.
 struct Settings {
-    /// As an absolute path, for the program may change its folder.
+    /// An absolute path, because the program may change its working directory.
     folder: Value<4096>,
     address: Value<256>,
-    /// Whether lines have the form that Megatrace had first.
+    /// Whether to write Megatrace's older form of lines.
     is_old_form: bool,
     /// ns.
     silence: i64,
     level: Option<Level>,
 }
 
-/// A variable's text, with a zero at its end.
+/// The value of a variable, with a zero at the end.
 struct Value<const N: usize>([u8; N]);
 
 impl<const N: usize> Value<N> {
-    /// Takes a text. One that is too long counts as none.
+    /// Copies a text. If it is too long, the value stays empty.
     fn take(&mut self, text: Option<&CStr>) {
         self.0.fill(0);
         let bytes = text.map(CStr::to_bytes).filter(|bytes| bytes.len() < N).unwrap_or_default();
@@ -69,7 +69,7 @@ impl<const N: usize> Value<N> {
         }
     }
 
-    /// The text; empty if it is no UTF-8.
+    /// The text; empty if it is not UTF-8.
     fn text(&self) -> &str {
         CStr::from_bytes_until_nul(&self.0).ok().and_then(|text| text.to_str().ok()).unwrap_or_default()
     }
@@ -77,7 +77,7 @@ impl<const N: usize> Value<N> {
 
 struct SettingsPlace(UnsafeCell<Settings>);
 
-// SAFETY: written by `start` alone, before there is a thread that reads it and before `IS_ON`.
+// SAFETY: only `start` writes it, before it starts the thread that reads it and before it sets `IS_ON`.
 unsafe impl Sync for SettingsPlace {}
 
 static SETTINGS: SettingsPlace = SettingsPlace(UnsafeCell::new(Settings {
@@ -88,7 +88,7 @@ static SETTINGS: SettingsPlace = SettingsPlace(UnsafeCell::new(Settings {
     level: None,
 }));
 
-/// The variables of Megatrace's. One of them is enough to ask for its log.
+/// Megatrace's variables. Setting any of them asks for the log.
 const VARIABLES: [&CStr; 5] = [
     c"NCCL_MEGATRACE_ENABLE",
     c"NCCL_MEGATRACE_LOG_PATH",
@@ -102,11 +102,11 @@ fn is_wanted() -> bool {
 }
 
 fn take_settings() {
-    // SAFETY: no thread reads them yet: see the static's own condition.
+    // SAFETY: no thread reads them yet: see the condition of the static.
     let settings = unsafe { &mut *SETTINGS.0.get() };
     let folder = environment::variable(c"NCCL_MEGATRACE_LOG_PATH").unwrap_or(c"./logs");
     let mut here = [0u8; 4096];
-    // SAFETY: so many bytes may be written.
+    // SAFETY: the buffer has this many bytes.
     let is_here = !unsafe { libc::getcwd(here.as_mut_ptr().cast(), here.len()) }.is_null();
     let here = CStr::from_bytes_until_nul(&here).ok().and_then(|here| here.to_str().ok()).filter(|_| is_here);
     let absolute = match (here, folder.to_str()) {
@@ -123,11 +123,11 @@ fn take_settings() {
 }
 
 fn settings() -> &'static Settings {
-    // SAFETY: after `start`, which only one thread of a process gets through, nobody writes them.
+    // SAFETY: nobody writes them after `start`, which runs once in a process.
     unsafe { &*SETTINGS.0.get() }
 }
 
-/// Starts the thread if the environment asks for a log. Called by the thread that has made the process's file.
+/// Starts the thread if the environment asks for a log. Called by the thread that has created the process's file.
 #[cold]
 pub(crate) fn start() {
     if !is_wanted() || IS_ON.load(Ordering::Acquire) {
@@ -135,7 +135,7 @@ pub(crate) fn start() {
     }
     take_settings();
     IS_ON.store(true, Ordering::Release);
-    // SAFETY: the sets are written before they are read. The thread gets no signal of the job: it inherits the mask.
+    // SAFETY: the sets are written before they are read. The new thread inherits the mask, so it gets no signals of the job.
     let created = unsafe {
         let (mut all, mut before) = (core::mem::zeroed::<libc::sigset_t>(), core::mem::zeroed::<libc::sigset_t>());
         libc::sigfillset(&raw mut all);
@@ -153,22 +153,22 @@ pub(crate) fn start() {
     }
 }
 
-/// In a child that was forked off: the thread is the parent's, and so is the log.
+/// Runs in a forked child: the thread and the log belong to the parent.
 pub(crate) fn forked() {
     if !IS_ON.swap(false, Ordering::AcqRel) {
         return;
     }
     STATE.store(NOT_YET, Ordering::Release);
-    // SAFETY: a child has one thread. The parent's may have been within the log: it is of numbers alone, and begins anew.
+    // SAFETY: a child has only one thread. The parent's thread may have been modifying the log, but it holds only numbers, and is cleared.
     unsafe { (*LOG.0.get()).clear() };
     IS_TAKEN.store(false, Ordering::Release);
 }
 
-/// At the end of the process: writes what is left.
+/// Writes the rest at the exit of the process.
 #[cold]
 pub(crate) fn finish() {
     if IS_ON.load(Ordering::Acquire) {
-        // Writing takes milliseconds; more than two seconds no end of a process is held up.
+        // Writing takes milliseconds. The exit is delayed by two seconds at most.
         for _ in 0..2000 {
             if with_log(|log| collect(log, true)).is_some() {
                 return;
@@ -178,12 +178,12 @@ pub(crate) fn finish() {
     }
 }
 
-/// Gives the log to `use_it`, unless another thread has it.
+/// Gives `use_it` the log, unless another thread has it.
 fn with_log<T>(use_it: impl FnOnce(&mut Log) -> T) -> Option<T> {
     if IS_TAKEN.swap(true, Ordering::Acquire) {
         return None;
     }
-    // SAFETY: nobody else gets it until it is given back.
+    // SAFETY: no other thread gets the log until `IS_TAKEN` is reset.
     let result = use_it(unsafe { &mut *LOG.0.get() });
     IS_TAKEN.store(false, Ordering::Release);
     Some(result)
@@ -199,7 +199,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     core::ptr::null_mut()
 }
 
-/// Takes the calls from the rings, and writes them if it is time to, or at the end.
+/// Collects calls from the rings, and writes them after a silence, or at the exit.
 fn collect(log: &mut Log, is_end: bool) {
     let Some(writer) = process::opened() else { return };
     let mut header = [0; COMMUNICATORS_AT];
@@ -244,19 +244,19 @@ fn collect(log: &mut Log, is_end: bool) {
     }
 }
 
-/// Gives the path of the log to `use_it`.
+/// Gives `use_it` the path of the log.
 fn with_path<T>(rank: Option<u32>, use_it: impl FnOnce(&CStr) -> Result<T, i32>) -> Result<T, i32> {
     let (folder, number) = (settings().folder.text(), rank.unwrap_or_default());
     let path = match process::generation() {
         0 => Path::new(format_args!("{folder}/rank_{number}.log")),
-        // A rank's helper process must not take the place of the rank's own log.
+        // A helper process of a rank must not overwrite the rank's own log.
         _ => Path::new(format_args!("{folder}/rank_{number}-{}.log", process::id())),
     };
     path.as_ref().and_then(Path::as_c_str).map_or(Err(libc::ENAMETOOLONG), use_it)
 }
 
-/// Creates the log, as `fopen` does with `w`; whether that was possible. It is not kept open: a job that closes all descriptors would give ours to a
-/// file of its own, and get our lines.
+/// Creates or truncates the log; returns whether that succeeded. It is not kept open: a job that closes all descriptors could reuse ours for a file
+/// of its own, which would then get our lines.
 fn create(rank: Option<u32>) -> bool {
     let folder = settings().folder.text();
     let Some(number) = rank else {
@@ -284,7 +284,7 @@ enum Level {
     Debug,
 }
 
-/// Says something as Megatrace does if `MEGATRACE_LOG_LEVEL` has this level, and in our own log.
+/// Logs in Megatrace's manner if `MEGATRACE_LOG_LEVEL` has this level, and in our own log.
 #[cold]
 fn say(level: Level, rank: Option<u32>, what: fmt::Arguments<'_>) {
     if level != Level::Debug {
@@ -295,7 +295,7 @@ fn say(level: Level, rank: Option<u32>, what: fmt::Arguments<'_>) {
     }
     let (realtime, _) = realtime_and_monotonic();
     let seconds: libc::time_t = realtime / 1_000_000_000;
-    // SAFETY: zeros are a time, which is then written.
+    // SAFETY: zeros are a valid time, which the call overwrites.
     let now = unsafe {
         let mut now = core::mem::zeroed::<libc::tm>();
         libc::localtime_r(&raw const seconds, &raw mut now);

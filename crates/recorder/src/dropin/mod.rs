@@ -1,8 +1,7 @@
-//! What other programs write inside a job, written from the records: for users whose scripts set those programs' variables, and read their
-//! files.
+//! Output of other tools, written inside the job from the records: for users whose scripts set those tools' variables and read their files.
 //!
-//! Nothing of it happens where records are made. Megatrace's log is written by a thread that sleeps and reads the rings, the dump of
-//! NCCL's example profiler plugin when a communicator ends.
+//! None of it runs where records are made. A sleeping thread reads the rings and writes Megatrace's log; the dump of NCCL's example profiler plugin
+//! is written when a communicator ends.
 
 mod dump;
 mod file;

@@ -1,4 +1,4 @@
-//! A call of a function of NCCL's: what is recorded of it, before and after.
+//! A call of an NCCL function: what is recorded before and after it.
 
 use core::ffi::c_void;
 
@@ -11,10 +11,10 @@ use super::real::Function;
 use crate::thread::State;
 use crate::{clock, lifecycle, process};
 
-/// `ncclInProgress`: a communicator that does not block has begun.
+/// `ncclInProgress`: an operation on a nonblocking communicator has started.
 const IN_PROGRESS: i32 = 7;
 
-/// What a call does besides.
+/// The effect of a call on groups and communicators.
 #[derive(Clone, Copy)]
 enum Effect {
     Nothing,
@@ -22,19 +22,19 @@ enum Effect {
     Begin,
     /// It ends a group.
     End,
-    /// It makes a communicator, of this rank and size, from an id, and writes its address there.
+    /// It makes a communicator of this size, with this rank, from an id, and writes the address to the place.
     Make(*const *const c_void, Option<*const UniqueId>, i32, i32),
-    /// It makes a communicator from that of the call, and writes its address there.
+    /// It derives a communicator from the call's, and writes the new address to the place.
     Derive(*const *const c_void, Way),
-    /// It makes so many communicators, and writes their addresses there.
+    /// It makes this many communicators, and writes their addresses to the places.
     MakeAll(*const *const c_void, i32),
     /// The communicator ends.
     Finalize,
-    /// The communicator ends, and its memory is given back.
+    /// The communicator ends, and its memory is freed.
     Destroy,
 }
 
-/// By which of a communicator's counters an operation is numbered.
+/// The counter of the communicator that numbers an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counter {
     Collectives,
@@ -55,7 +55,7 @@ pub(super) struct Call {
     effect: Effect,
 }
 
-/// A number of NCCL's, from 1; 255 for what does not fit, such as reductions that programs make.
+/// One of NCCL's numbers, from 1; 255 if it does not fit, as for user-defined reductions.
 fn small(number: i32) -> u8 {
     u8::try_from(number).map_or(255, |number| number.saturating_add(1))
 }
@@ -75,48 +75,48 @@ impl Call {
         }
     }
 
-    /// Of a function that does not wait.
+    /// A function that does not wait.
     pub(super) fn plain(communicator: *const c_void) -> Call {
         Call::new(communicator, Effect::Nothing)
     }
 
-    /// Of an operation on a stream.
+    /// An operation on a stream.
     #[inline]
     pub(super) fn operation(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
         let (stream, dtype) = (stream as u64, small(dtype));
         Call { count: count as u64, stream, dtype, is_operation: true, ..Call::plain(communicator) }
     }
 
-    /// Of an operation that all ranks of the communicator call, and that is counted by it.
+    /// An operation that all ranks of the communicator call, and that the communicator counts.
     #[inline]
     pub(super) fn collective(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
         Call { counter: Some(Counter::Collectives), ..Call::operation(count, dtype, communicator, stream) }
     }
 
-    /// Of a send or receive.
+    /// A send or receive.
     #[inline]
     pub(super) fn transfer(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
         Call { counter: Some(Counter::SendsAndReceives), ..Call::operation(count, dtype, communicator, stream) }
     }
 
-    /// Of an operation without elements.
+    /// An operation without elements.
     pub(super) fn signal(communicator: *const c_void, stream: *const c_void) -> Call {
         Call { dtype: 0, ..Call::operation(0, 0, communicator, stream) }
     }
 
-    /// With this reduction.
+    /// Adds a reduction.
     #[inline]
     pub(super) fn by(self, op: i32) -> Call {
         Call { op: small(op), ..self }
     }
 
-    /// With this root or peer.
+    /// Adds a root or peer.
     #[inline]
     pub(super) fn with(self, other: i32) -> Call {
         Call { other: u64::from(other.cast_unsigned()), ..self }
     }
 
-    /// With elements of this type.
+    /// Adds the type of the elements.
     pub(super) fn typed(self, dtype: i32) -> Call {
         Call { dtype: small(dtype), ..self }
     }
@@ -129,30 +129,30 @@ impl Call {
         Call::new(NONE, Effect::End)
     }
 
-    /// Makes a communicator. Its size and this rank are in the record.
+    /// Makes a communicator. Its size and this rank are recorded.
     pub(super) fn make(place: *const *const c_void, size: i32, id: *const UniqueId, rank: i32) -> Call {
         let id = (!id.is_null()).then_some(id);
         Call { count: i64::from(size).cast_unsigned(), ..Call::new(NONE, Effect::Make(place, id, rank, size)) }
             .with(rank)
     }
 
-    /// Makes communicators for all GPUs of the process. Their number is in the record.
+    /// Makes communicators for all GPUs of the process. Their number is recorded.
     pub(super) fn make_all(places: *const *const c_void, count: i32) -> Call {
         Call { count: i64::from(count).cast_unsigned(), ..Call::new(NONE, Effect::MakeAll(places, count)) }
     }
 
-    /// Splits a communicator. Colour and key are in the record.
+    /// Splits a communicator. Colour and key are recorded.
     pub(super) fn split(from: *const c_void, color: i32, key: i32, place: *const *const c_void) -> Call {
         let call = Call::new(from, Effect::Derive(place, Way::Split(color, key))).with(key);
         Call { count: i64::from(color).cast_unsigned(), ..call }
     }
 
-    /// Leaves ranks out. How many is in the record.
+    /// Removes ranks. Their number is recorded.
     pub(super) fn shrink(from: *const c_void, without: i32, place: *const *const c_void) -> Call {
         Call { count: i64::from(without).cast_unsigned(), ..Call::new(from, Effect::Derive(place, Way::Shrink)) }
     }
 
-    /// Adds ranks. The new size and the rank of a new one are in the record.
+    /// Adds ranks. The new size is recorded, and the rank of a joining process.
     pub(super) fn grow(from: *const c_void, size: i32, rank: i32, place: *const *const c_void) -> Call {
         let call = Call::new(from, Effect::Derive(place, Way::Grow(size, rank))).with(rank);
         Call { count: i64::from(size).cast_unsigned(), ..call }
@@ -166,7 +166,7 @@ impl Call {
         Call::new(communicator, Effect::Destroy)
     }
 
-    /// The thread enters the function, and the call is recorded, unless it is one of NCCL's own within another one.
+    /// Enters the function. The call is recorded, unless NCCL makes it inside another call.
     #[inline(never)]
     pub(super) fn enter(&self, function: &Function, outside: State) -> Entered {
         let outside = outside.with_ring();
@@ -174,7 +174,7 @@ impl Call {
         let writer = if outside.inside() == 0 { lifecycle::writer() } else { None };
         let mut entered = Entered { writer, handle: None, outside, number: 0 };
         let Some(writer) = entered.writer else { return entered };
-        // Only where NCCL itself has to wait until the communicator is ready: a program revokes and aborts one that hangs.
+        // Only for functions where NCCL itself waits until the communicator is ready: a program revokes and aborts a communicator that hangs.
         let mut number = if self.is_operation || matches!(self.effect, Effect::Derive(..)) {
             communicators::number_in_use(writer, self.communicator)
         } else {
@@ -184,10 +184,10 @@ impl Call {
         let mut depth = outside.depth();
         match self.effect {
             Effect::Nothing | Effect::Begin | Effect::MakeAll(..) => {}
-            // As deep as the call that began it.
+            // The same depth as the call that began the group.
             Effect::End => depth = depth.saturating_sub(1),
             Effect::Make(_, id, rank, size) => {
-                // SAFETY: the id is the caller's argument, or the first of several that NCCL will read, too.
+                // SAFETY: the id is the caller's argument, or the first of several, and NCCL will read it, too.
                 let id = id.map(|id| unsafe { &*id });
                 number = communicators::announce(writer, id, rank, size);
                 entered.number = number;
@@ -203,7 +203,7 @@ impl Call {
             Some(Counter::SendsAndReceives) => writer.next_send_or_receive(number),
             None => 0,
         };
-        // Those that are not recorded are counted, so that the numbers stay those of the other ranks.
+        // Calls that are not recorded are still counted, so that the numbers match the other ranks'.
         if self.is_operation && process::is_paused() {
             writer.leave_out();
             return entered;
@@ -261,7 +261,7 @@ impl Call {
         let is_complete = result == 0 && depth == 0;
         match self.effect {
             Effect::Make(..) | Effect::Derive(..) if !has_begun => writer.ended(entered.number, clock::now()),
-            // SAFETY: NCCL has set the places that this call has passed. Rank and size are among the arguments of some.
+            // SAFETY: NCCL has set the places that this call has passed. For these functions, rank and size are arguments.
             Effect::Make(place, ..) | Effect::Derive(place, Way::Grow(..)) => unsafe {
                 communicators::made(writer, entered.number, place, false);
             },
@@ -277,14 +277,14 @@ impl Call {
             Effect::Destroy if has_begun => writer.ended(entered.number, clock::now()),
             _ => {}
         }
-        // One that begins a group does not wait.
+        // The start of a group does not wait.
         if !matches!(self.effect, Effect::Begin) || !has_begun {
             entered.stop(result);
         }
     }
 }
 
-/// A call in which a thread is.
+/// A call in progress on a thread.
 pub(super) struct Entered {
     writer: Option<&'static Writer>,
     handle: Option<Handle>,
@@ -293,7 +293,7 @@ pub(super) struct Entered {
 }
 
 impl Entered {
-    /// The file, unless the process was forked off within the call: the file is its parent's.
+    /// The file, unless the process was forked within the call: the file is then the parent's.
     fn writer(&self) -> Option<&'static Writer> {
         self.writer.filter(|own| process::opened().is_some_and(|now| core::ptr::eq(*own, now)))
     }

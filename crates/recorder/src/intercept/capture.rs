@@ -1,4 +1,4 @@
-//! Whether a stream is being captured into a graph, if `NCCL_STACKS_CAPTURE` asks for it: a call of CUDA's for each of NCCL's.
+//! Whether a stream is being captured into a graph. If `NCCL_STACKS_CAPTURE` asks for it, this takes a CUDA call for each NCCL call.
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};
@@ -13,7 +13,7 @@ const ON: u8 = 2;
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 static FUNCTION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Whether it is; `false` if nobody asked.
+/// Whether the stream is being captured; `false` if that is not asked for.
 #[inline]
 pub(super) fn is_captured(stream: u64) -> bool {
     STATE.load(Ordering::Relaxed) != OFF && ask(stream)
@@ -28,10 +28,10 @@ fn ask(stream: u64) -> bool {
     if function.is_null() {
         return false;
     }
-    // SAFETY: this is the function's type: a stream, and where its state is written.
+    // SAFETY: this is the type of the function, which takes a stream and where to write its state.
     let function: unsafe extern "C" fn(u64, *mut i32) -> i32 = unsafe { core::mem::transmute(function) };
     let mut status = 0;
-    // SAFETY: NCCL gets the same stream. 1 is a capture that goes on, 2 one that failed.
+    // SAFETY: NCCL gets the same stream. 1 is an active capture, 2 a failed one.
     unsafe { function(stream, &raw mut status) == 0 && status != 0 }
 }
 

@@ -1,14 +1,13 @@
-//! Which number in the file a communicator of NCCL's has.
+//! The numbers of NCCL's communicators in the file.
 //!
-//! A table of fixed size, from addresses to numbers. Looking up is one load as a rule; nothing waits. An address is entered when NCCL has
-//! set it and taken out before it is given back, for the next communicator may get the same memory.
+//! A table of fixed size maps addresses to numbers. A lookup is usually one load; nothing waits. An address is entered when NCCL has set it, and
+//! removed before its memory is freed, because the next communicator may get the same memory.
 //!
-//! NCCL sets the address of a communicator that is split from another one only when it is complete: at the end of the group around the
-//! call, or later on a thread of its own. The place that it writes to is the caller's, who may copy the address and use the place for something else.
-//! So a place is read only within the call that passed it, and an address that was not there then is learned when the program first passes it
-//! in a call: NCCL is asked for its rank and size, which it answers of what the program has just passed, and if one communicator alone that is announced
-//! and has no address can be it, it is that one. If several can be, it gets a number of its own with its rank and size, and who reads the file finds out by what the
-//! plugin recorded within the calls.
+//! NCCL sets the address of a split communicator only when it is complete: at the end of the surrounding group, or later on a thread of its own. It
+//! writes to a place of the caller, who may copy the address and reuse the place. So a place is only read within the call that passed it. An address
+//! that was not there then is learned when the program first passes it in a call: NCCL is asked for its rank and size, and if exactly one registered
+//! communicator without an address matches, it is that one. If several match, the address gets a new number with its rank and size, and the reader
+//! of the file finds out by what the plugin recorded within the calls.
 
 use core::ffi::c_void;
 use core::ptr::null;
@@ -20,17 +19,17 @@ use super::identity::{self, UniqueId};
 use super::real;
 use crate::{clock, process};
 
-/// More than twice as many as a file has communicators, so that ways through the table are short.
+/// More than twice the number of communicators in a file, so that probe sequences are short.
 const SLOTS: usize = 2048;
 const EMPTY: u64 = 0;
 const REMOVED: u64 = 1;
 const BUSY: u64 = 2;
 
-/// What made a communicator known.
+/// The plugin as the source of a communicator.
 const PLUGIN: u32 = 1;
 const INTERCEPTOR: u32 = 2;
 
-/// An address, and what belongs to it: the number, with the process's generation above it.
+/// An address and its value: the number, with the process's generation above it.
 struct Slot {
     key: AtomicU64,
     value: AtomicU64,
@@ -38,9 +37,9 @@ struct Slot {
 
 static TABLE: [Slot; SLOTS] = [const { Slot { key: AtomicU64::new(EMPTY), value: AtomicU64::new(0) } }; SLOTS];
 
-/// The slots in which an address may be, the likeliest first.
+/// The slots that may hold an address, the likeliest first.
 fn slots(address: u64) -> impl Iterator<Item = &'static Slot> {
-    // Structures lie at multiples of 16 at least.
+    // Allocations are aligned to at least 16 bytes.
     let first = ((address >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 53) as usize;
     (0..SLOTS).filter_map(move |step| TABLE.get(first.wrapping_add(step) % SLOTS))
 }
@@ -49,7 +48,7 @@ fn value_of(number: u16) -> u64 {
     process::generation() << 16 | u64::from(number)
 }
 
-/// The number in a value; 0 if it is of the process that this one was forked from.
+/// The number in a value; 0 if the value belongs to the process from which this one was forked.
 fn number_of(value: u64) -> u16 {
     if value >> 16 == process::generation() { value as u16 } else { 0 }
 }
@@ -62,7 +61,7 @@ fn find(address: u64) -> Option<(&'static Slot, u64)> {
             EMPTY => return None,
             key if key == address => {
                 let value = slot.value.load(Ordering::Acquire);
-                // Otherwise the slot was given to another one meanwhile.
+                // If the key has changed, the slot was reused for another address.
                 return (slot.key.load(Ordering::Acquire) == address).then_some((slot, value));
             }
             _ => {}
@@ -71,20 +70,20 @@ fn find(address: u64) -> Option<(&'static Slot, u64)> {
     None
 }
 
-/// The number of a communicator, from 1; 0 if it is unknown, `None` if nothing was ever asked about it.
+/// The number of a communicator, from 1; 0 if it is unknown, `None` if its address was never looked up.
 #[inline]
 fn entered(writer: &Writer, address: *const c_void) -> Option<u16> {
     let (_, value) = find(address as u64)?;
-    // One that ended without being destroyed may have given its entry to another one.
+    // The entry of a communicator that ended without being destroyed may have been reused.
     Some(number_of(value)).map(|number| if writer.address(number) == address as u64 { number } else { 0 })
 }
 
-/// The number of a communicator that ends, from 1; 0 if it is unknown.
+/// The number of a communicator that ends, from 1; 0 if unknown.
 pub(super) fn number(writer: &Writer, address: *const c_void) -> u16 {
     entered(writer, address).unwrap_or(0)
 }
 
-/// The number of a communicator that the program uses in this call; one that is not known yet is learned.
+/// The number of the communicator that the program uses in this call. An unknown communicator is learned.
 #[inline]
 pub(super) fn number_in_use(writer: &Writer, address: *const c_void) -> u16 {
     match entered(writer, address) {
@@ -94,7 +93,7 @@ pub(super) fn number_in_use(writer: &Writer, address: *const c_void) -> u16 {
     }
 }
 
-/// Takes the first slot that is free, or whose entry is of the process before a fork.
+/// Takes a slot if it is free, or if its entry belongs to the parent of this process.
 fn take(slot: &Slot, address: u64, value: u64) -> bool {
     let key = slot.key.load(Ordering::Acquire);
     let is_old = key > BUSY && slot.value.load(Ordering::Acquire) >> 16 != process::generation();
@@ -109,14 +108,14 @@ fn take(slot: &Slot, address: u64, value: u64) -> bool {
     true
 }
 
-/// Enters a communicator that NCCL has made. One for which the file has no room has number 0, and is not asked about again.
+/// Enters a communicator that NCCL has made. If the file has no room for it, its number is 0, and it is not looked up again.
 fn insert(writer: &Writer, number: u16, address: u64) {
     if address <= BUSY {
         return;
     }
     writer.set_address(number, address);
     if let Some((slot, _)) = find(address) {
-        // One that ended without a call that is seen here.
+        // The previous communicator ended without a call that was seen here.
         slot.value.store(value_of(number), Ordering::Release);
         return;
     }
@@ -127,7 +126,7 @@ fn insert(writer: &Writer, number: u16, address: u64) {
     }
 }
 
-/// Takes out a communicator whose memory NCCL will give back. Two threads may have entered it at the same time, so it is looked for to the end.
+/// Removes a communicator whose memory NCCL will free. Two threads may have entered it at once, so all slots are searched.
 pub(super) fn remove(address: *const c_void) {
     for slot in slots(address as u64) {
         match slot.key.load(Ordering::Acquire) {
@@ -138,8 +137,8 @@ pub(super) fn remove(address: *const c_void) {
     }
 }
 
-/// Finds out which communicator the program has passed in the call that this thread is in. One thread at a time: what another one uses first at this
-/// moment is unknown until its next call.
+/// Finds out which communicator the program has passed in this thread's current call. Only one thread at a time does that; another thread's new
+/// communicator stays unknown until its next call.
 #[cold]
 #[inline(never)]
 fn learn(writer: &Writer, address: *const c_void) -> u16 {
@@ -148,7 +147,7 @@ fn learn(writer: &Writer, address: *const c_void) -> u16 {
     if IS_TAKEN.swap(true, Ordering::Acquire) {
         return 0;
     }
-    // Another thread may have learned it before this one took its turn.
+    // Another thread may have learned it in the meantime.
     let number = entered(writer, address).unwrap_or_else(|| learned(writer, address));
     IS_TAKEN.store(false, Ordering::Release);
     number
@@ -156,12 +155,12 @@ fn learn(writer: &Writer, address: *const c_void) -> u16 {
 
 fn learned(writer: &Writer, address: *const c_void) -> u16 {
     let (rank, size) = real::rank_and_size(address);
-    // One that is not ready, or none at all: what the program gets from its call is NCCL's answer to that.
+    // It is not ready, or not a communicator; the program gets NCCL's answer to that from its own call.
     if rank < 0 || size < 0 {
         return 0;
     }
     let mut candidates = (1..=layout::COMMUNICATORS as u16).filter(|number| may_be(writer, *number, rank, size));
-    // Where the file had no room for some it may be one of those.
+    // If the file had no room for some communicators, it may be one of those.
     let only = candidates.next().filter(|_| candidates.next().is_none() && writer.lost_communicators() == 0);
     let number = only.unwrap_or_else(|| writer.communicator(&about(0, rank, size)));
     writer.set_rank(number, rank, size);
@@ -169,7 +168,7 @@ fn learned(writer: &Writer, address: *const c_void) -> u16 {
     number
 }
 
-/// Whether a communicator that is announced, and whose address nobody has seen, can be one of this rank and size.
+/// Whether a registered communicator without a known address can have this rank and size.
 fn may_be(writer: &Writer, number: u16, rank: i32, size: i32) -> bool {
     let Some(known) = writer.known(number) else { return false };
     let known = known.communicator();
@@ -178,7 +177,7 @@ fn may_be(writer: &Writer, number: u16, rank: i32, size: i32) -> bool {
         return false;
     }
     let agrees = |of: &Communicator<'_>| (of.rank < 0 || of.rank == rank) && (of.size < 0 || of.size == size);
-    // The plugin may know the rank and the size of the same one.
+    // The plugin may know the rank and size of the same communicator.
     let of_plugin =
         (1..=layout::COMMUNICATORS as u16).filter(|_| known.hash != 0).filter_map(|other| writer.known(other));
     let mut same = of_plugin.filter(|other| {
@@ -193,27 +192,27 @@ fn about(hash: u64, rank: i32, size: i32) -> Communicator<'static> {
     Communicator { by: INTERCEPTOR, hash, rank, size, nodes: -1, made: clock::now(), ..Communicator::default() }
 }
 
-/// Makes known one that is made from an id. A rank that never comes back from that call is one that waits for others.
+/// Registers a communicator that is made from an id. A rank that never returns from that call is waiting for others.
 pub(super) fn announce(writer: &Writer, id: Option<&UniqueId>, rank: i32, size: i32) -> u16 {
     let Some(id) = id else { return writer.communicator(&about(0, rank, size)) };
     let hash = identity::nccl(id, real::version());
     writer.communicator(&Communicator { group_hash: identity::megatrace(id), ..about(hash, rank, size) })
 }
 
-/// How one is made from another one.
+/// How a communicator is derived from another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// `ncclCommSplit`, with colour and key. A colour of -1 makes none.
+    /// `ncclCommSplit`, with colour and key. Colour -1 makes none.
     Split(i32, i32),
     /// `ncclCommShrink`.
     Shrink,
-    /// `ncclCommGrow`, to so many ranks; the rank of one that joins, or -1.
+    /// `ncclCommGrow`, with the new size, and the rank of a process that joins, or -1.
     Grow(i32, i32),
 }
 
-/// Makes known one that is made from another one.
+/// Registers a communicator that is derived from another one.
 pub(super) fn announce_child(writer: &Writer, parent: u16, parent_at: *const c_void, way: Way) -> u16 {
-    // NCCL counts splits and growths, from 1, and hashes that count; it does not count shrinkings.
+    // NCCL counts splits and growths, from 1, and hashes that count. It does not count shrinks.
     let count = |is_counted| match (parent, is_counted) {
         (0, _) => (0, 0),
         (_, true) => writer.next_child(parent).map_or((0, 0), |(hash, count)| (hash, count.wrapping_add(1))),
@@ -232,7 +231,7 @@ pub(super) fn announce_child(writer: &Writer, parent: u16, parent_at: *const c_v
         }
         Way::Shrink => about(hash_of(count(false), 0), -1, -1),
         Way::Grow(size, rank) => {
-            // Its hash comes from what only NCCL knows.
+            // Its hash depends on data that only NCCL has.
             count(true);
             let is_joining = parent_at.is_null();
             about(0, if is_joining { rank } else { real::rank_and_size(parent_at).0 }, size)
@@ -241,17 +240,17 @@ pub(super) fn announce_child(writer: &Writer, parent: u16, parent_at: *const c_v
     writer.communicator(&Communicator { parent, ..child })
 }
 
-/// NCCL is about to return from making one: its address is entered if NCCL has set it. `is_complete`: no group is open and NCCL is done, so that
-/// it can be asked for the rank.
+/// Called before NCCL's function returns from making a communicator. Enters its address if NCCL has set it. `is_complete`: no group is open and
+/// NCCL is done, so that it can be asked for the rank.
 ///
 /// # Safety
 ///
-/// The place is an argument of the call that the thread is in, and NCCL has written there.
+/// `place` is an argument of the thread's current call, and NCCL has written to it.
 pub(super) unsafe fn made(writer: &Writer, number: u16, place: *const *const c_void, is_complete: bool) {
     if place.is_null() {
         return;
     }
-    // SAFETY: by the caller. A thread of NCCL's may be writing the address at this moment.
+    // SAFETY: the caller promises it. A thread of NCCL may be writing the address at this moment.
     let address = unsafe { AtomicPtr::from_ptr(place.cast_mut().cast::<*mut c_void>()) }.load(Ordering::Acquire);
     if address.is_null() {
         return;
@@ -259,21 +258,21 @@ pub(super) unsafe fn made(writer: &Writer, number: u16, place: *const *const c_v
     insert(writer, number, address as u64);
     if is_complete && number != 0 {
         let (rank, size) = real::rank_and_size(address);
-        // What the arguments said stays if NCCL says nothing.
+        // If NCCL gives no answer, the call's arguments stay.
         if rank >= 0 && size >= 0 {
             writer.set_rank(number, rank, size);
         }
     }
 }
 
-/// Makes all known that one process has of a communicator for each of its GPUs.
+/// Registers the communicators that one process makes for all its GPUs.
 ///
 /// # Safety
 ///
-/// The places are an argument of the call that the thread is in, and NCCL has written so many addresses there.
+/// `places` is an argument of the thread's current call, and NCCL has written `count` addresses there.
 pub(super) unsafe fn made_all(writer: &Writer, places: *const *const c_void, count: i32) {
     for rank in 0..if places.is_null() { 0 } else { count } {
-        // SAFETY: by the caller.
+        // SAFETY: the caller promises it.
         let address = unsafe { *places.add(usize::try_from(rank).unwrap_or(0)) };
         insert(writer, announce(writer, None, rank, count), address as u64);
     }

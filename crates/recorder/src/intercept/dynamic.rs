@@ -1,8 +1,8 @@
-//! `dlsym`: what leads programs here that ask a library for NCCL's functions.
+//! `dlsym`: leads programs that ask a library for NCCL's functions to ours.
 //!
-//! It must be invisible to everybody else. `RTLD_NEXT` and `RTLD_DEFAULT` depend on who calls, by the return address; so for all but NCCL's
-//! names this jumps into the real one, with the stack and the arguments as they came. Rust cannot say that, hence the assembly, and hence
-//! only on x86-64. `NCCL_STACKS_DLSYM=0` switches it off.
+//! It must be invisible for everything else. `RTLD_NEXT` and `RTLD_DEFAULT` depend on the caller, by the return address. So for all names except
+//! NCCL's, this jumps into the real `dlsym` with an unchanged stack and arguments. Rust cannot express that, hence the assembly, and hence only
+//! x86-64. `NCCL_STACKS_DLSYM=0` switches it off.
 
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
@@ -14,7 +14,7 @@ use super::functions;
 use crate::environment;
 use crate::symbols::{Dlsym, real_dlsym};
 
-/// What `dlsym` does: jump to an address, or, if that is null, return a value.
+/// What our `dlsym` does next: jump to an address, or return a value if the address is null.
 #[repr(C)]
 struct Decision {
     jump: Option<Dlsym>,
@@ -40,31 +40,31 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
     if handle == libc::RTLD_NEXT || name.is_null() {
         return jump;
     }
-    // SAFETY: who asks for a symbol gives a text.
+    // SAFETY: the caller of `dlsym` passes a C string.
     let name = unsafe { CStr::from_ptr(name) };
     let Some(function) = functions::named(name).filter(|_| is_on()) else { return jump };
-    // The linker's order decides, and with it who asks. It leads here by itself; but a program that asks whether its NCCL has a
-    // function must not hear that it has because this library does.
+    // The linker's order decides, which depends on the caller, and leads here by itself. But a program that asks whether its NCCL has a function must
+    // not find it only because this library has it.
     if handle == libc::RTLD_DEFAULT {
         if function.next().is_some() {
             return jump;
         }
-        // Fails, and leaves what `dlerror` says of it.
-        // SAFETY: the arguments are the caller's.
+        // Fails, and leaves the right error for `dlerror`.
+        // SAFETY: the arguments are those of the caller.
         return Decision { jump: None, value: unsafe { call(libc::RTLD_NEXT, name.as_ptr()) } };
     }
-    // SAFETY: the arguments are the caller's. The answer for a handle does not depend on who asks.
+    // SAFETY: the arguments are those of the caller. The result for a handle does not depend on the caller.
     let found = unsafe { call(handle, name.as_ptr()) };
     let value = if found.is_null() { found } else { function.in_place_of(found).cast_mut() };
     Decision { jump: None, value }
 }
 
-/// The interposed function.
+/// The interposed `dlsym`.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     core::arch::naked_asm!(
-        // The arguments are kept, and the stack is aligned for the call.
+        // Saves the arguments, and aligns the stack for the call.
         "push rdi",
         "push rsi",
         "sub rsp, 8",

@@ -1,7 +1,7 @@
-//! The functions: their names, their arguments, and what of these is recorded.
+//! The intercepted functions: their names, their arguments, and what is recorded of these.
 //!
-//! Types are as NCCL's header has them: enumerations are `int`, the id of 128 bytes comes by value, everything else that is opaque is a
-//! pointer. Each is forwarded with the same arguments, whatever they are.
+//! Types follow NCCL's header: enumerations are `int`, the id of 128 bytes is passed by value, every other opaque type is a pointer. Each call is
+//! forwarded with the same arguments, whatever they are.
 
 use core::ffi::{CStr, c_void};
 
@@ -10,15 +10,15 @@ use super::identity::UniqueId;
 use super::real::Function;
 use crate::thread::State;
 
-/// Memory of the program's or of its GPU.
+/// Host or device memory of the program.
 type Pointer = *mut c_void;
 /// `ncclComm_t`.
 type Comm = *mut c_void;
 /// `cudaStream_t`.
 type Stream = *mut c_void;
-/// Where NCCL writes a communicator's address.
+/// Where NCCL writes the address of a communicator.
 type Place = *mut Comm;
-/// A configuration, which is only handed on.
+/// A configuration, which is only passed on.
 type Config = *mut c_void;
 
 /// `pncclX`.
@@ -41,10 +41,10 @@ macro_rules! functions {
             );)*
         }
 
-        /// All of them.
+        /// All functions.
         static ALL: &[&Function] = &[$(&about::$name),*];
 
-        /// What both kinds of functions do.
+        /// The common code of the exported and the direct functions.
         #[allow(non_snake_case, clippy::too_many_arguments, reason = "NCCL's names and arguments")]
         mod both {
             use super::*;
@@ -53,15 +53,15 @@ macro_rules! functions {
                 pub(super) unsafe fn $name<const IS_DIRECT: bool>($($argument: $type),*) -> i32 {
                     let function = &about::$name;
                     let outside = State::now();
-                    // A function inside of itself has come round by way of another interceptor.
+                    // A function that is called inside itself was reached again through another interceptor.
                     let is_past_others = IS_DIRECT || outside.inside() == function.address();
                     let real = if is_past_others { function.base() } else { function.next() };
                     let Some(real) = real else { return function.missing() };
-                    // SAFETY: what was found under this name has this type.
+                    // SAFETY: the function of this name has this type.
                     let real: unsafe extern "C" fn($($type),*) -> i32 = unsafe { core::mem::transmute(real) };
                     let call = $call;
                     let entered = call.enter(function, outside);
-                    // SAFETY: the arguments are the caller's.
+                    // SAFETY: the arguments are those of the caller.
                     let result = unsafe { real($($argument),*) };
                     call.leave(&entered, result);
                     result
@@ -69,12 +69,12 @@ macro_rules! functions {
             )*
         }
 
-        /// For programs that asked NCCL's library for its function: it is what they get, past all other interceptors.
+        /// The function for programs that asked NCCL's library for it. It bypasses all other interceptors.
         #[allow(non_snake_case, reason = "NCCL's names")]
         mod direct {
             use super::*;
             $(pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
-                // SAFETY: the arguments are the caller's.
+                // SAFETY: the arguments are those of the caller.
                 unsafe { both::$name::<true>($($argument),*) }
             })*
         }
@@ -83,7 +83,7 @@ macro_rules! functions {
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, reason = "NCCL's name")]
             unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
-                // SAFETY: the arguments are the caller's.
+                // SAFETY: the arguments are those of the caller.
                 unsafe { both::$name::<false>($($argument),*) }
             }
         )*
@@ -129,7 +129,7 @@ functions! {
     ncclScatterConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
         => Call::collective(count, dtype, comm, stream).with(root);
 
-    // From one rank to another.
+    // Point to point.
     ncclSend(from: Pointer, count: usize, dtype: i32, peer: i32, comm: Comm, stream: Stream)
         => Call::transfer(count, dtype, comm, stream).with(peer);
     ncclRecv(to: Pointer, count: usize, dtype: i32, peer: i32, comm: Comm, stream: Stream)
@@ -169,15 +169,15 @@ functions! {
     ncclCommSuspend(comm: Comm, flags: i32) => Call::plain(comm);
     ncclCommResume(comm: Comm) => Call::plain(comm);
 
-    // Reductions of the program's own.
+    // User-defined reductions.
     ncclRedOpCreatePreMulSum(op: *mut i32, scalar: Pointer, dtype: i32, residence: i32, comm: Comm)
         => Call::plain(comm).typed(dtype);
     ncclRedOpDestroy(op: i32, comm: Comm) => Call::plain(comm).by(op);
 }
 
-/// The function of this name.
+/// The function with this name.
 pub(super) fn named(name: &CStr) -> Option<&'static Function> {
-    // Almost every name that a program looks for ends here.
+    // Almost every lookup of a program ends here.
     if !name.to_bytes().starts_with(b"nccl") {
         return None;
     }

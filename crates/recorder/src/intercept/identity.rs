@@ -1,13 +1,13 @@
-//! What names a communicator everywhere: NCCL's own hash, which its plugins' files have, and Megatrace's.
+//! The hashes that identify a communicator everywhere: NCCL's own, which its plugins' files have, and Megatrace's.
 
-/// NCCL's id of a communicator in the making: `ncclUniqueId`, which functions get by value.
+/// NCCL's id for making a communicator: `ncclUniqueId`, which is passed by value.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct UniqueId {
     bytes: [u8; 128],
 }
 
-/// Megatrace's hash of an id. It adds bytes as the signed numbers that C has.
+/// Megatrace's hash of an id. It adds bytes as signed numbers, as in C.
 pub(super) fn megatrace(id: &UniqueId) -> u64 {
     id.bytes.iter().fold(0xdead_beef_u64, |hash, byte| {
         let hash = (hash ^ hash >> 32).wrapping_mul(0x8db3_db47_fa29_94ad);
@@ -15,7 +15,7 @@ pub(super) fn megatrace(id: &UniqueId) -> u64 {
     })
 }
 
-/// NCCL's hash of an id, by the rule of its version: another one since 2.26. A version that is unknown counts as new.
+/// NCCL's hash of an id. The rule changed in version 2.26. An unknown version counts as new.
 pub(super) fn nccl(id: &UniqueId, version: u32) -> u64 {
     if version != 0 && version < 22_600 {
         return id
@@ -28,7 +28,7 @@ pub(super) fn nccl(id: &UniqueId, version: u32) -> u64 {
     hash.digest()
 }
 
-/// NCCL's hash of a communicator that was made from another one.
+/// NCCL's hash of a communicator that was derived from another one.
 pub(super) fn child(parent: u64, count: i32, color: i32) -> u64 {
     let mut hash = Hash::new();
     hash.eat(&parent.to_le_bytes());
@@ -37,7 +37,7 @@ pub(super) fn child(parent: u64, count: i32, color: i32) -> u64 {
     hash.digest()
 }
 
-/// NCCL's hash, of one text after the other.
+/// NCCL's hash function, over several texts in sequence.
 struct Hash([u64; 2]);
 
 impl Hash {

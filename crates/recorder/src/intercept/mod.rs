@@ -1,21 +1,21 @@
-//! The interceptor: functions with the names of NCCL's, which the dynamic linker puts before NCCL's own.
+//! The interceptor: functions with the names of NCCL's functions, which the dynamic linker puts in front of them.
 //!
-//! Each finds the [real function](real), writes a record of the [call](call), calls the real function with the same arguments, and returns its
-//! result. A record of the result follows only where it is an error, or where the call may have waited for other ranks.
+//! Each function finds the [real function](real), writes a record of the [call](call), calls the real function with the same arguments, and
+//! returns its result. The result is only recorded if it is an error, or if the call may have waited for other ranks.
 //!
-//! A program may reach NCCL on several ways. Linked programs and `dlsym(RTLD_DEFAULT)` find these functions by the linker's order. Those
-//! that ask a handle, as Python's `ctypes` does, would pass them by: that is why [`dlsym`](dynamic) is here, too.
+//! A program can reach NCCL in several ways. Linked programs and `dlsym(RTLD_DEFAULT)` find these functions by the linker's order. Programs that
+//! ask a handle, as Python's `ctypes` does, would miss them; hence [`dlsym`](dynamic).
 //!
-//! # Calls inside of calls
+//! # Nested calls
 //!
-//! NCCL's library calls its own public functions (`ncclBcast` is an `ncclBroadcast`), and the linker leads those calls here as well. They
-//! are no calls of the program. So each thread [remembers](crate::thread) in which function it is, and what comes meanwhile is forwarded without a
-//! record. Another interceptor after this one may find this one again when it looks for NCCL: a function that is called inside of itself
-//! forwards to NCCL's library, not to the next interceptor, so that the two do not call each other for ever.
+//! NCCL calls its own public functions (`ncclBcast` calls `ncclBroadcast`), and the linker leads those calls here as well. They are not calls of the
+//! program. So each thread [remembers](crate::thread) which function it is in, and nested calls are forwarded without a record. Another interceptor
+//! after this one may find this one again when it looks for NCCL. So a function that is called inside itself forwards to NCCL's library, not to the
+//! next interceptor; otherwise the two would call each other for ever.
 //!
 //! # What is not seen
 //!
-//! Programs that NCCL is linked into statically do not ask the linker. `dlvsym` is not watched. A graph's replay calls nothing: only its
+//! Programs with a statically linked NCCL do not use the dynamic linker. `dlvsym` is not intercepted. The replay of a graph makes no calls: only the
 //! capture is seen.
 
 mod call;

@@ -1,7 +1,7 @@
-//! NCCL's own functions, found at their first use.
+//! NCCL's own functions, looked up at first use.
 //!
-//! `RTLD_NEXT` finds what comes after this library in the linker's order: NCCL, or another interceptor before it. A library that was opened
-//! for its opener alone is not in that order; it is asked by its name, and then by the names `pncclX`, which interceptors leave alone.
+//! `RTLD_NEXT` finds the next symbol after this library in the linker's order: NCCL's, or another interceptor's. A library that was opened with
+//! local scope is not in that order; it is searched by its name, with the names `pncclX` first, which interceptors leave alone.
 
 use core::ffi::{CStr, c_void};
 use core::ptr::{null, null_mut};
@@ -11,28 +11,28 @@ use nccl_stacks_recorder_format::Writer;
 
 use crate::{log, process, symbols};
 
-/// `ncclInvalidUsage`: what NCCL says of what cannot be called.
+/// `ncclInvalidUsage`: returned for functions that cannot be called.
 pub(super) const INVALID_USAGE: i32 = 5;
 
-/// A function of NCCL's.
+/// One of NCCL's functions.
 #[derive(Debug)]
 pub(super) struct Function {
-    /// `pncclX`, of which all but the first letter is the function's name.
+    /// `pncclX`, the function's name after the letter `p`.
     p_name: &'static CStr,
-    /// Ours, which is exported; null for those that are only called.
+    /// Our exported function; null for functions that are only called.
     ours: *const c_void,
-    /// Ours, which forwards to NCCL's own.
+    /// Our function that forwards directly to NCCL's own.
     direct: *const c_void,
-    /// What is called in its place.
+    /// The next function in the linker's order.
     next: AtomicPtr<c_void>,
-    /// NCCL's own.
+    /// NCCL's own function.
     base: AtomicPtr<c_void>,
-    /// The number of its name in the file, with the generation of the process plus one above it.
+    /// The number of its name in the file, with the process's generation plus one above it.
     text: AtomicU64,
     is_missing: AtomicBool,
 }
 
-// SAFETY: the pointers are addresses of code.
+// SAFETY: the pointers are addresses of functions.
 unsafe impl Sync for Function {}
 
 impl Function {
@@ -50,24 +50,24 @@ impl Function {
     }
 
     pub(super) fn name(&self) -> &'static CStr {
-        // SAFETY: the name has a first letter, and what follows ends with the same zero.
+        // SAFETY: the name has at least one letter, and the rest ends with the same zero.
         unsafe { CStr::from_ptr(self.p_name.as_ptr().add(1)) }
     }
 
-    /// By which a thread knows in which function it is.
+    /// The address by which a thread remembers the function.
     #[inline]
     pub(super) fn address(&self) -> u64 {
         core::ptr::from_ref(self) as u64
     }
 
-    /// What to call; `None` if the process has no such function.
+    /// The function to call; `None` if the process has none.
     #[inline]
     pub(super) fn next(&self) -> Option<*const c_void> {
         let next = self.next.load(Ordering::Acquire);
         if next.is_null() { self.find_next() } else { Some(next.cast_const()) }
     }
 
-    /// NCCL's own, past all other interceptors.
+    /// NCCL's own function, past all other interceptors.
     #[inline]
     pub(super) fn base(&self) -> Option<*const c_void> {
         self.find_known_base().or_else(|| self.next())
@@ -92,7 +92,7 @@ impl Function {
         let names = [self.p_name, self.name()];
         let mut found = symbols::symbol_of(c"libnccl.so.2", &names, self.ours);
         if found.is_null() {
-            // Under another name, or within another library: by `pncclX` first, which no interceptor has.
+            // NCCL has another name, or is part of another library: `pncclX` first, which no interceptor has.
             found = symbols::symbol_of_any(&[self.p_name], null());
         }
         if found.is_null() {
@@ -101,22 +101,22 @@ impl Function {
         (!found.is_null()).then(|| keep(&self.base, found))
     }
 
-    /// What a program gets that asked a library for the function and would have got `found`: ours, if that is NCCL's own.
+    /// What a program gets that asked a library for this function, where the linker found `found`: our function, if `found` is NCCL's own.
     pub(super) fn in_place_of(&self, found: *const c_void) -> *const c_void {
         if found == self.ours {
             return found;
         }
         let base = match self.find_known_base() {
             Some(base) => base,
-            // A library of another name, whose `pncclX` nobody sees.
+            // A library of another name, whose `pncclX` is not visible.
             None => keep(&self.base, found),
         };
-        // Of a second NCCL in the process the calls are not seen: they must stay with that one.
+        // Calls of a second NCCL in the process are not intercepted: they must stay in that library.
         let is_real = base == found || symbols::library_of(base) == symbols::library_of(found);
         if is_real { self.direct } else { found }
     }
 
-    /// Says once that NCCL has no such function.
+    /// Logs once that NCCL has no such function.
     #[cold]
     pub(super) fn missing(&self) -> i32 {
         if !self.is_missing.swap(true, Ordering::Relaxed) {
@@ -126,7 +126,7 @@ impl Function {
         INVALID_USAGE
     }
 
-    /// The number of its name in the file.
+    /// The number of the function's name in the file.
     #[inline]
     pub(super) fn text(&self, writer: &Writer) -> u8 {
         let known = self.text.load(Ordering::Relaxed);
@@ -143,7 +143,7 @@ impl Function {
     }
 }
 
-/// Stores what was found; what another thread has stored meanwhile stays.
+/// Stores a found address, unless another thread has already stored one.
 fn keep(place: &AtomicPtr<c_void>, found: *const c_void) -> *const c_void {
     symbols::pin(found);
     match place.compare_exchange(null_mut(), found.cast_mut(), Ordering::AcqRel, Ordering::Acquire) {
@@ -152,27 +152,27 @@ fn keep(place: &AtomicPtr<c_void>, found: *const c_void) -> *const c_void {
     }
 }
 
-/// NCCL's version, 23203 for 2.32.3; 0 if it does not say.
+/// NCCL's version, 23203 for 2.32.3; 0 if unknown.
 pub(super) fn version() -> u32 {
     static FUNCTION: Function = Function::new(c"pncclGetVersion", null(), null());
     let mut version = 0;
     let Some(real) = FUNCTION.next() else { return 0 };
-    // SAFETY: this is the function's type in every version.
+    // SAFETY: the function has this type in every version.
     let real: unsafe extern "C" fn(*mut i32) -> i32 = unsafe { core::mem::transmute(real) };
-    // SAFETY: the number may be written.
+    // SAFETY: `version` may be written.
     if unsafe { real(&raw mut version) } == 0 { version.cast_unsigned() } else { 0 }
 }
 
-/// The rank in a communicator and its size; -1 for what NCCL does not say. Only for those that are completely made: NCCL would complain of others.
+/// The rank in a communicator and its size; -1 if NCCL does not answer. Only for complete communicators: NCCL would complain about others.
 pub(super) fn rank_and_size(communicator: *const c_void) -> (i32, i32) {
     static RANK: Function = Function::new(c"pncclCommUserRank", null(), null());
     static SIZE: Function = Function::new(c"pncclCommCount", null(), null());
     let ask = |function: &Function| {
         let mut answer = -1;
         let Some(real) = function.next() else { return -1 };
-        // SAFETY: this is the functions' type in every version.
+        // SAFETY: the functions have this type in every version.
         let real: unsafe extern "C" fn(*const c_void, *mut i32) -> i32 = unsafe { core::mem::transmute(real) };
-        // SAFETY: NCCL has just made the communicator, and the number may be written.
+        // SAFETY: the communicator is the program's own argument or was just made by NCCL, and `answer` may be written.
         if unsafe { real(communicator, &raw mut answer) } == 0 { answer } else { -1 }
     };
     (ask(&RANK), ask(&SIZE))

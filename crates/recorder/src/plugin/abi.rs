@@ -1,19 +1,19 @@
-//! The profiler interface of NCCL, versions 4 to 7, as memory: what its headers say, in structures of our own.
+//! The memory layout of NCCL's profiler interface, versions 4 to 7, as in its headers, in our own structures.
 //!
-//! Every version's descriptor has the same head of 24 bytes and then a union, and each version's members begin as those of the version before
-//! it. So what reads them reads the oldest member that has the field, and checks the version where a field came later: an older NCCL's
-//! descriptor ends earlier, and nothing after its end may be read. The offsets below are checked when this is compiled.
+//! The descriptors of all versions have the same head of 24 bytes, followed by a union whose members extend those of the version before. So readers
+//! use the oldest member with the field, and check the version for newer fields: an older NCCL's descriptor is shorter, and nothing after its end
+//! may be read. The offsets below are checked at compile time.
 //!
-//! It needs `core` only: a test compiles it too, beside C structures.
+//! It needs only `core`: a test also compiles it, beside C structures.
 
 use core::ffi::{c_char, c_int, c_void};
 
 /// A text that NCCL owns; may be null.
 pub(crate) type Text = *const c_char;
-/// What NCCL does not look into: buffers, streams, handles.
+/// Buffers, streams and handles, which are opaque.
 pub(crate) type Opaque = *mut c_void;
 
-/// The types of events. A descriptor has one of them, a mask any number.
+/// The types of events. A descriptor has one type, a mask any number.
 pub(crate) mod event {
     pub(crate) const GROUP: u64 = 1;
     pub(crate) const COLL: u64 = 2;
@@ -33,7 +33,7 @@ pub(crate) mod event {
     pub(crate) const KERNEL_PHASE: u64 = 32768;
 }
 
-/// States of events that have a value with them.
+/// The states that carry a value.
 pub(crate) mod state {
     use core::ffi::c_int;
 
@@ -45,7 +45,7 @@ pub(crate) mod state {
     pub(crate) const KERNEL_PHASE_STOP: c_int = 31;
 }
 
-/// A descriptor: its type, the handle of its parent, a rank, and what the type has.
+/// A descriptor: its type, the handle of its parent, a rank, and the data of the type.
 #[repr(C)]
 pub(crate) struct Descriptor<T, U> {
     pub(crate) event: T,
@@ -54,7 +54,7 @@ pub(crate) struct Descriptor<T, U> {
     pub(crate) of: U,
 }
 
-/// What is given with a state.
+/// The value that comes with a state.
 #[repr(C)]
 pub(crate) union StateArgs {
     pub(crate) trans_size: usize,
@@ -63,7 +63,7 @@ pub(crate) union StateArgs {
     pub(crate) gpu_time: u64,
 }
 
-/// The table that a plugin exports, with the `init` and the descriptor of its version.
+/// The table that a plugin exports, with `init` and the descriptor of its version.
 #[repr(C)]
 pub(crate) struct Table<I, D> {
     pub(crate) name: Text,
@@ -74,7 +74,7 @@ pub(crate) struct Table<I, D> {
     pub(crate) finalize: unsafe extern "C" fn(Opaque) -> c_int,
 }
 
-// SAFETY: functions, and a name that never changes.
+// SAFETY: it holds functions, and a name that never changes.
 unsafe impl<I, D> Sync for Table<I, D> {}
 
 /// `init` of version 4: context, mask, name, hash, nodes, ranks, rank, logger.
@@ -82,7 +82,7 @@ pub(crate) type InitV4 = unsafe extern "C" fn(*mut Opaque, *mut c_int, Text, u64
 /// `init` since version 5: context, hash, mask, name, nodes, ranks, rank, logger.
 pub(crate) type InitV5 = unsafe extern "C" fn(*mut Opaque, u64, *mut c_int, Text, c_int, c_int, c_int, Opaque) -> c_int;
 
-/// What version 4 has, and what later versions have kept.
+/// The structures of version 4, which later versions kept.
 pub(crate) mod v4 {
     use super::*;
 
@@ -158,7 +158,7 @@ pub(crate) mod v4 {
     pub(crate) type Table = super::Table<InitV4, Descr>;
 }
 
-/// What version 5 added.
+/// The additions of version 5.
 pub(crate) mod v5 {
     use super::*;
 
@@ -225,7 +225,7 @@ pub(crate) mod v5 {
     pub(crate) type Table = super::Table<InitV5, Descr>;
 }
 
-/// What version 6 added.
+/// The additions of version 6.
 pub(crate) mod v6 {
     use super::*;
 
@@ -274,7 +274,7 @@ pub(crate) mod v6 {
     pub(crate) type Table = super::Table<InitV5, Descr>;
 }
 
-/// What version 7 added.
+/// The additions of version 7.
 pub(crate) mod v7 {
     use super::*;
 
@@ -339,13 +339,13 @@ pub(crate) mod v7 {
     pub(crate) type Table = super::Table<InitV5, Descr>;
 }
 
-/// What NCCL's own network plugins give with an event, after its id: the type in the upper half, the version in the lower one.
+/// Data that NCCL's own network plugins pass with an event, after its id: the type in the upper half, the version in the lower half.
 pub(crate) mod net {
     use super::*;
 
     pub(crate) const IB_V1: i64 = 1 << 16 | 1;
     pub(crate) const SOCKET_V1: i64 = 2 << 16 | 1;
-    /// The only `kind` of both.
+    /// The only `kind` in both structures.
     pub(crate) const TRANSFER: u8 = 1;
 
     #[repr(C)]
@@ -366,7 +366,7 @@ pub(crate) mod net {
         pub(crate) length: usize,
     }
 
-    /// In NCCL's headers the second member is a union of one, and so begins where its widest number may.
+    /// In NCCL's headers, the second member is a union of one structure, so it is aligned to its widest field.
     #[repr(C)]
     #[derive(Clone, Copy)]
     pub(crate) struct Payload<T> {
@@ -375,7 +375,7 @@ pub(crate) mod net {
     }
 }
 
-/// Checks that a structure, as a member of a descriptor, has its fields where NCCL has them.
+/// Checks that a structure in a descriptor's union has its fields at NCCL's offsets.
 macro_rules! member {
     ($type:ty: $($field:ident $(. $inner:ident)* @ $at:literal),+) => {
         const _: () = { $(assert!(24 + core::mem::offset_of!($type, $field $(. $inner)*) == $at);)+ };

@@ -1,4 +1,4 @@
-//! `startEvent`, `recordEventState` and `stopEvent`. All of it is the hot path.
+//! `startEvent`, `recordEventState` and `stopEvent`. All of this is the hot path.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -11,11 +11,11 @@ use super::handles::{self, communicator, note, own, pointer};
 use super::masks;
 use crate::{clock, lifecycle, process, thread};
 
-/// Steps whose wait for their peer is recorded. NCCL reports that state each time it looks; entries are lost when two steps share one, which
-/// costs a record.
+/// The steps whose wait for a peer was recorded. NCCL reports that state at each poll. If two steps share an entry, one is lost, which only costs
+/// another record.
 static PEER_WAITS: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
 
-/// Writes a record, at this time and of this thread.
+/// Writes a record with the current time and this thread.
 #[inline]
 fn put(writer: &Writer, note: u8, record: Record) -> Option<Handle> {
     writer.put(thread::ring(), note, &Record { thread: clock::thread() as u32, time: clock::now(), ..record })
@@ -28,11 +28,11 @@ pub(super) unsafe extern "C" fn start<const VERSION: u32, T: Copy + Into<u64>, U
     descr: *mut Descriptor<T, U>,
 ) -> c_int {
     let made = match lifecycle::writer() {
-        // SAFETY: NCCL gives a descriptor of this version.
+        // SAFETY: NCCL passes a descriptor of this version.
         Some(writer) if !descr.is_null() => unsafe { started::<VERSION, T, U>(writer, communicator(context), descr) },
         _ => None,
     };
-    // SAFETY: NCCL gives a place that may be written; null is borne. It is written in any case, for NCCL uses it again.
+    // SAFETY: NCCL passes a place to write to, or null. It is always written, because NCCL uses it again.
     if let Some(to) = unsafe { handle.as_mut() } {
         *to = pointer(made);
     }
@@ -43,18 +43,18 @@ pub(super) unsafe extern "C" fn start<const VERSION: u32, T: Copy + Into<u64>, U
 ///
 /// # Safety
 ///
-/// The descriptor is of this version.
+/// The descriptor has this version.
 #[inline]
 unsafe fn started<const VERSION: u32, T: Copy + Into<u64>, U>(
     writer: &Writer,
     communicator: u16,
     descr: *const Descriptor<T, U>,
 ) -> Option<Handle> {
-    // SAFETY: fields of the head are there in each version. No reference to the whole is made, nor to the union.
+    // SAFETY: every version has the fields of the head. No reference to the whole or to the union is made.
     let (kind, parent, rank, of) =
         unsafe { ((*descr).event.into(), (*descr).parent, (*descr).rank, (&raw const (*descr).of).cast::<()>()) };
     if process::is_paused() {
-        // What is not recorded is counted, so that the numbers stay those of the other ranks.
+        // Events that are not recorded are still counted, so that the numbers match the other ranks'.
         if kind == event::COLL {
             writer.next_collective(communicator);
         }
@@ -62,7 +62,7 @@ unsafe fn started<const VERSION: u32, T: Copy + Into<u64>, U>(
         return None;
     }
     let given = Given { writer, communicator, parent, rank, of };
-    // SAFETY: the member is the one of the event's type, which the version has.
+    // SAFETY: the member belongs to the event's type, which exists in this version.
     let made = unsafe {
         match kind & masks::known(VERSION) {
             event::COLL => given.coll::<VERSION>(),
@@ -110,7 +110,7 @@ pub(super) unsafe extern "C" fn state(handle: Opaque, state: c_int, args: *mut S
     if state == abi::state::SEND_PEER_WAIT && is_again(of.number()) {
         return 0;
     }
-    // SAFETY: NCCL gives null, or the argument of the state. Other states have none, whatever is in it.
+    // SAFETY: NCCL passes null, or the argument of the state. The argument of other states is not read.
     let value = unsafe {
         match (state, args.as_ref()) {
             (_, None) => 0,
@@ -125,7 +125,7 @@ pub(super) unsafe extern "C" fn state(handle: Opaque, state: c_int, args: *mut S
     0
 }
 
-/// Whether the step's wait for its peer has been recorded.
+/// Whether this step's wait for its peer was already recorded.
 #[inline]
 fn is_again(step: u64) -> bool {
     let at = (step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55) as usize;

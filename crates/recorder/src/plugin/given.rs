@@ -1,4 +1,4 @@
-//! What NCCL gives with an event, as a record: one function for each type.
+//! Converts the data of NCCL's events to records: one function for each type.
 
 use core::ffi::c_int;
 
@@ -14,20 +14,20 @@ fn captured(is: u8) -> u8 {
     if is == 0 { 0 } else { flag::CAPTURED }
 }
 
-/// Two numbers of 32 bits in one word, the first one low.
+/// Two numbers of 32 bits in one word, the first in the low half.
 #[inline]
 pub(super) fn halves(low: c_int, high: c_int) -> u64 {
     u64::from(low.cast_unsigned()) | u64::from(high.cast_unsigned()) << 32
 }
 
-/// What becomes of an event besides its first record.
+/// The records for an event, and the note for its handle.
 pub(super) struct Event {
     pub(super) record: Record,
     pub(super) note: u8,
     pub(super) more: Option<Record>,
 }
 
-/// The parts of a descriptor: its head, and where its union is.
+/// The parts of a descriptor: its head, and the address of its union.
 pub(super) struct Given<'a> {
     pub(super) writer: &'a Writer,
     pub(super) communicator: u16,
@@ -51,19 +51,19 @@ impl Given<'_> {
         texts::number(self.writer, text)
     }
 
-    /// The member of the union.
+    /// The active member of the union.
     ///
     /// # Safety
     ///
-    /// The union has such a member, and it is the one that was written.
+    /// The union has this member, and it is the one that was written.
     #[inline]
     unsafe fn member<M>(&self) -> &M {
-        // SAFETY: by the caller. The union begins at a multiple of 8.
+        // SAFETY: the caller promises it. The union is aligned to 8 bytes.
         unsafe { &*self.of.cast::<M>() }
     }
 
-    /// What does not fit into the record of an operation: a tag of its user, the group if it is not the communicator's last one, and the
-    /// kernel's variant.
+    /// The data that does not fit into the record of an operation: the user's tag, the group if it is not the communicator's last one, and the kernel
+    /// variant.
     fn more(&self, tag: u64, group: Opaque, variant: u8) -> Option<Record> {
         let group = own(group);
         let last = last_group(self.communicator);
@@ -76,12 +76,12 @@ impl Given<'_> {
         })
     }
 
-    /// Of a call: only its tag.
+    /// The same for a call: only its tag.
     fn tag(&self, tag: u64) -> Option<Record> {
         (tag != 0).then(|| Record { a: tag, communicator: self.communicator, ..Record::new(Kind::More) })
     }
 
-    // SAFETY of all that follow: the caller says that the union has the event's member in this version.
+    // SAFETY of the functions below: the caller promises that the union has the event's member in this version.
 
     pub(super) unsafe fn coll<const VERSION: u32>(&self) -> Event {
         let of = unsafe { self.member::<v4::Coll>() };
@@ -105,7 +105,7 @@ impl Given<'_> {
                 if of.is_sym_coll != 0 {
                     record.flags |= flag::SYMMETRIC;
                 }
-                // SAFETY: a text or null.
+                // SAFETY: the pointer is null or a C string.
                 let is_empty = of.kernel_variant.is_null() || unsafe { *of.kernel_variant } == 0;
                 let variant = if is_empty { 0 } else { self.text(of.kernel_variant) };
                 self.more(of.user_tag, of.before.parent_group, variant)
@@ -147,7 +147,7 @@ impl Given<'_> {
             ..self.record(Kind::ProxyOp)
         };
         if is_foreign {
-            // Of whatever process: its number of forks is not ours.
+            // The process is unknown, so its generation is not ours.
             record.parent = self.parent.addr() as u64 & NUMBER;
             record.flags = flag::FOREIGN | if record.parent == 0 { flag::NO_PARENT } else { 0 };
             record.communicator = 0;
@@ -183,11 +183,11 @@ impl Given<'_> {
         Event { record, note: note::ENDS_BY_STATE, more: None }
     }
 
-    /// A payload that is known is the record; else its id is.
+    /// Recorded with its payload if that is known, otherwise with its id.
     pub(super) unsafe fn net_plugin(&self) -> Event {
         let of = unsafe { self.member::<v4::NetPlugin>() };
         let mut record = Record { a: of.id.cast_unsigned(), ..self.record(Kind::NetPlugin) };
-        // SAFETY: the id says what the payload is; its first byte, whether it has the fields.
+        // SAFETY: the id determines the payload's type; its first byte tells whether it has the fields.
         unsafe {
             if let (net::IB_V1, Some(given)) = (of.id, of.data.cast::<net::Payload<net::QueuePair>>().as_ref())
                 && given.kind == net::TRANSFER

@@ -1,16 +1,15 @@
-//! Which events NCCL shall report.
+//! The events that NCCL is asked to report.
 //!
-//! NCCL reports the ancestors of what is asked for by itself. The default is what says where time goes at a low rate: collectives and sends
-//! with the algorithm that was chosen, what the proxies do for each channel and peer, and when the GPU began and ended each channel: without
-//! the last one there is no completion at all, for `stopEvent` of a collective says that it was enqueued. Each is a few records per
-//! operation. Left out are steps of proxies, a record for every chunk and phase; what a proxy's thread does, which is reported even when it
-//! does nothing; transfers of network plugins, which make NCCL report the steps, too; copy engines, whose events NCCL has to time with
-//! host callbacks of its own; and phases of kernels.
+//! NCCL adds the ancestors of requested events by itself. The default shows at a low rate where time goes: collectives and sends with the chosen
+//! algorithm, the work of proxies for each channel and peer, and when the GPU began and ended each channel. Without channels there are no completion
+//! times at all, because `stopEvent` of a collective means that it was enqueued. Each is a few records per operation. Left out are proxy steps, with
+//! a record for every chunk and phase; the activity of proxy threads, which is reported even when idle; transfers of network plugins, for which NCCL
+//! also reports the steps; copy engines, whose events NCCL times with host callbacks; and kernel phases.
 
 use super::abi::event;
 use crate::environment;
 
-/// What is reported if `NCCL_PROFILE_EVENT_MASK` does not say.
+/// The default for `NCCL_PROFILE_EVENT_MASK`.
 const DEFAULT: u64 = event::COLL | event::P2P | event::PROXY_OP | event::KERNEL_CH;
 
 /// All events of a version.
@@ -26,7 +25,7 @@ pub(super) const fn known(version: u32) -> u64 {
 const _: () = assert!(known(4) == 255 && known(5) == 4095 && known(6) == 32767 && known(7) == 65535);
 const _: () = assert!(event::GROUP | event::COLL | event::P2P | event::PROXY_OP == 15);
 
-/// What a plugin of this version asks for.
+/// The events that a plugin of this version asks for.
 pub(super) fn wanted(version: u32) -> u64 {
     environment::number(c"NCCL_PROFILE_EVENT_MASK").unwrap_or(DEFAULT) & known(version)
 }

@@ -1,11 +1,11 @@
-//! The profiler plugin: what NCCL calls.
+//! The profiler plugin: the functions that NCCL calls.
 //!
-//! NCCL looks for `ncclProfiler_v7`, `_v6` and so on and takes the first that is there, so one library serves NCCL 2.27 and everything
-//! after it. An event's handle is the number of its first record, made a pointer; a communicator's context is its number in the file. Neither
-//! is an address, nothing is kept for it, and nothing has to be there when it comes back: NCCL names parents that were stopped long
-//! ago, again and again when a graph is replayed, and of other processes.
+//! NCCL looks for `ncclProfiler_v7`, `_v6` and so on and takes the first that exists, so one library serves NCCL 2.27 and later. The handle of an
+//! event is the number of its first record as a pointer; the context of a communicator is its number in the file. Neither is an address, nothing is
+//! stored for it, and nothing has to exist when it is passed back: NCCL names parents that stopped long ago, repeatedly when a graph is replayed, and
+//! parents of other processes.
 //!
-//! All functions return 0: a job does not fail because of what watches it.
+//! All functions return 0: a job must not fail because of its observer.
 
 mod abi;
 mod events;
@@ -21,7 +21,7 @@ use self::abi::{Opaque, Text};
 use self::handles::{communicator, context};
 use crate::{clock, dropin, lifecycle, log, process, texts};
 
-/// What `init` is given.
+/// The arguments of `init`.
 struct Init {
     version: u32,
     hash: u64,
@@ -31,9 +31,9 @@ struct Init {
     rank: c_int,
 }
 
-/// Makes a communicator known. Without file there is no context, and no event is asked for.
+/// Registers a communicator. Without a file, there is no context, and no events are requested.
 unsafe fn init(about: &Init, to: *mut Opaque, mask: *mut c_int) -> c_int {
-    // What NCCL was loaded from may have changed since the last communicator.
+    // NCCL may have been reloaded since the last communicator.
     texts::forget();
     let (made, wanted) = match lifecycle::writer() {
         None => (core::ptr::null_mut(), 0),
@@ -50,13 +50,13 @@ unsafe fn init(about: &Init, to: *mut Opaque, mask: *mut c_int) -> c_int {
                 made: clock::now(),
                 ..Communicator::default()
             });
-            // The number may have been another communicator's.
+            // The number may have belonged to another communicator.
             handles::set_last_group(number, None);
             log::line(format_args!("profiler plugin v{}: communicator {number}, events {wanted:#x}", about.version));
             (context(number), wanted)
         }
     };
-    // SAFETY: NCCL gives places that may be written; null is borne.
+    // SAFETY: NCCL passes places to write to, or null.
     unsafe {
         if let Some(to) = to.as_mut() {
             *to = made;
@@ -78,7 +78,7 @@ unsafe extern "C" fn init_v4(
     rank: c_int,
     _logger: Opaque,
 ) -> c_int {
-    // SAFETY: as NCCL calls it.
+    // SAFETY: the arguments are NCCL's.
     unsafe { init(&Init { version: 4, hash, name, nodes, size, rank }, to, mask) }
 }
 
@@ -92,7 +92,7 @@ unsafe extern "C" fn init_v5<const VERSION: u32>(
     rank: c_int,
     _logger: Opaque,
 ) -> c_int {
-    // SAFETY: as NCCL calls it.
+    // SAFETY: the arguments are NCCL's.
     unsafe { init(&Init { version: VERSION, hash, name, nodes, size, rank }, to, mask) }
 }
 
@@ -100,16 +100,16 @@ unsafe extern "C" fn finalize(context: Opaque) -> c_int {
     if let (number @ 1.., Some(writer)) = (communicator(context), process::opened()) {
         let time = clock::now();
         dropin::dump(writer, number);
-        // Another communicator may get the number now.
+        // From here on, another communicator may get the number.
         writer.ended(number, time);
     }
     0
 }
 
-/// A version's table, under the name that NCCL looks for.
+/// Exports the table of a version under the name that NCCL looks for.
 macro_rules! export {
     ($name:ident, $module:ident, $version:literal, $init:expr) => {
-        /// What NCCL looks for.
+        /// The table that NCCL looks for.
         #[unsafe(no_mangle)]
         #[used]
         #[allow(non_upper_case_globals, reason = "the name is NCCL's")]

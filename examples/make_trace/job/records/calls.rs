@@ -1,4 +1,4 @@
-//! What a rank called of NCCL: from the events that a profiler would record of it, with the numbers that NCCL counts.
+//! The NCCL calls of a rank, derived from the events that a profiler would record, with the numbers that NCCL counts.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::super::layout::Layout;
 use super::super::model::ELEMENT_BYTES;
 use super::super::rng::Rng;
 
-/// From the call to the start of a kernel that no trace has, and how long that ran: nothing else is known of it.
+/// For a kernel that no trace has: the time from the call to its start, and its duration. Nothing else is known of it.
 const LOST_START: i64 = 4_000;
 const LOST_LENGTH: i64 = 30_000;
 
@@ -17,22 +17,22 @@ pub(super) struct Call<'a> {
     pub(super) comm: Comm,
     /// NCCL's name: `AllReduce`.
     pub(super) function: &'static str,
-    /// The argument of that name.
+    /// The argument `count`.
     pub(super) count: u64,
-    /// The other side of a send or receive: its place in the group.
+    /// The peer of a send or receive, as its place in the group.
     pub(super) peer: Option<u32>,
-    /// When PyTorch enqueued it, NCCL was called, and returned. Nanoseconds since the start of the job.
+    /// When PyTorch enqueued it, when NCCL was called, and when NCCL returned. Nanoseconds since the start of the job.
     pub(super) enqueued: i64,
     pub(super) called: i64,
     pub(super) returned: i64,
-    /// Start and end of the kernel that the trace has.
+    /// Start and end of the kernel, if the trace has it.
     pub(super) kernel: Option<(i64, i64)>,
-    /// When it ran, whether or not the trace has it.
+    /// When it ran, whether the trace has it or not.
     pub(super) ran: (i64, i64),
     /// The Python functions around it, innermost first.
     pub(super) frames: Vec<&'a str>,
     pub(super) stream: Stream,
-    /// NCCL's number: by communicator and function.
+    /// NCCL's number, counted per communicator and function.
     pub(super) sequence: u64,
     /// Its number among all calls of the communicator, and on its stream, from 0.
     pub(super) of_comm: u64,
@@ -40,7 +40,7 @@ pub(super) struct Call<'a> {
     pub(super) plan: Plan,
 }
 
-/// What NCCL chose.
+/// What NCCL chose for a call.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) algorithm: Option<&'static str>,
@@ -49,7 +49,7 @@ pub(super) struct Plan {
 }
 
 impl Call<'_> {
-    /// What NCCL takes for the size of its arguments.
+    /// The size in bytes that NCCL computes from its arguments.
     pub(super) fn bytes(&self) -> u64 {
         self.count * ELEMENT_BYTES
     }
@@ -59,7 +59,7 @@ impl Call<'_> {
     }
 }
 
-/// All calls of a rank, in order. The trace has the kernels of those that were called from a time on.
+/// All calls of a rank, in order. Only kernels of calls from a certain time on are in the trace.
 pub(super) fn calls<'a>(
     job: &Job,
     layout: &Layout,
@@ -123,7 +123,7 @@ pub(super) fn calls<'a>(
     found
 }
 
-/// The number of the first call: the job ran before anybody recorded it.
+/// The number of the first call: the job ran for a while before the recording.
 fn first(job: &Job, group: usize) -> u64 {
     Rng::new(job.seed, 3_100_000_000 + group as u64).next() % 500
 }
@@ -133,12 +133,12 @@ pub(super) fn comm_hash(group: usize) -> u64 {
     Rng::new(group as u64, 3_000_000_000).next()
 }
 
-/// Megatrace's, which is another.
+/// Megatrace's hash, which differs from NCCL's.
 pub(super) fn group_hash(group: usize) -> u64 {
     Rng::new(group as u64, 3_000_000_001).next()
 }
 
-/// The handle of a stream, which no other source knows.
+/// The handle of a stream, which no other source records.
 pub(super) fn handle(stream: Stream) -> u64 {
     0x5591_9d27_0000 + 0x1000 * stream.index() as u64
 }
@@ -165,8 +165,8 @@ fn stream_name(stream: Stream) -> &'static str {
     ["stream 0", "stream 1", "stream 2", "stream 3"][stream.index()]
 }
 
-/// What NCCL might choose. The kernels' names say otherwise, as real ones do: they name what the kernel is compiled for, and not what it
-/// is asked to run.
+/// A plausible choice of NCCL. The kernels' names differ from it, as in real traces: they name what the kernel was compiled for, not what it is
+/// asked to run.
 fn plan(group: usize, function: &str, bytes: u64) -> Plan {
     let (algorithm, protocol, channels) = match function {
         "AllReduce" if bytes < 8192 => (Some("TREE"), Some("LL"), 1),

@@ -8,13 +8,13 @@ use super::super::layout::list;
 use super::calls::Call;
 use super::{Writing, Written};
 
-/// How late the watchdog sees that something has happened.
+/// How late the watchdog notices that something has happened.
 const DISCOVERED: i64 = 100_000_000;
 
 pub(super) fn write<'a>(writing: &Writing<'a>) -> Vec<Written<'a>> {
     let (layout, rank) = (writing.layout, writing.rank);
     let (mut configuration, mut status) = (BTreeMap::new(), BTreeMap::new());
-    // Entries number the groups of their rank in the order in which these were made.
+    // Entries number the groups of their rank in order of creation.
     let numbers: BTreeMap<&str, usize> =
         layout.groups_of(rank).enumerate().map(|(number, group)| (group.name.as_str(), number)).collect();
     for group in layout.groups_of(rank) {
@@ -71,7 +71,7 @@ fn entry(writing: &Writing<'_>, call: &Call<'_>, record: u32, number: usize, sen
     })
 }
 
-/// `mlp.py(50): mlp` in its parts.
+/// Splits `mlp.py(50): mlp` into its parts.
 fn frame_of(frame: &str) -> Value {
     let (place, name) = frame.split_once(": ").unwrap_or(("", frame));
     let (file, line) = place.split_once('(').unwrap_or((place, "0)"));

@@ -1,11 +1,11 @@
-//! NCCL Inspector's log: a line of JSON for each collective, send or receive of at least 8,192 bytes. Only verbose ones say when it was.
+//! NCCL Inspector's log: a line of JSON for each collective, send or receive of at least 8,192 bytes. Only verbose lines have times.
 
 use std::fmt::Write;
 
 use super::calls::{Call, comm_hash};
 use super::{Inspector, Writing, Written};
 
-/// Inspector's default: what is smaller is not written.
+/// Inspector's default: smaller operations are not written.
 const LEAST_BYTES: u64 = 8192;
 
 pub(super) fn write<'a>(writing: &Writing<'a>) -> Vec<Written<'a>> {
@@ -41,7 +41,7 @@ fn line(writing: &Writing<'_>, call: &Call<'_>, is_verbose: bool, text: &mut Str
         _ => 1.0,
     };
     let peer = call.peer.map_or(String::new(), |peer| format!("\"p2p_peer\":{peer},"));
-    // A String never refuses text.
+    // Writing to a String never fails.
     let _ = write!(
         text,
         "{{\"header\":{{\"id\":\"{:#x}\",\"comm_name\":\"unknown\",\"rank\":{place},\"n_ranks\":{ranks},\"nnodes\":1}},\

@@ -1,7 +1,7 @@
-//! NCCL's own records of a simulated job, beside its traces and of the same collectives: what a profiler plugin, Inspector, the flight
-//! recorder and Megatrace leave. And which kernel of which trace each record is, which real records never say.
+//! NCCL's own records of a simulated job, for the same collectives as in its traces: the files of a profiler plugin, Inspector, the flight
+//! recorder and Megatrace. And the kernel in a trace of each record, which real records never have.
 //!
-//! Each writer is a file here; `calls` finds out what was called. Every source has its own clock, and counts in its own way.
+//! Each writer is a file here; `calls` derives the calls. Every source has its own clock, and its own way of counting.
 
 mod calls;
 mod flight;
@@ -24,19 +24,19 @@ use calls::{Call, calls};
 /// How the records of a job are written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recording {
-    /// How much the clock of a source on a rank is fast or slow, at most, compared with the clock of the rank's trace.
+    /// The largest offset of a source's clock on a rank from the clock of the rank's trace.
     pub(crate) max_offset_ns: i64,
-    /// How many of a hundred records are not written.
+    /// The percentage of records that are not written.
     pub(crate) lose_percent: f64,
     pub(crate) inspector: Inspector,
     pub(crate) megatrace: Megatrace,
-    /// The first step that the traces have; the records have all.
+    /// The first step in the traces; the records have all steps.
     pub(crate) trace_from_step: u32,
-    /// Whether the recorder of this project was there.
+    /// Which parts of this project's recorder were loaded.
     pub(crate) recorder: Recorder,
 }
 
-/// What of the recorder was loaded.
+/// The parts of the recorder that were loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(dead_code, reason = "the program writes both, and tests the parts")]
 pub(crate) enum Recorder {
@@ -53,11 +53,11 @@ pub(crate) enum Inspector {
     #[default]
     Verbose,
     Brief,
-    /// Verbose on ranks of an even number.
+    /// Verbose on ranks with an even number.
     Mixed,
 }
 
-/// Which of Megatrace's formats.
+/// The format of Megatrace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Megatrace {
     /// Without groups; calls are counted by communicator.
@@ -67,10 +67,10 @@ pub(crate) enum Megatrace {
     L4,
 }
 
-/// What a rank leaves.
+/// The files of a rank.
 pub(crate) struct RankRecords {
     pub(crate) files: Vec<RecordFile>,
-    /// In the order of the files and of what is in them.
+    /// In the order of the files and of their contents.
     pub(crate) truth: Vec<RecordTruth>,
 }
 
@@ -79,21 +79,21 @@ pub(crate) struct RecordFile {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Which kernel a record is of.
+/// The kernel of a record.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct RecordTruth {
     pub(crate) file: String,
-    /// Which record of the file it is, from 0. A record of the plugin is all that it writes of one call.
+    /// The index of the record in its file, from 0. For the plugin, all that it writes of one call is one record.
     pub(crate) index: usize,
     /// `plugin-dump`, `inspector`, `flight-recorder`, `megatrace` or `recorder`.
     pub(crate) source: &'static str,
     /// The rank of the job.
     pub(crate) rank: u32,
-    /// The start of the kernel on the clock of the rank's trace, since 1970. `None` if the trace does not have it, or does not exist.
+    /// The start of the kernel on the clock of the rank's trace, since 1970. `None` if it is not in a trace.
     pub(crate) kernel_ts_ns: Option<i64>,
-    /// Its collective as NCCL calls it: `AllReduce`.
+    /// The collective's name in NCCL: `AllReduce`.
     pub(crate) function: &'static str,
-    /// What the plugin says of the call, and therefore a join of all sources: the algorithm, the protocol and the number of channels.
+    /// What the plugin records of the call, and so a join of all sources: the algorithm, the protocol and the number of channels.
     pub(crate) algorithm: Option<&'static str>,
     pub(crate) protocol: Option<&'static str>,
     pub(crate) channels: u32,

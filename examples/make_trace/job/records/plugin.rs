@@ -1,5 +1,5 @@
-//! Dumps of NCCL's example profiler plugin as NCCL 2.28 writes them: a file for each communicator, in Chrome's format for nested events,
-//! with all that is wrong with it: names and pointers without quotes, and times that were never set.
+//! Dumps of NCCL's example profiler plugin as of NCCL 2.28: a file for each communicator, in Chrome's format for nested events, including its
+//! faults: names and pointers without quotes, and times that were never set.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,9 +8,9 @@ use super::super::rng::Rng;
 use super::calls::{Call, comm_hash, handle};
 use super::{Writing, Written};
 
-/// How long before the start of the job the plugin was loaded, at least: its times count from there.
+/// The minimum time between loading the plugin and the start of the job. The plugin's times count from its loading.
 const LOADED: i64 = 5_000_000_000;
-/// The steps of a proxy operation.
+/// The number of steps of a proxy operation.
 const STEPS: u32 = 2;
 
 pub(super) fn write<'a>(writing: &Writing<'a>) -> Vec<Written<'a>> {
@@ -36,7 +36,7 @@ struct Dump {
     text: String,
     pid: u32,
     origin: i64,
-    /// By category: how many there are.
+    /// By category: how many ids were given.
     ids: BTreeMap<&'static str, u64>,
 }
 
@@ -53,13 +53,13 @@ impl Dump {
         *id - 1
     }
 
-    /// An event: `b` begins, `e` ends. The time is that of the source's clock; `None` was never set.
+    /// An event: `b` begins, `e` ends. The time is on the source's clock; `None` was never set.
     fn put(&mut self, name: &str, category: &str, is_begin: bool, id: u64, at: Option<i64>, args: &str) {
         let phase = if is_begin { 'b' } else { 'e' };
         let at = at.map_or(0.0, |at| (at - self.origin) as f64 / 1e3);
         let args = if args.is_empty() { String::new() } else { format!(", \"args\": {{{args}}}") };
         let pid = self.pid;
-        // A String never refuses text.
+        // Writing to a String never fails.
         let _ = writeln!(
             self.text,
             "{{\"name\": \"{name}\", \"cat\": \"{category}\", \"ph\": \"{phase}\", \"id\": {id}, \"pid\": {pid}, \"tid\": 1, \
@@ -115,7 +115,7 @@ impl Dump {
         self.put("Group API", "GROUP_API", false, group, at(call.returned), "");
     }
 
-    /// The channels of the kernel. Only channel 0 has an end, and all have the same id.
+    /// The channels of a kernel. Only channel 0 has an end, and all have the same id.
     fn kernel(&mut self, writing: &Writing<'_>, call: &Call<'_>) {
         let at = |ns: i64| writing.clock.at(ns);
         let on_gpu = |ns: i64| at(ns) / 32 * 32;
@@ -133,7 +133,7 @@ impl Dump {
         }
     }
 
-    /// What the proxy thread receives from the rank before and sends to the rank after.
+    /// The proxy thread receives from the previous rank and sends to the next.
     fn proxy(&mut self, writing: &Writing<'_>, call: &Call<'_>) {
         let ranks = writing.layout.groups[call.comm.group].ranks.len() as u32;
         let place = writing.layout.place(call.comm.group, writing.rank);
@@ -153,7 +153,7 @@ impl Dump {
             self.put(&schedule, "PROXY", true, id, at(start), &args);
             self.put(&schedule, "PROXY", false, id, at(start + 500), "");
             self.put(&progress, "PROXY", true, id, at(start + 500), &args);
-            // The steps one after the other, with three phases each: a half, a quarter and a quarter of their time.
+            // The steps follow each other, with three phases each: a half, a quarter and a quarter of their time.
             let length = (end - start - 1_000) / i64::from(STEPS);
             for step in 0..STEPS {
                 let net = self.id("NET");

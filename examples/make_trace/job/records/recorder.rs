@@ -1,7 +1,7 @@
-//! Files of this project's recorder, by the writer that the recorder has: the calls as its interceptor sees them, and what NCCL reports to its
-//! plugin.
+//! Files of this project's recorder, written by the recorder's own writer: the calls as its interceptor sees them, and the events that NCCL reports
+//! to its plugin.
 //!
-//! The header has the clocks of the machine that writes. They are replaced by those of the job, so that the bytes only depend on it.
+//! The header has the clocks of the writing machine. They are replaced by the job's, so that the bytes only depend on the job.
 
 use std::ffi::CString;
 
@@ -11,13 +11,13 @@ use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Kind, Record, Wri
 use super::calls::{Call, comm_hash, group_hash, handle};
 use super::{Recorder, Writing, Written};
 
-/// What the monotonic clock showed when the job started.
+/// The monotonic clock at the start of the job.
 const STARTED: i64 = 7_000_000_000_000;
 /// The threads: of the program, of the proxy, and of the profiler.
 const CALLER: u32 = 1;
 const PROXY: u32 = 2;
 const PROFILER: u32 = 3;
-/// The steps of a proxy operation, and the most records of a call.
+/// The number of steps of a proxy operation, and the maximum number of records of a call.
 const STEPS: u32 = 2;
 const RECORDS: u64 = 64;
 /// NCCL's number of bfloat16, from 1.
@@ -29,7 +29,7 @@ pub(super) fn write<'a>(writing: &Writing<'a>) -> Vec<Written<'a>> {
     if writing.recording.recorder == Recorder::None {
         return Vec::new();
     }
-    // In memory there is no file to map; a problem ends the program, as everywhere here.
+    // The writer needs a file to map. A problem ends the program, as everywhere here.
     let folder = tempfile::tempdir().expect("a folder for a file");
     let path = folder.path().join("recording");
     let name = CString::new(path.to_string_lossy().into_owned()).expect("a path without zeros");
@@ -63,7 +63,7 @@ pub(super) fn write<'a>(writing: &Writing<'a>) -> Vec<Written<'a>> {
 struct File<'w, 'a> {
     writing: &'w Writing<'a>,
     writer: Writer,
-    /// By group: the numbers that plugin and interceptor have for it.
+    /// By group: the plugin's and the interceptor's number for it.
     communicators: Vec<[u16; 2]>,
 }
 
@@ -95,7 +95,7 @@ impl File<'_, '_> {
         }
     }
 
-    /// A record at a time of the job; the number of its handle.
+    /// Writes a record at a time of the job; returns the number of its handle.
     fn put(&self, thread: u32, at: i64, record: Record) -> u64 {
         let clock = self.writing.clock;
         let time = STARTED + clock.at(at) - clock.at(0);
@@ -129,7 +129,7 @@ impl File<'_, '_> {
         }
     }
 
-    /// What NCCL reports of a call.
+    /// Writes what NCCL reports of a call.
     fn planned(&self, call: &Call<'_>, number: u64) {
         let [communicator, _] = self.communicators[call.comm.group];
         let at = call.called;
@@ -156,7 +156,7 @@ impl File<'_, '_> {
             ..like(of)
         };
         let operation = self.put(CALLER, at + 900, plan);
-        // Handles of what has ended are parents all the same.
+        // Handles of ended events can still be parents.
         self.stop(CALLER, at + 950, operation);
         self.stop(CALLER, at + 1_000, group);
         self.kernel(call, operation, communicator);
@@ -182,7 +182,7 @@ impl File<'_, '_> {
         }
     }
 
-    /// What the proxy thread receives from the rank before and sends to the rank after: a half, a quarter and a quarter of each step in its phases.
+    /// The proxy thread receives from the previous rank and sends to the next. The phases of each step take a half, a quarter and a quarter of it.
     fn proxy(&self, call: &Call<'_>, parent: u64, communicator: u16) {
         let ranks = self.writing.layout.groups[call.comm.group].ranks.len() as u32;
         let place = self.writing.layout.place(call.comm.group, self.writing.rank);
