@@ -86,28 +86,18 @@
 
 pub mod analysis;
 pub mod attribution;
-pub mod damage;
-pub mod error;
-pub mod event;
 pub mod export;
-pub mod id;
-pub mod input;
-pub mod load;
-pub mod names;
-pub mod operation;
 pub mod operations;
-mod parallel;
 pub mod parts;
 pub mod ranks;
-pub mod recorded_args;
-pub mod records;
 pub mod report;
 pub mod run;
 pub mod sql;
-mod statistics;
-pub mod store;
-pub mod time;
-pub mod unfinished;
+
+pub use nccl_stacks_read::{
+    damage, error, event, id, input, load, names, operation, recorded_args, records, store, time, unfinished,
+};
+use nccl_stacks_read::{parallel, statistics};
 
 pub use analysis::reduction::stacks;
 pub use analysis::stacks::{StackOptions, StackReport};

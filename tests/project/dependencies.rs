@@ -40,11 +40,16 @@ fn words(folders: &[&str]) -> BTreeSet<String> {
 
 #[test]
 fn every_dependency_is_used() {
-    let manifest = parsed("Cargo.toml");
-    let (source, tests) = (words(&["src"]), words(&["src", "tests", "benches", "examples"]));
-    for (table, words) in [("dependencies", source), ("dev-dependencies", tests)] {
-        for name in manifest[table].as_table().unwrap().keys() {
-            assert!(words.contains(&name.replace('-', "_")), "{table}: {name} is not used");
+    for (manifest, source, tests) in [
+        ("Cargo.toml", &["src"][..], &["src", "tests", "benches", "examples"][..]),
+        ("crates/read/Cargo.toml", &["crates/read/src"], &["crates/read/src"]),
+    ] {
+        let tables = parsed(manifest);
+        for (table, folders) in [("dependencies", source), ("dev-dependencies", tests)] {
+            let words = words(folders);
+            for name in tables[table].as_table().unwrap().keys() {
+                assert!(words.contains(&name.replace('-', "_")), "{manifest}: {table}: {name} is not used");
+            }
         }
     }
 }

@@ -16,7 +16,6 @@ use crate::time::Ns;
 /// A communicator, as far as a source describes its ranks. Its name is not unique in a job. Two ranks agree on the set of ranks and the
 /// description, and on NCCL's hash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct Communicator {
     /// Its global ranks, sorted; `None` if the list is unknown or truncated. Serialized as ranges, because 10,000 ranks have 10,000 lists.
     #[serde(with = "ranges")]
@@ -35,12 +34,12 @@ pub struct Communicator {
 
 impl Communicator {
     /// The number of its ranks, as recorded or by the list.
-    pub(crate) fn rank_count(&self) -> Option<u64> {
+    pub fn rank_count(&self) -> Option<u64> {
         self.size.or_else(|| self.ranks.as_ref().map(|ranks| ranks.len() as u64))
     }
 
     /// The global rank at a place in it, if the list of ranks is known.
-    pub(crate) fn rank_at(&self, place: Option<u32>) -> Option<u32> {
+    pub fn rank_at(&self, place: Option<u32>) -> Option<u32> {
         self.ranks.as_ref()?.get(place? as usize).copied()
     }
 
@@ -150,7 +149,6 @@ impl fmt::Debug for Source {
 
 /// What an operation's sequence number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-#[non_exhaustive]
 pub enum Counts {
     /// All collectives of a process group (PyTorch's `Seq`, `collective_seq_id`).
     #[default]
@@ -167,7 +165,6 @@ pub enum Counts {
 
 /// One collective or point-to-point operation on one rank. Times are on the source's own clock.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Operation {
     /// The source that recorded it.
     pub source: Source,
@@ -242,12 +239,12 @@ pub struct Operation {
 
 impl Operation {
     /// Its rank within its communicator, or else its global rank.
-    pub(crate) fn place_or_rank(&self) -> Option<u32> {
+    pub fn place_or_rank(&self) -> Option<u32> {
         self.place.or(self.rank.map(|rank| rank.0))
     }
 
     /// Its global rank, or else its rank within the communicator.
-    pub(crate) fn rank_or_place(&self) -> Option<u32> {
+    pub fn rank_or_place(&self) -> Option<u32> {
         self.rank.map(|rank| rank.0).or(self.place)
     }
 

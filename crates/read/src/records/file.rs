@@ -27,7 +27,7 @@ pub struct RecordFile {
     pub(super) name_counts: bool,
     /// Whether it is a dump whose last operations are lost. Then the absence of an operation proves nothing.
     #[serde(skip)]
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
     /// Why the process could not record, if it left nothing but that.
     #[serde(skip)]
     pub not_recorded: Option<String>,
@@ -59,7 +59,7 @@ pub struct Remark {
 
 impl Remark {
     /// How often any of several occurred. A number from a damaged file may be near the largest, so the sum saturates.
-    pub(crate) fn sum(remarks: &[Remark]) -> u64 {
+    pub fn sum(remarks: &[Remark]) -> u64 {
         remarks.iter().fold(0, |sum, remark| sum.saturating_add(remark.count))
     }
 }

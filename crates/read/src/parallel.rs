@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::ops::Range;
 
 /// Splits `items` items among threads, at least `least` each, and returns the results of `part` in order.
-pub(crate) fn in_parts<T: Send>(
+pub fn in_parts<T: Send>(
     items: usize,
     least: usize,
     threads: NonZero<usize>,

@@ -58,7 +58,7 @@ impl Findings {
     }
 
     /// Adds the findings of an archive in the archive, or of one of several inputs.
-    pub(crate) fn take(&mut self, folder: &str, of_inner: Findings) {
+    pub fn take(&mut self, folder: &str, of_inner: Findings) {
         let within = |name: String| format!("{folder}/{name}");
         keep(&mut self.no_traces, of_inner.no_traces.into_iter().map(within));
         keep(&mut self.unreadable, of_inner.unreadable.into_iter().map(within));

@@ -19,11 +19,16 @@ pub fn ranges(ranks: &[u32]) -> String {
 /// The maximum number of ranks in a list that is read.
 const MOST: usize = 1 << 24;
 
-pub(crate) fn serialize<S: Serializer>(ranks: &Option<Vec<u32>>, to: S) -> Result<S::Ok, S::Error> {
+/// Writes ranks as ranges.
+pub fn serialize<S: Serializer>(ranks: &Option<Vec<u32>>, to: S) -> Result<S::Ok, S::Error> {
     ranks.as_ref().map(|ranks| ranges(ranks).replace(' ', "")).serialize(to)
 }
 
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
+/// Reads ranges of ranks.
+///
+/// # Errors
+/// A text that is not a list of ranges.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
     let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
     let mut ranks = Vec::new();
     for range in text.split(',').filter(|range| !range.is_empty()) {

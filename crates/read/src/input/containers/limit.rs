@@ -94,7 +94,7 @@ impl fmt::Display for LimitReached {
 impl Error for LimitReached {}
 
 /// The library's error for a failure to read the named file.
-pub(crate) fn failure(name: &str, source: io::Error) -> error::Error {
+pub fn failure(name: &str, source: io::Error) -> error::Error {
     let name = name.to_owned();
     match LimitReached::find_in(&source) {
         Some(reached) => error::Error::TooMuchText { name, what: reached.to_string() },

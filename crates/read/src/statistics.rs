@@ -9,17 +9,17 @@ use crate::time::Ns;
 
 /// The middle of a slice of values, which is now partly ordered.
 #[derive(Debug)]
-pub(crate) struct Middle<'v, T> {
+pub struct Middle<'v, T> {
     /// The lower of the two middle values; the middle value if their number is odd.
-    pub(crate) lower: T,
+    pub lower: T,
     /// The upper one.
-    pub(crate) upper: T,
+    pub upper: T,
     /// The values above, unordered.
-    pub(crate) above: &'v mut [T],
+    pub above: &'v mut [T],
 }
 
 /// Selects the middle of a slice, which is faster than sorting it. `None` if it is empty.
-pub(crate) fn middle<T: Copy>(values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> Option<Middle<'_, T>> {
+pub fn middle<T: Copy>(values: &mut [T], compare: impl Fn(&T, &T) -> Ordering) -> Option<Middle<'_, T>> {
     let count = values.len();
     if count == 0 {
         return None;
@@ -31,18 +31,18 @@ pub(crate) fn middle<T: Copy>(values: &mut [T], compare: impl Fn(&T, &T) -> Orde
 }
 
 /// The median; 0 if there are no values.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     middle(&mut values, f64::total_cmp).map_or(0.0, |middle| f64::midpoint(middle.lower, middle.upper))
 }
 
 /// The median of times, exact also for times since 1970, which a float is not. Reorders the slice; zero if it is empty.
-pub(crate) fn median_time(times: &mut [Ns]) -> Ns {
+pub fn median_time(times: &mut [Ns]) -> Ns {
     middle(times, Ns::cmp).map_or(Ns::ZERO, |middle| Ns(middle.lower.0.midpoint(middle.upper.0)))
 }
 
 /// The weighted median of (value, weight) pairs: half of the weight is on either side. 0 if there are none.
-pub(crate) fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
+pub fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let half = values.iter().map(|(_, weight)| weight).sum::<f64>() / 2.0;
     let mut sum = 0.0;
@@ -56,7 +56,7 @@ pub(crate) fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
 }
 
 /// The quantile of a share, interpolated linearly between the two nearest values. 0 if there are no values.
-pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
+pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
@@ -67,11 +67,11 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
 
 /// The median of some values, and how far they deviate from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Deviation {
+pub struct Deviation {
     /// Their median.
-    pub(crate) median: f64,
+    pub median: f64,
     /// The median absolute deviation: the median of the distances from the median.
-    pub(crate) distance: f64,
+    pub distance: f64,
 }
 
 impl Deviation {
@@ -79,14 +79,14 @@ impl Deviation {
     const SCALE: f64 = 1.4826;
 
     /// Measures some values; zeros if there are none.
-    pub(crate) fn measure(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> Self {
+    pub fn measure(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> Self {
         let values = values.into_iter();
         let median = median(values.clone());
         Deviation { median, distance: self::median(values.map(|value| (value - median).abs())) }
     }
 
     /// The standard deviation that a normal distribution with this distance has.
-    pub(crate) fn standard(&self) -> f64 {
+    pub fn standard(&self) -> f64 {
         Self::SCALE * self.distance
     }
 }

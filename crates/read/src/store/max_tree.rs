@@ -5,7 +5,7 @@
 
 /// A sequence of numbers that can grow.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct MaxTree {
+pub struct MaxTree {
     /// Node 1 is the root, the children of `n` are `2 n` and `2 n + 1`, and the leaves are the last half.
     nodes: Vec<i64>,
     len: usize,
@@ -16,7 +16,7 @@ const NO_NUMBER: i64 = i64::MIN;
 
 impl MaxTree {
     /// Appends a number.
-    pub(crate) fn push(&mut self, number: i64) {
+    pub fn push(&mut self, number: i64) {
         if self.len == self.leaves() {
             self.grow();
         }
@@ -25,7 +25,7 @@ impl MaxTree {
     }
 
     /// Replaces the number at an index.
-    pub(crate) fn set(&mut self, at: usize, number: i64) {
+    pub fn set(&mut self, at: usize, number: i64) {
         let mut node = self.leaves() + at;
         self.nodes[node] = number;
         while node > 1 {
@@ -40,7 +40,7 @@ impl MaxTree {
     }
 
     /// The index of the first number that is at least `least`.
-    pub(crate) fn first_at_least(&self, least: i64) -> Option<usize> {
+    pub fn first_at_least(&self, least: i64) -> Option<usize> {
         if self.len == 0 || self.nodes[1] < least {
             return None;
         }
@@ -55,7 +55,7 @@ impl MaxTree {
     }
 
     /// The index of the last number before the index `before` that is at least `least`.
-    pub(crate) fn last_at_least(&self, before: usize, least: i64) -> Option<usize> {
+    pub fn last_at_least(&self, before: usize, least: i64) -> Option<usize> {
         if before == 0 || self.len == 0 {
             return None;
         }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::Error;
 pub use containers::limit;
 use containers::limit::Limits;
-pub(crate) use containers::limit::failure;
+pub use containers::limit::failure;
 use containers::source::{self, Bytes, Source};
 use containers::{Opener, Region};
 pub use formats::{Trace, formats};

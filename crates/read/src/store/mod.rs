@@ -13,7 +13,7 @@ mod copies;
 mod extent;
 pub mod flows;
 pub mod ids;
-pub(crate) mod max_tree;
+pub mod max_tree;
 mod nest;
 pub mod offsets;
 mod order;
@@ -77,9 +77,9 @@ pub struct Store {
     /// Slices on lanes ([`Owner::ThreadOverlap`]) instead of their thread's track, in id order.
     pub spilled: Vec<SliceId>,
     /// The first slice of each track. Tracks after the last one with slices are missing: flow events alone make tracks too.
-    pub(crate) first_slices: Vec<Option<SliceId>>,
+    pub first_slices: Vec<Option<SliceId>>,
     /// How many threads a question may use: as many as loaded the traces.
-    pub(crate) threads: NonZero<usize>,
+    pub threads: NonZero<usize>,
     /// Byte offsets of events in the text, if the load keeps them.
     pub offsets: EventOffsets,
     /// From the first start to the last end of all slices. A trace of a single instant ends 1 ns after it.

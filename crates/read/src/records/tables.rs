@@ -122,7 +122,6 @@ impl KernelChannel {
 
 /// What a proxy thread did on one channel with one peer for an operation.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct ProxyOp {
     /// The operation; `None` if the thread works for another process.
     pub operation: Option<usize>,
@@ -150,7 +149,6 @@ pub struct ProxyOp {
 
 /// A step of a [`ProxyOp`]. The phases follow one another; each is how long the step was in it.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct ProxyStep {
     /// The proxy operation.
     pub proxy_op: usize,
@@ -230,7 +228,6 @@ pub struct Measure {
 
 /// A line of `proxy_flow_rank<R>.jsonl`: what NCCL planned for a rank on a channel.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
 pub struct FlowOp {
     /// The file.
     pub file: u32,
@@ -266,7 +263,6 @@ pub struct FlowOp {
 
 /// A line of `flow_steps_rank<R>.jsonl`: a step of the FIFO with one peer in one direction.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
 pub struct FlowStep {
     /// The file.
     pub file: u32,
@@ -331,7 +327,7 @@ impl Records {
     }
 
     /// The position of a communicator, which is added if it is new.
-    pub(crate) fn communicator(&mut self, known: Communicator) -> usize {
+    pub fn communicator(&mut self, known: Communicator) -> usize {
         if let Some(number) = self.numbers.get(&known) {
             return *number;
         }
@@ -414,7 +410,7 @@ impl Records {
     }
 
     /// Adds an operation of the file that is being read, and returns its position.
-    pub(crate) fn push(&mut self, operation: Operation) -> usize {
+    pub fn push(&mut self, operation: Operation) -> usize {
         self.operations.push(operation);
         self.file_of.push(0);
         self.operations.len() - 1

@@ -1,0 +1,20 @@
+//! What nccl-stacks reads: PyTorch profiler traces into columns of slices and flows, NCCL's own records into operations.
+//!
+//! The crate `nccl-stacks` answers questions about what is read here, and has these modules under the same names. They are a crate of their own
+//! so that they compile beside the dependencies that only the answers need, and so that nothing here can use an answer.
+
+pub mod damage;
+pub mod error;
+pub mod event;
+pub mod id;
+pub mod input;
+pub mod load;
+pub mod names;
+pub mod operation;
+pub mod parallel;
+pub mod recorded_args;
+pub mod records;
+pub mod statistics;
+pub mod store;
+pub mod time;
+pub mod unfinished;
