@@ -78,7 +78,7 @@ impl RecordedInfo {
 pub struct JoinReport {
     /// The number of operations in the records.
     pub records: u64,
-    /// How many of them are joined to a kernel.
+    /// The number of records joined to a kernel.
     pub joined: u64,
     /// The number of unjoined records, by reason.
     pub unjoined: BTreeMap<Unjoined, u64>,

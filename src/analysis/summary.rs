@@ -61,7 +61,7 @@ pub struct KernelRow {
     pub instances: u64,
     /// How long they ran.
     pub time: Distribution,
-    /// The share of the time of all kernels of the table.
+    /// Its share of the time of all kernels in the table.
     #[serde(rename = "share_of_kernels")]
     pub share: f64,
 }

@@ -45,7 +45,7 @@ pub struct Costliest<'a> {
     pub from: Option<&'a str>,
     /// If other stacks share that frame: the frames by which this stack differs from them, innermost first.
     pub within: Vec<&'a str>,
-    /// Whether its kernels waited, as far as a single trace shows.
+    /// Whether its kernels waited, judged by the kernels alone.
     pub waiting: Option<Waiting>,
 }
 

@@ -32,13 +32,13 @@ pub enum Possible {
 const NEARLY_ALL: f64 = 0.9;
 
 /// Why a trace of another accelerator has no kernels.
-const OTHER_ACCELERATOR: &str = "kernels are read of CUDA and ROCm, and this trace is of another accelerator";
+const OTHER_ACCELERATOR: &str = "only kernels of CUDA and ROCm are read, and this trace is from another accelerator";
 
 /// Why an export of Nsight Systems lacks something.
 const NOT_OF_NSYS: &str = "Nsight Systems does not record that; torch.profiler does";
 
 /// What older writers record when asked for stacks.
-const AS_TEXT: &str = "operators have their Call stack as text, which sql shows and stacks do not use";
+const AS_TEXT: &str = "operators have a Call stack as text, which sql shows but stacks do not use";
 
 /// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -78,7 +78,7 @@ pub struct TraceDescription {
     pub text_bytes: u64,
     /// The number of events.
     pub events: u64,
-    /// Slices by category, the most frequent first.
+    /// Slices by category, most frequent first.
     pub slices: Vec<CategoryCount>,
     /// Important categories without any slice.
     pub missing: Vec<MissingCategory>,

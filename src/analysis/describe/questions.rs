@@ -109,7 +109,7 @@ pub(super) const HANG_ON: &str = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NC
 
 /// What records the parameters of collectives.
 const RECORDED_COLLECTIVES: &str =
-    "a PyTorch of 2024 or newer, which records what collectives are asked to do (record_param_comms)";
+    "PyTorch from 2024 or newer, which records the parameters of collectives (record_param_comms)";
 
 /// Why some operators have no shapes.
 const WITHOUT_INPUTS: &str = "the others have no inputs, or are the profiler's own";
@@ -198,7 +198,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| share(t.module.have, t.kernels),
         flag: Some(WITH_STACK),
         on: |t| t.frames > 0,
-        turn_on: Some("with_stack=True (nn.Module frames come with it; with_modules=True is for TorchScript alone)"),
+        turn_on: Some("with_stack=True (nn.Module frames come with it; with_modules=True works for TorchScript only)"),
         although: "outside of any nn.Module",
         above: Some(|t| t.module),
         overhead: Some(percent("module hierarchy", 1, 2)),
@@ -285,7 +285,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| share(t.captured, t.replayed),
         on: |t| t.captured > 0,
         turn_on: Some(CAPTURE_ON),
-        although: "of the others no capture is here, or several say different things",
+        although: "the others have no capture here, or captures that disagree",
         ..PLAIN
     },
     Question {
@@ -295,7 +295,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         unit: "collectives",
         share: |t| if t.kernels > t.collectives { all(t.collectives) } else { share(0, t.collectives) },
         basis: Basis::Collectives,
-        turn_on: Some("keep all kernels; this file has those of collectives alone"),
+        turn_on: Some("keep all kernels; this file has only those of collectives"),
         nsys: Some("--trace=cuda, with all kernels kept"),
         ..PLAIN
     },
@@ -337,7 +337,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         basis: Basis::Collectives,
         // Only kernels replayed by a graph have no Seq in any version.
         on: |t| t.numbered.have > 0 || t.replayed_collectives == t.collectives,
-        turn_on: Some("a PyTorch of March 2026 or newer, which writes Seq to kernels"),
+        turn_on: Some("PyTorch from March 2026 or newer, which writes Seq to kernels"),
         although: "without a record of PyTorch",
         above: Some(|t| t.numbered),
         ..PLAIN
@@ -350,8 +350,8 @@ pub(super) const QUESTIONS: &[Question] = &[
         command: "nccl-stacks ranks TRACES",
         share: |t| if t.rank.is_some() || t.ranks.len() > 1 { all(t.collectives) } else { share(0, t.collectives) },
         basis: Basis::Collectives,
-        turn_on: Some("a header with the rank: init_process_group before the profiler; or say it: --rank 3=TRACE"),
-        nsys: Some("the rank, which nothing here says: --rank 3=TRACE"),
+        turn_on: Some("a header with the rank: init_process_group before the profiler; or give it: --rank 3=TRACE"),
+        nsys: Some("the rank, which is not in this file: --rank 3=TRACE"),
         ..PLAIN
     },
     Question {

@@ -85,7 +85,7 @@ pub(super) struct Tally {
     pub(super) graph_ids: u64,
     pub(super) captures_here: u64,
     pub(super) gpus: u64,
-    /// Slices by category, the most frequent first.
+    /// Slices by category, most frequent first.
     pub(super) categories: Vec<(Option<String>, u64)>,
     /// The rank of the trace, and where it was found.
     pub(super) rank: Option<(u32, &'static str)>,

@@ -245,7 +245,7 @@ impl GroupedKernels {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Grouped {
-    /// The names of the keys, the outermost first.
+    /// The names of the keys, outermost first.
     #[serde(rename = "grouped_by")]
     pub by: Vec<String>,
     /// Largest first; steps in order of time.

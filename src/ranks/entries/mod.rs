@@ -209,7 +209,7 @@ impl EntryReport {
             ("on streams with few calls", groups.few_calls),
             ("that some rank of the group lacks", seen - report.compared),
             ("without a rank", calls.without_rank),
-            ("of another source, which has fewer", calls.of_other_sources),
+            ("from another source, which has fewer", calls.of_other_sources),
         ] {
             if count > 0 {
                 report.not_compared.insert(reason, count);
@@ -265,7 +265,7 @@ impl EntryReport {
         let not_judged = if is_few {
             Some("its ranks have too few calls in common")
         } else if group.role == Role::Data && !is_one_clock {
-            Some("nothing says which of its ranks have one clock")
+            Some("it is unknown which of its ranks share a clock")
         } else if self.clock.doubtful_ranks.len() > before {
             Some("a rank is later in nearly every call, which may be its clock")
         } else {

@@ -323,7 +323,7 @@ pub enum RanksError {
     #[error(transparent)]
     Job(#[from] JobError),
     /// The traces do not match each other.
-    #[error("these traces do not fit together: {0}. Are they of the same run, and of the same steps?")]
+    #[error("these traces do not fit together: {0}. Are they from the same run and the same steps?")]
     Unfit(#[from] Unfit),
 }
 
