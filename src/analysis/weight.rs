@@ -1,4 +1,4 @@
-//! The measure behind the widths of a flame graph.
+//! The measure that sets the widths in a flame graph.
 
 use super::cost::Totals;
 use super::stacks::StackReport;

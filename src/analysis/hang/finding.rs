@@ -12,7 +12,7 @@ const MOST_EVIDENCE: usize = 100;
 /// What a single group shows.
 #[derive(Default)]
 pub(super) struct Finding {
-    /// The ranks by progress, furthest behind first; each level waits for all before it.
+    /// The ranks by progress, least first; each level waits for all before it.
     pub(super) levels: Vec<Vec<u32>>,
     /// Other pairs of a waiting rank and the rank it waits for.
     pub(super) waits: BTreeSet<(u32, u32)>,
@@ -29,7 +29,7 @@ pub(super) struct Finding {
     /// Ranks at fault, whether or not they wait elsewhere.
     pub(super) proved: BTreeSet<u32>,
     pub(super) evidence: Vec<Evidence>,
-    /// The amount of evidence beyond the limit.
+    /// How much evidence was beyond the limit.
     pub(super) left_out: usize,
     /// The operation that ranks wait in, and the operation of a rank at fault in its place.
     pub(super) awaited: Option<usize>,

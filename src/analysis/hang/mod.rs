@@ -5,7 +5,7 @@
 //! at fault, even if others wait for them: waiting is followed from group to group to its origin. Only what the records prove is reported; the rest
 //! is [`Outcome::Unclear`].
 //!
-//! Sources without states (logs, and RAS with its counts) show which ranks are behind, and by how much; two answers of RAS also show whether that
+//! Sources without states (logs, and RAS with its counts) show which ranks have done less, and by how much; two answers of RAS also show whether that
 //! changes.
 
 mod chains;
@@ -105,7 +105,7 @@ pub struct HungGroup {
     pub culprits: Vec<u32>,
     /// What proves it.
     pub evidence: Vec<Evidence>,
-    /// The amount of further evidence: if many ranks differ, only a readable amount is kept.
+    /// The number of further pieces of evidence: if many ranks differ, only as many are kept as a person can read.
     pub evidence_left_out: usize,
     /// The call path of a rank at fault next to that of a waiting rank.
     pub paths: Option<ComparedPaths>,

@@ -173,7 +173,7 @@ fn position(member: &Member, records: &Records, believes_status: bool, is_record
     let mut completed = member.collectives.iter().filter(is_complete).filter_map(sequence).max();
     if let Some(status) = member.status.last().map(|at| &records.rank_status[*at]).filter(|_| believes_status) {
         enqueued = enqueued.max(status.last_enqueued);
-        // The watchdog's count lags behind the completion of operations.
+        // The watchdog counts an operation only some time after it is complete.
         let after_last = status.last_completed.map(|last| last.max(completed.unwrap_or(last)).saturating_add(1));
         open = open.or(after_last.filter(|next| enqueued.is_some_and(|enqueued| enqueued >= *next)));
         completed = completed.max(status.last_completed);

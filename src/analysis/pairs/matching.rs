@@ -66,7 +66,7 @@ impl<'a> Matcher<'a> {
         before.iter().rev().take(MAX_OPERATORS).copied()
     }
 
-    /// The thread behind each forward thread id: the thread with more than half of the nodes whose number occurs on a single thread.
+    /// The thread that each forward thread id means: the thread with more than half of the nodes whose number occurs on a single thread.
     fn learn_threads(&self) -> HashMap<(Process, i64), ThreadId, FixedState> {
         let mut votes: HashMap<(Process, i64), BTreeMap<ThreadId, u64>, FixedState> = HashMap::default();
         for node in &self.nodes.numbered {

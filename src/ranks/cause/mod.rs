@@ -1,7 +1,7 @@
 //! Why the late rank was late: its CPU launched late, its GPU was still busy, it was waiting elsewhere, or the reason is unknown.
 //!
 //! What a rank does between two launches is compared with what the other ranks do between the same two. A launch can be late in several ways, with
-//! different remedies: one event; the same place repeatedly; slower everywhere; or a constant lag, because the rank fell behind once and all ranks
+//! different remedies: one event; the same place repeatedly; slower everywhere; or a constant lag, because the rank lost time once and all ranks
 //! have launched at the same pace since. A function is named only if it has most of the excess, and a larger share of it than of the time: on a CPU
 //! that is slower everywhere, every function takes longer.
 

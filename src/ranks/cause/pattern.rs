@@ -16,7 +16,7 @@ const LEAST_NOISE: f64 = 3_000.0;
 /// A sum beyond this many standard deviations is not chance.
 const BEYOND_CHANCE: f64 = 5.0;
 
-/// A shorter lag may be chance: a rank that has fallen behind stays behind for a while.
+/// A shorter lag may be chance: a rank that has lost time stays late for a while.
 const LONG_LAG: f64 = 50_000.0;
 
 /// In which way segments are longer than those of other ranks, and at which place.
@@ -129,7 +129,7 @@ impl Noise {
     }
 }
 
-/// How far launches lag behind those of other ranks, from one collective to the next.
+/// By how much launches come after those of other ranks, from one collective to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lagging {
     /// By about the same time throughout, and no segment explains it.

@@ -1,6 +1,6 @@
 //! Which ranks enter NCCL late: ranks compared at the same calls, from records that only have the time of entry.
 //!
-//! A call of a group cannot end before its last member has entered. A rank's lag behind its peers is not how long they wait, because their GPUs may
+//! A call of a group cannot end before its last member has entered. A rank's lag to its peers is not how long they wait, because their GPUs may
 //! be busy with work queued earlier. But a rank that enters late in most calls, and much later than ranks at the same place of the layout, has a
 //! slower CPU or waits for something that its peers do not wait for.
 
