@@ -43,7 +43,7 @@ pub struct PossibleTime {
     pub gpu_time: Ns,
 }
 
-/// The collectives that start in a window, chosen or not.
+/// The collectives that count in a window, chosen or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NotAsked {

@@ -44,7 +44,7 @@ pub struct Summary {
     /// When collectives ran and no compute kernel did.
     #[serde(rename = "exposed_ns")]
     pub exposed: Ns,
-    /// The kernel names with the most total time, among kernels that start in the window.
+    /// The kernel names with the most total time, among kernels launched in the window, or started in it if there is no `gpu_span`.
     pub top_kernels: Vec<KernelRow>,
     /// The number of distinct names of these kernels.
     #[serde(rename = "kernel_names_found")]

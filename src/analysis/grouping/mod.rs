@@ -128,7 +128,7 @@ impl GroupBy {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Grouping {
-    /// The keys, outermost first. Kernels are not grouped if it is empty.
+    /// The keys, outermost first. Without keys, kernels are not grouped.
     pub by: Vec<GroupBy>,
     /// How many levels of modules distinguish groups; `None` for all.
     pub depth: Option<usize>,

@@ -81,18 +81,20 @@ pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
     match (waited, least) {
         (Some((sequence, _)), _) => {
             finding.outcome = Some(Outcome::Hung);
-            say_who(group, records, &positions, Some(sequence), &mut finding);
+            add_missing_and_stuck(group, records, &positions, Some(sequence), &mut finding);
             finding.levels = levels.into_values().collect();
         }
         // No rank waits for a missing one here, but some have completed what others have not.
-        (None, Some((_, true))) if levels.len() > 1 => say_who(group, records, &positions, None, &mut finding),
+        (None, Some((_, true))) if levels.len() > 1 => {
+            add_missing_and_stuck(group, records, &positions, None, &mut finding);
+        }
         _ => {}
     }
     finding
 }
 
 /// Determines which ranks are missing from this collective and which are stuck before it; without a number, which are stuck at all.
-fn say_who(
+fn add_missing_and_stuck(
     group: &RecordedGroup,
     records: &Records,
     positions: &BTreeMap<u32, Position>,
