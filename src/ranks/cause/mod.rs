@@ -60,8 +60,7 @@ pub struct LateRank {
     /// How long the others waited for it at these collectives.
     #[serde(rename = "caused_ns")]
     pub caused: Ns,
-    /// How long others waited for it, including waits through ranks that were waiting for it, but excluding waits that it caused by waiting for
-    /// others.
+    /// How long others waited for it, including through ranks that waited for it, but excluding what it caused by waiting for others.
     #[serde(rename = "root_caused_ns")]
     pub root_caused: Ns,
     /// How much of the caused waiting has which reason.
