@@ -1,7 +1,7 @@
-//! What the collectives of a stack move: which, how much, between which ranks, how fast.
+//! What the collectives of a stack move: which operation, how much, between which ranks, how fast.
 //!
-//! It comes from what PyTorch recorded (`attribution::records`). Where there is no record, as for kernels that a graph replays, only the
-//! names of callers and kernels say a little. What is unknown is counted as unknown and never guessed.
+//! This comes from what PyTorch recorded (`attribution::records`). Without a record, as for kernels replayed by a graph, only the names of callers
+//! and kernels give some information. Unknown values are counted as unknown, never guessed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,33 +19,33 @@ use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// The collectives of a stack. Each map has the number of kernels per value; the rest, up to the stack's count, is unknown.
+/// The collectives of a stack. Each map has the number of kernels per value; kernels missing from a map are unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CollectiveInfo {
-    /// Collectives as nccl-tests names them, or as recorded if nccl-tests has none like it.
+    /// Collectives by their nccl-tests names, or as recorded if nccl-tests has no equivalent.
     pub collectives: BTreeMap<String, u64>,
-    /// Algorithms, as far as the names of kernels say.
+    /// Algorithms, where kernel names contain them.
     pub algorithms: BTreeMap<String, u64>,
-    /// Protocols, as far as the names of kernels say.
+    /// Protocols, where kernel names contain them.
     pub protocols: BTreeMap<String, u64>,
-    /// Element types, in PyTorch's words.
+    /// Element types, by their PyTorch names.
     pub dtypes: BTreeMap<String, u64>,
     /// Process groups.
     pub groups: Vec<ProcessGroup>,
-    /// Sizes in bytes, as nccl-tests counts them.
+    /// Sizes in bytes, counted as in nccl-tests.
     pub bytes: Option<Bytes>,
     /// Bandwidths.
     pub bandwidth: Option<Bandwidth>,
-    /// How long the fastest kernel with this collective, size and number of ranks took, anywhere in the traces, in ns: it waited least. `None` if the
-    /// kernels differ in these, or no kernel has them for itself.
+    /// The time of the fastest kernel with this collective, size and number of ranks in all traces, in ns: it waited least. `None` if the kernels
+    /// differ in these, or none carries out a record alone.
     #[serde(rename = "fastest_ns")]
     pub fastest: Option<Ns>,
     #[serde(skip)]
     moved: Moved,
 }
 
-/// What decides how long a collective takes if nobody waits.
+/// What determines how long a collective takes if no rank waits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Transfer {
     collective: String,
@@ -53,11 +53,11 @@ pub(super) struct Transfer {
     ranks: Option<u64>,
 }
 
-/// By transfer: how long its fastest kernel took.
+/// The time of the fastest kernel, by transfer.
 pub(super) type Fastest = BTreeMap<Transfer, Ns>;
 
 impl CollectiveInfo {
-    /// Adds those of the same stack in another trace.
+    /// Adds the collectives of the same stack in another trace.
     pub(super) fn add(&mut self, other: CollectiveInfo) {
         let CollectiveInfo { collectives, algorithms, protocols, dtypes, groups, bytes, moved, .. } = other;
         for (known, others) in [
@@ -87,7 +87,7 @@ impl CollectiveInfo {
         self.bandwidth = self.moved.bandwidth();
     }
 
-    /// What so many kernels carry out, if all do the same.
+    /// The transfer of `kernels` kernels, if it is the same for all.
     pub(super) fn transfer(&self, kernels: u64) -> Option<Transfer> {
         let bytes = self.bytes.filter(|of| of.min == of.max && of.kernels == kernels)?.min;
         let ranks: BTreeSet<Option<u64>> = self.groups.iter().map(|group| group.size).collect();
@@ -105,7 +105,7 @@ pub struct Bytes {
     pub min: u64,
     /// The largest.
     pub max: u64,
-    /// How many kernels have a known size.
+    /// The number of kernels whose size is known.
     pub kernels: u64,
 }
 
@@ -113,32 +113,32 @@ pub struct Bytes {
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProcessGroup {
-    /// PyTorch's name for it, mostly a number.
+    /// PyTorch's name for it, usually a number.
     pub name: Option<String>,
-    /// What it is for.
+    /// Its purpose.
     pub description: Option<String>,
-    /// How many ranks it has.
+    /// The number of its ranks.
     pub size: Option<u64>,
     /// Its global ranks, as recorded: `[0, 1, 2, 3]`.
     pub ranks: Option<String>,
-    /// How many kernels of the stack belong to it.
+    /// The number of kernels of the stack that belong to it.
     pub kernels: u64,
 }
 
-/// Bandwidths in GB/s, of 10⁹ bytes: the bytes of all kernels by the time of all kernels.
+/// Bandwidths in GB/s (10⁹ bytes): the bytes of all kernels divided by their time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Bandwidth {
-    /// Size by time.
+    /// Size divided by time.
     #[serde(rename = "algorithm_gb_per_s")]
     pub algorithm: f64,
-    /// The same times the collective's factor.
+    /// The algorithm bandwidth times the collective's factor.
     #[serde(rename = "bus_gb_per_s")]
     pub bus: f64,
-    /// That of the fastest kernel, which waited least for other ranks.
+    /// The bus bandwidth of the fastest kernel, which waited least for other ranks.
     #[serde(rename = "best_bus_gb_per_s")]
     pub best_bus: f64,
-    /// How many kernels this is of. A record that several kernels carry out says nothing about each of them.
+    /// The number of kernels measured. A record carried out by several kernels says nothing about each.
     pub kernels: u64,
 }
 
@@ -147,16 +147,16 @@ pub struct Bandwidth {
 pub struct CollectiveSums<'a> {
     store: &'a Store,
     records: Records<'a>,
-    /// How many of the chosen kernels have an External id, by GPU and id.
+    /// The number of chosen kernels with an External id, by GPU and id.
     sharers: HashMap<(GpuId, i64), u64, FixedState>,
-    /// How many kernels without one were launched below a record.
+    /// The number of kernels without an External id that were launched below a record.
     below: HashMap<SliceId, u64, FixedState>,
-    /// Of all kernels that are summed up or added.
+    /// Over all kernels summed up or added.
     fastest: Fastest,
 }
 
 impl<'a> CollectiveSums<'a> {
-    /// For the chosen kernels of a trace.
+    /// Prepares for the chosen kernels of a trace.
     pub fn new(store: &'a Store, kernels: &[Launched], rows: &[KernelLaunch]) -> Self {
         let records = Records::new(store);
         let (mut sharers, mut below): (HashMap<_, u64, _>, HashMap<_, u64, _>) = Default::default();
@@ -173,7 +173,7 @@ impl<'a> CollectiveSums<'a> {
         CollectiveSums { store, records, sharers, below, fastest: Fastest::new() }
     }
 
-    /// How long the fastest kernel of each transfer took, of all kernels so far and those of the trace that are no rows. Both are in order.
+    /// The time of the fastest kernel of each transfer, over the kernels so far and those of the trace that are not rows. Both are in order.
     pub(super) fn into_fastest(mut self, kernels: &[Launched], rows: &[KernelLaunch]) -> Fastest {
         if !self.records.has_any() || kernels.len() == rows.len() {
             return self.fastest;
@@ -181,7 +181,7 @@ impl<'a> CollectiveSums<'a> {
         let mut rows = rows.iter().map(|row| row.launched.kernel).peekable();
         let outside: Vec<&Launched> =
             kernels.iter().filter(|launched| rows.next_if_eq(&launched.kernel).is_none()).collect();
-        // Made only where a kernel has no copy of its record.
+        // Built only if a kernel has no copy of its record.
         let mut climber: Option<(Climber<'_>, CallTree)> = None;
         let mut sets: Vec<(&Launched, Option<SliceId>, ArgSetId)> = Vec::with_capacity(outside.len());
         for launched in outside {
@@ -204,22 +204,22 @@ impl<'a> CollectiveSums<'a> {
             let Some(of) = self.records.get(set) else { continue };
             let time = launched.gpu_time(self.store);
             if time > Ns::ZERO && !self.is_shared(launched.kernel, record) {
-                self.is_as_fast_as(&of, time);
+                self.note_time(&of, time);
             }
         }
         self.fastest
     }
 
-    /// A kernel of a record took so long.
-    fn is_as_fast_as(&mut self, record: &Record, time: Ns) {
+    /// Notes how long a kernel of a record took.
+    fn note_time(&mut self, record: &Record, time: Ns) {
         let Some(bytes) = record.bytes else { return };
         let name = record.collective.map(Collective::name).or(record.name.as_deref()).unwrap_or_default();
         let transfer = Transfer { collective: name.to_owned(), bytes, ranks: record.group.size };
         self.fastest.entry(transfer).and_modify(|known| *known = time.min(*known)).or_insert(time);
     }
 
-    /// The collectives of some kernels. `called` is the collective that their callers name. Kernels with the same name and record, as most have,
-    /// are summed up together.
+    /// Sums up the collectives of kernels. `called` is the collective that their callers name. Kernels with the same name and record, as most have,
+    /// are processed together.
     pub fn summarise(&mut self, called: Option<Collective>, kernels: &[&KernelLaunch]) -> CollectiveInfo {
         let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
         let mut last: Option<((StringId, ArgSetId), Alike)> = None;
@@ -253,7 +253,7 @@ impl<'a> CollectiveSums<'a> {
             count(&mut info.algorithms, algorithm, alike.kernels);
             count(&mut info.protocols, protocol, alike.kernels);
             let Some(record) = self.records.get(set) else {
-                // Older NCCL kernels carry out whatever they are given, so that their names say less.
+                // Older NCCL kernels can carry out any collective, so their names are less specific.
                 let collective = called.or_else(|| Collective::of_kernel(name));
                 count(&mut info.collectives, collective.map(Collective::name), alike.kernels);
                 continue;
@@ -268,7 +268,7 @@ impl<'a> CollectiveSums<'a> {
             }
             let Some(bytes) = record.bytes else { continue };
             if alike.timed > 0 {
-                self.is_as_fast_as(&record, alike.least);
+                self.note_time(&record, alike.least);
             }
             let Bytes { min, max, kernels } = info.bytes.unwrap_or(Bytes { min: bytes, max: bytes, kernels: 0 });
             info.bytes = Some(Bytes { min: min.min(bytes), max: max.max(bytes), kernels: kernels + alike.kernels });
@@ -302,7 +302,7 @@ fn count(values: &mut BTreeMap<String, u64>, value: Option<&str>, kernels: u64) 
 #[derive(Debug, Default)]
 struct Alike {
     kernels: u64,
-    /// The kernels that took time and alone carry out their record: how many, their time in all and the shortest.
+    /// The kernels that took time and carry out a record alone: their number, total time and shortest time.
     timed: u64,
     time: Ns,
     least: Ns,
@@ -319,7 +319,7 @@ impl Alike {
     }
 }
 
-/// Bytes that were moved, and the time this took.
+/// Bytes moved, and the time this took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Moved {
     bytes: f64,
@@ -330,7 +330,7 @@ struct Moved {
 }
 
 impl Moved {
-    /// One byte in a nanosecond is 10⁹ bytes in a second.
+    /// One byte per nanosecond is 10⁹ bytes per second.
     fn add(&mut self, each: u64, alike: &Alike, factor: f64) {
         if alike.timed == 0 {
             return;
@@ -361,7 +361,7 @@ impl Moved {
     }
 }
 
-/// With what an answer does not show and the next trace is added to.
+/// Serialises also the fields that an answer does not show but a merge needs.
 pub(super) mod stored {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -379,7 +379,7 @@ pub(super) mod stored {
     }
 }
 
-/// As a list: a map's keys are texts in JSON.
+/// Serialises a map as a list, because the keys of a JSON object are strings.
 pub(super) mod fastest {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,4 +1,4 @@
-//! What kernels cost: how long they ran, how much of that no computation hid, how long they waited to start.
+//! What kernels cost: how long they ran, how much of that time no computation hid, how long they waited to start.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -7,17 +7,17 @@ use crate::attribution::KernelLaunch;
 use crate::statistics::{Middle, middle};
 use crate::time::Ns;
 
-/// By what stacks, kernels and changes are put in order.
+/// How stacks, kernels and changes are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum Order {
-    /// How many kernels.
+    /// The number of kernels.
     #[default]
     Count,
-    /// How long they ran in all.
+    /// Their total time.
     GpuTime,
-    /// How long no compute kernel ran beside them.
+    /// The time in which no compute kernel ran beside them.
     Exposed,
-    /// How long one kernel ran on average.
+    /// The mean time of a kernel.
     Mean,
 }
 
@@ -31,10 +31,10 @@ pub struct Distribution {
     /// The mean.
     #[serde(rename = "mean_ns")]
     pub mean: f64,
-    /// The median: the mean of the middle two if there is an even number.
+    /// The median; for an even number, the mean of the middle two.
     #[serde(rename = "median_ns")]
     pub median: f64,
-    /// The smallest duration that 95 % do not exceed.
+    /// The smallest duration that at least 95 % do not exceed.
     #[serde(rename = "p95_ns")]
     pub p95: Ns,
     /// The smallest.
@@ -43,13 +43,13 @@ pub struct Distribution {
     /// The largest.
     #[serde(rename = "max_ns")]
     pub max: Ns,
-    /// The standard deviation of a sample, as in `nsys stats`; 0 for one value.
+    /// The sample standard deviation, as in `nsys stats`; 0 for a single value.
     #[serde(rename = "std_dev_ns")]
     pub std_dev: f64,
 }
 
 impl Distribution {
-    /// The distribution of some durations; `None` if there are none.
+    /// The distribution of durations; `None` if there are none.
     pub fn from_times(mut times: Vec<Ns>) -> Option<Self> {
         let n = times.len();
         let (min, max) = (*times.iter().min()?, *times.iter().max()?);
@@ -59,13 +59,13 @@ impl Distribution {
         let std_dev = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
         let Middle { lower, upper, above } = middle(&mut times, Ns::cmp)?;
         let median = f64::midpoint(lower.as_f64(), upper.as_f64());
-        // Of one or two values the upper one in the middle is already the last.
+        // With one or two values, the upper middle value is the last.
         let after = ((n * 95).div_ceil(100) - 1).checked_sub(n / 2 + 1);
         let p95 = after.map_or(upper, |after| *above.select_nth_unstable(after).1);
         Some(Distribution { total, mean, median, p95, min, max, std_dev })
     }
 
-    /// That of durations which are added up; `None` if there are none. Median and 95th percentile are right within 0.8 %, the rest exactly.
+    /// The distribution of summed durations; `None` if there are none. Median and 95th percentile are within 0.8 %, the rest is exact.
     pub fn of_sums(sums: &TimeSums) -> Option<Self> {
         let TimeSums { count, total, min, max, .. } = *sums;
         let mean = total.as_f64() / count as f64;
@@ -81,11 +81,11 @@ impl Distribution {
     }
 }
 
-/// The totals of some kernels.
+/// The totals of kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {
-    /// How many.
+    /// The number of kernels.
     pub count: u64,
     /// How long they ran.
     #[serde(rename = "gpu_time_ns")]
@@ -96,12 +96,12 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Those of one kernel.
+    /// The totals of one kernel.
     pub fn from_kernel(kernel: &KernelLaunch) -> Self {
         Totals { count: 1, gpu_time: kernel.gpu_time, exposed: kernel.exposed }
     }
 
-    /// Adds others.
+    /// Adds other totals.
     pub fn add(&mut self, other: Totals) {
         self.count += other.count;
         self.gpu_time += other.gpu_time;
@@ -113,7 +113,7 @@ impl Totals {
         if self.count > 0 { self.gpu_time.as_f64() / self.count as f64 } else { 0.0 }
     }
 
-    /// The total by which an order sorts.
+    /// The value that an order sorts by.
     pub fn by(&self, order: Order) -> f64 {
         match order {
             Order::Count => self.count as f64,
@@ -130,13 +130,13 @@ impl Totals {
 pub struct Cost {
     /// How long they ran.
     pub gpu_time: Distribution,
-    /// The share of [`Summary::wall`](super::summary::Summary::wall) in which any of them ran; `None` for a window without a length.
+    /// The share of [`Summary::wall`](super::summary::Summary::wall) in which any of them ran; `None` for an empty window.
     #[serde(rename = "share_of_window")]
     pub share: Option<f64>,
     /// How long no compute kernel ran beside them on their GPU.
     #[serde(rename = "exposed_ns")]
     pub exposed: Ns,
-    /// The rest.
+    /// The time in which a compute kernel ran beside them.
     #[serde(rename = "overlapped_ns")]
     pub overlapped: Ns,
     /// From the end of the launching call to the kernel's start, see [`KernelLaunch::queue_delay`].
@@ -158,12 +158,12 @@ impl KernelCost {
     }
 }
 
-/// The kernels of a stack in a trace, or in several.
+/// The kernels of a stack, in one trace or several.
 #[derive(Debug)]
 pub(super) enum Kernels {
-    /// Each of them, so that medians and percentiles are exact.
+    /// Each kernel's cost, so that medians and percentiles are exact.
     Each(Vec<KernelCost>),
-    /// Added up, as files of parts have them.
+    /// Sums, as part files have them.
     Summed(KernelSums),
 }
 
@@ -183,7 +183,7 @@ impl Default for Kernels {
 }
 
 impl Kernels {
-    /// How many.
+    /// The number of kernels.
     pub(super) fn count(&self) -> u64 {
         match self {
             Kernels::Each(kernels) => kernels.len() as u64,
@@ -205,7 +205,7 @@ impl Kernels {
         }
     }
 
-    /// Adds those of another trace.
+    /// Adds the kernels of another trace.
     pub(super) fn add(&mut self, other: Kernels) {
         match (&mut *self, other) {
             (Kernels::Each(own), Kernels::Each(others)) => own.extend(others),
@@ -238,7 +238,7 @@ impl KernelSums {
     }
 }
 
-/// Kernels are written as their sums.
+/// Kernels are serialised as their sums.
 impl Serialize for Kernels {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.sums().serialize(serializer)
@@ -252,7 +252,7 @@ impl<'de> Deserialize<'de> for Kernels {
 }
 
 impl Cost {
-    /// Of some kernels, which have this share.
+    /// The cost of kernels that have this share.
     pub(super) fn sum(kernels: &Kernels, share: Option<f64>) -> Self {
         let exposed = kernels.totals().exposed;
         let (gpu_time, queue_delay) = match kernels {
@@ -275,7 +275,7 @@ mod tests {
         Distribution::from_times(times.iter().copied().map(Ns).collect())
     }
 
-    /// The deviation is that of two calls in a report of `nsys stats`.
+    /// The deviation that a report of `nsys stats` has for these two calls.
     #[test]
     fn durations_are_distributed() {
         let two = distribution(&[333_015_608, 2_971_823]).unwrap();
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(distribution(&[]), None);
     }
 
-    /// Against the distribution of the times themselves.
+    /// Compares the summed distribution with the exact one.
     #[test]
     fn sums_have_the_distribution_of_the_times() {
         let times: Vec<Ns> = (0..1000).map(|at: i64| Ns(1_000_000_000_000 + at * at * 977 % 4_999_999)).collect();

@@ -1,8 +1,8 @@
-//! What changed from the first trace of a diff to the second: a measure before and after, by what both are divided, and the fate of a stack.
+//! What changed from the first trace of a diff to the second: a measure before and after, the unit that both are divided by, and the fate of a stack.
 //!
-//! Two traces are hardly of the same number of steps, and then sums say which is longer, not which is faster. So everything is compared by
-//! step. Where a trace marks no steps, the number of kernels is taken for the work: everything is then compared by kernel, a call of the
-//! collective, of which a step of the same program has always as many.
+//! Two traces rarely have the same number of steps, so sums would show which trace is longer, not which is faster. So values are compared per step.
+//! If a trace marks no steps, values are compared per kernel, that is per call of the collective: a step of the same program always makes as many
+//! calls.
 
 use serde::Serialize;
 
@@ -10,34 +10,34 @@ use super::cost::{Order, Totals};
 use super::launching_steps::LaunchingSteps;
 use crate::names::steps::kind;
 
-/// By what the numbers of both traces are divided.
+/// What the values of both traces are divided by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Per {
-    /// By the number of steps that launched kernels. Each rank has its own.
+    /// Per step that launched kernels. Each rank has its own steps.
     #[default]
     Step,
-    /// By the number of chosen kernels.
+    /// Per chosen kernel.
     Call,
-    /// By nothing: they are sums.
+    /// Not divided: sums are compared.
     Total,
 }
 
-/// Why traces are not compared by step.
+/// Why traces are not compared per step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotPerStep {
-    /// One of them, or a rank in it, marks no step that launched kernels.
+    /// A trace, or one of its ranks, marks no step that launched kernels.
     NotMarked,
-    /// No step of one is of the same kind as any of the other.
+    /// The two traces have no kind of step in common.
     OtherKind,
 }
 
-/// By what the numbers of both traces are divided, and how many of it each has.
+/// What both traces are divided by, and the number of those units in each.
 pub(crate) type Divided = (Per, u64, u64);
 
 impl Per {
-    /// Its name in JSON and CSV.
+    /// The name in JSON and CSV.
     pub fn name(self) -> &'static str {
         match self {
             Per::Step => "step",
@@ -46,7 +46,7 @@ impl Per {
         }
     }
 
-    /// By what two traces can be compared, if they are to be compared by this, and why it is another.
+    /// The unit by which two traces can be compared, given the requested one, and why it differs from that.
     pub(crate) fn fitting(self, before: &LaunchingSteps, after: &LaunchingSteps) -> (Per, Option<NotPerStep>) {
         let is_marked = |steps: &LaunchingSteps| steps.count > 0 && steps.unmarked == 0;
         let has = |name: &String| after.names.keys().any(|other| kind(other) == kind(name));
@@ -57,7 +57,7 @@ impl Per {
         }
     }
 
-    /// How many of these a trace has.
+    /// The number of units in a trace.
     pub(crate) fn units(self, steps: u64, calls: u64) -> u64 {
         match self {
             Per::Step => steps.max(1),
@@ -67,22 +67,22 @@ impl Per {
     }
 }
 
-/// Some kernels of one of the traces.
+/// The kernels of one of the traces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SideTotals {
-    /// Their sums.
+    /// The sums.
     #[serde(flatten)]
     pub totals: Totals,
-    /// These, divided.
+    /// The sums divided by the number of units.
     pub each: Each,
 }
 
-/// Totals, divided by a number of steps or calls, see [`Diff::per`](super::diff::Diff::per).
+/// Totals divided by a number of steps or calls, see [`Diff::per`](super::diff::Diff::per).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Each {
-    /// How many kernels.
+    /// The number of kernels.
     pub count: f64,
     /// How long they ran, in ns.
     #[serde(rename = "gpu_time_ns")]
@@ -93,15 +93,15 @@ pub struct Each {
 }
 
 impl SideTotals {
-    /// Totals, divided by a number of units.
+    /// Divides totals by a number of units.
     pub(super) fn divided(totals: Totals, units: u64) -> Self {
-        // Equal ratios of whole numbers below 2^53 become equal numbers, because a division is rounded correctly.
+        // Equal ratios of integers below 2^53 give equal floats, because division rounds correctly.
         let by = |order: Order| totals.by(order) / units as f64;
         let each = Each { count: by(Order::Count), gpu_time: by(Order::GpuTime), exposed: by(Order::Exposed) };
         SideTotals { totals, each }
     }
 
-    /// What an order sorts by: divided, but for the mean, which is that of a kernel anyway.
+    /// The value that an order sorts by: divided, except for the mean, which is per kernel already.
     pub fn by(&self, order: Order) -> f64 {
         match order {
             Order::Count => self.each.count,
@@ -112,7 +112,7 @@ impl SideTotals {
     }
 }
 
-/// A measure in both traces: kernels or ns.
+/// A measure in both traces: a number of kernels or ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Delta {
     /// In the first trace.
@@ -122,24 +122,24 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// By how much it grew; negative if it shrank.
+    /// The growth from the first trace to the second; negative if it shrank.
     pub fn growth(self) -> f64 {
         self.after - self.before
     }
 
-    /// The growth as a fraction of the first; `None` if that is zero.
+    /// The growth as a fraction of the first value; `None` if that is zero.
     pub fn share(self) -> Option<f64> {
         (self.before > 0.0).then(|| self.growth() / self.before)
     }
 }
 
-/// In which of the two traces a stack is.
+/// Which of the two traces has a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// In both.
+    /// Both.
     Changed,
-    /// Only in the second.
+    /// Only the second.
     New,
-    /// Only in the first.
+    /// Only the first.
     Vanished,
 }

@@ -1,11 +1,10 @@
-//! Two traces side by side: which stacks cost more in the second, which are new, which vanished.
+//! Compares two traces: which stacks cost more in the second, which are new, which vanished.
 //!
-//! What both have is compared by step, or by call where there are no steps, see [`Per`].
+//! Values are compared per step, or per call if there are no steps, see [`Per`].
 //!
-//! Grouped by other keys are compared as stacks whose frames are the values of the keys.
+//! Groups by other keys are compared as stacks whose frames are the values of the keys.
 //!
-//! Stacks are matched by their frames without line numbers: another version of a program has the same functions in the same files, on
-//! other lines.
+//! Stacks are matched by their frames without line numbers: another version of a program has the same functions in the same files, on other lines.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +20,7 @@ use super::stacks::{Stack, StackReport};
 use super::summary::Summary;
 use crate::time::{Ns, parse_nanos};
 
-/// Windows whose lengths differ by more than this factor are hardly of the same work.
+/// Windows whose lengths differ by more than this factor hardly cover the same work.
 const ALIKE: f64 = 1.25;
 
 /// One of the two traces.
@@ -32,39 +31,39 @@ pub struct Side {
     pub trace: String,
     /// The steps of its window that launched kernels.
     pub steps: LaunchingSteps,
-    /// By what its numbers are divided: how many steps or calls it has by [`Diff::per`], or 1.
+    /// The number of units that its values are divided by: its steps or calls according to [`Diff::per`], or 1.
     #[serde(rename = "divided_by")]
     pub units: u64,
-    /// The summary of its window, in sums.
+    /// The summary of its window, as sums.
     pub summary: Summary,
-    /// How many stacks it has; those that differ only in line numbers count as one.
+    /// The number of its stacks; stacks that differ only in line numbers count as one.
     pub stacks: u64,
     /// All chosen kernels in its window.
     pub kernels: SideTotals,
-    /// How many chosen kernels of the trace are outside of it.
+    /// The number of chosen kernels of the trace outside the window.
     #[serde(rename = "kernels_outside")]
     pub outside: u64,
-    /// Those that are unattributed and so have no stack.
+    /// The unattributed kernels, which have no stack.
     pub without_launch: Totals,
-    /// What is wrong with it.
+    /// What is wrong with the trace.
     pub damage: Losses,
 }
 
 impl Side {
-    /// A time of its window, divided; in ns.
+    /// A time in its window divided by the number of units, in ns.
     pub fn each(&self, time: Ns) -> f64 {
         time.as_f64() / self.units as f64
     }
 }
 
-/// A stack of either or both.
+/// A stack of either trace or of both.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Change {
-    /// The frames, as in the second trace if it has the stack.
+    /// The frames; those of the second trace if it has the stack.
     #[serde(flatten)]
     pub key: StackKey,
-    /// The frame that shows best where it comes from, see [`Stack::headline`].
+    /// The frame that best shows where the stack comes from, see [`Stack::headline`].
     pub headline: Option<String>,
     /// See [`Stack::telling`].
     #[serde(skip)]
@@ -76,13 +75,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// How much more the second trace has, divided.
+    /// How much more the second trace has, per unit.
     pub fn growth(&self, order: Order) -> f64 {
         let of_side = |side: Option<SideTotals>| side.map_or(0.0, |of_side| of_side.by(order));
         of_side(self.after) - of_side(self.before)
     }
 
-    /// In which of the traces it is.
+    /// Which of the traces has the stack.
     pub fn fate(&self) -> Fate {
         match (self.before, self.after) {
             (None, _) => Fate::New,
@@ -91,19 +90,19 @@ impl Change {
         }
     }
 
-    /// A measure of a stack that both traces have.
+    /// A measure of the stack, if both traces have it.
     pub fn delta(&self, measure: Order) -> Option<Delta> {
         let (before, after) = self.before.zip(self.after)?;
         Some(Delta { before: before.by(measure), after: after.by(measure) })
     }
 
-    /// Whether both have the same, divided.
+    /// Whether the stack costs the same per unit in both traces.
     fn is_same(&self) -> bool {
         self.before.map(|of_side| of_side.each) == self.after.map(|of_side| of_side.each)
     }
 }
 
-/// Two traces side by side.
+/// Two traces compared.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Diff {
@@ -111,41 +110,41 @@ pub struct Diff {
     pub before: Side,
     /// The second trace.
     pub after: Side,
-    /// By what both are divided.
+    /// What the values of both are divided by.
     pub per: Per,
-    /// Why that is not the step; `None` if it is, or was not to be.
+    /// Why that is not the step; `None` if it is, or if steps were not requested.
     pub not_per_step: Option<NotPerStep>,
-    /// The keys by which kernels are grouped; empty for stacks. Of groups the frames are the values of the keys.
+    /// The keys that kernels are grouped by; empty for stacks. The frames of a group are the values of its keys.
     pub grouped_by: Vec<String>,
-    /// How many stacks only the second has.
+    /// The number of stacks that only the second trace has.
     pub new: u64,
-    /// How many stacks only the first has.
+    /// The number of stacks that only the first trace has.
     pub vanished: u64,
-    /// How many stacks have the same kernels at the same cost in both, divided.
+    /// The number of stacks with the same kernels at the same cost per unit in both.
     pub unchanged: u64,
-    /// How many stacks changed, with those that were left out.
+    /// The number of stacks that changed, including those left out.
     pub changed: u64,
-    /// The stacks that changed, the largest change first.
+    /// The stacks that changed, largest change first.
     pub changes: Vec<Change>,
 }
 
 impl Diff {
-    /// Compares the answers of two traces by this, or by call where steps are asked for and cannot be had. Stacks of one trace that differ only in
-    /// line numbers count as one. The reports must have been made with [`StackOptions::counts_steps`](super::stacks::StackOptions::counts_steps).
+    /// Compares the answers of two traces per `per`, or per call if steps are requested but missing. Stacks of one trace that differ only in line
+    /// numbers count as one. The reports must have been made with [`StackOptions::counts_steps`](super::stacks::StackOptions::counts_steps).
     pub fn new(before: (&str, StackReport), after: (&str, StackReport), per: Per) -> Diff {
         let mut changes: BTreeMap<StackKey, Change> = BTreeMap::new();
         let grouped_by = after.1.grouped.by.clone();
         let (per, not_per_step) = per.fitting(&before.1.steps, &after.1.steps);
         let (mut before, left) = side(before, per);
         let (mut after, right) = side(after, per);
-        // The second comes last, so that its frames are kept.
+        // The second trace comes last, so that its frames are kept.
         for (stacks, is_after) in [(left, false), (right, true)] {
             for stack in stacks {
                 let totals = stack.totals();
                 let key = stack.key.without_lines();
                 let change = changes.entry(key).or_default();
                 let known = if is_after { &mut change.after } else { &mut change.before };
-                // The first of several is the most frequent.
+                // The first of several is the most frequent one.
                 if known.is_none() {
                     (change.key, change.headline, change.telling) = (stack.key, stack.headline, stack.telling);
                 }
@@ -170,7 +169,7 @@ impl Diff {
         diff
     }
 
-    /// Sorts the changes by a measure, the largest first, equal ones by text, and keeps the first `limit`.
+    /// Sorts the changes by a measure, largest first, equal changes by text, and keeps the first `limit`.
     pub fn arrange(&mut self, order: Order, limit: Option<usize>) {
         self.changes
             .sort_by(|a, b| b.growth(order).abs().total_cmp(&a.growth(order).abs()).then_with(|| a.key.cmp(&b.key)));
@@ -182,12 +181,13 @@ impl Diff {
         Delta { before: self.before.kernels.by(measure), after: self.after.kernels.by(measure) }
     }
 
-    /// How many stacks changed and were left out.
+    /// The number of changed stacks left out.
     pub fn left_out(&self) -> u64 {
         self.changed.saturating_sub(self.changes.len() as u64)
     }
 
-    /// How long a step takes in each, or the windows where sums are compared, in ns, if these differ so much that they are hardly of the same work.
+    /// The length of a step in each trace, or of the windows if sums are compared, in ns; `None` unless they differ so much that they hardly cover
+    /// the same work.
     pub fn differing_lengths(&self) -> Option<[f64; 2]> {
         let of = |side: &Side| match self.per {
             Per::Step => side.each(side.summary.wall),
@@ -199,7 +199,7 @@ impl Diff {
     }
 }
 
-/// A group as a stack whose frames are the levels of its values.
+/// Turns a group into a stack whose frames are the levels of its values.
 fn as_stack(group: GroupedKernels) -> Stack {
     let label = group.label();
     Stack {
@@ -223,7 +223,7 @@ fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
     for unattributed in coverage.unattributed.values() {
         without_launch.add(unattributed.all);
     }
-    // In groups they are as well.
+    // Groups include them already.
     let mut kernels = if is_grouped { Totals::default() } else { without_launch };
     stacks.iter().for_each(|stack| kernels.add(stack.totals()));
     let (trace, units) = (trace.to_owned(), per.units(steps.count, kernels.count));
@@ -231,37 +231,37 @@ fn side((trace, report): (&str, StackReport), per: Per) -> (Side, Vec<Stack>) {
     (Side { trace, steps, units, summary, stacks: 0, kernels, outside, without_launch, damage }, stacks)
 }
 
-/// By how much the second trace may exceed the first, of what both are divided by: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
+/// How much the second trace may exceed the first, per unit: `exposed>+5%`, `gpu>+2ms`, `count>+10`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     /// The measure.
     pub measure: Order,
-    /// The most by which it may grow.
+    /// The largest growth allowed.
     pub growth: Growth,
-    /// As typed.
+    /// The bound as typed.
     pub text: String,
 }
 
 /// A growth from the first trace to the second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Growth {
-    /// As a share of the first: 0.05 for 5 %.
+    /// A fraction of the first value: 0.05 for 5 %.
     Share(f64),
-    /// In kernels.
+    /// A number of kernels.
     Count(u32),
-    /// In time.
+    /// A time.
     Time(Ns),
 }
 
 impl Bound {
-    /// Parses a bound. The error says what is wrong with it.
+    /// Parses a bound.
     ///
     /// # Errors
-    /// If it is not a bound.
+    /// If the text is not a bound; the error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Bound, String> {
         let expected = || {
             format!(
-                "`{text}` is no bound; write what and by how much it may grow: 'exposed>+5%', 'gpu>+2ms', 'mean>+10us', 'count>+0'"
+                "`{text}` is not a bound; write what and by how much it may grow: 'exposed>+5%', 'gpu>+2ms', 'mean>+10us', 'count>+0'"
             )
         };
         let (measure, growth) = text.split_once('>').ok_or_else(expected)?;
@@ -272,7 +272,7 @@ impl Bound {
             "mean" => Order::Mean,
             _ => return Err(expected()),
         };
-        // Without the sign it could be read as a bound on the total.
+        // Without the sign, this could be read as a bound on the total.
         let growth = growth.trim().strip_prefix('+').ok_or_else(expected)?.trim();
         let growth = match growth.strip_suffix('%') {
             Some(percent) => match percent.trim().parse::<f64>() {
@@ -291,14 +291,14 @@ impl Bound {
         Ok(Bound { measure, growth, text: text.to_owned() })
     }
 
-    /// Whether the second trace exceeds it. What is 0 in the first trace may not grow by any share.
+    /// Whether the second trace exceeds it. A value that is 0 in the first trace may not grow by any fraction.
     pub fn is_exceeded(&self, diff: &Diff) -> bool {
         let units = match self.measure {
             Order::Mean => (1.0, 1.0),
             _ => (diff.before.units as f64, diff.after.units as f64),
         };
         let [before, after] = [&diff.before, &diff.after].map(|side| side.kernels.totals.by(self.measure));
-        // Multiplied out, so that no ratio of sums is rounded.
+        // Cross-multiplied, so that no ratio of sums is rounded.
         let (before, after, of_both) = (before * units.1, after * units.0, units.0 * units.1);
         let most = match self.growth {
             Growth::Share(share) => before * share,
@@ -308,7 +308,7 @@ impl Bound {
         after - before > most
     }
 
-    /// Whether it bounds what cannot change: by call there is always one call.
+    /// Whether it bounds a value that cannot change: per call, the count is always 1.
     pub fn is_void(&self, per: Per) -> bool {
         per == Per::Call && self.measure == Order::Count
     }

@@ -1,8 +1,8 @@
-//! The spans of time that shares are of: on each GPU, from the first start to the last end of what a window's launches ran there.
+//! The time spans that shares refer to: on each GPU, from the first start to the last end of the work launched in a window.
 //!
-//! A scheduler that runs ahead launches a step while the GPU still runs the one before. The time in which the CPU was in the step is then no
-//! measure of what the GPU did for it. So a window that is chosen by launches is measured on the GPU, by the work that was launched in it,
-//! on all streams, asked for or not.
+//! A scheduler that runs ahead launches a step while the GPU still runs the previous one. Then the time the CPU spent in the step does not measure
+//! what the GPU did for it. So a window chosen by launches is measured on the GPU, over the work launched in it, on all streams and including kernels
+//! that the question does not ask for.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,17 +16,17 @@ use crate::id::{GpuId, SliceId};
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
-/// By GPU, what shares are of, and what they are shares for.
+/// The span of each GPU, and the activity to measure in it.
 #[derive(Debug)]
 pub(crate) struct GpuSpans<'a> {
     of: BTreeMap<GpuId, Window>,
-    /// What runs on all GPUs.
+    /// Everything that runs on the GPUs.
     all: &'a GpuActivity,
-    /// What was launched in the window, if it is measured by that.
+    /// The work launched in the window, if the window is measured by it.
     own: Option<Own>,
 }
 
-/// The work of a window.
+/// The work launched in a window.
 #[derive(Debug)]
 struct Own {
     kernels: HashSet<SliceId, FixedState>,
@@ -34,8 +34,8 @@ struct Own {
 }
 
 impl<'a> GpuSpans<'a> {
-    /// The spans of the work that was launched in a window. For the whole trace, for a window that is chosen by when kernels start, and for one
-    /// in which nothing was launched: the window itself, and all that runs in it.
+    /// The spans of the work launched in a window. For the whole trace, for a window on kernel starts, and if nothing was launched: the window
+    /// itself, with everything that runs in it.
     pub(crate) fn find(store: &Store, all: &'a GpuActivity, window: Window, on: WindowOn) -> Self {
         let whole = within_trace(store, window);
         let same = || GpuSpans { of: all.of.keys().map(|gpu| (*gpu, whole)).collect(), all, own: None };
@@ -47,19 +47,19 @@ impl<'a> GpuSpans<'a> {
         if own.is_empty() { same() } else { GpuSpans::of_kernels(store, all, own) }
     }
 
-    /// The spans of some kernels, which are in order.
+    /// The spans of these kernels, which must be in order.
     pub(super) fn of_kernels(store: &Store, all: &'a GpuActivity, own: Vec<SliceId>) -> Self {
         let activity = all.of_kernels(store, own.iter().copied());
         let of = spans_of(store, &own);
         GpuSpans { of, all, own: Some(Own { kernels: own.into_iter().collect(), activity }) }
     }
 
-    /// From the first to the last of them, if they are spans of the work that was launched in a window, and not the window itself.
+    /// The span around all GPUs' spans; `None` if the spans are the window itself.
     pub(crate) fn work(&self) -> Option<Window> {
         self.own.as_ref().and_then(|_| self.of.values().copied().reduce(Window::around))
     }
 
-    /// Each GPU's span, all that runs on it, and what of that counts.
+    /// Each GPU's span, all activity on it, and the activity that counts.
     pub(crate) fn each(&self) -> impl Iterator<Item = (Window, &Activity, &Activity)> {
         let counted = self.own.as_ref().map_or(self.all, |own| &own.activity);
         self.of.iter().filter_map(|(gpu, span)| Some((*span, self.all.of.get(gpu)?, counted.of.get(gpu)?)))
@@ -73,7 +73,7 @@ impl<'a> GpuSpans<'a> {
         }
     }
 
-    /// How long any of some kernels ran, within the spans: what runs at once on one GPU counts once.
+    /// How long any of the kernels ran within the spans. Kernels that overlap on one GPU count once.
     pub(crate) fn busy<'k>(&self, store: &Store, kernels: impl Iterator<Item = &'k KernelLaunch>) -> Ns {
         let mut by_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
         for kernel in kernels {
@@ -87,35 +87,35 @@ impl<'a> GpuSpans<'a> {
         by_gpu.into_iter().map(of_gpu).sum()
     }
 
-    /// The span of a GPU; without length for one that did nothing of it.
+    /// The span of a GPU; empty if it ran none of the work.
     pub(super) fn on(&self, gpu: GpuId) -> Window {
         self.of.get(&gpu).copied().unwrap_or(Window { start: Ns::ZERO, end: Ns::ZERO })
     }
 
-    /// How many GPUs there are.
+    /// The number of GPUs.
     pub(crate) fn gpus(&self) -> u64 {
         self.of.len() as u64
     }
 
-    /// How long they are in all.
+    /// The summed length of the spans.
     pub(crate) fn length(&self) -> Ns {
         self.of.values().map(|span| span.duration()).sum()
     }
 }
 
-/// Whether a window is measured by the work that was launched in it: not the whole trace, and not one that is chosen by when kernels start.
+/// Whether a window is measured by the work launched in it: not for the whole trace, nor for a window on kernel starts.
 pub(crate) fn is_by_launches(window: Window, on: WindowOn) -> bool {
     window != Window::ALL && on == WindowOn::Launch
 }
 
-/// The kernels that were launched in a window. What has no launch counts only where nothing has one.
+/// The kernels launched in a window. Kernels without a launch count only if no kernel has one.
 pub(crate) fn launched_in(store: &Store, kernels: &[Launched], window: Window) -> Vec<SliceId> {
     let inside = || kernels.iter().filter(|launched| window.contains(launched.at(store, WindowOn::Launch)));
     let has_calls = inside().any(|launched| launched.call.is_some());
     inside().filter(|launched| launched.call.is_some() == has_calls).map(|launched| launched.kernel).collect()
 }
 
-/// On each GPU, from the first start to the last end of some kernels.
+/// On each GPU, from the first start to the last end of these kernels.
 pub(crate) fn spans_of(store: &Store, kernels: &[SliceId]) -> BTreeMap<GpuId, Window> {
     let mut of: BTreeMap<GpuId, Window> = BTreeMap::new();
     for kernel in kernels.iter().copied() {

@@ -1,7 +1,7 @@
-//! What to keep of a trace so that a window of it can be viewed, and asked again, without the rest.
+//! Chooses what to keep of a trace so that a window of it can be viewed, and analysed again, without the rest.
 //!
-//! That is more than what is in the window: kernels run later than they are launched, functions began before it, the forward pass ran long
-//! ago. And a few slices are kept because callers of others are found by them.
+//! That is more than the window's content: kernels run after their launch, functions began before the window, the forward pass ran long before. A few
+//! more slices are kept because callers are found through them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -31,8 +31,8 @@ pub struct Kept {
 /// Finds what to keep for a window, given the launches of the chosen kernels:
 ///
 /// - everything that overlaps the window;
-/// - the chosen kernels in it, and the kernels that ran beside them, which determine how much of them was exposed;
-/// - all GPU work that was launched in it, and whatever the same graph replays launched;
+/// - the chosen kernels in it, and the kernels that ran beside them, which determine their exposed time;
+/// - all GPU work launched in it, and everything launched by the same graph replays;
 /// - the launches of all this GPU work with their callers, and the forward pass of the chosen kernels.
 pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> Kept {
     let in_window = |launched: &&Launched| window.contains(launched.at(store, on));
@@ -49,7 +49,7 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
     let work = store.slices.ids().filter(|slice| is_work(store, *slice)).collect();
     let work = launches::for_work(store, work).kernels;
     let calls = || work.iter().filter_map(|launched| Some((launched, launched.call?)));
-    // A replay is matched by its order, so it is kept as a whole.
+    // A replay is matched by order, so it is kept as a whole.
     let is_replayed = |launched: &Launched| launched.evidence == Evidence::GraphReplay;
     let shown = calls().filter(|(launched, _)| is_replayed(launched) && keeper.slices[launched.kernel.row()]);
     let replays: HashSet<SliceId> = shown.map(|(_, call)| call).collect();
@@ -69,7 +69,7 @@ pub fn keep(store: &Store, chosen: &Launches, window: Window, on: WindowOn) -> K
     Kept { slices: keeper.finish(), matched: matched.iter().map(|launched| launched.kernel).collect() }
 }
 
-/// Whether a slice is work that was launched onto a GPU.
+/// Whether a slice is work launched onto a GPU.
 fn is_work(store: &Store, slice: SliceId) -> bool {
     match store.category_kind(slice) {
         CategoryKind::Kernel => true,
@@ -85,9 +85,9 @@ struct Keeper<'a> {
     callers: Callers<'a>,
     forwards: Forwards<'a>,
     gradients: Gradients<'a>,
-    /// Whose callers are kept already.
+    /// Slices whose callers are kept already.
     climbed: Vec<bool>,
-    /// By slice that is none itself: the operator of the backward pass that called it, if there is one.
+    /// By slice that is not a backward operator itself: the backward operator that called it, if there is one.
     backwards: HashMap<SliceId, Option<SliceId>>,
     /// By slice: the outermost run of `AccumulateGrad` that it is or lies in.
     nodes: HashMap<SliceId, Option<SliceId>>,
@@ -137,7 +137,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The slices around a slice on its track are kept even if they did not call it: a viewer shows one in the other.
+    /// Also keeps the slices around a slice on its track that did not call it: a viewer shows them nested.
     fn with_parents(&mut self, slice: SliceId) {
         let mut next = Some(slice);
         while let Some(slice) = next {
@@ -146,7 +146,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Keeps the operator of the forward pass for which a launch of the backward pass was made.
+    /// Keeps the forward operator that a backward launch belongs to.
     fn forward(&mut self, call: SliceId) {
         if let Some(node) = self.gradient(call) {
             let Keeper { gradients, callers, forwards, passes, .. } = self;
@@ -166,7 +166,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// The outermost run of `AccumulateGrad` that a launch lies in. Each slice is passed once.
+    /// The outermost run of `AccumulateGrad` around a launch. Each slice is visited once.
     fn gradient(&mut self, call: SliceId) -> Option<SliceId> {
         if !self.gradients.has_any() {
             return None;
@@ -181,7 +181,7 @@ impl<'a> Keeper<'a> {
         found
     }
 
-    /// The innermost operator of the backward pass from a slice on upwards. Each slice is passed once.
+    /// The innermost backward operator from a slice upwards. Each slice is visited once.
     fn backward(&mut self, slice: SliceId) -> Option<SliceId> {
         let (passed, known) = self.callers.up_to_known(Some(slice), |slice| {
             if is_backward(self.store, slice) { Some(Some(slice)) } else { self.backwards.get(&slice).copied() }
@@ -191,15 +191,15 @@ impl<'a> Keeper<'a> {
         found
     }
 
-    /// Adds the slices that others are judged by.
+    /// Adds the slices that decide how other slices are interpreted.
     fn finish(mut self) -> Vec<bool> {
         let store = self.store;
         let mut telling: Vec<SliceId> = self.callers.witnesses().collect();
-        // The first of all calls decides why a kernel is unattributed.
+        // The first call of all decides why a kernel is unattributed.
         telling.extend(store.runtime_calls.first());
         let with_id = store.runtime_calls.iter().filter(|call| store.correlation(**call).is_some());
         telling.extend(with_id.min_by_key(|call| store.correlation(**call)));
-        // A launch on a helper thread names it; the main thread is one that has slices.
+        // A launch on a helper thread names that thread; the main thread is recognised by having slices.
         let mains = MainThreads::find(store);
         let of_launches = mains.iter().filter(|(process, _)| self.processes.contains(process));
         let mut main: HashSet<ThreadId> = of_launches.map(|(_, thread)| thread).collect();
@@ -220,7 +220,7 @@ fn is_backward(store: &Store, slice: SliceId) -> bool {
     store.autograd(slice).is_some_and(|number| number.forward_thread != 0)
 }
 
-/// Whether a slice overlaps a window; a slice without a length, whether it starts in it.
+/// Whether a slice overlaps a window; for a slice of zero length, whether it starts in it.
 fn overlaps(store: &Store, slice: SliceId, window: Window) -> bool {
     let start = store.slices.ts(slice);
     let end = match store.slices.dur(slice) {

@@ -1,4 +1,4 @@
-//! The steps of a trace that launched kernels: by their number two traces are compared.
+//! The steps of a trace that launched kernels; two traces are compared by their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,19 +15,19 @@ use crate::time::Window;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LaunchingSteps {
-    /// How many. Where several ranks are in one answer, each has its own.
+    /// The number of steps. If several ranks are in one answer, the steps of each count.
     pub count: u64,
-    /// How many by what marks them: `ProfilerStep#`, `step[DECODE bs=1]`, `execute_model`.
+    /// The number of steps by marker: `ProfilerStep#`, `step[DECODE bs=1]`, `execute_model`.
     pub names: BTreeMap<String, u64>,
-    /// How many traces, or processes of a trace, have kernels and mark no step.
+    /// The number of traces, or processes of a trace, that have kernels but mark no step.
     pub unmarked: u64,
-    /// From the first call that launched a kernel in a step to the end of the last such step; `None` without such a step.
+    /// From the first call that launched a kernel in a step to the end of the last such step; `None` without one.
     #[serde(skip)]
     pub span: Option<Window>,
 }
 
 impl LaunchingSteps {
-    /// Those of a trace. Partial steps at its edges that launched nothing are none.
+    /// The steps of a trace. Partial steps at its edges that launched nothing do not count.
     pub fn find(store: &Store, window: Window, on: WindowOn) -> Self {
         let all = Steps::find(store);
         let (mut found, mut span): (BTreeSet<SliceId>, Option<Window>) = (BTreeSet::new(), None);
@@ -52,7 +52,7 @@ impl LaunchingSteps {
         LaunchingSteps { unmarked, span, ..Self::of_names(found.iter().map(|step| store.slice_name(*step))) }
     }
 
-    /// Steps of these names.
+    /// Counts steps with these names.
     pub(crate) fn of_names<'s>(names: impl Iterator<Item = &'s str>) -> Self {
         let mut found = LaunchingSteps::default();
         for name in names {
@@ -62,7 +62,7 @@ impl LaunchingSteps {
         found
     }
 
-    /// Adds those of another trace.
+    /// Adds the steps of another trace.
     pub(super) fn add(&mut self, other: LaunchingSteps) {
         self.count += other.count;
         self.unmarked += other.unmarked;

@@ -1,5 +1,4 @@
-//! What an answer cannot know because of damage. Every answer for programs includes it, so that a number is not trusted more than its
-//! file.
+//! What an answer cannot know because of damage. Every machine-readable answer includes it, so that no number is trusted more than its file.
 
 use std::borrow::Cow;
 
@@ -10,24 +9,24 @@ use crate::store::Store;
 use crate::store::traces::Trace;
 use crate::time::Window;
 
-/// What is wrong with a trace, or with all those of an archive.
+/// What is wrong with a trace, or with all traces of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Losses {
-    /// How many bytes of (decompressed) text there are.
+    /// The size of the (decompressed) text in bytes.
     pub text_bytes: u64,
-    /// How many of them are lost; `None` if a trace is [unknown](Self::unknown).
+    /// How many of them are lost; `None` if that is [unknown](Self::unknown) for any trace.
     pub lost_bytes: Option<u64>,
-    /// The share that is lost: 0 to 1; `None` if a trace is [unknown](Self::unknown).
+    /// The lost share, 0 to 1; `None` if it is [unknown](Self::unknown) for any trace.
     pub lost_share: Option<f64>,
-    /// The traces of which nobody knows what is missing, or what is wrong.
+    /// The traces for which the extent of the loss or damage is unknown.
     #[serde(default)]
     pub unknown: Vec<UnknownLoss>,
-    /// The kinds of damage, by trace. What is normal is not included.
+    /// The kinds of damage, by trace. Normal conditions are not included.
     pub kinds: Vec<Loss>,
 }
 
-/// A trace of which nobody knows what is missing, or what is wrong.
+/// A trace for which the extent of the loss or damage is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct UnknownLoss {
@@ -35,24 +34,24 @@ pub struct UnknownLoss {
     pub trace: String,
     /// Why.
     pub cause: Cause,
-    /// How many bytes of text there are.
+    /// The size of its text in bytes.
     pub text_bytes: u64,
-    /// The first byte of the text with which something is wrong, if anything looks so.
+    /// The first byte of the text that looks wrong, if any does.
     pub implausible_from: Option<u64>,
     /// See [`Trace::survived`].
     pub survived: Option<Window>,
 }
 
-/// Why nobody knows what is missing from a trace.
+/// Why the extent of the loss is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
-    /// It is cut off, or cannot be read from some byte on.
+    /// The trace is cut off, or unreadable from some byte on.
     CutOff,
-    /// Its compression is corrupt: it ends early, and any byte before may be wrong.
+    /// The compression is corrupt: the trace ends early, and any byte before may be wrong.
     Corrupt,
-    /// It does not match its checksum: any byte may be wrong.
+    /// The checksum does not match: any byte may be wrong.
     Checksum,
 }
 
@@ -62,22 +61,22 @@ pub enum Cause {
 pub struct Loss {
     /// The trace; `None` for the archive itself.
     pub trace: Option<String>,
-    /// Its name in the table `stats`.
+    /// The name in the `stats` table.
     pub kind: Cow<'static, str>,
     /// Its description.
     pub what: Cow<'static, str>,
-    /// Its cost: `lost`, `doubtful`, `moved`, or the word that JSON has for what was recovered.
+    /// The cost: `lost`, `doubtful`, `moved`, or JSON's word for what was recovered.
     pub cost: Cow<'static, str>,
-    /// How often it occurred.
+    /// The number of occurrences.
     pub count: u64,
-    /// The byte offsets of the first three, where known: in the text, or in the file for damage of its compression.
+    /// The byte offsets of the first three occurrences, where known: in the text, or in the file for damaged compression.
     pub offsets: Vec<u64>,
-    /// How many bytes of the text it cost, where known.
+    /// The number of text bytes lost, where known.
     pub bytes: u64,
 }
 
 impl Losses {
-    /// Adds those of another trace.
+    /// Adds the losses of another trace.
     pub fn add(&mut self, other: Losses) {
         self.text_bytes += other.text_bytes;
         let lost = self.kinds.iter().chain(&other.kinds).map(|kind| kind.bytes).sum::<u64>().min(self.text_bytes);
@@ -86,7 +85,7 @@ impl Losses {
         self.set_lost(lost);
     }
 
-    /// Those of a store.
+    /// The losses in a store.
     pub fn count(store: &Store) -> Self {
         let (mut losses, mut lost) = (Losses::default(), 0);
         for trace in &store.traces {
@@ -107,12 +106,12 @@ impl Losses {
         self.lost_share = is_known.then_some(lost as f64 / self.text_bytes.max(1) as f64);
     }
 
-    /// Whether this window is what survived of a trace that ends early.
+    /// Whether this window is the surviving span of a trace that ends early.
     pub fn limits(&self, window: Window) -> bool {
         self.unknown.iter().any(|trace| trace.survived == Some(window))
     }
 
-    /// Whether nobody knows what is missing, or what is wrong.
+    /// Whether the extent of the loss or damage is unknown.
     pub fn is_unknown(&self) -> bool {
         !self.unknown.is_empty()
     }
@@ -141,7 +140,7 @@ fn unknown(trace: &Trace) -> Option<UnknownLoss> {
     })
 }
 
-/// The end of a text that is cut off is where it is cut off, and looks no less plausible than the rest.
+/// A text that is cut off has no implausible byte: it just ends.
 fn implausible_from(damage: &DamageReport, cause: Cause) -> Option<u64> {
     damage.first_implausible().filter(|_| cause != Cause::CutOff)
 }
@@ -156,7 +155,7 @@ fn kinds<'a>(
             Cost::Doubtful => "doubtful",
             Cost::Recovered => "recovered",
             Cost::Moved => "moved",
-            // Files of an archive that are no traces are listed too.
+            // Also lists the files of an archive that are not traces.
             Cost::None if description.kind == Damage::NoTraceInFile => "moved",
             Cost::None => return None,
         };

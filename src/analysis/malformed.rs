@@ -1,28 +1,28 @@
-//! Values that are not what their keys promise: how many, and a few of them.
+//! Values of an unexpected form: how many there are, and a few examples.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Values under one key that are not what it promises.
+/// Values under one key that lack the form that the key promises.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Malformed {
     /// The key.
     pub key: &'static str,
-    /// How many events have such a value.
+    /// The number of events with such a value.
     pub count: u64,
-    /// The first few different ones, shortened.
+    /// The first few distinct values, shortened.
     pub examples: Vec<String>,
 }
 
 /// How many values of a key are shown.
 const EXAMPLES: usize = 3;
 
-/// How many letters of each.
+/// The length of an example in characters.
 const EXAMPLE_LENGTH: usize = 80;
 
-/// As much of a text as [`MalformedValues::add`] looks at: one letter more than it keeps says that the text goes on. For those who have to keep it.
+/// Cuts a stored text to what [`MalformedValues::add`] looks at: one character more than it keeps, to show that the text goes on.
 pub(super) fn clipped(text: String) -> String {
     match text.char_indices().nth(EXAMPLE_LENGTH + 1) {
         Some((end, _)) => text[..end].to_owned(),
@@ -30,7 +30,7 @@ pub(super) fn clipped(text: String) -> String {
     }
 }
 
-/// Counts such values.
+/// Counts malformed values.
 #[derive(Debug, Default)]
 pub(super) struct MalformedValues {
     by_key: BTreeMap<&'static str, Malformed>,
@@ -51,7 +51,7 @@ impl MalformedValues {
         }
     }
 
-    /// By key.
+    /// The malformed values by key.
     pub(super) fn found(self) -> Vec<Malformed> {
         self.by_key.into_values().collect()
     }

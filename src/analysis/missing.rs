@@ -1,53 +1,53 @@
-//! Why an answer has no stacks: what is in the window instead.
+//! Why an answer has no stacks: what the window has instead.
 
 use serde::Serialize;
 
 use crate::time::Window;
 
-/// A name and how often it occurs.
+/// A name and the number of its occurrences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NameCount {
     /// The name.
     pub name: String,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
 }
 
-/// The reasons for an answer without stacks.
+/// Why an answer has no stacks.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub enum Missing {
-    /// The kernels ran in the window, and nothing ties them to a call.
+    /// Kernels ran in the window, and nothing links them to a call.
     NoLaunchLink {
-        /// How many ran.
+        /// The number of kernels.
         kernels: u64,
-        /// How many others ran and were launched outside the window.
+        /// The number of other kernels that ran in the window but were launched outside it.
         elsewhere: u64,
         /// Calls in the window that launch a graph.
         graph_launches: Vec<NameCount>,
     },
-    /// The kernels ran in the window and were launched outside it.
+    /// Kernels ran in the window but were launched outside it.
     LaunchedElsewhere {
-        /// How many ran.
+        /// The number of kernels.
         kernels: u64,
     },
-    /// Other kernels ran in the window.
+    /// Only other kernels ran in the window.
     OtherKernels {
-        /// How many.
+        /// The number of other kernels.
         kernels: u64,
-        /// How many chosen kernels there are elsewhere in the trace.
+        /// The number of chosen kernels elsewhere in the trace.
         elsewhere: u64,
-        /// Those of them that are collectives, the most frequent first.
+        /// Collectives among the other kernels, most frequent first.
         collectives: Vec<NameCount>,
-        /// How many of them may be communication.
+        /// How many of the other kernels may be communication.
         possible: u64,
     },
     /// No kernel ran in the window.
     NoKernels {
-        /// Where the trace has kernels, and how many, if it has any.
+        /// The span and number of the trace's kernels, if it has any.
         span: Option<(Window, u64)>,
         /// The accelerator of the trace's runtime calls if it is neither CUDA nor ROCm: `mtia`, `xpu`.
         accelerator: Option<String>,
-        /// Whether the file is cut off, so that kernels may have been in what is missing.
+        /// Whether the file is cut off, so that the missing part may have had kernels.
         is_cut_off: bool,
     },
 }

@@ -1,8 +1,12 @@
 //! Questions and their answers: one file per question, each a result struct that holds numbers and names and no formatting.
 //!
-//! All build on the rows of [`crate::attribution`]. `window` finds the span of time that is asked about, `stacks` groups rows by the code that
-//! launched them, with `stack_key`, `cost` and `collective_info`; `summary` describes the window as a whole, `verdict` in a sentence,
-//! `diff` with `delta` compares two answers, by the number of their `launching_steps`, `groups` are kernels by other keys than their stacks, `pairs` pairs the backward pass with the forward pass, `over_ranks` how the ranks differ in a stack, `origin` picks the frames that tell stacks apart, `shares` and `weight` are ratios and sums, `missing` says why there is none, `losses` what damage may hide, `memory` what was allocated and who holds most at the peak, `operators` what the arguments of operators show, `keep` what a smaller trace needs, `time_sums` durations that can be added to those of other machines, `timeline` when kernels ran on each stream, and `recorded` what NCCL's own records have.
+//! All of them build on the rows of [`crate::attribution`]. `window` finds the span of time that a question is about. `stacks` groups kernels by the
+//! code that launched them, using `stack_key`, `cost` and `collective_info`. `summary` describes the whole window, `verdict` sums it up, `diff` and
+//! `delta` compare two answers by their `launching_steps`, `grouping` groups kernels by other keys, `pairs` pairs the backward with the forward pass,
+//! `over_ranks` shows how ranks differ within a stack, `origin` picks the frames that distinguish stacks, `shares` and `weight` are ratios and sums,
+//! `missing` says why there are no stacks, `losses` what damage may hide, `memory` what was allocated and who holds most at the peak, `operators`
+//! what the arguments of operators show, `keep` what a smaller trace needs; `time_sums` holds mergeable durations, `timeline` shows when kernels ran
+//! on each stream, and `recorded` reads NCCL's own records.
 
 pub mod collective_info;
 pub mod cost;

@@ -1,5 +1,4 @@
-//! The collectives of a window that the question leaves out: without them, a share of the stacks could be taken for a share of all
-//! communication.
+//! The collectives of a window that the question leaves out. Without them, a share of the stacks could be mistaken for a share of all communication.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +12,7 @@ use crate::attribution::selection::family_of;
 use crate::store::Store;
 use crate::time::Ns;
 
-/// What this calls kernels that are collectives by their names, and of no known family.
+/// The label of kernels that are collectives by name but of no known family.
 const OTHER: &str = "other";
 
 /// The collectives of one family.
@@ -22,7 +21,7 @@ const OTHER: &str = "other";
 pub struct FamilyTime {
     /// The family.
     pub family: String,
-    /// How many kernels.
+    /// The number of kernels.
     pub kernels: u64,
     /// How long they ran, in ns.
     #[serde(rename = "gpu_time_ns")]
@@ -35,39 +34,39 @@ pub struct FamilyTime {
 pub struct PossibleTime {
     /// Their name.
     pub name: String,
-    /// The operator, annotation or function in C that launches them; `None` if their own name alone says it.
+    /// The operator, annotation or C function that launches them; `None` if the kernel name alone indicates communication.
     pub caller: Option<String>,
-    /// How many kernels.
+    /// The number of kernels.
     pub kernels: u64,
     /// How long they ran, in ns.
     #[serde(rename = "gpu_time_ns")]
     pub gpu_time: Ns,
 }
 
-/// The collectives that start in a window, chosen or not.
+/// The collectives that count in a window, chosen or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NotAsked {
     /// How long all collectives ran, in ns.
     #[serde(rename = "collectives_ns")]
     pub collectives: Ns,
-    /// Those that are not asked for by family, the longest first. Empty if the question leaves none out.
+    /// The collectives that the question leaves out, by family, longest first. Empty if it leaves none out.
     pub families: Vec<FamilyTime>,
     /// How long kernels ran that compute and communicate at once, in ns. They count as computation.
     #[serde(rename = "fused_ns")]
     pub fused: Ns,
-    /// Kernels that no family knows and that may be communication, by name, the longest first. They count neither as collectives nor as computation.
+    /// Kernels of no known family that may be communication, by name, longest first. They count neither as collectives nor as computation.
     #[serde(rename = "possibly_communication")]
     pub possible: Vec<PossibleTime>,
 }
 
 impl NotAsked {
-    /// How long the collectives ran that are not asked for, in ns.
+    /// How long the collectives that the question leaves out ran, in ns.
     pub fn gpu_time(&self) -> Ns {
         self.families.iter().map(|family| family.gpu_time).sum()
     }
 
-    /// Adds those of another trace.
+    /// Adds the collectives of another trace.
     pub(super) fn add(&mut self, other: NotAsked) {
         self.collectives += other.collectives;
         self.fused += other.fused;
@@ -93,7 +92,7 @@ impl NotAsked {
         self.possible.sort_by_key(|of| std::cmp::Reverse(of.gpu_time));
     }
 
-    /// Those that count in these spans. `chosen` are the kernels that are asked for, anywhere in the trace.
+    /// The collectives that count in these spans. `chosen` are the chosen kernels of the whole trace.
     pub(crate) fn new(store: &Store, activity: &GpuActivity, chosen: &[Launched], spans: &GpuSpans<'_>) -> Self {
         let (slices, is_collective) = (&store.slices, &activity.is_collective);
         let mut is_chosen = vec![false; is_collective.len()];

@@ -1,12 +1,12 @@
-//! Where stacks come from: the few frames of each that show it best.
+//! Where stacks come from: the few frames of each stack that show it best.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many frames of each stack are named at most.
+/// The maximum number of frames named per stack.
 const FRAMES: usize = 3;
 
-/// For each stack the first few of its telling frames ([`super::stack_key::StackKey::telling_frames`]). If stacks look alike by these, the last one gives way to
-/// the innermost frame by which they differ.
+/// The first few telling frames of each stack ([`super::stack_key::StackKey::telling_frames`]). If stacks share all of these, the innermost frame by
+/// which they differ replaces the last one.
 pub fn origins<'a>(telling: impl Iterator<Item = &'a Vec<String>>) -> Vec<Vec<&'a str>> {
     let all: Vec<Vec<&str>> = telling.map(|frames| frames.iter().map(String::as_str).collect()).collect();
     let mut alike: BTreeMap<&[&str], Vec<usize>> = BTreeMap::new();
@@ -30,8 +30,8 @@ pub fn origins<'a>(telling: impl Iterator<Item = &'a Vec<String>>) -> Vec<Vec<&'
 /// How many stacks of one headline are compared with each other.
 const COMPARED: usize = 256;
 
-/// For each stack its headline, and if others have it, too, the frames that tell it from them: for each other stack the innermost in which
-/// they differ. Stacks are equal only if all their frames are; equal ones are not distinguished.
+/// The headline of each stack; if other stacks share it, also the frames that distinguish it: for each other stack, the innermost frame in which they
+/// differ. Stacks are equal only if all their frames are; equal stacks are not distinguished.
 pub fn names<'a>(telling: &[&'a [String]]) -> Vec<Vec<&'a str>> {
     let mut of_headline: BTreeMap<Option<&String>, Vec<&'a [String]>> = BTreeMap::new();
     for frames in telling.iter().copied() {

@@ -1,4 +1,4 @@
-//! How the ranks differ in what a stack's kernels cost: a sum over all ranks hides one that is unlike the others.
+//! How ranks differ in what a stack's kernels cost: a sum over all ranks hides an outlier.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 use super::cost::Totals;
 use crate::operations::outliers::{Judged, MAD_LIMIT, judge_by_deviations};
 
-/// How many outliers are named on each side.
+/// How many outliers are listed on each side.
 const NAMED: usize = 4;
 
-/// A stack over the ranks that have it.
+/// A stack compared over the ranks that have it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OverRanks {
-    /// How many ranks have it.
+    /// The number of ranks that have it.
     pub ranks: u64,
-    /// How many ranks there are.
+    /// The number of all ranks.
     pub ranks_in_all: u64,
-    /// How many kernels a rank has.
+    /// The number of kernels of a rank.
     pub count: Limits,
     /// How long they ran, in ns.
     #[serde(rename = "gpu_time_ns")]
@@ -26,17 +26,17 @@ pub struct OverRanks {
     /// How long no compute kernel ran beside them, in ns.
     #[serde(rename = "exposed_ns")]
     pub exposed: Limits,
-    /// The rank whose kernels ran for the least time. Those of a collective are the shortest on the rank that the others wait for.
+    /// The rank with the least GPU time. A collective is shortest on the rank that the others wait for.
     pub shortest: String,
-    /// The rank whose kernels ran longest.
+    /// The rank with the most GPU time.
     pub longest: String,
-    /// How many ranks' kernels ran much longer or shorter than those of most.
+    /// The number of ranks whose kernels ran much longer or shorter than those of most ranks.
     pub outliers_found: u64,
-    /// Of these the most different ones: up to 4 that are shorter, the shortest first, then up to 4 that are longer, the longest first.
+    /// The most extreme outliers: up to 4 shorter ones, shortest first, then up to 4 longer ones, longest first.
     pub outliers: Vec<RankOutlier>,
 }
 
-/// The smallest, mean and largest of a number for each rank.
+/// The minimum, mean and maximum over the ranks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Limits {
@@ -48,7 +48,7 @@ pub struct Limits {
     pub max: i64,
 }
 
-/// A rank that differs from most.
+/// A rank that differs from most ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RankOutlier {
@@ -59,7 +59,7 @@ pub struct RankOutlier {
     pub totals: Totals,
 }
 
-/// What a rank has of a stack.
+/// What a stack costs on a rank.
 #[derive(Debug)]
 pub(super) struct OfRank {
     pub(super) rank: Arc<str>,
@@ -67,7 +67,7 @@ pub(super) struct OfRank {
 }
 
 impl OverRanks {
-    /// Of what each rank has, of so many ranks. `None` for one rank.
+    /// Compares the ranks that have a stack. `None` if there is only one rank.
     pub(super) fn compare(ranks: Vec<OfRank>, in_all: u64) -> Option<Self> {
         if in_all < 2 {
             return None;
@@ -97,10 +97,10 @@ impl OverRanks {
     }
 }
 
-/// Totals that differ by less than this share of their median are alike: no two GPUs run the same kernels for equally long.
+/// Totals that differ by less than this share of their median are alike: no two GPUs run the same kernels for exactly as long.
 const ALIKE: f64 = 0.1;
 
-/// The ranks that are outliers by median absolute deviations, on either side: how many, and those that are named.
+/// The number of outliers by median absolute deviation on both sides, and the ones to list.
 fn outliers(ranks: &[OfRank]) -> (u64, Vec<RankOutlier>) {
     let times: Vec<f64> = ranks.iter().map(|rank| rank.totals.gpu_time.as_f64()).collect();
     let Some(judged) = judge_by_deviations(&times, ALIKE / MAD_LIMIT) else { return (0, Vec::new()) };
@@ -125,7 +125,8 @@ mod tests {
         times.iter().enumerate().map(rank).collect()
     }
 
-    /// The median of six is 101.5, their deviation 1.4826 times 1.5: 20 is far away, and 110 is beyond that, but within a tenth of the median.
+    /// The median of the six is 101.5 and their deviation 1.4826 × 1.5. 20 is an outlier; 110 exceeds the deviation limit too, but is within a tenth
+    /// of the median.
     #[test]
     fn ranks_that_differ_are_named() {
         let over = OverRanks::compare(ranks(&[100, 101, 102, 103, 20, 110]), 8).unwrap();
@@ -135,7 +136,7 @@ mod tests {
         let named: Vec<&str> = over.outliers.iter().map(|outlier| outlier.rank.as_str()).collect();
         assert_eq!((named, over.outliers_found), (vec!["rank 4"], 1));
         assert_eq!((&*over.shortest, &*over.longest), ("rank 4", "rank 5"));
-        // Six shorter ones of 20, of which four are named, and two longer ones.
+        // Of 20 ranks, six are shorter, of which four are listed, and two are longer.
         let times: Vec<i64> = (0..20)
             .map(|at| {
                 if at < 6 {

@@ -1,4 +1,4 @@
-//! What NCCL's own records say of the kernels of a stack: algorithm, protocol, channels, and what the proxy threads waited for.
+//! What NCCL's own records say about the kernels of a stack: algorithm, protocol, channels, and what the proxy threads waited for.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,13 +13,13 @@ use crate::operations::join::{Joined, JoinedGroup, Unjoined};
 use crate::records::{ProxyStep, Records};
 use crate::store::Store;
 
-/// What the records of some kernels say. Each map has the number of kernels per value.
+/// What the records of a stack's kernels say. Each map has the number of kernels per value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RecordedInfo {
     /// How many kernels have a record.
     pub kernels: u64,
-    /// How many by each source.
+    /// The number of kernels by source.
     pub sources: BTreeMap<String, u64>,
     /// Algorithms.
     pub algorithms: BTreeMap<String, u64>,
@@ -27,19 +27,19 @@ pub struct RecordedInfo {
     pub protocols: BTreeMap<String, u64>,
     /// Numbers of channels.
     pub channels: BTreeMap<u32, u64>,
-    /// Where the steps of the proxy threads spent their time; `None` without any.
+    /// Where the steps of the proxy threads spent their time; `None` without steps.
     pub proxy: Option<ProxyTimes>,
 }
 
-/// Where the steps of proxy threads spent their time. Steps overlap, so that these are longer than the kernels.
+/// Where the steps of proxy threads spent their time. Steps overlap, so their total exceeds the duration of the kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ProxyTimes {
-    /// How many steps.
+    /// The number of steps.
     pub steps: u64,
-    /// How many bytes they moved, as far as that is known.
+    /// The bytes they moved, where known.
     pub bytes: u64,
-    /// In which phases these were.
+    /// Time by phase.
     #[serde(flatten)]
     pub phases: Phases,
 }
@@ -72,23 +72,23 @@ impl RecordedInfo {
     }
 }
 
-/// How the records beside some traces are joined to their kernels.
+/// How the records beside the traces are joined to their kernels.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct JoinReport {
-    /// How many operations the records have.
+    /// The number of operations in the records.
     pub records: u64,
-    /// How many of them are joined to a kernel.
+    /// The number of records joined to a kernel.
     pub joined: u64,
-    /// How many are not, by reason.
+    /// The number of unjoined records, by reason.
     pub unjoined: BTreeMap<Unjoined, u64>,
-    /// How many kernels of the window have a record.
+    /// The number of kernels in the window that have a record.
     pub kernels_with: u64,
-    /// How many have none.
+    /// The number of kernels in the window without a record.
     pub kernels_without: u64,
-    /// How the groups of the records fit those of the traces.
+    /// How the process groups of the records match those of the traces.
     pub groups: Vec<JoinedGroup>,
-    /// By record: how far it got. A record that one trace has no kernel for may be of another.
+    /// By record: how far joining got. A record without a kernel in one trace may belong to another.
     #[serde(skip)]
     states: Vec<State>,
 }
@@ -101,7 +101,7 @@ enum State {
 }
 
 impl JoinReport {
-    /// Adds that of another trace.
+    /// Adds the report of another trace.
     pub(super) fn add(&mut self, other: JoinReport) {
         self.kernels_with += other.kernels_with;
         self.kernels_without += other.kernels_without;
@@ -126,11 +126,11 @@ impl JoinReport {
     }
 }
 
-/// The records beside a trace.
+/// The records beside a trace, joined to its kernels.
 pub(super) struct Beside<'r> {
     records: &'r Records,
     joined: Joined,
-    /// By operation of the records: its steps.
+    /// By operation of the records: its proxy steps.
     steps: HashMap<usize, ProxyTimes>,
 }
 
@@ -146,14 +146,14 @@ impl<'r> Beside<'r> {
         Beside { records, joined, steps }
     }
 
-    /// What the records say of some kernels; `None` if there is no record of any.
+    /// What the records say about these kernels; `None` if none of them has a record.
     pub(super) fn info(&self, kernels: &[&KernelLaunch]) -> Option<RecordedInfo> {
         let mut info = RecordedInfo::default();
         for kernel in kernels {
             let Some(records) = self.joined.records.get(&kernel.launched.kernel) else { continue };
             info.kernels += 1;
             let operations = || records.iter().map(|at| (*at, &self.records.operations[*at]));
-            // Sources that disagree are counted both; most kernels have one.
+            // If sources disagree, each value counts; most kernels have a single source.
             let texts = |of: fn(&Operation) -> Option<&str>| {
                 let mut found: Vec<&str> = operations().filter_map(|(_, operation)| of(operation)).collect();
                 found.sort_unstable();
@@ -179,7 +179,7 @@ impl<'r> Beside<'r> {
         (info.kernels > 0).then_some(info)
     }
 
-    /// How the records are joined. `kernels` are those of the window that are collectives.
+    /// How the records are joined. `kernels` are the collectives in the window.
     pub(super) fn report(self, kernels: impl Iterator<Item = SliceId>) -> JoinReport {
         let (mut with, mut without) = (0, 0);
         kernels.for_each(|kernel| match self.joined.records.contains_key(&kernel) {

@@ -1,4 +1,4 @@
-//! What recordings lack, and which calls of NCCL failed in them: every answer that they give depends on it.
+//! What recordings lack, and which NCCL calls failed in them: every answer from recordings depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use serde::Serialize;
 use crate::names::values::result_of_number;
 use crate::records::{Records, Remark};
 
-/// Something that recordings lack and that may be what a rank did last, so that nothing follows from what is not there.
+/// Something that recordings lack. It may be what a rank did last, so the absence of an operation proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[non_exhaustive]
 pub struct Loss {
     /// What is counted: `communicators for which there was no room`, or `processes that could not record`.
     pub what: &'static str,
-    /// Why a process could not record, in the system's words: `No space left on device`.
+    /// Why a process could not record, in the operating system's words: `No space left on device`.
     pub why: Option<String>,
-    /// How many, in all files.
+    /// The number in all files.
     pub count: u64,
 }
 
-/// What some recordings lack, in the order of its names.
+/// What the recordings lack, sorted by name.
 pub fn losses(records: &Records) -> Vec<Loss> {
     let mut found: BTreeMap<(&'static str, Option<&str>), u64> = BTreeMap::new();
     for file in &records.files {
@@ -34,26 +34,26 @@ pub fn losses(records: &Records) -> Vec<Loss> {
     found.into_iter().map(|((what, why), count)| Loss { what, why: why.map(str::to_owned), count }).collect()
 }
 
-/// Calls of a function of NCCL that returned one error.
+/// Calls of an NCCL function that returned the same error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FailedCalls {
     /// The function: `ncclAllReduce`.
     pub function: String,
-    /// NCCL's number of the error.
+    /// NCCL's error code.
     pub error: u32,
-    /// Its name: `ncclInvalidArgument`; `None` if this program does not know it.
+    /// Its name: `ncclInvalidArgument`; `None` if unknown to this program.
     pub name: Option<&'static str>,
-    /// On which ranks, as far as they are known.
+    /// The ranks it occurred on, where known.
     pub ranks: Vec<u32>,
-    /// How many calls.
+    /// The number of calls.
     pub count: u64,
 }
 
-/// On which ranks calls failed, and how many.
+/// The ranks with failed calls, and the number of these calls.
 type Failures = (BTreeSet<u32>, u64);
 
-/// The calls that failed, those of which there are most first.
+/// The failed calls, most frequent first.
 pub(super) fn failed_calls(records: &Records) -> Vec<FailedCalls> {
     let mut found: BTreeMap<(&str, u32), Failures> = BTreeMap::new();
     for status in &records.rank_status {

@@ -1,8 +1,8 @@
-//! One trace, reduced to what its stacks cost, so that the trace itself can be dropped before the next is read; and several of them as
-//! one answer.
+//! Reduces a trace to what its stacks cost, so that the trace can be dropped before the next one is read, and merges several reductions into one
+//! answer.
 //!
-//! A reduction has a few numbers for each chosen kernel, because medians and percentiles of several traces need them all. Written to a file it has
-//! their sums and histograms instead ([`super::time_sums`]).
+//! A reduction keeps a few numbers for each chosen kernel, because exact medians and percentiles over several traces need all of them. A part file
+//! has their sums and histograms instead ([`super::time_sums`]).
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -39,56 +39,56 @@ use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
-/// A trace, reduced to the stacks of its chosen kernels in a window.
+/// What a trace is reduced to: the stacks of its chosen kernels in a window.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct StackReduction {
-    /// The trace.
+    /// The trace it was made from.
     trace: TraceOfReport,
-    /// By rank, if the ranks are to be distinguished, and key.
+    /// By rank, if ranks are distinguished, and by key.
     #[serde(with = "entries")]
     stacks: BTreeMap<(Option<String>, StackKey), StackTotals>,
-    /// By other keys, if these are asked for; there are no stacks then. Part files have none.
+    /// By other keys, if the question asks for them; then there are no stacks. Part files have no groups.
     #[serde(skip)]
     groups: Option<BTreeMap<GroupKey, StackTotals>>,
     #[serde(skip)]
     others: Others,
-    /// By label, if one of these keys is the step.
+    /// By label, if one of the keys is the step.
     #[serde(skip)]
     steps: BTreeMap<String, StepSums>,
-    /// If the ranks are distinguished: what the shares of each are of.
+    /// By rank, if ranks are distinguished: the time that its shares refer to.
     #[serde(default)]
     walls: BTreeMap<String, Ns>,
     coverage: Coverage,
-    /// How many chosen kernels the whole trace has.
+    /// The number of chosen kernels in the whole trace.
     pub(crate) kernels_in_trace: u64,
     /// See [`StackReport::elsewhere`].
     pub(crate) elsewhere: u64,
     pub(crate) not_asked: NotAsked,
-    /// Of the chosen kernels of the whole trace.
+    /// Over the chosen kernels of the whole trace.
     #[serde(with = "collective_info::fastest")]
     fastest: Fastest,
     summary: Summary,
     damage: Losses,
-    /// Part files have none.
+    /// Not in part files.
     #[serde(skip)]
     records: Option<JoinReport>,
-    /// Part files have none.
+    /// Not in part files.
     #[serde(skip)]
     launching: LaunchingSteps,
 }
 
-/// What a trace has of a stack.
+/// What the kernels of a stack cost in a trace.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct StackTotals {
     kernels: Kernels,
-    /// How long any of them ran, of what shares are of.
+    /// How long any of the kernels ran; shares are computed from this.
     #[serde(rename = "busy_ns")]
     busy: Ns,
     by: BTreeMap<Evidence, u64>,
     names: BTreeMap<String, Totals>,
     #[serde(with = "collective_info::stored")]
     collective: CollectiveInfo,
-    /// What each rank has of it, once several are put together.
+    /// The totals of each rank, after merging.
     #[serde(skip)]
     ranks: Vec<OfRank>,
     #[serde(skip)]
@@ -96,7 +96,7 @@ struct StackTotals {
 }
 
 impl StackReduction {
-    /// Attributes every kernel in the window, and groups the rows by stack. `name` is the trace's name.
+    /// Attributes every kernel in the window and groups the rows by stack. `name` is the trace's name.
     pub fn reduce(
         name: &str,
         attributor: Attributor<'_>,
@@ -109,7 +109,7 @@ impl StackReduction {
         Self::of_attributed(name, store, &attribution, launches, window, options)
     }
 
-    /// The same of kernels that are [attributed] already.
+    /// Reduces kernels that are [attributed] already.
     pub fn of_attributed(
         name: &str,
         store: &Store,
@@ -184,18 +184,18 @@ impl StackReduction {
         }
     }
 
-    /// Whether any of the chosen kernels in the window has a stack, or is in a group.
+    /// Whether any chosen kernel in the window has a stack or is in a group.
     pub fn has_stacks(&self) -> bool {
         self.stacks.keys().any(|(_, key)| key.no_launch.is_none())
             || self.groups.as_ref().is_some_and(|groups| !groups.is_empty())
     }
 
-    /// How many of the chosen kernels in the window are unattributed.
+    /// The number of unattributed kernels among the chosen kernels in the window.
     pub fn unattributed(&self) -> u64 {
         self.coverage.unattributed()
     }
 
-    /// Sets the rank of a trace that is one rank.
+    /// Sets the rank of a trace that holds a single rank.
     pub fn set_rank(&mut self, rank: RankId) {
         self.trace.rank = Some(rank);
         let label = format!("rank {rank}");
@@ -206,12 +206,12 @@ impl StackReduction {
             stacks.into_iter().map(|((was, key), totals)| ((was.map(|_| label.clone()), key), totals)).collect();
     }
 
-    /// How far the chosen kernels in the window are attributed.
+    /// How many of the chosen kernels in the window are attributed.
     pub fn coverage(&self) -> &Coverage {
         &self.coverage
     }
 
-    /// The trace.
+    /// The trace it was made from.
     pub fn trace(&self) -> &TraceOfReport {
         &self.trace
     }
@@ -233,14 +233,14 @@ pub fn attributed(
     attributor.attribute(launches.kernels.iter().filter(inside), of)
 }
 
-/// The totals of some kernels.
+/// Adds up kernels.
 fn totals(kernels: &[&KernelLaunch]) -> Totals {
     let mut all = Totals::default();
     kernels.iter().for_each(|kernel| all.add(Totals::from_kernel(kernel)));
     all
 }
 
-/// Stacks as a list: a map's keys are texts in JSON.
+/// Stacks as a list, because the keys of a JSON object are strings.
 mod entries {
     use std::collections::BTreeMap;
 
@@ -260,7 +260,7 @@ mod entries {
     }
 }
 
-/// What keeps the stacks of a trace's ranks apart.
+/// What keeps the stacks of different ranks in a trace apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     /// A rank of the job.
@@ -281,7 +281,7 @@ impl Rank {
     }
 }
 
-/// Which rank of a trace launched a kernel.
+/// Finds which rank of a trace launched a kernel.
 struct RanksOf<'s> {
     name: &'s str,
     store: &'s Store,
@@ -297,7 +297,7 @@ impl<'s> RanksOf<'s> {
         RanksOf { name, store, ranks, are_several: launchers.len() > 1 }
     }
 
-    /// Ranks that were merged into one file, and whose numbers nothing says, are at least processes of their own.
+    /// When ranks were merged into one file and nothing gives their numbers, each process counts as one.
     fn kernel(&self, kernel: &KernelLaunch) -> Rank {
         match (self.ranks.of_kernel(kernel), kernel.launched.call) {
             (Some(rank), _) => Rank::Number(rank),
@@ -306,7 +306,7 @@ impl<'s> RanksOf<'s> {
         }
     }
 
-    /// How long the spans on the GPUs of each rank are.
+    /// The summed length of the GPU spans of each rank.
     fn walls(&self, spans: &GpuSpans<'_>, kernels: &[KernelLaunch]) -> BTreeMap<String, Ns> {
         let mut of_gpu: BTreeMap<GpuId, Rank> = BTreeMap::new();
         for kernel in kernels {
@@ -320,10 +320,10 @@ impl<'s> RanksOf<'s> {
     }
 }
 
-/// A stack, of a rank if ranks are distinguished, and its kernels.
+/// A stack, with its rank if ranks are distinguished, and its kernels.
 pub(super) type OfStack<'k> = ((Option<String>, StackKey), Vec<&'k KernelLaunch>);
 
-/// The attributed kernels of each stack, and of each rank if ranks are to be distinguished.
+/// The attributed kernels of each stack, and of each rank if ranks are distinguished.
 pub(super) fn kernels_by_stack<'k>(
     name: &str,
     store: &Store,
@@ -346,7 +346,7 @@ fn by_label<'k>(
     found.into_iter().map(move |((rank, key), kernels)| ((rank.map(|rank| rank.label(store, name)), key), kernels))
 }
 
-/// How many kernels are outside of a window, and would be inside if the other of launch and kernel decided.
+/// The number of kernels outside a window that would be inside if the other of launch and kernel start decided.
 fn at_the_edges(store: &Store, launches: &Launches, window: Window, on: WindowOn) -> u64 {
     let other = if on == WindowOn::Launch { WindowOn::Kernel } else { WindowOn::Launch };
     let is_inside = |launched: &Launched, on| window.contains(launched.at(store, on));
@@ -354,7 +354,7 @@ fn at_the_edges(store: &Store, launches: &Launches, window: Window, on: WindowOn
 }
 
 impl StackTotals {
-    /// Of some kernels. `collective` is what their stack says, for those without a record.
+    /// Adds up kernels. `collective` comes from their stack, for kernels without a record.
     fn new(
         store: &Store,
         collectives: &mut CollectiveSums<'_>,
@@ -364,7 +364,7 @@ impl StackTotals {
         let mut totals = StackTotals::default();
         let mut names: HashMap<StringId, Totals, FixedState> = HashMap::default();
         for kernel in kernels {
-            // Of kernels without a launch their key has the reason.
+            // For kernels without a launch, the key holds the reason.
             if kernel.is_attributed() {
                 *totals.by.entry(kernel.launched.evidence).or_default() += 1;
             }
@@ -391,7 +391,7 @@ impl StackTotals {
 }
 
 impl StackReport {
-    /// The answer of some traces. Their windows are on clocks of their own, so all times of the summary are sums.
+    /// Merges the reductions of traces into one answer. Each trace has its own clock, so all times of the summary are sums.
     pub fn merge(reductions: impl IntoIterator<Item = StackReduction>, options: &StackOptions) -> Self {
         let StackOptions { user_code, grouping, per_rank, .. } = options;
         let mut report = StackReport::default();
@@ -424,7 +424,7 @@ impl StackReport {
             if let Some(records) = reduction.records {
                 report.records.get_or_insert_default().add(records);
             }
-            // Only a trace that is the only one has others.
+            // Only a single trace has others.
             others = reduction.others;
             match reduction.groups {
                 Some(of_first) if at == 0 => groups = of_first,
@@ -449,7 +449,7 @@ impl StackReport {
                 }
             }
         }
-        // A trace without any stack is a rank, too.
+        // A trace without any stack counts as a rank, too.
         let ranks = ranks.len().max(report.traces.len()) as u64;
         let wall = report.summary.wall;
         let stack = |((rank, key), mut totals): ((Option<String>, StackKey), StackTotals)| {
@@ -482,13 +482,13 @@ impl StackReport {
     }
 }
 
-/// What a trace without numbered ranks is called among several.
+/// The label among several traces of a trace whose ranks are not numbered.
 fn rank_label(trace: &TraceOfReport) -> Arc<str> {
     trace.rank.map_or_else(|| Arc::from(&*trace.name), |rank| Arc::from(format!("rank {rank}")))
 }
 
 impl Grouped {
-    /// The groups of all traces. `wall` is what their shares are of, `steps` are by label.
+    /// Merges the groups of all traces. Shares refer to `wall`; `steps` are by label.
     fn new(
         mut by_key: BTreeMap<GroupKey, StackTotals>,
         others: Others,
@@ -497,7 +497,7 @@ impl Grouped {
         wall: Ns,
     ) -> Self {
         let by: Vec<String> = grouping.by.iter().map(GroupBy::name).collect();
-        // A step without any of the kernels is one all the same.
+        // A step without any chosen kernel gets a row, too.
         if let (true, [GroupBy::Step]) = (!by_key.is_empty(), &grouping.by[..]) {
             for label in steps.keys() {
                 by_key.entry(vec![GroupValue::single(label.as_str())]).or_default();
@@ -526,8 +526,8 @@ impl Grouped {
     }
 }
 
-/// The stacks of some kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of its replay. The steps are
-/// [`choose_or_possible`], then [`launches::find`], then [`stack_report`].
+/// The stacks of kernels in a window, without captures of CUDA graphs: a replayed kernel has the stack of its replay. Runs [`choose_or_possible`],
+/// then [`launches::find`], then [`stack_report`].
 pub fn stacks(store: &Store, wanted: &Wanted, window: Window, options: StackOptions) -> StackReport {
     let launches = launches::find(store, &choose_or_possible(store, wanted));
     stack_report(Attributor::new(store, wanted, Captured::default()), &launches, window, options)

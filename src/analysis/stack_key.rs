@@ -1,4 +1,4 @@
-//! What tells stacks apart: their frames, their thread, and the call paths of a capture and of the forward pass.
+//! What distinguishes stacks: their frames, their thread, and the call paths of a capture and of the forward pass.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,25 +18,25 @@ use crate::names::frames::{
 use crate::names::gradients::{Fsdp, fsdp, is_fsdp, is_line, is_zero};
 use crate::store::Store;
 
-/// The parts of a stack. Kernels with equal keys have one stack.
+/// The call paths and thread of a stack. Kernels with equal keys share a stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StackKey {
-    /// From the outermost caller to the launch. Empty if the launch is not in the trace, but its graph's capture is.
+    /// From the outermost caller to the launch. Empty if the trace lacks the launch but has the capture of its graph.
     pub frames: Vec<String>,
-    /// The thread, if it is not its process's main thread.
+    /// The thread, unless it is the main thread of its process.
     pub thread: Option<String>,
-    /// The call path with which the kernel was captured into its graph.
+    /// The call path that captured the kernel into its graph.
     pub captured: Option<CallPath>,
-    /// The call path of the operator of the forward pass.
+    /// The call path of the forward operator.
     pub forward: Option<CallPath>,
-    /// Why there is no code: then this is what kernels without a launch have in common. No stack has one.
+    /// Why there is no code. Set only on the key of kernels without a launch, never on a stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_launch: Option<Reason>,
 }
 
 impl StackKey {
-    /// The key of a kernel. A kernel that only its graph's capture attributes has no frames of its own.
+    /// The key of a kernel. A kernel attributed only by the capture of its graph has no frames of its own.
     pub fn from_kernel(store: &Store, paths: &CallTree, kernel: &KernelLaunch, exact: bool) -> Self {
         let part = |path| paths.call_path(path);
         StackKey {
@@ -48,11 +48,10 @@ impl StackKey {
         }
     }
 
-    /// The frames that say most about where it comes from, the one that says most first. These are those of the user's own code and lines on
-    /// gradients, the innermost first; without any, those above what every collective has in common; without any of these either, all. The code that a
-    /// graph captured, or whose gradient this is, says more than the code that replayed the graph or went backward. Where compiled code or a graph
-    /// hides the user's own, the first is a line that says so (`hidden`). The module whose parameters FSDP or ZeRO gathers or scatters says more than
-    /// all of these.
+    /// The frames that best show where the stack comes from, the best first. These are the frames of the user's own code and lines on gradients,
+    /// innermost first. Without any, the frames above what all collectives share; without these, all frames. Captured code and forward code take
+    /// precedence over the code that replayed the graph or ran the backward pass. Where compiled code or a graph hides the user's own code, the first
+    /// frame is a line that says so (`hidden`). The module whose parameters FSDP or ZeRO gathers or scatters takes precedence over everything else.
     pub fn telling_frames(&self, code: &UserCode) -> Vec<String> {
         let paths = [self.captured.as_ref(), self.forward.as_ref()].into_iter().flatten().map(|path| &path.frames);
         let paths: Vec<&Vec<String>> = paths.chain([&self.frames]).collect();
@@ -74,8 +73,9 @@ impl StackKey {
         first.into_iter().chain(others).collect()
     }
 
-    /// The frame that names the module whose parameters FSDP or ZeRO gathers or scatters: their own, else the module around the hook, in the
-    /// backward pass that of the forward pass. A collective of the model's own has frames of the model below theirs.
+    /// The frame that names the module whose parameters FSDP or ZeRO gathers or scatters: a frame of FSDP or ZeRO itself, else the module around the
+    /// hook; in the backward pass, the module of the forward pass. `None` for a collective of the model itself, which has model frames below those of
+    /// FSDP.
     fn sharded(&self) -> Option<&str> {
         let ends = |frame: &&String| module(frame).is_some() || is_node(frame) || UserCode::default().has(frame);
         let own = self.frames.iter().rev().take_while(|frame| !ends(frame));
@@ -95,7 +95,7 @@ impl StackKey {
         for frame in around {
             match fsdp(frame) {
                 Some(Fsdp::Class) => return Some(frame),
-                // The module in it says more.
+                // The module inside is more specific.
                 Some(Fsdp::Wrapper) => return inner.or(Some(frame)),
                 None => inner = Some(frame),
             }
@@ -103,14 +103,14 @@ impl StackKey {
         nearest
     }
 
-    /// The collective of the innermost `nccl:…` annotation, which PyTorch puts around a launch.
+    /// The collective named by the innermost `nccl:…` annotation; PyTorch puts one around each launch.
     pub fn collective(&self) -> Option<Collective> {
         let captured = self.captured.iter().flat_map(|path| path.frames.iter().rev());
         let mut frames = self.frames.iter().rev().chain(captured);
         frames.find_map(|frame| frame.strip_prefix(ANNOTATION)).and_then(Collective::of_record)
     }
 
-    /// The same key without line numbers, which differ between versions of a program.
+    /// The key without line numbers, which differ between versions of a program.
     pub fn without_lines(&self) -> StackKey {
         let frames =
             |frames: &[String]| frames.iter().map(|frame| without_line(frame)).map(Cow::into_owned).collect::<Vec<_>>();
@@ -128,8 +128,8 @@ impl StackKey {
 /// Rows by rank and stack.
 pub(super) type ByStack<'k, R> = BTreeMap<(R, StackKey), Vec<&'k KernelLaunch>>;
 
-/// The kernels of each stack, and those without a launch by reason. Rows are grouped by the numbers of their call paths first, so that each
-/// path is written out once; then paths of equal frames become one stack. Rows of one group keep their order.
+/// The kernels of each stack, and those without a launch by reason. Rows are first grouped by the ids of their call paths, so that each path is
+/// formatted once; then paths with equal frames merge into one stack. Rows keep their order within a stack.
 pub(super) fn by_stack<'k, R: Ord + Copy>(
     store: &Store,
     attribution: &'k Attribution,
@@ -151,10 +151,10 @@ pub(super) fn by_stack<'k, R: Ord + Copy>(
     groups
 }
 
-/// What to call a call path whose innermost frames of the user's own are above compiled code or the wrappers of a CUDA graph:
+/// Names a call path whose innermost user frames are above compiled code or above the wrappers of a CUDA graph:
 ///
-/// - `compiled SD3Transformer2DModel: aten::addmm`, if the innermost is not even in the module that was compiled;
-/// - `piece 1 of 3 of Net, before vllm::attention: aten::addmm`, with the operator that compiled code calls;
+/// - `compiled SD3Transformer2DModel: aten::addmm`, if the innermost user frame is outside the compiled module;
+/// - `piece 1 of 3 of Net, before vllm::attention: aten::addmm`, with the operator that the compiled code calls;
 /// - `a CUDA graph replayed by runner.py(7): forward`.
 fn hidden(frames: &[String], code: &UserCode) -> Option<String> {
     let (mut is_compiled, mut is_wrapped, mut operator) = (false, false, None);

@@ -1,7 +1,7 @@
-//! The call stacks above the launches: grouped, counted, and what their kernels cost.
+//! The call stacks of launches: kernels grouped by stack, counted, with their cost.
 //!
-//! A stack has up to three parts: the code that launched the kernel; for a graph's replay, the code that captured it; for the backward
-//! pass, the code of the forward pass that made it necessary.
+//! A stack has up to three call paths: the code that launched the kernel; for a graph replay, the code that captured the kernel; for the backward
+//! pass, the forward code that it is the gradient of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,27 +27,27 @@ use crate::records::Records;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
-/// Which kernels count, and what tells their stacks apart.
+/// Which kernels count, and what distinguishes their stacks.
 #[derive(Debug, Clone)]
 pub struct StackOptions {
-    /// Keep names as they are, so that layers and objects stay apart.
+    /// Keep names as they are, so that layers and objects stay distinct.
     pub exact_names: bool,
-    /// What decides whether a kernel is in the window.
+    /// Whether the launch or the kernel's start decides if a kernel is in the window.
     pub window_on: WindowOn,
-    /// Whether to show the code of the forward pass for kernels of the backward pass.
+    /// Whether to show the forward code for kernels of the backward pass.
     pub forward: bool,
-    /// Whether to tell the stacks of different ranks apart.
+    /// Whether to keep the stacks of different ranks apart.
     pub per_rank: bool,
     /// Which frames are the user's own code.
     pub user_code: UserCode,
-    /// NCCL's own records of the same job, which are joined to the kernels.
+    /// NCCL's own records of the same job, to join to the kernels.
     pub records: Option<Arc<Records>>,
-    /// Other keys to group by. Then there are groups instead of stacks.
+    /// Other keys to group by. If there are any, the answer has groups instead of stacks.
     pub grouping: Grouping,
     /// Whether to count the steps that launched kernels, see [`StackReport::steps`].
     pub counts_steps: bool,
-    /// For a trace that is the only one: only its largest groups by this order are distinguished, [`MOST_GROUPS`](super::grouping::MOST_GROUPS) of
-    /// them, and the others are added up. `None`: all are.
+    /// For a single trace: distinguish only its [`MOST_GROUPS`](super::grouping::MOST_GROUPS) largest groups by this order, and add up the others.
+    /// `None` distinguishes all groups.
     pub largest_groups: Option<Order>,
 }
 
@@ -68,36 +68,36 @@ impl Default for StackOptions {
     }
 }
 
-/// One stack, and the kernels that were launched from it.
+/// A stack and the kernels launched from it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Stack {
-    /// The rank, or the trace if its rank is unknown; `None` unless the ranks are distinguished.
+    /// The rank, or the trace if its rank is unknown; `None` unless ranks are distinguished.
     pub rank: Option<String>,
-    /// What tells it apart.
+    /// What distinguishes the stack.
     #[serde(flatten)]
     pub key: StackKey,
-    /// The frame that shows best where it comes from: the innermost of the user's own code, if it has any.
+    /// The frame that best shows where the stack comes from: the innermost frame of the user's own code, if it has any.
     pub headline: Option<String>,
-    /// That frame and those that tell next, see [`StackKey::telling_frames`].
+    /// The headline and the next most telling frames, see [`StackKey::telling_frames`].
     #[serde(skip)]
     pub telling: Vec<String>,
-    /// How many kernels.
+    /// The number of kernels.
     pub count: u64,
-    /// How many of them by each evidence.
+    /// The number of kernels by evidence of their attribution.
     #[serde(rename = "attributed_by")]
     pub by: BTreeMap<Evidence, u64>,
     /// The totals of each kernel name.
     #[serde(rename = "kernels_by_name")]
     pub kernels: BTreeMap<String, Totals>,
-    /// Their cost.
+    /// What its kernels cost.
     pub cost: Cost,
-    /// Their collectives.
+    /// What its collectives move.
     #[serde(rename = "messages")]
     pub collective: CollectiveInfo,
-    /// What NCCL's own records say of them; `None` if none of them has a record.
+    /// What NCCL's own records say about the kernels; `None` if none of them has a record.
     pub recorded: Option<RecordedInfo>,
-    /// How the ranks differ; `None` for one rank, or if the ranks are distinguished.
+    /// How ranks differ; `None` for one rank, or if ranks are distinguished.
     pub over_ranks: Option<OverRanks>,
 }
 
@@ -108,33 +108,33 @@ impl Stack {
     }
 }
 
-/// How far the kernels of a window are attributed.
+/// How many kernels of a window are attributed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Coverage {
-    /// How many kernels are in the window.
+    /// The number of kernels in the window.
     pub kernels: u64,
-    /// How many of them are attributed, by evidence.
+    /// The number of attributed kernels, by evidence.
     #[serde(rename = "attributed_by")]
     pub by: BTreeMap<Evidence, u64>,
-    /// How many of these have the same evidence for several calls, so that time alone decided.
+    /// How many of these have equal evidence for several calls, so that only time decided.
     pub uncertain: u64,
-    /// How many of these have a flow from another call.
+    /// How many of these have a flow from a different call.
     pub flow_disagrees: u64,
     /// The unattributed kernels, by reason.
     #[serde(rename = "without_launch")]
     pub unattributed: BTreeMap<Reason, Unattributed>,
-    /// What the captures gave for the graph kernels of the whole trace; `None` without captures.
+    /// What captures gave the graph kernels of the whole trace; `None` without captures.
     pub captures: Option<CaptureTally>,
-    /// How many belong to the backward pass, but no or several operators of the forward pass have their number.
+    /// The number of backward kernels whose sequence number matches no operator of the forward pass, or several.
     pub forward_unknown: u64,
 }
 
-/// Unattributed kernels with one reason.
+/// The unattributed kernels that share one reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Unattributed {
-    /// All of them.
+    /// Their totals.
     #[serde(flatten)]
     pub all: Totals,
     /// The totals of each kernel name.
@@ -157,7 +157,7 @@ pub struct UnattributedKernel {
     pub trace: Option<String>,
 }
 
-/// How many unattributed kernels are named for each reason.
+/// How many unattributed kernels are listed for each reason.
 const NAMED: usize = 3;
 
 impl Coverage {
@@ -171,7 +171,7 @@ impl Coverage {
         self.unattributed.values().map(|kernels| kernels.all.count).sum()
     }
 
-    /// That of the rows of an attribution.
+    /// Counts the rows of an attribution.
     pub(super) fn count(store: &Store, attribution: &Attribution) -> Self {
         let captures = (attribution.captures.graphs > 0).then_some(attribution.captures);
         let mut coverage = Coverage { captures, ..Coverage::default() };
@@ -179,7 +179,7 @@ impl Coverage {
         coverage
     }
 
-    /// Adds those of another trace.
+    /// Adds the counts of another trace.
     pub(super) fn merge(&mut self, other: Coverage) {
         self.kernels += other.kernels;
         self.uncertain += other.uncertain;
@@ -227,46 +227,45 @@ impl Coverage {
     }
 }
 
-/// A trace that an answer is of.
+/// A trace that a report covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TraceOfReport {
-    /// Its name; empty where the caller gave none.
+    /// Its name; empty if the caller gave none.
     pub name: String,
-    /// Its rank, or one of those in it, if it is known.
+    /// Its rank, or one of its ranks, if known.
     pub rank: Option<RankId>,
     /// The window on its own clock.
     pub window: Window,
 }
 
-/// The stacks of a window of one trace, or of one window in each of several.
+/// The stacks in a window of one trace, or in one window of each of several traces.
 #[derive(Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct StackReport {
     /// The traces.
     pub traces: Vec<TraceOfReport>,
-    /// By count, the largest first; equal counts by text. [`StackReport::arrange`] sorts them otherwise.
+    /// Sorted by count, largest first, then by text. [`StackReport::arrange`] sorts by other orders.
     pub stacks: Vec<Stack>,
-    /// The stacks that were left out, in no order.
+    /// The stacks left out, in no order.
     #[serde(skip)]
     pub hidden: Vec<Stack>,
-    /// How many stacks there are, with those that were left out.
+    /// The number of stacks, including those left out.
     pub stacks_found: u64,
-    /// The kernels without a launch: a row for each reason, and for each rank if the ranks are distinguished. [`Coverage::unattributed`] has their totals.
+    /// Unattributed kernels: a row for each reason, and for each rank if ranks are distinguished. [`Coverage::unattributed`] has their totals.
     #[serde(skip)]
     pub without_launch: Vec<Stack>,
-    /// By other keys than stacks, if these are asked for; there are no stacks then. See [`StackReport::groups`].
+    /// The groups, if keys other than stacks were asked for; then there are no stacks. See [`StackReport::groups`].
     #[serde(flatten)]
     pub grouped: Grouped,
-    /// How many kernels the left out stacks or groups have.
+    /// The number of kernels in the stacks or groups left out.
     #[serde(rename = "kernels_left_out")]
     pub left_out: u64,
-    /// How many chosen kernels the whole trace has.
+    /// The number of chosen kernels in the whole trace.
     pub kernels_in_trace: u64,
-    /// How far the kernels in the window are attributed. The counts of all stacks add up to the attributed ones.
+    /// How many kernels in the window are attributed. The counts of all stacks add up to the attributed kernels.
     pub coverage: Coverage,
-    /// How many chosen kernels started in the window and were launched outside it, or the other way round: by [`StackOptions::window_on`] they are
-    /// outside.
+    /// The number of chosen kernels that are outside the window by [`StackOptions::window_on`], but would be inside by its alternative.
     #[serde(rename = "kernels_elsewhere")]
     pub elsewhere: u64,
     /// The collectives of the window, and which of them are not asked for.
@@ -283,18 +282,17 @@ pub struct StackReport {
 }
 
 impl StackReport {
-    /// Whether there are stacks, or groups.
+    /// Whether the answer has any stacks or groups.
     pub fn has_answer(&self) -> bool {
         self.stacks_found > 0 || self.grouped.groups_found > 0
     }
 
-    /// The groups, if these were asked for instead of stacks.
+    /// The groups, if the question asked for them instead of stacks.
     pub fn groups(&self) -> Option<&Grouped> {
         (!self.grouped.by.is_empty()).then_some(&self.grouped)
     }
 
-    /// Sorts the stacks, the largest first, and leaves out those with less than `min_share` of the GPU time of all, and those after the first
-    /// `limit`.
+    /// Sorts the stacks, largest first. Leaves out stacks with less than `min_share` of the total GPU time, and those after the first `limit`.
     pub fn arrange(&mut self, order: Order, min_share: f64, limit: Option<usize>) {
         if self.groups().is_some() {
             self.left_out = self.grouped.arrange(order, min_share, limit);
@@ -319,7 +317,7 @@ impl StackReport {
         let is_small = |stack: &mut Stack| of_key.get(&stack.key).is_some_and(|time| time.as_f64() < min_share * all);
         self.hidden = self.stacks.extract_if(.., is_small).collect();
         if let Some(limit) = limit {
-            // All ranks of a stack count as one.
+            // All ranks of a stack count as one stack.
             let mut shown: BTreeSet<StackKey> = BTreeSet::new();
             let is_beyond = |stack: &mut Stack| {
                 let is_new = !shown.contains(&stack.key);
@@ -333,7 +331,7 @@ impl StackReport {
         self.left_out = self.coverage.attributed() - self.stacks.iter().map(|stack| stack.count).sum::<u64>();
     }
 
-    /// The same answer with the first few stacks, or groups, alone.
+    /// The same answer with only the first few stacks or groups.
     #[must_use]
     pub fn first(&self, stacks: usize) -> Self {
         let shown: Vec<Stack> = self.stacks.iter().take(stacks).cloned().collect();
@@ -366,7 +364,7 @@ impl StackReport {
     }
 }
 
-/// How many stacks these are, of which those of several ranks count once.
+/// The number of stacks, where a stack on several ranks counts once.
 pub(super) fn distinct(stacks: &[Stack]) -> u64 {
     stacks.iter().map(|stack| &stack.key).collect::<BTreeSet<_>>().len() as u64
 }

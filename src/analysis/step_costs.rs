@@ -1,7 +1,7 @@
-//! What each step cost: how long the CPU was in it, what the GPUs did of what was launched in it, and which stack has most of that.
+//! What each step cost: how long the CPU was in it, what the GPUs did for it, and which of its stacks cost most.
 //!
-//! Under a scheduler that runs ahead the GPU does the work of a step after the CPU has left it. So the times are of the GPU span of that work, as
-//! `super::gpu_spans` has it: those of a step are the summary of a window that is this step.
+//! Under a scheduler that runs ahead, the GPU does the work of a step after the CPU has left it. So times are measured over the GPU span of that work
+//! (`super::gpu_spans`): the times of a step are the summary of a window on this step.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -21,44 +21,44 @@ use crate::names::frames::UserCode;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
-/// What a step cost. Of several ranks the times are sums, but the length.
+/// What a step cost. Over several ranks, times are sums, except for the length.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StepCost {
-    /// Its number, by which `--step` chooses it: see [`Step::number`].
+    /// The number that `--step` takes: see [`Step::number`].
     pub number: u64,
     /// When it began, on the clock of the first trace that has it.
     #[serde(rename = "ts_ns")]
     pub start: Ns,
-    /// How long the CPU was in it; of several ranks the longest.
+    /// How long the CPU was in it; the longest over several ranks.
     #[serde(rename = "dur_ns")]
     pub dur: Ns,
-    /// On how many GPUs something of it ran.
+    /// The number of GPUs that ran work of it.
     pub gpus: u64,
-    /// From the first start to the last end of what was launched in it, on each GPU, added up: the next times are shares of this.
+    /// From the first start to the last end of the work launched in it, summed over GPUs: the following times are shares of this.
     #[serde(rename = "gpu_span_ns")]
     pub gpu_span: Ns,
-    /// When any kernel ran in that span, also of other steps.
+    /// When any kernel ran in that span, including kernels of other steps.
     #[serde(rename = "busy_ns")]
     pub busy: Ns,
-    /// When compute kernels of it ran.
+    /// When its compute kernels ran.
     #[serde(rename = "compute_ns")]
     pub compute: Ns,
-    /// When collectives of it ran.
+    /// When its collectives ran.
     #[serde(rename = "collectives_ns")]
     pub collectives: Ns,
-    /// When collectives of it ran and no compute kernel did.
+    /// When its collectives ran while no compute kernel did.
     #[serde(rename = "exposed_ns")]
     pub exposed: Ns,
-    /// The stack with the most exposed time, of the kernels that are asked for; `None` if none of them has a stack.
+    /// The stack with the most exposed time among the chosen kernels; `None` if none of them has a stack.
     pub largest_stack: Option<LargestStack>,
 }
 
-/// The stack that costs most in a step.
+/// The costliest stack of a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LargestStack {
-    /// The frame that shows best where it comes from.
+    /// The frame that best shows where the stack comes from.
     pub headline: String,
     /// Its kernels in the step.
     #[serde(flatten)]
@@ -66,13 +66,13 @@ pub struct LargestStack {
 }
 
 impl StepCost {
-    /// A time as a share of the GPU span; `None` if nothing ran.
+    /// A time as a share of the GPU span; `None` if no kernel ran.
     pub fn share(&self, time: Ns) -> Option<f64> {
         time.share_of(self.gpu_span)
     }
 }
 
-/// A step of a trace, or the same one of several.
+/// A step of a trace, or the same step of several traces.
 #[derive(Debug)]
 pub(super) struct StepSums {
     number: u64,
@@ -83,7 +83,7 @@ pub(super) struct StepSums {
 }
 
 impl StepSums {
-    /// The steps with a part in a window, by label. Ranks in one file have steps of the same labels, which are one.
+    /// The steps that overlap a window, by label. Steps of ranks in one file share their labels and count as one.
     pub(super) fn of_trace(
         store: &Store,
         attribution: &Attribution,
@@ -125,7 +125,7 @@ impl StepSums {
         found
     }
 
-    /// Adds a step to those by label, one of which may be the same step of another rank.
+    /// Adds a step under its label, merging it with the same step of another rank.
     pub(super) fn add_to(steps: &mut BTreeMap<String, StepSums>, label: String, step: StepSums) {
         match steps.entry(label) {
             Entry::Vacant(vacant) => drop(vacant.insert(step)),
@@ -139,7 +139,7 @@ impl StepSums {
         }
     }
 
-    /// What it cost.
+    /// The cost of the step.
     pub(super) fn cost(&self, user_code: &UserCode) -> StepCost {
         let Summary { gpus, wall, busy, compute, collectives, exposed, .. } = self.summary;
         let largest = self.stacks.iter().rev().max_by_key(|(_, of)| (of.exposed, of.gpu_time));

@@ -1,6 +1,6 @@
-//! The steps of a trace: the slices of a CPU that are one round of training or serving by their names.
+//! The steps of a trace: CPU slices whose names mark one round of training or serving.
 //!
-//! `--step`, `--group-by step`, the answers on many ranks and the pictures share this notion of a step.
+//! `--step`, `--group-by step`, the answers on ranks and the drawings share this notion of a step.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -14,16 +14,17 @@ use crate::store::slices::UNFINISHED;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
-/// Annotations that are no steps by their names have this priority or a higher number.
+/// Annotations whose names do not mark steps have this priority or a higher number.
 const NO_STEP: u8 = 2;
 
 /// A step of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
-    /// That of its name (`ProfilerStep#12`) if every step of the process has one of its own, else how many steps of the process are before it.
+    /// The number in its name (`ProfilerStep#12`), if the names of all steps of the process have distinct numbers; else the number of earlier steps
+    /// in the process.
     pub number: u64,
-    /// Its name, with its place among those of that name if there are several: `step[DECODE bs=1] [2]`.
+    /// Its name, with an index if several steps share it: `step[DECODE bs=1] [2]`.
     pub label: String,
     /// The slice.
     pub slice: SliceId,
@@ -31,15 +32,15 @@ pub struct Step {
     pub window: Window,
 }
 
-/// The steps of each process of a CPU, in order: the outermost slices of the highest priority that the process has. Names of profilers go before
-/// functions of frameworks. Merged ranks have steps of their own.
+/// The steps of each process on the CPU, in order: the outermost slices of the best priority that the process has. Names of profilers take precedence
+/// over functions of frameworks. Merged ranks have steps of their own.
 #[derive(Debug, Clone, Default)]
 pub struct Steps {
     by_process: BTreeMap<ProcessId, Vec<Step>>,
 }
 
 impl Steps {
-    /// Those of all traces of a store.
+    /// The steps of all traces in a store.
     pub fn find(store: &Store) -> Self {
         let named = store.names.iter().filter(|name| name.of_cpu);
         let likely: HashMap<StringId, u8> = named
@@ -71,12 +72,12 @@ impl Steps {
         }
     }
 
-    /// Those of one process.
+    /// The steps of a process.
     pub fn of_process(&self, process: ProcessId) -> &[Step] {
         self.by_process.get(&process).map_or(&[], Vec::as_slice)
     }
 
-    /// The processes that have steps, each with its own.
+    /// The processes that have steps, with their steps.
     pub fn processes(&self) -> impl Iterator<Item = (ProcessId, &[Step])> {
         self.by_process.iter().map(|(process, steps)| (*process, steps.as_slice()))
     }
@@ -101,13 +102,13 @@ impl Steps {
         numbers
     }
 
-    /// The steps of a range, of one process after the other.
+    /// The steps in a range, process by process.
     pub fn chosen(&self, range: StepRange) -> Vec<&Step> {
         self.by_process.values().flatten().filter(|step| range.contains(step.number)).collect()
     }
 }
 
-/// Slices that lie in none before them, as steps.
+/// The slices outside all earlier ones, as steps.
 fn outermost(store: &Store, slices: Vec<SliceId>) -> Vec<Step> {
     let mut found: Vec<(SliceId, Window)> = Vec::new();
     for slice in slices {
@@ -132,7 +133,7 @@ fn outermost(store: &Store, slices: Vec<SliceId>) -> Vec<Step> {
     found.into_iter().enumerate().map(step).collect()
 }
 
-/// Some steps by their numbers: `3`, `3..5` for 3, 4 and 5, `3..` for all from 3 on.
+/// A range of step numbers: `3`, `3..5` for 3, 4 and 5, `3..` for all from 3 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepRange {
     first: u64,
@@ -140,12 +141,12 @@ pub struct StepRange {
 }
 
 impl StepRange {
-    /// One step.
+    /// A single step.
     pub fn one(number: u64) -> Self {
         StepRange { first: number, last: Some(number) }
     }
 
-    /// Whether it has a number.
+    /// Whether a number is in the range.
     pub fn contains(self, number: u64) -> bool {
         self.first <= number && self.last.is_none_or(|last| number <= last)
     }
@@ -165,7 +166,7 @@ impl FromStr for StepRange {
         };
         let is_empty = |range: &StepRange| range.last.is_some_and(|last| last < range.first);
         range.filter(|range| !is_empty(range)).ok_or_else(|| {
-            "expected is the number of a step, as --group-by step lists them, or a range of numbers: 3, 3..5 or 3.."
+            "expected the number of a step, as --group-by step lists them, or a range of numbers: 3, 3..5 or 3.."
                 .to_owned()
         })
     }

@@ -1,4 +1,4 @@
-//! The window as a whole: how busy its GPUs were, with what, and how much of the collectives no computation hid.
+//! The whole window: how busy its GPUs were, with what, and how much of the collectives no computation hid.
 
 use std::collections::HashSet;
 
@@ -13,26 +13,26 @@ use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
-/// A window in numbers. Times are summed over the GPUs. Of work that begins or ends outside the span that is measured, the part inside counts. What runs at
-/// once on one GPU counts once.
+/// A window in numbers. Times are summed over the GPUs. Work that crosses an edge of the measured span counts with the part inside. Kernels that
+/// overlap on one GPU count once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The window; the whole trace has its own start and end here.
+    /// The window; a window on the whole trace has the trace's own start and end here.
     pub window: Window,
-    /// When the GPUs ran what was launched in the window, from the first start to the last end. `None` if the times are those of the window
-    /// itself: for the whole trace, for a window on kernels, and where nothing was launched.
+    /// From the first start to the last end of the GPU work launched in the window. `None` if times are measured over the window itself: for the
+    /// whole trace, for a window on kernels, and if nothing was launched.
     #[serde(default)]
     pub gpu_span: Option<Window>,
-    /// The annotation on a GPU that has the name of the window's slice and spans all of `gpu_span`, if there is one: so the profiler agrees.
+    /// The GPU annotation with the name of the window's slice that spans all of `gpu_span`, if there is one: it confirms the span.
     #[serde(default)]
     pub gpu_annotation: Option<Window>,
-    /// How many GPUs the times are of: those that ran something of it, or of the whole trace if there is no such span.
+    /// The number of GPUs that the times add up: those that ran work of the window, or all GPUs of the trace if there is no `gpu_span`.
     pub gpus: u64,
-    /// The length of this span on each GPU, added up, else the window's length times the number of GPUs: the other times are shares of this.
+    /// The length of `gpu_span` on each GPU, added up; without one, the window's length times the number of GPUs. The other times are shares of this.
     #[serde(rename = "wall_ns")]
     pub wall: Ns,
-    /// When any kernel ran. Of a `gpu_span` the other times are of what was launched in the window, and this one is of all that ran in it.
+    /// When any kernel ran. Within a `gpu_span`, this counts every kernel; the other times count only what was launched in the window.
     #[serde(rename = "busy_ns")]
     pub busy: Ns,
     /// When compute kernels ran.
@@ -44,34 +44,34 @@ pub struct Summary {
     /// When collectives ran and no compute kernel did.
     #[serde(rename = "exposed_ns")]
     pub exposed: Ns,
-    /// The kernels that ran longest in all, of those that start in it.
+    /// The kernel names with the most total time, among kernels launched in the window, or started in it if there is no `gpu_span`.
     pub top_kernels: Vec<KernelRow>,
-    /// How many different names these kernels have.
+    /// The number of distinct names of these kernels.
     #[serde(rename = "kernel_names_found")]
     pub kernel_names: u64,
 }
 
-/// All kernels of one name, as a row of `nsys stats -r cuda_gpu_kern_sum`.
+/// All kernels of one name, like a row of `nsys stats -r cuda_gpu_kern_sum`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KernelRow {
-    /// Their name.
+    /// The name.
     pub name: String,
-    /// How many.
+    /// The number of kernels.
     pub instances: u64,
     /// How long they ran.
     pub time: Distribution,
-    /// The share of the time of all kernels of the table.
+    /// Its share of the time of all kernels in the table.
     #[serde(rename = "share_of_kernels")]
     pub share: f64,
 }
 
-/// How many kernel names a summary has.
+/// How many kernel names a summary lists.
 const TOP: usize = 5;
 
 impl Summary {
-    /// Adds that of another trace, whose window is on another clock: the window then spans both, and only sums have a meaning. The kernels
-    /// that ran longest stay unknown, because their medians cannot be added.
+    /// Adds the summary of another trace. Its window is on another clock: the merged window spans both, and only sums have a meaning. The top kernels
+    /// stay unknown, because medians cannot be added.
     pub(super) fn add(&mut self, other: &Summary) {
         self.window = self.window.around(other.window);
         self.gpu_span = self.gpu_span.into_iter().chain(other.gpu_span).reduce(Window::around);
@@ -91,7 +91,7 @@ impl Summary {
     }
 }
 
-/// Sums up a window, measured in these spans.
+/// Summarises a window, measured in these spans.
 pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> Summary {
     let mut summary = times(within_trace(store, window), spans);
     summary.gpu_annotation = summary.gpu_span.and_then(|work| annotation(store, window, work));
@@ -102,8 +102,8 @@ pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> 
     summary
 }
 
-/// The annotation on a GPU that has the name of the slice of a window and spans all of its work. Kineto projects annotations onto the GPU: from the
-/// first kernel to the last that was launched in them.
+/// The GPU annotation that has the name of the window's slice and spans all of its work. Kineto projects an annotation onto the GPU: from the first
+/// to the last kernel launched in it.
 fn annotation(store: &Store, window: Window, work: Window) -> Option<Window> {
     let category = store.strings.find(GPU_ANNOTATION)?;
     let slices = &store.slices;
@@ -115,7 +115,7 @@ fn annotation(store: &Store, window: Window, work: Window) -> Option<Window> {
     of_gpu.map(span).find(|span| span.start <= work.start && span.end >= work.end)
 }
 
-/// The same without the kernels by name.
+/// The summary without the kernels by name.
 pub(super) fn times(window: Window, spans: &GpuSpans<'_>) -> Summary {
     let (gpus, gpu_span) = (spans.gpus(), spans.work());
     let mut summary = Summary { window, gpu_span, gpus, wall: spans.length(), ..Summary::default() };
@@ -132,21 +132,21 @@ pub(super) fn times(window: Window, spans: &GpuSpans<'_>) -> Summary {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KernelTable {
-    /// By time in all, the longest first; equal times by name.
+    /// By total time, longest first, then by name.
     pub rows: Vec<KernelRow>,
-    /// How many names there are in all.
+    /// The number of distinct names.
     #[serde(rename = "kernel_names_found")]
     pub names: u64,
-    /// How many kernels there are in all.
+    /// The number of kernels.
     pub kernels: u64,
-    /// How long these ran.
+    /// How long all kernels ran.
     #[serde(rename = "time_ns")]
     pub time: Ns,
     /// What is wrong with the trace.
     pub damage: Losses,
 }
 
-/// Kernels by name: at most `limit` rows. `kernels` are names and lengths.
+/// Kernels by name, in at most `limit` rows. `kernels` yields names and durations.
 pub fn kernel_table(store: &Store, kernels: impl Iterator<Item = (StringId, Ns)>, limit: usize) -> KernelTable {
     let mut lengths: Vec<Vec<Ns>> = vec![Vec::new(); store.strings.len()];
     kernels.for_each(|(name, dur)| lengths[name.0 as usize].push(dur.max(Ns::ZERO)));

@@ -1,7 +1,7 @@
-//! Durations, added up so that they can be added to those of other traces, on other machines, in any order: how many, their sum, the smallest
-//! and largest, the sum of their squares, and a histogram for the median and percentiles.
+//! Sums of durations that can be merged with those of other traces, on other machines, in any order: count, total, minimum and maximum, sum of
+//! squares, and a histogram for the median and percentiles.
 //!
-//! Everything is a whole number, so the order of adding changes no digit.
+//! All values are integers, so the order of merging changes no digit.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::Ns;
 
-/// Each power of two is divided into this many buckets of one width.
+/// The number of equal buckets in each power of two.
 const DIVISIONS: u64 = 64;
 
-/// How many times there are in each bucket.
+/// The number of times in each bucket.
 ///
-/// A time below 128 ns has a bucket of its own. Above, a power of two has 64 buckets of one width, whose middle is at most 1/128 (0.8 %) away
-/// from every time in it. A time `t` of `e + 7` binary digits is in bucket `64 e + (t >> e)`; a negative time in `-1 -` the bucket of `-t`.
+/// A time below 128 ns has a bucket of its own. Above, each power of two has 64 buckets of equal width, whose middle is within 1/128 (0.8 %) of every
+/// time in it. A time `t` of `e + 7` binary digits is in bucket `64 e + (t >> e)`; a negative time is in `-1 -` the bucket of `-t`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     buckets: BTreeMap<i32, u64>,
@@ -37,7 +37,7 @@ impl Histogram {
         let size = if bucket < 0 { -1 - bucket } else { bucket } as u64;
         let shift = (size / DIVISIONS).saturating_sub(1);
         let low = (size - shift * DIVISIONS) as f64;
-        // Below 128 ns a bucket is one time.
+        // Below 128 ns, a bucket holds a single time.
         let middle = if shift == 0 { low } else { (low + 0.5) * 2f64.powi(shift as i32) };
         if bucket < 0 { -middle } else { middle }
     }
@@ -50,7 +50,7 @@ impl Histogram {
         other.buckets.iter().for_each(|(bucket, times)| *self.buckets.entry(*bucket).or_default() += times);
     }
 
-    /// The time with this many times before it, in ns: right within 0.8 %.
+    /// The time at position `nth` in sorted order, in ns, within 0.8 %.
     fn nth(&self, nth: u64) -> f64 {
         let mut before = 0;
         let mut buckets = self.buckets.iter();
@@ -83,37 +83,35 @@ impl FromStr for Histogram {
             Some((bucket?, times.parse().ok()?))
         };
         let buckets = text.split_ascii_whitespace().map(bucket).collect::<Option<_>>();
-        Ok(Histogram {
-            buckets: buckets.ok_or("this is no histogram: expected are bucket:count, separated by spaces")?,
-        })
+        Ok(Histogram { buckets: buckets.ok_or("not a histogram: expected bucket:count pairs separated by spaces")? })
     }
 }
 
-/// Durations, added up.
+/// Sums of durations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TimeSums {
-    /// How many.
+    /// The number of durations.
     pub count: u64,
     /// Their sum.
     #[serde(rename = "total_ns")]
     pub total: Ns,
-    /// The smallest; 0 without any.
+    /// The smallest; 0 if there are none.
     #[serde(rename = "min_ns")]
     pub min: Ns,
-    /// The largest; 0 without any.
+    /// The largest; 0 if there are none.
     #[serde(rename = "max_ns")]
     pub max: Ns,
     /// The sum of their squares, in ns².
     #[serde(rename = "squares_ns2", with = "text")]
     pub squares: u128,
-    /// How many are in each bucket.
+    /// The number of durations in each bucket.
     #[serde(with = "text")]
     pub histogram: Histogram,
 }
 
 impl TimeSums {
-    /// Of some durations.
+    /// Sums up durations.
     pub fn from_times(times: impl IntoIterator<Item = Ns>) -> Self {
         let mut sums = TimeSums::default();
         times.into_iter().for_each(|time| sums.add(time));
@@ -133,7 +131,7 @@ impl TimeSums {
         self.histogram.add(time);
     }
 
-    /// Adds others.
+    /// Adds other sums.
     pub fn merge(&mut self, other: &TimeSums) {
         if other.count == 0 {
             return;
@@ -148,7 +146,7 @@ impl TimeSums {
         self.histogram.merge(&other.histogram);
     }
 
-    /// The mean of those in the middle, in ns: right within 0.8 %; 0 without any.
+    /// The mean of the middle durations, in ns, within 0.8 %; 0 if there are none.
     pub fn median(&self) -> f64 {
         match self.count {
             0 => 0.0,
@@ -157,24 +155,24 @@ impl TimeSums {
         }
     }
 
-    /// The smallest that 95 % do not exceed: right within 0.8 %; 0 without any.
+    /// The smallest duration that at least 95 % do not exceed, within 0.8 %; 0 if there are none.
     pub fn p95(&self) -> Ns {
         let before = (self.count * 95).div_ceil(100).saturating_sub(1);
         Ns(self.within(self.histogram.nth(before)).round() as i64)
     }
 
     fn within(&self, time: f64) -> f64 {
-        // Not `clamp`, which panics where a hostile part has its limits the wrong way round.
+        // Not `clamp`, which panics if a hostile part has its limits swapped.
         time.max(self.min.as_f64()).min(self.max.as_f64())
     }
 
-    /// The standard deviation of a sample, in ns; 0 for less than two.
+    /// The sample standard deviation, in ns; 0 for fewer than two durations.
     pub fn std_dev(&self) -> f64 {
         if self.count > 1 { (self.variation() / (self.count - 1) as f64).sqrt() } else { 0.0 }
     }
 
-    /// The sum of squares of the differences to the mean, in ns². In whole numbers where they fit, so that nothing is lost where times are
-    /// long and nearly equal.
+    /// The sum of squared differences from the mean, in ns². Computed in integers where they fit, so that nothing is lost when times are long and
+    /// nearly equal.
     fn variation(&self) -> f64 {
         let (n, total) = (u128::from(self.count), u128::from(self.total.0.unsigned_abs()));
         let exact = || n.checked_mul(self.squares)?.checked_sub(total.checked_mul(total)?);
@@ -185,7 +183,7 @@ impl TimeSums {
     }
 }
 
-/// Values as their texts: JSON's numbers have 64 bits.
+/// Serialises values as strings, because JSON numbers have only 64 bits.
 mod text {
     use super::{Deserialize, Deserializer, FromStr, Serializer, fmt};
 
@@ -204,7 +202,7 @@ mod text {
 mod tests {
     use super::*;
 
-    /// 128 is the first time of a bucket of two times, 256 of one of four: `64 e + (t >> e)` with e = 1 and 2.
+    /// 128 is the first time in a bucket of two times, 256 in one of four: `64 e + (t >> e)` with e = 1 and 2.
     #[test]
     fn buckets_are_as_wide_as_documented() {
         let bucket = |time: i64| Histogram::bucket(Ns(time));

@@ -1,8 +1,8 @@
-//! When kernels ran in a window, a lane for each stream: what a picture of the window is drawn from.
+//! When kernels ran in a window, with a lane for each stream: the data that a drawing of the window needs.
 //!
-//! A window may have millions of kernels, and a screen has a few thousand pixels. So there is a limit on rows: neighbours on one lane that would be
-//! drawn alike are merged if the gap between them is small, and the gap grows until the rows are few enough. Only compute kernels are merged;
-//! whatever is left out after that is counted.
+//! A window may have millions of kernels, but a screen has a few thousand pixels, so the number of rows is limited. Neighbours on a lane that would
+//! look alike are merged if the gap between them is small, and the gap grows until the rows are few enough. Only compute kernels are merged; kernels
+//! left out after that are counted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,81 +18,81 @@ use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
-/// A window of a trace.
+/// A window of a trace, ready to be drawn.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Timeline {
     /// The trace's name.
     pub name: String,
-    /// The rank, if it is known.
+    /// The rank, if known.
     pub rank: Option<u32>,
     /// The window, on the trace's own clock.
     pub window: Window,
-    /// The streams on which something ran.
+    /// The streams on which kernels ran.
     pub lanes: Vec<Lane>,
-    /// The kernels, by their starts.
+    /// The kernels, by start.
     pub rows: Vec<Row>,
-    /// When collectives ran and no compute kernel did on their GPU.
+    /// When collectives ran while no compute kernel ran on their GPU.
     pub exposed: Vec<ExposedPart>,
-    /// The stacks of the rows: the rank, if the ranks are distinguished, and the key.
+    /// The stacks of the rows: the rank, if ranks are distinguished, and the key.
     pub stacks: Vec<(Option<String>, StackKey)>,
-    /// By stack: the steps in which it launched something, as positions.
+    /// By stack: indices of the steps in which it launched kernels.
     pub steps_of: Vec<BTreeSet<usize>>,
     /// The steps that begin in the window.
     pub steps: Vec<(String, Window)>,
-    /// Neighbours with a gap up to this are one row; 0 if none are merged.
+    /// Neighbours with a gap up to this are merged into one row; 0 if no rows are merged.
     pub merged: Ns,
-    /// How many kernels were left out because there are too many rows, those of the shortest.
+    /// The number of kernels left out because there were too many rows; the shortest rows go first.
     pub left_out: u64,
 }
 
 /// A stream of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lane {
-    /// The GPU: the number that the trace has in the place of a process.
+    /// The GPU: the number that the trace has as process id.
     pub gpu: i64,
-    /// The stream: the number that the trace has in the place of a thread.
+    /// The stream: the number that the trace has as thread id.
     pub stream: i64,
 }
 
-/// What a kernel does, by its number in a page.
+/// What a kernel does; a page stores it as a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Does {
-    /// It computes.
+    /// A compute kernel.
     Compute,
-    /// It is a collective.
+    /// A collective.
     Communicate,
-    /// It may be one: no family knows it.
+    /// Possibly a collective: no known family matches it.
     Unknown,
 }
 
-/// A kernel, or several that are merged.
+/// A kernel, or several merged ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// A position in the lanes.
+    /// Index of its lane.
     pub lane: u32,
-    /// From when to when, in ns since the window began. What begins before the window or ends after it is cut.
+    /// Start and end in ns since the window began, cut at the edges of the window.
     pub window: Window,
-    /// A position in the stacks, for kernels that have one.
+    /// Index of its stack, if it has one.
     pub stack: Option<u32>,
-    /// What the kernel does.
+    /// What the kernels do.
     pub does: Does,
-    /// How many kernels.
+    /// The number of kernels.
     pub count: u64,
 }
 
-/// A part of a collective in which no compute kernel ran beside it.
+/// A part of a collective during which no compute kernel ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExposedPart {
-    /// A position in the rows.
+    /// Index of its row.
     pub row: u32,
-    /// From when to when, in ns since the window began.
+    /// Start and end in ns since the window began.
     pub window: Window,
 }
 
 impl Timeline {
-    /// The kernels of a window. `attribution` has those that were asked for; the others are drawn, too, and have no stack. There are at most `most`
-    /// rows, and about as many exposed parts.
+    /// The kernels of a window. `attribution` has the chosen kernels; other kernels are drawn too, without a stack. There are at most `most` rows,
+    /// and about as many exposed parts.
     pub fn new(
         name: &str,
         store: &Store,
@@ -136,7 +136,7 @@ impl Timeline {
         timeline
     }
 
-    /// Puts the lanes in order, by GPU and stream, and returns their GPUs.
+    /// Sorts the lanes by GPU and stream, and returns their GPUs.
     fn sort_lanes(
         &mut self,
         store: &Store,
@@ -157,10 +157,10 @@ impl Timeline {
         gpus
     }
 
-    /// Takes the rows, merged until they are few enough.
+    /// Stores the rows, merged until they are few enough.
     fn fill(&mut self, mut rows: Vec<Row>, most: usize) {
         let mut gap = Ns((self.window.duration().0 / (1 << 20)).max(1));
-        // Beyond a hundredth of the window a picture would be wrong.
+        // With gaps above a hundredth of the window, a drawing would be wrong.
         while rows.len() > most && gap.0 <= self.window.duration().0 / 100 {
             rows = merged(&rows, gap, self.lanes.len());
             self.merged = gap;
@@ -172,7 +172,7 @@ impl Timeline {
         }
     }
 
-    /// Leaves out the shortest rows, until there are at most so many, and counts them.
+    /// Leaves out the shortest rows until at most `most` remain, and counts their kernels.
     pub fn shorten(&mut self, most: usize) {
         let rows = std::mem::take(&mut self.rows);
         let mut kept: Vec<usize> = (0..rows.len()).collect();
@@ -190,7 +190,7 @@ impl Timeline {
 
     fn expose(&mut self, attribution: &Attribution, gpus: &[GpuId], most: usize) {
         let begin = self.window.start;
-        // Parts this close look like one.
+        // Parts this close look like one part.
         let mut gap = Ns::ZERO;
         loop {
             self.exposed.clear();
@@ -215,7 +215,7 @@ impl Timeline {
 }
 
 impl Does {
-    /// What kernels of a name do.
+    /// What kernels of this name do.
     fn from_name(attribution: &Attribution, name: StringId) -> Self {
         let activity = &attribution.activity;
         match (activity.is_collective[name.0 as usize], activity.may_communicate(name)) {
@@ -226,8 +226,8 @@ impl Does {
     }
 }
 
-/// Compute kernels that are neighbours on one lane as one row, if the gap between them is at most this. Collectives stay apart: how long each ran
-/// is what is asked.
+/// Merges compute kernels that are neighbours on a lane if the gap between them is at most `gap`. Collectives stay separate, because their durations
+/// are what users ask about.
 fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
     let mut found: Vec<Row> = Vec::new();
     let mut last: Vec<Option<usize>> = vec![None; lanes];
@@ -252,7 +252,7 @@ fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
     found
 }
 
-/// Stacks as an answer distinguishes them, and the position of each kernel's.
+/// The distinguished stacks of an answer, and the index of each kernel's stack.
 #[derive(Default)]
 struct Stacks {
     stacks: Vec<(Option<String>, StackKey)>,
@@ -261,7 +261,7 @@ struct Stacks {
 }
 
 impl Stacks {
-    /// `steps` begin since a time.
+    /// `steps` are relative to the time `since`.
     fn new(
         name: &str,
         store: &Store,
@@ -270,7 +270,7 @@ impl Stacks {
         (steps, since): (&[(String, Window)], Ns),
     ) -> Self {
         let mut found = Stacks::default();
-        // Groups have keys of their own, and no stacks.
+        // Groups have keys of their own and no stacks.
         if options.grouping.is_asked() {
             return found;
         }
@@ -288,7 +288,7 @@ impl Stacks {
     }
 }
 
-/// The steps that begin in the window, of the process in which they last longest.
+/// The steps that begin in the window, from the process whose steps last longest in total.
 fn steps(store: &Store, window: Window) -> Vec<(String, Window)> {
     let steps = Steps::find(store);
     let inside = |step: &&Step| window.contains(step.window.start);
@@ -308,7 +308,7 @@ mod tests {
         Row { lane, window, stack, does: if stack.is_some() { Does::Communicate } else { Does::Compute }, count: 1 }
     }
 
-    /// On lane 0 two compute kernels are 5 ns apart and then a collective follows; lane 1 lies between them and stays for itself.
+    /// On lane 0, a collective follows two compute kernels 5 ns apart; lane 1 lies between them in time and stays separate.
     #[test]
     fn neighbours_that_look_alike_are_merged() {
         let rows = [row(0, 0, 10, None), row(1, 12, 14, None), row(0, 15, 20, None), row(0, 21, 30, Some(3))];
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(merged(&rows, Ns(4), 2), rows);
     }
 
-    /// Of four rows, which no gap of a hundredth of the window can merge, the two longest stay.
+    /// Of four rows that no gap of a hundredth of the window can merge, the two longest stay.
     #[test]
     fn the_shortest_rows_are_left_out_and_counted() {
         let rows = vec![row(0, 0, 90, None), row(0, 200, 210, None), row(0, 400, 490, None), row(0, 700, 701, None)];

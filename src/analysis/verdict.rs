@@ -1,4 +1,4 @@
-//! What a window costs, in short: how long collectives ran, how much of that nothing hid, and which stack has most of it.
+//! The verdict on a window: how long collectives ran, how much of that nothing hid, and which stack accounts for most of it.
 
 use super::cost::Distribution;
 use super::origin::names;
@@ -9,11 +9,11 @@ use crate::time::Ns;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Verdict<'a> {
-    /// The collectives that ran in the window, if any did.
+    /// The collectives that ran in the window, if any.
     pub collectives: Option<CollectiveTime>,
-    /// Whether any of the chosen kernels has a stack.
+    /// Whether any chosen kernel has a stack.
     pub has_stacks: bool,
-    /// The stack with the most exposed time, if any is exposed and no other has as much.
+    /// The stack with the most exposed time, if there is exposed time and no tie.
     pub costliest: Option<Costliest<'a>>,
 }
 
@@ -21,52 +21,52 @@ pub struct Verdict<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct CollectiveTime {
-    /// Their time, as a share of the window.
+    /// Their time as a share of the window.
     pub share_of_window: f64,
-    /// How long no compute kernel ran beside them.
+    /// How long they ran without any compute kernel beside them.
     pub exposed: Ns,
-    /// That time, as a share of theirs.
+    /// The exposed time as a share of their time.
     pub exposed_share: f64,
-    /// That time, as a share of the window.
+    /// The exposed time as a share of the window.
     pub exposed_share_of_window: f64,
 }
 
-/// A stack with much of the exposed time.
+/// The stack with the most exposed time.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Costliest<'a> {
-    /// Its exposed time, as a share of that of all chosen kernels in the window.
+    /// Its exposed time as a share of the exposed time of all chosen kernels in the window.
     pub share: f64,
     /// The exposed time of all chosen kernels in the window.
     pub of: Ns,
-    /// Its rank, if the ranks are distinguished.
+    /// The rank, if ranks are distinguished.
     pub rank: Option<&'a str>,
-    /// The frame that shows best where it comes from.
+    /// The frame that best shows where the stack comes from.
     pub from: Option<&'a str>,
-    /// If other stacks come from that frame, too: the frames by which this one differs from them, the innermost first.
+    /// If other stacks share that frame: the frames by which this stack differs from them, innermost first.
     pub within: Vec<&'a str>,
-    /// What its kernels waited, as far as one can tell from them alone.
+    /// Whether its kernels waited, judged by the kernels alone.
     pub waiting: Option<Waiting>,
 }
 
-/// Kernels of one size of which the fastest took a fraction of the mean: the rest is waiting for other ranks, or contention.
+/// Kernels of one size whose fastest took a fraction of the mean: the rest is waiting for other ranks, or contention.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Waiting {
-    /// How long one took in the mean, in ns.
+    /// The mean time of a kernel, in ns.
     pub mean: f64,
-    /// How long the fastest of the traces took, in ns: [`fastest`](crate::analysis::collective_info::CollectiveInfo::fastest).
+    /// The time of the fastest kernel in all traces, in ns: [`fastest`](crate::analysis::collective_info::CollectiveInfo::fastest).
     pub best: Ns,
 }
 
-/// From which multiple of the fastest on the mean shows waiting.
+/// The multiple of the fastest time above which the mean indicates waiting.
 const FAR_ABOVE: f64 = 2.0;
 
-/// How many kernels of one size it takes to know a fastest.
+/// How many kernels of one size are needed for a reliable fastest time.
 const ENOUGH: u64 = 3;
 
 impl Waiting {
-    /// Of a stack whose kernels all carry out the same.
+    /// Checks a stack whose kernels all carry out the same collective.
     pub fn find(stack: &Stack) -> Option<Self> {
         let (best, Distribution { mean, .. }) = (stack.collective.fastest?, stack.cost.gpu_time);
         (stack.count >= ENOUGH && mean > FAR_ABOVE * best.as_f64()).then_some(Waiting { mean, best })
@@ -93,7 +93,7 @@ impl StackReport {
         let without_launch = self.coverage.unattributed.values().map(|kernels| kernels.all.exposed);
         let all: Ns = stacks.iter().map(|stack| stack.cost.exposed).chain(without_launch).sum();
         let most = stacks.iter().enumerate().max_by_key(|(at, stack)| (stack.cost.exposed, std::cmp::Reverse(*at)));
-        // Of several that cost the same none is the costliest.
+        // If several stacks tie, none is the costliest.
         let is_alone =
             |most: &Stack| stacks.iter().filter(|stack| stack.cost.exposed >= most.cost.exposed).count() == 1;
         let most = most.filter(|(_, stack)| stack.cost.exposed > Ns::ZERO && is_alone(stack));
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Of 100 ns collectives run for 40, exposed for 10, of which the stacks have 6 and 4.
+    /// In 100 ns, collectives run for 40 ns and are exposed for 10 ns; the stacks account for 6 ns and 4 ns.
     #[test]
     fn a_verdict_names_the_costliest_stack() {
         let stacks = vec![stack(["a.py(1): f", "b.py(2): g"], 6), stack(["a.py(1): f", "c.py(3): h"], 4)];
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(report.verdict(), Verdict { collectives: None, has_stacks: true, costliest: None });
     }
 
-    /// Three kernels took 90 ns each, the fastest of their kind 45 or 44, of which 90 is more than twice.
+    /// Three kernels took 90 ns each; the fastest of their kind took 45 or 44 ns, and only 44 is less than half of 90.
     #[test]
     fn kernels_wait_if_they_take_far_longer_than_the_fastest() {
         let mut slow = stack(["main.py(1): main", "a.py(1): f"], 90);

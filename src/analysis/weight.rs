@@ -1,4 +1,4 @@
-//! The measure of a flame graph's widths.
+//! The measure that sets the widths in a flame graph.
 
 use super::cost::Totals;
 use super::stacks::StackReport;
@@ -6,16 +6,16 @@ use super::stacks::StackReport;
 /// What a flame graph's widths mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// How many kernels.
+    /// The number of kernels.
     Count,
-    /// How long they ran, in ns.
+    /// GPU time, in ns.
     Gpu,
-    /// How long of that nothing hid them, in ns.
+    /// Exposed time, in ns.
     Exposed,
 }
 
 impl Weight {
-    /// All of them.
+    /// All weights.
     pub const ALL: [Weight; 3] = [Weight::Count, Weight::Gpu, Weight::Exposed];
 
     /// The weight of some kernels.
@@ -29,7 +29,7 @@ impl Weight {
 }
 
 impl StackReport {
-    /// The weight of all kernels of the stacks and of those without a launch; `None` if it does not fit.
+    /// The weight of all kernels, with and without a stack; `None` on overflow.
     pub fn weight(&self, weight: Weight) -> Option<u64> {
         if let Some(grouped) = self.groups() {
             let all = grouped.groups.iter().flat_map(|group| group.kernels.values());

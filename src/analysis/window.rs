@@ -1,4 +1,4 @@
-//! The span of time that is asked about: a whole trace, or one of the slices that could be meant.
+//! The span of time that a question is about: a whole trace, or a slice of it.
 
 use serde::Serialize;
 
@@ -7,8 +7,8 @@ use crate::id::SliceId;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
-/// The window of a whole trace, and by what kernels are in it. Of one that ends early it is the time in which kernels survived, chosen by
-/// when they ran: what was launched in it may have run later, and be missing.
+/// The window of a whole trace, and how kernels are matched to it. A trace that ends early gets the span in which kernels survived, and kernels are
+/// matched by when they ran: kernels launched in that span may have run later and be missing.
 pub fn whole(store: &Store, on: WindowOn) -> (Window, WindowOn) {
     match &store.traces[..] {
         [trace] => trace.survived.map_or((Window::ALL, on), |window| (window, WindowOn::Kernel)),
@@ -25,19 +25,19 @@ pub struct Candidate {
     pub name: String,
     /// Its start and end.
     pub window: Window,
-    /// Its thread, by name, or by tid if it has none.
+    /// The name of its thread, or the tid if it has none.
     pub thread: String,
-    /// The process of this thread.
+    /// The pid of this thread's process.
     pub pid: Option<i64>,
-    /// Its trace, if there are several.
+    /// The trace, if there are several.
     pub trace: Option<String>,
-    /// How many of the chosen kernels are in it.
+    /// The number of chosen kernels in it.
     pub kernels: u64,
-    /// How long these ran in all.
+    /// Their total GPU time.
     pub gpu_time: Ns,
 }
 
-/// Whether these slices are of several processes, as where ranks share a file.
+/// Whether these slices come from several processes, as when ranks share a file.
 pub fn several_processes(found: &[Candidate]) -> bool {
     found.windows(2).any(|pair| pair[0].pid != pair[1].pid)
 }

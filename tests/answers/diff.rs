@@ -197,7 +197,7 @@ fn bounds_decide_over_the_exit_code() {
     );
     let output = run(&["diff", &before, &after, "--fail-if", "exposed>5%"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("`exposed>5%` is no bound; write what and by how much"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("`exposed>5%` is not a bound; write what and by how much"), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is above a launch: whether Python functions, a module and an operator are among its callers.
+//! What is above a launch: whether its callers include Python functions, a module and an operator.
 
 use std::collections::HashMap;
 
@@ -11,27 +11,27 @@ use crate::names::described::{MODULE_FRAME, is_operator};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// What is known of a slice and its callers.
+/// What a slice and its callers include.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Above {
-    /// A Python function.
+    /// Whether there is a Python function.
     pub(super) python: bool,
-    /// A call of a module, or an operator that names the modules around it.
+    /// Whether there is a call of a module, or an operator that names the modules around it.
     pub(super) module: bool,
-    /// An operator.
+    /// Whether there is an operator.
     pub(super) operator: bool,
-    /// The innermost operator of the backward pass.
+    /// The innermost backward operator.
     pub(super) backward: Option<SliceId>,
 }
 
-/// Climbs from launches. Each slice is looked at once, however many launches are below it.
+/// Climbs from launches. Each slice is visited once, however many launches are below it.
 pub(super) struct Climb<'a> {
     store: &'a Store,
     pub(super) callers: Callers<'a>,
     known: HashMap<SliceId, Above, FixedState>,
-    /// By text: whether it is the category of operators.
+    /// By string id: whether the string is a category of operators.
     operators: Vec<bool>,
-    /// Kept of operators that name the modules around them.
+    /// The argument key under which operators name the modules around them.
     hierarchy: Option<StringId>,
 }
 
@@ -43,14 +43,14 @@ impl<'a> Climb<'a> {
 
     /// What is above a launch.
     pub(super) fn launch(&mut self, call: SliceId) -> Above {
-        // By External id the operator itself counts as the call.
+        // A launch found by External id has the operator itself as its call.
         if self.is_operator(call) {
             return self.above(call);
         }
         self.callers.caller_of_launch(call).map_or(Above::default(), |caller| self.above(caller))
     }
 
-    /// The same of a slice and its callers.
+    /// What is above a slice, including the slice itself.
     pub(super) fn above(&mut self, slice: SliceId) -> Above {
         let (below, known) = self.callers.up_to_known(Some(slice), |slice| self.known.get(&slice).copied());
         let mut found = known.unwrap_or_default();
@@ -86,7 +86,7 @@ impl<'a> Climb<'a> {
 }
 
 impl Above {
-    /// The same with what is above it.
+    /// Combines this with what is above it.
     fn with(self, callers: Above) -> Self {
         Above {
             python: self.python || callers.python,
@@ -97,7 +97,7 @@ impl Above {
     }
 }
 
-/// By text: whether it is the category of operators.
+/// For each string, whether it is a category of operators.
 fn operator_categories(store: &Store) -> Vec<bool> {
     (0..store.strings.len()).map(|id| store.strings.get(StringId(id as u32)).is_some_and(is_operator)).collect()
 }

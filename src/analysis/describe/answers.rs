@@ -1,4 +1,4 @@
-//! Each question's answer for a trace: whether it can be asked, of how much of the trace, and what to turn on so that it can.
+//! The answer to each question for a trace: whether the trace can answer it, for how much of it, and what to turn on if not.
 
 use std::collections::BTreeMap;
 
@@ -12,35 +12,35 @@ use super::questions::{
 use super::tally::Tally;
 use crate::event::Writer;
 
-/// Whether a question can be asked.
+/// Whether a trace can answer a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Possible {
-    /// Yes: of nearly all of what it is about.
+    /// Yes, for nearly everything that the question is about.
     Yes,
-    /// Of a part of it.
+    /// For a part of it.
     Partly,
     /// No.
     No,
-    /// The trace has nothing that it is about, and that is no fault of the recording: no collective, no graph.
+    /// The question does not apply, through no fault of the recording: the trace has no collective, or no graph.
     NothingToAsk,
 }
 
-/// From this share on the answer is yes. Some never have a key: operators without inputs have no dimensions, and the first kernels of a
-/// trace were launched before it.
+/// The share from which the answer is yes. A key is never complete: operators without inputs have no dimensions, and the first kernels of a trace
+/// were launched before it.
 const NEARLY_ALL: f64 = 0.9;
 
 /// Why a trace of another accelerator has no kernels.
-const OTHER_ACCELERATOR: &str = "kernels are read of CUDA and ROCm, and this trace is of another accelerator";
+const OTHER_ACCELERATOR: &str = "only kernels of CUDA and ROCm are read, and this trace is from another accelerator";
 
-/// Why an export of Nsight Systems does not have something.
+/// Why an export of Nsight Systems lacks something.
 const NOT_OF_NSYS: &str = "Nsight Systems does not record that; torch.profiler does";
 
-/// What traces have that an older writer recorded with stacks.
-const AS_TEXT: &str = "operators have their Call stack as text, which sql shows and stacks do not use";
+/// What older writers record when asked for stacks.
+const AS_TEXT: &str = "operators have a Call stack as text, which sql shows but stacks do not use";
 
-/// The answer of a question.
+/// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Answer {
@@ -48,32 +48,32 @@ pub struct Answer {
     pub name: &'static str,
     /// The question, in a few words.
     pub question: &'static str,
-    /// Whether it can be asked.
+    /// Whether the trace can answer it.
     pub possible: Possible,
     /// What it needs.
     pub key: &'static str,
     /// How many of `unit` have that.
     pub have: u64,
-    /// How many there are.
+    /// How many of `unit` there are.
     pub of: u64,
-    /// Kernels, operators, collectives.
+    /// What is counted: kernels, operators, collectives.
     pub unit: &'static str,
-    /// Of what was asked for, how many kernels do not have it, by reason: `replayed` by a graph, launched `before` the trace, `unlaunched` by any call of it, launched in
-    /// the `backward` pass, or `others`.
+    /// The number of kernels that lack it although it was asked for, by reason: `replayed` by a graph, launched `before` the trace, `unlaunched` by
+    /// any call in it, launched in the `backward` pass, or `others`.
     pub lacking: BTreeMap<&'static str, u64>,
-    /// What was asked for already.
+    /// The setting that was on already.
     pub was_on: Option<&'static str>,
-    /// What to turn on, as a program or a command line has it.
+    /// What to turn on, as written in a program or on a command line.
     pub turn_on: Vec<&'static str>,
-    /// Why it is missing although it was asked for; with reasons in `lacking` that of its `others`.
+    /// Why it is missing although it was asked for. If `lacking` has reasons, this explains its `others`.
     pub although: Option<&'static str>,
-    /// What this costs by [`super::questions::OVERHEAD_SOURCE`], if it is not on already.
+    /// The cost of that according to [`super::questions::OVERHEAD_SOURCE`], if it is not on already.
     pub overhead: Option<Overhead>,
-    /// What answers it.
+    /// The command that answers it.
     pub command: &'static str,
 }
 
-/// The answers of all questions.
+/// The answers to all questions.
 pub(super) fn answers(tally: &Tally, header: &HeaderFacts) -> Vec<Answer> {
     QUESTIONS.iter().map(|question| answer(question, tally, header)).collect()
 }
@@ -104,7 +104,7 @@ fn answer(question: &Question, tally: &Tally, header: &HeaderFacts) -> Answer {
 }
 
 fn possible(question: &Question, tally: &Tally, Share { have, of }: Share, header: &HeaderFacts) -> Possible {
-    // A job of one rank waits for nobody.
+    // A job with a single rank waits for no other.
     if matches!(question.name, "ranks" | "hang") && header.world_size == Some(1) {
         return Possible::NothingToAsk;
     }
@@ -120,7 +120,7 @@ fn possible(question: &Question, tally: &Tally, Share { have, of }: Share, heade
     }
 }
 
-/// What to turn on: first what the question is about at all, then what it needs. What is on already is not advised again.
+/// Fills in what to turn on: first for what the question is about, then for what it needs. Settings that are on already are not advised again.
 fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &HeaderFacts) {
     // No trace shows a hang, whatever is recorded.
     if question.name == "hang" {
@@ -144,7 +144,7 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
         Basis::Operators if tally.operators == 0 => Some(OPERATORS_ON),
         _ => None,
     };
-    // What was not asked for is missing everywhere for that one reason.
+    // What was not asked for is missing everywhere, for this one reason.
     if answer.have == 0 && !was_on {
         answer.lacking.clear();
     }
@@ -156,7 +156,7 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
         }
         (None, true) => {
             answer.was_on = question.flag;
-            // Where kernels are counted by reason, it is that of the others.
+            // If kernels are counted by reason, `although` explains the others.
             let is_said = answer.lacking.is_empty() || answer.lacking.contains_key("others");
             let although = question.none.filter(|_| answer.have == 0).map_or(question.although, |none| none(tally));
             answer.although = Some(although).filter(|although| is_said && !although.is_empty());
@@ -169,13 +169,13 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
     if question.name == "python-stack" && !was_on && tally.call_stacks > 0 {
         answer.although = Some(AS_TEXT);
     }
-    // What a graph replays has no record in any trace.
+    // Collectives replayed by a graph have no record in any trace.
     if question.basis == Basis::Collectives && question.above.is_some() && tally.replayed_collectives > 0 {
         answer.turn_on.push(RECORDS_ON);
     }
 }
 
-/// What to turn on in Nsight Systems. Without kernels these come first.
+/// What to turn on in Nsight Systems. Without kernels, kernels come first.
 fn advise_nsys(answer: &mut Answer, question: &Question, tally: &Tally) {
     let Some(own) = question.nsys else {
         answer.lacking.clear();
@@ -187,7 +187,7 @@ fn advise_nsys(answer: &mut Answer, question: &Question, tally: &Tally) {
     answer.turn_on.extend(Some(own).filter(|own| !needs_kernels || !own.starts_with(NSYS_KERNELS_ON)));
 }
 
-/// What to turn on where stacks were asked for and no Python function is there: that is so everywhere, for one reason.
+/// What to turn on if stacks were asked for but no Python function was recorded. There is one reason for that everywhere.
 fn advise_stacks(answer: &mut Answer, tally: &Tally) {
     answer.lacking.clear();
     answer.was_on = Some(WITH_STACK);
@@ -195,7 +195,7 @@ fn advise_stacks(answer: &mut Answer, tally: &Tally) {
     if tally.call_stacks > 0 {
         answer.although = Some(AS_TEXT);
     } else {
-        // PyTorch follows Python only where it records the CPU.
+        // PyTorch follows Python only if it records the CPU.
         answer.turn_on.push(if tally.operators == 0 { OPERATORS_ON } else { STACKS_ON });
     }
 }

@@ -1,6 +1,6 @@
-//! What the header of a trace says of its recording: writer, versions, GPUs, rank, process groups, and what the profiler was asked to record.
+//! What the header of a trace says about its recording: writer, versions, GPUs, rank, process groups, and what the profiler was asked to record.
 //!
-//! Everything here is read, not guessed: a field that is not in the header is `None` or not listed.
+//! Everything here is read, not guessed: a field missing from the header is `None` or not listed.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,25 +11,25 @@ use crate::event::{ArgValue, Format, Writer};
 use crate::names::described::{FLAGS, TORCH_VERSION, cuda_version, hip_version};
 use crate::store::Store;
 
-/// A version that the header names.
+/// A version named in the header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Version {
-    /// Of what: `CUDA runtime`, `NCCL`.
+    /// What has the version: `CUDA runtime`, `NCCL`.
     pub of: &'static str,
-    /// As people write it: `12.9`.
+    /// The usual notation: `12.9`.
     pub version: String,
-    /// As the header has it: `12090`.
+    /// The recorded number: `12090`.
     pub recorded: String,
 }
 
-/// GPUs of one name.
+/// The GPUs with one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Gpus {
-    /// Their name; `None` where the header has an empty one.
+    /// Their name; `None` if it is empty in the header.
     pub name: Option<String>,
-    /// How many.
+    /// The number of GPUs.
     pub count: u64,
 }
 
@@ -37,39 +37,39 @@ pub struct Gpus {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ProcessGroup {
-    /// PyTorch's name for it, mostly a number.
+    /// PyTorch's name for it, usually a number.
     pub name: Option<String>,
-    /// What it is for: `default_pg`, `mesh_tp`.
+    /// Its purpose: `default_pg`, `mesh_tp`.
     pub description: Option<String>,
-    /// How many ranks it has.
+    /// The number of its ranks.
     pub size: Option<u64>,
 }
 
-/// What the header says.
+/// What the header of a trace says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct HeaderFacts {
     /// What wrote the trace.
     pub writer: &'static Writer,
-    /// Versions of what took part.
+    /// Versions of the software involved.
     pub versions: Vec<Version>,
-    /// What the profiler was asked for: those of [`FLAGS`] that are on.
+    /// The entries of [`FLAGS`] that the profiler was asked for.
     pub flags: Vec<&'static str>,
     /// The id of the trace.
     pub trace_id: Option<String>,
     /// The host.
     pub host: Option<String>,
-    /// The back end of `torch.distributed`.
+    /// The backend of `torch.distributed`.
     pub backend: Option<String>,
-    /// How many ranks the job has.
+    /// The number of ranks in the job.
     pub world_size: Option<u64>,
-    /// The process groups that the header lists.
+    /// The process groups listed in the header.
     pub groups: Vec<ProcessGroup>,
-    /// The GPUs of the machine, by name.
+    /// The machine's GPUs, by name.
     pub gpus: Vec<Gpus>,
 }
 
-/// The fields of versions, with what they are of and how their numbers are read.
+/// Reads a version number. `VERSIONS` lists a field's key, what it is the version of, and its reader.
 type Read = fn(&str) -> Option<String>;
 const VERSIONS: &[(&str, &str, Read)] = &[
     ("cuda_runtime_version", "CUDA runtime", cuda_version),
@@ -92,7 +92,8 @@ fn plain(text: &str) -> Option<String> {
 const OF_KINETO: &[&str] = &["schemaVersion", "baseTimeNanoseconds", "record_shapes", "with_stack"];
 
 impl HeaderFacts {
-    /// Those of the only trace of a store. `has_categories`: whether any slice has one; `has_kineto`: whether any has one of Kineto's.
+    /// Reads the header of the only trace in a store. `has_categories`: whether any slice has a category; `has_kineto`: whether any has a Kineto
+    /// category.
     pub(super) fn read(store: &Store, has_categories: bool, has_kineto: bool) -> Self {
         let fields: BTreeMap<&str, String> =
             store.header.iter().map(|field| (field.key.as_str(), text(&field.value))).collect();
@@ -148,7 +149,7 @@ fn versions(fields: &BTreeMap<&str, String>) -> Vec<Version> {
     torch.into_iter().chain(others).collect()
 }
 
-/// The positions in a list of the header, in their order: `deviceProperties[0].name` has position 0.
+/// The indices used in a list of the header, in order: `deviceProperties[0].name` has index 0.
 fn positions(fields: &BTreeMap<&str, String>, list: &str) -> BTreeSet<u64> {
     let position = |key: &&str| key.strip_prefix(list)?.strip_prefix('[')?.split_once(']')?.0.parse().ok();
     fields.keys().filter_map(position).collect()

@@ -1,8 +1,8 @@
-//! What a file is and what it can answer: facts about a trace and, for each [question](questions), how much of the trace has what it needs.
+//! Describes a file: facts about a trace and, for each [question](questions), how much of the trace has what it needs.
 //!
-//! Shares are counted from the events, and not taken from what the header says was asked for: a profiler that was asked for stacks may
-//! have recorded none. The header only decides which advice is given. One file per part: `header` reads the header, `tally` counts,
-//! `above` climbs from launches, `questions` is the table, `answers` decides, `sources` does the same for records.
+//! Shares are counted from the events, not taken from what the header says was asked for: a profiler that was asked for stacks may have recorded
+//! none. The header only determines the advice. `header` reads the header, `tally` counts, `above` climbs from launches, `questions` is the table,
+//! `answers` decides, `sources` does the same for records.
 
 mod above;
 mod answers;
@@ -31,19 +31,19 @@ use tally::Tally;
 pub struct CategoryCount {
     /// The category; `None` for slices without one.
     pub category: Option<String>,
-    /// How many slices.
+    /// The number of slices.
     pub count: u64,
 }
 
-/// A category that matters and that no slice has.
+/// An important category without any slice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MissingCategory {
-    /// The category, in Kineto's words.
+    /// The category by its Kineto name.
     pub category: &'static str,
-    /// What is lost by that.
+    /// What the trace lacks without it.
     pub what: &'static str,
-    /// What to turn on; `None` if it takes another accelerator.
+    /// What to turn on; `None` for another accelerator.
     pub turn_on: Option<&'static str>,
 }
 
@@ -53,65 +53,65 @@ pub struct MissingCategory {
 pub struct RankFact {
     /// The rank.
     pub rank: u32,
-    /// What says so.
+    /// Where the rank was found.
     pub from: &'static str,
 }
 
-/// A trace, and what it can answer.
+/// A trace, and which questions it can answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TraceDescription {
-    /// What the header says.
+    /// Facts from the header.
     #[serde(flatten)]
     pub header: HeaderFacts,
-    /// The rank, if anything says it.
+    /// The rank, if known.
     pub rank: Option<RankFact>,
-    /// The ranks of the collectives in this file: several if it was merged.
+    /// The ranks of the collectives in this file: several if the file was merged.
     pub ranks: Vec<u32>,
-    /// The span of its slices, on its own clock.
+    /// The start of its slices, on its own clock.
     #[serde(rename = "start_ns")]
     pub start: Ns,
-    /// Its length.
+    /// The length of the span of its slices.
     #[serde(rename = "length_ns")]
     pub length: Ns,
-    /// How many bytes of decompressed text it has.
+    /// The size of its decompressed text in bytes.
     pub text_bytes: u64,
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// Slices by category, the most frequent first.
+    /// Slices by category, most frequent first.
     pub slices: Vec<CategoryCount>,
-    /// Categories that matter and are missing.
+    /// Important categories without any slice.
     pub missing: Vec<MissingCategory>,
     /// The steps, by name.
     pub steps: Vec<StepCount>,
-    /// How many GPUs have kernels.
+    /// The number of GPUs that have kernels.
     pub gpus_with_kernels: u64,
-    /// How many kernels there are.
+    /// The number of kernels.
     pub kernels: u64,
-    /// How many of them are collectives.
+    /// The number of kernels that are collectives.
     pub collectives: u64,
-    /// How many of them graphs replay.
+    /// The number of kernels that graphs replay.
     pub replayed: u64,
-    /// How many calls launch a graph.
+    /// The number of calls that launch a graph.
     pub graph_launches: u64,
-    /// How many different graphs the kernels name.
+    /// The number of distinct graphs that the kernels name.
     pub graph_ids: u64,
-    /// How many captures of graphs begin in it.
+    /// The number of graph captures that begin in the trace.
     pub captures: u64,
-    /// The answers of all questions, in the order of the table.
+    /// The answers to all questions, in the order of the table.
     pub answers: Vec<Answer>,
-    /// What is wrong with it.
+    /// What is wrong with the trace.
     pub damage: Losses,
 }
 
-/// Whether any kernel of a trace may be one that a graph replays, so that its captures are worth reading.
+/// Whether a graph may have replayed any kernel of a trace, so that its captures are worth reading.
 pub fn has_replays(store: &Store) -> bool {
     let launches = tally::launches(store);
     launches.kernels.iter().any(|launched| tally::may_be_captured(store, launched))
 }
 
-/// Describes the only trace of a store, which was loaded with [`crate::event::ArgsWanted::DESCRIBED`]. `captures` are those of its graphs, as far as
-/// there are traces of them.
+/// Describes the only trace of a store, loaded with [`crate::event::ArgsWanted::DESCRIBED`]. `captures` are the captures of its graphs, from the
+/// traces at hand.
 pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
     let mut launches = tally::launches(store);
     let captured = captures.stacks(store, &mut launches);
@@ -141,10 +141,10 @@ pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
     }
 }
 
-/// What no slice is, although most questions need it. Of a program that is no profiler of GPUs nothing is expected.
+/// The categories that most questions need but no slice has. Empty for a program that is not a GPU profiler.
 fn missing(tally: &Tally, header: &HeaderFacts) -> Vec<MissingCategory> {
     let is_nsys = *header.writer == Writer::NSIGHT_SYSTEMS;
-    // Another accelerator than CUDA and ROCm has calls of its own.
+    // Accelerators other than CUDA and ROCm have runtime calls of their own.
     let on = |kineto: &'static str, nsys: &'static str| if is_nsys { nsys } else { kineto };
     let accelerator = tally.other_accelerator;
     let all = [

@@ -1,48 +1,48 @@
-//! The questions that can be asked of a trace, as data: what each needs, how much of the trace has it, and what to turn on to record it.
+//! The questions about a trace, as data: what each needs, how much of the trace has it, and what to turn on to record it.
 //!
-//! A question is an entry of `QUESTIONS`. What turns a key on is quoted as it is written in a program (`torch.profiler.profile`); for
-//! exports of Nsight Systems it is an option of `nsys profile`.
+//! Each entry of `QUESTIONS` is a question. Settings are quoted as written in a program (`torch.profiler.profile`); for exports of Nsight Systems
+//! they are options of `nsys profile`.
 
 use serde::Serialize;
 
 use super::tally::{OfKernels, Tally};
 
-/// A number of things that have what a question needs.
+/// How many items have what a question needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Share {
-    /// How many have it.
+    /// The number of items that have it.
     pub have: u64,
-    /// How many there are.
+    /// The number of all items.
     pub of: u64,
 }
 
-/// What a recording costs in run time, as a guide quotes it. Nothing of it is measured here.
+/// What a recording costs in run time, as quoted from a guide. None of it is measured here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Overhead {
-    /// Of what, in the guide's words.
+    /// What has this cost, in the guide's words.
     pub of: &'static str,
-    /// In percent of the run time, at least.
+    /// The lower bound in percent of the run time.
     pub from_percent: u32,
-    /// At most.
+    /// The upper bound.
     pub to_percent: u32,
 }
 
-/// What the figures of [`Overhead`] are taken from.
+/// The source of the figures in [`Overhead`].
 pub const OVERHEAD_SOURCE: &str = "XSigma's Enhanced Metadata Usage Guide";
 
-/// Basic profiling, by the same guide.
+/// Basic profiling, according to the same guide.
 pub const OVERHEAD_BASIC: Overhead = percent("basic profiling", 1, 3);
 
-/// All that it has, by the same guide.
+/// All features, according to the same guide.
 pub const OVERHEAD_ALL: Overhead = percent("all features", 15, 60);
 
 const fn percent(of: &'static str, from_percent: u32, to_percent: u32) -> Overhead {
     Overhead { of, from_percent, to_percent }
 }
 
-/// What has to be in a trace before a question makes sense.
+/// What a trace must have before a question applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Basis {
     /// Kernels.
@@ -51,56 +51,56 @@ pub(super) enum Basis {
     Operators,
     /// Kernels that are collectives.
     Collectives,
-    /// Nothing: the trace has what is asked for, or it has not.
+    /// Nothing: either the trace has what the question asks for, or it does not.
     Trace,
 }
 
 /// A question.
 pub(super) struct Question {
-    /// Its name in JSON.
+    /// The name in JSON.
     pub(super) name: &'static str,
-    /// What is asked, in a few words.
+    /// The question in a few words.
     pub(super) question: &'static str,
     /// What it needs in the trace.
     pub(super) key: &'static str,
-    /// What there is a number of.
+    /// What is counted.
     pub(super) unit: &'static str,
     /// The command or option that answers it.
     pub(super) command: &'static str,
-    /// How much of the trace has what it needs. Of a [`Basis::Trace`] it is all or nothing.
+    /// How much of the trace has what it needs. For [`Basis::Trace`], all or nothing.
     pub(super) share: fn(&Tally) -> Share,
     pub(super) basis: Basis,
-    /// The field of the header that says that it was asked for.
+    /// The header field that shows it was asked for.
     pub(super) flag: Option<&'static str>,
-    /// Whether the trace shows that it was asked for, also where the header does not say so.
+    /// Whether the trace shows that it was asked for, even if the header does not.
     pub(super) on: fn(&Tally) -> bool,
-    /// What to turn on; `None` where nothing can be turned on.
+    /// What to turn on; `None` if nothing can be turned on.
     pub(super) turn_on: Option<&'static str>,
-    /// The same for Nsight Systems.
+    /// What to turn on in Nsight Systems.
     pub(super) nsys: Option<&'static str>,
-    /// Why some do not have it although it was asked for; of kernels, where those are that none of the common reasons explains.
+    /// Why some items lack it although it was asked for; for kernels, why those lack it that no common reason explains.
     pub(super) although: &'static str,
-    /// The same where nothing has it at all; `None` where that makes no difference.
+    /// Why no item has it; `None` if the reason is the same.
     pub(super) none: Option<fn(&Tally) -> &'static str>,
-    /// How many kernels have it, and why not the others.
+    /// How many kernels have it, and why the others do not.
     pub(super) above: Option<fn(&Tally) -> OfKernels>,
     pub(super) overhead: Option<Overhead>,
 }
 
-/// What records kernels.
+/// What to turn on to record kernels.
 pub(super) const KERNELS_ON: &str = "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]";
 
-/// What records kernels with Nsight Systems.
+/// What to turn on to record kernels with Nsight Systems.
 pub(super) const NSYS_KERNELS_ON: &str = "--trace=cuda";
 
-/// What records operators.
+/// What to turn on to record operators.
 pub(super) const OPERATORS_ON: &str = "ProfilerActivity.CPU among the activities";
 
-/// What records where the kernels of a graph were put into it.
+/// How to record where the kernels of a graph were captured.
 pub(super) const CAPTURE_ON: &str =
     "profile the capture of the CUDA graphs too, and give that trace with --capture-trace";
 
-/// What says the sizes of collectives that a graph replays.
+/// How to get the sizes of collectives that a graph replays.
 pub(super) const RECORDS_ON: &str =
     "NCCL's own records of the same job (nccl-stacks record, NCCL Inspector), given with --records";
 
@@ -109,21 +109,21 @@ pub(super) const HANG_ON: &str = "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NC
 
 /// What records the parameters of collectives.
 const RECORDED_COLLECTIVES: &str =
-    "a PyTorch of 2024 or newer, which records what collectives are asked to do (record_param_comms)";
+    "PyTorch from 2024 or newer, which records the parameters of collectives (record_param_comms)";
 
 /// Why some operators have no shapes.
 const WITHOUT_INPUTS: &str = "the others have no inputs, or are the profiler's own";
 
-/// What a trace lacks whose operators have nothing that shapes come with.
+/// What a trace lacks if its operators have no shapes at all.
 const NO_SHAPES: &str = "no operator has Input Dims";
 
-/// The field of the header for Python functions.
+/// The header field for Python functions.
 pub(super) const WITH_STACK: &str = "with_stack";
 
-/// What a trace lacks that was asked for stacks in vain.
+/// What a trace lacks that was asked for stacks but has none.
 pub(super) const NO_FRAMES: &str = "no Python function was recorded";
 
-/// What PyTorch advises where `with_stack` alone records no Python functions.
+/// PyTorch's advice if `with_stack` alone records no Python functions.
 pub(super) const STACKS_ON: &str = "with_stack=True with experimental_config=_ExperimentalConfig(verbose=True)";
 
 const PLAIN: Question = Question {
@@ -152,7 +152,7 @@ fn all(count: u64) -> Share {
     share(count, count)
 }
 
-/// All questions, in the order in which they are shown.
+/// All questions in display order.
 pub(super) const QUESTIONS: &[Question] = &[
     Question {
         name: "launch",
@@ -198,7 +198,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| share(t.module.have, t.kernels),
         flag: Some(WITH_STACK),
         on: |t| t.frames > 0,
-        turn_on: Some("with_stack=True (nn.Module frames come with it; with_modules=True is for TorchScript alone)"),
+        turn_on: Some("with_stack=True (nn.Module frames come with it; with_modules=True works for TorchScript only)"),
         although: "outside of any nn.Module",
         above: Some(|t| t.module),
         overhead: Some(percent("module hierarchy", 1, 2)),
@@ -285,7 +285,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| share(t.captured, t.replayed),
         on: |t| t.captured > 0,
         turn_on: Some(CAPTURE_ON),
-        although: "of the others no capture is here, or several say different things",
+        although: "the others have no capture here, or captures that disagree",
         ..PLAIN
     },
     Question {
@@ -295,7 +295,7 @@ pub(super) const QUESTIONS: &[Question] = &[
         unit: "collectives",
         share: |t| if t.kernels > t.collectives { all(t.collectives) } else { share(0, t.collectives) },
         basis: Basis::Collectives,
-        turn_on: Some("keep all kernels; this file has those of collectives alone"),
+        turn_on: Some("keep all kernels; this file has only those of collectives"),
         nsys: Some("--trace=cuda, with all kernels kept"),
         ..PLAIN
     },
@@ -335,9 +335,9 @@ pub(super) const QUESTIONS: &[Question] = &[
         command: "nccl-stacks sql TRACE 'SELECT * FROM collective'",
         share: |t| share(t.numbered.have, t.collectives),
         basis: Basis::Collectives,
-        // Only a kernel of a graph has no Seq in any version.
+        // Only kernels replayed by a graph have no Seq in any version.
         on: |t| t.numbered.have > 0 || t.replayed_collectives == t.collectives,
-        turn_on: Some("a PyTorch of March 2026 or newer, which writes Seq to kernels"),
+        turn_on: Some("PyTorch from March 2026 or newer, which writes Seq to kernels"),
         although: "without a record of PyTorch",
         above: Some(|t| t.numbered),
         ..PLAIN
@@ -350,8 +350,8 @@ pub(super) const QUESTIONS: &[Question] = &[
         command: "nccl-stacks ranks TRACES",
         share: |t| if t.rank.is_some() || t.ranks.len() > 1 { all(t.collectives) } else { share(0, t.collectives) },
         basis: Basis::Collectives,
-        turn_on: Some("a header with the rank: init_process_group before the profiler; or say it: --rank 3=TRACE"),
-        nsys: Some("the rank, which nothing here says: --rank 3=TRACE"),
+        turn_on: Some("a header with the rank: init_process_group before the profiler; or give it: --rank 3=TRACE"),
+        nsys: Some("the rank, which is not in this file: --rank 3=TRACE"),
         ..PLAIN
     },
     Question {
@@ -424,7 +424,7 @@ mod tests {
     use super::*;
     use crate::names::described::FLAGS;
 
-    /// A question that cannot be asked has something to say about that, whatever was on.
+    /// A question that a trace cannot answer gives a hint, whatever was on.
     #[test]
     fn every_question_has_a_name_and_a_hint() {
         let names: BTreeSet<&str> = QUESTIONS.iter().map(|question| question.name).collect();

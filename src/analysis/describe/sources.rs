@@ -1,5 +1,5 @@
-//! What NCCL's own records have, and what they can answer: by source, how many files, ranks and operations there are, and which times and
-//! other facts the operations come with.
+//! What NCCL's own records contain, and what they can answer: by source, the number of files, ranks and operations, and the times and other facts
+//! recorded for the operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,67 +11,67 @@ use crate::names::values::{KERNEL_CHANNELS, OPERATIONS, PROXY_STEPS};
 use crate::operation::{Operation, Source, State};
 use crate::records::{Records, Remark};
 
-/// What a source has.
+/// What a source recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SourceRow {
     /// Its name.
     pub source: &'static str,
-    /// What a sentence calls it.
+    /// Its name in sentences.
     #[serde(skip)]
     pub title: &'static str,
-    /// The events that plugins of recordings were asked for, of all files together.
+    /// The events that the plugins of the recordings were asked for, over all files.
     #[serde(skip)]
     pub events: u64,
-    /// The versions of its format that the files name.
+    /// The format versions named in the files.
     pub versions: Vec<String>,
-    /// How many files.
+    /// The number of files.
     pub files: u64,
-    /// How many bytes of decompressed text these have.
+    /// The size of their decompressed text in bytes.
     pub bytes: u64,
-    /// How many operations it recorded.
+    /// The number of recorded operations.
     pub operations: u64,
-    /// How many of them are looked at: of logs with a line per call the last of each rank and communicator.
+    /// The number of operations examined: of logs with a line per call, the last call of each rank and communicator.
     pub looked_at: u64,
-    /// The ranks that it has something of: of the job, or within their communicator where only that is known.
+    /// The ranks it recorded: of the job, or within their communicator if only that is known.
     pub ranks: Vec<u32>,
-    /// How many of these say when they were enqueued.
+    /// The number of examined operations with an enqueue time.
     pub enqueued: u64,
-    /// How many are collectives, and no sends and receives, which have no common start.
+    /// The number of collectives, excluding sends and receives, which have no common start.
     pub collectives: u64,
-    /// How many of these say when they were enqueued.
+    /// The number of collectives with an enqueue time.
     pub comparable: u64,
-    /// How many say when they started.
+    /// The number with a start.
     pub started: u64,
-    /// How many say when they ended.
+    /// The number with an end.
     pub ended: u64,
-    /// How many say how long they took.
+    /// The number with a duration.
     pub timed: u64,
-    /// How many have a size.
+    /// The number with a size.
     pub sized: u64,
-    /// How many have a number within their group.
+    /// The number with a sequence number in their group.
     pub numbered: u64,
-    /// How many say how far they got.
+    /// The number with a state.
     pub stated: u64,
-    /// How many have a call path.
+    /// The number with a call path.
     pub call_paths: u64,
-    /// How many name their algorithm or protocol.
+    /// The number that name their algorithm or protocol.
     pub algorithms: u64,
-    /// How many operations of proxy threads there are, and how many steps of these.
+    /// The number of operations of proxy threads.
     pub proxy_operations: u64,
-    /// How many steps these have.
+    /// The number of steps of these operations.
     pub proxy_steps: u64,
-    /// How many steps a flow extractor planned.
+    /// The number of steps planned by a flow extractor.
     pub flow_steps: u64,
-    /// How many ranks were counted as such, by RAS or a log.
+    /// The number of ranks for which RAS or a log gives counts.
     pub counted_ranks: u64,
-    /// How much of the files was left out.
+    /// How much of the files was skipped.
     pub skipped: u64,
-    /// How much of them was wrong and understood nevertheless.
+    /// How much of them was repaired.
     pub repaired: u64,
 }
 
-/// An answer about records.
+/// An answer from records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RecordAnswer {
@@ -79,39 +79,39 @@ pub struct RecordAnswer {
     pub name: &'static str,
     /// The question, in a few words.
     pub question: &'static str,
-    /// Whether it can be asked.
+    /// Whether the records can answer it.
     pub possible: Possible,
     /// What it needs.
     pub key: &'static str,
-    /// How many of `unit` have that, in the source that has most of it: several sources may have recorded the same operations.
+    /// How many of `unit` have that, in the source that has most: several sources may have recorded the same operations.
     pub have: u64,
-    /// How many that source has.
+    /// How many of `unit` that source has.
     pub of: u64,
-    /// Operations, steps, counts of ranks.
+    /// What is counted: operations, steps, counts of ranks.
     pub unit: &'static str,
-    /// The name of that source; `None` if none has it.
+    /// The name of that source; `None` if no source has it.
     pub by: Option<&'static str>,
     /// All sources that have it.
     pub sources: Vec<&'static str>,
-    /// What has to be recorded for it.
+    /// What to record for it.
     pub turn_on: Option<&'static str>,
-    /// What answers it.
+    /// The command that answers it.
     pub command: &'static str,
 }
 
-/// NCCL's own records, and what they can answer.
+/// NCCL's own records, and which questions they can answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RecordsDescription {
-    /// A row for each source.
+    /// One row per source.
     pub sources: Vec<SourceRow>,
-    /// How many communicators they name.
+    /// The number of communicators named in the records.
     pub communicators: u64,
-    /// Files that are no records.
+    /// The number of files that are not records.
     pub other_files: u64,
-    /// What is wrong with the files and what else a reader should know, a line each, every line once.
+    /// What is wrong with the files, and other remarks for the reader: one line each, without duplicates.
     pub remarks: Vec<String>,
-    /// The answers of all questions.
+    /// The answers to all questions.
     pub answers: Vec<RecordAnswer>,
 }
 
@@ -123,7 +123,7 @@ struct Question {
     unit: &'static str,
     command: &'static str,
     share: fn(&SourceRow) -> Share,
-    /// Whether it takes the records of several ranks.
+    /// Whether it needs the records of several ranks.
     of_several: bool,
     turn_on: &'static str,
 }
@@ -140,7 +140,7 @@ const QUESTIONS: &[Question] = &[
         unit: "operations",
         command: "nccl-stacks hang FILES",
         share: |row| match row.source {
-            // A flow extractor plans, and runs nothing.
+            // A flow extractor only plans.
             "flow" => share(0, 0),
             "ras" => share(row.counted_ranks, row.counted_ranks),
             _ if row.operations == 0 => share(row.counted_ranks, row.counted_ranks),
@@ -234,7 +234,7 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// Describes records. Of logs with a line per call only some may have been kept; the counts are of all.
+/// Describes records. Of logs with a line per call, only some calls may have been kept; the counts cover all.
 pub fn describe(records: &Records) -> RecordsDescription {
     let mut rows: BTreeMap<Source, (SourceRow, BTreeSet<u32>)> = BTreeMap::new();
     let mut description =
@@ -313,7 +313,7 @@ impl SourceRow {
 
     fn finished(mut self, source: Source, ranks: BTreeSet<u32>) -> Self {
         (self.source, self.title) = (source.name(), source.title());
-        // Where calls are not counted apart, they are the operations.
+        // If calls are not counted separately, the examined operations are all there are.
         self.operations = self.operations.max(self.looked_at);
         self.ranks = ranks.into_iter().collect();
         self.versions.sort();
@@ -330,7 +330,7 @@ impl Question {
         let best = shares().max_by(|(_, a), (_, b)| order(a, b));
         let Some((best, Share { have, of })) = best else { return self.none() };
         let is_alone = self.of_several && best.ranks.len() < 2;
-        // One answer of RAS shows who has enqueued less, and not whether that moves.
+        // A single answer from RAS shows who has enqueued less, but not whether that changes.
         let is_one_answer = self.name == "hang" && best.source == Source::RAS.name() && best.files < 2;
         let possible = match () {
             () if have == 0 => Possible::No,
@@ -340,7 +340,7 @@ impl Question {
         let turn_on = match possible {
             Possible::Yes => None,
             _ if is_one_answer => Some("a second answer of RAS, a minute later"),
-            // The flight recorder is here already.
+            // The flight recorder is in use already.
             _ if self.name == "call-path" && sources.iter().any(|row| row.source == Source::FLIGHT_RECORDER.name()) => {
                 Some("dumps with stack traces, or a trace of the same job: --records joins them")
             }
@@ -348,7 +348,7 @@ impl Question {
             _ if is_alone && have > 0 => Some("the records of the other ranks, too"),
             _ => Some(self.turn_on),
         };
-        // RAS has no operations, and counts them by rank.
+        // RAS has no operations; it counts them by rank.
         let unit =
             if self.unit == "operations" && best.operations == 0 && of > 0 { "counts of ranks" } else { self.unit };
         let having = shares().filter(|(_, share)| share.have > 0).map(|(row, _)| row.source);
@@ -364,7 +364,7 @@ impl Question {
         }
     }
 
-    /// Whether the plugin of a recording was asked for what this needs, so that it is in vain to advise it.
+    /// Whether the plugin of a recording was already asked for what this question needs, so that advising it is useless.
     fn was_asked(&self, row: &SourceRow) -> bool {
         let needed = match self.name {
             "time" => KERNEL_CHANNELS,
@@ -375,7 +375,7 @@ impl Question {
         row.events & needed != 0
     }
 
-    /// The answer where there is no record.
+    /// The answer if there are no records.
     fn none(&self) -> RecordAnswer {
         let Question { name, question, key, unit, command, turn_on, .. } = *self;
         let (possible, turn_on, sources) = (Possible::No, Some(turn_on), Vec::new());

@@ -1,4 +1,4 @@
-//! The steps of a trace: slices that users would choose as windows, by the names that [`crate::names::steps`] knows.
+//! The steps of a trace: slices that users would choose as windows, recognised by the names in [`crate::names::steps`].
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,21 +18,21 @@ use crate::store::strings::StringId;
 pub struct StepCount {
     /// Their name, without numbers at its end.
     pub name: String,
-    /// How many.
+    /// The number of steps.
     pub count: u64,
 }
 
-/// The lowest priority of a slice that certainly is a step; what is lower is any annotation of a user.
+/// The last priority that certainly marks a step; after it come arbitrary user annotations.
 const STEP: u8 = 1;
 
-/// The steps, and the annotations among which they are looked for.
+/// The steps of a trace, and the number of annotations they were found among.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Steps {
-    /// By name, the most frequent first. Only those of the highest priority: functions that run a step are around the steps that the profiler marks.
+    /// By name, most frequent first. Only the best priority counts: functions that run a step enclose the steps that the profiler marks.
     pub(super) of: Vec<StepCount>,
-    /// Those of each process, as `--group-by step` has them.
+    /// The steps of each process, as used by `--group-by step`.
     each: steps::Steps,
-    /// How many annotations there are that are not libraries' own.
+    /// The number of annotations, without those of libraries.
     pub(super) annotations: u64,
 }
 
@@ -67,7 +67,7 @@ impl Steps {
         Steps { of, each: steps::Steps::find(store), annotations }
     }
 
-    /// Whether a kernel was launched in a step of the process that launched it: another rank's steps are not its own.
+    /// Whether a kernel was launched in a step of the process that launched it: steps of other ranks do not count.
     pub(super) fn contain(&self, store: &Store, launched: &Launched) -> bool {
         launched.call.is_some_and(|call| self.each.of_call(store, call).is_some())
     }

@@ -1,5 +1,4 @@
-//! What a trace has of everything that questions need: how many kernels, operators and collectives there are, and how many of them have
-//! each key.
+//! Counts what the questions need: the kernels, operators and collectives of a trace, and how many of them have each key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,43 +20,43 @@ use crate::names::described::{MEMORY_EVENT, NVTX};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// Why kernels lack something above their launch, with how many of them.
+/// The number of kernels that lack something above their launch, by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Lacking {
-    /// A graph replays them.
+    /// Replayed by a graph.
     pub(super) replayed: u64,
-    /// They were launched before the trace.
+    /// Launched before the trace.
     pub(super) before: u64,
-    /// No call of the trace launched them.
+    /// Launched by no call of the trace.
     pub(super) unlaunched: u64,
-    /// They are of the backward pass, which runs on a thread without Python.
+    /// In the backward pass, which runs on a thread without Python.
     pub(super) backward: u64,
-    /// Nothing of that.
+    /// None of these.
     pub(super) others: u64,
 }
 
-/// How many kernels have something above their launch.
+/// The number of kernels that have something above their launch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct OfKernels {
     pub(super) have: u64,
     pub(super) lacking: Lacking,
 }
 
-/// See the file.
+/// Everything that is counted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) kernels: u64,
     pub(super) call: OfKernels,
     pub(super) replayed: u64,
-    /// How many of these have the call path of their capture.
+    /// The number of replayed kernels with the call path of their capture.
     pub(super) captured: u64,
     pub(super) python: OfKernels,
     pub(super) module: OfKernels,
     pub(super) operator: OfKernels,
-    /// Kernels of the backward pass, and how many of them have a Python function above their operator of the forward pass.
+    /// Backward kernels, and how many of them have a Python function above their forward operator.
     pub(super) backward: u64,
     pub(super) backward_python: u64,
-    /// Kernels that are launched in a step.
+    /// Kernels launched in a step.
     pub(super) in_steps: u64,
     /// Operators, and how many have each key.
     pub(super) operators: u64,
@@ -66,38 +65,38 @@ pub(super) struct Tally {
     pub(super) concrete: u64,
     pub(super) call_stacks: u64,
     pub(super) counters: u64,
-    /// Operators of the backward pass, and how many have their operator of the forward pass.
+    /// Backward operators, and how many have their forward operator.
     pub(super) backward_operators: u64,
     pub(super) paired: u64,
-    /// Kernels that are collectives, and how much is known of them.
+    /// Kernels that are collectives, and how much is known about them.
     pub(super) collectives: u64,
     pub(super) sized: OfKernels,
     pub(super) grouped: OfKernels,
     pub(super) numbered: OfKernels,
     pub(super) replayed_collectives: u64,
     pub(super) memory_events: u64,
-    /// Annotations that are not libraries' own.
+    /// Annotations, without those of libraries.
     pub(super) annotations: u64,
     pub(super) runtime_calls: u64,
-    /// Whether the calls are those of another accelerator than CUDA and ROCm: Kineto writes both of these as `cuda_runtime`.
+    /// Whether the runtime calls belong to an accelerator other than CUDA and ROCm, both of which Kineto writes as `cuda_runtime`.
     pub(super) other_accelerator: bool,
     pub(super) frames: u64,
     pub(super) graph_launches: u64,
     pub(super) graph_ids: u64,
     pub(super) captures_here: u64,
     pub(super) gpus: u64,
-    /// Slices by category, the most frequent first.
+    /// Slices by category, most frequent first.
     pub(super) categories: Vec<(Option<String>, u64)>,
-    /// The rank of the trace, and what says so.
+    /// The rank of the trace, and where it was found.
     pub(super) rank: Option<(u32, &'static str)>,
-    /// The ranks of its collectives, if they are known.
+    /// The ranks of its collectives, where known.
     pub(super) ranks: BTreeSet<u32>,
     pub(super) steps: Steps,
 }
 
 impl Tally {
-    /// Of the only trace of a store, which was loaded with [`crate::event::ArgsWanted::DESCRIBED`]. `captures` are the kernels that have the call
-    /// path of their capture.
+    /// Counts the only trace of a store, loaded with [`crate::event::ArgsWanted::DESCRIBED`]. `captures` counts the kernels that have the call path
+    /// of their capture.
     pub(super) fn count(store: &Store, launches: &Launches, captures: CaptureTally) -> Self {
         let mut tally = Tally { captured: captures.matched, ..Tally::default() };
         tally.count_slices(store);
@@ -205,7 +204,7 @@ impl Tally {
         self.annotations = self.steps.annotations + self.of_category(NVTX);
     }
 
-    /// How many slices have a category, whatever its case is.
+    /// The number of slices with a category, ignoring case.
     pub(super) fn of_category(&self, wanted: &str) -> u64 {
         let is_it = |name: &Option<String>| name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(wanted));
         self.categories.iter().filter(|(name, _)| is_it(name)).map(|(_, count)| count).sum()
@@ -216,7 +215,7 @@ impl Tally {
         self.categories.iter().any(|(name, _)| name.is_some())
     }
 
-    /// Whether there are slices of Kineto's categories.
+    /// Whether any slice has a Kineto category.
     pub(super) fn has_kineto(&self) -> bool {
         self.operators + self.frames + self.runtime_calls + self.kernels > 0
     }
@@ -235,13 +234,13 @@ impl OfKernels {
         } += 1;
     }
 
-    /// Whether any has it, or all the others are of graphs or from before the trace: what a writer records is not seen by these. What no call
-    /// is tied to could have it.
+    /// Whether any kernel has it, or all others were replayed by graphs or launched before the trace and so do not show what the writer records.
+    /// Kernels linked to no call could have had it.
     pub(super) fn is_recorded(&self) -> bool {
         self.have > 0 || self.lacking.others + self.lacking.unlaunched == 0
     }
 
-    /// The reasons by name, those that occur.
+    /// The reasons that occur, by name.
     pub(super) fn reasons(&self) -> BTreeMap<&'static str, u64> {
         let Lacking { replayed, before, unlaunched, backward, others } = self.lacking;
         let all = [
@@ -255,7 +254,7 @@ impl OfKernels {
     }
 }
 
-/// What is above a launch, and whether a Python function is above the operator of the forward pass that it belongs to.
+/// What is above a launch, and whether a Python function is above its forward operator.
 fn forward_stack(climb: &mut Climb<'_>, forwards: &mut Forwards<'_>, call: SliceId) -> (Above, bool) {
     let above = climb.launch(call);
     let forward = above.backward.map(|backward| forwards.forward(backward, &mut climb.callers));
@@ -263,7 +262,7 @@ fn forward_stack(climb: &mut Climb<'_>, forwards: &mut Forwards<'_>, call: Slice
     (above, has_forward)
 }
 
-/// The argument keys as the trace's texts.
+/// The argument keys as string ids of the trace.
 struct Keys {
     dims: Vec<StringId>,
     strides: Vec<StringId>,
@@ -287,12 +286,12 @@ impl Keys {
     }
 }
 
-/// Whether a graph replays a kernel: by the call that launched it, or by its node alone.
+/// Whether a graph replays a kernel, judged by the call that launched it or by its node.
 fn is_replayed(launched: &Launched) -> bool {
     matches!(launched.evidence, Evidence::GraphReplay | Evidence::Capture)
 }
 
-/// Whether a capture may have the call path of a kernel.
+/// Whether a capture may provide the call path of a kernel.
 pub(super) fn may_be_captured(store: &Store, launched: &Launched) -> bool {
     launched.evidence == Evidence::GraphReplay || store.graph_node(launched.kernel).is_some()
 }

@@ -1,4 +1,4 @@
-//! Keys of the code that launched a kernel: its call path, and the operators, annotations and steps around the launch.
+//! Keys from the code that launched a kernel: its call path, and the operators, annotations and steps around the launch.
 
 use std::collections::HashMap;
 
@@ -21,19 +21,19 @@ use crate::recorded_args::{Operators, Recorded, Value};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// The value of kernels outside the backward pass, by the key of the forward pass.
+/// The value of the `forward` key for kernels outside the backward pass.
 const NOT_BACKWARD: &str = "(not backward)";
 
-/// The value of what a function of the user's own launches when a gradient is there, by that key: its collectives are not of the parameter alone.
+/// The value of the `forward` key for kernels launched by the user's own gradient hook: its collectives serve more than one parameter.
 const OWN_HOOK: &str = "(hook of a gradient)";
 
-/// How much of a malformed value is shown, in characters.
+/// The maximum length shown of a malformed value, in characters.
 const SHOWN: usize = 80;
 
-/// What decides the values of call paths: path, capture, forward pass, whether that is unknown, thread.
+/// What determines the values of call paths: path, capture, forward pass, whether that is unknown, thread.
 type Path = (Option<PathId>, Option<PathId>, Option<PathId>, bool, Option<ThreadId>);
 
-/// Finds values of launches.
+/// Finds the values of launches.
 pub(super) struct ByCall<'a> {
     store: &'a Store,
     attribution: &'a Attribution,
@@ -44,7 +44,7 @@ pub(super) struct ByCall<'a> {
     forwards: Forwards<'a>,
     record: Option<StringId>,
     annotation: Option<StringId>,
-    /// By the place of the key.
+    /// By index of the key.
     nearest: HashMap<usize, Nearest>,
     /// The nearest operators of the backward pass, for modules.
     backward: Nearest,
@@ -78,7 +78,7 @@ impl<'a> ByCall<'a> {
         }
     }
 
-    /// The number of a kernel's value. `at` is the place of the key.
+    /// The number of a kernel's value. `at` is the index of the key.
     pub(super) fn number(&mut self, values: &mut Values, at: usize, key: &GroupBy, row: &KernelLaunch) -> u32 {
         if let Some(slice) = self.deciding_slice(at, key, row) {
             if let Some(known) = self.by_slice.get(&(at, slice)) {
@@ -100,7 +100,7 @@ impl<'a> ByCall<'a> {
         number
     }
 
-    /// The slice that decides a value, where one does. What a graph captured has its code in a call path only.
+    /// The slice that determines a value, if there is one. Captured code exists only as a call path.
     fn deciding_slice(&mut self, at: usize, key: &GroupBy, row: &KernelLaunch) -> Option<SliceId> {
         if matches!(key, GroupBy::Module) && (!self.operators.has_modules() || self.has_module_frames(row)) {
             return None;
@@ -128,13 +128,13 @@ impl<'a> ByCall<'a> {
         }
     }
 
-    /// Whether frames say the modules. They go first: PyTorch writes a hierarchy to TorchScript's operators alone, and a module would be two if some
-    /// of its kernels had the hierarchy's names.
+    /// Whether frames name the modules. Frames take precedence: PyTorch writes a hierarchy only to TorchScript operators, and a module would split in
+    /// two if some of its kernels used the names of the hierarchy.
     fn has_module_frames(&self, row: &KernelLaunch) -> bool {
         self.frames(row).any(|frame| module(frame).is_some())
     }
 
-    /// The operator of the forward pass, if its modules are recorded.
+    /// The forward operator, if its modules are recorded.
     fn forward_module(&mut self, row: &KernelLaunch) -> Option<SliceId> {
         let store = self.store;
         let is_backward = |slice| store.autograd(slice).is_some_and(|number| number.forward_thread != 0);
@@ -157,12 +157,12 @@ impl<'a> ByCall<'a> {
         }
     }
 
-    /// A level of a hierarchy of modules. The number of a layer is folded, as that of a frame is.
+    /// A level of a module hierarchy. The number of a layer is folded, as in frames.
     fn level(&self, name: &str) -> String {
         if self.naming.exact_names { name.to_owned() } else { fold_level(name).to_owned() }
     }
 
-    /// `float[2, 3], Scalar`: of each input its type, and its sizes if it has any.
+    /// `float[2, 3], Scalar`: the type of each input, with its sizes if it has any.
     fn shape(&self, slice: SliceId) -> String {
         let dims = match self.operators.dims(slice) {
             Recorded::Known(Value::List(dims)) => dims,
@@ -199,7 +199,7 @@ impl<'a> ByCall<'a> {
         known.map_or_else(GroupValue::default, GroupValue::single)
     }
 
-    /// All frames that say where a kernel comes from, the nearest first: those of its capture, of its launch, of the forward pass.
+    /// All frames that show where a kernel comes from, nearest first: those of its capture, of its launch, of the forward pass.
     fn frames(&self, row: &KernelLaunch) -> impl Iterator<Item = &'a str> {
         let paths = &self.attribution.paths;
         let all = [row.capture, row.path, row.forward].into_iter().flatten();
@@ -227,7 +227,7 @@ impl<'a> ByCall<'a> {
         GroupValue::calls(headline, all)
     }
 
-    /// The modules around a launch by frames of `nn.Module`, the outermost first: of its capture, its own, or of the forward pass.
+    /// The modules around a launch according to `nn.Module` frames, outermost first: from its capture, the launch, or the forward pass.
     fn modules(&self, row: &KernelLaunch) -> Option<Vec<String>> {
         let paths = &self.attribution.paths;
         let of = |path: PathId| {
@@ -239,7 +239,7 @@ impl<'a> ByCall<'a> {
         [row.capture, row.path, row.forward].into_iter().flatten().map(of).find(|modules| !modules.is_empty())
     }
 
-    /// The operator of a capture: the innermost frame that is neither Python's nor that of a collective.
+    /// The operator of a capture: the innermost frame that belongs neither to Python nor to a collective.
     fn captured_operator(&self, row: &KernelLaunch) -> Option<String> {
         let paths = &self.attribution.paths;
         let mut names = paths.upwards(row.capture?).map(|path| paths.name(path));

@@ -1,4 +1,4 @@
-//! Keys that the kernel itself has: its name, where it ran, and the collective that it carries out.
+//! Keys from the kernel itself: its name, where it ran, and the collective that it carries out.
 
 use std::collections::HashMap;
 
@@ -14,31 +14,31 @@ use crate::operation::{Communicator, Operation};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// The value of kernels that are no collectives, by the keys of collectives.
+/// The value of collective keys for kernels that are not collectives.
 const NO_COLLECTIVE: &str = "(no collective)";
 
 /// The category of kernels that move no data between GPUs.
 const COMPUTATION: &str = "computation";
 
-/// What kernels are called that no family knows and that may be communication.
+/// The category of kernels that no known family matches and that may be communication.
 const POSSIBLE: &str = "possible communication";
 
 /// The category of collectives of no known family.
 const OTHER: &str = "other collectives";
 
-/// Finds values of kernels.
+/// Finds the values of kernels.
 pub(super) struct ByKernel<'a> {
     store: &'a Store,
     attribution: &'a Attribution,
     naming: Naming<'a>,
-    /// By kernel, if a key is about collectives: its operation, as far as a key needs it.
+    /// By kernel, if a key is about collectives: the parts of its operation that keys need.
     operations: HashMap<SliceId, OfOperation, FixedState>,
     communicators: Vec<Communicator>,
-    /// By the place of the key and the text that decides its value.
+    /// By index of the key and the text that determines its value.
     by_name: HashMap<(usize, StringId), u32, FixedState>,
 }
 
-/// What keys need of an operation.
+/// What keys need from an operation.
 struct OfOperation {
     communicator: Option<usize>,
     collective: Option<std::sync::Arc<str>>,
@@ -58,7 +58,7 @@ impl<'a> ByKernel<'a> {
         ByKernel { store, attribution, naming, operations, communicators, by_name: HashMap::default() }
     }
 
-    /// The number of a kernel's value; `None` for keys that the kernel does not have itself. `at` is the place of the key.
+    /// The number of a kernel's value; `None` for keys that do not come from the kernel itself. `at` is the index of the key.
     pub(super) fn number(&mut self, values: &mut Values, at: usize, key: &GroupBy, row: &KernelLaunch) -> Option<u32> {
         let kernel = row.launched.kernel;
         let name = self.store.slices.name(kernel);
@@ -123,7 +123,7 @@ impl<'a> ByKernel<'a> {
     }
 }
 
-/// The class of a size: from a power of two to the next.
+/// The class of a size: from one power of two to the next.
 fn size_class(bytes: u64) -> String {
     let Some(power) = bytes.checked_ilog2() else { return "0 B".to_owned() };
     let bound = |power: u32| {

@@ -1,7 +1,7 @@
-//! The values of all keys for each kernel, and the kernels with equal values.
+//! Computes the values of all keys for each kernel, and groups kernels with equal values.
 //!
-//! Texts are compared once: each distinct value has a number, and what decides a value (a call path, an operator, a name) is looked up
-//! before the value is made.
+//! Strings are compared only once: each distinct value has a number, and whatever determines a value (a call path, an operator, a name) is looked up
+//! before the value is built.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,7 +26,7 @@ pub(crate) struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// For the rows of an attribution.
+    /// Prepares to group the rows of an attribution.
     pub(crate) fn new(
         store: &'a Store,
         attribution: &'a Attribution,
@@ -41,7 +41,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Kernels with equal values of all keys, each group in the order of the rows.
+    /// Groups kernels with equal values of all keys, each group in the order of the rows.
     pub(crate) fn groups<'k>(
         mut self,
         rows: impl Iterator<Item = &'k KernelLaunch>,

@@ -1,8 +1,8 @@
-//! Kernels by any key that is recorded of them: the code that launched them, its module, operator, shapes, step, or the kernel's own
-//! stream, collective, size.
+//! Groups kernels by any recorded key: the code that launched them, its module, operator, shapes or step, or the kernel's own stream, collective or
+//! size.
 //!
-//! A stack is one key among these. Each key gives a kernel one value, and kernels with equal values of all keys are a group. A value that is not
-//! recorded is a value, too, so that the groups add up to all kernels that are asked for.
+//! The stack is one of these keys. Each key gives a kernel one value, and kernels with equal values of all keys form a group. "Not recorded" is a
+//! value, too, so that the groups add up to all chosen kernels.
 
 mod by_call;
 mod by_kernel;
@@ -31,27 +31,27 @@ use crate::event::{ArgsWanted, EventsOf, KeySet};
 use crate::names::args;
 use crate::names::frames::UserCode;
 
-/// What kernels are grouped by.
+/// A key to group kernels by.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum GroupBy {
-    /// The call stack, with those of the capture and of the forward pass.
+    /// The call stack, with the call paths of the capture and of the forward pass.
     Stack,
-    /// The frame that shows best where a stack comes from.
+    /// The frame that best shows where a stack comes from.
     Frame,
-    /// The nearest caller whose frame or function fits.
+    /// The nearest caller whose frame or function matches.
     Function(Pattern),
     /// The modules around the launch: frames of `nn.Module`, or `Module Hierarchy` of its operator.
     Module,
-    /// The innermost operator around the launch, without PyTorch's record of a collective.
+    /// The innermost operator around the launch, ignoring PyTorch's record of a collective.
     Op,
     /// The types and sizes of that operator's inputs.
     Shape,
-    /// For kernels of the backward pass: the operator of the forward pass, with its stack.
+    /// For backward kernels: the forward operator, with its stack.
     Forward,
-    /// The innermost annotation of the user.
+    /// The innermost user annotation.
     Annotation,
-    /// The step of training or serving in which the kernel was launched.
+    /// The step of training or serving that launched the kernel.
     Step,
     /// The GPU and stream.
     Stream,
@@ -59,9 +59,9 @@ pub enum GroupBy {
     Group,
     /// The collective.
     Collective,
-    /// The size of a collective, as a class of powers of two.
+    /// The size class of a collective: a range between powers of two.
     Size,
-    /// The rank, or what is known of it.
+    /// The rank, or the best label known for it.
     Rank,
     /// The kernel's name.
     Kernel,
@@ -91,15 +91,15 @@ const PLAIN: &[(&str, GroupBy)] = &[
 ];
 
 impl GroupBy {
-    /// The names of the keys, as they are typed.
+    /// The names of the keys as users type them.
     pub fn names() -> impl Iterator<Item = &'static str> {
         PLAIN.iter().map(|(name, _)| *name).chain(["function:PATTERN", "arg:NAME"])
     }
 
-    /// Parses a key: its name, with a pattern or an argument's name after a colon where it has one.
+    /// Parses a key: its name, and a pattern or an argument name after a colon where it takes one.
     ///
     /// # Errors
-    /// An unknown name, an invalid pattern, an argument without a name.
+    /// If the name is unknown, the pattern invalid, or the argument has no name.
     pub fn parse(text: &str) -> Result<GroupBy, Error> {
         let unknown =
             || Error::BadGroupKey { key: text.to_owned(), known: GroupBy::names().collect::<Vec<_>>().join(", ") };
@@ -111,7 +111,7 @@ impl GroupBy {
         }
     }
 
-    /// Its name, as it was typed.
+    /// The name as typed.
     pub fn name(&self) -> String {
         match self {
             GroupBy::Function(pattern) => format!("function:{}", pattern.text()),
@@ -124,18 +124,18 @@ impl GroupBy {
     }
 }
 
-/// The keys of a question.
+/// The keys to group by.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Grouping {
-    /// The keys, the outermost first. Kernels are not grouped if there is none.
+    /// The keys, outermost first. Without keys, kernels are not grouped.
     pub by: Vec<GroupBy>,
-    /// How many levels of modules tell groups apart; `None`: all.
+    /// How many levels of modules distinguish groups; `None` for all.
     pub depth: Option<usize>,
 }
 
 impl Grouping {
-    /// Groups by some keys. One that is named again says nothing more.
+    /// Groups by these keys. A repeated key is dropped.
     pub fn new(mut by: Vec<GroupBy>, depth: Option<usize>) -> Self {
         let mut names: Vec<String> = Vec::new();
         by.retain(|key| {
@@ -147,7 +147,7 @@ impl Grouping {
         Grouping { by, depth }
     }
 
-    /// Whether a key is about the forward pass of kernels of the backward pass.
+    /// Whether a key needs the forward pass of backward kernels.
     pub fn needs_forward(&self) -> bool {
         self.by.iter().any(|key| matches!(key, GroupBy::Forward | GroupBy::Module))
     }
@@ -157,13 +157,12 @@ impl Grouping {
         self.by.iter().any(|key| matches!(key, GroupBy::Step))
     }
 
-    /// Whether kernels are grouped by other keys than their stacks.
+    /// Whether kernels are grouped by keys other than their stacks.
     pub fn is_asked(&self) -> bool {
         !self.by.is_empty()
     }
 
-    /// The arguments that a load has to keep for the keys, beside those that are wanted anyway. The list of them lives as long as the
-    /// program, because a question is asked once.
+    /// The arguments that a load must keep for the keys, besides those it keeps anyway. The list is leaked, because a program asks its question once.
     pub fn args(&self, wanted: ArgsWanted) -> ArgsWanted {
         let ArgsWanted::Keys(base) = wanted else { return wanted };
         let mut more: Vec<&'static str> = Vec::new();
@@ -173,7 +172,7 @@ impl Grouping {
                 GroupBy::Module => more.push(args::MODULE_HIERARCHY),
                 GroupBy::Shape => more.extend(args::INPUT_DIMS.iter().chain(args::INPUT_TYPES)),
                 GroupBy::Arg(name) => {
-                    // A member of an object has the keys above it before its own.
+                    // The key of a nested member is prefixed with the keys above it.
                     let key: &'static str = String::leak(name.clone());
                     more.extend([key, key.split('.').next().unwrap_or(key)]);
                     of = EventsOf::Any;
@@ -199,39 +198,39 @@ pub struct GroupedKernels {
     /// The value of each key.
     #[serde(serialize_with = "as_map")]
     pub key: Vec<(String, GroupValue)>,
-    /// How many kernels.
+    /// The number of kernels.
     pub count: u64,
-    /// How many of them are attributed to a launch, or to the capture of a graph.
+    /// The number of kernels attributed to a launch, or to the capture of a graph.
     pub attributed: u64,
     /// The totals of each kernel name.
     #[serde(rename = "kernels_by_name")]
     pub kernels: BTreeMap<String, Totals>,
-    /// Their cost.
+    /// What the kernels cost.
     pub cost: Cost,
     /// Their share of the GPU time of all groups.
     #[serde(rename = "share_of_groups")]
     pub share: f64,
-    /// Their collectives.
+    /// What their collectives move.
     #[serde(rename = "messages")]
     pub collective: CollectiveInfo,
-    /// What NCCL's own records say of them; `None` if none of them has a record.
+    /// What NCCL's own records say about them; `None` if none of them has a record.
     pub recorded: Option<RecordedInfo>,
-    /// What the step cost whose kernels they are; `None` unless a key is the step, and for kernels that were launched in none.
+    /// What their step cost; `None` unless a key is the step, and for kernels launched outside steps.
     pub step: Option<StepCost>,
 }
 
 impl GroupedKernels {
-    /// Its place in a tree that nests in the order of the keys: the frames of each value, the outermost first.
+    /// Its path in a tree that nests in the order of the keys: the frames of each value, outermost first.
     pub fn path(&self) -> impl Iterator<Item = &str> {
         self.key.iter().flat_map(|(_, value)| value.path())
     }
 
-    /// The values of its keys in one line.
+    /// The values of its keys, in one line.
     pub fn label(&self) -> String {
         self.key.iter().map(|(_, value)| value.label()).collect::<Vec<_>>().join(" / ")
     }
 
-    /// The place of its step in the order of time: kernels of none come last.
+    /// Sorts steps by time: kernels outside steps come last.
     pub(super) fn place(&self) -> (bool, u64) {
         self.step.as_ref().map_or((true, 0), |step| (false, step.number))
     }
@@ -242,43 +241,43 @@ impl GroupedKernels {
     }
 }
 
-/// The kernels that are asked for in groups.
+/// The chosen kernels in groups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Grouped {
-    /// The names of the keys, the outermost first.
+    /// The names of the keys, outermost first.
     #[serde(rename = "grouped_by")]
     pub by: Vec<String>,
-    /// The largest first; steps in the order of time.
+    /// Largest first; steps in order of time.
     pub groups: Vec<GroupedKernels>,
-    /// The groups that were left out, in no order.
+    /// The groups left out, in no order.
     #[serde(skip)]
     pub hidden: Vec<GroupedKernels>,
     /// The groups that are only added up.
     #[serde(skip)]
     pub others: Others,
-    /// How many groups there are, with those that were left out.
+    /// The number of groups, including those left out.
     pub groups_found: u64,
-    /// By what they are in order.
+    /// The order of the groups.
     #[serde(skip)]
     pub order: Order,
 }
 
-/// How many groups are distinguished where only the largest are asked for. Each takes some KB.
+/// How many groups are distinguished if only the largest are asked for. Each takes some KB.
 pub const MOST_GROUPS: usize = 10_000;
 
-/// Groups that are added up.
+/// Groups that are only added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Others {
-    /// How many.
+    /// The number of groups.
     pub groups: u64,
     /// The totals of their kernels.
     pub totals: Totals,
 }
 
 impl Others {
-    /// Adds a group's totals.
+    /// Adds the totals of a group.
     pub(super) fn add(&mut self, totals: Totals) {
         self.groups += 1;
         self.totals.add(totals);
@@ -286,27 +285,27 @@ impl Others {
 }
 
 impl Grouped {
-    /// The groups that were left out, with those that are only added up.
+    /// The groups left out, including those that are only added up.
     pub fn left_out(&self) -> Others {
         let mut all = self.others;
         self.hidden.iter().for_each(|group| all.add(group.totals()));
         all
     }
 
-    /// The totals of all groups, with those that were left out.
+    /// The totals of all groups, including those left out.
     pub fn totals(&self) -> Totals {
         let mut all = self.others.totals;
         self.groups.iter().chain(&self.hidden).for_each(|group| all.add(group.totals()));
         all
     }
 
-    /// Whether they are the steps alone.
+    /// Whether the groups are steps and nothing else.
     pub fn are_steps(&self) -> bool {
         self.by == ["step"]
     }
 
-    /// Sorts the groups, steps in the order of time, else the largest first, equal ones by their keys, and leaves out those with less than `min_share` of the GPU time of all, and
-    /// those after the first `limit`. Returns how many kernels were left out.
+    /// Sorts the groups: steps by time, others largest first, ties by key. Leaves out groups with less than `min_share` of the total GPU time, and
+    /// those after the first `limit`. Returns the number of kernels left out.
     pub(super) fn arrange(&mut self, order: Order, min_share: f64, limit: Option<usize>) -> u64 {
         self.order = order;
         self.groups.append(&mut self.hidden);
@@ -330,14 +329,14 @@ fn as_map<S: Serializer>(key: &[(String, GroupValue)], serializer: S) -> Result<
     map.end()
 }
 
-/// How names and stacks are shown, and what is known of ranks.
+/// How names and stacks are shown, and how ranks are labelled.
 #[derive(Clone, Copy)]
 pub(crate) struct Naming<'a> {
     /// Keep names as they are.
     pub(crate) exact_names: bool,
     /// Which frames are the user's own code.
     pub(crate) user_code: &'a UserCode,
-    /// The rank of a kernel, in words.
+    /// The label of a kernel's rank.
     pub(crate) rank: &'a dyn Fn(&KernelLaunch) -> String,
 }
 

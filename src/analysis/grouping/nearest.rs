@@ -1,4 +1,4 @@
-//! The nearest of a slice and its callers that is what is looked for. Each slice is looked at once, however many launches are below it.
+//! The nearest of a slice and its callers that satisfies a condition. Each slice is tested once, however many launches are below it.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use foldhash::fast::FixedState;
 use crate::attribution::callers::Callers;
 use crate::id::SliceId;
 
-/// Remembers, by slice, what was found from there on upwards.
+/// Remembers, for each slice, what the search from it upwards found.
 #[derive(Debug, Default)]
 pub(super) struct Nearest {
     known: HashMap<SliceId, Option<SliceId>, FixedState>,
 }
 
 impl Nearest {
-    /// The nearest slice from a launch on upwards.
+    /// The nearest matching slice from a launch upwards.
     pub(super) fn of_launch(
         &mut self,
         callers: &mut Callers<'_>,
@@ -24,7 +24,7 @@ impl Nearest {
         if is_it(call) {
             return Some(call);
         }
-        // A launch may have its caller by a rule of its own.
+        // The caller of a launch may follow a rule of its own.
         let mut next = callers.caller_of_launch(call);
         let mut passed = Vec::new();
         let found = loop {

@@ -1,4 +1,4 @@
-//! Groups as a tree: it nests in the order of the keys, and modules nest in themselves. A node has the totals of all that is below it.
+//! Groups as a tree: keys nest in their order, and modules nest within each other. A node has the totals of everything below it.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,16 @@ use crate::analysis::cost::{Order, Totals};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Branch {
-    /// How many levels are above it.
+    /// The number of levels above it.
     pub depth: usize,
-    /// The values of the levels that it is: several if each has only the next below it.
+    /// The values of its levels: several if each level has only one child.
     pub label: String,
-    /// The totals of all groups at it or below it.
+    /// The totals of all groups at or below it.
     pub totals: Totals,
 }
 
 impl Branch {
-    /// A line for itself.
+    /// A line without children.
     pub fn leaf(label: String, totals: Totals) -> Self {
         Branch { depth: 0, label, totals }
     }
@@ -28,18 +28,18 @@ impl Branch {
 #[derive(Debug, Default)]
 struct Node {
     label: String,
-    /// What joins it to the level above if they are one line.
+    /// What joins it to the level above if both share a line.
     joint: &'static str,
     totals: Totals,
-    /// Of a step, its place in the order of time.
+    /// For a step, its place in the order of time.
     place: (bool, u64),
-    /// Whether a group ends here, so that the node is no mere level.
+    /// Whether a group ends here, so that the node is more than a level.
     is_group: bool,
     below: Vec<usize>,
 }
 
 impl Grouped {
-    /// The groups that are shown as a tree, from the root on, the largest of each level first, steps in the order of time.
+    /// The shown groups as a tree from the root on: the largest of each level first, steps in order of time.
     pub fn tree(&self) -> Vec<Branch> {
         let mut nodes = vec![Node::default()];
         let mut known: HashMap<(usize, usize, &str), usize> = HashMap::new();
@@ -64,7 +64,7 @@ impl Grouped {
     }
 }
 
-/// The levels of a group: the place of the key, the value there, and what joins it to the level above. Callers are one level.
+/// The levels of a group: the index of the key, the value there, and what joins it to the level above. Callers are one level.
 fn levels(group: &GroupedKernels) -> impl Iterator<Item = (usize, &str, &'static str)> {
     group.key.iter().enumerate().flat_map(|(key, (_, value))| {
         value.levels().enumerate().map(move |(at, level)| (key, level, if at > 0 { "." } else { " / " }))

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-/// The value where the trace has none.
+/// The value for kernels without a recorded one.
 pub const NOT_RECORDED: &str = "(not recorded)";
 
-/// A value: a text, or several that nest.
+/// A value: one string, or several that nest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupValue {
-    /// The outermost first.
+    /// Outermost first.
     frames: Vec<String>,
     joined_by: Join,
 }
@@ -19,11 +19,11 @@ pub struct GroupValue {
 /// How the frames of a value become one text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Join {
-    /// There is one frame.
+    /// A single frame.
     Single,
     /// `Net.Block.Linear`
     Dots,
-    /// Callers, as folded stacks have them; the label of people's forms is the first frame's.
+    /// Callers, in the notation of folded stacks; people see the first frame as the label.
     Calls,
 }
 
@@ -34,38 +34,38 @@ impl Default for GroupValue {
 }
 
 impl GroupValue {
-    /// One text. An empty one is not recorded.
+    /// A single string. An empty one becomes "not recorded".
     pub(in crate::analysis) fn single(text: impl Into<String>) -> Self {
         let text = text.into();
         let text = if text.is_empty() { NOT_RECORDED.to_owned() } else { text };
         GroupValue { frames: vec![text], joined_by: Join::Single }
     }
 
-    /// A path of modules, the outermost first, of which at most so many are kept.
+    /// A path of modules, outermost first, cut to the first `depth`.
     pub(super) fn modules(mut frames: Vec<String>, depth: Option<usize>) -> Self {
         frames.truncate(depth.unwrap_or(usize::MAX).max(1));
         if frames.is_empty() { GroupValue::default() } else { GroupValue { frames, joined_by: Join::Dots } }
     }
 
-    /// Callers, the outermost first. `headline` is what people see.
+    /// Callers, outermost first. `headline` is the label for people.
     pub(super) fn calls(headline: String, frames: Vec<String>) -> Self {
         let frames = std::iter::once(headline).chain(frames).collect();
         GroupValue { frames, joined_by: Join::Calls }
     }
 
-    /// What nests: a flame graph has a frame for each.
+    /// The nested strings; a flame graph has a frame for each.
     pub fn path(&self) -> impl Iterator<Item = &str> {
         let skipped = usize::from(self.joined_by == Join::Calls && self.frames.len() > 1);
         self.frames[skipped..].iter().map(String::as_str)
     }
 
-    /// The levels of a table that nests: modules are levels, callers are one.
+    /// The levels in a nested table: each module is a level, callers are one.
     pub fn levels(&self) -> impl Iterator<Item = &str> {
         let levels = if self.joined_by == Join::Dots { self.frames.len() } else { 1 };
         self.frames.iter().take(levels).map(String::as_str)
     }
 
-    /// The value for people, in a line.
+    /// The value for people, in one line.
     pub fn label(&self) -> Cow<'_, str> {
         match self.joined_by {
             Join::Dots => self.frames.join(".").into(),
@@ -73,7 +73,7 @@ impl GroupValue {
         }
     }
 
-    /// The whole value for programs: callers are separated by semicolons, modules by dots.
+    /// The whole value for programs: callers joined by semicolons, modules by dots.
     pub fn text(&self) -> String {
         match self.joined_by {
             Join::Calls => self.path().collect::<Vec<_>>().join(";"),
@@ -90,7 +90,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// The value of a number.
+    /// The value with a number.
     pub(super) fn get(&self, number: u32) -> GroupValue {
         self.all[number as usize].clone()
     }

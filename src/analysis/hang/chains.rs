@@ -1,4 +1,4 @@
-//! All groups together: on whom the job hangs, and which group waits for which.
+//! Combines all groups: on which ranks the job hangs, and which group waits for which.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,7 +9,7 @@ use crate::analysis::recording;
 use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups, is_point_to_point};
 use crate::records::Records;
 
-/// Puts what the groups show together.
+/// Combines what the groups show.
 pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Finding>) -> HangReport {
     let all: Vec<(usize, &RecordedGroup, &Finding)> =
         groups.all.iter().zip(&found).enumerate().map(|(at, (group, finding))| (at, group, finding)).collect();
@@ -72,7 +72,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     }
 }
 
-/// The ranks at fault, and those in a circle.
+/// The ranks at fault, and the ranks in a circle.
 fn ends(all: &[(usize, &RecordedGroup, &Finding)]) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
     let mut graph = Graph::default();
     let mut proved: BTreeSet<Rank> = BTreeSet::new();
@@ -93,14 +93,14 @@ fn ends(all: &[(usize, &RecordedGroup, &Finding)]) -> (BTreeSet<Rank>, BTreeSet<
     (ends.alone.union(&proved).copied().collect(), circle)
 }
 
-/// What is known beyond a group.
+/// What is known beyond a single group.
 struct Whole<'a> {
     records: &'a Records,
     culprits: &'a BTreeSet<Rank>,
     distance: BTreeMap<usize, u32>,
-    /// By group that blames nobody: the names of those that it waits for.
+    /// By group without a rank at fault: the names of the groups that it waits for.
     waits_for: BTreeMap<usize, BTreeSet<String>>,
-    /// By rank of the job: the last operation that it enqueued.
+    /// By rank of the job: the last operation it enqueued.
     last: BTreeMap<u32, usize>,
 }
 
@@ -126,21 +126,21 @@ impl<'a> Whole<'a> {
         }
         let is_root = |(at, group, finding): &&(usize, &RecordedGroup, &Finding)| {
             let scope = (!group.is_global).then_some(*at);
-            let mut blamed = finding.missing.iter().chain(&finding.stuck).chain(&finding.odd);
+            let mut at_fault = finding.missing.iter().chain(&finding.stuck).chain(&finding.odd);
             let crowds = || finding.crowds.iter().flat_map(|(waiting, _)| waiting);
             let mut waiting = finding.waits.iter().map(|(rank, _)| rank).chain(crowds());
             let mut in_circle = || waiting.any(|rank| circle.contains(&(scope, *rank)));
-            blamed.any(|rank| culprits.contains(&(scope, *rank)) || circle.contains(&(scope, *rank))) || in_circle()
+            at_fault.any(|rank| culprits.contains(&(scope, *rank)) || circle.contains(&(scope, *rank))) || in_circle()
         };
         let roots = all.iter().filter(is_root).map(|(at, ..)| *at).collect();
         Whole { records, culprits, distance: waits.distances(roots), waits_for, last }
     }
 
-    /// By what groups are sorted: the distance, whether they are without the number of a collective, and since when ranks wait.
+    /// The sort key of a group: its distance, whether it lacks the number of a collective, and since when its ranks wait.
     fn order(&self, at: usize, finding: &Finding) -> (u32, bool, Option<crate::time::Ns>) {
         let oldest = finding.awaited.or_else(|| finding.oldest.values().next().copied());
         let since = oldest.and_then(|oldest| self.records.operations[oldest].enqueued);
-        // The numbers of collectives say more than sends without receives.
+        // Collective numbers are more specific than sends without receives.
         (self.distance.get(&at).copied().unwrap_or(u32::MAX), finding.sequence.is_none(), since)
     }
 
@@ -178,8 +178,8 @@ impl<'a> Whole<'a> {
         self.culprits.contains(&((!group.is_global).then_some(at), rank))
     }
 
-    /// The operation of a rank at fault: that in the place of what others wait in, or the last that it enqueued. A rank that others wait for
-    /// and that waits elsewhere is less at fault than a culprit.
+    /// The operation of a rank at fault: the one it ran in place of what others wait in, or the last it enqueued. Culprits take precedence over ranks
+    /// that others wait for but that themselves wait elsewhere.
     fn at_fault(&self, at: usize, group: &RecordedGroup, finding: &Finding) -> Option<usize> {
         let rank_of = |theirs: &usize| self.records.operations[*theirs].rank.map(|rank| rank.0);
         let missing = finding.missing.iter().find(|rank| self.is_culprit(at, group, **rank));
@@ -208,30 +208,30 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// Which groups wait for which: those that blame a rank for those in which it waits; and those that blame nobody for those in which their
-/// own ranks have waited for longer. Each is noted by rank: from each group to each other, memory would grow with the square of the groups.
+/// Which groups wait for which. A group that waits for a rank depends on the groups in which that rank waits; a group without a rank at fault depends
+/// on the groups in which its own ranks have waited longer. Edges are stored by rank, because the number of edges between groups would be quadratic.
 #[derive(Default)]
 struct Waits {
-    /// By rank: the groups that blame it.
-    blamed_in: BTreeMap<u32, Vec<usize>>,
-    /// By group that waits for a rank: the ranks that wait in it.
+    /// By rank: the groups that wait for it.
+    awaited_in: BTreeMap<u32, Vec<usize>>,
+    /// By hung group: the ranks that wait in it.
     waiting: BTreeMap<usize, Vec<u32>>,
-    /// By group that blames nobody: those that it waits for.
+    /// By group without a rank at fault: the groups that it waits for.
     held_up: BTreeMap<usize, BTreeSet<usize>>,
 }
 
 impl Waits {
     fn find(records: &Records, all: &[(usize, &RecordedGroup, &Finding)]) -> Self {
         let mut waits = Waits::default();
-        // By rank: the group of its oldest incomplete operation.
+        // By rank: the start and group of its oldest incomplete operation.
         let mut oldest: BTreeMap<u32, (Option<crate::time::Ns>, usize)> = BTreeMap::new();
         let global = || all.iter().filter(|(_, group, _)| group.is_global);
         for (at, _, finding) in global() {
             if finding.outcome == Some(Outcome::Hung) {
                 waits.waiting.insert(*at, finding.waiting.iter().copied().collect());
             }
-            let blamed: BTreeSet<u32> = finding.missing.union(&finding.stuck).copied().collect();
-            blamed.into_iter().for_each(|rank| waits.blamed_in.entry(rank).or_default().push(*at));
+            let awaited: BTreeSet<u32> = finding.missing.union(&finding.stuck).copied().collect();
+            awaited.into_iter().for_each(|rank| waits.awaited_in.entry(rank).or_default().push(*at));
             for (rank, operation) in &finding.oldest {
                 let since = (records.operations[*operation].enqueued, *at);
                 let known = oldest.entry(*rank).or_insert(since);
@@ -245,7 +245,7 @@ impl Waits {
         waits
     }
 
-    /// How many groups are between each group and the roots.
+    /// The number of groups between each group and the roots.
     fn distances(&self, roots: Vec<usize>) -> BTreeMap<usize, u32> {
         let mut after: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, others) in &self.held_up {
@@ -256,9 +256,9 @@ impl Waits {
         let mut followed: BTreeSet<u32> = BTreeSet::new();
         while let Some(at) = next.pop_front() {
             let of = distance.get(&at).copied().unwrap_or(0);
-            // What blames a rank was reached with the first group in which that waits.
+            // Groups that wait for a rank are reached from the first group in which that rank waits.
             let ranks = self.waiting.get(&at).into_iter().flatten().filter(|rank| followed.insert(**rank));
-            let by_rank = ranks.filter_map(|rank| self.blamed_in.get(rank)).flatten();
+            let by_rank = ranks.filter_map(|rank| self.awaited_in.get(rank)).flatten();
             for other in by_rank.chain(after.get(&at).into_iter().flatten()) {
                 if !distance.contains_key(other) {
                     distance.insert(*other, of + 1);

@@ -1,4 +1,4 @@
-//! Sources that count without states: RAS, which says how many collectives each rank has enqueued, and logs, which end with the last call.
+//! Sources with counts instead of states: RAS, which reports how many collectives each rank has enqueued, and logs, which end with the last call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use crate::operations::recorded_groups::{Member, RecordedGroup};
 use crate::records::{RankStatus, Records};
 use crate::time::Ns;
 
-/// RAS counts a dozen collectives. A damaged file may have as many names as ranks.
+/// RAS counts a dozen collectives. A damaged file may contain as many names as ranks.
 const MOST_NAMES: usize = 64;
 
-/// What RAS said of a communicator at one time, by rank.
+/// What RAS reported about a communicator at one time, by rank.
 type Answer<'a> = BTreeMap<u32, &'a RankStatus>;
 
 /// Judges a communicator by the answers of RAS.
 ///
-/// Of one answer, counts that differ show who has done less. Of two, ranks that are in both: if no count moved, the communicator has
-/// stopped, and those with the lowest counts are the ones that others wait for. Equal counts that do not move may be one operation in
-/// which all are stuck, or a job that does nothing: nothing is said of these.
+/// In a single answer, differing counts show which ranks have done less. Of two answers, ranks in both are compared: if no count moved, the
+/// communicator has stopped, and the others wait for the ranks with the lowest counts. Equal counts that do not move may mean that all ranks are
+/// stuck in one operation or that the job is idle, so nothing is reported.
 pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
     let mut answers: BTreeMap<(Option<Ns>, u32), Answer<'_>> = BTreeMap::new();
     for (rank, member) in &group.members {
@@ -43,7 +43,7 @@ pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
     let is_frozen = moved.as_ref().is_some_and(|(moved, is_whole)| moved.is_empty() && *is_whole);
     finding.outcome = Some(if is_frozen { Outcome::Hung } else { Outcome::Lagging });
     if is_frozen {
-        // What RAS reports, and after that the lowest counts: those between may be held up by them.
+        // At fault are the ranks that RAS reports, then those with the lowest counts; ranks in between may be held up by these.
         finding.proved.clone_from(&finding.missing);
         uneven.iter().for_each(|of| of.wait(&mut finding));
     }
@@ -67,8 +67,8 @@ pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
     finding
 }
 
-/// The ranks whose counts moved between two answers, and whether all ranks that have counts now had some before. A rank that does not
-/// answer has none: that is no movement.
+/// The ranks whose counts moved between two answers, and whether all ranks with counts now had counts before. A rank that does not answer has no
+/// counts, which is not movement.
 fn moved(before: &Answer<'_>, now: &Answer<'_>) -> Option<(Vec<u32>, bool)> {
     let (mut moved, mut is_whole, mut has_any) = (Vec::new(), true, false);
     for (rank, status) in now.iter().filter(|(_, status)| !status.counts.is_empty()) {
@@ -83,18 +83,18 @@ fn moved(before: &Answer<'_>, now: &Answer<'_>) -> Option<(Vec<u32>, bool)> {
     has_any.then_some((moved, is_whole))
 }
 
-/// How often ranks called a collective, where not all did so equally often.
+/// How often each rank called a collective, if the numbers differ.
 struct Uneven<'a> {
     name: &'a str,
     most: u64,
-    /// Those who called it most often.
+    /// The ranks that called it most often.
     peers: Vec<u32>,
-    /// The others, by how often they did.
+    /// The other ranks, by number of calls.
     fewer: BTreeMap<u64, Vec<u32>>,
 }
 
 impl Uneven<'_> {
-    /// Notes that all wait for those who called it least often.
+    /// Notes that all other ranks wait for those with the fewest calls.
     fn wait(&self, finding: &mut Finding) {
         let mut others = self.fewer.values();
         let Some(least) = others.next() else { return };
@@ -104,7 +104,7 @@ impl Uneven<'_> {
     }
 }
 
-/// The collectives that not all ranks have enqueued equally often.
+/// The collectives that some ranks have enqueued more often than others.
 fn uneven<'a>(answer: &Answer<'a>) -> Vec<Uneven<'a>> {
     let names: BTreeSet<&String> = answer.values().flat_map(|status| status.counts.keys()).collect();
     let mut found = Vec::new();
@@ -121,7 +121,7 @@ fn uneven<'a>(answer: &Answer<'a>) -> Vec<Uneven<'a>> {
     found
 }
 
-/// What RAS itself says is wrong.
+/// The faults that RAS itself reports.
 fn faults(answer: &Answer<'_>, finding: &mut Finding) {
     let mut by_fault: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for (rank, status) in answer {
@@ -150,7 +150,7 @@ pub(super) fn of_calls(group: &RecordedGroup, records: &Records) -> Finding {
         }
     }
     let mut finding = Finding::default();
-    // Who calls need not be done. A source that has only what is complete has its ends.
+    // A logged call may still be running. A source that logs only completed calls has their ends.
     let is_complete = |at: &usize| {
         let operation = &records.operations[*at];
         operation.state == State::Completed || operation.end.is_some() || operation.duration.is_some()
@@ -161,7 +161,7 @@ pub(super) fn of_calls(group: &RecordedGroup, records: &Records) -> Finding {
         let mut by_count: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
         of_ranks.iter().for_each(|(rank, count)| by_count.entry(Some(*count)).or_default().push(*rank));
         if function.is_none() {
-            // Of these sources every call is a line. Those that number each function write some of their calls.
+            // In these sources every call is a line. Sources that number each function write only some calls.
             let silent = group.members.keys().filter(|rank| !of_ranks.contains_key(rank));
             silent.for_each(|rank| by_count.entry(None).or_default().push(*rank));
         }
@@ -181,7 +181,7 @@ pub(super) fn of_calls(group: &RecordedGroup, records: &Records) -> Finding {
     finding
 }
 
-/// How far a rank got, by function where its source numbers each by itself: the last number, or how many calls there are.
+/// How far a rank got, by function if its source numbers functions separately: the last number, or else the number of calls.
 fn counted<'r>(
     group: &RecordedGroup,
     member: &Member,
@@ -190,13 +190,13 @@ fn counted<'r>(
 ) -> BTreeMap<Option<&'r str>, i64> {
     let mut found: BTreeMap<Option<&str>, i64> = BTreeMap::new();
     for operation in member.collectives.iter().map(|at| &records.operations[*at]) {
-        // What is left in a ring says nothing of how many there were.
+        // What is left in a ring buffer does not show how many calls there were.
         if group.source == Source::RECORDER && operation.sequence.is_none() {
             continue;
         }
         let is_of_function = operation.counts == Counts::Function;
         let count = found.entry(operation.collective.as_deref().filter(|_| is_of_function)).or_default();
-        // Where sends and receives advance the number, it differs between ranks that have nothing to do with them.
+        // If sends and receives advance the number, it differs between ranks that take no part in them.
         let is_of_group = match operation.counts {
             Counts::Function | Counts::Collectives => true,
             Counts::Group | Counts::Communicator => !has_peers,
@@ -204,7 +204,7 @@ fn counted<'r>(
         };
         *count = match operation.sequence.filter(|_| is_of_group) {
             Some(sequence) => sequence.max(*count),
-            // Of long logs not all calls are kept.
+            // Long logs keep only some calls.
             None => match member.called {
                 Some(called) => i64::try_from(called).unwrap_or(i64::MAX),
                 None => count.saturating_add(1),
@@ -214,7 +214,7 @@ fn counted<'r>(
     found
 }
 
-/// How many collectives the recorder counted on a rank, none included, where it numbers all functions together.
+/// The number of collectives that the recorder counted on a rank, possibly 0, if it numbers all functions together.
 fn recorded_count(group: &RecordedGroup, member: &Member, records: &Records) -> Option<i64> {
     let is_of_all = |at: &usize| records.operations[*at].counts == Counts::Collectives;
     let is_counted = |member: &Member| member.collectives.iter().all(is_of_all);

@@ -1,22 +1,22 @@
-//! What a group by itself shows of a hang.
+//! What a single group shows of a hang.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Evidence, Outcome};
 use crate::operation::{Operation, State};
 
-/// So much evidence of a group that lists ranks is kept. In a damaged log each rank may have a count of its own, and each such count has the
-/// same peers: memory would grow with the square of the ranks.
+/// The limit on evidence kept for a group. In a damaged log each rank may have its own count, each with the same peers: memory would grow with the
+/// square of the ranks.
 const MOST_EVIDENCE: usize = 100;
 
-/// What a group by itself shows.
+/// What a single group shows.
 #[derive(Default)]
 pub(super) struct Finding {
-    /// The ranks by how far they got, those who got least first; each waits for all before it.
+    /// The ranks by progress, least first; each level waits for all before it.
     pub(super) levels: Vec<Vec<u32>>,
-    /// Who waits for whom beside that.
+    /// Other pairs of a waiting rank and the rank it waits for.
     pub(super) waits: BTreeSet<(u32, u32)>,
-    /// The same of many: all of the first wait for all of the second.
+    /// Pairs of rank sets: all of the first wait for all of the second.
     pub(super) crowds: Vec<(Vec<u32>, Vec<u32>)>,
     pub(super) collective: Option<String>,
     pub(super) sequence: Option<i64>,
@@ -24,24 +24,24 @@ pub(super) struct Finding {
     pub(super) stuck: BTreeSet<u32>,
     pub(super) odd: BTreeSet<u32>,
     pub(super) waiting: BTreeSet<u32>,
-    /// Ranks of which nothing says whether what they enqueued is complete.
+    /// Ranks whose last operations may or may not be complete.
     pub(super) unknown: BTreeSet<u32>,
-    /// Ranks that are at fault, whether or not they wait elsewhere.
+    /// Ranks at fault, whether or not they wait elsewhere.
     pub(super) proved: BTreeSet<u32>,
     pub(super) evidence: Vec<Evidence>,
-    /// How much more there was than is kept.
+    /// How much evidence was beyond the limit.
     pub(super) left_out: usize,
-    /// The operation that ranks wait in, and that of a rank at fault in its place.
+    /// The operation that ranks wait in, and the operation of a rank at fault in its place.
     pub(super) awaited: Option<usize>,
     pub(super) theirs: Option<usize>,
     /// By rank: the oldest incomplete operation.
     pub(super) oldest: BTreeMap<u32, usize>,
-    /// What this alone shows.
+    /// The outcome for this group alone.
     pub(super) outcome: Option<Outcome>,
 }
 
 impl Finding {
-    /// Adds evidence that lists ranks. Beyond the limit it is counted and not made.
+    /// Adds evidence that lists ranks. Beyond the limit, evidence is only counted.
     pub(super) fn prove(&mut self, evidence: impl FnOnce() -> Evidence) {
         match self.evidence.len() < MOST_EVIDENCE {
             true => self.evidence.push(evidence()),
@@ -50,7 +50,7 @@ impl Finding {
     }
 }
 
-/// Whether it was enqueued and has not ended.
+/// Whether an operation was enqueued and has not ended.
 pub(super) fn is_open(operation: &Operation) -> bool {
     matches!(operation.state, State::Scheduled | State::Started)
 }

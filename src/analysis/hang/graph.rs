@@ -1,25 +1,25 @@
-//! Who waits for whom, followed to its end.
+//! Follows which rank waits for which to the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A rank: of the job, or of the group of this number if its source knows only ranks within.
+/// A rank: of the job, or of the group with this index if its source only knows ranks within the group.
 pub(super) type Rank = (Option<usize>, u32);
 
-/// A graph of ranks, and of levels that are in place of several of them: with an edge from each rank of a group to each that it waits for,
-/// memory would grow with the square of the ranks.
+/// A graph of ranks, with extra nodes that represent sets of ranks: with an edge for each pair of waiting and awaited rank, memory would grow with
+/// the square of the ranks.
 #[derive(Default)]
 pub(super) struct Graph {
     numbers: BTreeMap<Rank, usize>,
     edges: Vec<Vec<usize>>,
-    /// The nodes that are awaited.
+    /// The nodes of awaited ranks.
     awaited: BTreeSet<usize>,
 }
 
 /// Where waiting ends.
 pub(super) struct Ends {
-    /// Ranks that others wait for and that wait for nobody.
+    /// Ranks that others wait for and that wait for no rank.
     pub(super) alone: BTreeSet<Rank>,
-    /// Ranks that wait for each other, and for nobody else.
+    /// Ranks that wait for each other and for no others.
     pub(super) circles: BTreeSet<Rank>,
 }
 
@@ -45,7 +45,7 @@ impl Graph {
         self.awaited.insert(to);
     }
 
-    /// Notes that all of some ranks wait for all of others.
+    /// Notes that all ranks of one set wait for all ranks of another.
     pub(super) fn crowd(&mut self, scope: Option<usize>, waiting: &[u32], awaited: &[u32]) {
         let between = self.node();
         for rank in waiting {
@@ -59,7 +59,7 @@ impl Graph {
         }
     }
 
-    /// Notes the ranks of a group by how far they got: those who wait do so for all of the levels before theirs.
+    /// Notes the ranks of a group by progress: each waiting rank waits for all levels before its own.
     pub(super) fn levels(&mut self, scope: Option<usize>, levels: &[Vec<u32>], waits: &BTreeSet<u32>) {
         let mut before: Option<usize> = None;
         for ranks in levels {
@@ -74,7 +74,7 @@ impl Graph {
             }
             before = Some(level);
         }
-        // All but the last level are awaited, if somebody of a later one waits.
+        // Every level before the last one with a waiting rank is awaited.
         let last = levels.iter().rposition(|ranks| ranks.iter().any(|rank| waits.contains(rank))).unwrap_or(0);
         for rank in levels[..last].iter().flatten() {
             let number = self.rank((scope, *rank));
@@ -82,7 +82,7 @@ impl Graph {
         }
     }
 
-    /// Follows all waiting.
+    /// Follows all edges to where waiting ends.
     pub(super) fn ends(&self) -> Ends {
         let component = components(&self.edges);
         let mut leaves: BTreeSet<usize> = BTreeSet::new();
@@ -109,7 +109,7 @@ impl Graph {
     }
 }
 
-/// By node: the number of its strongly connected component (Tarjan's algorithm, with a stack of its own in place of recursion).
+/// The strongly connected component of each node (Tarjan's algorithm, with an explicit stack instead of recursion).
 fn components(edges: &[Vec<usize>]) -> Vec<usize> {
     const NEW: usize = usize::MAX;
     let n = edges.len();
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn waiting_is_followed_to_who_waits_for_nobody() {
         let mut graph = Graph::default();
-        // 0 waits for 1, 1 for 2 and 3, 3 for 2.
+        // 0 waits for 1, 1 waits for 2 and 3, and 3 waits for 2.
         for (waiting, awaited) in [(0, 1), (1, 2), (1, 3), (3, 2)] {
             graph.wait((None, waiting), (None, awaited));
         }
@@ -198,7 +198,7 @@ mod tests {
     fn those_of_a_later_level_wait_for_all_before() {
         let mut graph = Graph::default();
         graph.levels(None, &[vec![5], vec![4], vec![0, 1]], &BTreeSet::from([0, 1, 4]));
-        // 5 itself waits for 6 in another group.
+        // Rank 5 itself waits for rank 6 in another group.
         graph.levels(None, &[vec![6], vec![5]], &BTreeSet::from([5]));
         let ends = graph.ends();
         assert_eq!((ranks(&ends.alone), ranks(&ends.circles)), (vec![6], vec![]));

@@ -1,4 +1,4 @@
-//! What each rank does in each group, in a word.
+//! What each rank does in each group, in one word.
 
 use serde::Serialize;
 
@@ -8,13 +8,13 @@ use crate::operation::{Counts, Operation};
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
-/// A group's ranks.
+/// The ranks of a group.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct MatrixRow {
-    /// The group, as it is called elsewhere.
+    /// The group's name, as in the other answers.
     pub group: String,
-    /// Its ranks, in their order.
+    /// Its ranks, in order.
     pub cells: Vec<Cell>,
 }
 
@@ -26,8 +26,8 @@ pub struct Cell {
     pub rank: u32,
     /// What it does.
     pub state: CellState,
-    /// The number of its oldest incomplete collective, or of the last that it enqueued; `None` where only sends and receives are
-    /// incomplete, or no number is known.
+    /// The number of its oldest incomplete collective, or of the last one it enqueued; `None` if only sends and receives are incomplete, or no number
+    /// is known.
     pub sequence: Option<i64>,
 }
 
@@ -36,29 +36,29 @@ pub struct Cell {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CellState {
-    /// It called something else than the others.
+    /// It called something different from the others.
     Odd,
-    /// An operation is incomplete that others have completed.
+    /// It has an incomplete operation that others have completed.
     Stuck,
-    /// It did not enqueue what others wait in.
+    /// It did not enqueue the operation that others wait in.
     Missing,
-    /// It has done less than others; nothing says that these wait.
+    /// It has done less than others, but nothing shows that these wait.
     Lagging,
-    /// An operation is incomplete.
+    /// It has an incomplete operation.
     Waiting,
-    /// Nothing says whether what it enqueued is complete.
+    /// Whether its last operation is complete is unknown.
     Enqueued,
-    /// Nothing is incomplete.
+    /// It has no incomplete operation.
     Done,
-    /// There are no records of it.
+    /// It has no records.
     Unknown,
 }
 
 pub(super) fn row(group: &RecordedGroup, finding: &Finding, records: &Records) -> MatrixRow {
     let mut cells: Vec<Cell> = Vec::new();
-    // Else the number is of a send or receive, and the rank's own.
+    // If there are sends and receives, the number may belong to one of them and is the rank's own.
     let is_counted = !group.has_peers();
-    // Numbers of a function or a stream are not of the group.
+    // Numbers per function or stream do not count the group's operations.
     let is_of_group = |operation: &&Operation| matches!(operation.counts, Counts::Group | Counts::Communicator);
     for (rank, member) in &group.members {
         let state = match () {

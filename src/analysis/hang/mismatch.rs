@@ -1,6 +1,6 @@
-//! Ranks that called something else than the others at the same number: another collective, another type, another size.
+//! Ranks that called something different from the others at the same number: another collective, type or size.
 //!
-//! The majority is believed, whichever rank comes first. Where there is none, nothing says who is right.
+//! The majority is believed, whichever rank comes first. Without a majority, nothing shows which ranks are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::operation::{Counts, Operation, Source, State};
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
-/// Ranks of a damaged file may all differ. A call of which something is unknown is compared with so many others.
+/// In a damaged file, all ranks may differ. A call with unknown fields is compared with at most this many others.
 const MOST_SIDES: usize = 1000;
 
-/// Of calls under one number so many are named.
+/// How many of the operations under one number are listed.
 const NAMED: usize = 8;
 
-/// What has to be equal on all ranks of a group, of the operations of one number.
+/// The fields that must be equal on all ranks of a group, for the operations of one number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Call {
     collective: Vec<Option<Arc<str>>>,
@@ -33,13 +33,13 @@ impl Call {
         self.elements.push(elements(operation));
     }
 
-    /// How much of it is unknown.
+    /// The number of unknown fields.
     fn unknown(&self) -> usize {
         let texts = self.collective.iter().chain(&self.dtype).filter(|text| text.is_none()).count();
         texts + self.elements.iter().filter(|elements| elements.is_none()).count()
     }
 
-    /// In what its operations differ from those of another from the operation `from` of that one on.
+    /// How its operations differ from those of `other`, starting at operation `from` of `other`.
     fn differs(&self, other: &Call, from: usize) -> Option<EvidenceKind> {
         fn differ<T: PartialEq>(own: &[Option<T>], others: &[Option<T>], from: usize) -> bool {
             own.iter().zip(&others[from..]).any(|(a, b)| a.is_some() && b.is_some() && a != b)
@@ -54,19 +54,19 @@ impl Call {
     }
 }
 
-/// Ranks that called the same.
+/// Ranks that made the same call.
 struct Side {
     call: Call,
     ranks: Vec<u32>,
-    /// The operation of the first of them.
+    /// The operation of the first rank.
     at: usize,
-    /// Whether their records begin with this number, or end with it. What has several operations may be cut off there.
+    /// Whether their records begin or end with this number. A call with several operations may be cut off there.
     is_first: bool,
     is_last: bool,
 }
 
-/// The number of elements that all ranks have to have alike; `None` where they may differ. What a broadcast gives is the root's own
-/// affair if its ranks have different parts, and so is what a reduction gets.
+/// The number of elements that must be equal on all ranks; `None` if it may differ. The input of a broadcast and the output of a reduction matter
+/// only to the root.
 fn elements(operation: &Operation) -> Option<u64> {
     match operation.collective.as_deref().and_then(Collective::of_record)? {
         Collective::AllReduce | Collective::AllGather | Collective::Reduce => operation.in_elements,
@@ -75,10 +75,10 @@ fn elements(operation: &Operation) -> Option<u64> {
     }
 }
 
-/// An operation: its number, its rank, and its position in the records.
+/// An operation: its number, its rank, and its index in the records.
 type Numbered = (i64, u32, usize);
 
-/// Looks for the first number at which the ranks of a group differ.
+/// Finds the first number at which the ranks of a group differ.
 pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Finding) {
     let has_peers = group.has_peers();
     let mut all: Vec<Numbered> = Vec::new();
@@ -90,7 +90,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
             let Some(sequence) = operation.sequence else { continue };
             let is_of_group = match operation.counts {
                 Counts::Group | Counts::Collectives => true,
-                // Sends and receives advance it on the ranks that have to do with them.
+                // Sends and receives advance the number on the ranks that take part.
                 Counts::Communicator => !has_peers,
                 Counts::Function | Counts::Stream => false,
             };
@@ -106,7 +106,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
         }
     }
     all.sort_by_key(|(sequence, rank, _)| (*sequence, *rank));
-    // What all ranks have completed went well, by whatever names.
+    // A number that all ranks completed is fine, whatever the names.
     for of_number in all.chunk_by(|a, b| a.0 == b.0).filter(|of| open.contains(&of[0].0)) {
         let sides = sides(of_number, records, &ends, group.source == Source::FLIGHT_RECORDER);
         if sides.len() > 1 {
@@ -115,7 +115,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
     }
 }
 
-/// The ranks by what they called under a number, the most first. Ranks of which not enough is known to be on one side are on none.
+/// Groups the ranks by their call under a number, largest group first. Ranks are left out if too little is known to assign them.
 fn sides(
     of_number: &[Numbered],
     records: &Records,
@@ -140,7 +140,7 @@ fn sides(
         (side.is_first, side.is_last) = (side.is_first && is_first, side.is_last && is_last);
     }
     let mut all: Vec<Side> = equal.into_values().collect();
-    // What is known best comes first, so that the rest is compared with it.
+    // The best-known calls come first, so that the rest is compared with them.
     let known = |side: &Side| (side.call.unknown(), std::cmp::Reverse(side.call.collective.len()));
     all.sort_by(|a, b| known(a).cmp(&known(b)).then_with(|| largest(a, b)));
     let mut sides: Vec<Side> = Vec::new();
@@ -161,7 +161,7 @@ fn largest(one: &Side, other: &Side) -> std::cmp::Ordering {
     other.ranks.len().cmp(&one.ranks.len()).then_with(|| one.ranks.cmp(&other.ranks))
 }
 
-/// In what two calls differ.
+/// How two calls differ.
 fn differ(one: &Side, other: &Side) -> Option<EvidenceKind> {
     let is_shorter = one.call.collective.len() < other.call.collective.len();
     let (short, long) = if is_shorter { (one, other) } else { (other, one) };
@@ -169,7 +169,7 @@ fn differ(one: &Side, other: &Side) -> Option<EvidenceKind> {
     if longer == 0 {
         return short.call.differs(&long.call, 0);
     }
-    // A log that is copied while it is written ends within a call; one of which the beginning is left out begins within one.
+    // A log copied while it was being written may end within a call; a log whose beginning is missing may begin within one.
     let cut = [(short.is_last, 0), (short.is_first, longer)];
     let mut kinds = cut.iter().filter(|(is_cut, _)| *is_cut).map(|(_, from)| short.call.differs(&long.call, *from));
     let first = kinds.next().unwrap_or(Some(EvidenceKind::OtherCollective));
@@ -201,7 +201,7 @@ fn judge(sequence: i64, sides: &[Side], records: &Records, finding: &mut Finding
     }
     finding.crowds.push((most.ranks.clone(), odd.clone()));
     match is_tie {
-        // Each waits for what the other does not do.
+        // Each side waits for what the other does not do.
         true => finding.crowds.push((odd, most.ranks.clone())),
         false => {
             finding.odd.extend(&odd);
@@ -210,7 +210,7 @@ fn judge(sequence: i64, sides: &[Side], records: &Records, finding: &mut Finding
     }
 }
 
-/// Leaves of what was found before only that which is of earlier operations: from the first difference on, numbers mean different things.
+/// Keeps only earlier findings about earlier operations: from the first difference on, numbers mean different things.
 fn before(sequence: i64, finding: &mut Finding) {
     if finding.sequence.is_some_and(|found| found >= sequence) || finding.sequence.is_none() {
         let waiting = std::mem::take(&mut finding.waiting);
@@ -221,7 +221,7 @@ fn before(sequence: i64, finding: &mut Finding) {
     }
 }
 
-/// The first of the operations of two calls that differ.
+/// The index of the first operation in which two calls differ.
 fn first_difference(one: &Call, other: &Call, kind: EvidenceKind) -> usize {
     fn first<T: PartialEq>(one: &[T], other: &[T]) -> usize {
         one.iter().zip(other).take_while(|(a, b)| a == b).count()
@@ -233,7 +233,7 @@ fn first_difference(one: &Call, other: &Call, kind: EvidenceKind) -> usize {
     }
 }
 
-/// What a person reads of a call; of one that has many operations, those from the first that differs on.
+/// Describes a call for people; if it has many operations, from the first difference on.
 fn text(call: &Call, kind: EvidenceKind, first: usize) -> String {
     let all = call.collective.len();
     let from = if all > NAMED { first.min(all) } else { 0 };

@@ -1,12 +1,12 @@
 //! Whether a job hangs, on which ranks, in which call.
 //!
-//! Asked of [records](crate::records): who has not enqueued what its peers wait in (**missing**), on whom an operation is incomplete that
-//! its peers have completed (**stuck**), and who called something else than the others (**odd**, by majority). Ranks that wait are not
-//! to blame, even if others wait for them: waiting is followed from group to group to where it begins. Only what the records prove is
-//! said; what they leave open is [`Outcome::Unclear`].
+//! The answer comes from [records](crate::records): which ranks have not enqueued what their peers wait in (**missing**), which have an incomplete
+//! operation that their peers have completed (**stuck**), and which called something different from the majority (**odd**). Ranks that wait are not
+//! at fault, even if others wait for them: waiting is followed from group to group to its origin. Only what the records prove is reported; the rest
+//! is [`Outcome::Unclear`].
 //!
-//! Sources without states (logs, and RAS with its counts) show who is after the others, and by how much; of two answers of RAS also
-//! whether that moves.
+//! Sources without states (logs, and RAS with its counts) show which ranks have done less, and by how much; two answers of RAS also show whether that
+//! changes.
 
 mod chains;
 mod counts;
@@ -34,13 +34,13 @@ pub use paths::ComparedPaths;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Some ranks wait for others that do not come.
+    /// Some ranks wait for others that do not arrive.
     Hung,
-    /// Some ranks have done less than others; nothing shows whether they come.
+    /// Some ranks have done less than others; nothing shows whether they will catch up.
     Lagging,
-    /// Operations are incomplete, and nothing shows why.
+    /// Operations are incomplete, but nothing shows why.
     Unclear,
-    /// Nobody waits for anybody.
+    /// No rank waits for another.
     Clear,
 }
 
@@ -50,68 +50,68 @@ pub enum Outcome {
 pub struct HangReport {
     /// What the records show.
     pub outcome: Outcome,
-    /// The ranks on which the job hangs: others wait for them, and they wait for nobody or are proved to be at fault.
+    /// The ranks on which the job hangs: others wait for them, and they wait for no rank or are proved to be at fault.
     pub culprits: Vec<u32>,
     /// Ranks that wait for each other in a circle, if waiting leads nowhere else.
     pub circle: Vec<u32>,
-    /// The groups in which somebody waits for somebody, those where it begins first.
+    /// The groups in which ranks wait for others; the origin of the hang comes first.
     pub hung: Vec<HungGroup>,
     /// The groups in which some ranks have done less than others.
     pub lagging: Vec<HungGroup>,
-    /// The groups with operations that are incomplete although all ranks with records have enqueued them.
+    /// The groups with incomplete operations that all ranks with records have enqueued.
     pub open: Vec<OpenGroup>,
-    /// Ranks by groups, of the groups above.
+    /// The state of each rank in the groups above.
     pub matrix: Vec<MatrixRow>,
-    /// How many ranks have records.
+    /// The number of ranks with records.
     pub rank_count: usize,
-    /// Ranks of the groups above of which there are no records.
+    /// Ranks of the groups above without records.
     pub ranks_without_records: Vec<u32>,
-    /// Ranks whose records have no operation at all.
+    /// Ranks whose records have no operation.
     pub ranks_without_operations: Vec<u32>,
-    /// How many operations were looked at.
+    /// The number of operations examined.
     pub operation_count: usize,
-    /// How many groups have operations or counts.
+    /// The number of groups with operations or counts.
     pub group_count: usize,
-    /// What the recordings lack: nothing follows from what nobody is seen to wait for.
+    /// What the recordings lack: then the absence of an operation proves nothing.
     pub losses: Vec<Loss>,
-    /// The calls of NCCL that failed. What they were to do did not run, so that their ranks do not wait in it.
+    /// The NCCL calls that failed. Their operations did not run, so their ranks do not wait in them.
     pub failed_calls: Vec<FailedCalls>,
 }
 
-/// A group in which somebody waits for somebody.
+/// A group in which ranks wait for others.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct HungGroup {
     /// Its name and ranks.
     #[serde(flatten)]
     pub name: RecordedGroupName,
-    /// How many other groups are between this one and the culprits: 0 where the hang begins; `None` if that is unknown.
+    /// The number of groups between this one and the culprits: 0 where the hang begins; `None` if unknown.
     pub distance: Option<u32>,
     /// What the waiting ranks wait in.
     pub collective: Option<String>,
-    /// Its number in the group; `None` for sends and receives.
+    /// The number of that operation in the group; `None` for sends and receives.
     pub sequence: Option<i64>,
     /// The ranks that did not enqueue it.
     pub missing_ranks: Vec<u32>,
-    /// The ranks on which an operation is incomplete that others of the group have completed.
+    /// The ranks with an incomplete operation that others of the group have completed.
     pub stuck_ranks: Vec<u32>,
-    /// The ranks that called something else than the majority.
+    /// The ranks that called something different from the majority.
     pub odd_ranks: Vec<u32>,
     /// The ranks that wait.
     pub waiting_ranks: Vec<u32>,
-    /// The ranks of which there are no records.
+    /// The ranks without records.
     pub unknown_ranks: Vec<u32>,
-    /// Those of its ranks on which the job hangs.
+    /// The ranks of the group on which the job hangs.
     pub culprits: Vec<u32>,
     /// What proves it.
     pub evidence: Vec<Evidence>,
-    /// How much more evidence there is: of ranks that all differ, so much is kept as a person can read.
+    /// The number of further pieces of evidence: if many ranks differ, only as many are kept as a person can read.
     pub evidence_left_out: usize,
-    /// The call path of a rank at fault beside that of another.
+    /// The call path of a rank at fault next to that of a waiting rank.
     pub paths: Option<ComparedPaths>,
 }
 
-/// A group with operations that are incomplete although all ranks with records have enqueued them.
+/// A group with incomplete operations that all ranks with records have enqueued.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct OpenGroup {
@@ -122,17 +122,17 @@ pub struct OpenGroup {
     pub distance: Option<u32>,
     /// The oldest incomplete operation.
     pub collective: Option<String>,
-    /// Its number in the group; `None` for sends and receives.
+    /// The number of that operation in the group; `None` for sends and receives.
     pub sequence: Option<i64>,
     /// The ranks on which it is incomplete.
     pub waiting_ranks: Vec<u32>,
-    /// The ranks of which there are no records.
+    /// The ranks without records.
     pub unknown_ranks: Vec<u32>,
-    /// The groups in which these ranks have waited for longer.
+    /// The groups in which these ranks have waited longer.
     pub waits_for: Vec<String>,
 }
 
-/// What an [`Evidence`] is.
+/// The kinds of [`Evidence`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -141,47 +141,47 @@ pub enum EvidenceKind {
     NeverEnqueued,
     /// Operations from `sequence` to `last` are incomplete on the ranks, and the peers have completed those up to `there`.
     Stuck,
-    /// The same, of an operation with a root, which may end on some ranks before others take part.
+    /// Like `Stuck`, for an operation with a root, which may end on some ranks before others take part.
     StuckRooted,
-    /// The records of the ranks have no operation at all.
+    /// The records of the ranks have no operation.
     NoOperations,
     /// In `sequence` the ranks called `here`, and the peers `there`.
     OtherCollective,
-    /// The same, of the type of the elements.
+    /// Like `OtherCollective`, for the element type.
     OtherType,
-    /// The same, of the number of elements.
+    /// Like `OtherCollective`, for the number of elements.
     OtherSize,
-    /// The ranks and the peers called different things, and none of these is what most called.
+    /// The ranks and the peers called different things, and there is no majority.
     Undecidable,
-    /// The ranks send to the peers, which do not receive that.
+    /// The ranks send to the peers, which do not receive.
     NoReceive,
-    /// The ranks receive from the peers, which do not send that.
+    /// The ranks receive from the peers, which do not send.
     NoSend,
-    /// The ranks have enqueued `here` of a collective, and the peers `there`; `nothing` where no call of theirs is recorded.
+    /// The ranks have enqueued `here` calls of a collective, and the peers `there`; `nothing` if no call is recorded.
     FewerCalls,
-    /// Between two answers no count of the group moved.
+    /// No count of the group moved between two answers.
     NoProgress,
-    /// Between two answers the counts moved.
+    /// Counts moved between two answers.
     Progress,
-    /// The source reports `here` of the ranks.
+    /// The source reports `here` about the ranks.
     Fault,
 }
 
-/// Something that the records prove.
+/// A fact that the records prove.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Evidence {
-    /// What it is.
+    /// The kind.
     pub kind: EvidenceKind,
-    /// The ranks of which it is said.
+    /// The ranks it concerns.
     pub ranks: Vec<u32>,
-    /// The ranks with which they are compared.
+    /// The ranks they are compared with.
     pub peers: Vec<u32>,
-    /// The operation that it is about.
+    /// The collective it concerns.
     pub collective: Option<String>,
     /// Its number in the group.
     pub sequence: Option<i64>,
-    /// The last number.
+    /// The last number, see [`EvidenceKind`].
     pub last: Option<i64>,
     /// What the ranks have.
     pub here: Option<String>,
@@ -190,14 +190,14 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Evidence of nothing but ranks.
+    /// Evidence that consists only of ranks.
     fn new(kind: EvidenceKind, ranks: Vec<u32>, peers: Vec<u32>) -> Self {
         Evidence { kind, ranks, peers, collective: None, sequence: None, last: None, here: None, there: None }
     }
 }
 
 impl HangReport {
-    /// Whether the records have anything by which to judge.
+    /// Whether the records have nothing to judge by.
     pub fn is_empty(&self) -> bool {
         self.group_count == 0 && self.losses.is_empty() && self.failed_calls.is_empty()
     }
@@ -210,7 +210,7 @@ pub fn hang(records: &Records) -> HangReport {
     chains::report(records, &groups, found)
 }
 
-/// Judges a group by itself, by what its source knows.
+/// Judges a single group by what its source records.
 fn judge(group: &RecordedGroup, records: &Records) -> Finding {
     match group.source {
         crate::operation::Source::RAS => counts::of_answers(group, records),

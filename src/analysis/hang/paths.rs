@@ -1,4 +1,4 @@
-//! The call path of a rank at fault beside that of a rank that waits.
+//! The call path of a rank at fault next to that of a waiting rank.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::records::Records;
 pub struct ComparedPaths {
     /// The rank at fault.
     pub rank: u32,
-    /// What it did: the odd or incomplete operation, or the last that it enqueued.
+    /// What it did: the odd or incomplete operation, or the last one it enqueued.
     pub collective: Option<String>,
     /// Its call path.
     pub path: Vec<String>,
     /// A rank that waits.
     pub other_rank: u32,
-    /// What that waits in.
+    /// The operation that it waits in.
     pub other_collective: Option<String>,
     /// Its call path.
     pub other_path: Vec<String>,
-    /// The number of the first frame that differs, from 0; `None` if the paths are equal.
+    /// The index of the first frame that differs; `None` if the paths are equal.
     pub first_difference: Option<usize>,
 }
 
-/// Compares what ranks wait in with what a rank at fault did. `None` where one has no call path.
+/// Compares the operation that ranks wait in with that of a rank at fault. `None` if either has no call path.
 pub(super) fn compare(finding: &Finding, at_fault: Option<usize>, records: &Records) -> Option<ComparedPaths> {
     let of = |at: usize| {
         let operation = &records.operations[at];

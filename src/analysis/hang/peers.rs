@@ -1,8 +1,8 @@
 //! Sends without receives, and receives without sends.
 //!
-//! Each rank counts its own sends and receives, so numbers do not pair them. Those of two ranks in one direction are carried out in
-//! their order: the first send with the first receive. What a dump holds may have any beginning, but what is incomplete is held. So
-//! the incomplete sends of a direction are paired with the incomplete receives; what is left over has no partner.
+//! Each rank counts its own sends and receives, so numbers do not pair them. Between two ranks, operations in one direction run in order: the first
+//! send with the first receive. A dump may start anywhere, but it contains every incomplete operation. So the incomplete sends of a direction are
+//! paired with the incomplete receives; the remainder has no partner.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::names::collectives::Collective;
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
-/// The incomplete operations from one rank to another, the oldest first.
+/// The incomplete operations from one rank to another, oldest first.
 #[derive(Default)]
 struct Direction {
     sends: Vec<usize>,
@@ -47,7 +47,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
             false => (sends, from, to, EvidenceKind::NoReceive),
             true => (receives, to, from, EvidenceKind::NoSend),
         };
-        // Of a rank without records nothing is known.
+        // Without records of the peer, nothing is known.
         if let Some(first) = rest.first()
             && group.members.contains_key(&peer)
         {
@@ -68,7 +68,7 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
     }
 }
 
-/// The rank at the other side. Sources name its place in the group.
+/// The peer's rank. Sources record its position in the group.
 fn peer_of(group: &RecordedGroup, records: &Records, at: usize) -> Option<u32> {
     let place = u32::try_from(records.operations[at].peer?).ok()?;
     if !group.is_global {

@@ -1,5 +1,5 @@
-//! How far each rank of a group got with its collectives: who has not enqueued what others wait in, and on whom an operation is
-//! incomplete that others have completed.
+//! How far each rank of a group got with its collectives: which ranks have not enqueued what others wait in, and which have an incomplete operation
+//! that others have completed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,21 +10,21 @@ use crate::operation::{Counts, Source, State};
 use crate::operations::recorded_groups::{Member, RecordedGroup};
 use crate::records::Records;
 
-/// Where a rank is in a group.
+/// The position of a rank in a group.
 #[derive(Clone, Copy)]
 struct Position {
-    /// The last that it enqueued; `None` if its records have nothing of the group.
+    /// The last number it enqueued; `None` if its records have nothing of the group.
     enqueued: Option<i64>,
-    /// The oldest that is incomplete.
+    /// The oldest incomplete number.
     open: Option<i64>,
-    /// The operation of that number, where it was recorded.
+    /// The operation with that number, if recorded.
     operation: Option<usize>,
-    /// Whether nothing says that the last it enqueued is complete, and nothing that it is not.
+    /// Whether it is unknown if the last operation it enqueued is complete.
     is_unknown: bool,
 }
 
 impl Position {
-    /// What it has to do next, and whether it has enqueued that.
+    /// The next number it has to complete, and whether it has enqueued that.
     fn next(self) -> (i64, bool) {
         match self.open {
             Some(open) => (open, true),
@@ -37,7 +37,7 @@ impl Position {
     }
 }
 
-/// Whether the operations of a group show how far they got, and are counted together: the recorder may have neither.
+/// Whether the operations of a group have states and are numbered together: the recorder may have neither.
 pub(super) fn are_known(group: &RecordedGroup, records: &Records) -> bool {
     let collectives =
         || group.members.values().flat_map(|member| &member.collectives).map(|at| &records.operations[*at]);
@@ -47,8 +47,8 @@ pub(super) fn are_known(group: &RecordedGroup, records: &Records) -> bool {
 
 /// Compares the ranks of a group.
 pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
-    // The numbers of `pg_status` are of the last operation, which may be a send or receive, and those are counted by themselves. The
-    // recorder's are of collectives.
+    // The numbers of `pg_status` refer to the last operation, which may be a send or receive, and those are numbered separately. The recorder's
+    // numbers refer to collectives.
     let has_peers = group.source == Source::FLIGHT_RECORDER && group.has_peers();
     let is_recorded = group.source == Source::RECORDER;
     let mut positions: BTreeMap<u32, Position> = group
@@ -57,7 +57,7 @@ pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
         .map(|(rank, member)| (*rank, position(member, records, !has_peers, is_recorded)))
         .collect();
     let mut finding = Finding::default();
-    // A rank of which it is unknown whether it waits says something only if it has not enqueued what others wait in.
+    // A rank that may or may not wait counts only if it has not enqueued what others wait in.
     let open = positions.values().filter_map(|of| of.open).min();
     let waits_perhaps = |of: &Position| of.is_unknown && open.is_none_or(|open| of.has_enqueued(open));
     finding.unknown.extend(positions.iter().filter(|(_, of)| of.is_unknown).map(|(rank, _)| *rank));
@@ -71,7 +71,7 @@ pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
             finding.oldest.insert(*rank, operation);
         }
     }
-    // The ranks in the order of what they have to do next. Those who have that enqueued wait for all before them.
+    // The ranks in the order of what they have to complete next. Ranks that have enqueued it wait for all before them.
     let mut levels: BTreeMap<(i64, bool), Vec<u32>> = BTreeMap::new();
     for (rank, position) in &positions {
         levels.entry(position.next()).or_default().push(*rank);
@@ -81,18 +81,20 @@ pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
     match (waited, least) {
         (Some((sequence, _)), _) => {
             finding.outcome = Some(Outcome::Hung);
-            say_who(group, records, &positions, Some(sequence), &mut finding);
+            add_missing_and_stuck(group, records, &positions, Some(sequence), &mut finding);
             finding.levels = levels.into_values().collect();
         }
-        // Nobody waits here, but some have done what others have not.
-        (None, Some((_, true))) if levels.len() > 1 => say_who(group, records, &positions, None, &mut finding),
+        // No rank waits for a missing one here, but some have completed what others have not.
+        (None, Some((_, true))) if levels.len() > 1 => {
+            add_missing_and_stuck(group, records, &positions, None, &mut finding);
+        }
         _ => {}
     }
     finding
 }
 
-/// Says who is missing from the collective of this number, and who is stuck before it; without a number, who is stuck at all.
-fn say_who(
+/// Determines which ranks are missing from this collective and which are stuck before it; without a number, which are stuck at all.
+fn add_missing_and_stuck(
     group: &RecordedGroup,
     records: &Records,
     positions: &BTreeMap<u32, Position>,
@@ -108,7 +110,7 @@ fn say_who(
     let collective = awaited.and_then(|at| records.operations[at].collective.as_deref()).map(str::to_owned);
     let latest = positions.values().filter_map(|of| of.open).max().unwrap_or(i64::MAX);
     finding.sequence = sequence.filter(|_| awaited.is_some());
-    // By what they did last: one line of evidence for all ranks that did the same.
+    // By the last operation: one line of evidence for all ranks with the same one.
     let mut never: BTreeMap<Option<i64>, Vec<u32>> = BTreeMap::new();
     let mut stuck: BTreeMap<(i64, Option<i64>), Vec<u32>> = BTreeMap::new();
     for (rank, position) in positions {
@@ -122,7 +124,7 @@ fn say_who(
     for (last, ranks) in never {
         finding.missing.extend(&ranks);
         finding.prove(|| {
-            // The first that it did not enqueue and in which somebody waits.
+            // The first collective that they did not enqueue and in which other ranks wait.
             let awaited = positions.values().filter_map(|of| of.open).filter(|open| Some(*open) > last).min();
             let peers = positions.iter().filter(|(_, of)| of.open.is_some_and(|open| Some(open) > last));
             let peers = peers.map(|(rank, _)| *rank).collect();
@@ -135,7 +137,7 @@ fn say_who(
         finding.stuck.extend(&ranks);
         let name = names.get(&open).copied();
         let is_rooted = name.and_then(Collective::of_record).is_some_and(Collective::has_root);
-        // What has ended on one rank took part on all, so the fault is on the rank itself.
+        // What has ended on one rank ran on all, so the fault is with the stuck rank itself.
         let kind = if is_rooted { EvidenceKind::StuckRooted } else { EvidenceKind::Stuck };
         if !is_rooted {
             finding.proved.extend(&ranks);
@@ -153,7 +155,7 @@ fn say_who(
     finding.theirs = finding.stuck.iter().find_map(|rank| positions.get(rank)?.operation);
 }
 
-/// By number: the collective, as the first rank recorded it.
+/// The collective of each number, as the first rank recorded it.
 fn names<'r>(group: &RecordedGroup, records: &'r Records) -> HashMap<i64, &'r str> {
     let mut found = HashMap::new();
     for operation in group.members.values().flat_map(|member| &member.collectives).map(|at| &records.operations[*at]) {
@@ -173,12 +175,12 @@ fn position(member: &Member, records: &Records, believes_status: bool, is_record
     let mut completed = member.collectives.iter().filter(is_complete).filter_map(sequence).max();
     if let Some(status) = member.status.last().map(|at| &records.rank_status[*at]).filter(|_| believes_status) {
         enqueued = enqueued.max(status.last_enqueued);
-        // The watchdog counts later than the operations themselves are found complete.
+        // The watchdog counts an operation only some time after it is complete.
         let after_last = status.last_completed.map(|last| last.max(completed.unwrap_or(last)).saturating_add(1));
         open = open.or(after_last.filter(|next| enqueued.is_some_and(|enqueued| enqueued >= *next)));
         completed = completed.max(status.last_completed);
     }
-    // A dump has all that is incomplete; of recordings the ends may be lost, or not recorded.
+    // A dump has every incomplete operation; a recording may have lost ends or never recorded them.
     let is_unknown = is_recorded && open.is_none() && enqueued > completed;
     Position { enqueued, open, operation: operation.copied(), is_unknown }
 }

@@ -1,7 +1,7 @@
-//! One device: totals, peaks, and what is in use at the peak.
+//! A single device: totals, peaks, and what is in use at the peak.
 //!
-//! A release belongs to the last allocation at its address. What was allocated before the first event is in the totals that the
-//! profiler records, but in no allocation: its size is the difference.
+//! A release belongs to the last allocation at its address. Memory allocated before the first event is included in the totals that the profiler
+//! records, but not in any allocation: its size is the difference.
 
 use std::collections::HashMap;
 
@@ -16,84 +16,84 @@ use crate::id::{PathId, SliceId};
 use crate::names::frames::UserCode;
 use crate::time::Ns;
 
-/// A largest total and when it was reached first.
+/// The largest total, and when it was first reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Peak {
-    /// The bytes then.
+    /// The total in bytes.
     pub bytes: i64,
-    /// When.
+    /// When it was reached.
     #[serde(rename = "ts_ns")]
     pub at: Ns,
 }
 
-/// What events of a device add up to. Sums are in bytes.
+/// Sums over the events of a device. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Totals {
-    /// How many events.
+    /// The number of events.
     pub events: u64,
-    /// How many allocations.
+    /// The number of allocations.
     pub allocations: u64,
-    /// How many releases.
+    /// The number of releases.
     pub releases: u64,
     /// The bytes of all allocations.
     pub allocated_bytes: u64,
     /// The bytes of all releases.
     pub released_bytes: u64,
-    /// Releases at addresses at which nothing was allocated in the window.
+    /// Releases at addresses without an allocation in the window.
     pub unknown_releases: u64,
     /// Their bytes.
     pub unknown_released_bytes: u64,
-    /// Releases of another size than was allocated at the address.
+    /// Releases whose size differs from the allocation at the address.
     pub other_size_releases: u64,
-    /// Allocations at an address that was in use: its release is not recorded.
+    /// Allocations at an address in use: its release is not recorded.
     pub overwritten: u64,
-    /// Events whose total is not the total before plus their bytes.
+    /// Events whose total differs from the previous total plus their bytes.
     pub unsteady: u64,
-    /// Allocations of the window that are in use at its end.
+    /// Allocations of the window still in use at its end.
     pub alive_at_end: u64,
     /// Their bytes.
     pub alive_at_end_bytes: u64,
 }
 
-/// What is in use at one time.
+/// The memory in use at one time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Held {
-    /// The bytes of the allocations that are known.
+    /// The bytes of known allocations.
     pub bytes: u64,
-    /// The rest of the total: allocated before the first event. `None` without a total.
+    /// The rest of the total, allocated before the first event. `None` without a total.
     pub before_bytes: Option<i64>,
-    /// The call paths that hold most.
+    /// The call paths that hold the most memory.
     pub stacks: Vec<HeldStack>,
-    /// How many there are, those included that a limit left out.
+    /// The number of these, including those left out by a limit.
     pub stacks_found: u64,
 }
 
-/// Allocations from one call path that are in use at one time.
+/// Allocations from one call path in use at one time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct HeldStack {
-    /// How many bytes.
+    /// Their bytes.
     pub bytes: u64,
-    /// How many allocations.
+    /// The number of allocations.
     pub allocations: u64,
-    /// The largest of them.
+    /// The size of the largest.
     pub largest: u64,
-    /// The frame that says most about the call path; `None` if no caller is recorded.
+    /// The most telling frame of the call path; `None` if no caller is recorded.
     pub headline: Option<String>,
-    /// The frames that say most, the one that says most first.
+    /// The most telling frames, best first.
     #[serde(skip)]
     pub telling: Vec<String>,
-    /// The callers, the outermost first.
+    /// The callers, outermost first.
     pub frames: Vec<String>,
 }
 
-/// Allocations that are in use: by address their size and event.
+/// Allocations in use: their size and event, by address.
 type Alive = HashMap<u64, (u64, SliceId), FixedState>;
 
-/// Adds an event to what is in use.
+/// Updates the allocations in use with an event.
 fn apply(alive: &mut Alive, event: &Event, totals: &mut Totals) {
     let size = event.bytes.unsigned_abs();
     totals.events += 1;
@@ -133,14 +133,14 @@ pub(super) fn totals(events: &[Event]) -> Totals {
     totals
 }
 
-/// The position of the event with the largest of some totals.
+/// The index of the event with the largest of these totals.
 pub(super) fn peak(events: &[Event], total: impl Fn(&Event) -> Option<i64>) -> Option<(usize, Peak)> {
     let known = events.iter().enumerate().filter_map(|(at, event)| Some((at, total(event)?)));
     let (at, bytes) = known.reduce(|most, next| if next.1 > most.1 { next } else { most })?;
     Some((at, Peak { bytes, at: events[at].at }))
 }
 
-/// Where, by the sizes alone, most is in use.
+/// The index of the event at which, judged by sizes alone, the most memory is in use.
 fn peak_of_sizes(events: &[Event]) -> usize {
     let mut in_use = 0_i128;
     let sums = events.iter().map(|event| {
@@ -150,14 +150,14 @@ fn peak_of_sizes(events: &[Event]) -> usize {
     sums.enumerate().reduce(|most, next| if next.1 > most.1 { next } else { most }).map_or(0, |(at, _)| at)
 }
 
-/// Finds call paths of events.
+/// Finds the call paths of events.
 pub(super) struct Stacks<'a> {
     pub(super) tree: CallTree,
     pub(super) climber: Climber<'a>,
     pub(super) forwards: Forwards<'a>,
 }
 
-/// What is in use after the event with the largest total.
+/// The memory in use after the event with the largest total.
 pub(super) fn held(events: &[Event], stacks: &mut Stacks<'_>, limit: usize) -> Held {
     let at = peak(events, |event| event.allocated).map_or_else(|| peak_of_sizes(events), |(at, _)| at);
     let mut alive = Alive::default();

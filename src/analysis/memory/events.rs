@@ -1,4 +1,4 @@
-//! The events of memory in a window, read and divided by device.
+//! Reads the memory events in a window and groups them by device.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::recorded_args::{MemoryKeys, Recorded};
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
-/// One allocation, or one release.
+/// An allocation or a release.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Event {
     pub(super) slice: SliceId,
@@ -21,18 +21,18 @@ pub(super) struct Event {
     pub(super) reserved: Option<i64>,
 }
 
-/// A device: the process that allocates, the device's kind and its number. Processes have addresses of their own.
+/// A device: the allocating process, the kind of device and its number. Each process has its own addresses.
 pub(super) type DeviceKey = (Option<ProcessId>, Option<i64>, Option<i64>);
 
 /// All events in a window.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// How many there are, incomplete ones included.
+    /// The number of events, including incomplete ones.
     pub(super) count: u64,
-    /// Those without an address or without bytes.
+    /// Events without an address or size.
     pub(super) incomplete: u64,
     pub(super) malformed: Vec<Malformed>,
-    /// In order.
+    /// In order of time.
     pub(super) of: BTreeMap<DeviceKey, Vec<Event>>,
 }
 

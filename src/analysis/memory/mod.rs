@@ -1,4 +1,4 @@
-//! What the profiler recorded of memory: totals and peaks of each device, peaks by step, and which code holds most at the peak.
+//! What the profiler recorded about memory: totals and peaks of each device, peaks by step, and which code holds most at the peak.
 
 pub mod device;
 mod events;
@@ -18,53 +18,53 @@ use device::{Held, Peak, Stacks, Totals};
 use events::{DeviceKey, Event, Events};
 use steps::{StepPeak, Steps};
 
-/// All events of memory in a window.
+/// All memory events in a window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MemoryReport {
     /// When the window begins.
     #[serde(rename = "start_ns")]
     pub start: Ns,
-    /// How many events there are.
+    /// The number of events.
     pub events: u64,
-    /// How many of them have no address or no bytes, and are in no sum.
+    /// The number of events without an address or size; no sum includes them.
     pub incomplete: u64,
-    /// The devices, that with the most allocated bytes first.
+    /// The devices, most allocated bytes first.
     pub devices: Vec<DeviceMemory>,
-    /// Values that are not what their keys promise.
+    /// Values of an unexpected form.
     pub malformed: Vec<Malformed>,
     /// What is wrong with the trace.
     pub damage: Losses,
 }
 
-/// The memory of one device, as one process uses it.
+/// The memory of a device as used by one process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DeviceMemory {
-    /// The name of the trace in its archive, or among several files; `None` if it is alone.
+    /// The name of the trace in its archive, or among several files; `None` if it is the only one.
     pub trace: Option<String>,
-    /// The number of the process.
+    /// The pid.
     pub pid: Option<i64>,
-    /// PyTorch's number of the device's kind.
+    /// PyTorch's number for the kind of device.
     pub device_type: Option<i64>,
-    /// Which of its kind; -1 for the CPU.
+    /// The index among devices of this kind; -1 for the CPU.
     pub device_id: Option<i64>,
-    /// Both in words.
+    /// Kind and index in words.
     pub name: String,
-    /// What the events add up to.
+    /// Sums over the events.
     #[serde(flatten)]
     pub totals: Totals,
     /// The largest `Total Allocated`.
     pub peak_allocated: Option<Peak>,
     /// The largest `Total Reserved`.
     pub peak_reserved: Option<Peak>,
-    /// What was in use at the peak of `Total Allocated`; without totals where sizes add up to most.
+    /// The memory in use at the peak of `Total Allocated`; without totals, at the peak by sizes.
     pub held: Held,
     /// The peaks by step.
     pub steps: Vec<StepPeak>,
 }
 
-/// PyTorch's kinds of devices by their numbers (`c10/core/DeviceType.h`).
+/// PyTorch's kinds of devices by number (`c10/core/DeviceType.h`).
 const KINDS: [&str; 21] = [
     "CPU",
     "CUDA",
@@ -103,8 +103,8 @@ fn name(kind: Option<i64>, device: Option<i64>) -> String {
     }
 }
 
-/// Reads the events of memory in a window. The trace has to be loaded with [`ArgsWanted::MEMORY`](crate::event::ArgsWanted::MEMORY). At most `limit` call paths are
-/// named for each device.
+/// Reads the memory events in a window. The trace must have been loaded with [`ArgsWanted::MEMORY`](crate::event::ArgsWanted::MEMORY). At most
+/// `limit` call paths are listed for each device.
 pub fn memory_report(store: &Store, window: Window, limit: usize) -> MemoryReport {
     let events = Events::read(store, window);
     let steps = Steps::find(store, window);

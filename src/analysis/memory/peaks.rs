@@ -1,20 +1,20 @@
-//! The largest of some numbers within any range of them, in logarithmic time: steps may overlap, and there may be many.
+//! The maximum of any range of numbers, in logarithmic time: steps may overlap, and there may be many.
 
 use std::cmp::Reverse;
 
 /// Numbers and the maxima of their ranges.
 #[derive(Debug)]
 pub(super) struct Peaks {
-    /// A binary tree in one array: the leaves are the second half, and a node has the larger of its children.
+    /// A binary tree in one array: the leaves are the second half, and each node holds the larger of its children.
     nodes: Vec<Node>,
     len: usize,
 }
 
-/// A number and where it is; of equal ones the first is the largest. `None`: there is no number.
+/// A number and its index; of equal numbers, the first counts as largest. `None` if there is no number.
 type Node = Option<(i64, Reverse<usize>)>;
 
 impl Peaks {
-    /// Of numbers, some of which are not known.
+    /// Builds the tree of numbers, some of which may be unknown.
     pub(super) fn find(numbers: &[Option<i64>]) -> Self {
         let len = numbers.len();
         let mut nodes: Vec<Node> = vec![None; len];
@@ -25,7 +25,7 @@ impl Peaks {
         Peaks { nodes, len }
     }
 
-    /// The largest number from one position up to before another, and its position; of equal ones the first.
+    /// The maximum of the half-open range `from..to` and its index; of equal numbers the first.
     pub(super) fn within(&self, from: usize, to: usize) -> Option<(i64, usize)> {
         let (mut from, mut to) = (from.min(self.len) + self.len, to.min(self.len) + self.len);
         let mut found: Node = None;

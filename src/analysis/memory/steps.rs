@@ -1,4 +1,4 @@
-//! The peaks of each step.
+//! The memory peaks of each step.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::store::slices::UNFINISHED;
 use crate::time::{Ns, Window};
 
-/// What a step needs on a device.
+/// The memory that a step needs on a device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StepPeak {
@@ -27,15 +27,15 @@ pub struct StepPeak {
     /// How long it took.
     #[serde(rename = "dur_ns")]
     pub dur: Ns,
-    /// How many events there are in it.
+    /// The number of events in it.
     pub events: u64,
-    /// The largest `Total Allocated`, also that with which it begins.
+    /// The largest `Total Allocated`, including the one at its start.
     pub peak_allocated: Option<Peak>,
     /// The largest `Total Reserved`.
     pub peak_reserved: Option<Peak>,
 }
 
-/// The slices that are steps: those of the best kind that the trace has (see [`priority`]), which begin in the window, and only the outermost.
+/// The slices that are steps: of the best priority in the trace (see [`priority`]), beginning in the window, and outermost.
 fn slices(store: &Store, window: Window) -> Vec<SliceId> {
     let annotation = store.strings.find(ANNOTATION);
     let mut found: [Outermost; 3] = Default::default();
@@ -52,11 +52,11 @@ fn slices(store: &Store, window: Window) -> Vec<SliceId> {
     found.into_iter().map(|of| of.slices).find(|of| !of.is_empty()).unwrap_or_default()
 }
 
-/// Slices that lie in no other of them on their thread: what is within a step is a part of it.
+/// The slices not nested in another on their thread: a slice within a step is part of it.
 #[derive(Default)]
 struct Outermost {
     slices: Vec<SliceId>,
-    /// By thread: when the last one ends.
+    /// By thread: the end of the last slice.
     until: HashMap<Option<ThreadId>, Ns, FixedState>,
 }
 
@@ -71,7 +71,7 @@ impl Outermost {
     }
 }
 
-/// When a slice ends; one without an end lasts to that of the trace.
+/// The end of a slice; an unfinished slice lasts until the end of the trace.
 fn end(store: &Store, slice: SliceId) -> Ns {
     let start = store.slices.ts(slice);
     match store.slices.dur(slice) {
@@ -80,7 +80,7 @@ fn end(store: &Store, slice: SliceId) -> Ns {
     }
 }
 
-/// Steps in the order of their starts.
+/// Steps sorted by start.
 #[derive(Debug)]
 struct Ordered {
     slices: Vec<SliceId>,
@@ -96,8 +96,8 @@ impl Ordered {
         Ordered { slices, starts, ends: Peaks::find(&ends) }
     }
 
-    /// The positions of the steps in which there is an event, in order. Each is found at its first event: it begins after the event before
-    /// that, and ends later. So the time goes with the events and the steps that are found, not with all steps of the process.
+    /// The indices of the steps that contain an event, in order. Each step is found at its first event: it begins after the event before that, and
+    /// ends later. So the time depends on the events and the steps found, not on all steps of the process.
     fn with_events(&self, events: &[Event]) -> Vec<usize> {
         let (mut found, mut ranges) = (Vec::new(), Vec::new());
         let mut from = 0;
@@ -123,7 +123,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// The steps that begin in the window.
+    /// Finds the steps that begin in the window.
     pub(super) fn find(store: &Store, window: Window) -> Self {
         let mut of: HashMap<Option<ProcessId>, Vec<SliceId>, FixedState> = HashMap::default();
         for slice in slices(store, window) {
@@ -132,7 +132,7 @@ impl Steps {
         Steps { of: of.into_iter().map(|(process, slices)| (process, Ordered::new(store, slices))).collect() }
     }
 
-    /// The peaks of the steps of a process on a device. Steps without an event are left out. `events` are in the order of their times.
+    /// The peaks of a process's steps on a device. Steps without an event are left out. `events` are in order of time.
     pub(super) fn peaks(&self, store: &Store, process: Option<ProcessId>, events: &[Event]) -> Vec<StepPeak> {
         let Some(steps) = self.of.get(&process) else { return Vec::new() };
         let of_device = OfDevice::new(events);
@@ -164,7 +164,7 @@ impl<'a> OfDevice<'a> {
         let (from, to) = (before(start), before(end));
         let peak = |(totals, peaks): &(Vec<Option<i64>>, Peaks)| {
             let within = peaks.within(from, to).map(|(bytes, at)| Peak { bytes, at: self.events[at].at });
-            // The step begins with what there is.
+            // A step starts with the memory already in use.
             let level = from.checked_sub(1).and_then(|last| totals[last]).map(|bytes| Peak { bytes, at: start });
             match (level, within) {
                 (Some(level), Some(within)) if level.bytes >= within.bytes => Some(level),
@@ -186,7 +186,7 @@ impl<'a> OfDevice<'a> {
 mod tests {
     use super::*;
 
-    /// Against a search of all steps: some overlap, are empty, or have an event at an end.
+    /// Compares with a search of all steps: some overlap, are empty, or have an event at an end.
     #[test]
     fn steps_with_events_are_those_of_a_search() {
         let steps: Vec<(i64, i64)> = (0..40).map(|at: i64| (at * 5 / 2, at * 5 / 2 + (at * 7_919) % 23)).collect();

@@ -1,7 +1,7 @@
-//! The calls of operators, each with the kernels below it.
+//! The calls of operators, with the kernels below each.
 //!
-//! A kernel belongs to one call: the innermost operator among the callers of its launch whose arguments are recorded. The record of a
-//! collective's parameters is none, because it repeats what the operator around it has.
+//! A kernel belongs to one call: the innermost operator with recorded arguments among the callers of its launch. The record of a collective's
+//! parameters does not count, because it repeats the arguments of the enclosing operator.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
 
-/// How many callers of a launch are looked at for an operator: only traces made on purpose nest deeper.
+/// How many callers of a launch are searched for an operator: only contrived traces nest deeper.
 const MAX_CALLERS: usize = 4_096;
 
-/// A call path, and that of the forward pass.
+/// A call path and the call path of the forward pass.
 pub(super) type Stack = (Option<PathId>, Option<PathId>);
 
 /// One call of an operator.
@@ -30,25 +30,25 @@ pub(super) type Stack = (Option<PathId>, Option<PathId>);
 pub(super) struct Call {
     pub(super) slice: SliceId,
     pub(super) name: StringId,
-    /// The position of what its arguments say.
+    /// Index of its arguments' contents.
     pub(super) inputs: u32,
     pub(super) stack: Stack,
-    /// How long the kernels below it ran that are below no operator within it.
+    /// The GPU time of the kernels below it that are not below a nested operator.
     pub(super) gpu: Ns,
 }
 
-/// All calls in a window.
+/// All operator calls in a window.
 pub(super) struct Calls<'a> {
     pub(super) store: &'a Store,
     pub(super) operators: Operators<'a>,
-    /// In the order of their starts.
+    /// By start.
     pub(super) all: Vec<Call>,
     pub(super) inputs: Vec<Inputs>,
     pub(super) pools: Pools,
     pub(super) tree: CallTree,
-    /// Kernels in the window, and how long they ran.
+    /// The number of kernels in the window, and their GPU time.
     pub(super) kernels: (u64, Ns),
-    /// Those of them that are below a call.
+    /// The same for the kernels below a call.
     pub(super) below: (u64, Ns),
 }
 
@@ -129,7 +129,7 @@ impl<'a> Calls<'a> {
         self.store.strings.get(id).unwrap_or_default().to_owned()
     }
 
-    /// Whether rows are ordered by GPU time, and leave out calls without any: not in a trace in which no kernel is below an operator.
+    /// Whether rows are sorted by GPU time and omit calls without any. False for a trace in which no kernel is below an operator.
     pub(super) fn has_gpu_time(&self) -> bool {
         self.below.1 > Ns::ZERO
     }

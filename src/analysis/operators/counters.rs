@@ -1,7 +1,7 @@
 //! Hardware counters, summed by operator and by module.
 //!
-//! A counter of an operator has all that its thread did until the operator ended, so also what operators within it did. What lies within one
-//! of the same name, or the same module, counts once.
+//! The counter of an operator includes everything its thread did until the operator ended, also in nested operators. So an operator nested in one of
+//! the same name, or of the same module, is not counted again.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ use crate::id::SliceId;
 use crate::names::args;
 use crate::recorded_args::Recorded;
 
-/// How many callers are looked at for one of the same name.
+/// How many callers are searched for one with the same name.
 const MAX_CALLERS: usize = 256;
 
-/// What operators of one name, or in one module, counted.
+/// The counters of the operators with one name, or in one module.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CounterRow {
     /// The operator's name, or the module's path.
     pub name: String,
-    /// How many calls have counters.
+    /// The number of calls with counters.
     pub calls: u64,
-    /// The sums of the counters that are recorded.
+    /// The sums of the recorded counters.
     pub sums: Vec<CounterSum>,
-    /// Instructions per cycle, of calls that have both.
+    /// Instructions per cycle, over calls with both counters.
     pub ipc: Option<f64>,
-    /// Cache misses per reference, 0 to 1, of calls that have both.
+    /// Cache misses per reference, 0 to 1, over calls with both counters.
     pub cache_miss_rate: Option<f64>,
-    /// Branch misses per 1,000 instructions, of calls that have both.
+    /// Branch misses per 1,000 instructions, over calls with both counters.
     pub branch_misses_per_1000_instructions: Option<f64>,
 }
 
@@ -42,15 +42,15 @@ pub struct CounterRow {
 pub struct CounterSum {
     /// Its name.
     pub counter: &'static str,
-    /// What calls add up to.
+    /// The sum over the calls.
     pub sum: f64,
 }
 
-/// All that counters say.
+/// All counters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Counters {
-    /// By name of the operator, the one with the most cycles (or else of the first counter) first.
+    /// By operator name, most cycles first; without cycles, by the first counter.
     pub operators: Vec<CounterRow>,
     /// By module.
     pub modules: Vec<CounterRow>,
@@ -102,8 +102,8 @@ impl Sums {
     }
 }
 
-/// Sums the counters of all calls. Also how many calls have one. Those that are no numbers are added to `malformed`, because every call may have
-/// a long text.
+/// Sums the counters of all calls, and counts the calls that have one. Counters that are not numbers go straight into `malformed`, because every call
+/// may have a long text.
 pub(super) fn sums(calls: &Calls<'_>, malformed: &mut MalformedValues) -> (Counters, u64) {
     let mut counted: Vec<(SliceId, Vec<(&'static str, f64)>)> = Vec::new();
     for call in &calls.all {

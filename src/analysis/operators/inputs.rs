@@ -1,4 +1,4 @@
-//! What the arguments of one call say: the shape of its inputs, tensors that are not contiguous, values of scalars.
+//! What the arguments of a call contain: the shape of its inputs, tensors that are not contiguous, scalar values.
 //!
 //! Calls with equal arguments share one set in the store, so each set is read once, however many calls have it.
 
@@ -11,25 +11,25 @@ use crate::analysis::malformed::clipped;
 use crate::id::SliceId;
 use crate::recorded_args::{List, Operators, Recorded, Value};
 
-/// How the elements of a tensor lie in memory.
+/// The memory layout of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Layout {
     /// Row by row, without gaps.
     Contiguous,
-    /// Images with the channels innermost (`torch.channels_last`), without gaps: a layout that convolutions ask for.
+    /// Images with the channels innermost (`torch.channels_last`), without gaps: the layout that convolutions prefer.
     ChannelsLast,
-    /// Without gaps, but the dimensions are in another order: a transposed tensor.
+    /// Without gaps, but with the dimensions in another order: a transposed tensor.
     Permuted,
-    /// A dimension has stride 0: one element is seen many times.
+    /// A dimension has stride 0: one element is read many times.
     Expanded,
     /// With gaps between elements: a part of a larger tensor.
     Gaps,
 }
 
 impl Layout {
-    /// The layout of a tensor with these sizes and strides, in elements. `None` if they do not fit together.
+    /// Classifies a tensor with these sizes and strides, in elements. `None` if they do not match.
     pub fn classify(sizes: &[i64], strides: &[i64]) -> Option<Layout> {
         if sizes.len() != strides.len() || sizes.iter().any(|size| *size < 0) {
             return None;
@@ -37,13 +37,13 @@ impl Layout {
         if sizes.contains(&0) {
             return Some(Layout::Contiguous);
         }
-        // A dimension of size 1 is never stepped along; its stride means nothing.
+        // A dimension of size 1 is never stepped along, so its stride has no meaning.
         let dimensions: Vec<(i64, i64)> =
             sizes.iter().copied().zip(strides.iter().copied()).filter(|(size, _)| *size > 1).collect();
         if is_dense(dimensions.iter().rev().copied()) {
             return Some(Layout::Contiguous);
         }
-        // Batch, channels, then the dimensions of the image, the last of which is the inner one of these.
+        // Batch, channels, then the dimensions of the image, innermost last.
         let channels_last = |rank: usize| {
             let order = [1].into_iter().chain((2..rank).rev()).chain([0]);
             is_dense(order.map(|at| (sizes[at], strides[at])).filter(|(size, _)| *size > 1))
@@ -59,7 +59,7 @@ impl Layout {
         Some(if is_dense(by_stride.into_iter()) { Layout::Permuted } else { Layout::Gaps })
     }
 
-    /// Its name in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Contiguous => "contiguous",
@@ -71,34 +71,34 @@ impl Layout {
     }
 }
 
-/// Whether sizes and strides, the innermost first, leave no gaps.
+/// Whether sizes and strides, innermost first, leave no gaps.
 fn is_dense(mut innermost_first: impl Iterator<Item = (i64, i64)>) -> bool {
     let step = |step: i64, (size, stride): (i64, i64)| if stride == step { step.checked_mul(size) } else { None };
     innermost_first.try_fold(1, step).is_some()
 }
 
-/// A tensor that is not contiguous, and the inputs of one call that have its sizes and strides.
+/// A tensor that is not contiguous, and the inputs of a call that have its sizes and strides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct OddTensor {
-    /// Which inputs, from 0.
+    /// The indices of the inputs.
     pub(super) inputs: Vec<u32>,
     pub(super) layout: Layout,
     pub(super) dims: Vec<i64>,
     pub(super) strides: Vec<i64>,
 }
 
-/// What one set of arguments says.
+/// What one set of arguments contains.
 #[derive(Debug, Default)]
 pub(super) struct Inputs {
-    /// The shape, as a number; `None` where sizes are not recorded or not readable.
+    /// The number of its shape; `None` if sizes are not recorded or unreadable.
     pub(super) shape: Option<u32>,
-    /// Tensors that are not contiguous, by their numbers.
+    /// The numbers of its tensors that are not contiguous.
     pub(super) odd: Vec<u32>,
-    /// Scalars: which input, and the number of its value.
+    /// Scalars: the index of the input and the number of its value.
     pub(super) scalars: Vec<(u32, u32)>,
     /// Which lists are recorded.
     pub(super) has: [bool; List::ALL.len()],
-    /// Lists that are not what their keys promise, with the beginnings of their texts.
+    /// Lists with an unexpected form, with the beginning of their texts.
     pub(super) malformed: Vec<(List, String)>,
 }
 
@@ -107,9 +107,9 @@ pub(super) struct Inputs {
 pub(super) struct Shape {
     /// As text: `[[2, 3], []]`
     pub(super) dims: String,
-    /// As text; empty if they are not recorded.
+    /// As text; empty if types are not recorded.
     pub(super) types: String,
-    /// The inputs that are tensors, or lists of them, for people: `BFloat16 [2, 3], float [3]`
+    /// The inputs that are tensors or lists of tensors, in readable form: `BFloat16 [2, 3], float [3]`
     pub(super) tensors: String,
 }
 
@@ -119,7 +119,7 @@ impl Shape {
         let mut tensors = Vec::new();
         for (input, sizes) in dims.elements().unwrap_or_default().iter().enumerate() {
             let kind = of_input.get(input).map_or(String::new(), Value::to_string);
-            // A tensor without dimensions has no sizes, as what is no tensor; the types distinguish them.
+            // A tensor without dimensions has no sizes, like an input that is not a tensor; the types distinguish them.
             let is_tensor = match sizes {
                 Value::List(sizes) => !sizes.is_empty() || !matches!(kind.as_str(), "" | "Scalar" | "ScalarList"),
                 _ => true,
@@ -157,7 +157,7 @@ impl<T> Default for Pool<T> {
     }
 }
 
-/// Shapes, tensors and values of all calls.
+/// The shapes, tensors and values of all calls.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     pub(super) shapes: Pool<Shape>,
@@ -209,7 +209,7 @@ fn scalar(value: &Value) -> Option<String> {
     (!text.is_empty() && !is_list).then_some(text)
 }
 
-/// The tensors among the inputs, also those in lists, that are not contiguous.
+/// The tensors among the inputs that are not contiguous, including those in lists.
 fn odd_tensors(dims: &Value, strides: &Value) -> Vec<OddTensor> {
     // By sizes and strides.
     type Odd = BTreeMap<(Vec<i64>, Vec<i64>), (Layout, Vec<u32>)>;

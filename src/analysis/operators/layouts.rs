@@ -1,4 +1,4 @@
-//! Tensors that are not contiguous, and how long the kernels ran that read them.
+//! Tensors that are not contiguous, and the GPU time of the kernels that read them.
 
 use std::collections::HashMap;
 
@@ -11,41 +11,41 @@ use super::place::{ByStack, Place, Sums};
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// Calls of an operator with one such tensor as input.
+/// The calls of an operator with such a tensor as input.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LayoutRow {
     /// Its name.
     pub operator: String,
-    /// Which inputs of these calls are such a tensor, from 0.
+    /// The indices of the inputs that are such a tensor.
     pub inputs: Vec<u32>,
-    /// How it lies in memory.
+    /// Its memory layout.
     pub layout: Layout,
     /// Its sizes.
     pub dims: Vec<i64>,
     /// Its strides, in elements.
     pub strides: Vec<i64>,
-    /// How many calls have it.
+    /// The number of calls.
     pub calls: u64,
-    /// How long the kernels of these calls ran. A call with several different tensors is in several rows.
+    /// The GPU time of these calls. A call with several such tensors counts in several rows.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
     /// Where it is called.
     pub place: Place,
 }
 
-/// Calls with tensors that have the channels innermost: these are no rows, because convolutions ask for them.
+/// Calls with channels-last tensors. They have no rows, because convolutions prefer that layout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ChannelsLast {
-    /// How many calls.
+    /// The number of calls.
     pub calls: u64,
-    /// How long their kernels ran.
+    /// Their GPU time.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
 }
 
-/// Those that cost most first.
+/// The rows, most GPU time first.
 pub(super) fn rows(calls: &Calls<'_>) -> (Vec<LayoutRow>, ChannelsLast) {
     let mut by_tensor: HashMap<(StringId, u32), ByStack, FixedState> = HashMap::default();
     let mut channels_last = Sums::default();

@@ -1,8 +1,8 @@
-//! What the arguments of operators show: shapes that differ from call to call, tensors that are not contiguous, values that vary, hardware
-//! counters, and values that cannot be read.
+//! What the arguments of operators show: shapes that differ from call to call, tensors that are not contiguous, values that vary, hardware counters,
+//! and unreadable values.
 //!
-//! It is evidence: what was recorded, how often, and how long the GPU worked below it. A kernel counts once, at the innermost operator whose
-//! arguments are recorded.
+//! The report is evidence: what was recorded, how often, and the GPU time below it. A kernel counts once, at the innermost operator with recorded
+//! arguments.
 
 mod calls;
 pub mod counters;
@@ -31,60 +31,60 @@ use shapes::ShapeRow;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OperatorReport {
-    /// How many operators begin in the window.
+    /// The number of operators that begin in the window.
     pub operators: u64,
-    /// How many kernels there are in the window.
+    /// The number of kernels in the window.
     pub kernels: u64,
-    /// How long they ran.
+    /// Their GPU time.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
-    /// How many of them are below an operator with recorded arguments.
+    /// The number of kernels below an operator with recorded arguments.
     pub kernels_below: u64,
-    /// How long these ran.
+    /// Their GPU time.
     #[serde(rename = "gpu_below_ns")]
     pub gpu_below: Ns,
-    /// How many operators have the keys of lists.
+    /// The number of operators that have each list key.
     pub operators_with: Vec<KeyCount>,
-    /// How many operators have a hardware counter.
+    /// The number of operators with a hardware counter.
     pub counted: u64,
     /// Operators with several shapes.
     pub shapes: Vec<ShapeRow>,
-    /// How many there are, those included that a limit left out.
+    /// The number of these, including those left out by a limit.
     pub shapes_found: u64,
     /// Inputs that are not contiguous.
     pub layouts: Vec<LayoutRow>,
-    /// How many there are.
+    /// The number of these.
     pub layouts_found: u64,
     /// Calls with channels-last inputs.
     pub channels_last: ChannelsLast,
-    /// Inputs whose values differ at one place.
+    /// Inputs whose values vary at one place.
     pub scalars: Vec<ScalarRow>,
-    /// How many there are.
+    /// The number of these.
     pub scalars_found: u64,
     /// Hardware counters.
     pub counters: Counters,
-    /// How many rows of these there are by operator.
+    /// The number of counter rows by operator.
     pub counter_operators_found: u64,
-    /// And by module.
+    /// The number of counter rows by module.
     pub counter_modules_found: u64,
-    /// Values that are not what their keys promise.
+    /// Values of an unexpected form.
     pub malformed: Vec<Malformed>,
     /// What is wrong with the trace.
     pub damage: Losses,
 }
 
-/// How many operators have a key.
+/// The number of operators with a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct KeyCount {
     /// The key.
     pub key: &'static str,
-    /// How many have it.
+    /// The number of operators that have it.
     pub operators: u64,
 }
 
-/// Reads the arguments of the operators that begin in a window. The trace has to be loaded with
-/// [`ArgsWanted::OPERATORS`](crate::event::ArgsWanted::OPERATORS). `launches` are those of all kernels.
+/// Reads the arguments of the operators that begin in a window. The trace must have been loaded with
+/// [`ArgsWanted::OPERATORS`](crate::event::ArgsWanted::OPERATORS). `launches` are the launches of all kernels.
 pub fn operator_report(
     store: &Store,
     launches: &Launches,

@@ -1,4 +1,4 @@
-//! Where the calls of a row come from: the call path that costs most, and how many there are.
+//! Where the calls of a row come from: the costliest call path, and the number of paths.
 
 use std::collections::HashMap;
 
@@ -15,15 +15,15 @@ use crate::time::Ns;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Place {
-    /// The frame that says most about the most costly path; `None` if no caller is recorded.
+    /// The most telling frame of the costliest path; `None` if no caller is recorded.
     pub headline: Option<String>,
-    /// The callers on this path, the outermost first.
+    /// The callers on this path, outermost first.
     pub frames: Vec<String>,
-    /// How many paths there are.
+    /// The number of paths.
     pub stacks: u64,
 }
 
-/// Calls, the kernels that they launched, and how long these ran.
+/// Calls and the GPU time below them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sums {
     pub(super) calls: u64,
@@ -50,7 +50,7 @@ impl ByStack {
         self.of.entry(call.stack).or_default().add(call);
     }
 
-    /// The most costly path; of equally costly ones that with the most calls.
+    /// The costliest path; if several cost the same, the one with the most calls.
     pub(super) fn place(&self, calls: &Calls<'_>, operator: StringId) -> Place {
         let most = self.of.iter().max_by_key(|(stack, sums)| (sums.gpu, sums.calls, std::cmp::Reverse(**stack)));
         let mut place = most.map_or(Place::default(), |(stack, _)| of_stack(*stack, calls, operator));
@@ -59,14 +59,14 @@ impl ByStack {
     }
 }
 
-/// A place with one call path.
+/// The place of a single call path.
 pub(super) fn of_stack((path, forward): Stack, calls: &Calls<'_>, operator: StringId) -> Place {
     let mut frames = path.map_or(Vec::new(), |path| calls.tree.call_path(path).frames);
     // The operator itself.
     frames.pop();
     let forward = forward.map(|path| calls.tree.call_path(path));
     let key = StackKey { frames, forward, ..StackKey::default() };
-    // An operator within one of the same name says nothing.
+    // An operator nested in one of the same name adds nothing.
     let name = calls.store.strings.get(operator).unwrap_or_default();
     let mut telling = key.telling_frames(&UserCode::default()).into_iter();
     let headline = telling.find(|frame| *frame != name);

@@ -1,4 +1,4 @@
-//! Inputs that are no tensors and differ from call to call of one operator at one place of the program.
+//! Non-tensor inputs whose value varies between the calls of an operator at one place of the program.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -11,7 +11,7 @@ use super::place::{Place, Sums, of_stack};
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// A number as it was recorded: the default end of `aten::slice` is 2^63 - 1, which a [`f64`] does not have.
+/// A number as recorded: the default end of `aten::slice` is 2^63 - 1, which [`f64`] cannot represent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -31,7 +31,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// The smallest and the largest of some texts, if all are numbers.
+/// The smallest and largest of these texts, if all are numbers.
 fn range(texts: &[&String]) -> Option<(Number, Number)> {
     let integers: Option<Vec<i128>> = texts.iter().map(|text| text.parse().ok()).collect();
     if let Some(integers) = integers {
@@ -43,25 +43,25 @@ fn range(texts: &[&String]) -> Option<(Number, Number)> {
     Some((Number::Real(min), Number::Real(max)))
 }
 
-/// An input with several values.
+/// An input whose value varies.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ScalarRow {
     /// The operator.
     pub operator: String,
-    /// Which input, from 0.
+    /// The index of the input.
     pub input: u32,
-    /// How many different values it has.
+    /// The number of distinct values.
     pub values: u64,
     /// The smallest, if all are numbers.
     pub min: Option<Number>,
     /// The largest, if all are numbers.
     pub max: Option<Number>,
-    /// The first two.
+    /// The first two values.
     pub examples: Vec<String>,
-    /// How many calls have a value there.
+    /// The number of calls with a value there.
     pub calls: u64,
-    /// How long their kernels ran.
+    /// Their GPU time.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
     /// Where it is called.
@@ -71,11 +71,11 @@ pub struct ScalarRow {
 #[derive(Default)]
 struct OfInput {
     all: Sums,
-    /// By number of the value: the first came first.
+    /// Numbers of the values, in order of first occurrence.
     values: BTreeSet<u32>,
 }
 
-/// Those with the most values first, then those that cost most.
+/// The rows, most distinct values first, then most GPU time.
 pub(super) fn rows(calls: &Calls<'_>) -> Vec<ScalarRow> {
     let mut by_input: HashMap<(StringId, Stack, u32), OfInput, FixedState> = HashMap::default();
     for call in &calls.all {

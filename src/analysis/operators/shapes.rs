@@ -1,4 +1,4 @@
-//! Operators that are called with many different shapes: each of these may compile or choose kernels anew.
+//! Operators that are called with many different shapes: each shape may compile or select kernels anew.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,18 +17,18 @@ use crate::time::Ns;
 pub struct ShapeRow {
     /// Its name.
     pub operator: String,
-    /// How often it was called with a recorded shape.
+    /// The number of calls with a recorded shape.
     pub calls: u64,
-    /// How many different shapes these calls have: sizes and types of all inputs.
+    /// The number of distinct shapes of these calls: sizes and types of all inputs.
     pub shapes: u64,
-    /// How long the kernels ran that belong to these calls.
+    /// The GPU time of these calls.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
     /// The shape with the most calls.
     pub most_frequent: ShapeSums,
     /// The shape with the most GPU time.
     pub most_costly: ShapeSums,
-    /// What differs, if all shapes have equal types and equally many dimensions.
+    /// What varies, if all shapes have the same types and numbers of dimensions.
     pub varies: Option<Varies>,
     /// Where it is called.
     pub place: Place,
@@ -38,31 +38,31 @@ pub struct ShapeRow {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ShapeSums {
-    /// The sizes of all inputs, `[]` for what is no tensor.
+    /// The sizes of all inputs, `[]` for inputs that are not tensors.
     pub input_dims: String,
-    /// The types of all inputs; empty if they are not recorded.
+    /// The types of all inputs; empty if not recorded.
     pub input_types: String,
-    /// The tensors alone, for people.
+    /// Only the tensors, in readable form.
     #[serde(skip)]
     pub tensors: String,
-    /// How many calls.
+    /// The number of calls.
     pub calls: u64,
-    /// How long their kernels ran.
+    /// Their GPU time.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
 }
 
-/// In which dimensions shapes differ.
+/// The dimensions in which shapes differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Varies {
-    /// How many sizes differ from shape to shape; sizes that are always equal to each other count once.
+    /// The number of sizes that vary; sizes that are always equal to each other count once.
     pub sizes: u64,
-    /// Where the size is, if it is only one: inputs and dimensions from 0.
+    /// The dimensions with this size, if it is the only one.
     pub at: Vec<Dimension>,
-    /// The smallest size there, if it is only one.
+    /// Its smallest value, if it is the only one.
     pub from: Option<i64>,
-    /// The largest.
+    /// Its largest value.
     pub to: Option<i64>,
 }
 
@@ -70,11 +70,11 @@ pub struct Varies {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Dimension {
-    /// Which input, from 0.
+    /// The index of the input.
     pub input: usize,
-    /// Which tensor of a list of tensors, from 0.
+    /// The index in a list of tensors.
     pub tensor: Option<usize>,
-    /// Which dimension, from 0.
+    /// The index of the dimension.
     pub dimension: usize,
 }
 
@@ -84,7 +84,7 @@ struct OfOperator {
     by_shape: HashMap<u32, Sums, FixedState>,
 }
 
-/// Those that cost most first.
+/// The rows, most GPU time first.
 pub(super) fn rows(calls: &Calls<'_>) -> Vec<ShapeRow> {
     let mut by_name: HashMap<StringId, OfOperator, FixedState> = HashMap::default();
     for call in &calls.all {
@@ -102,7 +102,7 @@ pub(super) fn rows(calls: &Calls<'_>) -> Vec<ShapeRow> {
 }
 
 fn row(calls: &Calls<'_>, name: StringId, of: &OfOperator) -> ShapeRow {
-    // Equal ones in the order in which they came first.
+    // Ties go to the shape that came first.
     let most = |key: &dyn Fn(&Sums) -> (i64, i64)| {
         let most = of.by_shape.iter().max_by_key(|(shape, sums)| (key(sums), std::cmp::Reverse(**shape)));
         let (shape, sums) = most.map_or((0, Sums::default()), |(shape, sums)| (*shape, *sums));
@@ -129,7 +129,7 @@ fn row(calls: &Calls<'_>, name: StringId, of: &OfOperator) -> ShapeRow {
     }
 }
 
-/// A size and where it is; `None` if a value is no list of sizes.
+/// The sizes and their dimensions; `None` if a value is not a list of sizes.
 fn sizes(dims: &Value) -> Option<Vec<(Dimension, i64)>> {
     let mut found = Vec::new();
     for (input, of_input) in dims.elements()?.iter().enumerate() {
@@ -166,7 +166,7 @@ fn varies(calls: &Calls<'_>, shapes: &[u32]) -> Option<Varies> {
         }
         columns.iter_mut().zip(sizes).for_each(|(column, (_, size))| column.push(size));
     }
-    // Sizes that are always equal are one: the inner dimension of a product of matrices is in both.
+    // Sizes that are always equal count as one: the inner dimension of a matrix product is in both inputs.
     let mut distinct: BTreeMap<Vec<i64>, Vec<Dimension>> = BTreeMap::new();
     for (column, at) in columns.into_iter().zip(layout) {
         if column.iter().any(|size| *size != column[0]) {

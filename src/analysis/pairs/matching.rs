@@ -1,12 +1,12 @@
-//! Which operator of the forward pass made each node of the backward pass: by number, and by the profiler's flow.
+//! Which forward operator made each node of the backward pass: by sequence number, and by the profiler's flow.
 //!
-//! PyTorch writes onto an operator of the forward pass the number that its thread's next node will get. So an operator that makes no node has the
-//! number of the next one that does, operators around others have the number of the first node made in them, and the operator that
-//! made the node is the last that has its number: `aten::linear` and `aten::t` have that of `TBackward0`, which is of `aten::t`. The number of the
-//! forward thread is PyTorch's own, so the threads that it means are learned from the nodes whose number only one thread has.
+//! PyTorch gives a forward operator the number that its thread's next node will get. So an operator that makes no node has the number of the next one
+//! that does; enclosing operators have the number of the first node made inside them; and the operator that made the node is the last one with its
+//! number. For example, `aten::linear` and `aten::t` both have the number of `TBackward0`, which belongs to `aten::t`. The forward thread id is
+//! PyTorch's own, so its thread is learned from nodes whose number occurs on a single thread.
 //!
-//! Kineto derives its flows `fwdbwd` from the same numbers in the same way. That they agree shows that numbers were read and bound as
-//! they were meant, not that an operator made the node. That is shown by the names ([`is_node_of`]), which PyTorch derives from the operator's.
+//! Kineto derives its `fwdbwd` flows from the same numbers in the same way. Agreement shows that the numbers were read and matched as intended, not
+//! that an operator made the node. The names show that ([`is_node_of`]); PyTorch derives a node's name from the operator's.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,20 +19,19 @@ use crate::names::frames::{FORWARD_BACKWARD, is_node_of, node as node_name};
 use crate::store::Store;
 use crate::time::Ns;
 
-/// How many operators with a node's number are considered, the latest before it first: if there are more, the numbers do not count what
-/// they should.
+/// How many operators with a node's number are considered, latest before it first. If there are more, the numbers do not count what they should.
 const MAX_OPERATORS: usize = 1_000;
 
 /// How many examples of each problem are kept.
 pub(super) const EXAMPLES: usize = 3;
 
-/// What the numbers alone say of a node.
+/// What the numbers alone show about a node.
 enum ByNumber {
-    /// The operator; and the others with the number on its thread, as a problem if there are some.
+    /// The operator, and a problem if other operators on its thread share the number.
     Operator(SliceId, Option<Problem>),
     /// No operator has the number.
     Orphan(Problem, Option<SliceId>),
-    /// Operators of several threads have it: the last one's.
+    /// Operators of several threads have the number; this is the last of them.
     Undecided(SliceId),
 }
 
@@ -40,9 +39,9 @@ enum ByNumber {
 pub(super) struct Matcher<'a> {
     store: &'a Store,
     nodes: &'a Nodes,
-    /// By process and number of a forward thread: the thread.
+    /// By process and forward thread id: the thread.
     threads: HashMap<(Process, i64), ThreadId, FixedState>,
-    /// By operator: the slices from which flows `fwdbwd` come.
+    /// By operator: the slices from which `fwdbwd` flows come.
     flows_in: HashMap<SliceId, Vec<SliceId>, FixedState>,
     pub(super) pairing: Pairing,
 }
@@ -60,15 +59,14 @@ impl<'a> Matcher<'a> {
         matcher
     }
 
-    /// The operators with a node's number that began before it, the latest first.
+    /// The operators with a node's number that began before it, latest first.
     fn candidates(&self, node: &Node) -> impl Iterator<Item = SliceId> + use<'a> {
         let all = self.nodes.operators.get(&(node.process, node.sequence)).map_or(&[][..], Vec::as_slice);
         let before = &all[..all.partition_point(|operator| *operator < node.outermost)];
         before.iter().rev().take(MAX_OPERATORS).copied()
     }
 
-    /// Which thread a number of a forward thread means: the one that has most of the nodes of which only one thread has the number,
-    /// if it has more than half.
+    /// The thread that each forward thread id means: the thread with more than half of the nodes whose number occurs on a single thread.
     fn learn_threads(&self) -> HashMap<(Process, i64), ThreadId, FixedState> {
         let mut votes: HashMap<(Process, i64), BTreeMap<ThreadId, u64>, FixedState> = HashMap::default();
         for node in &self.nodes.numbered {
@@ -118,7 +116,7 @@ impl<'a> Matcher<'a> {
         operators.iter().filter_map(|slice| self.flows_in.get(slice)).flatten().copied().collect()
     }
 
-    /// The operator that a node's flow comes from, if that has the node's number.
+    /// The operator that a node's flow comes from, if it has the node's number.
     fn by_flow(&self, node: &Node, flows: &[SliceId]) -> Option<SliceId> {
         let store = self.store;
         let is_its = |from: &SliceId| {
@@ -129,7 +127,7 @@ impl<'a> Matcher<'a> {
         flows.iter().copied().find(is_its)
     }
 
-    /// The operator that made a node, whose operators are given.
+    /// The operator that made a node, given the node's operators.
     pub(super) fn operator(&self, at: usize, operators: &[SliceId]) -> Option<SliceId> {
         let node = &self.nodes.numbered[at];
         match self.by_number(node) {
@@ -138,7 +136,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The same, and counts what is found.
+    /// Finds the operator that made a node, and counts the result.
     pub(super) fn pair(&mut self, at: usize, operators: &[SliceId]) -> Option<SliceId> {
         let node = self.nodes.numbered[at];
         let flows = self.flows(operators);
@@ -177,8 +175,8 @@ impl<'a> Matcher<'a> {
         None
     }
 
-    /// Compares what the numbers say with the flows that arrive at a node. The same thread's operators with the node's number are in one
-    /// another or make no node, so a flow from any of them means this node.
+    /// Compares the numbers with the flows that arrive at a node. Operators on one thread with the node's number are nested or make no node, so a
+    /// flow from any of them means this node.
     fn check(&mut self, node: &Node, operator: SliceId, flows: &[SliceId]) {
         let store = self.store;
         if flows.is_empty() {

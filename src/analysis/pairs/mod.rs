@@ -1,10 +1,8 @@
-//! Forward and backward: the nodes of the backward pass with the operators of the forward pass that made them, by module, and the
-//! collectives among them.
+//! Pairs the nodes of the backward pass with the forward operators that made them, by module, including the collectives among them.
 //!
-//! `nodes` finds the nodes of a trace, `matching` the operator that made each, `places` where each kernel was launched, and `sums` adds up what they
-//! cost. Each kernel is counted once, at the innermost operator of a pair or node that it was launched in. That is not the
-//! outermost operator with the number: `aten::linear` has the number of its `aten::t`, and launches the kernels of its `aten::addmm`, which
-//! belong to another node.
+//! `nodes` finds the nodes of a trace, `matching` the operator that made each, `places` where each kernel was launched, and `sums` adds up their
+//! cost. Each kernel is counted once, at the innermost operator of a pair or node that launched it. That is not the outermost operator with the
+//! number: `aten::linear` has the number of its `aten::t`, but launches the kernels of its `aten::addmm`, which belong to another node.
 
 mod matching;
 mod nodes;
@@ -25,32 +23,32 @@ use crate::time::Ns;
 
 pub use sums::pairs;
 
-/// What is asked of pairs.
+/// Options for pairs.
 #[derive(Debug, Clone, Default)]
 pub struct PairOptions {
-    /// Keep names of modules as they are. Otherwise digits at their ends are folded ([`crate::names::frames::fold`]).
+    /// Keep module names as they are. By default, trailing digits are folded ([`crate::names::frames::fold`]).
     pub exact_names: bool,
-    /// Which code is the user's own: what is called a headline.
+    /// Which code is the user's own; headlines come from it.
     pub user_code: UserCode,
 }
 
-/// The pairs of one trace or several.
+/// The pairs of one or more traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PairReport {
     /// The traces.
     pub traces: Vec<String>,
-    /// How the pairs were found, and how far that can be trusted.
+    /// How the pairs were found, and how reliable they are.
     pub pairing: Pairing,
-    /// Where the kernels of the window were launched. The parts add up to the whole.
+    /// Where the kernels of the window were launched. The parts add up to the total.
     pub kernels: Launchers,
     /// What the forward operators of all pairs cost.
     pub forward: Side,
-    /// What all nodes with a number cost.
+    /// What all numbered nodes cost.
     pub backward: Side,
-    /// What all nodes without one cost.
+    /// What all unnumbered nodes cost.
     pub unnumbered: Side,
-    /// How long the kernels ran that the nodes of pairs launched, without collectives.
+    /// The GPU time of the nodes of pairs, without collectives.
     #[serde(skip)]
     pub paired_time: Ns,
     /// What the backward pass of each module costs.
@@ -65,78 +63,78 @@ pub struct PairReport {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Pairing {
-    /// The nodes with a number that began in the window, or launched a kernel that is in it.
+    /// The numbered nodes that began in the window or launched a kernel in it.
     pub nodes: u64,
-    /// Those whose forward operator is known.
+    /// The nodes whose forward operator is known.
     pub paired: u64,
-    /// Those for which the numbers alone say which operator it is.
+    /// The nodes whose operator is determined by the numbers alone.
     pub by_number: u64,
-    /// Those without one.
+    /// The nodes without a known operator.
     pub orphans: u64,
-    /// The pairs in which PyTorch derives the node's name from the operator's.
+    /// The pairs in which the node's name derives from the operator's.
     pub named_alike: u64,
-    /// How long the kernels of the nodes of the other pairs ran.
+    /// The GPU time of the nodes in the other pairs.
     #[serde(rename = "named_otherwise_ns")]
     pub named_otherwise: Ns,
-    /// The profiler's flows from the forward pass to these nodes, and those that arrive at no node.
+    /// The profiler's flows from the forward pass to these nodes, plus those that arrive at no node.
     pub flows: u64,
     /// The nodes at which a flow arrives.
     pub nodes_with_flow: u64,
-    /// Those of them for which the numbers alone say which operator it is: what can be compared.
+    /// The nodes with a flow whose operator is determined by the numbers alone, so that both can be compared.
     pub checked: u64,
-    /// Those at which both say the same node: the flow comes from an operator of the same thread with the same number.
+    /// The nodes for which both agree on the node: the flow comes from an operator on the same thread with the same number.
     pub agreed: u64,
-    /// Those at which both say the same operator.
+    /// The nodes for which both agree on the operator.
     pub agreed_exactly: u64,
-    /// The nodes without a number: those that add up gradients and run hooks.
+    /// The unnumbered nodes: they accumulate gradients and run hooks.
     pub unnumbered: u64,
-    /// Numbers of operators of the forward pass of which no node ran: what needs no gradient, and what runs after the trace.
+    /// Numbers of forward operators whose node did not run: operators that need no gradient, or whose node ran after the trace.
     pub unused_numbers: u64,
-    /// What is not as it should be, or needed a decision.
+    /// Irregularities, and choices that had to be made.
     pub findings: BTreeMap<Problem, Finding>,
 }
 
-/// What is not as it should be with a node, or what needed a decision.
+/// An irregularity of a node, or a choice that had to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Problem {
     /// No operator has the node's number: the forward pass began before the trace, or ran where nothing is recorded.
     Orphan,
-    /// Operators have the number, but on another thread than those of the other nodes from the same forward thread. Each thread
-    /// counts for itself, so these made another node.
+    /// Operators have the number, but on another thread than the operators of the other nodes from the same forward thread. Threads count separately,
+    /// so these made another node.
     OtherThread,
     /// Operators of several threads have the number, and nothing decides between them.
     Undecided,
-    /// The flow comes from an operator of another process: ranks in one file number their flows alike.
+    /// The flow comes from an operator of another process: ranks in one file reuse flow ids.
     FlowFromOtherProcess,
-    /// The flow comes from a slice without the node's number.
+    /// The flow comes from a slice with another number.
     FlowFromOtherNumber,
-    /// The flow comes from an operator with the number, but of another thread.
+    /// The flow comes from an operator with the number, but on another thread.
     FlowFromOtherThread,
-    /// A flow arrives at a slice that is no node.
+    /// A flow arrives at a slice that is not a node.
     FlowToNoNode,
-    /// The flow comes from another operator with the number on the same thread: one around the one that made the node, or before it.
-    /// That is the same node.
+    /// The flow comes from another operator with the number on the same thread: one that encloses the operator that made the node, or ran before it.
+    /// It means the same node.
     FlowFromSameNumber,
-    /// The node's name is not derived from the operator's: another operator made it, which is not in the trace under a name of its own, or one that
-    /// runs many, such as a TorchScript graph.
+    /// The node's name does not derive from the operator's: another operator made it, which has no entry of its own in the trace, or runs many
+    /// operators, such as a TorchScript graph.
     NamedOtherwise,
-    /// Operators of several threads have the number; decided by the thread on which the other nodes from this forward thread were made.
+    /// Operators of several threads have the number; the thread that made the other nodes of this forward thread decided.
     SeveralThreads,
-    /// Several operators in one another have the number; the innermost made the node.
+    /// Several nested operators have the number; the innermost made the node.
     Nested,
-    /// Several operators that follow each other have the number; the last made the node.
+    /// Several successive operators have the number; the last made the node.
     Successive,
-    /// Another node with the number ran before, from the same operator: a graph that was kept, or part of it.
+    /// Another node with the number ran before, from the same operator: a retained graph, or part of one.
     RanAgain,
 }
 
-/// How often a problem was found, and the first few.
+/// The number of occurrences of a problem, and the first few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How many nodes, or flows.
+    /// The number of nodes or flows.
     pub count: u64,
     /// The first few.
     pub examples: Vec<Example>,
@@ -152,9 +150,9 @@ pub struct Example {
     pub node: Operator,
     /// Its number.
     pub number: Option<i64>,
-    /// The forward operator that was taken.
+    /// The forward operator that was chosen.
     pub operator: Option<Operator>,
-    /// The other that may be meant: that of the flow, or of the other thread.
+    /// The alternative: the operator of the flow, or of the other thread.
     pub other: Option<Operator>,
 }
 
@@ -169,13 +167,13 @@ pub struct Operator {
     pub ts: Ns,
 }
 
-/// What some operators cost, and the kernels launched in them.
+/// What operators cost, with the kernels launched in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Side {
-    /// How many operators: of the forward pass those that made a node, of the backward pass the nodes.
+    /// The number of operators: in the forward pass those that made a node, in the backward pass the nodes.
     pub operators: u64,
-    /// How long they ran on the CPU, each with all that it called: one in another counts twice.
+    /// How long they ran on the CPU, including everything they called: nested operators count twice.
     #[serde(rename = "cpu_time_ns")]
     pub cpu_time: Ns,
     /// What they launched.
@@ -183,44 +181,44 @@ pub struct Side {
     pub load: Load,
 }
 
-/// What some kernels cost.
+/// What kernels cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Load {
-    /// How many kernels other than collectives.
+    /// The number of kernels that are not collectives.
     pub kernels: u64,
     /// How long these ran.
     #[serde(rename = "gpu_time_ns")]
     pub gpu_time: Ns,
-    /// Those of these kernels that an operator of a forward pass launched within the backward pass: recomputed activations, or gradients that
-    /// are differentiated again.
+    /// The number of those kernels launched by forward operators within the backward pass: recomputed activations, or gradients that are
+    /// differentiated again.
     pub recomputed: u64,
     /// How long these ran.
     #[serde(rename = "recomputed_ns")]
     pub recomputed_time: Ns,
-    /// How many kernels of collectives.
+    /// The number of collective kernels.
     pub collectives: u64,
     /// How long these ran.
     #[serde(rename = "collective_time_ns")]
     pub collective_time: Ns,
-    /// How long of that no other kernel ran beside them on their GPU.
+    /// How much of that time no other kernel ran beside them on their GPU.
     #[serde(rename = "collective_exposed_ns")]
     pub exposed: Ns,
 }
 
-/// The kernels of the window by where they were launched.
+/// The kernels of the window by the place of their launch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Launchers {
-    /// All.
+    /// All kernels.
     pub all: Load,
     /// In a forward operator of a pair.
     pub forward: Load,
-    /// In a node with a number.
+    /// In a numbered node.
     pub numbered: Load,
-    /// In a node without one.
+    /// In an unnumbered node.
     pub unnumbered: Load,
-    /// Elsewhere, or nobody knows where.
+    /// Elsewhere, or unknown.
     pub elsewhere: Load,
 }
 
@@ -231,23 +229,23 @@ pub struct Launchers {
 pub enum Tie {
     /// The forward operator, found by number or flow.
     Pair,
-    /// The nodes have no number. They ran after a node of this module on the same thread: the last before them. Hooks of data parallelism run in these,
-    /// when the last gradient of their bucket is there.
+    /// The nodes are unnumbered and ran on the same thread after a node of this module, the last one before them. Data parallelism runs its hooks in
+    /// such nodes, when the last gradient of their bucket is ready.
     LastNodeBefore,
     /// Nothing: the forward operator is not in the trace.
     Orphan,
-    /// Nothing: the nodes have no number, and none with one ran before them.
+    /// Nothing: the nodes are unnumbered, and no numbered node ran before them.
     None,
 }
 
 impl Tie {
-    /// Whether the nodes have a number.
+    /// Whether the nodes are numbered.
     pub fn is_numbered(self) -> bool {
         matches!(self, Tie::Pair | Tie::Orphan)
     }
 }
 
-/// Nodes of one name whose operators have one name, one headline and one module.
+/// Nodes of one name whose operators share their name, headline and module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PairedNodes {
@@ -255,9 +253,9 @@ pub struct PairedNodes {
     pub module: String,
     /// The operator of the forward pass.
     pub operator: Option<String>,
-    /// Whether the node is named after the operator; `None` without one.
+    /// Whether the node is named after the operator; `None` without an operator.
     pub named_alike: Option<bool>,
-    /// The innermost function of the user's own code that called it.
+    /// The innermost function of the user's own code that called the operator.
     pub headline: Option<String>,
     /// The node of the backward pass.
     pub node: String,
@@ -269,7 +267,7 @@ pub struct PairedNodes {
     pub backward: Side,
 }
 
-/// What the backward pass of a module costs, without those of the modules in it.
+/// What the backward pass of a module costs, excluding nested modules.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Module {
@@ -277,11 +275,11 @@ pub struct Module {
     pub module: String,
     /// What the forward operators of its pairs cost.
     pub forward: Side,
-    /// What the nodes with a number cost.
+    /// What the numbered nodes cost.
     pub backward: Side,
-    /// What the nodes without a number cost that ran after these: [`Tie::LastNodeBefore`].
+    /// What the unnumbered nodes that ran after them cost: [`Tie::LastNodeBefore`].
     pub unnumbered: Side,
-    /// The GPU time of the nodes of its pairs for each of their forward operators', both without collectives; `None` if the latter is 0.
+    /// The GPU time of the nodes of its pairs divided by that of their forward operators, both without collectives; `None` if the latter is 0.
     pub ratio: Option<f64>,
 }
 
@@ -292,7 +290,7 @@ impl Operator {
 }
 
 impl Load {
-    /// Adds others.
+    /// Adds another load.
     pub fn add(&mut self, other: Load) {
         self.kernels += other.kernels;
         self.gpu_time += other.gpu_time;
@@ -303,7 +301,7 @@ impl Load {
         self.exposed += other.exposed;
     }
 
-    /// How long all kernels ran.
+    /// The GPU time of all kernels.
     pub fn whole_time(&self) -> Ns {
         self.gpu_time + self.collective_time
     }
@@ -318,7 +316,7 @@ impl Side {
 }
 
 impl Module {
-    /// The collectives of its backward pass, in nodes with a number and after them.
+    /// The collectives of its backward pass, in numbered nodes and after them.
     pub fn collectives(&self) -> Load {
         let mut load = self.backward.load;
         load.add(self.unnumbered.load);
@@ -327,17 +325,17 @@ impl Module {
 }
 
 impl Pairing {
-    /// The share of the nodes whose operator is known; `None` without nodes.
+    /// The share of nodes whose operator is known; `None` without nodes.
     pub fn share_paired(&self) -> Option<f64> {
         (self.nodes > 0).then(|| self.paired as f64 / self.nodes as f64)
     }
 
-    /// The share of the compared nodes at which numbers and flows agree; `None` if there is nothing to compare.
+    /// The share of compared nodes for which numbers and flows agree; `None` if there are none.
     pub fn agreement(&self) -> Option<f64> {
         (self.checked > 0).then(|| self.agreed as f64 / self.checked as f64)
     }
 
-    /// How often a problem was found.
+    /// The number of occurrences of a problem.
     pub fn count(&self, problem: Problem) -> u64 {
         self.findings.get(&problem).map_or(0, |finding| finding.count)
     }
@@ -365,7 +363,7 @@ impl Pairing {
 }
 
 impl PairReport {
-    /// The answer of several traces: sums over all of them.
+    /// Merges the answers of several traces by adding them up.
     pub fn merge(parts: Vec<PairReport>) -> Self {
         let (mut report, mut groups) = (PairReport::default(), Vec::new());
         let several = parts.len() > 1;
@@ -390,7 +388,7 @@ impl PairReport {
         report
     }
 
-    /// Adds up equal groups, and the groups of each module.
+    /// Merges equal groups, and adds up the groups of each module.
     fn set_groups(&mut self, groups: Vec<PairedNodes>) {
         type Key = (String, Option<String>, Option<String>, String, Tie);
         let mut sums: BTreeMap<Key, (Side, Side)> = BTreeMap::new();
@@ -441,7 +439,7 @@ impl PairReport {
         self.arrange(Order::GpuTime);
     }
 
-    /// Orders modules and groups by the number of their nodes, the GPU time of these with all collectives, the exposed time of the collectives or
+    /// Sorts modules and groups by the number of their nodes, the nodes' GPU time including all collectives, the exposed time of the collectives or
     /// the mean GPU time of a node.
     pub fn arrange(&mut self, order: Order) {
         let by = |nodes: u64, load: Load| match order {

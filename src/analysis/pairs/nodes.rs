@@ -1,7 +1,7 @@
-//! The nodes of the backward pass that a trace has, and the operators of the forward pass that may have made them.
+//! The nodes of the backward pass in a trace, and the forward operators that may have made them.
 //!
-//! Autograd's engine runs a node by operators in one another: `autograd::engine::evaluate_function: MulBackward0` around `MulBackward0`,
-//! both with the node's number. They are one node here, the outermost. `AccumulateGrad` has no number, because no operator makes it.
+//! Autograd's engine runs a node by nested operators: `autograd::engine::evaluate_function: MulBackward0` around `MulBackward0`, both with the node's
+//! number. They count as one node, represented by the outermost. `AccumulateGrad` has no number, because no operator makes it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,13 +14,13 @@ use crate::names::frames::is_node;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// How many callers of an operator are searched for the rest of its node: they are directly around it.
+/// How many callers of an operator are searched for the rest of its node: they directly enclose it.
 const MAX_CALLERS: usize = 32;
 
-/// Numbers are counted by each thread of a process, and a merged file has several processes.
+/// Each thread of a process counts its own numbers, and a merged file has several processes.
 pub(super) type Process = (TraceId, Option<ProcessId>);
 
-/// A node with a number.
+/// A numbered node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
     /// The outermost of its operators.
@@ -28,24 +28,24 @@ pub(super) struct Node {
     pub(super) process: Process,
     /// Its number.
     pub(super) sequence: i64,
-    /// The thread that made it, in PyTorch's own count.
+    /// The thread that made it, in PyTorch's own numbering.
     pub(super) forward_thread: i64,
 }
 
-/// What a trace has of the backward pass.
+/// The backward pass of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    /// Those with a number, in the order of their starts.
+    /// The numbered nodes, by start.
     pub(super) numbered: Vec<Node>,
     /// By operator: the index of its node.
     pub(super) of: HashMap<SliceId, usize, FixedState>,
     /// By thread: the indexes of its nodes, in order.
     pub(super) by_thread: HashMap<ThreadId, Vec<usize>, FixedState>,
-    /// The outermost operators of nodes without a number.
+    /// The outermost operators of unnumbered nodes.
     pub(super) unnumbered: Vec<SliceId>,
-    /// By process and number: the operators of the forward pass, in order.
+    /// By process and number: the forward operators, in order.
     pub(super) operators: HashMap<(Process, i64), Vec<SliceId>, FixedState>,
-    /// By name: whether the engine runs nodes by operators of this name.
+    /// By string id: whether the engine runs nodes by operators of this name.
     is_node: Vec<bool>,
 }
 
@@ -77,7 +77,7 @@ impl Nodes {
         nodes
     }
 
-    /// Whether the engine runs a node by this operator, and the node has no number.
+    /// Whether the engine runs a node by this operator, and the node is unnumbered.
     pub(super) fn runs_node(&self, store: &Store, slice: SliceId) -> bool {
         let name = store.slices.name(slice);
         name != StringId::NULL && self.is_node[name.0 as usize] && store.autograd(slice).is_none()
@@ -117,14 +117,14 @@ impl Nodes {
         }
     }
 
-    /// The numbered node that began last before an operator on its thread.
+    /// The last numbered node that began before an operator on its thread.
     pub(super) fn last_before(&self, store: &Store, slice: SliceId) -> Option<usize> {
         let nodes = self.by_thread.get(&store.thread_of(slice)?)?;
         let before = nodes.partition_point(|node| self.numbered[*node].outermost < slice);
         nodes[..before].last().copied()
     }
 
-    /// By node: its operators.
+    /// The operators of each node.
     pub(super) fn operators_of(&self) -> Vec<Vec<SliceId>> {
         let mut operators = vec![Vec::new(); self.numbered.len()];
         self.of.iter().for_each(|(slice, node)| operators[*node].push(*slice));
@@ -132,7 +132,7 @@ impl Nodes {
         operators
     }
 
-    /// How many numbers of forward operators have no node. The last of their operators decides whether they are asked for.
+    /// The number of forward numbers without a node. `is_asked` is applied to the last of their operators.
     pub(super) fn unused_numbers(&self, is_asked: impl Fn(SliceId) -> bool) -> u64 {
         let used: HashSet<(Process, i64), FixedState> =
             self.numbered.iter().map(|node| (node.process, node.sequence)).collect();

@@ -1,7 +1,7 @@
-//! Where each kernel was launched: in an operator of the forward pass that made a node, in a node with a number, or in one without.
+//! Where each kernel was launched: in a forward operator that made a node, in a numbered node, or in an unnumbered one.
 //!
-//! The innermost of these decides, so that a kernel is counted once. Operators recomputed in the backward pass make nodes of their own
-//! only where a checkpoint builds a graph again; the others belong to the node that runs them.
+//! The innermost of these decides, so that each kernel is counted once. Operators recomputed in the backward pass make nodes of their own only if a
+//! checkpoint builds a graph again; the others belong to the node that runs them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,25 +12,25 @@ use crate::attribution::callers::Callers;
 use crate::id::SliceId;
 use crate::store::Store;
 
-/// Where something was launched.
+/// Where a kernel was launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Nowhere in a pair or node.
+    /// Outside all pairs and nodes.
     Elsewhere,
     /// In a forward operator of a pair.
     Operator(SliceId),
-    /// In a node with a number, by index.
+    /// In a numbered node.
     Node {
-        /// The index.
+        /// The index of the node.
         node: usize,
-        /// Whether an operator of a forward pass is between it and the launch.
+        /// Whether a forward operator is between the node and the launch.
         recomputed: bool,
     },
-    /// In a node without a number: its outermost operator.
+    /// In an unnumbered node, given by its outermost operator.
     Unnumbered(SliceId),
 }
 
-/// Finds places.
+/// Finds the places of launches.
 pub(super) struct Places<'a> {
     store: &'a Store,
     nodes: &'a Nodes,
@@ -50,7 +50,7 @@ impl<'a> Places<'a> {
         self.below(around, call)
     }
 
-    /// The place of a slice, which it may be itself. Climbs until a place is known.
+    /// The place of a slice, possibly the slice itself. Climbs until a place is known.
     fn place(&mut self, callers: &mut Callers<'_>, slice: SliceId) -> Place {
         let mut below = Vec::new();
         let (mut next, mut place) = (Some(slice), Place::Elsewhere);
@@ -69,7 +69,7 @@ impl<'a> Places<'a> {
         place
     }
 
-    /// The place of a slice, given that of its caller.
+    /// The place of a slice, given its caller's place.
     fn below(&self, around: Place, slice: SliceId) -> Place {
         if self.operators.contains(&slice) {
             return Place::Operator(slice);

@@ -19,10 +19,9 @@ use crate::recorded_args::Operators;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
-/// Pairs the nodes of the backward pass with the operators that made them, and adds up what the kernels launched in both cost. A node
-/// counts if it begins in the window or launches a kernel that is in it; of its own kernels those in the window count, of its forward
-/// operator's all. The trace must have been loaded with [`crate::names::args::MODULE_HIERARCHY`] and [`crate::names::args::CALL_STACK`], if
-/// these shall name modules and code.
+/// Pairs the nodes of the backward pass with the operators that made them, and adds up what the kernels launched in both cost. A node counts if it
+/// begins in the window or launches a kernel in it. Of its own kernels, those in the window count; of its forward operator's, all. To name modules
+/// and code, the trace must have been loaded with [`crate::names::args::MODULE_HIERARCHY`] and [`crate::names::args::CALL_STACK`].
 pub fn pairs(
     name: &str,
     store: &Store,
@@ -36,7 +35,7 @@ pub fn pairs(
     let mut matcher = Matcher::new(store, &nodes);
     let is_in = |slice: SliceId| window.contains(store.slices.ts(slice));
     let operators = nodes.operators_of();
-    // Which operators made a node must be known before kernels are placed, also of nodes outside the window.
+    // The operators of all nodes, also outside the window, must be known before kernels are placed.
     let made_by: Vec<Option<SliceId>> =
         (0..nodes.numbered.len()).map(|node| matcher.operator(node, &operators[node])).collect();
     let mut costs = Costs::new(store, wanted, &nodes, &made_by);
@@ -76,7 +75,7 @@ pub fn pairs(
     report
 }
 
-/// The kernels by where they were launched.
+/// The kernels by the place of their launch.
 struct Costs<'a> {
     store: &'a Store,
     activity: GpuActivity,
@@ -85,7 +84,7 @@ struct Costs<'a> {
     forward: HashMap<SliceId, Load, FixedState>,
     /// By index of a node.
     numbered: HashMap<usize, Load, FixedState>,
-    /// By outermost operator of a node without a number.
+    /// By outermost operator of an unnumbered node.
     unnumbered: HashMap<SliceId, Load, FixedState>,
 }
 
@@ -102,7 +101,7 @@ impl<'a> Costs<'a> {
         }
     }
 
-    /// Adds the kernels of the backward pass that are in the window, and all of the forward pass. Returns those in the window by place.
+    /// Adds the backward kernels in the window and all forward kernels. Returns those in the window by place.
     fn add_kernels(
         &mut self,
         climber: &mut Climber<'_>,
@@ -145,7 +144,7 @@ impl<'a> Costs<'a> {
     }
 }
 
-/// One kernel; its exposed time if it is of a collective.
+/// The load of one kernel, with its exposed time if it is a collective.
 fn load(time: Ns, exposed: Option<Ns>) -> Load {
     match exposed {
         Some(exposed) => Load { collectives: 1, collective_time: time, exposed, ..Load::default() },
@@ -160,7 +159,7 @@ struct Named<'a> {
     tree: CallTree,
     metadata: Operators<'a>,
     options: &'a PairOptions,
-    /// By call path of an operator: its modules, if frames have some, and its headline.
+    /// By call path of an operator: its modules, if it has module frames, and its headline.
     known: HashMap<PathId, (Option<String>, Option<String>), FixedState>,
 }
 
@@ -191,8 +190,7 @@ impl<'a> Named<'a> {
         (module, headline)
     }
 
-    /// The headline of a call stack in an argument. PyTorch writes files and lines, the innermost first; XSigma writes functions alone, the innermost
-    /// last.
+    /// The headline of a call stack in an argument. PyTorch writes files and lines, innermost first; XSigma writes only functions, innermost last.
     fn headline(&self, stack: &str) -> Option<String> {
         let mut frames = stack.split(';').map(str::trim).filter(|frame| !frame.is_empty());
         let has_files = frames.clone().any(|frame| frames::location(frame).is_some());
@@ -200,7 +198,7 @@ impl<'a> Named<'a> {
         found.map(str::to_owned)
     }
 
-    /// The modules of a hierarchy as they are shown.
+    /// The modules of a hierarchy as shown to users.
     fn folded(&self, hierarchy: &str) -> String {
         if self.options.exact_names {
             return hierarchy.to_owned();
@@ -213,7 +211,7 @@ impl<'a> Named<'a> {
         Side { operators: 1, cpu_time, load: load.unwrap_or_default() }
     }
 
-    /// The nodes with a number. A forward operator counts once, however often its node ran.
+    /// The numbered nodes. A forward operator counts once, however often its node ran.
     fn groups(&mut self, nodes: &Nodes, costs: &Costs<'_>, paired: &[(usize, Option<SliceId>)]) -> Vec<PairedNodes> {
         let mut seen: HashSet<SliceId, FixedState> = HashSet::default();
         let mut group = |(node, operator): &(usize, Option<SliceId>)| {
@@ -244,7 +242,7 @@ impl<'a> Named<'a> {
         paired.iter().map(&mut group).collect()
     }
 
-    /// A node without a number. `operators` are the forward operators of all nodes.
+    /// The row of an unnumbered node. `operators` are the forward operators of all nodes.
     fn unnumbered(
         &mut self,
         nodes: &Nodes,

@@ -1,6 +1,6 @@
-//! Bus bandwidths that a source records beside size and time, against those that follow from size and time by nccl-tests' formulas.
+//! Compares the bus bandwidths recorded by a source with those computed from size and time by nccl-tests' formulas.
 //!
-//! A time that is written in whole microseconds may be off by one of them: as far as that changes a bandwidth, the two agree.
+//! A time recorded in whole microseconds may be off by one microsecond. Bandwidths agree if they differ by no more than that explains.
 
 use serde::Serialize;
 
@@ -9,22 +9,22 @@ use crate::operations::communicators::Communicators;
 use crate::records::{Measure, Records};
 use crate::time::Ns;
 
-/// Half of the last digit of a bandwidth, in GB/s: they have six decimals, or three.
+/// Just over half of the last recorded digit, in GB/s: bandwidths have three decimals, or six.
 const ROUNDING: f64 = 0.000_6;
 
-/// How recorded bus bandwidths compare with those worked out here.
+/// How recorded bus bandwidths compare with computed ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct BandwidthCheck {
-    /// How many operations have one.
+    /// The number of operations with a recorded bandwidth.
     pub recorded: u64,
-    /// How many of them agree within the rounding of their time.
+    /// The number that agree within the rounding of their time.
     pub agree: u64,
-    /// How many differ.
+    /// The number that differ.
     pub differ: u64,
-    /// How many cannot be compared, because something is unknown or the source gives 0 for a collective that it has no formula of.
+    /// The number that cannot be compared, because something is unknown or the source writes 0 for a collective without a formula.
     pub not_comparable: u64,
-    /// The largest difference of those that agree or differ, as a share of the recorded one.
+    /// The largest difference of the compared bandwidths, as a share of the recorded value.
     pub largest_difference: Option<f64>,
 }
 
@@ -49,7 +49,7 @@ pub(super) fn check(records: &Records, communicators: &Communicators) -> Option<
     (check.recorded > 0).then_some(check)
 }
 
-/// The bandwidth, and by which share of it the rounding of the time may change it.
+/// The bandwidth, and the share of it by which rounding of the time may change it.
 fn worked_out(records: &Records, communicators: &Communicators, measure: &Measure) -> Option<(f64, f64)> {
     let operation = records.operations.get(measure.operation)?;
     let (_, bus) = bandwidths(operation, communicators.size(communicators.of_operation(operation)))?;

@@ -1,8 +1,7 @@
-//! Which operations were recorded: by source, communicator, collective and class of size, with times, bandwidths, and how NCCL carried
-//! them out.
+//! Which operations were recorded: by source, communicator, collective and size class, with times, bandwidths, and how NCCL carried them out.
 //!
-//! Sizes are in classes of powers of two: NCCL chooses algorithm and protocol by size. Where a source counts its calls, as logs with a line for
-//! each call do, the counts are rows of the same table without times, and the operations that it has kept, which are among them, are not.
+//! Size classes are powers of two, because NCCL selects algorithm and protocol by size. If a source counts its calls, as logs with a line per call
+//! do, the table has rows for the counts, without times. The operations kept from such a source are included in its counts and get no rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,45 +20,45 @@ use crate::time::Ns;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CensusRow {
-    /// What recorded them.
+    /// The source.
     pub source: &'static str,
     /// Their communicator.
     pub communicator: Option<String>,
-    /// The collective as nccl-tests names it.
+    /// The collective by its nccl-tests name.
     pub collective: Option<String>,
-    /// Their class of size; `None` if sizes are not recorded.
+    /// Their size class; `None` if sizes are not recorded.
     pub size: Option<SizeClass>,
-    /// How many operations, each rank's counted.
+    /// The number of operations; each rank's count separately.
     pub count: u64,
-    /// On how many ranks.
+    /// The number of ranks.
     pub ranks: u64,
-    /// How long they took, of those that say so.
+    /// How long they took, where known.
     pub time: Option<Distribution>,
-    /// How many say how long they took.
+    /// The number of operations with a known duration.
     pub timed: u64,
     /// The median of their algorithm bandwidths, in GB/s (10^9 bytes).
     pub algbw_gb_per_s: Option<f64>,
     /// The median of their bus bandwidths, in GB/s.
     pub busbw_gb_per_s: Option<f64>,
-    /// How often each algorithm.
+    /// The number of operations by algorithm.
     pub algorithms: BTreeMap<String, u64>,
-    /// How often each protocol.
+    /// The number of operations by protocol.
     pub protocols: BTreeMap<String, u64>,
-    /// How often each number of channels.
+    /// The number of operations by number of channels.
     pub channels: BTreeMap<u32, u64>,
-    /// How often each type of elements.
+    /// The number of operations by element type.
     pub dtypes: BTreeMap<String, u64>,
 }
 
-/// Sizes from a power of two to the next.
+/// Sizes from one power of two to the next.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SizeClass {
     /// The smallest size of the class, in bytes.
     pub from_bytes: u64,
-    /// The smallest that occurs.
+    /// The smallest size that occurs.
     pub min_bytes: u64,
-    /// The largest that occurs.
+    /// The largest size that occurs.
     pub max_bytes: u64,
 }
 
@@ -94,13 +93,13 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Cens
     rows
 }
 
-/// The class of a size: the power of two that it reaches.
+/// The class of a size: the largest power of two that does not exceed it.
 fn class(bytes: u64) -> u64 {
     bytes.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
-/// How long an operation took. What a source says itself comes first: Inspector's time of execution is from the GPU's clock, its
-/// beginning and end from the CPU's.
+/// How long an operation took. A recorded duration takes precedence: Inspector's execution time comes from the GPU's clock, its start and end from
+/// the CPU's.
 pub(super) fn took(operation: &Operation) -> Option<Ns> {
     operation.duration.or_else(|| operation.took()).filter(|time| *time > Ns::ZERO)
 }

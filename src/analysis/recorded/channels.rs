@@ -1,4 +1,4 @@
-//! How evenly the channels of a rank were busy. An operation ends with its last channel, so that one slow channel makes all of it slow.
+//! How evenly the channels of a rank were busy. An operation ends with its last channel, so one slow channel slows the whole operation.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct ChannelRow {
     pub communicator: Option<String>,
     /// The rank.
     pub rank: Option<u32>,
-    /// How many channels.
+    /// The number of channels.
     pub channels: u64,
     /// The distribution of their times on the GPU, in ns; `None` if the ends of kernels are not recorded.
     pub time: Option<Imbalance>,
@@ -25,22 +25,22 @@ pub struct ChannelRow {
     pub bytes: Option<Imbalance>,
 }
 
-/// How unequal the channels are.
+/// How uneven the channels are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Imbalance {
-    /// The mean of a channel.
+    /// The mean over the channels.
     pub mean: f64,
     /// The largest.
     pub max: f64,
     /// The channel with the largest.
     pub channel: u32,
-    /// The largest as a multiple of the mean; 1 if all are equal.
+    /// The largest as a multiple of the mean; 1 if all channels are equal.
     pub ratio: f64,
 }
 
 impl Imbalance {
-    /// Of a number for each channel; `None` for fewer than two channels, or if all have none.
+    /// The imbalance of these values; `None` for fewer than two channels, or if all values are 0.
     fn find(values: &ByChannel) -> Option<Self> {
         let mean = values.values().sum::<f64>() / values.len() as f64;
         let (channel, max) = values.iter().rev().max_by(|a, b| a.1.total_cmp(b.1))?;
@@ -48,10 +48,10 @@ impl Imbalance {
     }
 }
 
-/// A number for each channel.
+/// A value for each channel.
 type ByChannel = BTreeMap<u32, f64>;
 
-/// For each channel the sum of its times, and how many these are.
+/// For each channel, the sum and number of its times.
 type Times = BTreeMap<u32, (Ns, u64)>;
 
 pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[LinkRow]) -> Vec<ChannelRow> {
@@ -69,7 +69,7 @@ pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[Li
     let mut found: Vec<ChannelRow> = rows
         .into_iter()
         .map(|((group, rank), channels)| {
-            // With different numbers of ends the sums are not comparable.
+            // With different numbers of ends, the sums are not comparable.
             let counts: Vec<u64> = channels.values().map(|(_, ends)| *ends).collect();
             let comparable = counts.iter().all(|ends| *ends > 0 && *ends == counts[0]);
             let times = channels.iter().map(|(channel, (time, _))| (*channel, time.as_f64())).collect();
@@ -86,7 +86,7 @@ pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[Li
     found
 }
 
-/// Adds what the proxies of each channel moved.
+/// Adds the bytes moved by the proxies of each channel.
 fn add_bytes(rows: &mut Vec<ChannelRow>, links: &[LinkRow]) {
     let mut bytes: BTreeMap<(Option<&str>, Option<u32>), ByChannel> = BTreeMap::new();
     for link in links {

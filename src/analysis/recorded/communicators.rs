@@ -1,4 +1,4 @@
-//! Communicators as a report counts them: what was recorded in each, by whom, and which ranks have nothing of it.
+//! The communicators of a report: what was recorded in each, by which sources, and which ranks have no operations of it.
 
 use std::collections::BTreeSet;
 
@@ -8,24 +8,24 @@ use crate::operation::{Communicator, Operation, Source};
 use crate::operations::communicators::Communicators;
 use crate::records::Records;
 
-/// A communicator, as far as all sources together know it.
+/// A communicator, combining what all sources know.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CommunicatorRow {
-    /// What it is called in all tables: its description and ranks, or NCCL's hash.
+    /// Its label in all tables: its description and ranks, or NCCL's hash.
     pub communicator: String,
     /// The name that the program gave it.
     pub name: Option<String>,
-    /// How many ranks it has.
+    /// The number of its ranks.
     pub size: Option<u64>,
-    /// How many of its ranks have recorded something.
+    /// The number of its ranks that recorded something.
     pub ranks_here: u64,
-    /// Ranks whose recordings are here, and have no operations of it.
+    /// Ranks whose recordings are here but have no operations of it.
     #[serde(skip)]
     pub silent_ranks: Vec<u32>,
-    /// How many operations were recorded.
+    /// The number of recorded operations.
     pub operations: u64,
-    /// What recorded it.
+    /// The sources that recorded it.
     pub sources: Vec<&'static str>,
 }
 
@@ -64,8 +64,8 @@ pub(super) fn count(records: &Records, communicators: &Communicators) -> Vec<Com
     rows
 }
 
-/// The ranks of each communicator that have a file of the recorder, whether it has operations or not: those that the file names, and, of a
-/// communicator with as many ranks as there are files, those of files that name no communicator.
+/// The ranks of each communicator that have a file from the recorder, with or without operations: those named in the file, and, for a communicator
+/// with as many ranks as there are files, those of files that name no communicator.
 fn recorded_ranks(
     records: &Records,
     communicators: &Communicators,
@@ -81,7 +81,7 @@ fn recorded_ranks(
     named.chain(of_whole).collect()
 }
 
-/// The operations that ran, of sources that do not count their calls: the counts of the others have all operations, those included that are kept.
+/// The operations that ran, from sources that do not count their calls. The counts of the other sources include the operations they kept.
 pub(super) fn uncounted(records: &Records) -> impl Iterator<Item = &Operation> {
     let counted: BTreeSet<Source> = records.calls.iter().map(|call| call.source).collect();
     records.operations.iter().filter(move |operation| !operation.did_not_run && !counted.contains(&operation.source))

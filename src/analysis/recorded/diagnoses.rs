@@ -1,4 +1,4 @@
-//! What is off in what was recorded: what makes the job slow, and what the records leave out.
+//! Problems in what was recorded: what makes the job slow, and what the records lack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,55 +12,55 @@ use crate::operations::communicators::Communicators;
 use crate::records::{RecordFile, Records, Remark};
 use crate::statistics::median;
 
-/// A channel that takes so many times the mean of all is slow.
+/// A channel that takes this many times the mean of all channels is slow.
 const SLOW_CHANNEL: f64 = 1.5;
 
-/// A link with less than this share of the median bandwidth of its communicator is slow.
+/// A link with less than this share of its communicator's median bandwidth is slow.
 const SLOW_LINK: f64 = 0.5;
 
-/// Fewer links have no median that says something.
+/// The fewest links with a meaningful median.
 const LEAST_LINKS: usize = 3;
 
-/// A phase with this share of the steps' time bounds them clearly.
+/// A phase with this share of the steps' time is clearly the bottleneck.
 const CLEAR_BOUND: f64 = 0.5;
 
-/// Inspector leaves out what is smaller, unless the environment says otherwise.
+/// Inspector omits smaller operations by default; an environment variable changes that.
 const INSPECTOR_LEAST_BYTES: u64 = 8192;
 
-/// What a recording could have had of the times of kernels.
+/// Which kernel times a recording could have had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Asked {
     /// NCCL loaded no plugin.
     NoPlugin,
-    /// The plugin was asked for other events.
+    /// The plugin was asked for other events only.
     Others,
     /// It was asked for the channels of kernels.
     Channels,
 }
 
-/// Something that is off. Ranks are those within the communicator, or of the job where only that is known; those of a hang are of the job.
+/// A problem. Ranks are ranks within the communicator, or of the job if only that is known; those of a hang are ranks of the job.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Diagnosis {
-    /// Ranks have done less than others, or something else.
+    /// Ranks have done less than others, or something different.
     Hang {
-        /// Which, as far as that is proved.
+        /// The ranks that are proved to be at fault.
         ranks: Vec<u32>,
     },
-    /// Calls of NCCL returned an error.
+    /// NCCL calls returned an error.
     FailedCalls {
-        /// Which, on which ranks, and how many.
+        /// The calls, with their ranks and number.
         calls: FailedCalls,
     },
     /// Processes could not record.
     NotRecorded {
-        /// Why, in the system's words.
+        /// Why, in the operating system's words.
         why: String,
-        /// How many.
+        /// The number of processes.
         processes: u64,
     },
-    /// One collective of one size ran by different algorithms or protocols: ranks disagree, or NCCL changed its mind.
+    /// A collective of one size ran with different algorithms or protocols: ranks disagree, or NCCL changed its choice.
     MixedMethods {
         /// The communicator.
         communicator: Option<String>,
@@ -68,7 +68,7 @@ pub enum Diagnosis {
         collective: String,
         /// The size in bytes.
         bytes: u64,
-        /// Algorithm and protocol, with the ranks.
+        /// Algorithm and protocol, with their ranks.
         methods: Vec<(String, Vec<u32>)>,
     },
     /// A channel takes far longer than the others of its rank.
@@ -79,7 +79,7 @@ pub enum Diagnosis {
         rank: Option<u32>,
         /// The channel.
         channel: u32,
-        /// How many there are.
+        /// The number of channels.
         channels: u64,
         /// Its time as a multiple of their mean.
         ratio: f64,
@@ -90,7 +90,7 @@ pub enum Diagnosis {
         communicator: Option<String>,
         /// The rank.
         rank: Option<u32>,
-        /// The other side.
+        /// The peer.
         peer: i64,
         /// The channel.
         channel: u32,
@@ -112,70 +112,70 @@ pub enum Diagnosis {
         /// The ranks.
         ranks: Vec<u32>,
     },
-    /// Bandwidths as recorded differ from those that follow from size and time.
+    /// Recorded bandwidths differ from those computed from size and time.
     BandwidthsDiffer {
-        /// How many.
+        /// The number of bandwidths that differ.
         differ: u64,
-        /// Of how many.
+        /// The number of recorded bandwidths.
         recorded: u64,
     },
-    /// Numbers of operations are not there between others of the same rank.
+    /// Numbers between those of a rank's recorded operations are missing.
     Gaps {
-        /// What recorded them.
+        /// The source.
         source: Source,
-        /// How many.
+        /// The number of missing operations.
         missing: u64,
-        /// On which ranks.
+        /// Their ranks.
         ranks: Vec<u32>,
     },
-    /// Ranks of a communicator recorded nothing here.
+    /// Ranks of a communicator have no recordings here.
     RanksNotHere {
         /// The communicator.
         communicator: String,
-        /// How many ranks are here.
+        /// The number of ranks with recordings.
         here: u64,
-        /// How many it has.
+        /// The number of its ranks.
         size: u64,
     },
-    /// Files of ranks are here that have no operations of a communicator of theirs.
+    /// Ranks of a communicator have files here that contain none of its operations.
     NoOperations {
         /// The communicator.
         communicator: String,
         /// The ranks.
         ranks: Vec<u32>,
     },
-    /// Inspector leaves out small operations, and none is here.
+    /// Inspector omits small operations, and the records have none.
     SmallLeftOut {
-        /// The smallest size that is here, in bytes.
+        /// The smallest recorded size, in bytes.
         smallest: u64,
     },
-    /// No operation of a source says how long it took.
+    /// No operation of a source has a duration.
     NoTimes {
-        /// What recorded them.
+        /// The source.
         source: Source,
-        /// How many operations.
+        /// The number of operations.
         operations: u64,
-        /// Whether it recorded channels of their kernels, whose ends then are what is missing.
+        /// Whether it recorded the channels of their kernels, so that only the ends of these are missing.
         has_channels: bool,
-        /// Of the recorder of this project: whether its plugin was asked for channels of kernels.
+        /// For this project's recorder: whether its plugin was asked for kernel channels.
         asked: Option<Asked>,
     },
-    /// Something was wrong in files, and understood.
+    /// Parts of files were wrong, but could be repaired.
     Repaired {
-        /// What: `lines with …`.
+        /// A description: `lines with …`.
         what: &'static str,
-        /// How often.
+        /// The number of occurrences.
         count: u64,
-        /// In how many files.
+        /// The number of files.
         files: u64,
     },
-    /// Something in files could not be used.
+    /// Parts of files could not be used.
     Skipped {
-        /// What: `lines with …`.
+        /// A description: `lines with …`.
         what: &'static str,
-        /// How often.
+        /// The number of occurrences.
         count: u64,
-        /// In how many files.
+        /// The number of files.
         files: u64,
     },
 }
@@ -219,7 +219,7 @@ fn not_here(row: &CommunicatorRow) -> Option<Diagnosis> {
     Some(Diagnosis::RanksNotHere { communicator: row.communicator.clone(), here: files, size })
 }
 
-/// Dumps and answers of RAS are made when a job hangs.
+/// Dumps and answers of RAS suggest that the job hung, so only these are checked.
 fn hangs(records: &Records) -> Option<Diagnosis> {
     let is_made_for_that = |file: &RecordFile| matches!(file.source, Some(Source::FLIGHT_RECORDER | Source::RAS));
     if !records.files.iter().any(is_made_for_that) {
@@ -229,7 +229,7 @@ fn hangs(records: &Records) -> Option<Diagnosis> {
     matches!(report.outcome, Outcome::Hung | Outcome::Lagging).then_some(Diagnosis::Hang { ranks: report.culprits })
 }
 
-/// What has to run by one algorithm and protocol: source, communicator, collective and size. Where one of these is unknown it may differ.
+/// Operations that should use one algorithm and protocol. If any part of the key is unknown, they may differ.
 type Same<'a> = (Source, usize, &'a str, u64);
 
 fn mixed(records: &Records, communicators: &Communicators) -> Vec<Diagnosis> {
@@ -317,7 +317,7 @@ fn bounds(report: &RecordsReport) -> Vec<Diagnosis> {
     found.into_iter().map(diagnosis).collect()
 }
 
-/// Whether NCCL numbers its like without a gap: point-to-point operations have no number.
+/// Whether NCCL numbers such operations without gaps: point-to-point operations have no number.
 fn is_numbered(operation: &Operation) -> bool {
     let is_point_to_point = matches!(operation.collective.as_deref(), Some("send" | "recv" | "sendrecv"));
     operation.counts == Counts::Function && !is_point_to_point
@@ -379,7 +379,7 @@ fn no_times(records: &Records) -> Vec<Diagnosis> {
     without.map(diagnosis).collect()
 }
 
-/// What the plugins of recordings were asked for: the most of any.
+/// What the plugins of the recordings were asked for, over all files.
 fn asked(files: &[RecordFile]) -> Asked {
     match files.iter().filter_map(|file| file.events).reduce(|all, of| all | of) {
         None => Asked::NoPlugin,
@@ -388,7 +388,7 @@ fn asked(files: &[RecordFile]) -> Asked {
     }
 }
 
-/// Remarks of all files, each sort once.
+/// The remarks of all files, merged by kind.
 fn remarks(
     files: &[RecordFile],
     of: fn(&RecordFile) -> &Vec<Remark>,

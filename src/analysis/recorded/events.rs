@@ -1,4 +1,4 @@
-//! What else NCCL's profiler interface reported, by kind: transfers of network plugins, the proxy's thread, phases of kernels, copy engines.
+//! Other events of NCCL's profiler interface, by kind: transfers of network plugins, the proxy thread, phases of kernels, copy engines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,18 @@ use crate::time::Ns;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct EventRow {
-    /// As in [`crate::records::ProfilerEvent::kind`].
+    /// See [`crate::records::ProfilerEvent::kind`].
     pub kind: &'static str,
-    /// How many.
+    /// The number of events.
     pub count: u64,
-    /// How many ranks have them.
+    /// The number of ranks with such events.
     pub ranks: u64,
-    /// How many have a beginning and an end.
+    /// The number of events with a start and an end.
     pub timed: u64,
-    /// How long these took, summed up: several may run at once.
+    /// The summed duration of these; several may run at once.
     #[serde(rename = "time_ns")]
     pub time: Ns,
-    /// How many bytes they moved; `None` for kinds that move none.
+    /// The bytes they moved; `None` for kinds that move none.
     pub bytes: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn rows(records: &Records) -> Vec<EventRow> {
             row.time += end - start;
         }
         row.bytes = event.bytes.map(|bytes| row.bytes.unwrap_or(0).saturating_add(bytes)).or(row.bytes);
-        // A process without a rank of the job is a rank for itself.
+        // A process without a known rank counts as a rank of its own.
         ranks.insert(event.rank.map(|rank| rank.0).ok_or(event.file));
     }
     rows.into_values().map(|(row, ranks)| EventRow { ranks: ranks.len() as u64, ..row }).collect()

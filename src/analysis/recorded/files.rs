@@ -1,4 +1,4 @@
-//! The files: what each is, how much it has, and how much of it could not be used.
+//! The files: what each is, how much it contains, and how much of it could not be used.
 
 use serde::Serialize;
 
@@ -9,24 +9,24 @@ use crate::records::{RecordFile, Records, Remark};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FileRow {
-    /// Its name, with that of its archive before it.
+    /// Its name, prefixed with the name of its archive.
     pub name: String,
-    /// What wrote it; `None` if it is none of the known sources.
+    /// The source that wrote it; `None` if it is not a known source.
     pub source: Option<&'static str>,
-    /// What a sentence calls that; `None` also of a process that could not record.
+    /// The source's name in sentences; also `None` for a process that could not record.
     #[serde(skip)]
     pub title: Option<&'static str>,
-    /// The version of its format, if it says so.
+    /// The version of its format, if recorded.
     pub version: Option<String>,
-    /// How many records were read.
+    /// The number of records read.
     pub records: u64,
-    /// How many bytes of decompressed text it has.
+    /// The size of its decompressed text in bytes.
     pub bytes: u64,
-    /// How much of it was left out.
+    /// How much of it was skipped.
     pub skipped: u64,
-    /// How much of it was wrong and understood nevertheless.
+    /// How much of it was repaired.
     pub repaired: u64,
-    /// Everything that is wrong with it, and what else a reader should know, a line each.
+    /// What is wrong with it, and other remarks for the reader, one line each.
     pub remarks: Vec<String>,
 }
 

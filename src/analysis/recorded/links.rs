@@ -1,9 +1,8 @@
-//! Links: what each rank's channel sent to and received from each peer, how long it was busy with that, and how much went from rank to
-//! rank.
+//! Links: what each channel of a rank sent to and received from each peer, how long that kept it busy, and how many bytes went from rank to rank.
 //!
-//! A link is busy while at least one of its steps is in flight. Where steps are not recorded, that is from a proxy operation's start to
-//! its end, and so it is where a step has no end, as NCCL leaves some with sockets. Bytes are those on the wire: with the protocol LL half
-//! of them are flags, with LL128 one of sixteen.
+//! A link is busy while at least one of its steps is in flight. If steps are not recorded, or a step has no end (NCCL leaves some open with sockets),
+//! the time from start to end of the proxy operation counts. Bytes are those on the wire: with protocol LL half of them are flags, with LL128 one in
+//! sixteen.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,7 @@ use crate::operations::communicators::Communicators;
 use crate::records::{ProxyOp, Records};
 use crate::time::Ns;
 
-/// One channel between a rank and a peer, in one direction.
+/// A channel between a rank and a peer, in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LinkRow {
@@ -22,24 +21,24 @@ pub struct LinkRow {
     pub communicator: Option<String>,
     /// The rank that recorded it.
     pub rank: Option<u32>,
-    /// The other side.
+    /// The peer.
     pub peer: i64,
     /// The channel.
     pub channel: u32,
     /// `send` or `receive`.
     pub direction: &'static str,
-    /// How many proxy operations.
+    /// The number of proxy operations.
     pub operations: u64,
-    /// How many bytes; `None` if no operation has them.
+    /// The bytes; `None` if no operation has them.
     pub bytes: Option<u64>,
-    /// How long at least one step was in flight; `None` if no times are known.
+    /// How long at least one step was in flight; `None` if times are unknown.
     #[serde(rename = "busy_ns")]
     pub busy: Option<Ns>,
-    /// Bytes by time, in GB/s (10^9 bytes), of the operations of which both are known; `None` without any.
+    /// Bytes divided by time, in GB/s (10^9 bytes), over operations for which both are known; `None` if there are none.
     pub gb_per_s: Option<f64>,
 }
 
-/// How much went from one rank to another.
+/// The bytes sent from one rank to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PairRow {
@@ -49,9 +48,9 @@ pub struct PairRow {
     pub from: u32,
     /// The rank that receives.
     pub to: u32,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// What says so: `wire` for what proxies moved, `call` for the sizes of sends and receives.
+    /// Where this comes from: `wire` for bytes moved by proxies, `call` for the sizes of sends and receives.
     pub by: &'static str,
 }
 
@@ -61,15 +60,15 @@ type Link = (Option<usize>, Option<u32>, i64, u32, bool);
 #[derive(Default)]
 struct Moved {
     row: LinkRow,
-    /// When its steps were in flight: those of operations that are wholly recorded, and others.
+    /// When its steps were in flight: those of completely recorded operations, and others.
     spans: [Vec<(Ns, Ns)>; 2],
-    /// The bytes of the operations that are wholly recorded. Those of the others took a time that is not known.
+    /// The bytes of completely recorded operations. The others took an unknown time.
     bytes: u64,
 }
 
 pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<LinkRow> {
     let mut rows: BTreeMap<Link, Moved> = BTreeMap::new();
-    // By proxy operation: the spans of its steps, and whether a step has none.
+    // By proxy operation: the spans of its steps, and whether any step lacks one.
     let mut of_steps: Vec<(Vec<(Ns, Ns)>, bool)> = vec![(Vec::new(), false); records.proxy_ops.len()];
     for step in &records.proxy_steps {
         let Some((spans, lacks)) = of_steps.get_mut(step.proxy_op) else { continue };
@@ -111,7 +110,7 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Link
     rows.into_iter().map(row).collect()
 }
 
-/// How long at least one of some spans lasted; `None` if there are none.
+/// How long at least one of these spans lasted; `None` if there are none.
 fn union(spans: &mut [(Ns, Ns)]) -> Option<Ns> {
     spans.sort();
     let mut reached = spans.first()?.0;
@@ -123,7 +122,7 @@ fn union(spans: &mut [(Ns, Ns)]) -> Option<Ns> {
     Some(busy)
 }
 
-/// What each end of a pair says: bytes that the one sent, and bytes that the other received.
+/// The two ends of a pair: the bytes that one rank sent, and the bytes that the other received.
 type Ends = [Option<u64>; 2];
 
 pub(super) fn pairs(records: &Records, communicators: &Communicators) -> Vec<PairRow> {
@@ -144,7 +143,7 @@ pub(super) fn pairs(records: &Records, communicators: &Communicators) -> Vec<Pai
             add(communicators.of_operation(operation), (rank, peer), is_send, "call", bytes);
         }
     }
-    // Where both ends recorded, the larger is it: a ring of events may have lost some of one end.
+    // If both ends recorded, the larger value counts: a ring buffer may have lost events of one end.
     let row = |((group, from, to, by), ends): ((Option<usize>, u32, u32, &'static str), Ends)| {
         let bytes = ends.into_iter().flatten().max().unwrap_or(0);
         PairRow { communicator: communicators.title(group), from, to, bytes, by }
@@ -156,7 +155,7 @@ fn sides(op: &ProxyOp) -> Option<(u32, u32)> {
     op.place.zip(u32::try_from(op.peer).ok())
 }
 
-/// Rank, peer, whether it sends, and the bytes of a send or receive of NCCL's own records.
+/// The rank, the peer, whether it sends, and the bytes of a send or receive in NCCL's own records.
 fn point_to_point(operation: &Operation, communicator: Option<&Communicator>) -> Option<(u32, u32, bool, u64)> {
     let is_send = match operation.collective.as_deref()? {
         "send" => true,
@@ -181,7 +180,7 @@ mod tests {
         assert_eq!(spans(&[(0, 10), (5, 12), (20, 25), (21, 22)]), Some(Ns(17)));
         assert_eq!((spans(&[]), spans(&[(3, 3)])), (None, Some(Ns::ZERO)));
     }
-    /// What has no end counts to the bytes of a link, and not to its bandwidth.
+    /// Operations without an end add to a link's bytes but not to its bandwidth.
     #[test]
     fn a_bandwidth_is_of_what_has_both_bytes_and_time() {
         let op = |bytes, end| ProxyOp { bytes, start: Some(Ns(0)), end, ..ProxyOp::default() };
@@ -197,13 +196,13 @@ mod tests {
             let [row] = &rows(&records, &Communicators::find(&records))[..] else { panic!("one link") };
             (row.bytes, row.busy, row.gb_per_s)
         };
-        // 100 bytes in 50 ns; 900 in a time that nobody knows.
+        // 100 bytes in 50 ns; 900 in an unknown time.
         let whole = (Some(1_000), Some(Ns(50)), Some(2.0));
         assert_eq!(found(vec![op(Some(100), Some(Ns(50))), op(Some(900), None)], vec![]), whole);
         let busy = (Some(1_000), Some(Ns(70)), Some(2.0));
         let steps = vec![step(0, 0, Some(50)), step(1, 60, Some(80)), step(1, 80, None)];
         assert_eq!(found(vec![op(Some(100), None), op(Some(900), None)], steps), busy);
-        // A step without an end, of an operation that has one.
+        // An operation with an end that has a step without one.
         let steps = vec![step(0, 0, Some(10)), step(0, 10, None)];
         assert_eq!(found(vec![op(Some(100), Some(Ns(50)))], steps), (Some(100), Some(Ns(50)), Some(2.0)));
         assert_eq!(found(vec![op(None, Some(Ns(50)))], vec![]), (None, Some(Ns(50)), None));

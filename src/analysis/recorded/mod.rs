@@ -1,8 +1,8 @@
-//! What NCCL's own records have: which collectives of which size ran how often and how fast, by which algorithm, what the proxies waited
-//! for, which links carried how much, and what is off.
+//! What NCCL's own records show: which collectives of which size ran how often and how fast, with which algorithm, what the proxies waited for, how
+//! much each link carried, and what is wrong.
 //!
-//! One file per question, each a pure function of [`Records`]. Nothing is estimated: where a source does not say something, the field is
-//! empty, and rows of different sources are never added up, since two sources may have recorded the same operations.
+//! Each question is a file and a pure function of [`Records`]. Nothing is estimated: if a source does not record a value, the field is empty. Rows of
+//! different sources are never added up, because two sources may have recorded the same operations.
 
 mod bandwidth;
 mod census;
@@ -35,32 +35,32 @@ use flows::FlowReport;
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct RecordsReport {
-    /// What is off, the most important first.
+    /// The problems, most important first.
     #[serde(skip)]
     pub diagnoses: Vec<Diagnosis>,
     /// The communicators.
     pub communicators: Vec<CommunicatorRow>,
-    /// Operations by source, communicator, collective and class of size, those that took longest first.
+    /// Operations by source, communicator, collective and size class, longest total time first.
     pub census: Vec<CensusRow>,
-    /// Bus bandwidths as recorded and as worked out here; `None` if no source records them.
+    /// Recorded bus bandwidths compared with computed ones; `None` if no source records them.
     pub bandwidth_check: Option<BandwidthCheck>,
     /// What the proxies waited for, by communicator, rank and direction.
     pub proxies: Vec<ProxyRow>,
-    /// What each rank's channel sent to and received from each peer.
+    /// What each channel of a rank sent to and received from each peer.
     pub links: Vec<LinkRow>,
     /// How evenly the channels of each rank were busy.
     pub channels: Vec<ChannelRow>,
-    /// The matrix of bytes from rank to rank: its cells that are not empty.
+    /// The non-empty cells of the matrix of bytes from rank to rank.
     pub pairs: Vec<PairRow>,
-    /// What else NCCL's profiler interface reported, by kind.
+    /// Other events of NCCL's profiler interface, by kind.
     pub profiler_events: Vec<EventRow>,
-    /// What the flow extractor planned, and whether its files agree with each other; `None` without such files.
+    /// What the flow extractor planned, and whether its files agree; `None` without such files.
     pub flows: Option<FlowReport>,
     /// The files.
     pub files: Vec<FileRow>,
 }
 
-/// Answers what was recorded.
+/// Reports what was recorded.
 pub fn report(records: &Records) -> RecordsReport {
     let communicators = Communicators::find(records);
     let census = census::rows(records, &communicators);

@@ -1,7 +1,7 @@
-//! What the proxy threads waited for: the GPU, the receiver, the network, or the flush of what arrived.
+//! What the proxy threads waited for: the GPU, the receiver, the network, or the flush of received data.
 //!
-//! A step is in one phase at a time, but many steps are in flight at once: sums of phases are longer than the time that passed, and only
-//! their shares mean something. The phase with the largest share bounds the rest: steps pile up where they wait.
+//! A step is in one phase at a time, but many steps are in flight at once. So sums of phases exceed the elapsed time, and only their shares are
+//! meaningful. The phase with the largest share is the bottleneck: steps pile up where they wait.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use crate::operations::communicators::Communicators;
 use crate::records::Records;
 use crate::time::Ns;
 
-/// How long steps of proxies were in each phase, summed up.
+/// The summed time that proxy steps spent in each phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Phases {
-    /// Waiting for the GPU: to fill the buffer of a send, or to empty that of a receive.
+    /// Waiting for the GPU to fill the buffer of a send, or to empty that of a receive.
     #[serde(rename = "gpu_wait_ns")]
     pub gpu_wait: Ns,
-    /// Sends waiting for the receiver to have room.
+    /// Sends waiting for room at the receiver.
     #[serde(rename = "peer_wait_ns")]
     pub peer_wait: Ns,
-    /// On the network; of a receive that includes waiting for the rank that sends.
+    /// On the network; for a receive, this includes waiting for the sending rank.
     #[serde(rename = "network_ns")]
     pub network: Ns,
-    /// Flushing what arrived to the GPU.
+    /// Flushing received data to the GPU.
     #[serde(rename = "flush_ns")]
     pub flush: Ns,
 }
 
 impl Phases {
-    /// Adds the phases of a step or of several, as far as they are known.
+    /// Adds the known phases of one step or of several.
     pub(in crate::analysis) fn add(
         &mut self,
         gpu_wait: Option<Ns>,
@@ -49,7 +49,7 @@ impl Phases {
         self.add(Some(other.gpu_wait), Some(other.peer_wait), Some(other.network), Some(other.flush));
     }
 
-    /// All phases together.
+    /// The sum of all phases.
     pub fn all(&self) -> Ns {
         self.gpu_wait + self.peer_wait + self.network + self.flush
     }
@@ -63,24 +63,24 @@ pub struct ProxyRow {
     pub communicator: Option<String>,
     /// The rank.
     pub rank: Option<u32>,
-    /// `send`, `receive`, or `both` where a source has sums of both.
+    /// `send`, `receive`, or `both` if a source has sums over both.
     pub direction: &'static str,
-    /// How many proxy operations; of sums of both directions, how many operations.
+    /// The number of proxy operations; for sums over both directions, the number of operations.
     pub operations: u64,
-    /// How many steps are recorded.
+    /// The number of recorded steps.
     pub steps: u64,
-    /// In which phases these were.
+    /// Their time by phase.
     #[serde(flatten)]
     pub phases: Phases,
-    /// What bounds them: `gpu`, `receiver-late`, `network`, `network-or-late-peer` or `flush`; `None` without any phase.
+    /// The bottleneck: `gpu`, `receiver-late`, `network`, `network-or-late-peer` or `flush`; `None` without any phase.
     pub bound: Option<&'static str>,
-    /// The share of that phase in all.
+    /// The share of that phase in the total.
     pub bound_share: Option<f64>,
 }
 
 impl ProxyRow {
     fn judge(&mut self) {
-        // While a receive waits, the network may be slow or the other side late; only its own send steps say which.
+        // While a receive waits, either the network is slow or the peer is late; only the peer's send steps show which.
         let network = if self.direction == "send" { "network" } else { "network-or-late-peer" };
         let Phases { gpu_wait, peer_wait, flush, .. } = self.phases;
         let phases =

@@ -1,4 +1,4 @@
-//! The times between launches beside those of other ranks between the same launches.
+//! Compares the times between launches with those of other ranks between the same launches.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use crate::ranks::reduction::{Class, Row, Segment};
 use crate::statistics::median;
 use crate::time::Ns;
 
-/// The places where a segment begins and ends: stacks, numbered over all ranks; and whether it ends in a new step.
+/// Where a segment begins and ends: two stacks, numbered over all ranks, and whether it ends in a new step.
 pub(super) type ClassKey = (Option<u32>, Option<u32>, bool);
 
-/// A segment beside those of other ranks.
+/// A segment compared with those of other ranks.
 pub(super) struct Compared {
     pub(super) segment: u32,
     pub(super) class: ClassKey,
     pub(super) own: Ns,
-    /// The median of the others'.
+    /// The median of the other ranks.
     pub(super) others: Ns,
 }
 
@@ -27,8 +27,8 @@ impl Compared {
 }
 
 impl Causes<'_> {
-    /// The segments of a rank beside those of others that end with the launch of the same collective, and begin at the same place. Those
-    /// of graphs are compared only if there are no others: what they launch is not what they replay.
+    /// The segments of a rank compared with those of other ranks that begin at the same place and end with the launch of the same collective.
+    /// Segments of graphs are compared only if there are no others: what they launch is not what they replay.
     pub(super) fn compared(&self, rank: usize, length: fn(&Segment) -> Ns) -> Vec<Compared> {
         let reduction = &self.job.reductions[rank];
         let eager = |row: &Row| !row.is_replay;
@@ -57,7 +57,7 @@ impl Causes<'_> {
         found
     }
 
-    /// How long a member's segment of a collective is, if it begins and ends at the same places.
+    /// The length of a member's segment of a collective, if it begins and ends at the same places.
     fn length(
         &self,
         group: &MatchedGroup,
@@ -74,7 +74,7 @@ impl Causes<'_> {
             .then(|| self.true_length(rank, length(segment)))
     }
 
-    /// A length on the clock of the lowest rank. Over the seconds between two steps fast clocks and slow ones differ by more than causes.
+    /// A length on the clock of the lowest rank. Over the seconds between two steps, clock drift exceeds the differences of interest.
     fn true_length(&self, rank: usize, length: Ns) -> f64 {
         length.as_f64() * (1.0 - self.clocks.ranks[rank].slope)
     }

@@ -1,4 +1,4 @@
-//! Which functions and kernels take longer on a rank than on others.
+//! Which functions and kernels take longer on a rank than on other ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use crate::ranks::reduction::{Class, Outlier, RankReduction};
 use crate::statistics::median;
 use crate::time::Ns;
 
-/// A function or kernel with this share of the excess is named even if nothing else ran.
+/// A function or kernel with this share of the excess is named whatever its share of the time.
 const NEARLY_ALL: f64 = 0.9;
 
 /// How many functions or kernels are named.
 const NAMED: usize = 3;
 
 impl<'a> Causes<'a> {
-    /// What takes longer on a rank than on the median of the others that have the same classes.
+    /// What takes longer on a rank than on the median of the other ranks with the same classes.
     pub(super) fn excess(
         &self,
         rank: usize,
@@ -67,11 +67,11 @@ impl<'a> Causes<'a> {
         all.into_iter().filter(|other| *other != rank).collect()
     }
 
-    /// The same for a single segment of the rank, beside the means of the others.
+    /// The excess of a single segment of the rank over the median of the other ranks' means.
     pub(super) fn excess_of_one(&self, rank: usize, segment: u32, compared: &Compared) -> Excess {
         let part = &self.job.reductions[rank];
         let Some(outlier) = part.cpu_outliers.iter().find(|outlier| outlier.at == segment) else {
-            // It is no outlier of its class, as where that has no other.
+            // The segment is not an outlier of its class, for example because it is the only one.
             let is_only = part.cpu[part.segments[segment as usize].class as usize].count == 1;
             return self.excess(rank, |part| &part.cpu, |key| key == compared.class && is_only);
         };
@@ -107,7 +107,7 @@ impl<'a> Causes<'a> {
         named(total, of_others, found)
     }
 
-    /// Which kernels took longer before the collectives to which a rank's GPU came late.
+    /// Which kernels took longer before the collectives that the rank's GPU reached late.
     pub(super) fn gpu(&self, rank: usize, late: &[LateAt]) -> Excess {
         let part = &self.job.reductions[rank];
         let is_late = |key: ClassKey| {
@@ -120,7 +120,7 @@ impl<'a> Causes<'a> {
         if !everywhere.parts.is_empty() || late.len() > 3 {
             return everywhere;
         }
-        // A few times only: what ran before the worst of them.
+        // If there are only a few, look at what ran before the worst one.
         let Some(worst) = late.iter().max_by_key(|at| at.added) else { return everywhere };
         let Some(outlier) = part.gpu_outliers.iter().find(|outlier| outlier.at == worst.row) else { return everywhere };
         let Some(class) = part.rows[worst.row as usize].gpu_class else { return everywhere };
@@ -129,17 +129,17 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// The parts with most of an excess, if they have more of it than of the time. `parts` are excess and expected time by name.
+/// The parts with most of an excess, if their share of it exceeds their share of the time. `parts` are excess and expected time by name.
 fn named(total: f64, of_others: f64, parts: BTreeMap<&str, (f64, f64)>) -> Excess {
     let mut sorted: Vec<(&str, (f64, f64))> = parts.into_iter().filter(|(_, (excess, _))| *excess > 0.0).collect();
     sorted.sort_by(|a, b| b.1.0.total_cmp(&a.1.0).then_with(|| a.0.cmp(b.0)));
     sorted.truncate(NAMED);
-    let blamed = |(_, (excess, expected)): &(&str, (f64, f64))| {
+    let is_named = |(_, (excess, expected)): &(&str, (f64, f64))| {
         let share = excess / total.max(1.0);
         let of_time = if of_others > 0.0 { expected / of_others } else { 0.0 };
         (share > 0.1 && share > OUT_OF_PROPORTION * of_time) || share > NEARLY_ALL
     };
-    sorted.retain(blamed);
+    sorted.retain(is_named);
     let sum: f64 = sorted.iter().map(|(_, (excess, _))| excess).sum();
     if total < WORTH.as_f64() || sum < MOST * total {
         sorted.clear();

@@ -8,8 +8,8 @@ use crate::statistics::median;
 use crate::time::Ns;
 
 impl Causes<'_> {
-    /// How the launches of a rank were late: by what its thread did; if that shows nothing, by how long it was blocked until its GPU was
-    /// done; and at last by both. The other ranks are blocked until the late one has come, so their segments are long because its are.
+    /// How the launches of a rank were late, judged by what its thread did; if that shows nothing, by how long it was blocked until its GPU was done;
+    /// finally by both. The other ranks are blocked until the late one arrives, so their segments are long because its segments are.
     pub(super) fn launch(&self, rank: usize, late: &[LateAt]) -> Option<LaunchLate> {
         let active = self.launch_by(rank, late, Segment::active)?;
         if matches!(active.pattern, Pattern::OneEvent | Pattern::SamePlace | Pattern::SlowerEverywhere) {
@@ -63,13 +63,13 @@ impl Causes<'_> {
         })
     }
 
-    /// The frame that shows best where a stack comes from.
+    /// The frame that best shows where a stack comes from.
     fn headline(&self, rank: usize, stack: Option<u32>) -> Option<String> {
         let at = self.stacks[rank].iter().position(|known| Some(*known) == stack)?;
         self.job.reductions[rank].stacks[at].telling.first().cloned()
     }
 
-    /// How long the late rank's launch ended after the median of the others'.
+    /// How long after the median of the other ranks the late rank's launch ended.
     fn lag(&self, at: &LateAt) -> Option<Ns> {
         let group = &self.matches.groups[at.group];
         if !self.clocks.cover(group) {

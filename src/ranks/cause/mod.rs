@@ -1,9 +1,9 @@
-//! Why the late rank was late: its CPU launched late, its GPU was still busy, it waited elsewhere itself, or the reason is unknown.
+//! Why the late rank was late: its CPU launched late, its GPU was still busy, it was waiting elsewhere, or the reason is unknown.
 //!
-//! What a rank does between two launches is compared with what the other ranks do between the same two. A launch is late in one of
-//! several ways, which need different remedies: one event; the same place again and again; slower everywhere; or a constant lag, because
-//! the rank fell back once and all ranks launch at the same pace since. A function is named only if it has most of the excess, and more
-//! of it than of the time: on a CPU that is slower everywhere every function takes longer.
+//! What a rank does between two launches is compared with what the other ranks do between the same two. A launch can be late in several ways, with
+//! different remedies: one event; the same place repeatedly; slower everywhere; or a constant lag, because the rank lost time once and all ranks
+//! have launched at the same pace since. A function is named only if it has most of the excess, and a larger share of it than of the time: on a CPU
+//! that is slower everywhere, every function takes longer.
 
 mod compare;
 mod excess;
@@ -22,15 +22,15 @@ use crate::operations::matching::Matches;
 use crate::statistics::median;
 use crate::time::Ns;
 
-/// Why a rank came late to a collective.
+/// Why a rank was late to a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
     /// Its CPU launched the kernel after the others' kernels had started.
     LaunchLate,
-    /// It was launched in time, but other kernels still ran.
+    /// It was launched in time, but other kernels were still running.
     GpuLate,
-    /// It was in a collective of another group, at which it waited for another rank.
+    /// It was in a collective of another group, waiting for another rank.
     WaitingElsewhere,
     /// None of these.
     Unknown,
@@ -39,69 +39,69 @@ pub enum Why {
 /// A collective at which a rank was late.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LateAt {
-    /// The positions of group, collective, and of the rank.
+    /// The indices of group, collective and rank.
     pub(super) group: usize,
     pub(super) collective: usize,
     pub(super) rank: usize,
-    /// Its row.
+    /// The index of its row.
     pub(super) row: u32,
-    /// What the others waited.
+    /// How long the others waited.
     pub(super) caused: Ns,
-    /// How much later it came than the last but one.
+    /// How much later it came than the second to last rank.
     pub(super) added: Ns,
 }
 
-/// Why a rank was late, over all collectives at which it was.
+/// Why a rank was late, over all collectives at which it was late.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LateRank {
     /// The rank.
     pub rank: u32,
-    /// What the others waited for it where it was late.
+    /// How long the others waited for it at these collectives.
     #[serde(rename = "caused_ns")]
     pub caused: Ns,
-    /// What others waited for it, also by way of ranks that waited for it themselves, less what it caused because it waited for others.
+    /// How long others waited for it, including through ranks that waited for it, but excluding what it caused by waiting for others.
     #[serde(rename = "root_caused_ns")]
     pub root_caused: Ns,
-    /// How much of that is for which reason.
+    /// How much of the caused waiting has which reason.
     #[serde(rename = "caused_by_ns")]
     pub by: BTreeMap<Why, Ns>,
     /// How its launches were late.
     pub launch: Option<LaunchLate>,
     /// Which kernels took longer.
     pub gpu: Option<Excess>,
-    /// For whom it waited elsewhere, and what the others waited because of that, the most first.
+    /// The ranks it waited for elsewhere, and how long others waited because of that, longest first.
     pub roots: Vec<Root>,
 }
 
-/// A rank for which a late rank waited.
+/// A rank that a late rank waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Root {
     /// The rank at the end of the chain.
     pub rank: u32,
-    /// What others waited for it by way of the late rank.
+    /// How long others waited for it through the late rank.
     #[serde(rename = "caused_ns")]
     pub caused: Ns,
 }
 
-/// In which way launches are late.
+/// The ways in which launches can be late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// One segment has most of the excess.
     OneEvent,
-    /// The segments between the same two places have it.
+    /// The segments between the same two places have most of it.
     SamePlace,
     /// Nearly all segments are longer than those of other ranks.
     SlowerEverywhere,
-    /// The segments are as long as those of other ranks, but all launches come late by about the same time.
+    /// The segments are as long as those of other ranks, but all launches are late by about the same time.
     ConstantLag,
-    /// Its thread is blocked until its GPU is done, longer than those of other ranks.
+    /// Its thread is blocked until its GPU is done, for longer than those of other ranks.
     BlockedByGpu,
-    /// It was late at the first of these launches already, and is catching up.
+    /// It was late already at the first of these launches, and is catching up.
     EarlierLag,
-    /// No pattern: some of its segments are longer than those of others, some shorter.
+    /// No pattern: some of its segments are longer than those of other ranks, some shorter.
     Unsteady,
 }
 
@@ -109,11 +109,11 @@ pub enum Pattern {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LaunchLate {
-    /// In which way.
+    /// The pattern.
     pub pattern: Pattern,
-    /// How many times between launches were compared with those of other ranks.
+    /// The number of segments between launches that were compared with those of other ranks.
     pub segments: u64,
-    /// How many are longer than the median of the other ranks'.
+    /// The number of segments longer than the median of the other ranks.
     pub longer: u64,
     /// The median of the differences.
     #[serde(rename = "median_excess_ns")]
@@ -121,25 +121,25 @@ pub struct LaunchLate {
     /// Their sum.
     #[serde(rename = "total_excess_ns")]
     pub total_excess: Ns,
-    /// The largest of them.
+    /// The largest difference.
     #[serde(rename = "largest_excess_ns")]
     pub largest_excess: Ns,
     /// The sum of the other ranks' medians.
     #[serde(rename = "others_ns")]
     pub others: Ns,
-    /// How long its launches were after the median of the others' where it was late, in the median; `None` without clocks.
+    /// The median time by which its late launches ended after the median of the other ranks; `None` without clocks.
     #[serde(rename = "lag_ns")]
     pub lag: Option<Ns>,
     /// The longest such time.
     #[serde(rename = "largest_lag_ns")]
     pub largest_lag: Option<Ns>,
-    /// Between which launches, for one event and the same place.
+    /// The launches around it, for one event and the same place.
     pub place: Option<Place>,
-    /// The functions with the largest excess of their own time. None has a large part of it where the list is empty.
+    /// The functions with the largest excess of their own time. Empty if none has a large part of it.
     pub excess: Excess,
 }
 
-/// Between which launches something happens: the frames that show best where they come from.
+/// The two launches between which something happens, by the frames that best show where they come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Place {
@@ -155,10 +155,10 @@ pub struct Place {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Excess {
-    /// In all.
+    /// The total.
     #[serde(rename = "total_ns")]
     pub total: Ns,
-    /// Functions or kernels, the one with the most first.
+    /// Functions or kernels, largest excess first.
     pub parts: Vec<ExcessPart>,
 }
 
@@ -168,24 +168,24 @@ pub struct Excess {
 pub struct ExcessPart {
     /// Its name.
     pub name: String,
-    /// How much longer, in all.
+    /// The total by which it takes longer.
     #[serde(rename = "excess_ns")]
     pub excess: Ns,
 }
 
-/// A kernel that starts this long after its launch waited for something else.
+/// A kernel that starts this long after its launch waited for something other than the launch.
 const LAUNCH_DELAY: Ns = Ns(50_000);
 
-/// What is longer by less is nothing that a person could act on.
+/// A smaller excess is not worth acting on.
 const WORTH: Ns = Ns(20_000);
 
-/// More than this share of the excess is most of it.
+/// The share of the excess that counts as most of it.
 const MOST: f64 = 0.5;
 
 /// A function or kernel is named if its share of the excess is this many times its share of the time.
 const OUT_OF_PROPORTION: f64 = 1.5;
 
-/// The collectives at which a rank was late, by why.
+/// The collectives at which a rank was late, by reason.
 #[derive(Debug, Default)]
 struct Sorted {
     rank: usize,
@@ -201,7 +201,7 @@ impl Sorted {
     }
 }
 
-/// Looks for causes in the parts of a job.
+/// Finds the causes of lateness in the reductions of a job.
 pub(super) struct Causes<'a> {
     job: &'a Job,
     matches: &'a Matches,
@@ -223,7 +223,7 @@ impl<'a> Causes<'a> {
         Causes { job, matches, clocks, stacks, chains: Chains::new(job, matches, clocks) }
     }
 
-    /// Why ranks were late, by the collectives at which they were. Only the ranks that caused most waiting are `explained`.
+    /// Why ranks were late, given the collectives at which they were. Only the first `explained` ranks, which caused most waiting, are included.
     pub(super) fn explain(&self, late: BTreeMap<usize, Vec<LateAt>>, explained: usize) -> Vec<LateRank> {
         let mut sorted: Vec<Sorted> = Vec::new();
         let mut root_caused: BTreeMap<usize, Ns> = BTreeMap::new();
@@ -270,13 +270,13 @@ impl<'a> Causes<'a> {
         (reduction, &reduction.rows[at.row as usize])
     }
 
-    /// Why it was late at one collective, and which rank is at the end of the chain if it waited elsewhere.
+    /// Why the rank was late at one collective, and the rank at the end of the chain if it was waiting elsewhere.
     fn why(&self, at: &LateAt) -> (Why, Option<usize>) {
         if let Some(root) = self.chains.root(at.group, at.collective, at.rank, at.added) {
             return (Why::WaitingElsewhere, Some(root));
         }
         let (reduction, row) = self.row(at);
-        // How much longer its GPU had nothing to do, or worked, since the collective before.
+        // How much longer than others its GPU was idle, or busy, since the previous collective.
         let (idle, busy) =
             (self.excess_of_row(at, |row| row.idle_before), self.excess_of_row(at, |row| row.busy_before));
         let most = MOST * at.added.as_f64();
@@ -284,7 +284,7 @@ impl<'a> Causes<'a> {
         let why = match launched {
             Some(_) if idle >= busy && idle > most => Why::LaunchLate,
             _ if busy > most => Why::GpuLate,
-            // The first of a trace has none before it.
+            // The first collective of a trace has no previous one.
             Some(launched) if row.start - launched < LAUNCH_DELAY => Why::LaunchLate,
             Some(launched) if self.others_started(at).is_some_and(|others| launched > others) => Why::LaunchLate,
             _ => Why::Unknown,
@@ -292,7 +292,7 @@ impl<'a> Causes<'a> {
         (why, None)
     }
 
-    /// How much more of something the late rank's row has than the median of the others'.
+    /// By how much a value of the late rank's row exceeds the median of the other ranks.
     fn excess_of_row(&self, at: &LateAt, get: fn(&Row) -> Ns) -> f64 {
         let (group, (_, own)) = (&self.matches.groups[at.group], self.row(at));
         let collective = &group.collectives[at.collective];
@@ -301,7 +301,7 @@ impl<'a> Causes<'a> {
         get(own).as_f64() - median(theirs)
     }
 
-    /// When the last of the others started, on the late rank's clock.
+    /// When the last of the other ranks started, on the late rank's clock.
     fn others_started(&self, at: &LateAt) -> Option<Ns> {
         let group = &self.matches.groups[at.group];
         if !self.clocks.cover(group) {

@@ -1,4 +1,4 @@
-//! In which way the launches of a rank are late, by how the times between them differ from those of other ranks.
+//! Classifies how the launches of a rank are late, by how the times between them differ from those of other ranks.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use super::{MOST, OUT_OF_PROPORTION, Pattern, WORTH};
 use crate::statistics::{Deviation, median};
 use crate::time::Ns;
 
-/// How many standard deviations the share of longer segments must be above one half.
+/// How many standard deviations above one half the share of longer segments must be.
 const SIGNIFICANT: f64 = 3.0;
 
-/// The noise of one difference is at least this, in ns: no two CPUs take the same time to a few µs.
+/// The least noise of one difference, in ns: no two CPUs take the same time to within a few µs.
 const LEAST_NOISE: f64 = 3_000.0;
 
-/// A sum beyond this many standard deviations is more than chance.
+/// A sum beyond this many standard deviations is not chance.
 const BEYOND_CHANCE: f64 = 5.0;
 
-/// A lag that is shorter may be chance: a rank that has fallen back stays so for a while.
+/// A shorter lag may be chance: a rank that has lost time stays late for a while.
 const LONG_LAG: f64 = 50_000.0;
 
-/// In which way segments are longer than those of others, and at which place.
+/// In which way segments are longer than those of other ranks, and at which place.
 pub(super) fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -> (Pattern, Option<ClassKey>) {
     let positive: Ns = excess.iter().filter(|excess| **excess > Ns::ZERO).copied().sum();
     let (total, largest) = (excess.iter().copied().sum(), excess.iter().copied().max().unwrap_or_default());
@@ -27,7 +27,7 @@ pub(super) fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -
     let top = TopPlace::find(compared, positive);
     let place = |of: fn(&TopPlace) -> bool| top.as_ref().filter(|top| of(top)).map(|top| top.class);
     let (special, certain) = (place(TopPlace::is_special), place(TopPlace::is_certain));
-    // Of two that are alike the larger one has a little more than half.
+    // Of two similar ones, the larger has just over half.
     let is_most = largest.as_f64() > MOST * positive.as_f64();
     let is_alone = excess.iter().filter(|excess| excess.as_f64() > MOST * largest.as_f64()).count() == 1;
     if noise.is_beyond(largest, 1) && is_most && is_alone && compared.len() > 2 {
@@ -47,13 +47,13 @@ pub(super) fn pattern(compared: &[Compared], excess: &[Ns], lagging: &Lagging) -
     }
 }
 
-/// Segments that are all clearly longer count from this many on.
+/// From this number on, segments that are all clearly longer count.
 const FEW: usize = 3;
 
-/// A segment is clearly longer than those of others if it exceeds them by this.
+/// A segment is clearly longer than those of other ranks if it exceeds them by this.
 const CLEARLY: Ns = Ns(10_000);
 
-/// Whether more differences are above 0 than by chance: nearly all of many, or all of a few by a clear margin.
+/// Whether more differences are positive than by chance: nearly all of many, or all of a few by a clear margin.
 fn are_longer(excess: &[Ns]) -> bool {
     if excess.len() >= FEW && excess.iter().all(|excess| *excess > CLEARLY) {
         return true;
@@ -63,10 +63,10 @@ fn are_longer(excess: &[Ns]) -> bool {
     (longer / all - 0.5) * 2.0 * all.sqrt() >= SIGNIFICANT
 }
 
-/// The place that has most of the excess.
+/// The place with the largest share of the excess.
 struct TopPlace {
     class: ClassKey,
-    /// Its part of the excess, and of the time.
+    /// Its shares of the excess and of the time.
     share: f64,
     of_time: f64,
     excess: Vec<Ns>,
@@ -95,7 +95,7 @@ impl TopPlace {
         self.share > MOST && self.noise.is_beyond(self.excess.iter().copied().sum(), self.excess.len())
     }
 
-    /// Whether it has more of the excess than of the time.
+    /// Whether its share of the excess clearly exceeds its share of the time.
     fn is_special(&self) -> bool {
         self.is_beyond_chance() && self.share > OUT_OF_PROPORTION * self.of_time
     }
@@ -106,10 +106,10 @@ impl TopPlace {
     }
 }
 
-/// How much the segments of a rank differ from those of others by chance.
+/// How much the segments of a rank differ from those of other ranks by chance.
 #[derive(Debug, Clone, Copy)]
 struct Noise {
-    /// The standard deviation of one difference, estimated from the median deviation, which the excess that is looked for does not change.
+    /// The standard deviation of one difference, estimated from the median deviation, which the excess of a few segments does not change.
     deviation: f64,
 }
 
@@ -119,7 +119,7 @@ impl Noise {
         Noise { deviation: measured.standard().max(LEAST_NOISE) }
     }
 
-    /// Whether the sum of this many differences is more than chance, and large enough to be named.
+    /// Whether a sum of this many differences exceeds chance, and is large enough to be named.
     fn is_beyond(self, sum: Ns, count: usize) -> bool {
         self.is_so_far_beyond(sum, count, BEYOND_CHANCE)
     }
@@ -129,12 +129,12 @@ impl Noise {
     }
 }
 
-/// How far launches are after those of others, from one collective to the next.
+/// By how much launches come after those of other ranks, from one collective to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lagging {
-    /// By about the same time throughout, without a segment that explains it.
+    /// By about the same time throughout, and no segment explains it.
     Steady,
-    /// Most of it at the first already, and less from then on.
+    /// Most at the first collective, and less from then on.
     Earlier,
     /// Neither.
     Otherwise,

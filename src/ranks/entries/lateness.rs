@@ -8,33 +8,33 @@ use crate::operations::calls::host_clocks::common;
 use crate::statistics::median_time;
 use crate::time::Ns;
 
-/// A rank that is later, or earlier, in more than this share of the calls may have another clock.
+/// A rank that is later, or earlier, in more than this share of the calls may have a different clock.
 const ONE_SIDED: f64 = 0.99;
 
-/// The ranks of a group.
+/// The lateness of a group's ranks.
 pub(super) struct Lateness {
-    /// How many calls are on all ranks.
+    /// The number of calls that all ranks have.
     pub(super) calls: u64,
     /// By rank, in the order of the group.
     pub(super) ranks: Vec<RankLateness>,
-    /// Whether all times are on one clock, or on clocks whose differences are subtracted.
+    /// Whether all times are on one clock, or on clocks whose offsets are subtracted.
     pub(super) is_one_clock: bool,
 }
 
-/// A rank of a group.
+/// The lateness of a rank.
 #[derive(Default)]
 pub(super) struct RankLateness {
     pub(super) lag: Ns,
     pub(super) by_quarter: [Ns; 4],
     pub(super) last_share: f64,
     pub(super) added: Ns,
-    /// The largest lag, and when the rank entered that call, less the offset of its host.
+    /// The largest lag, and when the rank entered that call, minus the offset of its host.
     pub(super) largest: (Ns, Ns),
-    /// Whether it is later in nearly every call, or earlier.
+    /// Whether it is later in nearly every call, or earlier in nearly every call.
     pub(super) is_one_sided: bool,
 }
 
-/// Compares the ranks of a group, once the offsets of their hosts' clocks are subtracted; `None` for one rank.
+/// Compares the ranks of a group after subtracting the offsets of their hosts' clocks; `None` for a single rank.
 pub(super) fn measure_group(calls: &Calls, group: &CallGroup, offsets: &BTreeMap<String, Ns>) -> Option<Lateness> {
     let mut times = common(calls, group);
     let n = group.ranks.len();
@@ -52,7 +52,7 @@ pub(super) fn measure_group(calls: &Calls, group: &CallGroup, offsets: &BTreeMap
     Some(Lateness { calls: times.len() as u64, ranks: measure_ranks(&times, n), is_one_clock: is_known })
 }
 
-/// By rank, of so many ranks. Each row is sorted once, whatever the number of ranks: what the others of each have is the sorted row without it.
+/// Compares ranks by their times in each call. Each row is sorted once: the others of a rank are the sorted row without its own time.
 fn measure_ranks(times: &[Vec<Ns>], ranks: usize) -> Vec<RankLateness> {
     let mut found: Vec<RankLateness> = (0..ranks).map(|_| RankLateness::default()).collect();
     let mut lags: Vec<Vec<Ns>> = vec![Vec::with_capacity(times.len()); ranks];
@@ -89,7 +89,7 @@ fn measure_ranks(times: &[Vec<Ns>], ranks: usize) -> Vec<RankLateness> {
     found
 }
 
-/// The median of some sorted times but one, the middle of two; zero of none.
+/// The median of sorted times without one of them: the mean of the middle two for an even number, 0 for none.
 fn median_without(sorted: &[Ns], one: usize) -> Ns {
     let other = |at: usize| sorted.get(if at < one { at } else { at + 1 }).copied().unwrap_or_default();
     let others = sorted.len().saturating_sub(1);
@@ -109,11 +109,11 @@ mod tests {
         let (calls, groups) = test_job(&[(&[0, 1, 2, 3], rows)]);
         let found = measure_group(&calls, &groups[0], &BTreeMap::new()).unwrap();
         let us = |time: Ns| time.0 / 1_000;
-        // Rank 3: 90 to 10, 5 to 5, 10 to 0, 3 to 2, 7 to 7.
+        // Rank 3 against the median of the others: 90 and 10, 5 and 5, 10 and 0, 3 and 2, 7 and 7.
         let last = &found.ranks[3];
         assert_eq!((us(last.lag), us(last.largest.0), us(last.largest.1)), (1, 80, 90));
         assert_eq!((last.last_share, us(last.added)), (0.2, 70));
-        // Rank 0: 0 to 20, 5 to 5, 0 to 10, 40 to 2, 7 to 7.
+        // Rank 0: 0 and 20, 5 and 5, 0 and 10, 40 and 2, 7 and 7.
         let first = &found.ranks[0];
         assert_eq!((us(first.lag), us(first.largest.0), us(first.added)), (0, 38, 37));
         assert_eq!(first.by_quarter.map(us), [-20, 0, -10, 19]);

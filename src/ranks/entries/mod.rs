@@ -1,8 +1,8 @@
-//! Who enters NCCL late: ranks compared at the same calls, by records that know only when NCCL was entered.
+//! Which ranks enter NCCL late: ranks compared at the same calls, from records that only have the time of entry.
 //!
-//! A call of a group cannot end before its last member has entered. A rank's lag to its peers is not how long they wait, because their
-//! GPUs may be busy with work that was queued before. But a rank that enters late in most calls, and much later than ranks in the same place
-//! of the layout, has a slower CPU or waits for something that its peers do not wait for.
+//! A call of a group cannot end before its last member has entered. A rank's lag to its peers is not how long they wait, because their GPUs may
+//! be busy with work queued earlier. But a rank that enters late in most calls, and much later than ranks at the same place of the layout, has a
+//! slower CPU or waits for something that its peers do not wait for.
 
 mod lateness;
 
@@ -35,31 +35,31 @@ const LEAST_DELAY: Ns = Ns(100_000_000);
 /// A slow rank is late in at least this many quarters of its calls.
 const QUARTERS: usize = 3;
 
-/// Who enters late.
+/// Which ranks enter late.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct EntryReport {
-    /// How many calls were read.
+    /// The number of calls read.
     pub calls: u64,
-    /// How many of them were compared: all ranks of their group have them.
+    /// The number of calls compared: those that all ranks of their group have.
     pub compared: u64,
-    /// How many were not, by reason.
+    /// The number of calls not compared, by reason.
     pub not_compared: BTreeMap<&'static str, u64>,
-    /// The ranks whose calls are here.
+    /// The ranks with calls here.
     pub ranks_here: Vec<u32>,
-    /// How the model is divided, if the streams show it.
+    /// How the model is partitioned, if the streams show it.
     pub layout: Option<Layout>,
-    /// By which statistic ranks are judged.
+    /// The statistic by which ranks are judged.
     pub outliers: Outliers,
     /// The groups.
     pub groups: Vec<EntryGroup>,
     /// By group and rank.
     pub ranks: Vec<EntryRank>,
-    /// The ranks that enter clearly later than others in their place, the latest first.
+    /// The ranks that enter clearly later than others at their place, latest first.
     pub slow: Vec<SlowRank>,
-    /// Ranks that were once much later than ranks usually are, the latest first.
+    /// Ranks that were once much later than usual, latest first.
     pub delays: Vec<Delay>,
-    /// Whether some calls have numbers: without them nothing shows which calls the records lack.
+    /// Whether any calls have numbers: without numbers, nothing shows which calls are missing from the records.
     pub has_numbers: bool,
     /// How the clocks compare.
     pub clock: EntryClock,
@@ -69,20 +69,20 @@ pub struct EntryReport {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct EntryGroup {
-    /// What it is for.
+    /// Its purpose.
     pub role: Role,
     /// Its ranks.
     pub ranks: Vec<u32>,
     /// The stage of the pipeline.
     pub stage: Option<u32>,
-    /// How many calls all of its ranks have.
+    /// The number of calls that all of its ranks have.
     pub calls: u64,
-    /// The rank that enters last by the median.
+    /// The rank with the largest median lag.
     pub last_rank: u32,
-    /// By how much.
+    /// That lag.
     #[serde(rename = "lag_ns")]
     pub lag: Ns,
-    /// Why its ranks are not judged.
+    /// Why its ranks are not judged; `None` if they are.
     pub not_judged: Option<&'static str>,
 }
 
@@ -92,28 +92,28 @@ pub struct EntryGroup {
 pub struct EntryRank {
     /// The rank.
     pub rank: u32,
-    /// The group: its position among the groups.
+    /// The index of the group.
     pub group: usize,
     /// The handle of its stream.
     #[serde(serialize_with = "hexadecimal")]
     pub stream: Option<u64>,
-    /// How many calls were compared.
+    /// The number of calls compared.
     pub calls: u64,
-    /// How much later than the median of its peers it enters, in the median; negative if it is earlier.
+    /// The median of how much later than the median of its peers it enters; negative if it is earlier.
     #[serde(rename = "lag_ns")]
     pub lag: Ns,
     /// The same in each quarter of the calls.
     #[serde(rename = "lag_by_quarter_ns")]
     pub by_quarter: [Ns; 4],
-    /// In which share of the calls it enters after all others.
+    /// The share of the calls that it enters after all others.
     pub last_share: f64,
-    /// How much later than the last but one, summed over these.
+    /// How much later than the second to last rank, summed over these calls.
     #[serde(rename = "added_ns")]
     pub added: Ns,
     /// The largest lag.
     #[serde(rename = "largest_lag_ns")]
     pub largest: Ns,
-    /// When the rank entered that call: on its own clock, less the offset of its host.
+    /// When the rank entered that call: on its own clock, minus the offset of its host.
     #[serde(rename = "largest_at_ns")]
     pub largest_at: Ns,
     /// Its score in the statistic; `None` if it is not judged.
@@ -128,16 +128,16 @@ pub struct EntryRank {
 pub struct SlowRank {
     /// The rank.
     pub rank: u32,
-    /// Its row among the ranks.
+    /// The index of its row in `ranks`.
     pub row: usize,
     /// Its peers in the group.
     pub peers: Vec<u32>,
-    /// What the others in its place enter later than their peers: the least, and the most.
+    /// The smallest and largest lag among the others at its place.
     #[serde(rename = "others_lag_ns")]
     pub others: (Ns, Ns),
-    /// How many others there are.
+    /// The number of others.
     pub others_count: u64,
-    /// Which statistics name it.
+    /// The statistics that name it.
     pub named_by: Vec<Outliers>,
 }
 
@@ -147,15 +147,15 @@ pub struct SlowRank {
 pub struct Delay {
     /// The rank.
     pub rank: u32,
-    /// Its row among the ranks.
+    /// The index of its row in `ranks`.
     pub row: usize,
-    /// How much later than the median of its peers.
+    /// How much later than the median of its peers it entered.
     #[serde(rename = "lag_ns")]
     pub lag: Ns,
-    /// How long after the first call of all ranks.
+    /// The time since the first call of any rank.
     #[serde(rename = "after_ns")]
     pub after: Ns,
-    /// The median of the largest lags of all others.
+    /// The median of the ranks' largest lags.
     #[serde(rename = "usual_ns")]
     pub usual: Ns,
 }
@@ -166,10 +166,10 @@ pub struct Delay {
 pub struct EntryClock {
     /// `one-host`, `hosts`, or `unknown`.
     pub method: &'static str,
-    /// How far the clock of a host is ahead, as estimated from the calls of groups over several hosts; what was subtracted.
+    /// How far the clock of each host is ahead, estimated from the calls of groups that span hosts, and subtracted.
     pub hosts: Vec<HostOffset>,
-    /// Ranks that enter later than their peers in nearly every call, or earlier in all, on clocks that are not known to be one: that
-    /// may be their clocks.
+    /// Ranks that enter later in nearly every call than their peers, or earlier in nearly every call, on clocks not known to be one. Their clocks may
+    /// be the reason.
     pub doubtful_ranks: Vec<u32>,
 }
 
@@ -179,13 +179,13 @@ pub struct EntryClock {
 pub struct HostOffset {
     /// The host.
     pub host: String,
-    /// How far it is ahead of the first.
+    /// How far its clock is ahead of the first host's.
     #[serde(rename = "offset_ns")]
     pub offset: Ns,
 }
 
 impl EntryReport {
-    /// Compares the ranks of some records.
+    /// Compares the ranks in these records.
     pub fn compare(records: &Records, outliers: Outliers) -> Self {
         let calls = Calls::from_records(records);
         let groups = CallGroups::find(&calls);
@@ -209,7 +209,7 @@ impl EntryReport {
             ("on streams with few calls", groups.few_calls),
             ("that some rank of the group lacks", seen - report.compared),
             ("without a rank", calls.without_rank),
-            ("of another source, which has fewer", calls.of_other_sources),
+            ("from another source, which has fewer", calls.of_other_sources),
         ] {
             if count > 0 {
                 report.not_compared.insert(reason, count);
@@ -256,7 +256,7 @@ impl EntryReport {
                 limit: None,
             });
         }
-        // Of few calls one is nearly each.
+        // With few calls, a single one is nearly all of them.
         let has_other_clock =
             |row: &RankLateness| !is_few && !is_one_clock && row.is_one_sided && group.role != Role::Data;
         let doubtful = ranks.iter().zip(&group.ranks).filter(|(row, _)| has_other_clock(row));
@@ -265,7 +265,7 @@ impl EntryReport {
         let not_judged = if is_few {
             Some("its ranks have too few calls in common")
         } else if group.role == Role::Data && !is_one_clock {
-            Some("nothing says which of its ranks have one clock")
+            Some("it is unknown which of its ranks share a clock")
         } else if self.clock.doubtful_ranks.len() > before {
             Some("a rank is later in nearly every call, which may be its clock")
         } else {
@@ -288,14 +288,14 @@ impl EntryReport {
         });
     }
 
-    /// Compares each rank with those in the same place: the last rank of each group with those of the other groups of its stage, or
-    /// of the job if there are few; of few groups all ranks with each other.
+    /// Compares each rank with ranks at the same place: the last rank of each group with those of the other groups in its stage, or in the job if
+    /// there are few; with few groups, all ranks with each other.
     fn judge(&mut self) {
         let mut pools: BTreeMap<(Role, Option<u32>, usize), Vec<usize>> = BTreeMap::new();
         for (at, group) in self.groups.iter().enumerate().filter(|(_, group)| group.not_judged.is_none()) {
             pools.entry((group.role, group.stage, group.ranks.len())).or_default().push(at);
         }
-        // Stages with few groups are compared with each other.
+        // Stages with few groups are pooled.
         let mut wide: BTreeMap<(Role, usize), Vec<usize>> = BTreeMap::new();
         let mut found = Vec::new();
         for ((role, _, size), groups) in pools {
@@ -318,7 +318,7 @@ impl EntryReport {
         };
         let rows: Vec<usize> = (0..self.ranks.len()).filter(|at| of_pool(&self.ranks[*at])).collect();
         let values: Vec<f64> = rows.iter().map(|row| self.ranks[*row].lag.0 as f64).collect();
-        // Two ranks of one pair mirror each other: nothing else says which of them is usual.
+        // The two ranks of a pair mirror each other: nothing shows which of them is normal.
         let is_few = groups.len() < FEWEST && groups.iter().all(|group| self.groups[*group].ranks.len() < FEWEST);
         let judged = self.outliers.judge(&values).filter(|_| !is_few);
         let Some(judged) = judged else {
@@ -360,7 +360,7 @@ impl EntryReport {
         }
     }
 
-    /// Finds single delays: the median does not see a rank that stopped once for seconds.
+    /// Finds single delays: the median misses a rank that stopped once for seconds.
     fn find_delays(&mut self, first: Ns) {
         let is_judged = |row: &EntryRank| self.groups[row.group].not_judged.is_none();
         let rows: Vec<usize> = (0..self.ranks.len()).filter(|at| is_judged(&self.ranks[*at])).collect();

@@ -1,5 +1,5 @@
-//! The answer about many ranks: who waited for whom, at which stack, in which group and step, how far that can be trusted, and why the late
-//! ranks were late.
+//! The answer about many ranks: which ranks waited for which, at which stack, in which group and step, how reliable that is, and why the late ranks
+//! were late.
 
 mod sums;
 
@@ -17,68 +17,68 @@ use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unf
 use crate::operations::matching::{Counts, GroupName, Matches};
 use crate::time::{Ns, Window};
 
-/// The ranks of a job beside each other.
+/// The ranks of a job compared.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct RankReport {
     /// What is wrong with the traces.
     pub damage: Losses,
-    /// How many collectives of several ranks were measured, each counted once.
+    /// The number of measured collectives of several ranks, each counted once.
     pub collectives: u64,
-    /// At how many of them one rank was late.
+    /// The number of these at which one rank was late.
     pub late: u64,
-    /// At how many no rank was late: the last two came together.
+    /// The number at which no rank was late: the last two arrived together.
     pub together: u64,
-    /// At how many it is unknown, because a rank that is here lacks its kernel.
+    /// The number at which this is unknown, because the kernel of a present rank is missing.
     pub doubtful: u64,
-    /// How long the kernels of all ranks' collectives ran.
+    /// The total time of the collective kernels of all ranks.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
-    /// How long those of the measured collectives ran.
+    /// The total time of the kernels of the measured collectives.
     #[serde(rename = "measured_ns")]
     pub measured: Ns,
-    /// How much of that was waiting for another rank.
+    /// How much of the measured time was waiting for another rank.
     #[serde(rename = "waited_ns")]
     pub waited: Ns,
-    /// The rest of it.
+    /// The rest of the measured time.
     #[serde(rename = "transfer_ns")]
     pub transfer: Ns,
     /// By rank.
     pub ranks: Vec<RankWaits>,
-    /// By stack of the launch, the one with the most waiting first.
+    /// By stack of the launch, most waiting first.
     pub stacks: Vec<StackWaits>,
     /// By process group.
     pub groups: Vec<GroupWaits>,
     /// By step, in order. If the traces have no steps: by equal spans of time, named by their ends (`2.5-5.0 ms`).
     pub steps: Vec<StepWaits>,
-    /// Whether these are spans of time instead.
+    /// Whether `steps` holds spans of time instead.
     #[serde(skip)]
     pub has_spans: bool,
-    /// Who waited for whom, the most first.
+    /// Which ranks waited for which, most waiting first.
     pub pairs: Vec<Pair>,
     /// Collectives by size, with their bandwidths.
     pub sizes: Vec<SizeRow>,
-    /// Why ranks were late, the one for which others waited most first.
+    /// Why ranks were late, starting with the rank that others waited for most.
     pub late_ranks: Vec<LateRank>,
     /// How the clocks compare.
     pub clock: ClockReport,
     /// How the kernels are matched.
     pub matches: Counts,
-    /// Matched kernels at which nothing says who waited, by collective: broadcasts, sends and the like of ranks whose clocks are not
-    /// aligned, and what exchanges parts of different sizes.
+    /// Matched kernels without a measurable wait, by collective: broadcasts, sends and the like between ranks whose clocks are not aligned, and
+    /// exchanges of parts of different sizes.
     #[serde(rename = "unmeasured_kernels")]
     pub unmeasured: BTreeMap<String, u64>,
-    /// How many ranks the job has, if that is known.
+    /// The number of ranks in the job, if known.
     pub world_size: Option<u32>,
-    /// Ranks that are not here.
+    /// Ranks without a trace here.
     pub missing_ranks: Vec<u32>,
     /// Traces that were left out.
     pub refused: Vec<Refused>,
-    /// Ranks that are here, and have no collective in the window.
+    /// Ranks with a trace here but no collective in the window.
     pub silent_ranks: Vec<u32>,
 }
 
-/// What a rank waited, and what others waited for it.
+/// How long a rank waited, and how long others waited for it.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct RankWaits {
@@ -86,55 +86,55 @@ pub struct RankWaits {
     pub rank: u32,
     /// Its trace.
     pub trace: String,
-    /// How many collective kernels it ran.
+    /// The number of collective kernels it ran.
     pub kernels: u64,
-    /// How long these ran.
+    /// Their total time.
     #[serde(rename = "gpu_ns")]
     pub gpu: Ns,
-    /// How long of that no compute kernel ran beside them.
+    /// The part of that time in which no compute kernel ran beside them.
     #[serde(rename = "exposed_ns")]
     pub exposed: Ns,
     /// How long it waited for others.
     #[serde(rename = "waited_ns")]
     pub waited: Ns,
-    /// What others waited for it.
+    /// How long others waited for it.
     #[serde(rename = "caused_ns")]
     pub caused: Ns,
-    /// How much later it came than the last but one, where it was late.
+    /// How much later it came than the second to last rank, where it was late.
     #[serde(rename = "added_ns")]
     pub added: Ns,
-    /// How often it was late.
+    /// The number of collectives at which it was late.
     pub late_count: u64,
     /// How long its measured kernels ran without waiting.
     #[serde(rename = "transfer_ns")]
     pub transfer: Ns,
-    /// The same by the lengths of kernels alone, without any clock.
+    /// Its waits judged by the lengths of kernels alone, without any clock.
     pub by_lengths: ByLengths,
-    /// How far its clock is ahead of that of the lowest rank that it is aligned with; `None` without clocks.
+    /// How far its clock is ahead of the lowest rank that it is aligned with; `None` without clocks.
     #[serde(rename = "offset_ns")]
     pub offset: Option<Ns>,
-    /// How much faster it is, in ns per ms; 0 unless that is clear.
+    /// How much faster its clock runs, in ns per ms; 0 unless that is clear.
     #[serde(rename = "drift_ns_per_ms")]
     pub drift: f64,
-    /// How far the offset may be wrong.
+    /// The possible error of the offset.
     #[serde(rename = "uncertainty_ns")]
     pub uncertainty: Option<Ns>,
-    /// Between which limits the offset can be at all.
+    /// The limits within which the offset must be.
     #[serde(rename = "possible_offset_ns")]
     pub possible: (Option<Ns>, Option<Ns>),
-    /// The share of [`RankWaits::wall`] in which nothing was queued on its GPU; `None` if that has no length.
+    /// The share of [`RankWaits::wall`] in which nothing was queued on its GPU; `None` if that is 0.
     pub queue_empty_share: Option<f64>,
     /// The window on its own clock.
     pub window: Window,
-    /// From the first start to the last end of what was launched in the window; `None` if the window itself is measured: for the whole trace, for a
-    /// window on kernels, and where nothing was launched.
+    /// From the first start to the last end of the work launched in the window; `None` if the window itself is measured: for the whole trace, for a
+    /// window on kernels, and if nothing was launched.
     pub gpu_span: Option<Window>,
-    /// How long this span is on each of its GPUs, or the window, added up; 0 without GPUs.
+    /// The length of this span, or of the window, summed over its GPUs; 0 without GPUs.
     #[serde(rename = "wall_ns")]
     pub wall: Ns,
 }
 
-/// Waiting as the lengths of kernels show it.
+/// Waiting as judged by the lengths of kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ByLengths {
@@ -147,17 +147,17 @@ pub struct ByLengths {
     /// Where it was late.
     #[serde(rename = "added_ns")]
     pub added: Ns,
-    /// How often it was.
+    /// The number of collectives at which it was late.
     pub late_count: u64,
 }
 
-/// The collectives that were launched from a stack, over all ranks.
+/// The collectives launched from a stack, over all ranks.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct StackWaits {
-    /// The frame that shows best where it comes from.
+    /// The frame that best shows where the stack comes from.
     pub headline: Option<String>,
-    /// That frame and those that tell next.
+    /// The headline and the next most telling frames.
     #[serde(skip)]
     pub telling: Vec<String>,
     /// From the outermost caller to the launch.
@@ -166,11 +166,11 @@ pub struct StackWaits {
     pub captured: Option<Vec<String>>,
     /// The frames of the forward pass.
     pub forward: Option<Vec<String>>,
-    /// The thread, if it is not the main one.
+    /// The thread, unless it is the main thread.
     pub thread: Option<String>,
-    /// Its collectives.
+    /// The number of kernels by collective.
     pub collectives: BTreeMap<String, u64>,
-    /// How many kernels of all ranks.
+    /// The number of kernels on all ranks.
     pub count: u64,
     /// How long they ran.
     #[serde(rename = "gpu_ns")]
@@ -178,31 +178,31 @@ pub struct StackWaits {
     /// How long they waited.
     #[serde(rename = "waited_ns")]
     pub waited: Ns,
-    /// What others waited for kernels of this stack.
+    /// How long others waited for kernels of this stack.
     #[serde(rename = "caused_ns")]
     pub caused: Ns,
-    /// How much the late ones added.
+    /// How much later the late kernels came than the second to last.
     #[serde(rename = "added_ns")]
     pub added: Ns,
-    /// How often one was late.
+    /// The number of late kernels.
     pub late_count: u64,
-    /// How long the measured ones ran without waiting.
+    /// How long the measured kernels ran without waiting.
     #[serde(rename = "transfer_ns")]
     pub transfer: Ns,
-    /// For which ranks was waited, the most first.
+    /// The ranks that were waited for, longest first.
     pub late_ranks: Vec<(u32, Ns)>,
     /// The bus bandwidth of the transfer alone, and of the whole kernels, in GB/s.
     pub bandwidth: Option<TransferBandwidth>,
 }
 
-/// Bus bandwidths in GB/s, of 10⁹ bytes.
+/// Bus bandwidths in GB/s (10⁹ bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TransferBandwidth {
-    /// Of the time without waiting.
+    /// Over the time without waiting.
     #[serde(rename = "transfer_gb_per_s")]
     pub transfer: f64,
-    /// Of the whole kernels.
+    /// Over the whole kernels.
     #[serde(rename = "kernel_gb_per_s")]
     pub kernel: f64,
 }
@@ -211,24 +211,24 @@ pub struct TransferBandwidth {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct GroupWaits {
-    /// What it is.
+    /// Its name and ranks.
     #[serde(flatten)]
     pub group: GroupName,
-    /// Its ranks that are here.
+    /// Its ranks with a trace here.
     pub ranks_here: Vec<u32>,
-    /// Its ranks that are not.
+    /// Its ranks without one.
     pub ranks_missing: Vec<u32>,
-    /// How many collectives, each counted once.
+    /// The number of collectives, each counted once.
     pub collectives: u64,
-    /// How long the measured ones waited, over its ranks.
+    /// How long the measured collectives waited, over its ranks.
     #[serde(rename = "waited_ns")]
     pub waited: Ns,
     /// How long they ran without waiting.
     #[serde(rename = "transfer_ns")]
     pub transfer: Ns,
-    /// Whether waiting is known from clocks.
+    /// Whether waiting was measured with clocks.
     pub by_clocks: bool,
-    /// For which ranks was waited, the most first.
+    /// The ranks that were waited for, longest first.
     pub late_ranks: Vec<(u32, Ns)>,
 }
 
@@ -236,18 +236,18 @@ pub struct GroupWaits {
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct StepWaits {
-    /// Its number among the steps of that rank, or among the spans of time.
+    /// Its index among the steps of that rank, or among the spans of time.
     #[serde(skip)]
     pub number: u32,
     /// Its name on the lowest rank that has it.
     pub name: String,
-    /// By rank, in the order of [`RankReport::ranks`]: what it waited.
+    /// How long each rank waited, in the order of [`RankReport::ranks`].
     #[serde(rename = "waited_ns")]
     pub waited: Vec<Ns>,
-    /// What others waited for it.
+    /// How long others waited for each rank.
     #[serde(rename = "caused_ns")]
     pub caused: Vec<Ns>,
-    /// How long its measured collectives ran without a compute kernel beside them.
+    /// How long each rank's measured collectives ran without a compute kernel beside them.
     #[serde(rename = "exposed_ns")]
     pub exposed: Vec<Ns>,
 }
@@ -256,11 +256,11 @@ pub struct StepWaits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Pair {
-    /// Who waited.
+    /// The waiting rank.
     pub rank: u32,
-    /// Who came last.
+    /// The rank that came last.
     pub waited_for: u32,
-    /// How long, in all.
+    /// The total time.
     #[serde(rename = "waited_ns")]
     pub waited: Ns,
 }
@@ -273,14 +273,14 @@ pub struct SizeRow {
     pub collective: String,
     /// The size as nccl-tests counts it, in bytes.
     pub bytes: u64,
-    /// How many ranks their groups have.
+    /// The number of ranks in their groups.
     pub ranks: u64,
-    /// How many.
+    /// The number of collectives.
     pub count: u64,
-    /// How long the transfer takes in the median.
+    /// The median time of the transfer.
     #[serde(rename = "median_transfer_ns")]
     pub median_transfer: Ns,
-    /// Bandwidths: of the median transfer, and of the mean kernel.
+    /// The bandwidths of the median transfer and of the mean kernel.
     pub bandwidth: TransferBandwidth,
 }
 
@@ -290,20 +290,20 @@ pub struct SizeRow {
 pub struct ClockReport {
     /// How they are compared: `align`, `trust`, or `none`; `refused` if aligning failed for all ranks.
     pub method: &'static str,
-    /// From how many collectives.
+    /// The number of collectives used.
     pub anchors: u64,
-    /// How many sets of ranks are aligned, each for itself: no collective that synchronises connects one with another.
+    /// The number of sets of ranks that are aligned separately: no synchronising collective connects one set with another.
     pub sets: u64,
-    /// How far the ends of a collective are apart once aligned; `None` without clocks.
+    /// How far apart the ends of a collective are after alignment; `None` without clocks.
     #[serde(flatten)]
     pub residual: ResidualFields,
-    /// Ranks whose clocks do not differ by a constant.
+    /// Ranks whose clocks differ by more than a constant.
     pub unsteady_ranks: Vec<u32>,
     /// Why ranks are not aligned.
     pub refused: Vec<String>,
 }
 
-/// The residual, in fields of its own.
+/// The residual as separate fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ResidualFields {
@@ -319,15 +319,15 @@ pub struct ResidualFields {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RanksError {
-    /// The parts are of no job.
+    /// The reductions do not form a job.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// The traces do not fit together.
-    #[error("these traces do not fit together: {0}. Are they of the same run, and of the same steps?")]
+    /// The traces do not match each other.
+    #[error("these traces do not fit together: {0}. Are they from the same run and the same steps?")]
     Unfit(#[from] Unfit),
 }
 
-/// A job with its matches and clocks, from which reports and other forms are made.
+/// A job with its matches and clocks: the basis of reports and other forms.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Compared {
@@ -340,10 +340,10 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Compares the ranks of some parts, in any order.
+    /// Compares the ranks of these reductions, in any order.
     ///
     /// # Errors
-    /// Parts that are of no job, and traces that do not fit together.
+    /// If the reductions do not form a job, or the traces do not match each other.
     pub fn from_reductions(reductions: Vec<RankReduction>, mode: ClockMode) -> Result<Self, RanksError> {
         let mut job = Job::from_reductions(reductions)?;
         loop {

@@ -1,4 +1,4 @@
-//! Sums over the collectives of a job, from which the answer is made.
+//! Sums over the collectives of a job, from which the report is made.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Sums<'c> {
     report: RankReport,
     stacks: BTreeMap<ReducedStack, StackSums>,
     pairs: BTreeMap<(usize, usize), Ns>,
-    /// By step: its name; by rank waited and caused.
+    /// By step: its name, and each rank's waited and caused times.
     steps: BTreeMap<u32, StepWaits>,
     sizes: BTreeMap<(String, u64, u64), Sizes>,
     late: BTreeMap<usize, Vec<LateAt>>,
@@ -42,7 +42,7 @@ struct Sizes {
     kernels: Vec<Ns>,
 }
 
-/// Causes are looked for at no more than this many ranks: those for which others waited most.
+/// Causes are explained for at most this many ranks: those that others waited for most.
 const EXPLAINED: usize = 16;
 
 impl Sums<'_> {
@@ -121,7 +121,7 @@ impl Sums<'_> {
         self.report.groups.push(waits);
     }
 
-    /// Counts the kernels of a collective for their stacks, measured or not.
+    /// Counts the kernels of a collective by stack, measured or not.
     fn count(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
         for (member, row) in job.rows(group, collective) {
             let reduction = &job.reductions[group.members[member]];
@@ -148,7 +148,7 @@ impl Sums<'_> {
         self.stacks.get_mut(key).expect("it was put there")
     }
 
-    /// Counts the kernels of a matched collective for which it is unknown who waited.
+    /// Counts the kernels of a matched collective whose waits are unknown.
     fn unmeasured(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
         if collective.fault.is_some() || collective.present() < 2 {
             return;
@@ -159,7 +159,7 @@ impl Sums<'_> {
         }
     }
 
-    /// Waiting by the lengths of kernels.
+    /// Adds waiting as judged by the lengths of kernels.
     fn lengths(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
         let Some(measured) = by_lengths(job, group, collective) else { return };
         let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
@@ -193,7 +193,7 @@ impl Sums<'_> {
             (false, true) => doubtful,
             (false, false) => together,
         }) += 1;
-        // Clocks always show who came last; kernels of nearly equal length do not.
+        // Clocks always show which rank came last; kernels of nearly equal length do not.
         if measured.by_clocks || is_late {
             self.report.ranks[last].caused += waited;
         }
@@ -253,7 +253,7 @@ impl Sums<'_> {
         (step, step.map(name))
     }
 
-    /// Adds the spans in which nobody waited.
+    /// Adds the spans in which no rank waited.
     pub(super) fn fill_spans(&mut self) {
         let Some((spans, _)) = &self.spans else { return };
         self.report.has_spans = true;
@@ -335,7 +335,7 @@ impl StepWaits {
     }
 }
 
-/// What a kernel moved over the bus, its size, and the number of ranks of its group.
+/// What a kernel moved over the bus, its size, and the number of ranks in its group.
 fn moved(reduction: &RankReduction, row: &Row, group: &MatchedGroup) -> Option<(f64, u64, u64)> {
     let kind = reduction.kind(row);
     let collective = Collective::of_record(kind.collective.as_deref()?)?;

@@ -1,4 +1,4 @@
-//! The checks of a run: counts first, and then what they mean.
+//! The checks of a run: first counts, then what they mean.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,9 +15,8 @@ fn steps<'a>(records: &'a Records, run: &'a FlowRun) -> impl Iterator<Item = &'a
     run.steps.iter().map(|at| &records.flow_steps[*at])
 }
 
-/// How many steps all operations have together. A rank of a ring sends and receives each; of a chain of n ranks n - 1 send and n - 1
-/// receive, and a tree has n - 1 edges with two directions, up and down. Which ranks these are, the operations do not say, so it takes
-/// all of them.
+/// The expected number of steps of all operations. A rank of a ring sends and receives each step; in a chain of n ranks, n - 1 send and n - 1
+/// receive; a tree has n - 1 edges with two directions, up and down. Operations do not record which ranks these are, so all ranks are needed.
 pub(super) fn foresee(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
     let size = report.size.map(u64::from).filter(|size| *size == report.ranks.len() as u64);
     let (mut whole, mut shared, mut is_any) = (0, 0, false);
@@ -55,7 +54,7 @@ pub(super) fn sequences(records: &Records, of_ops: &Ops<'_>, report: &mut FlowRu
     }
 }
 
-/// Sends and receives in pairs. Their `opCount` differs where each rank counts by itself.
+/// Pairs sends with receives. Their `opCount` differs if each rank counts separately.
 pub(super) fn pairs(records: &Records, run: &FlowRun, report: &mut FlowRunReport) {
     let balance = |with_op_count: bool| {
         let key = |step: &FlowStep| {
@@ -78,7 +77,7 @@ pub(super) fn pairs(records: &Records, run: &FlowRun, report: &mut FlowRunReport
     report.paired_steps = report.steps.saturating_sub(report.unpaired_steps) / 2;
 }
 
-/// What of a line is written, except its file.
+/// The contents of a line, without its file.
 type OpLine<'a> = ([u64; 4], [i64; 2], [u32; 4], Option<&'a str>, Option<&'a str>, Option<(u32, u32)>);
 type StepLine<'a> = (u64, [u32; 4], bool, i64, [Option<&'a str>; 3]);
 
@@ -143,7 +142,7 @@ fn is_equal(records: &Records, run: &FlowRun, aggregate: &Aggregate) -> bool {
     first == meta && of_rank.eq(repeated)
 }
 
-/// What the counts mean. Two runs in one folder come first: they make other counts look wrong.
+/// What the counts mean. Two runs in one folder come first, because they distort other counts.
 pub(super) fn findings(records: &Records, run: &FlowRun, of_ops: &Ops<'_>, report: &FlowRunReport) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut add = |is_so: bool, finding: Finding| {
@@ -160,7 +159,7 @@ pub(super) fn findings(records: &Records, run: &FlowRun, of_ops: &Ops<'_>, repor
     if run.aggregate_only.is_empty() {
         add_shortfall(records, run, of_ops, report, &mut add);
     }
-    // Where lines are repeated each sequence is there twice, which is said already.
+    // Repeated lines repeat each sequence; that is reported already.
     let sequences = report.broken_sequences;
     add(sequences > 0 && repeated_steps == 0, Finding::BrokenSequences { sequences });
     let steps = report.unpaired_steps;
@@ -182,7 +181,7 @@ pub(super) fn findings(records: &Records, run: &FlowRun, of_ops: &Ops<'_>, repor
     found
 }
 
-/// Compares what was planned with what was written.
+/// Compares the planned operations with the written ones.
 fn add_shortfall(
     records: &Records,
     run: &FlowRun,
@@ -210,7 +209,7 @@ fn add_shortfall(
     }
 }
 
-/// How many operations, on channels of ranks and apart from sends and receives, have steps. Repeated ones count as often as they are there.
+/// The number of operations with steps, on channels of ranks and without sends and receives. Repeated operations count repeatedly.
 fn written(records: &Records, of_ops: &Ops<'_>) -> u64 {
     let count = |steps: &Vec<usize>| {
         let mut first: HashMap<(bool, u32), u64> = HashMap::new();
@@ -222,8 +221,8 @@ fn written(records: &Records, of_ops: &Ops<'_>) -> u64 {
     of_ops.iter().filter(|(op, _)| !op.is_peer_to_peer()).map(|(_, steps)| count(steps)).sum()
 }
 
-/// How many sends and receives have no steps because a rank sends to itself: on each rank as many sends as receives lack them, of the
-/// same shapes. And whether anything else lacks steps, so that this is not the reason for all.
+/// The number of sends and receives that have no steps because a rank sends to itself: on each rank, as many sends as receives of the same shape lack
+/// steps. Also whether any others lack steps, so that this is not the only reason.
 fn self_sends(records: &Records, run: &FlowRun, of_ops: &Ops<'_>) -> (u64, bool) {
     let mut lacking: BTreeMap<(u32, u32, u32, i64), [i64; 2]> = BTreeMap::new();
     for op in ops(records, run).filter(|op| is_peer_to_peer(op.pattern.as_deref())) {

@@ -1,4 +1,4 @@
-//! Who sends how much to whom.
+//! How much each rank sends to each other rank.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use crate::records::flow::runs::Plan;
 use crate::records::flow::stages::Ops;
 use crate::records::{FlowOp, FlowStep, Records};
 
-/// Fills the matrix. A step that one side has and the other has not counts all the same: the larger side is taken.
+/// Fills the matrix. A step recorded by only one side counts too: the larger side is used.
 pub(super) fn links(records: &Records, of_ops: &Ops<'_>, plan: &Plan<'_>, report: &mut FlowRunReport) {
-    // By pair: what the one has sent, and what the other has received.
+    // By pair of ranks: what one sent, and what the other received.
     let mut sides: BTreeMap<(u32, u32), [Link; 2]> = BTreeMap::new();
     for steps in of_ops.values() {
         let rows = || steps.iter().map(|at| &records.flow_steps[*at]);
@@ -32,8 +32,8 @@ pub(super) fn links(records: &Records, of_ops: &Ops<'_>, plan: &Plan<'_>, report
     report.matrix = sides.into_iter().map(larger).collect();
 }
 
-/// The most bytes of data that a step holds. The recorded size is that of a slice, of several steps and of the whole buffer, flags
-/// included, even where the chunks are smaller.
+/// The most data bytes that a step can hold. The recorded size is that of a slice, which spans several steps and the whole buffer, including flags,
+/// even if the chunks are smaller.
 fn payload(op: &FlowOp, step: &FlowStep) -> Option<u64> {
     let slice = u64::try_from(op.slice_bytes).ok()?.min(op.chunk_bytes);
     let wire = slice.checked_div(u64::from(op.slice_steps))?;
@@ -57,7 +57,7 @@ mod tests {
         };
         assert_eq!(of("LL", 65_536, 65_536, 1), Some(32_768));
         assert_eq!(of("LL128", 65_536, 65_536, 1), Some(61_440));
-        // A ring has two steps a slice; a tree has chunks that are smaller than the buffer.
+        // A ring has two steps per slice; the chunks of a tree are smaller than the buffer.
         assert_eq!(of("SIMPLE", 1 << 20, 2 << 20, 2), Some(1 << 19));
         assert_eq!(of("SIMPLE", 1 << 19, 1 << 18, 1), Some(1 << 18));
         assert_eq!(of("SIMPLE", 1 << 19, 1 << 18, 0), None);

@@ -1,7 +1,7 @@
-//! What the flow extractor planned: whether its files are whole and agree with each other, what its labels should say, and who sends how
-//! much to whom.
+//! What the flow extractor planned: whether its files are complete and agree with each other, what its labels should be, and how much each rank sends
+//! to each other rank.
 //!
-//! The checks are counts, so that a reader can compare them with other tools. What they mean is a [`Finding`].
+//! The checks are counts, so that readers can compare them with other tools. A [`Finding`] says what they mean.
 
 mod checks;
 mod matrix;
@@ -14,7 +14,7 @@ use crate::records::Records;
 use crate::records::flow::runs::{FlowRun, Plan, runs};
 use crate::records::flow::stages::{Ops, Parent, by_op, parent};
 
-/// What is known of all runs of the flow extractor.
+/// All runs of the flow extractor.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FlowReport {
@@ -28,51 +28,50 @@ pub struct FlowReport {
 pub struct FlowRunReport {
     /// The folder.
     pub folder: String,
-    /// The ranks of the communicator that have files.
+    /// The ranks of the communicator with files.
     pub ranks: Vec<u32>,
-    /// How many ranks the communicator has; `None` if its rings are incomplete or contradict each other.
+    /// The number of the communicator's ranks; `None` if its rings are incomplete or contradictory.
     pub size: Option<u32>,
-    /// How many lines `proxy_flow_rank<R>.jsonl` has, all ranks together: operations on channels.
+    /// The number of lines in `proxy_flow_rank<R>.jsonl`, over all ranks: operations on channels.
     pub ops: u64,
-    /// How many lines `flow_steps_rank<R>.jsonl` has.
+    /// The number of lines in `flow_steps_rank<R>.jsonl`.
     pub steps: u64,
-    /// How many lines it should have by the operations; `None` if nothing can be foreseen.
+    /// The number of step lines expected from the operations; `None` if it cannot be computed.
     pub expected_steps: Option<u64>,
-    /// How many operations have no number of steps that could be foreseen: of other patterns, or of pipelines and trees whose ranks are not
-    /// all here.
+    /// The number of operations without an expected number of steps: those of other patterns, and those of pipelines and trees if ranks are missing.
     pub unforeseen_ops: u64,
-    /// How many channels.
+    /// The number of channels.
     pub channels: u32,
-    /// Operations of one pattern and protocol.
+    /// Operations by pattern and protocol.
     pub patterns: Vec<PatternRow>,
-    /// Operations on a channel, of one direction and peer, whose steps are not 0 to the last, each once.
+    /// Operations on a channel, for one direction and peer, whose step numbers do not run from 0 to the last, each once.
     pub broken_sequences: u64,
-    /// Sends that have a receive, and receives that have a send, in pairs.
+    /// Pairs of a send and its receive.
     pub paired_steps: u64,
-    /// Sends without a receive and receives without a send on the same channel, step and pattern between the same two ranks.
+    /// Sends without a receive and receives without a send, on the same channel, step and pattern between the same two ranks.
     pub unpaired_steps: u64,
-    /// The same if `opCount` has to agree, too. Ranks count sends and receives by themselves, so these are no fault.
+    /// The same if `opCount` must match too. Ranks count sends and receives separately, so these are not errors.
     pub unpaired_by_op_count: u64,
-    /// Steps of rings and pipelines whose peer is not the neighbour on the ring that the operation has.
+    /// Steps of rings and pipelines whose peer is not the neighbour on the operation's ring.
     pub wrong_ring_peers: u64,
-    /// Lines of steps that are there before.
+    /// Repeated lines of steps.
     pub repeated_steps: u64,
-    /// Lines of operations that are there before. Equal sends have equal lines.
+    /// Repeated lines of operations. Equal sends have equal lines.
     pub repeated_ops: u64,
-    /// Operations of the steps (by `opCount`, channel and pattern of a rank) that the operations do not have: `opCount` restarts there in
-    /// every plan.
+    /// Operations of the steps (by `opCount`, channel and pattern of a rank) that are missing from the operations, where `opCount` restarts in every
+    /// plan.
     pub unjoined_ops: u64,
-    /// How many aggregates are beside the other files.
+    /// The number of aggregates beside the other files.
     pub aggregates: u64,
-    /// How many of these are not the first operation and all steps of their rank.
+    /// The number of aggregates that differ from the first operation and all steps of their rank.
     pub differing_aggregates: u64,
     /// The trees, by channel.
     pub trees: Vec<Tree>,
-    /// Who sends to whom, only pairs that do. The files have no hosts, so what goes from host to host cannot be separated.
+    /// How much each rank sends to each other, without empty pairs. The files have no hosts, so traffic between hosts cannot be separated.
     pub matrix: Vec<Link>,
-    /// Steps that are not in the matrix, because no operation says how large they are.
+    /// Steps missing from the matrix, because no operation gives their size.
     pub unsized_steps: u64,
-    /// What is off, and what a reader could take for an error.
+    /// What is wrong, and what could be mistaken for an error.
     pub findings: Vec<Finding>,
 }
 
@@ -84,13 +83,13 @@ pub struct PatternRow {
     pub pattern: String,
     /// The protocol.
     pub protocol: String,
-    /// How many operations.
+    /// The number of operations.
     pub ops: u64,
-    /// How many steps.
+    /// The number of steps.
     pub steps: u64,
-    /// How many of these have a recorded stage that is wrong.
+    /// The number of steps whose recorded stage is wrong.
     pub wrong_stages: u64,
-    /// Of how many the stage cannot be worked out.
+    /// The number of steps whose stage cannot be determined.
     pub unknown_stages: u64,
 }
 
@@ -100,9 +99,9 @@ pub struct PatternRow {
 pub struct Tree {
     /// The channel.
     pub channel: u32,
-    /// How many operations have it.
+    /// The number of operations that use it.
     pub ops: u64,
-    /// By rank: its parent, which the root has not.
+    /// The parent of each rank; `None` for the root.
     pub parents: BTreeMap<u32, Option<u32>>,
     /// Ranks whose parent is unknown.
     pub unknown: Vec<u32>,
@@ -112,99 +111,99 @@ pub struct Tree {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Link {
-    /// Who sends.
+    /// The sending rank.
     pub from: u32,
-    /// Who receives.
+    /// The receiving rank.
     pub to: u32,
-    /// How many steps, of all channels.
+    /// The number of steps, over all channels.
     pub steps: u64,
-    /// How many bytes of data these hold at most: the last steps of a loop may hold less. Flags of LL and LL128 are not counted.
+    /// The most data bytes that these can hold: the last steps of a loop may hold less. Flags of LL and LL128 do not count.
     pub bytes: u64,
 }
 
-/// Something that is off in a run, or looks so.
+/// Something that is wrong in a run, or looks wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Finding {
-    /// Steps are there twice: two runs in one folder, or two communicators of equal size. The files cannot distinguish these.
+    /// Steps are repeated: two runs in one folder, or two communicators of equal size. The files do not distinguish these.
     Repeated {
-        /// How many lines of steps.
+        /// The number of repeated step lines.
         steps: u64,
-        /// How many lines of operations.
+        /// The number of repeated operation lines.
         ops: u64,
     },
-    /// There are operations and no steps at all.
+    /// There are operations but no steps.
     NoSteps {
-        /// How many were expected.
+        /// The expected number of steps.
         expected: Option<u64>,
     },
-    /// Operations were planned whose steps were not written, as when a run hangs and is killed.
+    /// Planned operations have no written steps, as when a run hangs and is killed.
     Unfinished {
-        /// How many operations were planned.
+        /// The number of planned operations.
         planned: u64,
-        /// How many of them have steps.
+        /// The number of those with steps.
         written: u64,
     },
     /// Ranks send to themselves, which takes no steps.
     SelfSends {
-        /// How many operations, sends and receives.
+        /// The number of operations, counting sends and receives.
         ops: u64,
     },
-    /// There are more steps than the operations ask for.
+    /// There are more steps than the operations require.
     TooManySteps {
-        /// How many more.
+        /// The number of extra steps.
         steps: u64,
     },
     /// Ranks of the communicator have no files.
     MissingRanks {
-        /// Which.
+        /// The missing ranks.
         ranks: Vec<u32>,
     },
-    /// Steps are lacking or out of order within operations.
+    /// Steps within operations are missing or out of order.
     BrokenSequences {
-        /// In how many.
+        /// The number of such operations.
         sequences: u64,
     },
-    /// What one rank sends, the other does not receive.
+    /// Sends of one rank do not match the receives of the other.
     Unpaired {
-        /// How many steps.
+        /// The number of steps.
         steps: u64,
     },
     /// Peers are not the neighbours on the ring.
     WrongRingPeers {
-        /// How many steps.
+        /// The number of steps.
         steps: u64,
     },
     /// The recorded stages are wrong; the report has the right ones.
     WrongStages {
         /// The pattern.
         pattern: String,
-        /// How many steps are labelled wrongly.
+        /// The number of steps with a wrong label.
         wrong: u64,
-        /// Of how many.
+        /// The number of steps.
         of: u64,
     },
-    /// Aggregates are not equal to the files that they were made from.
+    /// Aggregates differ from the files they were made from.
     DifferingAggregates {
-        /// How many.
+        /// The number of differing aggregates.
         aggregates: u64,
-        /// Of how many.
+        /// The number of aggregates.
         of: u64,
     },
-    /// Ranks have only their aggregate, which has no more than the first operation.
+    /// Ranks have only their aggregate, which contains only the first operation.
     AggregateOnly {
-        /// Which.
+        /// The ranks.
         ranks: Vec<u32>,
     },
-    /// `opCount` of the steps goes on where that of the operations restarts, so the two cannot be joined by it.
+    /// `opCount` of the steps continues where that of the operations restarts, so it cannot join the two.
     RestartedCounts {
-        /// How many operations.
+        /// The number of operations.
         ops: u64,
     },
 }
 
-/// What the flow files say; `None` if there are none.
+/// The report on the flow files; `None` if there are none.
 pub fn report(records: &Records) -> Option<FlowReport> {
     let reports: Vec<FlowRunReport> = runs(records).iter().map(|run| of_run(records, run)).collect();
     (!reports.is_empty()).then_some(FlowReport { runs: reports })
@@ -262,7 +261,7 @@ fn patterns(records: &Records, run: &FlowRun) -> Vec<PatternRow> {
     rows.into_iter().map(named).collect()
 }
 
-/// The trees, equal ones of a channel once.
+/// The trees; equal trees of a channel are listed once.
 fn trees(records: &Records, of_ops: &Ops<'_>) -> Vec<Tree> {
     let mut by_rank: BTreeMap<(u32, u64), BTreeMap<u32, Parent>> = BTreeMap::new();
     for (op, steps) in of_ops {
