@@ -13,7 +13,7 @@ use crate::report::format::{change, count, duration, percent_or_unknown, value};
 use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top, labels};
 use crate::time::Ns;
 
-/// How large a change is at least that is a finding, as a share of the exposed time.
+/// The smallest change that is a finding, as a share of the exposed time.
 const NOTABLE: f64 = 0.01;
 
 pub(super) fn diff(diff: &Diff, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
@@ -116,7 +116,7 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
 fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
     let mut order: Vec<usize> = (0..diff.changes.len()).collect();
     let growth = |at: usize| diff.changes[at].growth(Order::Exposed);
-    // What got worse comes first.
+    // Regressions come first.
     order.sort_by(|a, b| growth(*b).total_cmp(&growth(*a)));
     let better = order.iter().rev().copied().filter(|at| growth(*at) < 0.0).collect::<Vec<_>>();
     order.retain(|at| growth(*at) > 0.0);

@@ -1,4 +1,4 @@
-//! The answer in one sentence, and what it supposes.
+//! The answer in one sentence, and the assumptions behind it.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outco
 use crate::report::format::ranks;
 use crate::report::recording::{all_failed, lacks};
 
-/// So many groups are named, where each has ranks of its own.
+/// This many groups are named, where each has ranks of its own.
 const GROUPS: usize = 4;
 
-/// The verdict, which calls failed, and what the recordings lack.
+/// The verdict, then the calls that failed, then what the recordings lack.
 pub fn verdict(report: &HangReport) -> String {
     let judged = match report.outcome {
         Outcome::Hung => hung(report),
@@ -29,7 +29,7 @@ fn groups(report: &HangReport) -> String {
     format!("{groups} group{several} of {} ranks", report.rank_count)
 }
 
-/// The group by whose ranks culprits are named, if these are not the job's.
+/// The group whose numbering names the culprits, unless they are ranks of the job.
 fn of_group(group: Option<&HungGroup>) -> String {
     group.filter(|group| group.name.ranks_are_local).map_or(String::new(), |group| format!(" of {}", group.name.group))
 }
@@ -50,7 +50,7 @@ fn hung(report: &HangReport) -> String {
         report.hung.iter().filter(|group| !group.culprits.is_empty()).partition(|group| group.name.ranks_are_local);
     let of_job: BTreeSet<u32> = global.iter().flat_map(|group| &group.culprits).copied().collect();
     if local.len() + usize::from(!of_job.is_empty()) > 1 {
-        // The rank 1 of one communicator is not that of another.
+        // Rank 1 of one communicator is not rank 1 of another.
         let of_job: Vec<u32> = of_job.into_iter().collect();
         let of_job = Some(ranks(&of_job)).filter(|_| !of_job.is_empty());
         let of_groups = local.iter().take(GROUPS).map(|of| format!("{} of {}", ranks(&of.culprits), of.name.group));
@@ -141,7 +141,7 @@ fn unclear(report: &HangReport) -> String {
     }
 }
 
-/// What the verdict supposes, and what it does without.
+/// What the verdict assumes, and what it lacks.
 pub(super) fn notes(report: &HangReport) -> Vec<String> {
     let mut notes = Vec::new();
     let has_dumps = report.hung.iter().any(|group| group.name.source == "flight-recorder");

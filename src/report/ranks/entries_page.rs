@@ -1,4 +1,4 @@
-//! Who enters NCCL late, as a page.
+//! Which ranks enter NCCL late, as a page.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::report::{OnPage, Screen};
 /// Writes the page.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn page(report: &EntryReport, name: &str, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
     let mut document = Vec::new();
     entries(report, EntryForm::Json, name, None, &Screen::default(), &mut document)?;
@@ -62,7 +62,7 @@ fn findings(report: &EntryReport) -> Vec<Finding> {
 
 fn top(report: &EntryReport) -> Option<Top> {
     let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
-    // Those that are named come first.
+    // Slow ranks come first.
     let is_slow = |row: &EntryRank| report.slow.iter().any(|slow| slow.rank == row.rank);
     rows.sort_by_key(|row| (!is_slow(row), std::cmp::Reverse(row.lag), row.rank));
     let row = |of: &&EntryRank| {

@@ -1,4 +1,4 @@
-//! The verdict on many ranks in words.
+//! The verdict of the comparison of ranks, in words.
 
 use crate::operation::ranges::ranges;
 use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern, Place};
@@ -8,15 +8,15 @@ use crate::report::format::{count, duration, percent, visible};
 use crate::report::{Screen, damage};
 use crate::time::{Ns, Window};
 
-/// A smaller share is not worth a word.
+/// Smaller shares are not mentioned.
 const NOTABLE: f64 = 0.05;
 
-/// The verdict, without colours, on one line.
+/// The verdict on one line, without colours.
 pub fn plain(report: &RankReport) -> String {
     sentences(report, &Screen::default()).join(" ")
 }
 
-/// The sentences of the verdict, what matters most first.
+/// The sentences of the verdict, most important first.
 pub(super) fn sentences(report: &RankReport, screen: &Screen) -> Vec<String> {
     let mut text = damaged(report);
     text.extend(whole(report));
@@ -24,13 +24,13 @@ pub(super) fn sentences(report: &RankReport, screen: &Screen) -> Vec<String> {
     text
 }
 
-/// What to say of damage before the verdict.
+/// The sentences about damage that precede the verdict.
 pub(super) fn damaged(report: &RankReport) -> Vec<String> {
     let windows: Vec<Window> = report.ranks.iter().map(|rank| rank.window).collect();
     damage::sentences(&report.damage, windows.len(), &windows)
 }
 
-/// The verdict without single ranks and without damage.
+/// The verdict without individual ranks and without damage.
 pub(super) fn whole(report: &RankReport) -> Vec<String> {
     let verdict = report.verdict();
     if report.collectives == 0 {
@@ -62,7 +62,7 @@ fn between(least: f64, most: f64) -> String {
     if least == most { format!("{least} %") } else { format!("{least} to {most} %") }
 }
 
-/// `all-reduce`, if there is nothing else to speak of.
+/// `all-reduce`, if ranks waited at nothing else.
 fn what(report: &RankReport) -> String {
     let names: std::collections::BTreeSet<&str> = report
         .stacks
@@ -77,12 +77,12 @@ fn what(report: &RankReport) -> String {
     }
 }
 
-/// The ranks that are to blame, with a sentence for each or for several that are alike.
+/// The blamed ranks, each with a sentence, or several with a common one.
 pub(super) fn blames<'v, 'r>(verdict: &'v RanksVerdict<'r>, screen: &Screen) -> Vec<(&'v [Blame<'r>], String)> {
     let mut found = Vec::new();
     let mut rest = &verdict.blamed[..];
     while let Some((first, _)) = rest.split_first() {
-        // Ranks that are slower everywhere, one after the other, share a sentence.
+        // Consecutive ranks that are slower everywhere share a sentence.
         let alike = rest.iter().take_while(|blame| slower(first).is_some() && slower(blame).is_some()).count().max(1);
         let (group, others) = rest.split_at(alike);
         found.push((group, sentence(group, screen)));
@@ -91,7 +91,7 @@ pub(super) fn blames<'v, 'r>(verdict: &'v RanksVerdict<'r>, screen: &Screen) -> 
     found
 }
 
-/// Whether anything says when kernels were launched. Traces do; NCCL's own records have kernels alone.
+/// Whether launch times are known. Traces have them; NCCL's own records have only kernels.
 pub(super) fn has_launches(report: &RankReport) -> bool {
     report.ranks.iter().any(|rank| rank.queue_empty_share.is_some())
 }
@@ -124,7 +124,7 @@ fn nobody(report: &RankReport) -> String {
     }
 }
 
-/// How the launches are late of a rank that is slower everywhere, and of which no function has most of it.
+/// The late launches of a rank that is slower everywhere without a function that accounts for most of it.
 fn slower<'a>(blame: &Blame<'a>) -> Option<&'a LaunchLate> {
     match blame.reason {
         Reason::Launch(launch) if launch.pattern == Pattern::SlowerEverywhere && launch.excess.parts.is_empty() => {
@@ -244,7 +244,7 @@ fn parts(named: &[ExcessPart], total: Ns, screen: &Screen) -> String {
     format!(", {}{others}", part(first))
 }
 
-/// The ranks of a list, and how many there are.
+/// A list of ranks with its noun.
 pub(super) fn some_ranks(ranks: &[u32]) -> String {
     format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, ranges(ranks))
 }

@@ -1,4 +1,4 @@
-//! What NCCL's own records have, as a page.
+//! The contents of NCCL's own records, as a page.
 
 use std::io;
 
@@ -71,7 +71,7 @@ fn folder(run: &FlowRunReport) -> String {
     if run.folder.is_empty() { "this folder".to_owned() } else { run.folder.clone() }
 }
 
-/// What is off in flow files, a finding for each folder.
+/// What is wrong in flow files: a finding for each folder.
 fn of_flows(report: &RecordsReport) -> impl Iterator<Item = Finding> {
     of_runs(report).filter(|run| !run.findings.is_empty()).map(|run| Finding {
         cost: folder(run),
