@@ -28,7 +28,7 @@ pub fn write_text(report: &MemoryReport, width: Option<usize>, out: &mut impl Wr
         device_lines(device, report, several, &mut lines);
     }
     if !report.malformed.is_empty() {
-        lines.push("\nValues that are not what their keys promise:".to_owned());
+        lines.push("\nMalformed values:".to_owned());
     }
     for of in &report.malformed {
         let examples: Vec<String> = of.examples.iter().map(|text| format!("{text:?}")).collect();
@@ -44,7 +44,7 @@ pub fn write_text(report: &MemoryReport, width: Option<usize>, out: &mut impl Wr
 fn head(report: &MemoryReport) -> String {
     let mut text = format!("{} of memory", number(report.events, "event"));
     if report.incomplete > 0 {
-        text.push_str(&format!("; {} without an address or bytes, which are in no sum", count(report.incomplete)));
+        text.push_str(&format!("; {} without an address or bytes, which no sum includes", count(report.incomplete)));
     }
     text + "."
 }

@@ -235,7 +235,7 @@ fn malformed<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io:
         return Ok(());
     }
     writeln!(lines.out)?;
-    lines.line("Values that are not what their keys promise, and are in no row above:")?;
+    lines.line("Malformed values, which are in no row above:")?;
     for row in &report.malformed {
         let examples: Vec<String> = row.examples.iter().map(|text| format!("{text:?}")).collect();
         lines.line(&format!("  {}: {}, such as {}", row.key, count(row.count), examples.join(", ")))?;

@@ -175,7 +175,7 @@ fn without_launch(row: Totals, share: f64) -> Finding {
         cost: in_steps(row.exposed, "exposed", &[]),
         what: "(no launch)".to_owned(),
         text: format!(
-            "{} of the exposed time is that of {} without a launch: nothing in the trace says which code launched them.",
+            "{} of the exposed time comes from {} without a launch: nothing in the trace says which code launched them.",
             percent(share),
             kernels(row.count)
         ),
@@ -203,7 +203,7 @@ fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, strea
     text.push('.');
     if let Some(Waiting { mean, best, .. }) = Waiting::find(stack) {
         text.push_str(&format!(
-            " One takes {} in the mean, the fastest of all with this collective, size and number of ranks {}: the rest is waiting for other ranks, or contention.",
+            " They take a mean of {}; the fastest with this collective, size and number of ranks takes {}: the rest is waiting for other ranks, or contention.",
             duration(Ns::rounded(mean)),
             duration(best)
         ));

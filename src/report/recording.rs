@@ -35,7 +35,7 @@ pub(super) fn failed(of: &FailedCalls) -> String {
 pub(super) fn all_failed(calls: &[FailedCalls]) -> Vec<String> {
     let more = calls.len().saturating_sub(FAILED);
     let more =
-        (more > 0).then(|| format!("So did calls of {} other functions or with other errors.", count(more as u64)));
+        (more > 0).then(|| format!("Calls failed in {} more combinations of function and error.", count(more as u64)));
     calls.iter().take(FAILED).map(failed).chain(more).collect()
 }
 

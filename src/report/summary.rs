@@ -118,10 +118,10 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
     let (traces, is_narrowed) = (report.traces.len(), !report.not_asked.families.is_empty());
     let Some(collectives) = verdict.collectives else {
         if !report.not_asked.possible.is_empty() {
-            return "No kernel of a known collective ran while the window lasted.".to_owned();
+            return "No kernel of a known collective ran during the window.".to_owned();
         }
-        let launched = if verdict.has_stacks { "; those below were launched in it" } else { "" };
-        return format!("No collective ran while the window lasted{launched}.");
+        let launched = if verdict.has_stacks { "; the kernels below were launched in it" } else { "" };
+        return format!("No collective ran during the window{launched}.");
     };
     let whole = report.summary.whole();
     let mut text = format!(
@@ -134,10 +134,10 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
     if let Some(Costliest { share, of, rank, from, within, waiting, .. }) = &verdict.costliest {
         let asked = if is_narrowed { format!(" of the kernels asked for ({})", duration(*of)) } else { String::new() };
         let on = rank.map_or(String::new(), |rank| format!(" on {}", visible(rank)));
-        let from = from.map_or(String::new(), |from| format!(", from {}", screen.accent(&visible(from))));
+        let from = from.map_or(String::new(), |from| format!(": {}", screen.accent(&visible(from))));
         let within: String = within.iter().map(|frame| format!(" in {}", visible(frame))).collect();
         text.push_str(&format!(
-            "\n{} of the exposed time{asked} is that of one stack{on}{from}{within}.",
+            "\n{} of the exposed time{asked} comes from one stack{on}{from}{within}.",
             percent(*share)
         ));
         if let Some(Waiting { mean, best, .. }) = waiting {
@@ -145,14 +145,14 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
             let (over, advice) = if traces > 1 {
                 (
                     format!(" over {traces} traces"),
-                    ", which bounds the transfer: the rest is waiting for other ranks, or contention. The command ranks says for whom.",
+                    ", which bounds the transfer: the rest is waiting for other ranks, or contention. The command ranks shows who waits for whom.",
                 )
             } else {
                 let advice = ": the rest is waiting for other ranks, or contention. Give the traces of all ranks to the command ranks to see who waits for whom.";
                 (String::new(), advice)
             };
             text.push_str(&format!(
-                "\nIts kernels took {mean} in the mean, the fastest of all with this collective, size and number of ranks{over} {best}{advice}"
+                "\nIts kernels took a mean of {mean}; the fastest with this collective, size and number of ranks{over} took {best}{advice}"
             ));
         }
     }

@@ -18,7 +18,7 @@ const LISTED: usize = 8;
 const LABEL: usize = 12;
 
 /// The note on a trace that another kind of program wrote.
-const NO_PROFILE: &str = "The questions of the other commands are about traces of torch.profiler and exports of Nsight Systems. What this trace has is asked \
+const NO_PROFILE: &str = "The other commands answer questions about traces of torch.profiler and exports of Nsight Systems. Query this trace \
                           with nccl-stacks sql.";
 
 /// The width of the questions.

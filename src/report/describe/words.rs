@@ -67,7 +67,7 @@ fn reasons(answer: &Answer) -> String {
         let phrase = match *name {
             "replayed" => "replayed by a graph",
             "before" => "launched before the trace began",
-            "unlaunched" => "tied to no call of the trace",
+            "unlaunched" => "not tied to a call in the trace",
             "backward" => "launched in the backward pass",
             _ => answer.although.unwrap_or("launched otherwise"),
         };

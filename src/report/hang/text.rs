@@ -107,11 +107,11 @@ impl Page<'_> {
             }
         }
         if shown.len() > limit {
-            self.indented(&format!("{} more of such; --verbose shows them.", shown.len() - limit), 6, out)?;
+            self.indented(&format!("{} more like these; --verbose shows them.", shown.len() - limit), 6, out)?;
         }
         if shown.len() < group.evidence.len() {
             let n = group.evidence.len() - shown.len();
-            self.indented(&format!("{n} more of ranks that wait elsewhere; --verbose shows them."), 6, out)?;
+            self.indented(&format!("{n} more about ranks that wait elsewhere; --verbose shows them."), 6, out)?;
         }
         if group.evidence_left_out > 0 {
             let n = count(group.evidence_left_out as u64);
@@ -222,7 +222,7 @@ impl Page<'_> {
         let names = self.report.hung.iter().map(|of| &of.name).chain(self.report.open.iter().map(|of| &of.name));
         let names = names.chain(self.report.lagging.iter().map(|of| &of.name));
         if groups.len() > 1 && names.take(groups.len()).any(|name| name.ranks_are_local) {
-            let text = "The sources do not say which ranks of the job these are: a row has the rank of that number of each group.";
+            let text = "The sources do not say which ranks of the job these are: row N has rank N of each group.";
             self.indented(text, 0, out)?;
         }
         if !left.is_empty() {

@@ -17,7 +17,7 @@ pub fn verdict(report: &HangReport) -> String {
         Outcome::Lagging => lagging(report),
         _ if report.group_count == 0 => "The records have nothing by which to judge.".to_owned(),
         Outcome::Unclear => unclear(report),
-        _ => format!("No hang: in {} nobody waits for anybody.", groups(report)),
+        _ => format!("No hang: in {} no rank waits for another.", groups(report)),
     };
     let beside = all_failed(&report.failed_calls).into_iter().chain(lacks(&report.losses));
     [judged].into_iter().chain(beside).collect::<Vec<_>>().join(" ")
@@ -79,7 +79,7 @@ fn hung(report: &HangReport) -> String {
             _ => reasons.push(format!("{who}{several}")),
         }
     };
-    reason(&odd, "called something else than the others", "called something else than the others");
+    reason(&odd, "made a different call than the others", "made a different call than the others");
     reason(&stuck, "has not finished what its peers have", "have not finished what their peers have");
     reason(&missing, "did not enqueue what its peers wait in", "did not enqueue what their peers wait in");
     let kinds: &[EvidenceKind] = match () {
@@ -114,7 +114,7 @@ fn lagging(report: &HangReport) -> String {
     let of = group.map_or(String::new(), |group| group.name.group.clone());
     let further = match report.lagging.len() {
         0 | 1 => String::new(),
-        n => format!(" So are ranks of {} further groups.", n - 1),
+        n => format!(" The same holds in {} further groups.", n - 1),
     };
     let why = match () {
         () if is_it(EvidenceKind::Progress) => "It moves, so this is slow and no hang.",
@@ -126,7 +126,7 @@ fn lagging(report: &HangReport) -> String {
 
 fn unclear(report: &HangReport) -> String {
     let Some(group) = report.open.first() else {
-        return format!("Cannot say whether the job hangs: in {} nobody is seen to wait.", groups(report));
+        return format!("Cannot say whether the job hangs: in {} no rank is seen to wait.", groups(report));
     };
     let n = report.open.len();
     let groups = if n == 1 { "1 group".to_owned() } else { format!("{n} groups") };
@@ -136,7 +136,7 @@ fn unclear(report: &HangReport) -> String {
         group.name.group
     );
     match &report.ranks_without_records[..] {
-        [] => format!("{first} A slow or broken link, or a job that runs."),
+        [] => format!("{first} This may be a slow or broken link, or a running job."),
         unknown => format!("{first} There are no records of {}, which may be what they wait for.", ranks(unknown)),
     }
 }

@@ -85,7 +85,7 @@ pub fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
         return vec![no_group(report)];
     }
     if judged == 0 {
-        return vec!["Whether a rank is slow cannot be judged: see below why.".to_owned()];
+        return vec!["No rank can be judged; the reasons are below.".to_owned()];
     }
     if report.slow.is_empty() {
         let mut sentences = vec!["No rank enters NCCL clearly later than ranks in the same place.".to_owned()];
@@ -104,7 +104,7 @@ pub fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
     let mut more: Vec<u32> = named.iter().skip(NAMED).map(|slow| slow.rank).collect();
     more.sort_unstable();
     if !more.is_empty() {
-        sentences.push(format!("Later than others in their place are also ranks {}.", ranges(&more)));
+        sentences.push(format!("Ranks {} are also later than others in the same place.", ranges(&more)));
     }
     sentences
 }
@@ -112,11 +112,11 @@ pub fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
 /// Why nothing can be compared.
 fn no_group(report: &EntryReport) -> String {
     match &report.ranks_here[..] {
-        [] => "Nothing says which rank of the job the calls are of, so nothing is compared.".to_owned(),
+        [] => "Nothing says which rank of the job made the calls, so nothing is compared.".to_owned(),
         [one] => {
             format!("Only calls of rank {one} are here, so nothing is compared: add the records of the other ranks.")
         }
-        ranks => format!("None of the calls of ranks {} can be compared: see below why.", ranges(ranks)),
+        ranks => format!("None of the calls of ranks {} can be compared; the reasons are below.", ranges(ranks)),
     }
 }
 
@@ -130,9 +130,9 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank, screen: &Screen) -> Stri
     };
     let stream = row.stream.map_or(String::new(), |stream| format!(" on stream {stream:#x}"));
     let others = match slow.others_count {
-        1 => format!("the other one in its place is {} later than its peers", duration(slow.others.0)),
+        1 => format!("the other rank in the same place is {} later than its peers", duration(slow.others.0)),
         n => format!(
-            "the {} others in its place are {} to {} later than their peers",
+            "the {} others in the same place are {} to {} later than their peers",
             count(n),
             duration(slow.others.0),
             duration(slow.others.1)
@@ -161,11 +161,11 @@ fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
     let mut more: Vec<u32> = report.delays.iter().skip(NAMED).map(|delay| delay.rank).collect();
     more.sort_unstable();
     more.dedup();
-    let more = (!more.is_empty()).then(|| format!("Much later than usual were once also ranks {}.", ranges(&more)));
+    let more = (!more.is_empty()).then(|| format!("Ranks {} were also once much later than usual.", ranges(&more)));
     let named = report.delays.iter().take(NAMED).map(|delay| {
         let row = &report.ranks[delay.row];
         format!(
-            "Once rank {} entered NCCL {} after its peers of {}, {} after the first call of the job; the usual rank is {} late at most.",
+            "Rank {} once entered NCCL {} after its peers of {}, {} after the first call of the job; a usual rank is at most {} late.",
             delay.rank,
             duration(delay.lag),
             group_name(&report.groups[row.group]),

@@ -50,7 +50,7 @@ fn findings(report: &EntryReport) -> Vec<Finding> {
     let finding = |slow: &SlowRank| {
         let row = &report.ranks[slow.row];
         Finding {
-            cost: format!("{} late in the median", duration(row.lag)),
+            cost: format!("median {} late", duration(row.lag)),
             what: format!("rank {}", slow.rank),
             text: format!("Last in {} of {} calls.", percent(row.last_share), count(row.calls)),
             link: Some(Link { text: "All ranks", view: "records", rank: Some(slow.rank), ..Link::default() }),

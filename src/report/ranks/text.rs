@@ -145,9 +145,7 @@ pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) 
     if !report.unmeasured.is_empty() {
         let kernels = report.unmeasured.iter().map(|(name, kernels)| format!("{} {}", count(*kernels), visible(name)));
         let kernels = kernels.collect::<Vec<_>>().join(", ");
-        lines.push(format!(
-            "Not measured: {kernels}. Who waits at these is known by aligned clocks only, or not at all."
-        ));
+        lines.push(format!("Not measured: {kernels}. Only aligned clocks can show who waits at these."));
     }
     if !report.missing_ranks.is_empty() {
         let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
@@ -187,7 +185,7 @@ fn matches(report: &RankReport) -> String {
         text.push_str(&format!(", {} unmatched ({reason})", count(*kernels)));
     }
     text.push_str(&format!(
-        ". Measured: {} collectives; the last two ranks came together at {}.",
+        ". Measured: {} collectives; the last two ranks arrived together at {}.",
         count(report.collectives),
         count(report.together)
     ));
@@ -200,7 +198,7 @@ fn clocks(report: &RankReport) -> String {
     let known = (residual.residual_median_ns, residual.residual_p95_ns, residual.residual_max_ns);
     match (clock.method, known) {
         ("align" | "trust", (Some(median), Some(p95), Some(max))) => format!(
-            "Clocks: {} {} collectives, whose ends are then within {} of each other in the median, {} in 95 of 100, {} at most.",
+            "Clocks: {} {} collectives, whose ends then differ by {} (median), {} (p95) and {} (max).",
             if clock.method == "align" { "aligned by" } else { "trusted as they are; compared at" },
             count(clock.anchors),
             duration(median),

@@ -34,7 +34,7 @@ pub(super) fn damaged(report: &RankReport) -> Vec<String> {
 pub(super) fn whole(report: &RankReport) -> Vec<String> {
     let verdict = report.verdict();
     if report.collectives == 0 {
-        return vec!["No collective of several ranks was matched, so nobody is seen waiting.".to_owned()];
+        return vec!["No collective was matched over several ranks, so no waiting can be seen.".to_owned()];
     }
     let mut text = Vec::new();
     if let Some((least, most)) = verdict.launch_bound {
@@ -98,9 +98,8 @@ pub(super) fn has_launches(report: &RankReport) -> bool {
 
 fn nobody(report: &RankReport) -> String {
     if report.late == 0 {
-        return "The ranks come together: no rank is late at any collective.".to_owned();
+        return "The ranks arrive together: no rank is late at any collective.".to_owned();
     }
-    let times = if report.late == 1 { "once".to_owned() } else { format!("{} times", count(report.late)) };
     match report.late_ranks.first() {
         Some(late)
             if late.caused.share_of(report.waited).is_some_and(|share| share >= 0.5) && !has_launches(report) =>
@@ -112,12 +111,12 @@ fn nobody(report: &RankReport) -> String {
             )
         }
         Some(late) if late.caused.share_of(report.waited).is_some_and(|share| share >= 0.5) => format!(
-            "{} of it is for rank {}, and nothing that was measured says why: what it does between its launches takes now longer and now shorter than elsewhere.",
+            "{} of it is for rank {}, and no measurement shows why: between its launches it is sometimes slower and sometimes faster than the others.",
             percent(late.caused.share_of(report.waited).unwrap_or(0.0)),
             late.rank
         ),
         _ => format!(
-            "No rank stands out: in {} collectives of {} some rank was late ({times} in all), in turn or by chance.",
+            "No rank stands out: at {} of {} collectives some rank was late, in turn or by chance.",
             count(report.late),
             count(report.collectives)
         ),
@@ -153,7 +152,7 @@ fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
         let each =
             |of: &dyn Fn(&LaunchLate) -> String| all.iter().map(|launch| of(launch)).collect::<Vec<_>>().join(" and ");
         return format!(
-            "{head}{they} late, since {their} slower everywhere. {} of {} times between launches are longer than on the other ranks, by {} in the median, {} in all ({}); no function stands out.",
+            "{head}{they} late, since {their} slower everywhere. {} of {} times between launches are longer than on the other ranks, by a median of {}, {} in all ({}); no function stands out.",
             each(&|launch| format!("{:.0} %", 100.0 * launch.longer as f64 / launch.segments.max(1) as f64)),
             count(launch.segments),
             each(&|launch| duration(launch.median_excess)),
@@ -210,7 +209,7 @@ fn launches(launch: &LaunchLate, screen: &Screen) -> String {
         ),
         Pattern::Unsteady => format!(
             "it launches late{}. {} of {} times between launches are longer than elsewhere, {} in all ({}); neither one place nor one function has most of it.",
-            launch.lag.map_or_else(String::new, |lag| format!(", {} after the others in the median", duration(lag))),
+            launch.lag.map_or_else(String::new, |lag| format!(", a median of {} after the others", duration(lag))),
             count(launch.longer),
             count(launch.segments),
             duration(launch.total_excess),

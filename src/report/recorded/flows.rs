@@ -77,8 +77,8 @@ pub(super) fn verdict(report: &FlowReport) -> String {
     let off = report.runs.iter().filter(|run| !run.findings.is_empty()).count();
     let remarks = match off {
         0 => String::new(),
-        _ if runs == 1 => " What is off, or looks so, is said below.".to_owned(),
-        off => format!(" In {off} of them something is off, or looks so."),
+        _ if runs == 1 => " What is wrong, or looks wrong, is listed below.".to_owned(),
+        off => format!(" In {off} of them something is wrong, or looks wrong."),
     };
     format!("Flow files of {of}: {} operations on channels, {} steps.{remarks}", count(ops), count(steps))
 }
@@ -191,7 +191,7 @@ fn matrix(run: &FlowRunReport) -> String {
 pub fn sentence(finding: &Finding) -> String {
     match finding {
         Finding::Repeated { steps, ops } => format!(
-            "{} lines of steps and {} of operations are there twice: two runs appended to the same files, or two communicators of equal \
+            "{} lines of steps and {} of operations occur twice: two runs appended to the same files, or two communicators of equal \
              size. The files cannot distinguish these.",
             count(*steps),
             count(*ops)
@@ -214,7 +214,7 @@ pub fn sentence(finding: &Finding) -> String {
         }
         Finding::MissingRanks { ranks } => format!("There are no files of {}.", list(ranks)),
         Finding::BrokenSequences { sequences } => {
-            format!("Steps are lacking, or there twice, in {} sequences.", count(*sequences))
+            format!("Steps are missing or repeated in {} sequences.", count(*sequences))
         }
         Finding::Unpaired { steps } => {
             format!("{} steps are only on one side: sent and not received, or received and not sent.", count(*steps))
@@ -229,10 +229,10 @@ pub fn sentence(finding: &Finding) -> String {
             visible(pattern)
         ),
         Finding::DifferingAggregates { aggregates, of } => format!(
-            "{aggregates} of {of} aggregates are not the first operation and all steps of their rank: made earlier, or of other files."
+            "{aggregates} of {of} aggregates do not match the first operation and all steps of their rank: they were made earlier, or from other files."
         ),
         Finding::AggregateOnly { ranks } => {
-            format!("Of {} there is only the aggregate, which has the first operation alone.", list(ranks))
+            format!("For {} there is only the aggregate, which has only the first operation.", list(ranks))
         }
         Finding::RestartedCounts { ops } => format!(
             "opCount restarts in every plan of the operations and not in the steps: {} operations of the steps are joined by shape alone.",
