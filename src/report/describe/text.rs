@@ -264,7 +264,7 @@ impl Page {
             self.fact("Groups", &format!("{} communicators", count(records.communicators)), out)?;
         }
         if records.other_files > 0 {
-            self.fact("Left out", &format!("{} files that are no records", count(records.other_files)), out)?;
+            self.fact("Left out", &format!("{} files that are not records", count(records.other_files)), out)?;
         }
         let shown = if self.verbose { records.remarks.len() } else { records.remarks.len().min(3) };
         for remark in &records.remarks[..shown] {
