@@ -142,8 +142,8 @@ fn findings(report: &StackReport, labels: &[Vec<String>], streams: &[Streams]) -
         .take(FINDINGS)
         .map(|at| {
             let finding = match report.groups() {
-                Some(_) => of_group(&labels[at], rows[at], share(rows[at])),
-                None => of_stack(report, at, &labels[at], share(rows[at]), streams),
+                Some(_) => group_finding(&labels[at], rows[at], share(rows[at])),
+                None => stack_finding(report, at, &labels[at], share(rows[at]), streams),
             };
             let link = Link { text: "Its row", view: "stacks", stack: Some(at), ..Link::default() };
             (rows[at].exposed, Finding { link: Some(link), ..finding })
@@ -156,7 +156,7 @@ fn findings(report: &StackReport, labels: &[Vec<String>], streams: &[Streams]) -
     found.into_iter().map(|(_, finding)| finding).take(FINDINGS).collect()
 }
 
-fn of_group(label: &[String], row: Totals, share: f64) -> Finding {
+fn group_finding(label: &[String], row: Totals, share: f64) -> Finding {
     Finding {
         cost: in_steps(row.exposed, "exposed", &[]),
         what: label.join(" in "),
@@ -184,7 +184,7 @@ fn without_launch(row: Totals, share: f64) -> Finding {
     }
 }
 
-fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, streams: &[Streams]) -> Finding {
+fn stack_finding(report: &StackReport, at: usize, label: &[String], share: f64, streams: &[Streams]) -> Finding {
     let stack = &report.stacks[at];
     let traces = report.traces.len();
     let mut text = format!("{} of the exposed time", percent(share));

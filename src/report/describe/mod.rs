@@ -71,7 +71,7 @@ impl Unread {
     }
 }
 
-/// Writes the descriptions of some files; `name` stands for all of them.
+/// Writes the descriptions of some files; `name` names all of them.
 ///
 /// # Errors
 /// Returns the writer's error.

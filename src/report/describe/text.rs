@@ -75,7 +75,7 @@ impl Page {
         let row = |answer: &Answer| Row {
             possible: answer.possible,
             question: answer.question,
-            share: of_answer(answer, trace),
+            share: answer_share(answer, trace),
             command: if is_profile { answer.command } else { "" },
             hint: if is_profile { words::hint(answer) } else { String::new() },
         };
@@ -302,7 +302,7 @@ impl Page {
 }
 
 /// How much of a trace has what a question needs. A question that needs only presence has no share.
-fn of_answer(answer: &Answer, trace: &TraceDescription) -> String {
+fn answer_share(answer: &Answer, trace: &TraceDescription) -> String {
     let others = trace.header.world_size.map_or(0, |size| size.saturating_sub(1));
     match answer.name {
         "annotations" | "memory" | "counters" if answer.of > 0 => words::counted(answer.of, answer.unit),

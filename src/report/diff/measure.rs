@@ -28,7 +28,7 @@ pub fn compared(diff: &Diff) -> String {
     by_what(diff.per, diff.not_per_step, [&diff.before.steps, &diff.after.steps], ("call", calls))
 }
 
-/// The same for any two runs. `calls` stands for the work where no step is marked: its noun, and its number in each run.
+/// The same for any two runs. `calls` measures the work where no step is marked: a noun, and its number in each run.
 pub(crate) fn by_what(
     per: Per,
     not_per_step: Option<NotPerStep>,

@@ -1,4 +1,4 @@
-//! The answer in one sentence, and the assumptions behind it.
+//! The answer in one sentence, and its assumptions.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn groups(report: &HangReport) -> String {
 }
 
 /// The group whose numbering names the culprits, unless they are ranks of the job.
-fn of_group(group: Option<&HungGroup>) -> String {
+fn group_suffix(group: Option<&HungGroup>) -> String {
     group.filter(|group| group.name.ranks_are_local).map_or(String::new(), |group| format!(" of {}", group.name.group))
 }
 
@@ -91,7 +91,7 @@ fn hung(report: &HangReport) -> String {
     format!(
         "The job hangs on {}{}: {}{example}.",
         ranks(culprits),
-        of_group(local.first().copied()),
+        group_suffix(local.first().copied()),
         reasons.join("; ")
     )
 }

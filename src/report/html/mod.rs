@@ -1,4 +1,4 @@
-//! A page: one file for a browser, with the answer, its drawings and the documents behind them. It opens from a mail or an artifact store, requests
+//! A page: one file for a browser, with the answer, its drawings and their documents. It opens from a mail or an artifact store, requests
 //! nothing from any network, and stores nothing.
 //!
 //! What people read first is plain HTML, so that it is there at once, without scripts and for screen readers: the verdict, up to three findings, the
@@ -68,7 +68,7 @@ pub(crate) struct Page<'a> {
     pub(crate) shorten: Option<Box<dyn Fn(usize) -> io::Result<Documents> + 'a>>,
     /// Tables for spreadsheets, by the name of their document.
     pub(crate) tables: Documents,
-    /// The command behind each view.
+    /// The commands that give the content of each view.
     pub(crate) commands: Vec<Command>,
     /// Notes on what was left out or is damaged.
     pub(crate) notes: Vec<String>,

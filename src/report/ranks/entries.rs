@@ -45,7 +45,7 @@ pub enum EntryForm {
     Json,
 }
 
-/// Writes which ranks enter late; `name` stands for the files.
+/// Writes which ranks enter late; `name` names the files.
 ///
 /// # Errors
 /// Returns the writer's error.

@@ -59,7 +59,7 @@ pub struct RankAnswer<'a> {
     pub compared: &'a Compared,
     /// Their report.
     pub report: &'a RankReport,
-    /// The name that stands for the traces.
+    /// The name of all traces together.
     pub name: &'a str,
     /// How many stacks are shown; `None` for all.
     pub limit: Option<usize>,

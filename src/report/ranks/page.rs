@@ -145,14 +145,14 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
 fn findings(report: &RankReport, stacks: Option<&StackReport>, lanes: &Lanes) -> Vec<Finding> {
     let found = report.verdict();
     let blamed = blames(&found, &Screen::default());
-    let of_ranks = blamed.into_iter().map(|(group, sentence)| of_blame(report, group, sentence, lanes));
+    let of_ranks = blamed.into_iter().map(|(group, sentence)| blame_finding(report, group, sentence, lanes));
     let waited = |stack: &&StackWaits| stack.waited.share_of(report.waited).is_some_and(|share| share >= NOTABLE);
     let of_stacks = report.stacks.iter().enumerate().filter(|(_, stack)| waited(stack));
-    let of_stacks = of_stacks.map(|(at, stack)| of_stack(report, at, id(at, stack, stacks), lanes));
+    let of_stacks = of_stacks.map(|(at, stack)| stack_finding(report, at, id(at, stack, stacks), lanes));
     of_ranks.chain(of_stacks).take(FINDINGS).collect()
 }
 
-fn of_blame(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &Lanes) -> Finding {
+fn blame_finding(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &Lanes) -> Finding {
     let ranks: Vec<u32> = group.iter().map(|blame| blame.rank).collect();
     let is_of = |late: &&LateRank| ranks.contains(&late.rank);
     let caused: Ns = report.late_ranks.iter().filter(is_of).map(|late| late.root_caused).sum();
@@ -264,7 +264,7 @@ fn step_names(report: &RankReport, steps: BTreeSet<usize>) -> Vec<&str> {
     if report.has_spans { Vec::new() } else { names.collect() }
 }
 
-fn of_stack(report: &RankReport, at: usize, id: Option<usize>, lanes: &Lanes) -> Finding {
+fn stack_finding(report: &RankReport, at: usize, id: Option<usize>, lanes: &Lanes) -> Finding {
     let stack = &report.stacks[at];
     let share = |of: Ns, all: Ns| of.share_of(all).unwrap_or(0.0);
     let shares: Vec<(u32, f64)> = stack.late_ranks.iter().map(|(rank, of)| (*rank, share(*of, stack.waited))).collect();

@@ -47,7 +47,7 @@ struct DiagnosisText {
 pub struct RecordsAnswer<'a> {
     /// The contents.
     pub report: &'a RecordsReport,
-    /// The name that stands for the files.
+    /// The name of all files together.
     pub name: &'a str,
     /// How many rows of each table are shown, in JSON of the census alone; `None` for all, or in text for as many as fit a screen.
     pub limit: Option<usize>,

@@ -183,12 +183,12 @@ pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
                 percent(*share)
             )
         }
-        of_records => of_the_records(of_records),
+        of_records => records_sentence(of_records),
     }
 }
 
 /// The diagnoses about gaps and errors of the records themselves.
-fn of_the_records(diagnosis: &Diagnosis) -> String {
+fn records_sentence(diagnosis: &Diagnosis) -> String {
     match diagnosis {
         Diagnosis::BandwidthsDiffer { differ, recorded } => {
             format!("{} of {} recorded bus bandwidths differ from size by time.", count(*differ), count(*recorded))
