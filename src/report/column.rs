@@ -1,16 +1,16 @@
-//! Tables for people. Their columns are data: a header, an alignment, a rank by which they are dropped where a screen is narrow, and
-//! the function that reads a cell.
+//! Tables for people. Their columns are data: a header, an alignment, a rank that decides which columns a narrow screen drops first,
+//! and the function that reads a cell.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ContentArrangement};
 
-/// The header of the column with a stack's origin.
+/// The header of the column that shows where a stack comes from.
 pub(super) const CALLED_FROM: &str = "called from, innermost first";
 
-/// Blanks before frames that are below their row.
+/// The indent of frames printed below their row.
 pub(super) const INDENT: &str = "    ";
 
-/// A column over rows of a type. `Context` is what a cell needs beside its row.
+/// A column over rows of one type. `Context` is what a cell needs besides its row.
 pub(super) struct Column<Row, Context = ()> {
     pub(super) header: &'static str,
     align: Align,
@@ -18,19 +18,19 @@ pub(super) struct Column<Row, Context = ()> {
     pub(super) get: fn(&Row, &Context) -> String,
 }
 
-/// Where the texts of a column are.
+/// The alignment of a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
-    /// Cells and header at the left.
+    /// Cells and header to the left.
     Left,
-    /// The cells at the right, the header at the left.
+    /// Cells to the right, header to the left.
     Right,
-    /// Cells and header at the right.
+    /// Cells and header to the right.
     AllRight,
 }
 
 impl<Row, Context> Column<Row, Context> {
-    /// A column of texts.
+    /// A column of text.
     pub(super) const fn left(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
         Column { header, align: Align::Left, rank: None, get }
     }
@@ -45,7 +45,7 @@ impl<Row, Context> Column<Row, Context> {
         Column { header, align: Align::AllRight, rank: None, get }
     }
 
-    /// A column that is dropped from a table that is too wide; those of the lowest rank go first.
+    /// A column that is dropped when the table is too wide; the lowest rank goes first.
     pub(super) const fn dropped(
         rank: u8,
         align: Align,
@@ -56,7 +56,7 @@ impl<Row, Context> Column<Row, Context> {
     }
 }
 
-/// The columns of a table with the cells of all its rows.
+/// The columns of a table, with the cells of every row.
 pub(super) struct Table {
     columns: Vec<Filled>,
     rows: usize,
@@ -71,7 +71,7 @@ struct Filled {
 }
 
 impl Filled {
-    /// The width, with the blank on either side.
+    /// The width, including one blank on either side.
     fn width(&self) -> usize {
         let length = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
         self.cells.iter().map(|cell| length(cell)).max().unwrap_or(0).max(length(self.header)) + 2
@@ -79,7 +79,7 @@ impl Filled {
 }
 
 impl Table {
-    /// The cells of some rows, each with its context.
+    /// Reads the cells of the rows, each with its context.
     pub(super) fn from_rows<'r, Row: 'r, Context>(
         columns: &[Column<Row, Context>],
         rows: impl Iterator<Item = (&'r Row, Context)>,
@@ -100,17 +100,17 @@ impl Table {
         table
     }
 
-    /// The width of all columns.
+    /// The width of the whole table.
     pub(super) fn width(&self) -> usize {
         self.columns.iter().map(Filled::width).sum()
     }
 
-    /// Drops the columns without any text.
+    /// Drops columns in which every cell is empty.
     pub(super) fn drop_empty(&mut self) {
         self.columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
     }
 
-    /// Drops columns by their ranks until the others fit a width, or none with a rank is left.
+    /// Drops columns by rank until the rest fits `width`, or until no column with a rank is left.
     pub(super) fn drop_to(&mut self, width: usize) {
         while self.width() > width {
             let ranked = self.columns.iter().enumerate().filter_map(|(at, column)| Some((column.rank?, at)));
@@ -119,12 +119,12 @@ impl Table {
         }
     }
 
-    /// Adds a column of texts at the end.
+    /// Appends a column of text.
     pub(super) fn push(&mut self, header: &'static str, cells: Vec<String>) {
         self.columns.push(Filled { header, align: Align::Left, rank: None, cells });
     }
 
-    /// The table as lines: the header, then the rows.
+    /// The table as text: the header, then the rows.
     pub(super) fn text(&self) -> String {
         let mut layout = comfy_table::Table::new();
         layout.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);

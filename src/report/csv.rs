@@ -1,4 +1,4 @@
-//! Stacks for spreadsheets: one row each, numbers without units (the header has them); an unknown value is empty.
+//! Stacks for spreadsheets: one row each, numbers without units (the header names them), empty cells for unknown values.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -36,21 +36,21 @@ const COLUMNS: &[Column<Stack>] = &[
     Column::right("fastest_ns", |stack, ()| known(stack.collective.fastest)),
 ];
 
-/// Writes stacks, then the kernels without a launch by reason.
+/// Writes the stacks, then the kernels without a launch by reason.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, out: &mut impl Write) -> io::Result<()> {
     let rows = report.stacks.iter().chain(&report.without_launch);
     write_rows(COLUMNS.iter(), rows.map(|stack| (stack, ())), out)
 }
 
-/// A name without control characters.
+/// A name with its control characters escaped.
 fn shown(name: Option<&str>) -> String {
     name.map_or(String::new(), |name| visible(name).into_owned())
 }
 
-/// A value; empty if it is unknown.
+/// A value, or an empty cell if it is unknown.
 pub(super) fn known(value: Option<impl ToString>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
@@ -64,10 +64,10 @@ fn process_groups(stack: &Stack) -> String {
     groups.collect::<Vec<_>>().join("; ")
 }
 
-/// Writes a header and rows, each with its context.
+/// Writes a header, then the rows, each with its context.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn write_rows<'r, Row: 'r, Context: 'r>(
     columns: impl Iterator<Item = &'r Column<Row, Context>> + Clone,
     rows: impl Iterator<Item = (&'r Row, Context)>,
@@ -81,8 +81,8 @@ pub(super) fn write_rows<'r, Row: 'r, Context: 'r>(
     writer.flush()
 }
 
-/// CSV in which no cell begins as a formula of a spreadsheet does, with `=`, `+`, `-`, `@`, a tab or a carriage return: such a cell gets a `'`
-/// before it, by which spreadsheets know a text. Numbers stay as they are.
+/// CSV in which no cell starts like a spreadsheet formula, with `=`, `+`, `-`, `@`, a tab or a carriage return: such a cell gets a leading `'`,
+/// which marks it as text. Numbers stay as they are.
 pub fn without_formulas(csv: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(csv.len());
     let mut rest = csv;
@@ -96,7 +96,7 @@ pub fn without_formulas(csv: &[u8]) -> Vec<u8> {
         if begins && !is_number() {
             out.push(b'\'');
         }
-        // With what separates it from the next.
+        // Includes the separator.
         let next = (end + 1).min(rest.len());
         out.extend_from_slice(&rest[quotes..next]);
         rest = &rest[next..];
@@ -104,7 +104,7 @@ pub fn without_formulas(csv: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Where a cell ends that is at the start of a text: at a comma or a line's end, of which those in quotes are none.
+/// The length of the cell at the start of `csv`: it ends at the first comma or line end outside quotes.
 fn cell_end(csv: &[u8]) -> usize {
     let mut is_quoted = false;
     let is_end = |byte: &u8| {
@@ -125,7 +125,7 @@ mod tests {
             ("a,=1+1,-5\n", "a,'=1+1,-5\n"),
             ("=a\n@b\n+c\n-d", "'=a\n'@b\n'+c\n'-d"),
             ("\"=a,\"\"b\"\"\n=c\",\"d,=e\"\n", "\"'=a,\"\"b\"\"\n=c\",\"d,=e\"\n"),
-            // In quotes it is a text even if it looks like a number.
+            // In quotes it is text even if it looks like a number.
             ("-1.5e9,+3,-inf,--5,\"-7\"\n", "-1.5e9,+3,-inf,'--5,\"'-7\"\n"),
             ("\tx,,\"\"\n\n", "'\tx,,\"\"\n\n"),
             ("", ""),

@@ -1,16 +1,16 @@
-//! What damage means for an answer, in sentences. They come before the verdict, because it may be wrong for that reason.
+//! What damage means for an answer, in sentences. They precede the verdict, which damage may have made wrong.
 
 use super::format::{count, duration, percent, visible};
 use crate::analysis::losses::{Cause, Losses, UnknownLoss};
 use crate::time::Window;
 
-/// So many traces have sentences, and the others are counted.
+/// This many traces get sentences; the others are counted.
 const NAMED: usize = 3;
 
-/// A share below this is shown as less than it.
+/// Smaller shares are shown as less than this.
 const LEAST_SHARE: f64 = 0.0001;
 
-/// What to say before the verdict on so many traces, with these windows if they are known: nothing, unless text was lost or may be wrong.
+/// The sentences before the verdict on `traces` traces, with their windows if known. Empty unless text was lost or may be wrong.
 pub(super) fn sentences(losses: &Losses, traces: usize, windows: &[Window]) -> Vec<String> {
     let mut said: Vec<String> = losses.unknown.iter().take(NAMED).map(|of| sentence(of, traces, windows)).collect();
     let more = losses.unknown.len().saturating_sub(NAMED);

@@ -1,12 +1,12 @@
-//! What is wrong with a trace: a line for each kind of damage, and what was lost in all.
+//! What is wrong with a trace: a line for each kind of damage, and the total loss.
 
 use super::format::{count, visible};
 use crate::analysis::losses::Losses;
 use crate::damage::{Cost, DamageReport, Description, Tally};
 use crate::store::Store;
 
-/// What is wrong with the traces of a store. Slices that overlap are named only if all damage is: they are whole, on another track, and nobody has to
-/// act on them.
+/// The damage of a store's traces. Overlapping slices appear only with `names_all`: they are whole, were moved to another track, and need no
+/// action.
 pub fn store_lines(store: &Store, names_all: bool) -> Vec<String> {
     let found = damages(store).filter(|(_, d, tally)| d.cost != Cost::None && tally.count > 0);
     let mut lines: Vec<String> =
@@ -16,13 +16,13 @@ pub fn store_lines(store: &Store, names_all: bool) -> Vec<String> {
     lines
 }
 
-/// The faults as a list, a line each, for who wants nothing damaged.
+/// The faults as a list, a line each, for the error that refuses any damage.
 pub fn store_faults(store: &Store) -> String {
     let faults = damages(store).filter(|(_, d, tally)| d.cost.is_fault() && tally.count > 0);
     faults.map(|(of, description, tally)| format!("\n  {of}{}", described(description, tally))).collect()
 }
 
-/// What is wrong with a text that was repaired.
+/// The damage of a text that was repaired.
 pub fn text_lines(damage: &DamageReport, text_bytes: u64, names_all: bool) -> Vec<String> {
     let found = damage.iter().filter(|(d, tally)| d.cost != Cost::None && tally.count > 0);
     let lines = found.filter_map(|(description, tally)| kind_line("", description, tally, names_all));
@@ -31,12 +31,12 @@ pub fn text_lines(damage: &DamageReport, text_bytes: u64, names_all: bool) -> Ve
     lines.chain(in_all).collect()
 }
 
-/// The faults of a text that was repaired, as such a list.
+/// The faults of a text that was repaired, as a list like that of [`store_faults`].
 pub fn text_faults(damage: &DamageReport) -> String {
     damage.faults().map(|(description, tally)| format!("\n  {}", described(description, tally))).collect()
 }
 
-/// The damage of each trace, after its name if it has one, then that of the archive which they are in.
+/// The damage of each trace, with the trace's name if it has one, then the damage of the archive that holds the traces.
 fn damages(store: &Store) -> impl Iterator<Item = (String, &'static Description, Tally)> {
     let of = |name: &Option<String>| name.as_ref().map_or(String::new(), |name| format!("{}: ", visible(name)));
     let of_traces = store.traces.iter().map(move |trace| (of(&trace.name), &trace.damage));
@@ -45,7 +45,6 @@ fn damages(store: &Store) -> impl Iterator<Item = (String, &'static Description,
     of_traces.chain(of_archive.map(|(d, tally)| (String::new(), d, tally)))
 }
 
-/// One kind of damage.
 fn kind_line(of: &str, description: &Description, tally: Tally, names_all: bool) -> Option<String> {
     let verb = match description.cost {
         Cost::Lost => "Left out",

@@ -1,4 +1,4 @@
-//! The samples of a flame graph: the frames of each stack with a kernel on top, because kernels are what runs.
+//! The samples of a flame graph: the frames of each stack with a kernel on top, because the time is the kernels'.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,21 +8,21 @@ use super::frames::lines;
 use crate::analysis::cost::Totals;
 use crate::analysis::stacks::StackReport;
 
-/// A call path from the root to a kernel, and the kernels at its end.
+/// A call path from the root to a kernel name, with the totals of its kernels.
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
     /// The root first, the kernel's name last.
     pub(super) frames: Vec<Cow<'a, str>>,
-    /// The kernels of that name and stack.
+    /// The kernels with that name and stack.
     pub(super) kernels: Totals,
 }
 
-/// The samples of the stacks in their order, then those of kernels without a launch. So the samples are all kernels of the window if
-/// no stack was left out.
+/// The samples of the stacks in their order, then those of kernels without a launch. If no stack was left out, they cover every kernel
+/// of the window.
 pub(super) fn samples(report: &StackReport) -> Vec<Sample<'_>> {
     let mut samples = Vec::new();
     if let Some(grouped) = report.groups() {
-        // Those without a launch are in groups, too.
+        // Groups include kernels without a launch.
         for group in &grouped.groups {
             let frames: Vec<Cow<'_, str>> = group.path().map(visible).collect();
             samples.extend(with_kernels(&frames, &group.kernels));
@@ -37,7 +37,7 @@ pub(super) fn samples(report: &StackReport) -> Vec<Sample<'_>> {
     samples
 }
 
-/// A sample for each name of the kernels that some frames have.
+/// A sample for each kernel name under these frames.
 fn with_kernels<'a>(
     frames: &[Cow<'a, str>],
     kernels: &'a BTreeMap<String, Totals>,

@@ -1,4 +1,4 @@
-//! Stacks as flame graph tools take them: `outermost;…;launch;kernel 97`, one line each.
+//! Stacks in the format of flame graph tools: `outermost;…;launch;kernel 97`, one line each.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use crate::analysis::weight::Weight;
 /// Writes the samples whose weight is not zero.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     for Sample { frames, kernels } in samples(report) {
         match weight.measure(kernels) {
@@ -28,8 +28,8 @@ pub(super) fn line(key: &StackKey) -> String {
     joined(&lines(key))
 }
 
-/// Frames as one line. Characters that a reader would misread are replaced: a semicolon in a name by a colon, and the blank before
-/// a number at the end, which would be read as the weight, by an underscore.
+/// Frames as one line, with the characters that readers would misread replaced: a semicolon in a name by a colon, and the blank before
+/// a trailing number, which would be read as the weight, by an underscore.
 fn joined(frames: &[Cow<'_, str>]) -> String {
     let frames: Vec<String> = frames.iter().map(|frame| frame.replace(';', ":")).collect();
     let line = frames.join(";");

@@ -1,4 +1,4 @@
-//! How numbers, sizes, names and values are written for people. All forms, and the notes of the command line, write them alike.
+//! How people see numbers, sizes, names and values. All forms and the notes of the command line use the same notation.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::time::Ns;
 /// The width of lines where there is no screen: wide enough for most names, short enough for a log.
 pub const WIDTH_WITHOUT_SCREEN: usize = 160;
 
-/// A length of time in the largest unit of which it has one or more, with three decimals: `139.079 ms`.
+/// A length of time in the largest unit that it reaches, with three decimals: `139.079 ms`.
 pub fn duration(time: Ns) -> String {
     let Ns(nanos) = time;
     let (unit, name) = match nanos.unsigned_abs() {
@@ -24,7 +24,7 @@ pub fn duration(time: Ns) -> String {
         1_000_000..1_000_000_000 => (1_000_000, "ms"),
         _ => (1_000_000_000, "s"),
     };
-    // Rounded to a thousandth of the unit in integers, so that equal times always print alike.
+    // Rounds to a thousandth of the unit in integers, so that equal times always print alike.
     let thousandths =
         (i128::from(nanos) * 2000 + i128::from(unit) * i128::from(nanos.signum())) / (i128::from(unit) * 2);
     let sign = if thousandths < 0 { "-" } else { "" };
@@ -50,7 +50,7 @@ pub fn kernels(n: u64) -> String {
     if n == 1 { "1 kernel".to_owned() } else { format!("{} kernels", count(n)) }
 }
 
-/// A number with commas and so many decimals.
+/// A number with commas and this many decimals.
 pub(super) fn grouped(number: f64, decimals: usize) -> String {
     let text = format!("{number:.decimals$}");
     let (whole, rest) =
@@ -63,12 +63,12 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A share, or `?` if it is not known.
+/// A share, or `?` if it is unknown.
 pub(super) fn percent_or_unknown(share: Option<f64>) -> String {
     share.map_or("?".to_owned(), percent)
 }
 
-/// A number of some measure: a count, which by step can have a fraction, or a length of time.
+/// A value of a measure: a count, which has a fraction if it is per step, or a length of time.
 pub fn value(measure: Order, number: f64) -> String {
     match measure {
         Order::Count => grouped(number, if number.fract() == 0.0 { 0 } else { 3 }),
@@ -76,7 +76,7 @@ pub fn value(measure: Order, number: f64) -> String {
     }
 }
 
-/// A growth: `+1.234 ms (+12.3 %)`, or `=` for none.
+/// A change: `+1.234 ms (+12.3 %)`, or `=` if there is none.
 pub fn change(measure: Order, delta: Delta) -> String {
     let growth = delta.growth();
     if growth == 0.0 {
@@ -87,7 +87,7 @@ pub fn change(measure: Order, delta: Delta) -> String {
     format!("{sign}{}{share}", value(measure, growth.abs()))
 }
 
-/// What a weight is a number of: `GPU time`.
+/// What a weight measures: `GPU time`.
 pub(super) fn weight_name(weight: Weight) -> &'static str {
     match weight {
         Weight::Count => "kernels",
@@ -96,8 +96,8 @@ pub(super) fn weight_name(weight: Weight) -> &'static str {
     }
 }
 
-/// A name that is safe to show: control characters, which could move a terminal's cursor or forge a line of the answer, and those that turn the
-/// direction of the text around them, or that nobody sees, are written as escapes.
+/// A name that is safe to show: control characters, which could move a terminal's cursor or forge a line of output, and characters that are
+/// invisible or change the direction of the surrounding text are written as escapes.
 pub fn visible(name: &str) -> Cow<'_, str> {
     if !name.contains(is_hidden) {
         return Cow::Borrowed(name);
@@ -106,8 +106,8 @@ pub fn visible(name: &str) -> Cow<'_, str> {
     Cow::Owned(escaped.collect())
 }
 
-/// Whether a character is none that is seen: Unicode's controls, its formatting characters outside of single scripts, its separators of lines, and
-/// what has no meaning that everybody knows.
+/// Whether a character is invisible: Unicode's controls, its format characters that belong to no script, its line separators, and its
+/// private-use and tag characters.
 pub(super) fn is_hidden(c: char) -> bool {
     c.is_control()
         || (c > '\u{ac}'
@@ -117,7 +117,7 @@ pub(super) fn is_hidden(c: char) -> bool {
                     | '\u{f0000}'..='\u{10ffff}'))
 }
 
-/// A name shortened to a width, from the left: the function at its end says more than the folders at its beginning.
+/// A name shortened to a width from the left: the function at its end says more than the folders at its start.
 pub fn shorten(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {
@@ -127,7 +127,7 @@ pub fn shorten(name: &str, width: usize) -> String {
     format!("…{kept}")
 }
 
-/// A text shortened to a width at its end.
+/// A text shortened to a width from the right.
 pub fn shorten_right(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -136,23 +136,23 @@ pub fn shorten_right(text: &str, width: usize) -> String {
     format!("{kept}…")
 }
 
-/// The last part of a path: what fits a title.
+/// The last component of a path, for titles.
 pub(super) fn base_name(path: &str) -> &str {
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
 }
 
-/// Values, each with the number of a stack's kernels that have it; the number is left out if it is all of them. The others are
+/// Values, each with the number of the stack's kernels that have it; the number is left out if all of them do. The remaining kernels are
 /// unknown.
 pub(super) fn values(values: &BTreeMap<String, u64>, stack: &Stack) -> String {
     values_of(values, stack.count)
 }
 
-/// The same of so many kernels.
+/// The same for this many kernels.
 pub(super) fn values_of(values: &BTreeMap<String, u64>, kernels: u64) -> String {
     counted(values.iter().map(|(value, kernels)| (value.as_str(), *kernels)), kernels)
 }
 
-/// The names of a stack's kernels, as [`values`] are written.
+/// The names of a stack's kernels, written like [`values`].
 pub(super) fn kernel_names(stack: &Stack) -> String {
     counted(stack.kernels.iter().map(|(name, kernels)| (name.as_str(), kernels.count)), stack.count)
 }
@@ -172,7 +172,7 @@ fn counted<'a>(values: impl Iterator<Item = (&'a str, u64)> + Clone, all: u64) -
     parts.join(", ")
 }
 
-/// A process group, of so many kernels: `3 (tp), 4 ranks [0, 1, 2, 3]`.
+/// A process group with its number of kernels: `3 (tp), 4 ranks [0, 1, 2, 3]`.
 pub(super) fn process_group(group: &ProcessGroup, all: u64) -> String {
     let mut text = group.name.as_deref().map_or("unnamed".into(), visible).into_owned();
     if let Some(description) = &group.description {
@@ -190,7 +190,7 @@ pub(super) fn process_group(group: &ProcessGroup, all: u64) -> String {
     text
 }
 
-/// A slice's thread, with its process if there are several, and its trace if there are several of these.
+/// A slice's thread, with its process and its trace if there are several of these.
 pub fn thread(candidate: &Candidate, several_processes: bool) -> String {
     let mut name = visible(candidate.thread.trim_end()).into_owned();
     if let Some(pid) = candidate.pid.filter(|_| several_processes) {
@@ -202,10 +202,10 @@ pub fn thread(candidate: &Candidate, several_processes: bool) -> String {
     name
 }
 
-/// More ranks or ranges of ranks than this are not listed.
+/// More ranks or ranges of ranks than this are counted.
 const LISTED: usize = 8;
 
-/// Ranks as a person lists them: `0-7, 9 and 14`.
+/// Ranks as a list: `0-7, 9 and 14`.
 pub(super) fn numbers(ranks: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for rank in ranks {
@@ -231,7 +231,7 @@ pub(super) fn numbers(ranks: &[u32]) -> String {
     }
 }
 
-/// Ranks with the word before them: `rank 3`, `ranks 0-7 and 9`.
+/// Ranks with their noun: `rank 3`, `ranks 0-7 and 9`.
 pub(super) fn ranks(ranks: &[u32]) -> String {
     format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, numbers(ranks))
 }

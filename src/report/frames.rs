@@ -1,4 +1,4 @@
-//! The frames of a stack as lines, with marks between its parts, and frames that fit a width.
+//! The frames of a stack as lines, with marks between its parts, and frames shortened to a width.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use crate::names::frames::location;
 
 /// A part of a stack.
 pub(super) struct Part<'a> {
-    /// A line in brackets above it, which is no function: it says that this is a capture, the forward pass, or on which thread it is.
+    /// A line in brackets above it, which is not a function: it marks a capture, the forward pass or a thread.
     pub(super) mark: Option<String>,
-    /// Its frames, the outermost caller first.
+    /// Its frames, outermost caller first.
     pub(super) frames: &'a [String],
 }
 
@@ -40,7 +40,7 @@ pub(super) fn parts(key: &StackKey) -> Vec<Part<'_>> {
     parts
 }
 
-/// All lines of a stack, the outermost caller first, with the marks of its parts; why there is no stack, if there is none.
+/// All lines of a stack, outermost caller first, with the marks of its parts; the reason, if it has no stack.
 pub(super) fn lines(key: &StackKey) -> Vec<Cow<'_, str>> {
     let line =
         |Part { mark, frames }| mark.map(Cow::Owned).into_iter().chain(frames.iter().map(|frame| visible(frame)));
@@ -48,7 +48,7 @@ pub(super) fn lines(key: &StackKey) -> Vec<Cow<'_, str>> {
     reason.into_iter().chain(parts(key).into_iter().flat_map(line)).collect()
 }
 
-/// What kernels that have no stack are called instead.
+/// The line that replaces the stack of kernels without a launch.
 pub(super) fn root(reason: Reason) -> &'static str {
     match reason {
         Reason::NoCalls => "[no launch: no calls recorded]",
@@ -58,8 +58,8 @@ pub(super) fn root(reason: Reason) -> &'static str {
     }
 }
 
-/// A frame shortened to a width. The folders of its path go first, from the left, while `file.py(line): function` stays whole; only
-/// then the rest, from its end.
+/// A frame shortened to a width. The folders of its path go first, from the left, and `file.py(line): function` stays whole; then the
+/// rest is cut from its end.
 pub(super) fn shorten_frame(frame: &str, width: usize) -> String {
     if frame.chars().count() <= width {
         return frame.to_owned();
@@ -71,7 +71,7 @@ pub(super) fn shorten_frame(frame: &str, width: usize) -> String {
     fitting.unwrap_or_else(|| shorten_right(without_folders(frame), width))
 }
 
-/// The width of a frame without the folders of its file; `None` for a frame that has no file.
+/// The width of a frame without the folders of its file; `None` for a frame without a file.
 pub(super) fn least_width(frame: &str) -> Option<usize> {
     location(frame).map(|_| without_folders(frame).chars().count())
 }

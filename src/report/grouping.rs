@@ -13,7 +13,7 @@ use crate::analysis::grouping::{Grouped, GroupedKernels};
 use crate::analysis::step_costs::StepCost;
 use crate::time::Ns;
 
-/// A row of numbers; the context is the GPU time of all groups.
+/// The numbers of a branch; the context is the GPU time of all groups.
 const TREE: &[Column<Branch, Ns>] = &[
     Column::right("count", |row, _| count(row.totals.count)),
     Column::right("GPU time", |row, _| duration(row.totals.gpu_time)),
@@ -22,7 +22,7 @@ const TREE: &[Column<Branch, Ns>] = &[
     Column::dropped(0, Align::Right, "mean", |row, _| duration(Ns::rounded(row.totals.mean()))),
 ];
 
-/// The numbers of groups; the context is the number of the row.
+/// The numbers of a group; the context is its row number.
 const NUMBERS: &[Column<GroupedKernels, usize>] = &[
     Column::right("#", |_, number| number.to_string()),
     Column::right("count", |group, _| count(group.count)),
@@ -50,7 +50,7 @@ const COLUMNS: &[Column<GroupedKernels>] = &[
     Column::left("collectives", |group, ()| collectives(group)),
 ];
 
-/// The numbers of a step; a column each for a group that is one.
+/// The numbers of a group that is a step.
 const STEPS: &[Column<StepCost>] = &[
     Column::right("step", |step, ()| step.number.to_string()),
     Column::dropped(4, Align::Right, "length", |step, ()| duration(step.dur)),
@@ -63,7 +63,7 @@ const STEPS: &[Column<StepCost>] = &[
     }),
 ];
 
-/// The same in numbers without units, after [`COLUMNS`].
+/// The same without units, after [`COLUMNS`].
 const STEP_COLUMNS: &[Column<StepCost>] = &[
     Column::right("step_number", |step, ()| step.number.to_string()),
     Column::right("step_ts_ns", |step, ()| step.start.to_string()),
@@ -79,16 +79,16 @@ const STEP_COLUMNS: &[Column<StepCost>] = &[
     }),
 ];
 
-/// The narrowest column of the stacks of steps.
+/// The least width of the column with each step's stack.
 const LEAST_STACK: usize = 24;
 
-/// The narrowest column of keys.
+/// The least width of the column of keys.
 const LEAST: usize = 30;
 
-/// Writes the groups as a tree, in lines that fit the screen, and what they add up to.
+/// Writes the groups as a tree, in lines that fit the screen, and their totals.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn text(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     if groups.are_steps() {
         return steps(groups, screen, out);
@@ -110,7 +110,7 @@ pub(super) fn text(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> i
     out.write_all(table.text().as_bytes())
 }
 
-/// Writes steps in the order of time, and what is in none of them.
+/// Writes steps in order of time, then the kernels outside of all steps.
 fn steps(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let (costs, others): (Vec<&GroupedKernels>, Vec<&GroupedKernels>) =
         groups.groups.iter().partition(|group| group.step.is_some());
@@ -150,13 +150,13 @@ fn step_table(groups: &[&GroupedKernels], width: Option<usize>) -> Table {
     table
 }
 
-/// The headers of the first steps for a page, the name first.
+/// The headers of [`step_rows`], starting with the name.
 pub(super) fn step_headers() -> Vec<&'static str> {
     let numbers = STEPS.iter().map(|column| column.header);
     std::iter::once("name").chain(numbers).chain(["largest stack"]).collect()
 }
 
-/// The first steps for a page, the name first.
+/// The cells of the first steps, for a page, starting with the name.
 pub(super) fn step_rows(groups: &Grouped, most: usize) -> Vec<Vec<String>> {
     let steps = groups.groups.iter().filter_map(|group| Some((group, group.step.as_ref()?)));
     let row = |(group, step): (&GroupedKernels, &StepCost)| {
@@ -166,7 +166,7 @@ pub(super) fn step_rows(groups: &Grouped, most: usize) -> Vec<Vec<String>> {
     steps.take(most).map(row).collect()
 }
 
-/// `model.py(50): backward (92.1 %)`: with its share of the exposed time of the kernels that are asked for in the step.
+/// `model.py(50): backward (92.1 %)`, with its share of the exposed time of the step's selected kernels.
 fn largest_stack(group: &GroupedKernels, room: usize) -> String {
     let Some(stack) = group.step.as_ref().and_then(|step| step.largest_stack.as_ref()) else { return "-".to_owned() };
     let share = stack.totals.exposed.share_of(group.cost.exposed);
@@ -177,7 +177,7 @@ fn largest_stack(group: &GroupedKernels, room: usize) -> String {
 /// Writes the groups as a table, one row each.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn table(groups: &Grouped, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     if groups.are_steps() {
         let steps: Vec<&GroupedKernels> = groups.groups.iter().filter(|group| group.step.is_some()).collect();
@@ -193,10 +193,10 @@ pub(super) fn table(groups: &Grouped, width: Option<usize>, out: &mut impl Write
     out.write_all(table.text().as_bytes())
 }
 
-/// Writes the groups, one row each: first a column for each key, then numbers without units.
+/// Writes the groups, one row each: a column for each key, then numbers without units.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn csv(groups: &Grouped, out: &mut impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     let of_steps = if groups.by.iter().any(|key| key == "step") { STEP_COLUMNS } else { &[] };

@@ -1,5 +1,5 @@
-//! Answers for programs, described by the files of `schema/` in the repository. These allow no field that they do not name, so any
-//! change to the fields makes another version.
+//! Answers for programs, described by the files of `schema/` in the repository. The schemas allow only the fields that they name, so any
+//! change to the fields needs a new version.
 
 use std::io::{self, Write};
 
@@ -32,7 +32,7 @@ struct Document<'a, T> {
 /// Writes stacks.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/stacks", Some(trace), report, out)
 }
@@ -40,15 +40,15 @@ pub(super) fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) ->
 /// Writes a table of kernels.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn kernels(table: &KernelTable, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/kernels", Some(trace), table, out)
 }
 
-/// Writes pairs of forward and backward.
+/// Writes pairs of forward operators and backward nodes.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn pairs(
     report: &PairReport,
     verdict: &[String],
@@ -72,26 +72,26 @@ pub(super) fn pairs(
     document("nccl-stacks/pairs", Some(trace), &answer, out)
 }
 
-/// Writes what the arguments of operators show.
+/// Writes the findings in the arguments of operators.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn operators(report: &OperatorReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/operators", Some(trace), report, out)
 }
 
-/// Writes what was allocated.
+/// Writes the allocations.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn memory(report: &MemoryReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/memory", Some(trace), report, out)
 }
 
-/// Writes many ranks.
+/// Writes the comparison of ranks.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn ranks(
     report: &RankReport,
     verdict: &str,
@@ -112,10 +112,10 @@ pub(super) fn ranks(
     document("nccl-stacks/ranks", Some(trace), &answer, out)
 }
 
-/// Writes who enters NCCL late.
+/// Writes which ranks enter NCCL late.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn entries(report: &EntryReport, verdict: &str, name: &str, out: &mut impl Write) -> io::Result<()> {
     #[derive(Serialize)]
     struct WithVerdict<'a> {
@@ -126,18 +126,18 @@ pub(super) fn entries(report: &EntryReport, verdict: &str, name: &str, out: &mut
     document("nccl-stacks/ranks-entries", Some(name), &WithVerdict { verdict, report }, out)
 }
 
-/// Writes two runs of many ranks beside each other.
+/// Writes two runs of many ranks side by side.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn rank_changes(changes: &RankChanges, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/ranks-diff", None, changes, out)
 }
 
-/// Writes what NCCL's own records have.
+/// Writes the contents of NCCL's own records.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn records<T: Serialize>(answer: &T, files: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/records", Some(files), answer, out)
 }
@@ -145,15 +145,15 @@ pub(super) fn records<T: Serialize>(answer: &T, files: &str, out: &mut impl Writ
 /// Writes whether a job hangs.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn hang(answer: &impl Serialize, name: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/hang", Some(name), answer, out)
 }
 
-/// Writes what files are and what they can answer.
+/// Writes the descriptions of files and what they can answer.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn describe(answer: &impl Serialize, name: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/describe", Some(name), answer, out)
 }
@@ -161,7 +161,7 @@ pub(super) fn describe(answer: &impl Serialize, name: &str, out: &mut impl Write
 /// Writes two traces side by side.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn diff(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/diff", None, diff, out)
 }
@@ -169,7 +169,7 @@ pub(super) fn diff(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
 /// Writes an answer as a document.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 fn document<T: Serialize>(
     schema: &'static str,
     trace: Option<&str>,

@@ -1,4 +1,4 @@
-//! Kernels by name, with the columns of `nsys stats -r cuda_gpu_kern_sum`, which scripts know by these names: as a table and as CSV.
+//! Kernels by name, as a table and as CSV, with the columns of `nsys stats -r cuda_gpu_kern_sum`, whose names scripts rely on.
 
 use std::io::{self, Write};
 
@@ -52,10 +52,10 @@ const NAME: Column<KernelRow, Style> = Column::left("Name", |row, style| match s
     Style::Csv => row.name.clone(),
 });
 
-/// How much of a name has to be seen to know the kernel: `ncclDevKernel_AllReduce_Sum_bf16_RING_LL`.
+/// How much of a name identifies the kernel: `ncclDevKernel_AllReduce_Sum_bf16_RING_LL`.
 const NAME_ROOM: usize = 42;
 
-/// The table in lines of at most `width`. If names would have next to no room, columns of numbers are dropped.
+/// The table in lines of at most `width`. Columns of numbers are dropped before names lose their room.
 pub(super) fn table(rows: &[KernelRow], width: Option<usize>) -> String {
     let mut table = Table::from_rows(NUMBERS, rows.iter().map(|row| (row, Style::Table)));
     if let Some(width) = width {
@@ -70,7 +70,7 @@ pub(super) fn table(rows: &[KernelRow], width: Option<usize>) -> String {
 /// Writes the table in lines of at most `width`.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write_table(rows: &[KernelRow], width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     out.write_all(table(rows, width).as_bytes())
 }
@@ -78,7 +78,7 @@ pub fn write_table(rows: &[KernelRow], width: Option<usize>, out: &mut impl Writ
 /// Writes the table as CSV.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write_csv(table: &KernelTable, out: &mut impl Write) -> io::Result<()> {
     write_rows(NUMBERS.iter().chain([&NAME]), table.rows.iter().map(|row| (row, Style::Csv)), out)
 }

@@ -1,4 +1,4 @@
-//! Short lists that an error or a note shows: the slices to choose from, the kernels that a trace has instead.
+//! Short lists in errors and notes: the slices to choose from, or the kernels that a trace has instead.
 
 use super::column::{Column, Table};
 use super::format::{count, duration, shorten_right, thread, visible};
@@ -21,7 +21,7 @@ const CANDIDATES: &[Column<Candidate, Context>] = &[
 const NAME_COUNTS: &[Column<NameCount>] =
     &[Column::right("count", |row, ()| count(row.count)), Column::left("name", |row, ()| visible(&row.name).into())];
 
-/// The first slices that match a name, each with the index and the start by which it can be chosen.
+/// The first slices that match a name, each with its index and start, either of which selects it.
 pub fn candidates(found: &[Candidate], limit: usize) -> String {
     let several = several_processes(found);
     let rows = found.iter().take(limit).enumerate().map(|(index, candidate)| (candidate, (index, several)));
@@ -32,8 +32,8 @@ pub fn candidates(found: &[Candidate], limit: usize) -> String {
     text
 }
 
-/// Names and how often they occur, in lines of at most `width`. Names of kernels are shortened at their end: what is left finds
-/// them, because a pattern need only be a name's beginning.
+/// Names and how often they occur, in lines of at most `width`. Kernel names are shortened at their end: a pattern may be the start of a
+/// name, so what is left still finds them.
 pub fn name_counts(rows: &[NameCount], width: usize) -> String {
     let text = Table::from_rows(NAME_COUNTS, rows.iter().map(|row| (row, ()))).text();
     text.lines().map(|line| format!("{}\n", shorten_right(line, width))).collect()

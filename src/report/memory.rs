@@ -1,4 +1,4 @@
-//! What was allocated: devices with their peaks and what is in use then, for people; the call paths at the peaks as CSV.
+//! Allocations: devices with their peaks and the memory in use at them, for people; the call paths at the peaks as CSV.
 
 use std::io::{self, Write};
 
@@ -11,16 +11,16 @@ use crate::analysis::memory::{DeviceMemory, MemoryReport};
 use crate::analysis::origin::names;
 use crate::time::Ns;
 
-/// How many steps are shown for people.
+/// How many steps people see.
 const STEPS: usize = 20;
 
 /// Writes devices in lines of at most `width`.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write_text(report: &MemoryReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let mut lines = vec![head(report)];
-    // Ranks in containers of their own may have equal numbers of processes.
+    // Ranks in separate containers may have equal process ids.
     let of: Vec<_> = report.devices.iter().map(|device| (&device.trace, device.pid)).collect();
     let several = of.iter().any(|process| *process != of[0]);
     for device in &report.devices {
@@ -28,7 +28,7 @@ pub fn write_text(report: &MemoryReport, width: Option<usize>, out: &mut impl Wr
         device_lines(device, report, several, &mut lines);
     }
     if !report.malformed.is_empty() {
-        lines.push("\nValues that are not what their keys promise:".to_owned());
+        lines.push("\nMalformed values:".to_owned());
     }
     for of in &report.malformed {
         let examples: Vec<String> = of.examples.iter().map(|text| format!("{text:?}")).collect();
@@ -44,7 +44,7 @@ pub fn write_text(report: &MemoryReport, width: Option<usize>, out: &mut impl Wr
 fn head(report: &MemoryReport) -> String {
     let mut text = format!("{} of memory", number(report.events, "event"));
     if report.incomplete > 0 {
-        text.push_str(&format!("; {} without an address or bytes, which are in no sum", count(report.incomplete)));
+        text.push_str(&format!("; {} without an address or bytes, which no sum includes", count(report.incomplete)));
     }
     text + "."
 }
@@ -93,7 +93,7 @@ fn signed(bytes: i64) -> String {
     format!("{sign}{}", size(bytes.unsigned_abs()))
 }
 
-/// What does not fit together.
+/// Counts of events that contradict each other.
 fn doubts(device: &DeviceMemory) -> Vec<String> {
     let totals = &device.totals;
     let mut doubts = Vec::new();
@@ -119,7 +119,7 @@ fn held(device: &DeviceMemory, lines: &mut Vec<String>) {
     lines.push(format!("  In use at the peak: {} allocated here{before}", size(held.bytes)));
     let telling: Vec<&[String]> = held.stacks.iter().map(|stack| stack.telling.as_slice()).collect();
     for (HeldStack { bytes, allocations, .. }, name) in held.stacks.iter().zip(names(&telling)) {
-        // Where headlines are equal, the frames that tell the stacks apart come after.
+        // Equal headlines are followed by the frames that distinguish the stacks.
         let from = if name.is_empty() { "(no caller recorded)".to_owned() } else { name.join(" in ") };
         let share = percent(if held.bytes == 0 { 0.0 } else { *bytes as f64 / held.bytes as f64 });
         let allocations = number(*allocations, "allocation");
@@ -154,7 +154,7 @@ fn steps(steps: &[StepPeak], report: &MemoryReport, lines: &mut Vec<String>) {
     }
 }
 
-/// The trace, the number of the process, and the device.
+/// The trace, the process id, and the device.
 type OfDevice = (String, Option<i64>, String);
 
 const COLUMNS: &[Column<HeldStack, OfDevice>] = &[
@@ -168,10 +168,10 @@ const COLUMNS: &[Column<HeldStack, OfDevice>] = &[
     Column::left("stack", |row, _| row.frames.join(";")),
 ];
 
-/// Writes the call paths that hold most at the peak of each device as CSV.
+/// Writes the call paths that hold the most memory at the peak of each device as CSV.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write_csv(report: &MemoryReport, out: &mut impl Write) -> io::Result<()> {
     let of = |device: &DeviceMemory| (device.trace.clone().unwrap_or_default(), device.pid, device.name.clone());
     let rows = report.devices.iter().flat_map(|device| device.held.stacks.iter().map(move |row| (row, of(device))));

@@ -1,5 +1,5 @@
-//! Results in forms: one file per form. Nothing is computed here, and nothing is written to a terminal: each form fills a `Write` or
-//! returns a `String`. How numbers and names are written is in [`format`](mod@format), how a table is laid out in `column`.
+//! Answers in all their forms, one file per form. Nothing is computed here, and nothing is written to a terminal: each form fills a `Write` or
+//! returns a `String`. [`format`](mod@format) defines the notation of numbers and names, `column` the layout of tables.
 
 mod column;
 mod csv;
@@ -49,17 +49,17 @@ pub enum Form {
     Text,
     /// For people: a summary, then one row for each stack.
     Table,
-    /// For programs that read the answers of `get_call_stacks.py`.
+    /// For programs that read the output of `get_call_stacks.py`.
     Script,
-    /// For programs: everything, by a schema.
+    /// For programs: everything, described by a schema.
     Json,
     /// For spreadsheets: one row for each stack.
     Csv,
-    /// For flame graphs: one line for each stack.
+    /// For flame graph tools: one line for each stack.
     Folded,
     /// For speedscope.app.
     Speedscope,
-    /// A flame graph as a picture.
+    /// A flame graph as an SVG image.
     #[cfg(feature = "flamegraph")]
     Svg,
     /// A page for a browser, in one file.
@@ -67,40 +67,40 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether it is for people, with a summary before the stacks.
+    /// Whether the form is for people, with a summary before the stacks.
     pub fn is_for_people(self) -> bool {
         matches!(self, Form::Text | Form::Table)
     }
 }
 
-/// How an answer is shown to people.
+/// How people see an answer.
 #[derive(Debug, Clone, Default)]
 pub struct Screen {
-    /// Its columns; `None` for lines of any length.
+    /// The columns of the screen; `None` for lines of any length.
     pub width: Option<usize>,
     /// How many callers are shown: in text those down to the user's own code, in the script's form those above the launch. `None` for all.
     pub depth: Option<usize>,
-    /// Show all frames, also those of libraries.
+    /// Whether to show all frames, including those of libraries.
     pub full_stacks: bool,
-    /// Show everything that is known of a stack.
+    /// Whether to show everything known about a stack.
     pub verbose: bool,
-    /// Mark what matters with a colour.
+    /// Whether to highlight in colour.
     pub colour: bool,
 }
 
-/// Of more traces than this only the collectives are drawn, each trace a lane.
+/// With more traces than this, only the collectives are drawn, with a lane for each trace.
 pub const MOST_DRAWN: usize = 32;
 
-/// What a page shows beside its answer.
+/// What a page shows besides its answer.
 #[derive(Debug, Clone, Default)]
 pub struct OnPage {
-    /// The inputs, as a shell takes them: for the commands that the page names.
+    /// The inputs, quoted for a shell, for the commands on the page.
     pub inputs: String,
-    /// The options that decide what is asked, each with a blank before it.
+    /// The options that select the data, each with a blank before it.
     pub options: String,
-    /// Those that only a comparison of ranks has.
+    /// The options that only a comparison of ranks has.
     pub of_ranks: String,
-    /// What is not as it should be: damage, and what was left out.
+    /// Notes on damage and on what was left out.
     pub notes: Vec<String>,
     /// When kernels ran, by trace.
     pub timelines: Vec<Timeline>,
@@ -109,18 +109,18 @@ pub struct OnPage {
 }
 
 impl OnPage {
-    /// What a page shows beside an answer that there is.
+    /// The page of an answer, without timelines.
     pub fn new(inputs: String, options: String, notes: Vec<String>) -> Self {
         OnPage { inputs, options, notes, ..OnPage::default() }
     }
 
-    /// The same with timelines, if these are not too many to be drawn.
+    /// The same with timelines, unless there are more than [`MOST_DRAWN`].
     #[must_use]
     pub fn timelines(self, timelines: Vec<Timeline>) -> Self {
         OnPage { timelines: if timelines.len() > MOST_DRAWN { Vec::new() } else { timelines }, ..self }
     }
 
-    /// The same, where there may be no answer, for a reason.
+    /// The same with the reason why there is no answer, if there is none.
     #[must_use]
     pub fn reason(self, reason: Option<&str>) -> Self {
         OnPage { reason: reason.map(str::to_owned), ..self }
@@ -128,12 +128,12 @@ impl OnPage {
 }
 
 impl Screen {
-    /// The columns beside so many others.
+    /// The columns left next to `taken` others.
     fn room(&self, taken: usize) -> usize {
         self.width.map_or(usize::MAX, |width| width.saturating_sub(taken))
     }
 
-    /// Sentences in lines that fit, broken at blanks. A word may be longer than a line.
+    /// Wraps sentences at blanks into lines that fit. A word may be longer than a line.
     fn fill(&self, text: &str) -> String {
         let room = self.room(0);
         let mut lines = Vec::new();
@@ -152,13 +152,13 @@ impl Screen {
         lines.join("\n")
     }
 
-    /// A text in the colour of what matters, if there are colours.
+    /// Highlights a text, if colour is on.
     fn accent(&self, text: &str) -> String {
         if self.colour { format!("\x1b[1;36m{text}\x1b[0m") } else { text.to_owned() }
     }
 }
 
-/// How many columns a text takes: its letters without the codes of colours.
+/// How many columns a text takes, without its colour codes.
 fn shown_width(text: &str) -> usize {
     let mut parts = text.split('\x1b');
     let plain = parts.next().map_or(0, |part| part.chars().count());
@@ -171,18 +171,18 @@ fn shown_width(text: &str) -> usize {
 pub struct Answer<'a> {
     /// The stacks.
     pub report: &'a StackReport,
-    /// The trace's name.
+    /// The name of the trace.
     pub trace: &'a str,
-    /// The widths of flame graphs.
+    /// What the widths of flame graphs measure.
     pub weight: Weight,
-    /// How it is shown to people.
+    /// How people see it.
     pub screen: Screen,
-    /// What a page shows beside it.
+    /// What a page shows besides it.
     pub on_page: OnPage,
 }
 
 impl<'a> Answer<'a> {
-    /// An answer for a file: flame graphs by GPU time, lines of any width, all callers.
+    /// An answer with the defaults for a file: flame graphs by GPU time, lines of any width, all callers.
     pub fn new(report: &'a StackReport, trace: &'a str) -> Self {
         Answer { report, trace, weight: Weight::Gpu, screen: Screen::default(), on_page: OnPage::default() }
     }
@@ -193,22 +193,22 @@ impl<'a> Answer<'a> {
         Answer { weight, ..self }
     }
 
-    /// The same, shown in another way.
+    /// The same for another screen.
     #[must_use]
     pub fn screen(self, screen: Screen) -> Self {
         Answer { screen, ..self }
     }
 
-    /// The same with what a page shows beside it.
+    /// The same with what a page shows besides it.
     #[must_use]
     pub fn on_page(self, on_page: OnPage) -> Self {
         Answer { on_page, ..self }
     }
 
-    /// Writes the groups of an answer as a tree for people, without a summary of the window; nothing if there are none.
+    /// Writes the answer's groups as a tree for people, without a summary of the window; nothing if it has no groups.
     ///
     /// # Errors
-    /// What the writer fails with.
+    /// Returns the writer's error.
     pub fn write_groups(&self, out: &mut Vec<u8>) -> io::Result<()> {
         self.report.groups().map_or(Ok(()), |grouped| grouping::text(grouped, &self.screen, out))
     }
@@ -216,12 +216,12 @@ impl<'a> Answer<'a> {
     /// Writes the answer in a form.
     ///
     /// # Errors
-    /// What the writer fails with.
+    /// Returns the writer's error.
     pub fn write(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
         if form.is_for_people() {
             summary::summary(self.report, &self.screen, out)?;
         }
-        // A summary says that there is nothing, and a table need not.
+        // People read in the summary that there are no groups, and need no empty table.
         let groups = self.report.groups().filter(|grouped| grouped.groups_found > 0 || !form.is_for_people());
         match (form, groups) {
             (Form::Text, Some(grouped)) => {

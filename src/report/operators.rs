@@ -1,4 +1,4 @@
-//! What the arguments of operators show: sections for people, the operators with several shapes as CSV.
+//! Findings in the arguments of operators: sections for people, the operators with several shapes as CSV.
 
 use std::io::{self, Write};
 
@@ -12,10 +12,10 @@ use crate::analysis::operators::shapes::{Dimension, ShapeRow, ShapeSums, Varies}
 use crate::analysis::operators::{OperatorReport, Place};
 use crate::time::Ns;
 
-/// Where a missing key is explained.
+/// The advice on a missing key.
 const SEE: &str = "`nccl-stacks describe` says what to turn on";
 
-/// Lines of at most a width.
+/// Writes lines of at most `width`.
 struct Lines<'a, W> {
     out: &'a mut W,
     width: Option<usize>,
@@ -28,7 +28,7 @@ impl<W: Write> Lines<'_, W> {
         writeln!(self.out, "{text}")
     }
 
-    /// The title of a section, or one line for all of it if nothing of it is recorded. Whether it goes on.
+    /// Writes a section's title, with `none` if it has no rows, or a single line if `key` was not recorded. Returns whether rows follow.
     fn title(&mut self, title: &str, key: &str, has: u64, of: u64, rows: u64, none: &str) -> io::Result<bool> {
         writeln!(self.out)?;
         if has == 0 {
@@ -50,7 +50,7 @@ impl<W: Write> Lines<'_, W> {
 /// Writes all sections in lines of at most `width`.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write_text(report: &OperatorReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let lines = &mut Lines { out, width };
     let mut head = format!("{} operators; {} kernels", count(report.operators), count(report.kernels));
@@ -117,7 +117,7 @@ fn shapes<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io::Re
 }
 
 fn shape(shape: &ShapeSums, report: &OperatorReport) -> String {
-    // Without types an input that has no sizes may be a tensor without dimensions.
+    // Without types, an input without sizes may also be a tensor without dimensions.
     let tensors = match (shape.tensors.as_str(), shape.input_types.as_str()) {
         ("", "") => "no sizes",
         ("", _) => "no tensor",
@@ -235,7 +235,7 @@ fn malformed<W: Write>(report: &OperatorReport, lines: &mut Lines<'_, W>) -> io:
         return Ok(());
     }
     writeln!(lines.out)?;
-    lines.line("Values that are not what their keys promise, and are in no row above:")?;
+    lines.line("Malformed values, which are in no row above:")?;
     for row in &report.malformed {
         let examples: Vec<String> = row.examples.iter().map(|text| format!("{text:?}")).collect();
         lines.line(&format!("  {}: {}, such as {}", row.key, count(row.count), examples.join(", ")))?;
@@ -264,7 +264,7 @@ const COLUMNS: &[Column<ShapeRow>] = &[
 /// Writes the operators with several shapes as CSV.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write_csv(report: &OperatorReport, out: &mut impl Write) -> io::Result<()> {
     write_rows(COLUMNS.iter(), report.shapes.iter().map(|row| (row, ())), out)
 }

@@ -16,13 +16,13 @@ use crate::analysis::verdict::Waiting;
 use crate::ranks::verdict::LAUNCH_BOUND;
 use crate::time::Ns;
 
-/// Which share of the exposed time a stack has at least that is a finding.
+/// The smallest share of the exposed time that makes a stack a finding.
 const NOTABLE: f64 = 0.05;
 
 /// Writes the page of an answer.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn stacks(answer: &Answer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let Answer { report, trace, on_page, .. } = answer;
     let labels = labels_of(report);
@@ -54,7 +54,7 @@ pub(super) fn stacks(answer: &Answer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     page.write(out)
 }
 
-/// The stacks for programs, and what a page calls that.
+/// The stacks for programs, with the name of their document.
 pub(super) fn document(report: &StackReport, trace: &str) -> io::Result<Documents> {
     Ok(vec![("stacks", in_form(report, trace, Form::Json)?)])
 }
@@ -66,7 +66,7 @@ pub(super) fn in_form(report: &StackReport, trace: &str, form: Form) -> io::Resu
     Ok(bytes)
 }
 
-/// For each stack, or group, what it is called beside the others.
+/// The labels of each stack or group, which distinguish it from the others.
 pub(super) fn labels_of(report: &StackReport) -> Vec<Vec<String>> {
     if let Some(grouped) = report.groups() {
         return grouped.groups.iter().map(|group| vec![group.label()]).collect();
@@ -83,7 +83,7 @@ pub(super) fn telling(report: &StackReport) -> BTreeSet<String> {
     report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect()
 }
 
-/// That the GPUs had nothing to do for much of the window, which no collective explains.
+/// The share of the window in which the GPUs were idle, if it is large: no collective explains that.
 fn idle(report: &StackReport) -> Option<String> {
     let summary = &report.summary;
     let idle = 1.0 - summary.share(summary.busy)?;
@@ -97,7 +97,7 @@ fn idle(report: &StackReport) -> Option<String> {
     })
 }
 
-/// The window and what is known of its kernels.
+/// The window, and facts about its kernels.
 fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
     let (summary, coverage) = (&report.summary, &report.coverage);
     let share = |time: Ns| percent_or_unknown(summary.share(time));
@@ -120,7 +120,7 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What has most exposed time: stacks or groups, and kernels without a launch.
+/// The stacks or groups with the most exposed time, and the kernels without a launch.
 fn findings(report: &StackReport, labels: &[Vec<String>], streams: &[Streams]) -> Vec<Finding> {
     let without: Totals = report.coverage.unattributed.values().fold(Totals::default(), |mut sum, of| {
         sum.add(of.all);
@@ -131,7 +131,7 @@ fn findings(report: &StackReport, labels: &[Vec<String>], streams: &[Streams]) -
         None => report.stacks.iter().map(Stack::totals).collect(),
     };
     let hidden = report.hidden.iter().map(|stack| stack.cost.exposed);
-    // Groups have the kernels without a launch, too.
+    // Groups include the kernels without a launch.
     let apart = if report.groups().is_some() { Totals::default() } else { without };
     let all: Ns = rows.iter().map(|row| row.exposed).chain(hidden).chain([apart.exposed]).sum();
     let share = |of: Totals| of.exposed.share_of(all).unwrap_or(0.0);
@@ -142,8 +142,8 @@ fn findings(report: &StackReport, labels: &[Vec<String>], streams: &[Streams]) -
         .take(FINDINGS)
         .map(|at| {
             let finding = match report.groups() {
-                Some(_) => of_group(&labels[at], rows[at], share(rows[at])),
-                None => of_stack(report, at, &labels[at], share(rows[at]), streams),
+                Some(_) => group_finding(&labels[at], rows[at], share(rows[at])),
+                None => stack_finding(report, at, &labels[at], share(rows[at]), streams),
             };
             let link = Link { text: "Its row", view: "stacks", stack: Some(at), ..Link::default() };
             (rows[at].exposed, Finding { link: Some(link), ..finding })
@@ -156,7 +156,7 @@ fn findings(report: &StackReport, labels: &[Vec<String>], streams: &[Streams]) -
     found.into_iter().map(|(_, finding)| finding).take(FINDINGS).collect()
 }
 
-fn of_group(label: &[String], row: Totals, share: f64) -> Finding {
+fn group_finding(label: &[String], row: Totals, share: f64) -> Finding {
     Finding {
         cost: in_steps(row.exposed, "exposed", &[]),
         what: label.join(" in "),
@@ -175,7 +175,7 @@ fn without_launch(row: Totals, share: f64) -> Finding {
         cost: in_steps(row.exposed, "exposed", &[]),
         what: "(no launch)".to_owned(),
         text: format!(
-            "{} of the exposed time is that of {} without a launch: nothing in the trace says which code launched them.",
+            "{} of the exposed time comes from {} without a launch: nothing in the trace says which code launched them.",
             percent(share),
             kernels(row.count)
         ),
@@ -184,7 +184,7 @@ fn without_launch(row: Totals, share: f64) -> Finding {
     }
 }
 
-fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, streams: &[Streams]) -> Finding {
+fn stack_finding(report: &StackReport, at: usize, label: &[String], share: f64, streams: &[Streams]) -> Finding {
     let stack = &report.stacks[at];
     let traces = report.traces.len();
     let mut text = format!("{} of the exposed time", percent(share));
@@ -203,7 +203,7 @@ fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, strea
     text.push('.');
     if let Some(Waiting { mean, best, .. }) = Waiting::find(stack) {
         text.push_str(&format!(
-            " One takes {} in the mean, the fastest of all with this collective, size and number of ranks {}: the rest is waiting for other ranks, or contention.",
+            " They take a mean of {}; the fastest with this collective, size and number of ranks takes {}: the rest is waiting for other ranks, or contention.",
             duration(Ns::rounded(mean)),
             duration(best)
         ));
@@ -221,7 +221,7 @@ fn of_stack(report: &StackReport, at: usize, label: &[String], share: f64, strea
     Finding { cost: in_steps(each, what, &steps(streams, at)), what: label.join(" in "), text, ..Finding::default() }
 }
 
-/// The steps in which a stack has kernels. Those of several traces are the same steps on each, if they have as many.
+/// The steps in which a stack has kernels, from the trace with the most of them: steps of several traces are assumed to be the same.
 fn steps(streams: &[Streams], stack: usize) -> Vec<&str> {
     let of_traces = streams.iter().filter_map(|streams| streams.steps_of(stack));
     of_traces.max_by_key(Vec::len).unwrap_or_default()

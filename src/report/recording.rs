@@ -1,9 +1,9 @@
-//! The sentences about what recordings lack, and which calls of NCCL failed in them.
+//! The sentences about gaps in recordings, and about NCCL calls that failed in them.
 
 use super::format::{count, ranks, visible};
 use crate::analysis::recording::{FailedCalls, Loss};
 
-/// So many kinds of failed calls are named, and the others counted.
+/// This many kinds of failed calls are named; the others are counted.
 const FAILED: usize = 3;
 
 /// What recordings lack: `The recording lacks 88 communicators for which there was no room.`, and `2 processes could not record: No space left
@@ -31,11 +31,11 @@ pub(super) fn failed(of: &FailedCalls) -> String {
     format!("{} failed{often} {on} with error {error}{name}.", visible(function))
 }
 
-/// A sentence for each function and error, as many as are read.
+/// A sentence for each function and error, up to [`FAILED`], then the number of the others.
 pub(super) fn all_failed(calls: &[FailedCalls]) -> Vec<String> {
     let more = calls.len().saturating_sub(FAILED);
     let more =
-        (more > 0).then(|| format!("So did calls of {} other functions or with other errors.", count(more as u64)));
+        (more > 0).then(|| format!("Calls failed in {} more combinations of function and error.", count(more as u64)));
     calls.iter().take(FAILED).map(failed).chain(more).collect()
 }
 

@@ -1,11 +1,11 @@
-//! Stacks as `get_call_stacks.py` prints them, for programs that read its answers, and nothing else.
+//! Stacks as `get_call_stacks.py` prints them, for programs that read its output, and nothing else.
 //!
-//! First `Found N unique call stacks:` and an empty line. Then for each stack its frames, the outermost first, with a line ` ->` between
-//! two; `Appeared N times`; an empty line. A stack is the launch and so many callers above it: callers further up do not count, and do
-//! not tell stacks apart. The most frequent come first; equal counts are in the order of their frames.
+//! The output starts with `Found N unique call stacks:` and an empty line. Each stack follows with its frames, outermost first, a line ` ->`
+//! between two frames, then `Appeared N times` and an empty line. A stack is the launch and a limited number of callers: callers further up
+//! do not distinguish stacks. The most frequent stacks come first; equal counts are sorted by frames.
 //!
-//! The script knows one path per kernel, of slices alone. A kernel whose launch is not in the trace has that of its graph's capture, if there is
-//! one; the frames that name pieces of a compiled model are left out.
+//! The script knows one path of slices per kernel. A kernel whose launch is not in the trace gets the path of its graph's capture, if there is
+//! one. Frames that name pieces of a compiled model are left out.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use super::format::visible;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::names::frames::is_piece;
 
-/// The stacks with at most so many callers above the launch, or all, with their counts.
+/// The stacks with at most `max_callers` callers above the launch, or with all, and their counts.
 pub fn grouped(report: &StackReport, max_callers: Option<usize>) -> Vec<(Vec<&str>, u64)> {
     let mut counts: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
     for stack in &report.stacks {
@@ -37,7 +37,7 @@ fn frames(stack: &Stack) -> &[String] {
 /// Writes the stacks.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, max_callers: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let grouped = grouped(report, max_callers);
     writeln!(out, "Found {} unique call stacks:\n", grouped.len())?;

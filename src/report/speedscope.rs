@@ -50,10 +50,10 @@ struct Profile {
     weights: Vec<u64>,
 }
 
-/// Writes the file. The viewer shows the profile of `weight` first.
+/// Writes the file. The viewer opens it with the profile of `weight`.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     let mut frames: Vec<Frame> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();

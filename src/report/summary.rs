@@ -1,4 +1,4 @@
-//! The window as a whole, before the stacks: a verdict in words, then its numbers and the kernels that ran longest.
+//! The window as a whole, before the stacks: a verdict in words, then numbers and the longest-running kernels.
 
 use std::io::{self, Write};
 
@@ -13,11 +13,11 @@ use crate::attribution::selection::ALL_FAMILIES;
 use crate::names::families::FUSED;
 use crate::time::{Ns, Window};
 
-/// A time that is a share of the whole.
+/// A time that is shown as a share.
 struct Time {
     label: &'static str,
     get: fn(&Summary) -> Ns,
-    /// Whether it is of all that runs, also where the others are of what a window launched.
+    /// Whether it covers everything that runs on the GPUs, even where the other times cover only what the window launched.
     is_of_all: bool,
 }
 
@@ -28,11 +28,11 @@ const TIMES: &[Time] = &[
     Time { label: "exposed", get: |summary| summary.exposed, is_of_all: false },
 ];
 
-/// Writes the summary: of an answer with stacks in short, else with the kernels that ran longest. Lines of their table are as wide as the
+/// Writes the summary: a short one before stacks, otherwise one with the longest-running kernels, in a table as wide as the
 /// screen.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let summary = &report.summary;
     for text in damaged(report) {
@@ -70,8 +70,8 @@ pub(super) fn summary(report: &StackReport, screen: &Screen, out: &mut impl Writ
     }
 }
 
-/// What the times are shares of, with its length: `5.240 ms`, or `the GPU span of 5.240 ms (launched within 1.394 ms)`. Windows of several traces
-/// are on clocks of their own, so they are no span together.
+/// The denominator of the shares: `5.240 ms`, or `the GPU span of 5.240 ms (launched within 1.394 ms)`. Windows of several traces have
+/// separate clocks, so they form no common span.
 pub(super) fn measured(report: &StackReport) -> String {
     let summary = &report.summary;
     let length = format!("{}{}", duration(summary.wall), on_gpus(summary));
@@ -85,43 +85,43 @@ pub(super) fn measured(report: &StackReport) -> String {
     }
 }
 
-/// How long the window was whose launches are measured, if it is one.
+/// The length of the window whose launches are measured, if there is one such window.
 fn launched_within(report: &StackReport) -> Option<Ns> {
     report.summary.gpu_span.filter(|_| report.traces.len() < 2).map(|_| report.summary.window.duration())
 }
 
-/// That times are sums.
+/// A note that times are sums over several GPUs.
 fn on_gpus(summary: &Summary) -> String {
     if summary.gpus == 1 { String::new() } else { format!(" on {} GPUs, summed", summary.gpus) }
 }
 
-/// What to say of the window as a whole, a line each, without the stack that has most of it.
+/// The sentences about the window as a whole, without its costliest stack.
 pub(super) fn whole(report: &StackReport) -> Vec<String> {
     let verdict = Verdict { costliest: None, ..report.verdict() };
     let verdict = self::verdict(&verdict, report, &Screen::default());
     damaged(report).into_iter().chain(std::iter::once(verdict)).chain(beside(&report.not_asked)).collect()
 }
 
-/// What there is beside the collectives that are asked for, a line each.
+/// A sentence for each kind of communication outside of the selected collectives.
 pub fn beside(found: &NotAsked) -> impl Iterator<Item = String> {
     [not_asked(found), fused(found), possible(found)].into_iter().flatten()
 }
 
-/// What to say of damage before the verdict.
+/// The sentences about damage that precede the verdict.
 fn damaged(report: &StackReport) -> Vec<String> {
     let windows: Vec<Window> = report.traces.iter().map(|trace| trace.window).collect();
     damage::sentences(&report.damage, windows.len(), &windows)
 }
 
-/// A verdict in words.
+/// The verdict in words.
 fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> String {
     let (traces, is_narrowed) = (report.traces.len(), !report.not_asked.families.is_empty());
     let Some(collectives) = verdict.collectives else {
         if !report.not_asked.possible.is_empty() {
-            return "No kernel of a known collective ran while the window lasted.".to_owned();
+            return "No kernel of a known collective ran during the window.".to_owned();
         }
-        let launched = if verdict.has_stacks { "; those below were launched in it" } else { "" };
-        return format!("No collective ran while the window lasted{launched}.");
+        let launched = if verdict.has_stacks { "; the kernels below were launched in it" } else { "" };
+        return format!("No collective ran during the window{launched}.");
     };
     let whole = report.summary.whole();
     let mut text = format!(
@@ -134,10 +134,10 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
     if let Some(Costliest { share, of, rank, from, within, waiting, .. }) = &verdict.costliest {
         let asked = if is_narrowed { format!(" of the kernels asked for ({})", duration(*of)) } else { String::new() };
         let on = rank.map_or(String::new(), |rank| format!(" on {}", visible(rank)));
-        let from = from.map_or(String::new(), |from| format!(", from {}", screen.accent(&visible(from))));
+        let from = from.map_or(String::new(), |from| format!(": {}", screen.accent(&visible(from))));
         let within: String = within.iter().map(|frame| format!(" in {}", visible(frame))).collect();
         text.push_str(&format!(
-            "\n{} of the exposed time{asked} is that of one stack{on}{from}{within}.",
+            "\n{} of the exposed time{asked} comes from one stack{on}{from}{within}.",
             percent(*share)
         ));
         if let Some(Waiting { mean, best, .. }) = waiting {
@@ -145,14 +145,14 @@ fn verdict(verdict: &Verdict<'_>, report: &StackReport, screen: &Screen) -> Stri
             let (over, advice) = if traces > 1 {
                 (
                     format!(" over {traces} traces"),
-                    ", which bounds the transfer: the rest is waiting for other ranks, or contention. The command ranks says for whom.",
+                    ", which bounds the transfer: the rest is waiting for other ranks, or contention. The command ranks shows who waits for whom.",
                 )
             } else {
                 let advice = ": the rest is waiting for other ranks, or contention. Give the traces of all ranks to the command ranks to see who waits for whom.";
                 (String::new(), advice)
             };
             text.push_str(&format!(
-                "\nIts kernels took {mean} in the mean, the fastest of all with this collective, size and number of ranks{over} {best}{advice}"
+                "\nIts kernels took a mean of {mean}; the fastest with this collective, size and number of ranks{over} took {best}{advice}"
             ));
         }
     }
@@ -183,7 +183,7 @@ fn fused(found: &NotAsked) -> Option<String> {
     })
 }
 
-/// How many names of kernels a line has.
+/// How many kernel names a line has.
 const NAMED: usize = 3;
 
 /// `8 kernels (12.300 ms) are possibly communication, and count neither as collectives nor as computation: send_tokens (12.300 ms), launched by dispatch.
@@ -210,7 +210,7 @@ fn possible(found: &NotAsked) -> Option<String> {
     ))
 }
 
-/// A kernel's name up to its parameters and template arguments, which is a pattern that finds it.
+/// A kernel's name up to its parameters and template arguments, which is a pattern that matches it.
 fn beginning(kernel: &str) -> &str {
     let anonymous = kernel.find("(anonymous namespace)").map_or(0, |at| at + "(anonymous namespace)".len());
     kernel[anonymous..].find(['(', '<']).map_or(kernel, |at| &kernel[..anonymous + at])

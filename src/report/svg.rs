@@ -10,13 +10,13 @@ use super::format::{base_name, count, shorten, shorten_right, weight_name};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::weight::Weight;
 
-/// How many characters of a trace's name fit a title.
+/// How many characters of trace names fit a title.
 const TITLE: usize = 80;
 
-/// Writes the picture.
+/// Writes the image.
 ///
 /// # Errors
-/// What the writer fails with; no stack with a weight; a sum of weights that does not fit.
+/// Returns the writer's error, or an error if no stack has any weight or the sum of the weights overflows.
 pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     let mut folded = Vec::new();
     folded::stacks(report, weight, &mut folded)?;
@@ -34,20 +34,20 @@ pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl 
     options.title = format!("Call stacks by {}", weight_name(weight));
     options.subtitle = Some(subtitle(report, trace));
     options.count_name = if weight == Weight::Count { "kernels" } else { "ns" }.to_owned();
-    // The same answer is the same picture: no random colours.
+    // Equal answers give equal images: no random colours.
     options.deterministic = true;
     flamegraph::from_lines(&mut options, folded.lines(), &mut *out).map_err(io::Error::other)?;
     writeln!(out)
 }
 
-/// The traces that a picture is of: their names, if all of them fit a title, else how many there are, and the first and last.
+/// The traces: their names if all of them fit a title, otherwise their number with the first and the last.
 fn subtitle(report: &StackReport, trace: &str) -> String {
     let names: Vec<&str> = report.traces.iter().map(|trace| base_name(&trace.name)).collect();
     let (Some(first), Some(last), true) = (names.first(), names.last(), names.len() > 1) else {
         return shorten(base_name(trace), TITLE);
     };
     let (all, n) = (names.join(", "), count(names.len() as u64));
-    // Traces of several folders can have one name.
+    // Traces in several folders can share a name.
     let are_distinct = names.iter().collect::<BTreeSet<_>>().len() == names.len();
     match are_distinct {
         true if all.chars().count() <= TITLE => all,

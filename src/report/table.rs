@@ -1,4 +1,4 @@
-//! Stacks as a table for people: one row each, with the frames that show best where it comes from.
+//! Stacks as a table for people: one row each, with the frames that best show where it comes from.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use crate::analysis::origin::origins;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::time::Ns;
 
-/// The numbers of stacks; the context is the number of the stack, which kernels without a launch do not have.
+/// The numbers of stacks; the context is the stack's number, which kernels without a launch lack.
 const NUMBERS: &[Column<Stack, Option<usize>>] = &[
     Column::right("#", |_, number| number.map_or(String::new(), |number| number.to_string())),
     Column::left("rank", |stack, _| stack.rank.as_deref().map_or(String::new(), |rank| visible(rank).into_owned())),
@@ -26,11 +26,11 @@ const NUMBERS: &[Column<Stack, Option<usize>>] = &[
     }),
 ];
 
-/// Writes stacks, then the kernels without a launch by reason, one row each, in lines of at most `width`. The frames are beside the numbers, or below them if
-/// `file.py(line): function` would not fit beside them. Numbers that do not fit even so are dropped, a column at a time.
+/// Writes stacks, then the kernels without a launch by reason, one row each, in lines of at most `width`. Frames go beside the numbers, or below
+/// them if `file.py(line): function` would not fit. If that is not enough, columns of numbers are dropped one by one.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     let width = width.unwrap_or(usize::MAX);
     let numbered = report.stacks.iter().zip((1..).map(Some));

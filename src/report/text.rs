@@ -1,8 +1,8 @@
-//! Stacks as text for a screen: for each the frame that shows best where it comes from, one line of numbers, then the frames, the
-//! outermost caller first.
+//! Stacks as text for a screen: for each the frame that best shows where it comes from, one line of numbers, then the frames, outermost
+//! caller first.
 //!
-//! Between the user's code and the launch every collective has the same dozen frames of libraries; they are folded to a line, and
-//! library code between the user's own functions is left out. The forms for programs have every frame.
+//! Between the user's code and the launch every collective has the same dozen library frames. They become one line, and library code
+//! between the user's own functions is left out. The forms for programs have every frame.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,17 +22,17 @@ use crate::analysis::stacks::{Stack, StackReport};
 use crate::names::frames::{is_library, is_plumbing, package, short_c_function};
 use crate::time::Ns;
 
-/// What the lines below a stack's headline begin with.
+/// The indent of the lines below a stack's headline.
 const INDENT: &str = "   ";
 
-/// How many packages a line for several frames names.
+/// How many packages a folded line names.
 const PACKAGES: usize = 3;
 
-/// Writes the stacks, and last the kernels without a launch by reason. Ranks that are distinguished have a line of numbers each, below their
-/// common headline.
+/// Writes the stacks, then the kernels without a launch by reason. Distinguished ranks have a line of numbers each below their common
+/// headline.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let mut place: BTreeMap<&StackKey, usize> = BTreeMap::new();
     let mut by_key: Vec<Vec<&Stack>> = Vec::new();
@@ -82,7 +82,7 @@ pub(super) fn stacks(report: &StackReport, screen: &Screen, out: &mut impl Write
     Ok(())
 }
 
-/// The names of a stack side by side, as many as fit: the first one says most.
+/// The names of a stack, as many as fit: the first one says most.
 fn headline(names: &[&str], room: usize) -> String {
     let (first, others) = names.split_first().map_or(("", &[][..]), |(first, others)| (*first, others));
     let mut headline = shorten_frame(&short(first), room);
@@ -96,7 +96,7 @@ fn headline(names: &[&str], room: usize) -> String {
     headline
 }
 
-/// A frame without what no reader needs.
+/// A frame in its shortest readable form.
 fn short(frame: &str) -> Cow<'_, str> {
     match short_c_function(frame) {
         Cow::Borrowed(frame) => visible(frame),
@@ -104,7 +104,7 @@ fn short(frame: &str) -> Cow<'_, str> {
     }
 }
 
-/// The numbers of a stack, each with its name.
+/// The numbers of a stack with their labels.
 fn numbers(stack: &Stack) -> Vec<String> {
     let Cost { gpu_time, share, exposed, .. } = &stack.cost;
     let CollectiveInfo { collectives, bytes, bandwidth, .. } = &stack.collective;
@@ -161,13 +161,13 @@ fn wrap(parts: &[String], screen: &Screen, out: &mut impl Write) -> io::Result<(
     writeln!(out, "{INDENT}{line}")
 }
 
-/// The frames of a part that are shown, and lines for those that are not.
+/// The frames of a part to show, with a line in place of hidden ones.
 fn shown<'a>(frames: &'a [String], headline: Option<&str>, screen: &Screen) -> Vec<Cow<'a, str>> {
     let whole = |frames: &'a [String]| frames.iter().map(|frame| short(frame));
     if screen.full_stacks {
         return whole(frames).collect();
     }
-    // The headline, or in another part of the stack what tells most there.
+    // The headline, or in other parts of the stack the innermost frame of the user's own code.
     let is_telling = |frame: &String| !is_plumbing(frame) && !is_library(frame);
     let telling = frames.iter().rposition(|frame| Some(frame.as_str()) == headline);
     let telling = telling.or_else(|| frames.iter().rposition(is_telling));
@@ -210,7 +210,7 @@ fn mean(distribution: &Distribution) -> String {
     duration(Ns::rounded(distribution.mean))
 }
 
-/// Everything else that is known of a stack.
+/// Everything else known about a stack.
 fn details(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
     let Cost { gpu_time, overlapped, queue_delay, .. } = &stack.cost;
     let median = |distribution: &Distribution| duration(Ns::rounded(distribution.median));
@@ -246,7 +246,7 @@ fn details(stack: &Stack, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{INDENT}  Kernels: {}", kernel_names(stack))
 }
 
-/// What NCCL's own records say: `Recorded: RING, SIMPLE, 4 channels (plugin-dump)`.
+/// What NCCL's own records add: `Recorded: RING, SIMPLE, 4 channels (plugin-dump)`.
 fn recorded(stack: &Stack, recorded: &RecordedInfo, out: &mut impl Write) -> io::Result<()> {
     let mut said = Vec::new();
     for found in [&recorded.algorithms, &recorded.protocols] {

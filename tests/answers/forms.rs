@@ -407,7 +407,7 @@ fn names_at<'a>(frames: &'a [Value], index: &Value) -> &'a str {
 /// The sentence covers all stacks, however few are shown. `testdata/README.md`: 200 of 530 µs.
 #[test]
 fn the_headline_does_not_depend_on_what_is_shown() {
-    let want = "37.7 % of the exposed time is that of one stack, from model.py(50): backward.";
+    let want = "37.7 % of the exposed time comes from one stack: model.py(50): backward.";
     for flags in [&[][..], &["--limit", "1"], &["--sort", "mean", "--limit", "2"], &["--min-share", "50"]] {
         let text = stdout(&run(&[&[testdata("costs.json").as_str()], flags].concat()));
         assert_eq!(text.lines().nth(1), Some(want), "{flags:?}");

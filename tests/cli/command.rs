@@ -415,7 +415,7 @@ fn files_that_are_no_traces() {
         ("named_gz_but_zstd.json.gz", &zstd, 0, "Kernels: 4 match"),
         ("trace.zip", b"PK\x03\x04....", 1, "the archive is cut off at byte 0, before its first trace"),
         ("object.json", br#"{"traceEvents":{}}"#, 1, "its `traceEvents` is not a list"),
-        ("heap.pb", b"\x0a\x05\x08\x01\x10\x02\x18", 1, "the JSON breaks at byte 1, and up to there is no event"),
+        ("heap.pb", b"\x0a\x05\x08\x01\x10\x02\x18", 1, "the JSON is invalid at byte 1, and has no event before it"),
         ("trace.pftrace", b"\x0a\x04\x40\x01\x50\x02", 1, "none of its 1 packets is a track event"),
         ("empty_list.json", br#"{"traceEvents": []}"#, 3, "the trace has no GPU kernels"),
         ("named_gz_but_plain.json.gz", &whole, 0, "Kernels: 4 match"),

@@ -195,7 +195,7 @@ fn all_libraries_are_asked_for_and_a_narrowed_answer_says_what_it_leaves_out() {
         "90.000 µs of 100.000 µs of communication is in kernels that are not asked for: custom-allreduce 90.000 µs.";
     assert!(text.contains(want), "{text}");
     assert!(
-        text.contains("100.0 % of the exposed time of the kernels asked for (10.000 µs) is that of one stack"),
+        text.contains("100.0 % of the exposed time of the kernels asked for (10.000 µs) comes from one stack"),
         "{text}"
     );
     assert!(!stdout(&run(&[&trace])).contains("asked for"));

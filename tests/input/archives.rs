@@ -499,7 +499,7 @@ fn sparse_encrypted_and_strangely_packed_files_are_left_out_by_name() {
         (8, 1, "encrypted"),
         (12, 0, "compressed with bzip2"),
         (14, LENGTH_AFTER, "compressed with LZMA"),
-        (77, 0, "compressed in a rare way"),
+        (77, 0, "compressed with an unsupported method"),
     ] {
         let bad = made("x/bad.json", &json, method, flags);
         let [alone, both] = [&[bad][..], &[good, bad]].map(|members| {

@@ -558,14 +558,14 @@ fn other_databases_are_refused() {
     let connection = Connection::open(&other).unwrap();
     connection.execute_batch("CREATE TABLE bookmarks (url TEXT)").unwrap();
     connection.close().unwrap();
-    let what = "this is an SQLite database, and not an export of Nsight Systems: it has no table StringIds";
+    let what = "this is an SQLite database, but not an export of Nsight Systems: it has no table StringIds";
     assert!(message(&other).contains(what), "{}", message(&other));
     let ours = folder.path().join("ours.sqlite");
     let output = run(&["export", &testdata("costs.json"), "--sqlite", ours.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(message(&ours).contains("that nccl-stacks exported"), "{}", message(&ours));
     let empty = export(&folder, "empty.sqlite", |_| {});
-    assert!(message(&empty).contains("neither work of a GPU nor ranges"), "{}", message(&empty));
+    assert!(message(&empty).contains("neither GPU work nor NVTX ranges"), "{}", message(&empty));
     // In an archive it is a file that is no trace.
     let archive = folder.path().join("all.tar");
     std::fs::write(&archive, tar_of("other.sqlite", &std::fs::read(&other).unwrap())).unwrap();

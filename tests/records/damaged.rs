@@ -41,7 +41,7 @@ fn what_comes_before_a_cut_in_a_compressed_file_is_read() {
         let file = &records.files[0];
         assert!(file.bytes > 0 && file.bytes < whole.len() as u64, "{name}: {file:?}");
         assert!(records.operations.len() >= least, "{name}: {file:?}");
-        assert!(file.skipped.iter().any(|of| of.what == "rests of a file that cannot be read"), "{name}: {file:?}");
+        assert!(file.skipped.iter().any(|of| of.what == "ends of files that cannot be read"), "{name}: {file:?}");
         assert_sound(&records);
         // The clock of a dump follows from all of it: times since the epoch, and not since the process began.
         assert!(records.channels.iter().all(|row| row.start.is_none_or(|start| start.0 > 1_000_000_000_000_000_000)));
@@ -94,7 +94,7 @@ fn an_interruption_is_no_failure() {
         // Nor is anything lost of what is before a failure.
         let failed = read(Box::new(Interrupted { text, at: 0, is_next: false, fails: true }));
         assert_eq!(failed.operations.len(), whole.operations.len(), "{name}");
-        assert!(failed.files[0].skipped.iter().any(|of| of.what == "rests of a file that cannot be read"), "{name}");
+        assert!(failed.files[0].skipped.iter().any(|of| of.what == "ends of files that cannot be read"), "{name}");
     }
     let answer = r#"{"nccl_version": "2.28.9", "communicators_count": 1, "communicators": [{"hash": "0x1", "size": 1, "ranks": [{"rank": 0}]}]}"#;
     let text = format!("{answer}\n{}", &answer[..60]).into_bytes();
@@ -193,7 +193,7 @@ fn a_dump_of_which_nothing_is_read_is_no_success() {
     let empty = dump("dump_2", br#"{"version": "2.5", "pg_config": {"0": {"ranks": "[0, 1]"}}, "entries": []}"#);
     for (path, code, note) in [
         (&hostile, 6, "asks to import and call os.system at byte 0; nothing was executed"),
-        (&no_list, 6, "its `entries` is no list, so that none of its operations is read"),
+        (&no_list, 6, "its `entries` is not a list, so none of its operations is read"),
     ] {
         let text = run(&["records", path]);
         assert_eq!(text.status.code(), Some(code), "{}", stderr(&text));
@@ -205,5 +205,5 @@ fn a_dump_of_which_nothing_is_read_is_no_success() {
     }
     let whole = run(&["records", &empty]);
     assert_eq!(whole.status.code(), Some(0), "{}", stderr(&whole));
-    assert!(!stdout(&whole).contains("no list"), "{}", stdout(&whole));
+    assert!(!stdout(&whole).contains("not a list"), "{}", stdout(&whole));
 }

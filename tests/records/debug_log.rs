@@ -38,7 +38,7 @@ fn calls_find_their_communicator_and_choice() {
     let file = &records.files[0];
     assert_eq!((file.source, file.records, file.skipped[0].count), (Some(Source::DEBUG_LOG), 4, 1));
     assert!(
-        file.notes[0].starts_with("1 calls are of communicators whose making is not in the log"),
+        file.notes[0].starts_with("1 calls use communicators whose creation is not in the log"),
         "{:?}",
         file.notes
     );

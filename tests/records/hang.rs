@@ -270,7 +270,7 @@ fn a_dump_that_breaks_off_blames_nobody() {
     }
     let records = records(folder.path());
     let cut = &records.files[2];
-    assert_eq!((cut.records, cut.skipped[0].what), (1, "rests of dumps that break off"));
+    assert_eq!((cut.records, cut.skipped[0].what), (1, "ends of dumps that are cut off"));
     let of_cut = records.operations.iter().filter(|of| of.rank.is_some_and(|rank| rank.0 == 2)).count();
     assert_eq!((of_cut, records.operations.len()), (1, 7));
     let report = hang(&records);

@@ -67,9 +67,9 @@ fn what_is_damaged_is_named_with_its_place() {
         (proto(b"\x85."), "damaged at byte 2: it takes more values"),
         (proto(b"t."), "damaged at byte 2: it takes values up to a mark that is not there"),
         (proto(b"}(Nu."), "damaged at byte 5: a key without a value"),
-        (proto(b"NNa."), "damaged at byte 4: it appends to what is no list"),
-        (proto(b"NNNs."), "damaged at byte 5: it sets an item of what is no dictionary"),
-        (proto(b"Isoon\n."), "damaged at byte 2: this is no number"),
+        (proto(b"NNa."), "damaged at byte 4: it appends to something that is not a list"),
+        (proto(b"NNNs."), "damaged at byte 5: it sets an item of something that is not a dictionary"),
+        (proto(b"Isoon\n."), "damaged at byte 2: this is not a number"),
         (b"\x80\x04}\x80\x06.".to_vec(), "damaged at byte 3: its protocol is newer than 5"),
         (proto(b"}\xff"), "unknown instruction 0xff at byte 3"),
         (proto(b"}"), "ends early, at byte 3"),
@@ -77,8 +77,8 @@ fn what_is_damaged_is_named_with_its_place() {
         (proto(b"X\xff\xff\xff\x7fab"), "ends early, at byte 9"),
         (proto(b"\x8d\xff\xff\xff\xff\xff\xff\xff\x7fab"), "ends early, at byte 13"),
         (proto(b"\x8b\xff\xff\xff\x7f\x01"), "ends early, at byte 8"),
-        (proto(b"}."), "no dump of the flight recorder"),
-        (proto(b"N."), "no dump of the flight recorder"),
+        (proto(b"}."), "not a dump of the flight recorder"),
+        (proto(b"N."), "not a dump of the flight recorder"),
     ] {
         let note = refused(&pickle);
         assert!(note.contains(what), "{note}\n{what}");
@@ -89,8 +89,8 @@ fn what_is_damaged_is_named_with_its_place() {
 fn depth_and_sharing_cost_no_more_than_their_text() {
     // A million lists in each other, and one that contains itself.
     let deep = [b"\x80\x02".to_vec(), vec![b']'; 1_000_000], vec![b'a'; 999_999], b".".to_vec()].concat();
-    assert!(refused(&deep).contains("no dump"));
-    assert!(refused(b"\x80\x02]q\x00h\x00a.").contains("no dump"));
+    assert!(refused(&deep).contains("not a dump"));
+    assert!(refused(b"\x80\x02]q\x00h\x00a.").contains("not a dump"));
     // Each list has the one before it ten times: 10^40 in all, if they were copied.
     let mut shared = b"\x80\x02]q\x00".to_vec();
     for at in 0..40_u8 {
@@ -99,7 +99,7 @@ fn depth_and_sharing_cost_no_more_than_their_text() {
         shared.push(b'e');
     }
     shared.push(b'.');
-    assert!(refused(&shared).contains("no dump"));
+    assert!(refused(&shared).contains("not a dump"));
 }
 
 /// Up to the end of its first entry nothing is read of a dump that breaks off, and after that the entries that are whole.
@@ -122,7 +122,7 @@ fn any_beginning_of_a_dump_is_read_as_far_as_it_is_whole() {
             let records = records(&dump[..end]);
             let file = &records.files[0];
             assert_eq!((records.operations.len(), file.records), (whole.min(count), whole.min(count) as u64), "{end}");
-            assert_eq!((file.skipped[0].what, file.skipped[0].count), ("rests of dumps that break off", 1));
+            assert_eq!((file.skipped[0].what, file.skipped[0].count), ("ends of dumps that are cut off", 1));
             // Of a number of eight bytes at the end some may be there.
             assert!((end as u64 - 7..=end as u64).contains(&file.skipped[0].first_offset.unwrap()));
             assert!(file.notes[0].contains("the last ones are lost"), "{:?}", file.notes);
@@ -182,7 +182,7 @@ fn a_compressed_dump_that_breaks_off_is_read_as_far_as_it_is_whole() {
     let records = records(&packed[..packed.len() - 8 - 20]);
     assert_eq!((records.operations.len(), records.files[0].records), (2, 2), "{:?}", records.files);
     let skipped: Vec<_> = records.files[0].skipped.iter().map(|of| of.what).collect();
-    assert_eq!(skipped, ["rests of a file that cannot be read"]);
+    assert_eq!(skipped, ["ends of files that cannot be read"]);
     assert!(records.files[0].notes.iter().any(|note| note.contains("the first 2 are whole")), "{:?}", records.files);
     let first = |at: usize| records.communicator_of(&records.operations[at]).unwrap().ranks.as_ref().unwrap()[0];
     assert_eq!((first(0), first(1)), (2, 1));

@@ -163,7 +163,7 @@ rank 1: killed
     assert_eq!(remark(&records, "within nothing"), 1);
     assert_eq!(remark(&records, "without a begin"), 1);
     assert_eq!(remark(&records, "none of the plugin's"), 1);
-    assert_eq!(remark(&records, "lines that are no records"), 1);
+    assert_eq!(remark(&records, "lines that are not records"), 1);
     assert_eq!(remark(&records, "cut off"), 1);
     let operation = &records.operations[0];
     // The numbers of 2.23: float, ring, simple.

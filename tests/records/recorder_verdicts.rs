@@ -90,7 +90,7 @@ fn a_recording_that_lacks_something_shows_no_absence_of_a_hang() {
         job(folder.path(), &[by], true, [6; 4]);
         let (whole, code) = answer(folder.path());
         assert_eq!((whole["outcome"].as_str(), code), (Some("clear"), Some(0)), "{whole}");
-        assert_eq!(whole["verdict"], "No hang: in 1 group of 4 ranks nobody waits for anybody.");
+        assert_eq!(whole["verdict"], "No hang: in 1 group of 4 ranks no rank waits for another.");
         assert_eq!(whole["losses"], serde_json::json!([]));
 
         set(folder.path(), 1, header::LOST_COMMUNICATORS, 3);
@@ -98,7 +98,7 @@ fn a_recording_that_lacks_something_shows_no_absence_of_a_hang() {
         let (lossy, code) = answer(folder.path());
         assert_eq!((lossy["outcome"].as_str(), code), (Some("unclear"), Some(0)), "{lossy}");
         let lacks = "The recording lacks 5 communicators for which there was no room.";
-        let first = "Cannot say whether the job hangs: in 1 group of 4 ranks nobody is seen to wait.";
+        let first = "Cannot say whether the job hangs: in 1 group of 4 ranks no rank is seen to wait.";
         assert_eq!(lossy["verdict"], format!("{first} {lacks}"));
         let loss = serde_json::json!([{"what": "communicators for which there was no room", "why": null, "count": 5}]);
         assert_eq!(lossy["losses"], loss);

@@ -1,4 +1,4 @@
-//! What files are and what they can answer, in forms: one file per form, and the sentences in `words`.
+//! Descriptions of files and what they can answer: one file per form, and the sentences in `words`.
 
 mod text;
 mod words;
@@ -16,23 +16,23 @@ use crate::analysis::describe::sources::RecordsDescription;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DescribeForm {
-    /// For people: facts, then each question with what to turn on.
+    /// For people: facts, then each question with what to turn on for it.
     Text,
-    /// For programs: everything, by a schema.
+    /// For programs: everything, described by a schema.
     Json,
 }
 
-/// A file, or the records of a folder, and what it is.
+/// A file, or a folder's records, with its description.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Described {
-    /// Its name; of a trace in an archive that of the archive before it.
+    /// Its name; for a trace in an archive, the archive's name comes first.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub kind: Kind,
 }
 
-/// What a file is.
+/// What a file holds.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Kind {
@@ -48,33 +48,33 @@ pub enum Kind {
 pub struct Unread {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 impl Described {
-    /// A trace of this name.
+    /// Describes a trace of this name.
     pub fn trace(name: String, trace: TraceDescription) -> Self {
         Described { name, kind: Kind::Trace(Box::new(trace)) }
     }
 
-    /// The records of a file or folder of this name.
+    /// Describes the records of the file or folder of this name.
     pub fn records(name: String, records: RecordsDescription) -> Self {
         Described { name, kind: Kind::Records(Box::new(records)) }
     }
 }
 
 impl Unread {
-    /// A file of this name, which cannot be read for this reason.
+    /// A file of this name that cannot be read, and the reason.
     pub fn new(name: String, why: String) -> Self {
         Unread { name, why }
     }
 }
 
-/// Writes the descriptions of some files; `name` is what these are called together.
+/// Writes the descriptions of some files; `name` names all of them.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write(
     described: &[Described],
     unread: &[Unread],

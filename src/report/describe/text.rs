@@ -1,5 +1,5 @@
-//! The descriptions for people: facts in lines with a label, then the questions, those that can be asked first. Questions with the same
-//! hint are together, and the hint comes once, below them.
+//! Descriptions for people: labelled facts, then the questions, with those that can be answered first. Questions that share a hint are
+//! grouped, and the hint follows once below them.
 
 use std::io::{self, Write};
 
@@ -11,29 +11,29 @@ use crate::analysis::describe::{Answer, Gpus, Possible, TraceDescription};
 use crate::report::Screen;
 use crate::report::format::{count, duration, shorten_right, size, visible};
 
-/// So many values of a list are shown, unless everything is to be shown.
+/// A list shows this many values, unless everything is asked for.
 const LISTED: usize = 8;
 
-/// The columns before a fact.
+/// The width of the labels before facts.
 const LABEL: usize = 12;
 
-/// What is said of a trace of another program.
-const NO_PROFILE: &str = "The questions of the other commands are about traces of torch.profiler and exports of Nsight Systems. What this trace has is asked \
+/// The note on a trace that another kind of program wrote.
+const NO_PROFILE: &str = "The other commands answer questions about traces of torch.profiler and exports of Nsight Systems. Query this trace \
                           with nccl-stacks sql.";
 
-/// The columns of a question.
+/// The width of the questions.
 const QUESTION: usize = 44;
 
-/// The main job.
+/// The command of the program's main job.
 const MAIN_JOB: &str = "nccl-stacks TRACE";
 
-/// The column of the command that answers a question.
+/// The column at which the command that answers a question starts.
 const COMMAND: usize = 84;
 
-/// More questions than this with one hint are a list.
+/// More questions than this with one hint become a list.
 const MANY: usize = 5;
 
-/// Lines are no longer than this where there is no screen: hints are sentences.
+/// The width of lines where there is no screen: hints are whole sentences.
 const WIDTH: usize = 120;
 
 pub(super) fn describe(described: &[Described], screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
@@ -56,12 +56,12 @@ struct Page {
     verbose: bool,
 }
 
-/// A question, ready to be shown.
+/// A question with its cells.
 struct Row {
     possible: Possible,
     question: &'static str,
     share: String,
-    /// What answers it.
+    /// The command that answers it.
     command: &'static str,
     hint: String,
 }
@@ -75,7 +75,7 @@ impl Page {
         let row = |answer: &Answer| Row {
             possible: answer.possible,
             question: answer.question,
-            share: of_answer(answer, trace),
+            share: answer_share(answer, trace),
             command: if is_profile { answer.command } else { "" },
             hint: if is_profile { words::hint(answer) } else { String::new() },
         };
@@ -157,7 +157,7 @@ impl Page {
     }
 
     fn damage(&self, trace: &TraceDescription) -> String {
-        // What is moved is whole.
+        // Moved slices are whole.
         let kinds = trace.damage.kinds.iter().filter(|kind| self.verbose || kind.cost != "moved");
         let mut texts: Vec<String> = kinds.map(|kind| format!("{}: {}", kind.what, count(kind.count))).collect();
         let lost = trace.damage.lost_share;
@@ -171,7 +171,7 @@ impl Page {
         self.some(texts)
     }
 
-    /// The first of some texts.
+    /// The first few texts.
     fn some(&self, texts: Vec<String>) -> String {
         let shown = if self.verbose { texts.len() } else { texts.len().min(LISTED) };
         let more = texts.len() - shown;
@@ -190,7 +190,7 @@ impl Page {
         while let Some(first) = rows.iter().map(|row| row.possible).min() {
             let (mut these, others): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.possible == first);
             rows = others;
-            // In the order of the table, but each with those that have its hint.
+            // Keeps the order of the table, but gathers the questions that share a hint.
             while !these.is_empty() {
                 let hint = these[0].hint.clone();
                 let (group, rest): (Vec<Row>, Vec<Row>) = these.into_iter().partition(|row| row.hint == hint);
@@ -204,18 +204,18 @@ impl Page {
         Ok(())
     }
 
-    /// Whether a command is shown: for what can be asked, other than the main job as it is.
+    /// Whether to show a command: only for questions that can be answered, and not for the main job itself.
     fn has_command(&self, row: &Row) -> bool {
         row.possible <= Possible::Partly && !row.command.is_empty() && row.command != MAIN_JOB
     }
 
-    /// Questions with the same hint; many of these are a list.
+    /// Writes questions that share a hint; many of them as a list.
     fn group(&self, group: &[Row], out: &mut Vec<u8>) -> io::Result<()> {
         if group.len() <= MANY || group[0].possible == Possible::Yes {
             return group.iter().try_for_each(|row| {
                 let possible = words::possible(row.possible);
                 let mut line = format!(" {possible:<8}{:<QUESTION$}{}", row.question, row.share);
-                // Where there is room: what to ask next.
+                // The next command, if there is room.
                 if self.has_command(row) && line.chars().count() < COMMAND {
                     let more = format!("{line:<COMMAND$}{}", row.command.trim_start_matches("nccl-stacks "));
                     line = if more.chars().count() <= self.width { more } else { line };
@@ -264,7 +264,7 @@ impl Page {
             self.fact("Groups", &format!("{} communicators", count(records.communicators)), out)?;
         }
         if records.other_files > 0 {
-            self.fact("Left out", &format!("{} files that are no records", count(records.other_files)), out)?;
+            self.fact("Left out", &format!("{} files that are not records", count(records.other_files)), out)?;
         }
         let shown = if self.verbose { records.remarks.len() } else { records.remarks.len().min(3) };
         for remark in &records.remarks[..shown] {
@@ -294,15 +294,15 @@ impl Page {
         self.lines(text, indent.len()).iter().try_for_each(|line| writeln!(out, "{indent}{line}"))
     }
 
-    /// A text in lines that fit beside so many columns.
+    /// A text in lines that fit next to `taken` columns.
     fn lines(&self, text: &str, taken: usize) -> Vec<String> {
         let screen = Screen { width: Some(self.width.saturating_sub(taken)), ..Screen::default() };
         screen.fill(text).lines().map(str::to_owned).collect()
     }
 }
 
-/// How much of a trace has what a question needs. What is there or not has no share.
-fn of_answer(answer: &Answer, trace: &TraceDescription) -> String {
+/// How much of a trace has what a question needs. A question that needs only presence has no share.
+fn answer_share(answer: &Answer, trace: &TraceDescription) -> String {
     let others = trace.header.world_size.map_or(0, |size| size.saturating_sub(1));
     match answer.name {
         "annotations" | "memory" | "counters" if answer.of > 0 => words::counted(answer.of, answer.unit),
@@ -341,7 +341,7 @@ fn kernels(trace: &TraceDescription) -> String {
     text
 }
 
-/// `PyTorch flight recorder 2.9: 16 files, 2.10 MB, 32,000 operations of ranks 0–15`
+/// `PyTorch flight recorder 2.9: 16 files, 2.10 MB, 32,000 operations of 16 ranks from 0 to 15`
 fn source(row: &SourceRow) -> String {
     let versions = if row.versions.is_empty() { String::new() } else { format!(" {}", row.versions.join(", ")) };
     let files = if row.files == 1 { "1 file".to_owned() } else { format!("{} files", count(row.files)) };
@@ -365,7 +365,7 @@ fn source(row: &SourceRow) -> String {
     format!("{title}{}: {files}, {}, {}", visible(&versions), size(row.bytes), what.join(", "))
 }
 
-/// Which times its operations have: `times: enqueued 100 %, ended 0 of 12 operations`
+/// How many of its operations have each time: `when enqueued: all, when started: none, when ended: 11 of 12`
 fn times(row: &SourceRow) -> String {
     if row.looked_at == 0 {
         return String::new();

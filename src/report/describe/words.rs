@@ -1,10 +1,9 @@
-//! The sentences about a file: what wrote it, why something cannot be asked, and what to turn on.
+//! The sentences about a file: why a question cannot be answered, and what to turn on.
 
 use crate::analysis::describe::sources::RecordAnswer;
 use crate::analysis::describe::{Answer, Possible, TraceDescription};
 use crate::report::format::count;
 
-/// A word for whether a question can be asked.
 pub(super) fn possible(possible: Possible) -> &'static str {
     match possible {
         Possible::Yes => "yes",
@@ -14,7 +13,7 @@ pub(super) fn possible(possible: Possible) -> &'static str {
     }
 }
 
-/// `97.3 % of 4,718 operators`. Nearly all is not written as all, and next to nothing not as nothing.
+/// `97.3 % of 4,718 operators`. Rounding never turns a part into all or into nothing.
 pub(super) fn share(have: u64, of: u64, unit: &str) -> String {
     match (have, of) {
         (_, 0) => format!("no {unit}"),
@@ -28,7 +27,7 @@ pub(super) fn share(have: u64, of: u64, unit: &str) -> String {
     }
 }
 
-/// Words of which there may be one.
+/// Words that have a singular.
 const PLURALS: &[&str] =
     &["kernels", "operators", "collectives", "annotations", "events", "operations", "steps", "counts", "captures"];
 
@@ -41,7 +40,7 @@ pub(super) fn counted(n: u64, unit: &str) -> String {
     }
 }
 
-/// What to do about a question, and why it cannot be asked of all; empty if there is nothing to say.
+/// Why a question cannot be answered in full, and what to do about it; empty if there is nothing to say.
 pub(super) fn hint(answer: &Answer) -> String {
     if matches!(answer.possible, Possible::Yes | Possible::NothingToAsk) {
         return String::new();
@@ -68,7 +67,7 @@ fn reasons(answer: &Answer) -> String {
         let phrase = match *name {
             "replayed" => "replayed by a graph",
             "before" => "launched before the trace began",
-            "unlaunched" => "tied to no call of the trace",
+            "unlaunched" => "not tied to a call in the trace",
             "backward" => "launched in the backward pass",
             _ => answer.although.unwrap_or("launched otherwise"),
         };
@@ -78,12 +77,12 @@ fn reasons(answer: &Answer) -> String {
     format!("{} {}", if answer.have > 0 { "the others are:" } else { "they are:" }, words.join(", "))
 }
 
-/// What to record for a question about records.
+/// What to record to answer a question about records.
 pub(super) fn record_hint(answer: &RecordAnswer) -> String {
     answer.turn_on.map_or(String::new(), |turn_on| format!("needs: {turn_on}"))
 }
 
-/// What the trace has nothing of, as a list: `no collectives; no kernels that graphs replay`.
+/// The questions that do not apply to the trace, each list with its reason: `… (no collectives); … (no kernels that graphs replay)`.
 pub(super) fn nothing_to_ask(trace: &TraceDescription) -> String {
     let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
     for answer in trace.answers.iter().filter(|answer| answer.possible == Possible::NothingToAsk) {

@@ -1,5 +1,5 @@
-//! The stacks of a diff for spreadsheets; a side that does not have the stack is empty. Sums come first, then what they are divided by and the
-//! results, by which the rows are in order.
+//! The stacks of a diff for spreadsheets; the cells of a side without the stack are empty. Sums come first, then the divisors, then the
+//! quotients, by which the rows are sorted.
 
 use std::io::{self, Write};
 
@@ -41,7 +41,7 @@ fn each(side: Option<SideTotals>, measure: Order) -> String {
 /// Writes the stacks.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     let divided = (diff.per, diff.before.units, diff.after.units);
     write_rows(COLUMNS.iter(), diff.changes.iter().map(|stack| (stack, divided)), out)

@@ -1,4 +1,4 @@
-//! The measures of a stack in both traces, as cells, and by what they are divided.
+//! The measures of a stack in both traces, as cells, and what they are divided by.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) fn value(side: Option<SideTotals>, measure: Order) -> String {
     side.map_or("-".to_owned(), |of_side| format::value(measure, of_side.by(measure)))
 }
 
-/// ` per step`, after a measure that is divided.
+/// ` per step`, which follows a divided measure.
 pub fn suffix(per: Per) -> &'static str {
     match per {
         Per::Step => " per step",
@@ -22,13 +22,13 @@ pub fn suffix(per: Per) -> &'static str {
     }
 }
 
-/// By what both traces are divided, why it is that, and how many of it they have: `Per step: 3 steps before, 6 after`.
+/// What both traces are divided by, why, and how many of it each has: `Per step: 3 steps before, 6 after`.
 pub fn compared(diff: &Diff) -> String {
     let calls = [&diff.before, &diff.after].map(|side| side.kernels.totals.count);
     by_what(diff.per, diff.not_per_step, [&diff.before.steps, &diff.after.steps], ("call", calls))
 }
 
-/// The same of any two runs. `calls` are what is taken for the work where there are no steps, and how many each has.
+/// The same for any two runs. `calls` measures the work where no step is marked: a noun, and its number in each run.
 pub(crate) fn by_what(
     per: Per,
     not_per_step: Option<NotPerStep>,
@@ -57,14 +57,14 @@ pub(crate) fn by_what(
     }
 }
 
-/// That the steps are of other names, as those of another batch size are, if they are: what is compared may be other work.
+/// Says so if the steps have different names, as with different batch sizes: the runs may have done different work.
 pub fn other_steps([before, after]: [&LaunchingSteps; 2]) -> Option<String> {
     let differ = !before.names.keys().eq(after.names.keys());
     differ
         .then(|| format!("the steps have other names: {} before, {} after", names(&before.names), names(&after.names)))
 }
 
-/// `step[DECODE bs=1] ×3, step[EXTEND bs=1] ×1`; of one name without the number.
+/// `step[DECODE bs=1] ×3, step[EXTEND bs=1] ×1`; a single name has no number.
 fn names(names: &BTreeMap<String, u64>) -> String {
     match names.iter().collect::<Vec<_>>()[..] {
         [] => "none".to_owned(),
@@ -76,12 +76,12 @@ fn names(names: &BTreeMap<String, u64>) -> String {
     }
 }
 
-/// The change of a stack that both traces have.
+/// The change of a stack that both traces have; `None` for others.
 pub(super) fn change(stack: &Change, measure: Order) -> Option<String> {
     stack.delta(measure).map(|delta| format::change(measure, delta))
 }
 
-/// `new` or `vanished`; nothing for a stack that both traces have.
+/// `new` or `vanished`; `None` for a stack that both traces have.
 pub(super) fn fate(stack: &Change) -> Option<&'static str> {
     match stack.fate() {
         Fate::New => Some("new"),

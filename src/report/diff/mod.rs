@@ -1,4 +1,4 @@
-//! Two traces side by side, in the forms that people and programs use.
+//! Two traces side by side, in all forms.
 
 mod csv;
 mod measure;
@@ -19,11 +19,11 @@ use crate::analysis::diff::Diff;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiffForm {
-    /// For people: what changed as a whole, then one row for each stack.
+    /// For people: the overall change, then one row for each stack.
     Table,
-    /// For people: what changed as a whole, then every stack with its frames.
+    /// For people: the overall change, then every stack with its frames.
     Text,
-    /// For programs: everything, by a schema.
+    /// For programs: everything, described by a schema.
     Json,
     /// For spreadsheets: one row for each stack.
     Csv,
@@ -34,7 +34,7 @@ pub enum DiffForm {
 /// Writes a diff in a form, in lines of at most `width`.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write(diff: &Diff, form: DiffForm, width: Option<usize>, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
     match form {
         DiffForm::Table => {

@@ -13,7 +13,7 @@ use crate::report::format::{change, count, duration, percent_or_unknown, value};
 use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top, labels};
 use crate::time::Ns;
 
-/// How large a change is at least that is a finding, as a share of the exposed time.
+/// The smallest change that is a finding, as a share of the exposed time.
 const NOTABLE: f64 = 0.01;
 
 pub(super) fn diff(diff: &Diff, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
@@ -67,7 +67,7 @@ fn verdict(diff: &Diff) -> Vec<String> {
         format!("Their GPU time: {}, {}.", of(gpu), how(gpu)),
     ];
     let differ = other_steps([&diff.before.steps, &diff.after.steps]).filter(|_| diff.per == Per::Step);
-    text.extend(differ.map(|differ| format!("They may be of other work: {differ}.")));
+    text.extend(differ.map(|differ| format!("The work may have changed: {differ}.")));
     let window = delta(diff, |side| side.summary.wall);
     let compute = delta(diff, |side| side.summary.compute);
     text.push(format!(
@@ -116,7 +116,7 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
 fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
     let mut order: Vec<usize> = (0..diff.changes.len()).collect();
     let growth = |at: usize| diff.changes[at].growth(Order::Exposed);
-    // What got worse comes first.
+    // Regressions come first.
     order.sort_by(|a, b| growth(*b).total_cmp(&growth(*a)));
     let better = order.iter().rev().copied().filter(|at| growth(*at) < 0.0).collect::<Vec<_>>();
     order.retain(|at| growth(*at) > 0.0);
@@ -131,12 +131,12 @@ fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
         let kernels = |side: Option<SideTotals>| value(Order::Count, of_side(side, Order::Count));
         let mean = |side: Option<SideTotals>| super::measure::value(side, Order::Mean);
         let text = match (of.before, of.after) {
-            (None, _) => format!("New: {} kernels{per}, {} in the mean.", kernels(of.after), mean(of.after)),
+            (None, _) => format!("New: {} kernels{per}, mean {}.", kernels(of.after), mean(of.after)),
             (_, None) => {
-                format!("Vanished: there were {} kernels{per}, {} in the mean.", kernels(of.before), mean(of.before))
+                format!("Vanished: there were {} kernels{per}, mean {}.", kernels(of.before), mean(of.before))
             }
             _ => format!(
-                "{} → {} kernels{per}, which take {} → {} in the mean.",
+                "{} → {} kernels{per}, mean {} → {}.",
                 kernels(of.before),
                 kernels(of.after),
                 mean(of.before),

@@ -1,4 +1,4 @@
-//! What changed as a whole: a table of both windows, before the stacks. Below it all is divided alike.
+//! The overall change: a table of both windows, before the stacks. The rows below it are all divided alike.
 
 use std::io::{self, Write};
 
@@ -11,14 +11,14 @@ use crate::report::damage;
 use crate::report::format::{change, percent_or_unknown, value, visible};
 use crate::time::Ns;
 
-/// A row of the table. What is `None` is left empty.
+/// A row of the table. `None` is left empty.
 struct Row {
     label: &'static str,
-    /// What the numbers are: counts or times.
+    /// Whether the numbers are counts or times.
     unit: Order,
     before: Option<f64>,
     after: Option<f64>,
-    /// The times as shares of what is measured.
+    /// The times as shares of the measured time.
     shares: Option<[Option<f64>; 2]>,
 }
 
@@ -39,7 +39,7 @@ const COLUMNS: &[Column<Row>] = &[
 struct Time {
     label: &'static str,
     get: fn(&Side) -> Ns,
-    /// Whether it is shown as a share of what is measured. Times of kernels that run at once are none.
+    /// Whether it is shown as a share of the measured time. Times of kernels that overlap are not.
     is_share: bool,
 }
 
@@ -52,7 +52,7 @@ const TIMES: &[Time] = &[
     Time { label: " of it exposed", get: |side| side.kernels.totals.exposed, is_share: false },
 ];
 
-/// What to say of damage before the numbers.
+/// The sentences about damage that precede the numbers.
 pub(super) fn damaged(diff: &Diff) -> Vec<String> {
     let said = |which: &str, side: &Side| -> Vec<String> {
         let said = damage::sentences(&side.damage, 1, &[side.summary.window]);
@@ -64,7 +64,7 @@ pub(super) fn damaged(diff: &Diff) -> Vec<String> {
 /// Writes the table.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     for text in damaged(diff) {
         writeln!(out, "{}", visible(&text))?;

@@ -1,4 +1,4 @@
-//! The stacks of a diff as a table. Each has three lines, for before, after and the change: three numbers side by side for each
+//! The stacks of a diff as a table. Each takes three lines, for before, after and the change: three numbers side by side for every
 //! measure would fit no screen.
 
 use std::io::{self, Write};
@@ -12,10 +12,10 @@ use crate::report::column::{Align, CALLED_FROM, Column, INDENT, Table};
 use crate::report::format::visible;
 use crate::report::frames::shorten_frame;
 
-/// If less room than this is left for frames, they are below their row.
+/// With less room than this for frames, they go below their row.
 const MIN_FRAME: usize = 36;
 
-/// How many lines a row has.
+/// The lines of a row.
 const LINES: usize = 3;
 
 const COLUMNS: &[Column<Change>] = &[
@@ -32,10 +32,10 @@ fn lines(stack: &Change, measure: Order) -> String {
     format!("{}\n{}\n{change}", value(stack.before, measure), value(stack.after, measure))
 }
 
-/// Writes the stacks in lines of at most `width`. If there is no room for everything, the mean is dropped; then the frames go below.
+/// Writes the stacks in lines of at most `width`. Without room for everything the mean is dropped first; then the frames go below.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn write(diff: &Diff, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     if diff.changes.is_empty() {
         return Ok(());

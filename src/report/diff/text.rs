@@ -8,14 +8,14 @@ use crate::analysis::delta::{Per, SideTotals};
 use crate::analysis::diff::Diff;
 use crate::report::frames::lines;
 
-/// The measures below a stack, beside its count.
+/// The measures below a stack, besides its count.
 const MEASURES: &[(&str, Order)] =
     &[("Count", Order::Count), ("GPU time", Order::GpuTime), ("Exposed", Order::Exposed), ("Mean", Order::Mean)];
 
 /// Writes the stacks.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "Found {} call stacks that changed:", diff.changed)?;
     for stack in &diff.changes {

@@ -1,4 +1,4 @@
-//! Whether a job hangs, in forms: one file per form, and the sentences that they share.
+//! Whether a job hangs: one file per form, and the sentences that they share.
 
 mod json;
 mod page;
@@ -17,9 +17,9 @@ pub use verdict::verdict;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HangForm {
-    /// For people: the verdict, its evidence, and who is where.
+    /// For people: the verdict, its evidence, and where each rank is.
     Text,
-    /// For programs: everything, by a schema.
+    /// For programs: everything, described by a schema.
     Json,
     /// A page for a browser, in one file.
     Html,
@@ -28,7 +28,7 @@ pub enum HangForm {
 /// Writes the answer about some files.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write(
     report: &HangReport,
     form: HangForm,

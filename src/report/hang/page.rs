@@ -11,7 +11,7 @@ use crate::report::format::{count, ranks};
 use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top};
 use crate::report::{OnPage, Screen};
 
-/// How much of its evidence a finding has.
+/// How many pieces of evidence a finding shows.
 const EVIDENCE: usize = 2;
 
 pub(super) fn hang(report: &HangReport, name: &str, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
@@ -55,7 +55,7 @@ pub(super) fn hang(report: &HangReport, name: &str, on_page: &OnPage, out: &mut 
     page.write(out)
 }
 
-/// The groups in which it begins, then those that wait for them.
+/// The groups in which the hang begins, then the groups that wait for them.
 fn findings(report: &HangReport) -> Vec<Finding> {
     let is_open = report.culprits.is_empty();
     let mut groups: Vec<&HungGroup> = report.hung.iter().chain(&report.lagging).collect();
@@ -81,7 +81,7 @@ fn findings(report: &HangReport) -> Vec<Finding> {
             ..Finding::default()
         }
     };
-    // Other groups of the same ranks say nothing new.
+    // Other groups of the same ranks add nothing.
     let mut named: BTreeSet<u32> = BTreeSet::new();
     let is_new = |group: &&HungGroup| {
         let before = named.len();

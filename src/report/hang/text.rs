@@ -1,4 +1,4 @@
-//! The answer for people: the verdict, where it begins and why, what waits for that, and a matrix of ranks and groups.
+//! The answer for people: the verdict, where the hang begins and why, what waits for that, and a matrix of ranks and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -12,10 +12,10 @@ use crate::report::Screen;
 use crate::report::column::{Column, Table};
 use crate::report::format::{count, ranks, visible};
 
-/// How wide the text is where no screen says it.
+/// The width of the text where there is no screen.
 const WIDTH: usize = 80;
 
-/// How many groups, ranks, and pieces of evidence of a group are shown, if not all are asked for.
+/// How many groups, ranks and pieces of evidence per group are shown without `--verbose`.
 const GROUPS: usize = 4;
 const EVIDENCE: usize = 16;
 const WAITING_GROUPS: usize = 8;
@@ -24,7 +24,7 @@ const ROWS: usize = 32;
 /// How many frames are shown before and after the one that differs.
 const AROUND: usize = 2;
 
-/// The groups' letters in the matrix.
+/// The letters of the groups in the matrix.
 const LETTERS: &[&str] = &["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L"];
 
 pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
@@ -32,7 +32,7 @@ pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> i
     let mut page = Page { screen: &screen, report, columns: columns(report, &screen), said: BTreeSet::new() };
     writeln!(out, "{}", screen.fill(&screen.accent(&visible(&verdict(report)))))?;
     let is_root = |group: &HungGroup| group.distance.is_none_or(|distance| distance == 0);
-    // The rows of the matrix are those of the groups that hang, then of those that are open, then of those that lag.
+    // The rows of the matrix: groups that hang, then those that are open, then those that lag.
     let lagging = report.lagging.iter().enumerate().map(|(at, of)| (report.hung.len() + report.open.len() + at, of));
     let roots: Vec<(usize, &HungGroup)> =
         report.hung.iter().enumerate().filter(|(_, group)| is_root(group)).chain(lagging).collect();
@@ -56,7 +56,6 @@ pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> i
     Ok(())
 }
 
-/// Says how many are left out.
 fn more(all: usize, shown: usize, out: &mut Vec<u8>) -> io::Result<()> {
     match all.checked_sub(shown) {
         Some(rest @ 1..) => writeln!(out, "  and {rest} more; --verbose shows them"),
@@ -69,12 +68,12 @@ struct Page<'a> {
     report: &'a HangReport,
     /// How many groups are in the matrix.
     columns: usize,
-    /// What was said of a group and need not be said of the next.
+    /// Sentences that earlier groups had and later ones need not repeat.
     said: BTreeSet<String>,
 }
 
 impl Page<'_> {
-    /// A text in lines that fit, all of them indented.
+    /// Writes a text in lines that fit, all of them indented.
     fn indented(&self, text: &str, by: usize, out: &mut Vec<u8>) -> io::Result<()> {
         let narrow = Screen { width: self.screen.width.map(|width| width.saturating_sub(by)), ..self.screen.clone() };
         for line in narrow.fill(&visible(text)).lines() {
@@ -83,7 +82,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// The letter of a group, by its row among those of the matrix. Names are not unique.
+    /// The letter of a group, by its row in the matrix. Names are not unique.
     fn letter(&self, row: usize) -> String {
         let letter = LETTERS.get(row).filter(|_| row < self.columns);
         letter.map_or(String::new(), |letter| format!("{letter}  "))
@@ -94,7 +93,7 @@ impl Page<'_> {
         let of = if group.name.ranks.is_empty() { String::new() } else { format!(", {}", ranks(&group.name.ranks)) };
         let title = format!("{}{}{of}: {what}", self.letter(row), group.name.group);
         self.indented(&title, 2, out)?;
-        // What is said of ranks that wait for others themselves is less than what is said of those at fault.
+        // Without --verbose, evidence about ranks that only wait for others themselves is counted.
         let (is_open, is_verbose) = (self.report.culprits.is_empty(), self.screen.verbose);
         let blames = |evidence: &&Evidence| {
             is_open || evidence.ranks.iter().chain(&evidence.peers).any(|rank| has(&group.culprits, *rank))
@@ -108,11 +107,11 @@ impl Page<'_> {
             }
         }
         if shown.len() > limit {
-            self.indented(&format!("{} more of such; --verbose shows them.", shown.len() - limit), 6, out)?;
+            self.indented(&format!("{} more like these; --verbose shows them.", shown.len() - limit), 6, out)?;
         }
         if shown.len() < group.evidence.len() {
             let n = group.evidence.len() - shown.len();
-            self.indented(&format!("{n} more of ranks that wait elsewhere; --verbose shows them."), 6, out)?;
+            self.indented(&format!("{n} more about ranks that wait elsewhere; --verbose shows them."), 6, out)?;
         }
         if group.evidence_left_out > 0 {
             let n = count(group.evidence_left_out as u64);
@@ -190,7 +189,7 @@ impl Page<'_> {
         more(lines.len(), limit, out)
     }
 
-    /// Ranks by groups, as many groups as fit.
+    /// A matrix of ranks by groups, with as many groups as fit.
     fn matrix(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let all = &self.report.matrix;
         let groups = &all[..self.columns];
@@ -223,7 +222,7 @@ impl Page<'_> {
         let names = self.report.hung.iter().map(|of| &of.name).chain(self.report.open.iter().map(|of| &of.name));
         let names = names.chain(self.report.lagging.iter().map(|of| &of.name));
         if groups.len() > 1 && names.take(groups.len()).any(|name| name.ranks_are_local) {
-            let text = "The sources do not say which ranks of the job these are: a row has the rank of that number of each group.";
+            let text = "The sources do not say which ranks of the job these are: row N has rank N of each group.";
             self.indented(text, 0, out)?;
         }
         if !left.is_empty() {
@@ -245,7 +244,7 @@ fn columns(report: &HangReport, screen: &Screen) -> usize {
     report.matrix.iter().take(LETTERS.len()).take_while(fits).count()
 }
 
-/// What a rank does in a group.
+/// The state of a rank in a group.
 fn word(cell: &Cell) -> String {
     let word = match cell.state {
         CellState::Odd => "odd",

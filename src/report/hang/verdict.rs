@@ -1,4 +1,4 @@
-//! The answer in one sentence, and what it supposes.
+//! The answer in one sentence, and its assumptions.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outco
 use crate::report::format::ranks;
 use crate::report::recording::{all_failed, lacks};
 
-/// So many groups are named, where each has ranks of its own.
+/// This many groups are named, where each has ranks of its own.
 const GROUPS: usize = 4;
 
-/// The verdict, which calls failed, and what the recordings lack.
+/// The verdict, then the calls that failed, then what the recordings lack.
 pub fn verdict(report: &HangReport) -> String {
     let judged = match report.outcome {
         Outcome::Hung => hung(report),
         Outcome::Lagging => lagging(report),
         _ if report.group_count == 0 => "The records have nothing by which to judge.".to_owned(),
         Outcome::Unclear => unclear(report),
-        _ => format!("No hang: in {} nobody waits for anybody.", groups(report)),
+        _ => format!("No hang: in {} no rank waits for another.", groups(report)),
     };
     let beside = all_failed(&report.failed_calls).into_iter().chain(lacks(&report.losses));
     [judged].into_iter().chain(beside).collect::<Vec<_>>().join(" ")
@@ -29,8 +29,8 @@ fn groups(report: &HangReport) -> String {
     format!("{groups} group{several} of {} ranks", report.rank_count)
 }
 
-/// The group by whose ranks culprits are named, if these are not the job's.
-fn of_group(group: Option<&HungGroup>) -> String {
+/// The group whose numbering names the culprits, unless they are ranks of the job.
+fn group_suffix(group: Option<&HungGroup>) -> String {
     group.filter(|group| group.name.ranks_are_local).map_or(String::new(), |group| format!(" of {}", group.name.group))
 }
 
@@ -50,7 +50,7 @@ fn hung(report: &HangReport) -> String {
         report.hung.iter().filter(|group| !group.culprits.is_empty()).partition(|group| group.name.ranks_are_local);
     let of_job: BTreeSet<u32> = global.iter().flat_map(|group| &group.culprits).copied().collect();
     if local.len() + usize::from(!of_job.is_empty()) > 1 {
-        // The rank 1 of one communicator is not that of another.
+        // Rank 1 of one communicator is not rank 1 of another.
         let of_job: Vec<u32> = of_job.into_iter().collect();
         let of_job = Some(ranks(&of_job)).filter(|_| !of_job.is_empty());
         let of_groups = local.iter().take(GROUPS).map(|of| format!("{} of {}", ranks(&of.culprits), of.name.group));
@@ -79,7 +79,7 @@ fn hung(report: &HangReport) -> String {
             _ => reasons.push(format!("{who}{several}")),
         }
     };
-    reason(&odd, "called something else than the others", "called something else than the others");
+    reason(&odd, "made a different call than the others", "made a different call than the others");
     reason(&stuck, "has not finished what its peers have", "have not finished what their peers have");
     reason(&missing, "did not enqueue what its peers wait in", "did not enqueue what their peers wait in");
     let kinds: &[EvidenceKind] = match () {
@@ -91,7 +91,7 @@ fn hung(report: &HangReport) -> String {
     format!(
         "The job hangs on {}{}: {}{example}.",
         ranks(culprits),
-        of_group(local.first().copied()),
+        group_suffix(local.first().copied()),
         reasons.join("; ")
     )
 }
@@ -114,7 +114,7 @@ fn lagging(report: &HangReport) -> String {
     let of = group.map_or(String::new(), |group| group.name.group.clone());
     let further = match report.lagging.len() {
         0 | 1 => String::new(),
-        n => format!(" So are ranks of {} further groups.", n - 1),
+        n => format!(" The same holds in {} further groups.", n - 1),
     };
     let why = match () {
         () if is_it(EvidenceKind::Progress) => "It moves, so this is slow and no hang.",
@@ -126,7 +126,7 @@ fn lagging(report: &HangReport) -> String {
 
 fn unclear(report: &HangReport) -> String {
     let Some(group) = report.open.first() else {
-        return format!("Cannot say whether the job hangs: in {} nobody is seen to wait.", groups(report));
+        return format!("Cannot say whether the job hangs: in {} no rank is seen to wait.", groups(report));
     };
     let n = report.open.len();
     let groups = if n == 1 { "1 group".to_owned() } else { format!("{n} groups") };
@@ -136,12 +136,12 @@ fn unclear(report: &HangReport) -> String {
         group.name.group
     );
     match &report.ranks_without_records[..] {
-        [] => format!("{first} A slow or broken link, or a job that runs."),
+        [] => format!("{first} This may be a slow or broken link, or a running job."),
         unknown => format!("{first} There are no records of {}, which may be what they wait for.", ranks(unknown)),
     }
 }
 
-/// What the verdict supposes, and what it does without.
+/// What the verdict assumes, and what it lacks.
 pub(super) fn notes(report: &HangReport) -> Vec<String> {
     let mut notes = Vec::new();
     let has_dumps = report.hung.iter().any(|group| group.name.source == "flight-recorder");

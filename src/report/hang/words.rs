@@ -3,19 +3,19 @@
 use crate::analysis::hang::{Evidence, EvidenceKind, HungGroup};
 use crate::report::format::ranks;
 
-/// A text with a capital letter.
+/// A text with its first letter in upper case.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// An operation as a person calls it: `all_reduce 17`.
+/// An operation with its sequence number: `all_reduce 17`.
 pub(super) fn operation(collective: Option<&str>, sequence: Option<i64>) -> String {
     let name = collective.unwrap_or("an operation");
     sequence.map_or(name.to_owned(), |sequence| format!("{name} {sequence}"))
 }
 
-/// A verb of one or of several.
+/// The verb form for one rank or for several.
 fn verb<'a>(ranks: &[u32], one: &'a str, several: &'a str) -> &'a str {
     if ranks.len() == 1 { one } else { several }
 }
@@ -75,7 +75,7 @@ pub(super) fn sentence(of: &Evidence) -> String {
     })
 }
 
-/// What peers have completed of some operations.
+/// Which operations the peers have completed.
 fn completed(of: &Evidence) -> String {
     let done = of.there.as_deref().and_then(|done| done.parse::<i64>().ok());
     match (of.sequence.zip(of.last).filter(|(first, last)| last > first), done) {
@@ -85,12 +85,12 @@ fn completed(of: &Evidence) -> String {
     }
 }
 
-/// Whether a rank is among some, which are sorted.
+/// Whether a rank is among `ranks`, which are sorted.
 pub(super) fn has(ranks: &[u32], rank: u32) -> bool {
     ranks.binary_search(&rank).is_ok()
 }
 
-/// What to do first about a group; `None` where it only waits for others. `is_open` if nothing shows on whom the job hangs.
+/// What to do first about a group; `None` if it only waits for others. `is_open` means that nothing shows which rank is at fault.
 pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
     let of = |blamed: &[u32]| -> Vec<u32> {
         blamed.iter().copied().filter(|rank| is_open || has(&group.culprits, *rank)).collect()

@@ -1,14 +1,14 @@
-//! The page's modules as one script, and its style without blanks. The program's build runs this, and so do the tests of the modules.
+//! Joins the page's modules into one script, and strips its style sheet. The program's build and the tests of the modules run this.
 //!
-//! The modules are ES modules, so that each can be read and tested for itself. A page is one file, so they become one scope here: lines that import
-//! are dropped, the word `export` too, and the modules follow each other so that each comes after those that it uses. For that a module keeps to a
-//! few rules, which are checked here: it imports names with one line for each module, and no two modules have the same name at their top.
+//! The modules are ES modules, so that each can be read and tested on its own. A page is one file, so they become one scope here: `import` lines
+//! and the word `export` are dropped, and each module follows the modules that it imports. This requires two rules of a module, checked here:
+//! each import is a single line that renames nothing, and no two modules define the same top-level name.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The script of a module and of all that it uses.
+/// The script of a module and of everything that it imports.
 pub(crate) fn script(folder: &Path, first: &str) -> Result<String, String> {
     let mut modules = Modules { folder, order: Vec::new(), names: BTreeMap::new(), open: Vec::new() };
     modules.add(first)?;
@@ -33,7 +33,7 @@ pub(crate) fn style(text: &str) -> String {
     style
 }
 
-/// A line without its indentation, unless it is a comment or empty. Neither language has texts of several lines here.
+/// A line without its indentation; `None` for comments and blank lines. Neither language has multi-line strings here.
 fn code(line: &str) -> Option<&str> {
     let line = line.trim();
     let is_comment = ["//", "/*", "* ", "*/"].iter().any(|mark| line.starts_with(mark)) || line == "*";
@@ -42,11 +42,11 @@ fn code(line: &str) -> Option<&str> {
 
 struct Modules<'f> {
     folder: &'f Path,
-    /// Names and texts.
+    /// Names and source texts.
     order: Vec<(String, String)>,
-    /// The names at the top of the modules, and whose they are.
+    /// The top-level names, with the module that defines each.
     names: BTreeMap<String, String>,
-    /// The modules that are being added, each because of the one before.
+    /// The modules being added, each imported by the one before it.
     open: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ fn import(line: &str) -> Result<Option<&str>, &'static str> {
     from.strip_suffix("';").map(Some).ok_or(whole)
 }
 
-/// The name that a line defines at the top of its module.
+/// The top-level name that a line defines.
 fn top_name(line: &str) -> Option<&str> {
     let line = line.strip_prefix("export ").unwrap_or(line);
     let line = line.strip_prefix("async ").unwrap_or(line);

@@ -1,7 +1,7 @@
-//! Columns of integers in few bytes: LEB128 varints through gzip, in base64. The page's `decode.js` reads them.
+//! Columns of integers in few bytes: LEB128 varints, gzip, base64. The page's `decode.js` reads them.
 //!
-//! A picture of a window has tens of thousands of rows, and a page is sent by mail. As JSON they would take five times as much, and the browser
-//! longer to read them.
+//! A window's drawing has tens of thousands of rows, and pages are sent by mail. JSON would be five times as large, and slower for the browser
+//! to parse.
 
 use std::io::{self, Write};
 
@@ -11,14 +11,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 
-/// Bytes through gzip, in base64. The header has neither a time nor a name, so that equal bytes stay equal.
+/// Compresses with gzip and encodes in base64. The gzip header has neither time nor name, so that equal input gives equal output.
 pub(crate) fn pack(bytes: &[u8]) -> io::Result<String> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(bytes)?;
     Ok(STANDARD.encode(encoder.finish()?))
 }
 
-/// A table, packed.
+/// A table in packed form.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Packed {
     rows: usize,
@@ -33,7 +33,7 @@ struct Column {
     delta: bool,
 }
 
-/// A table whose columns are added one after the other, each with all its rows.
+/// A table that is built column by column, each with all rows.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     rows: usize,
@@ -42,17 +42,17 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// A column of numbers from 0 on.
+    /// Adds a column of unsigned numbers.
     pub(crate) fn plain(&mut self, name: &'static str, values: impl Iterator<Item = u64>) {
         self.add(name, false, false, values);
     }
 
-    /// A column of any numbers.
+    /// Adds a column of signed numbers.
     pub(crate) fn signed(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
         self.add(name, true, false, values.map(zigzag));
     }
 
-    /// A column whose neighbours differ little.
+    /// Adds a column whose neighbouring values differ little: differences are stored.
     pub(crate) fn near(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
         let mut before = 0;
         let differences = values.map(|value| zigzag(value - std::mem::replace(&mut before, value)));
@@ -74,16 +74,13 @@ impl Columns {
         self.columns.push(Column { name, signed, delta });
     }
 
-    /// The table.
-    ///
-    /// # Errors
-    /// What gzip fails with.
+    /// Packs the table.
     pub(crate) fn pack(self) -> io::Result<Packed> {
         Ok(Packed { rows: self.rows, columns: self.columns, data: pack(&self.bytes)? })
     }
 }
 
-/// Numbers near 0 as small numbers without a sign: 0, -1, 1, -2 become 0, 1, 2, 3.
+/// Maps signed numbers near 0 to small unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3.
 fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
@@ -92,7 +89,7 @@ fn zigzag(value: i64) -> u64 {
 mod tests {
     use super::*;
 
-    /// 300 is 0b10_0101100: seven bits with the mark of more, then the rest. The differences of 5, 3, 3 are 5, -2, 0, as zigzag 10, 3, 0.
+    /// 300 is 0b10_0101100: seven bits with the continuation bit, then the rest. The differences of 5, 3, 3 are 5, -2, 0, as zigzag 10, 3, 0.
     #[test]
     fn columns_are_varints() {
         let mut columns = Columns::default();

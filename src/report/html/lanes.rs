@@ -1,4 +1,4 @@
-//! The collectives of many ranks on one clock, as the page draws them.
+//! The collectives of many ranks on one clock, for the page's drawing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -11,39 +11,37 @@ use crate::ranks::report::{Compared, RankReport};
 use crate::ranks::timeline::{Arrivals, Timeline};
 use crate::time::Ns;
 
-/// No more kernels than this are in a page; those of the collectives at which ranks waited longest are kept.
+/// A page has at most this many kernels: those of the collectives with the longest waits.
 const MOST_KERNELS: usize = 150_000;
 
 /// Collectives with the kernels of all ranks.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     ranks: Vec<u32>,
-    /// The names of groups.
     groups: Vec<String>,
-    /// The names of collectives.
     names: Vec<String>,
-    /// By time.
+    /// In order of time.
     collectives: Vec<Collective>,
     left_out: u64,
     span: Ns,
-    /// By late rank, and by position of the stack: the steps in which somebody waited, as positions in the report.
+    /// The steps in which some rank waited, as positions in the report: by late rank, and by position of the stack.
     steps_of_late: HashMap<u32, BTreeSet<usize>>,
     steps_of_stack: HashMap<u64, BTreeSet<usize>>,
 }
 
 #[derive(Debug)]
 struct Collective {
-    /// Its place among all, also among those that are left out.
+    /// Its index among all collectives, including those left out.
     number: usize,
     group: u64,
     name: u64,
-    /// 1 + a position in the steps of the report; 0 for none.
+    /// 1 + its position in the report's steps; 0 for none.
     step: u64,
-    /// 1 + a position in the ranks; 0 for nobody.
+    /// 1 + its position in the ranks; 0 for none.
     late: u64,
     is_matched: bool,
     waited: Ns,
-    /// In the order of their starts.
+    /// In order of their starts.
     kernels: Vec<Kernel>,
 }
 
@@ -53,9 +51,9 @@ struct Kernel {
     start: Ns,
     dur: Ns,
     waited: Option<Ns>,
-    /// 1 + a position in the stacks of the report; 0 for none.
+    /// 1 + its position in the report's stacks; 0 for none.
     stack: u64,
-    /// When its launch returned, in ns since its own start: negative before it.
+    /// When its launch returned, in ns since the kernel's start: negative if before it.
     launch: Option<Ns>,
     active: Ns,
     busy: Ns,
@@ -63,7 +61,7 @@ struct Kernel {
 }
 
 impl Lanes {
-    /// Of a job whose report is given, too. `groups` are the names of the matched groups, in their order.
+    /// Collects the collectives of a job and its report. `groups` are the names of the matched groups, in their order.
     pub(crate) fn new(compared: &Compared, report: &RankReport, groups: Vec<String>) -> Self {
         let Compared { job, matches, clocks, .. } = compared;
         let timeline = Timeline::new(job, matches, clocks);
@@ -74,8 +72,11 @@ impl Lanes {
             .map(|(of, at)| ((&of.frames, &of.captured, &of.forward, &of.thread), at))
             .collect();
         let stack = |of: &ReducedStack| stacks.get(&(&of.frames, &of.captured, &of.forward, &of.thread)).copied();
-        let of_stack: Vec<Vec<u64>> =
-            job.reductions.iter().map(|part| part.stacks.iter().map(|of| stack(of).unwrap_or(0)).collect()).collect();
+        let of_stack: Vec<Vec<u64>> = job
+            .reductions
+            .iter()
+            .map(|reduction| reduction.stacks.iter().map(|of| stack(of).unwrap_or(0)).collect())
+            .collect();
         let steps: HashMap<u32, u64> = report.steps.iter().zip(1..).map(|(step, at)| (step.number, at)).collect();
         let mut lanes = Lanes {
             ranks: job.ranks.clone(),
@@ -90,9 +91,9 @@ impl Lanes {
         let mut numbers: HashMap<&str, u64> = HashMap::new();
         for arrivals in &timeline.collectives {
             let Some((rank, row)) = arrivals.members.first() else { continue };
-            let part = &job.reductions[*rank];
+            let reduction = &job.reductions[*rank];
             let next = numbers.len() as u64;
-            let name = *numbers.entry(part.collective(&part.rows[*row])).or_insert(next);
+            let name = *numbers.entry(reduction.collective(&reduction.rows[*row])).or_insert(next);
             let kernels: Vec<Kernel> = arrivals
                 .members
                 .iter()
@@ -137,12 +138,11 @@ impl Lanes {
         }
     }
 
-    /// How many kernels there are.
     pub(crate) fn kernels(&self) -> usize {
         self.collectives.iter().map(|of| of.kernels.len()).sum()
     }
 
-    /// Keeps the collectives with most waiting, until these have so many kernels.
+    /// Keeps the collectives with the longest waits, up to `most` kernels in all.
     pub(crate) fn shorten(&mut self, most: usize) {
         if self.kernels() <= most {
             return;
@@ -163,22 +163,22 @@ impl Lanes {
         self.left_out += (before - self.collectives.len()) as u64;
     }
 
-    /// How many collectives are not here.
+    /// How many collectives were left out.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// The steps, by position in the report, in which others waited for one of these ranks.
+    /// The steps in which other ranks waited for one of these, as positions in the report.
     pub(crate) fn steps_of_late(&self, ranks: &[u32]) -> BTreeSet<usize> {
         ranks.iter().filter_map(|rank| self.steps_of_late.get(rank)).flatten().copied().collect()
     }
 
-    /// The same for a stack of the report, at which somebody waited.
+    /// The same for the ranks that waited at a stack of the report.
     pub(crate) fn steps_of_stack(&self, stack: usize) -> BTreeSet<usize> {
         self.steps_of_stack.get(&(1 + stack as u64)).cloned().unwrap_or_default()
     }
 
-    /// The first collective at which a rank waited for this one about as long as ever: its number.
+    /// The number of the first collective at which a rank waited for this one at least 90 % as long as at the worst.
     pub(crate) fn worst(&self, late: u32) -> Option<usize> {
         let is_of = |of: &&Collective| of.late > 0 && self.ranks.get(of.late as usize - 1) == Some(&late);
         let longest = |of: &Collective| of.kernels.iter().filter_map(|kernel| kernel.waited).max().unwrap_or_default();
@@ -187,15 +187,15 @@ impl Lanes {
         self.collectives.iter().filter(is_of).find(|of| longest(of).as_f64() >= about).map(|of| of.number)
     }
 
-    /// Where the collective of a number is on the page, if it is.
+    /// The position on the page of the collective with this number, if it is there.
     pub(crate) fn place(&self, number: usize) -> Option<usize> {
         self.collectives.iter().position(|of| of.number == number)
     }
 
-    /// As the page has it.
+    /// The form that the page reads.
     ///
     /// # Errors
-    /// What gzip fails with.
+    /// Returns gzip's error.
     pub(crate) fn pack(&self) -> io::Result<Value> {
         let of = &self.collectives;
         let mut collectives = Columns::default();
@@ -235,8 +235,8 @@ impl Lanes {
 }
 
 fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank: usize, row: usize) -> Kernel {
-    let part = &compared.job.reductions[rank];
-    let (of, time) = (&part.rows[row], &timeline.ranks[rank].kernels[row]);
+    let reduction = &compared.job.reductions[rank];
+    let (of, time) = (&reduction.rows[row], &timeline.ranks[rank].kernels[row]);
     let segment = of.segment.map(|segment| segment as usize);
     Kernel {
         rank: rank as u64,
@@ -245,7 +245,7 @@ fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank:
         waited: time.waited,
         stack: of.stack.map_or(0, |stack| of_stack[rank][stack as usize]),
         launch: segment.map(|segment| timeline.ranks[rank].launches[segment].end - time.window.start),
-        active: segment.map_or(Ns::ZERO, |segment| part.segments[segment].active()),
+        active: segment.map_or(Ns::ZERO, |segment| reduction.segments[segment].active()),
         busy: of.busy_before,
         idle: of.idle_before,
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::report::format::{is_hidden, visible};
 
-/// A text between tags or in an attribute in double quotes.
+/// A text between tags or in a double-quoted attribute.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['&', '<', '>', '"', '\'']) {
         return Cow::Borrowed(text);
@@ -23,12 +23,12 @@ pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// A name from a trace: visible, and apart from the direction of the text around it.
+/// A name from a trace: visible, and isolated from the direction of the surrounding text.
 pub(crate) fn name(name: &str) -> String {
     format!("<bdi>{}</bdi>", escape(&visible(name)))
 }
 
-/// JSON within a script: what could end the script, and what nobody sees, is written with escapes.
+/// JSON inside a script: whatever could end the script, and invisible characters, are escaped.
 pub(crate) fn json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

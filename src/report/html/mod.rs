@@ -1,10 +1,10 @@
-//! A page: one file for a browser, with the answer, its pictures and the documents that they are made of. It opens from a mail or an artifact store:
-//! it asks for nothing from any network, and keeps nothing.
+//! A page: one file for a browser, with the answer, its drawings and their documents. It opens from a mail or an artifact store, requests
+//! nothing from any network, and stores nothing.
 //!
-//! What is read first is plain HTML, so that it is there without scripts, for a screen reader, and at once: the verdict, up to three findings, the
-//! top of the table. The rest is drawn by the page's own script (`page/`) from the documents that `--json` gives, which are embedded, so that the page
-//! computes nothing that another form would not have. Its policy allows that script, the few lines that
-//! unpack it, and that style, by their digests, and nothing else.
+//! What people read first is plain HTML, so that it is there at once, without scripts and for screen readers: the verdict, up to three findings, the
+//! top of the table. The page's own script (`page/`) draws the rest from the embedded documents, which are those of `--json`, so that the page
+//! shows nothing that other forms lack. Its content security policy allows, by digest, that script, the few lines that unpack it, and that style,
+//! and nothing else.
 
 mod columns;
 pub(crate) mod lanes;
@@ -28,18 +28,18 @@ use super::format::{count, duration, visible};
 use crate::analysis::origin::names;
 use crate::time::Ns;
 
-/// The modules of `page/`, put together by the build, and what unpacks them in the browser.
+/// The modules of `page/`, joined by the build, and the lines that unpack them in the browser.
 const BOOT: &str = include_str!(concat!(env!("OUT_DIR"), "/boot.js"));
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
 
-/// How many findings a page has at most.
+/// The most findings of a page.
 pub(crate) const FINDINGS: usize = 3;
 
-/// How many rows its table has without scripts.
+/// The most rows that the page shows without scripts.
 pub(crate) const ROWS: usize = 10;
 
-/// A document or a table.
+/// The bytes of a document or a table.
 pub(crate) type Bytes = Vec<u8>;
 
 /// Documents and their names.
@@ -48,33 +48,33 @@ pub(crate) type Documents = Vec<(&'static str, Bytes)>;
 /// A page.
 #[derive(Default)]
 pub(crate) struct Page<'a> {
-    /// What it is about: `stacks`, `ranks`, `hang`, `records`, `entries`, `diff` or `ranks-diff`.
+    /// Its answer: `stacks`, `ranks`, `hang`, `records`, `entries`, `diff` or `ranks-diff`.
     pub(crate) kind: &'static str,
-    /// Its first line: the answer in a few words.
+    /// The heading: the answer in a few words.
     pub(crate) title: String,
-    /// What the inputs are called.
+    /// The names of the inputs.
     pub(crate) names: String,
-    /// The verdict, a sentence each.
+    /// The sentences of the verdict.
     pub(crate) verdict: Vec<String>,
-    /// What is known of the window, as a label and a value.
+    /// Facts about the window, each a label and a value.
     pub(crate) facts: Vec<(&'static str, String)>,
-    /// What to look at first; at most three.
+    /// What to look at first; at most [`FINDINGS`].
     pub(crate) findings: Vec<Finding>,
     /// The top of the table.
     pub(crate) top: Option<Top>,
-    /// The answers for programs, by the names of their schemas.
+    /// The answers for programs, by the name of their schema.
     pub(crate) documents: Documents,
-    /// The same with the first few stacks alone, if there are many.
+    /// The same with only the first stacks, if the page would be too large.
     pub(crate) shorten: Option<Box<dyn Fn(usize) -> io::Result<Documents> + 'a>>,
-    /// Tables for spreadsheets, by the document that they are of.
+    /// Tables for spreadsheets, by the name of their document.
     pub(crate) tables: Documents,
-    /// How to get each view again.
+    /// The commands that give the content of each view.
     pub(crate) commands: Vec<Command>,
-    /// What is not as it should be: what was left out, what is damaged.
+    /// Notes on what was left out or is damaged.
     pub(crate) notes: Vec<String>,
-    /// What the stacks of the document are called beside each other: the frame that shows best where each comes from, and those that distinguish it.
+    /// For each stack of the document, the frame that best shows where it comes from, then the frames that distinguish it from its namesakes.
     pub(crate) labels: Vec<Vec<String>>,
-    /// The frames by which stacks are named: the user's own code, if there is any.
+    /// The frames that name stacks: the user's own code, if there is any.
     pub(crate) telling: BTreeSet<String>,
     /// When kernels ran, by trace.
     pub(crate) streams: Vec<Streams>,
@@ -85,62 +85,57 @@ pub(crate) struct Page<'a> {
 /// Something that costs time, and where it comes from.
 #[derive(Debug, Default)]
 pub(crate) struct Finding {
-    /// What it costs: `13.068 ms per step`.
+    /// Its cost: `13.068 ms per step`.
     pub(crate) cost: String,
-    /// The line of code, or what else it is about.
+    /// Its subject, usually a line of code.
     pub(crate) what: String,
-    /// Why, and what to do.
+    /// The cause, and what to do.
     pub(crate) text: String,
-    /// Whether it is for the better.
+    /// Whether it is an improvement.
     pub(crate) is_good: bool,
-    /// What shows it; `None` if nothing does.
+    /// The view that shows it, if one does.
     pub(crate) link: Option<Link>,
 }
 
-/// A link to a view, with what is chosen there.
+/// A link to a view, with a selection there.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
-    /// What it is called.
+    /// Its text.
     pub(crate) text: &'static str,
-    /// The view.
     pub(crate) view: &'static str,
     /// A stack of the document.
     pub(crate) stack: Option<usize>,
-    /// A rank.
     pub(crate) rank: Option<u32>,
-    /// A collective, by the number that [`Lanes`] gave it.
+    /// A collective, by its number in [`Lanes`].
     pub(crate) collective: Option<usize>,
 }
 
 /// The top of a table, as text.
 #[derive(Debug, Default)]
 pub(crate) struct Top {
-    /// What it is.
     pub(crate) title: &'static str,
-    /// The columns; the first has names, the others numbers.
+    /// The columns: names first, then numbers.
     pub(crate) columns: Vec<&'static str>,
-    /// The rows, as many as fit a screen.
+    /// The first rows, as many as fit a screen.
     pub(crate) rows: Vec<Vec<String>>,
-    /// How many rows there are in all.
+    /// The number of rows in the whole table.
     pub(crate) found: usize,
 }
 
-/// A command that shows what a view shows.
+/// A command that prints what a view shows.
 #[derive(Debug, Serialize)]
 pub(crate) struct Command {
-    /// The view.
     pub(crate) view: &'static str,
-    /// What it shows.
+    /// A description of its output.
     pub(crate) what: &'static str,
-    /// The command.
     pub(crate) text: String,
 }
 
 impl Page<'_> {
-    /// Writes the page. If it would be too large to send, its pictures get coarser and its tables shorter, and it says so.
+    /// Writes the page. If it would be too large to mail, its drawings get coarser and its tables shorter, and a note says so.
     ///
     /// # Errors
-    /// What the writer fails with.
+    /// Returns the writer's error.
     pub(crate) fn write(mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let packed = self.packed()?;
         let title = escape(&self.title).into_owned();
@@ -211,7 +206,7 @@ impl Page<'_> {
         writeln!(out, "</section>")
     }
 
-    /// A link's address. What the page had no room for is not in it.
+    /// A link's address, without selections that the page had no room for.
     fn fragment(&self, link: &Link) -> String {
         let stack = link.stack.filter(|stack| *stack < self.labels.len());
         let collective = link.collective.and_then(|number| self.lanes.as_ref()?.place(number));
@@ -220,7 +215,7 @@ impl Page<'_> {
         format!("view={}{}", link.view, parts.collect::<String>())
     }
 
-    /// What the script reads.
+    /// The data that the script reads.
     fn embedded(&self, packed: Packed) -> io::Result<Value> {
         let files = |of: Vec<(&'static str, String)>, ending: &str| -> Map<String, Value> {
             let file =
@@ -244,10 +239,10 @@ impl Page<'_> {
     }
 }
 
-/// What has written the page.
+/// The program that wrote the page.
 const PROGRAM: &str = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
 
-/// A time and how it is distributed over the steps that have a part of it: `39.203 ms exposed, 13.068 ms a step in 3 steps`, or all of it in one.
+/// A time and its distribution over the steps that contribute to it: `39.203 ms exposed, 13.068 ms a step in 3 steps`.
 pub(crate) fn in_steps(time: Ns, what: &str, steps: &[&str]) -> String {
     let steps = match steps {
         [] => String::new(),
@@ -260,7 +255,7 @@ pub(crate) fn in_steps(time: Ns, what: &str, steps: &[&str]) -> String {
     format!("{} {what}{steps}", duration(time))
 }
 
-/// For each stack the frame that shows best where it comes from, and those by which it differs from others of that frame.
+/// For each stack the frame that best shows where it comes from, then the frames that distinguish it from others with that frame.
 pub(crate) fn labels<'t>(telling: impl Iterator<Item = &'t [String]>) -> Vec<Vec<String>> {
     let telling: Vec<&[String]> = telling.collect();
     let owned = |names: Vec<&str>| -> Vec<String> { names.into_iter().map(str::to_owned).collect() };
@@ -268,7 +263,7 @@ pub(crate) fn labels<'t>(telling: impl Iterator<Item = &'t [String]>) -> Vec<Vec
     named.map(|names| if names.is_empty() { vec!["(no frames)".to_owned()] } else { names }).collect()
 }
 
-/// What inputs are called, with the folder that they share named once, and not more of them than fit.
+/// The names of inputs, as many as fit, with their common folder named once.
 fn short_names(names: &str) -> String {
     const NAMED: usize = 4;
     let all: Vec<&str> = names.split(", ").collect();
@@ -328,7 +323,7 @@ mod tests {
         assert_eq!(of(&["a", "b", "c"]), "30.000 ms exposed, 10.000 ms a step in 3 steps");
     }
 
-    /// Groups and folders are named in sentences, too.
+    /// Groups and folders are named inside sentences, too.
     #[test]
     fn names_within_sentences_are_visible() {
         let hostile = "a\u{202e}<b>".to_owned();

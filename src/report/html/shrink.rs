@@ -1,5 +1,5 @@
-//! What a page has within it, packed, and made smaller where the page would be too large to send: coarser pictures first, then no tables for
-//! spreadsheets, then shorter documents. What is left out is said on the page.
+//! The embedded parts of a page, packed, and shrunk if the page would be too large to mail: first coarser drawings, then no tables for
+//! spreadsheets, then shorter documents. A note on the page says what was left out.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use super::timeline::Streams;
 use super::{Bytes, Page};
 use crate::report::format::count;
 
-/// No page is larger: mails are refused above about 25 MB.
+/// The most bytes of a page: mail servers refuse more than about 25 MB.
 const MOST_BYTES: usize = 20_000_000;
 
-/// What a page has beside its documents and pictures, at most.
+/// The most bytes of a page outside of its documents and drawings.
 const REST: usize = 400_000;
 
-/// What a page has within it.
+/// The embedded parts of a page.
 #[derive(Debug)]
 pub(super) struct Packed {
     /// By name of the document.
@@ -30,7 +30,7 @@ pub(super) struct Packed {
 }
 
 impl Page<'_> {
-    /// Packs what is within the page, and takes from the page what does not fit.
+    /// Packs the embedded parts, and drops from the page what does not fit.
     pub(super) fn packed(&mut self) -> io::Result<Packed> {
         self.fit(MOST_BYTES - REST)
     }
@@ -53,7 +53,7 @@ impl Page<'_> {
         Ok(Packed { documents, tables, labels, telling, timelines, lanes })
     }
 
-    /// The documents and the names of their stacks, with fewer stacks if they are too large.
+    /// The documents and the labels of their stacks, with fewer stacks if they are too large.
     fn fit_documents(&mut self, room: usize) -> io::Result<(Vec<(&'static str, String)>, String)> {
         let mut documents = packed(&self.documents)?;
         let mut labels = pack(&serde_json::to_vec(&self.labels)?)?;
@@ -72,13 +72,13 @@ impl Page<'_> {
         Ok((documents, labels))
     }
 
-    /// The frames that are marked, unless they take too much for what is a colour.
+    /// The frames to highlight, unless they take too much room for a mere highlight.
     fn fit_telling(&self, room: usize) -> io::Result<String> {
         let telling = pack(&serde_json::to_vec(&self.telling)?)?;
         if telling.len() <= room / 8 { Ok(telling) } else { pack(b"[]") }
     }
 
-    /// The pictures, with fewer rows if they are too large.
+    /// The drawings, with fewer rows if they are too large.
     fn fit_pictures(&mut self, room: usize) -> io::Result<(Vec<Value>, Option<Value>)> {
         loop {
             let timelines: Vec<Value> = self.streams.iter().map(Streams::pack).collect::<io::Result<_>>()?;
@@ -100,7 +100,7 @@ impl Page<'_> {
         }
     }
 
-    /// Says what the pictures do not have.
+    /// Notes what the drawings lack.
     fn note_left_out(&mut self) {
         if let Some(lanes) = self.lanes.as_ref().filter(|lanes| lanes.left_out() > 0) {
             self.notes.push(format!(
@@ -130,7 +130,7 @@ fn size(of: &[(&'static str, String)]) -> usize {
 mod tests {
     use super::*;
 
-    /// Numbers that gzip cannot make much smaller.
+    /// Numbers that gzip can hardly compress.
     fn noise(stacks: usize) -> Vec<u8> {
         let mut state = 1_u64;
         let mut next = || {
@@ -142,7 +142,7 @@ mod tests {
         (0..100 * stacks).map(|_| next()).collect()
     }
 
-    /// A stack takes some 133 bytes here. Of 64 stacks, 8,500 bytes, 3,000 bytes have room for 16 and their names; no table fits.
+    /// A stack takes some 133 bytes here, so 64 stacks take 8,500. In 3,000 bytes there is room for 16 and their names, and for no table.
     #[test]
     fn what_does_not_fit_is_left_out_and_said() {
         let mut page = Page {

@@ -1,4 +1,4 @@
-//! The kernels of a trace's window, as the page draws them.
+//! The kernels of a trace's window, for the page's drawing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,16 +10,16 @@ use crate::analysis::stack_key::StackKey;
 use crate::analysis::timeline::{Lane, Row, Timeline};
 use crate::time::Window;
 
-/// A timeline whose stacks are those of the page's document.
+/// A timeline, with its stacks mapped to those of the page's document.
 #[derive(Debug, Clone)]
 pub(crate) struct Streams {
     timeline: Timeline,
-    /// By position in the timeline's stacks: 1 + the position in the document's, 0 for none.
+    /// For each stack of the timeline: 1 + its position in the document, 0 for none.
     of_stack: Vec<u64>,
 }
 
 impl Streams {
-    /// Of some timelines, beside the stacks of a document in their order.
+    /// Maps each timeline to the stacks of a document, given in their order.
     pub(crate) fn collect<'s>(
         timelines: &[Timeline],
         stacks: impl Iterator<Item = (&'s Option<String>, &'s StackKey)>,
@@ -32,7 +32,7 @@ impl Streams {
         timelines.iter().map(streams).collect()
     }
 
-    /// The names of the steps in which the stack at a position of the document has kernels; `None` if the trace has no steps.
+    /// The names of the steps in which a stack of the document has kernels; `None` if the trace has no steps.
     pub(crate) fn steps_of(&self, stack: usize) -> Option<Vec<&str>> {
         let own = self.of_stack.iter().position(|of| *of == 1 + stack as u64)?;
         let steps = &self.timeline.steps;
@@ -40,12 +40,11 @@ impl Streams {
         (!steps.is_empty()).then(|| found.collect())
     }
 
-    /// How many rows it has.
     pub(crate) fn rows(&self) -> usize {
         self.timeline.rows.len()
     }
 
-    /// How many kernels it has no rows for.
+    /// How many kernels have no row.
     pub(crate) fn left_out(&self) -> u64 {
         self.timeline.left_out
     }
@@ -56,10 +55,10 @@ impl Streams {
         self.timeline.shorten(most);
     }
 
-    /// As the page has it.
+    /// The form that the page reads.
     ///
     /// # Errors
-    /// What gzip fails with.
+    /// Returns gzip's error.
     pub(crate) fn pack(&self) -> io::Result<Value> {
         let Timeline { name, rank, window, lanes, rows, exposed, steps, merged, left_out, .. } = &self.timeline;
         let mut kernels = Columns::default();

@@ -1,9 +1,9 @@
-//! What is odd about pairs, in words, with examples. What says that pairs are wrong comes first.
+//! What is odd about pairs, in words, with examples. Signs of wrong pairs come first.
 
 use crate::analysis::pairs::{Example, Finding, Operator, PairReport, Problem};
 use crate::report::format::{count, visible};
 
-/// What a problem is, after the number of nodes or flows that have it.
+/// A problem in words, which follow the number of nodes or flows that have it.
 fn words(problem: Problem) -> &'static str {
     match problem {
         Problem::Orphan => {
@@ -36,12 +36,12 @@ fn words(problem: Problem) -> &'static str {
     }
 }
 
-/// Whether it is how autograd counts, and no reason for doubt.
+/// Whether this is how autograd normally counts, and no reason for doubt.
 fn is_usual(problem: Problem) -> bool {
     matches!(problem, Problem::Nested | Problem::Successive | Problem::FlowFromSameNumber | Problem::RanAgain)
 }
 
-/// A line for each problem, and so many examples below it. What is usual has its examples only if everything is shown.
+/// A line for each problem, followed by its examples; usual problems have examples only if `verbose`.
 pub(super) fn lines(report: &PairReport, verbose: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for (problem, finding) in &report.pairing.findings {
@@ -71,7 +71,7 @@ fn example(of: &Example) -> String {
     format!("{trace}{}{number}{taken}{other}", at(&of.node))
 }
 
-/// How often something was found that says that pairs are wrong.
+/// How often a problem occurs that means that pairs are wrong.
 pub(super) fn doubtful(report: &PairReport, problem: Problem) -> u64 {
     report.pairing.findings.get(&problem).map_or(0, |Finding { count, .. }| *count)
 }

@@ -1,4 +1,4 @@
-//! Forward and backward, in forms: the sentences that come first are in `sentences`, the findings in words in `findings`.
+//! Forward operators and backward nodes in pairs: the opening sentences are in `sentences`, the findings in `findings`.
 
 mod csv;
 mod findings;
@@ -16,18 +16,18 @@ pub use sentences::verdict;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PairForm {
-    /// For people: what costs most and whether to trust it, then modules, then pairs, then what is odd.
+    /// For people: the highest costs and whether to trust them, then modules, then pairs, then what is odd.
     Text,
     /// For spreadsheets: one row for each group of pairs.
     Csv,
-    /// For programs: everything, by a schema.
+    /// For programs: everything, described by a schema.
     Json,
 }
 
-/// Writes pairs of some traces: the first so many modules and groups. The sentences are about all.
+/// Writes pairs of some traces, with the first `limit` modules and groups. The sentences cover all of them.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn write(
     report: &PairReport,
     form: PairForm,

@@ -1,4 +1,4 @@
-//! What a reader has to know first: what the backward pass costs, which module has most of it, and whether the pairs can be trusted.
+//! What a reader needs first: the cost of the backward pass, the module with most of it, and whether the pairs can be trusted.
 
 use super::findings::doubtful;
 use crate::analysis::pairs::{Load, Module, PairReport, Problem, Tie};
@@ -6,10 +6,10 @@ use crate::report::damage;
 use crate::report::format::{count, duration, percent, visible};
 use crate::time::Ns;
 
-/// The share of nodes without an operator, or of the GPU time of those with one of another name, from which on pairs are to be used with care.
+/// Pairs need care from this share on: of nodes without an operator, or of GPU time in nodes whose operator has another name.
 const CARE: f64 = 0.05;
 
-/// What ties a group to its module, as JSON has it.
+/// How a group relates to its module, as in JSON.
 pub(super) fn tie(tie: Tie) -> &'static str {
     match tie {
         Tie::Pair => "pair",
@@ -19,13 +19,12 @@ pub(super) fn tie(tie: Tie) -> &'static str {
     }
 }
 
-/// The sentences.
 pub fn verdict(report: &PairReport) -> Vec<String> {
     let said = [cost(report), most(report), collectives(report), pairing(report), trust(report)].into_iter().flatten();
     damage::sentences(&report.damage, report.traces.len(), &[]).into_iter().chain(said).collect()
 }
 
-/// What the backward pass costs.
+/// The cost of the backward pass.
 fn cost(report: &PairReport) -> Option<String> {
     let backward = whole(report);
     if backward.kernels + backward.collectives == 0 {
@@ -63,12 +62,12 @@ fn whole(report: &PairReport) -> Load {
     load
 }
 
-/// A part's share of a whole, if both are known.
+/// The share of a part, or `?` if the whole is zero.
 fn share(part: Ns, whole: Ns) -> String {
     part.share_of(whole).map_or("?".to_owned(), percent)
 }
 
-/// The module with the most of it.
+/// The module with the largest share of that cost.
 fn most(report: &PairReport) -> Option<String> {
     let whole = whole(report).gpu_time;
     let of = |module: &Module| module.collectives().gpu_time;
@@ -79,7 +78,7 @@ fn most(report: &PairReport) -> Option<String> {
     })
 }
 
-/// The collectives among it.
+/// The collectives in the backward pass.
 fn collectives(report: &PairReport) -> Option<String> {
     let (numbered, unnumbered) = (report.backward.load, report.unnumbered.load);
     let all = whole(report);
@@ -116,7 +115,7 @@ fn collectives(report: &PairReport) -> Option<String> {
     ))
 }
 
-/// How pairs were found.
+/// How many nodes have a pair, and by what means.
 fn pairing(report: &PairReport) -> Option<String> {
     let of = &report.pairing;
     let Some(share) = of.share_paired() else {
@@ -140,7 +139,7 @@ fn pairing(report: &PairReport) -> Option<String> {
     ))
 }
 
-/// Whether they can be trusted.
+/// Whether the pairs can be trusted.
 fn trust(report: &PairReport) -> Option<String> {
     let of = &report.pairing;
     let orphans = 1.0 - of.share_paired()?;

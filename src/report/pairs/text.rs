@@ -9,7 +9,7 @@ use crate::report::column::{Align, Column, Table};
 use crate::report::format::{count, duration, shorten, shorten_right, visible};
 use crate::time::Ns;
 
-/// Of a time that is 0, nothing is shown.
+/// A time, or nothing for 0.
 fn time(time: Ns) -> String {
     if time == Ns::ZERO { String::new() } else { duration(time) }
 }
@@ -37,7 +37,7 @@ const MODULES: &[Column<Module>] = &[
     Column::left("module", |module, ()| visible(&module.module).into_owned()),
 ];
 
-/// How much of a module's path a pair has: the end says most, and the whole is among the modules.
+/// The room for a module's path next to a pair: its end says most, and the table of modules has the whole path.
 const MODULE_ROOM: usize = 40;
 
 const GROUPS: &[Column<PairedNodes>] = &[
@@ -69,7 +69,7 @@ fn pair(group: &PairedNodes) -> String {
 /// Writes pairs.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn pairs(
     report: &PairReport,
     limit: Option<usize>,

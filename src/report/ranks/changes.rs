@@ -1,4 +1,4 @@
-//! Two runs of many ranks beside each other: as tables for people, and as rows for spreadsheets.
+//! Two runs of many ranks side by side: as tables for people, and as rows for spreadsheets.
 
 use std::io::{self, Write};
 
@@ -11,17 +11,17 @@ use crate::report::diff::by_what;
 use crate::report::format::{change, count, percent_or_unknown, value, visible};
 use crate::report::frames::shorten_frame;
 
-/// How many stacks are shown to people.
+/// How many stacks people see.
 const STACKS: usize = 20;
 
-/// Columns that a frame needs at least.
+/// The least room for a frame.
 const FRAME: usize = 30;
 
 /// A row of the table of the runs.
 struct Total {
     label: &'static str,
     get: fn(&RunWaits) -> String,
-    /// A time, divided, whose change is shown.
+    /// A divided time whose change is shown.
     delta: fn(&RunWaits) -> Option<f64>,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn growth(before: f64, after: f64) -> String {
     change(Order::GpuTime, Delta { before, after })
 }
 
-/// By what both runs are divided, and how many of it they have.
+/// What both runs are divided by, and how many of it each has.
 pub(super) fn compared(changes: &RankChanges) -> String {
     let calls = [&changes.before, &changes.after].map(|run| run.collectives);
     by_what(changes.per, changes.not_per_step, [&changes.before.steps, &changes.after.steps], ("collective", calls))

@@ -1,4 +1,4 @@
-//! Two runs of many ranks beside each other, as a page.
+//! Two runs of many ranks side by side, as a page.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::report::diff::DiffForm;
 use crate::report::format::{count, percent_or_unknown, value};
 use crate::report::html::{Command, FINDINGS, Finding, Link, Page, ROWS, Top};
 
-/// How large a change is at least that is a finding, as a share of all waiting.
+/// The smallest change that is a finding, as a share of all waiting.
 const NOTABLE: f64 = 0.01;
 
 pub(super) fn page(changes: &RankChanges, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {

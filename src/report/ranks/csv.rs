@@ -1,4 +1,4 @@
-//! Many ranks for spreadsheets: a row for each rank, then a row for each stack, numbers without units; what a row does not have is empty.
+//! Many ranks for spreadsheets: a row for each rank, then a row for each stack; numbers have no units, and values that a row lacks are empty.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ enum Row<'a> {
     Stack(&'a StackWaits),
 }
 
-/// The columns, of rows with references.
+/// The columns, as a function because rows hold references.
 fn columns<'a>() -> Vec<Column<Row<'a>>> {
     vec![
         Column::left("row", |row, ()| if matches!(row, Row::Rank(_)) { "rank" } else { "stack" }.to_owned()),

@@ -1,4 +1,4 @@
-//! Who enters NCCL late, for people: the verdict, what to do first, a table of the ranks, and how far that can be trusted.
+//! Which ranks enter NCCL late, for people: the verdict, what to do first, a table of the ranks, and how far to trust that.
 
 use std::io::{self, Write};
 
@@ -12,16 +12,16 @@ use crate::report::format::{count, duration, percent, visible};
 use crate::report::json;
 use crate::time::Ns;
 
-/// Of more ranks only the latest are shown.
+/// With more ranks than this, only the latest are shown.
 const RANKS: usize = 16;
 
-/// How many slow ranks a verdict names in full.
+/// How many slow ranks a verdict describes.
 const NAMED: usize = 3;
 
-/// How many lines there are of anything else.
+/// The most lines about anything else.
 const LINES: usize = 6;
 
-/// The context is what the group is called.
+/// The context is the name of the group.
 const COLUMNS: &[Column<EntryRank, String>] = &[
     Column::right("rank", |row, _| row.rank.to_string()),
     Column::left("group", |_, group| group.clone()),
@@ -41,14 +41,14 @@ const COLUMNS: &[Column<EntryRank, String>] = &[
 pub enum EntryForm {
     /// For people.
     Text,
-    /// For programs, by a schema.
+    /// For programs, described by a schema.
     Json,
 }
 
-/// Writes who enters late, of files with a name.
+/// Writes which ranks enter late; `name` names the files.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn entries(
     report: &EntryReport,
     form: EntryForm,
@@ -78,21 +78,21 @@ fn text(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: &mut V
     trust(report).iter().try_for_each(|line| writeln!(out, "{}", screen.fill(line)))
 }
 
-/// The verdict, a sentence for each slow rank.
+/// The verdict, with a sentence for each slow rank.
 pub fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
     let judged = report.groups.iter().filter(|group| group.not_judged.is_none()).count();
     if report.groups.is_empty() {
         return vec![no_group(report)];
     }
     if judged == 0 {
-        return vec!["Whether a rank is slow cannot be judged: see below why.".to_owned()];
+        return vec!["No rank can be judged; the reasons are below.".to_owned()];
     }
     if report.slow.is_empty() {
         let mut sentences = vec!["No rank enters NCCL clearly later than ranks in the same place.".to_owned()];
         sentences.extend(delays(report));
         return sentences;
     }
-    // A rank that is late in several groups is named once.
+    // Names a rank once even if it is late in several groups.
     let mut named: Vec<&SlowRank> = Vec::new();
     for slow in &report.slow {
         if !named.iter().any(|known| known.rank == slow.rank) {
@@ -104,23 +104,23 @@ pub fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
     let mut more: Vec<u32> = named.iter().skip(NAMED).map(|slow| slow.rank).collect();
     more.sort_unstable();
     if !more.is_empty() {
-        sentences.push(format!("Later than others in their place are also ranks {}.", ranges(&more)));
+        sentences.push(format!("Ranks {} are also later than others in the same place.", ranges(&more)));
     }
     sentences
 }
 
-/// Why nothing is compared.
+/// Why nothing can be compared.
 fn no_group(report: &EntryReport) -> String {
     match &report.ranks_here[..] {
-        [] => "Nothing says which rank of the job the calls are of, so nothing is compared.".to_owned(),
+        [] => "Nothing says which rank of the job made the calls, so nothing is compared.".to_owned(),
         [one] => {
             format!("Only calls of rank {one} are here, so nothing is compared: add the records of the other ranks.")
         }
-        ranks => format!("None of the calls of ranks {} can be compared: see below why.", ranges(ranks)),
+        ranks => format!("None of the calls of ranks {} can be compared; the reasons are below.", ranges(ranks)),
     }
 }
 
-/// `Rank 2 enters NCCL late: a median 506 µs after rank 3 of its tensor parallel group, in 75.0 % of 9,191 calls (stream 0x…); …`
+/// `Rank 2 enters NCCL a median 506 µs after rank 3 of its tensor parallel group, and last in 75.0 % of 9,191 calls on stream 0x…; …`
 fn slow_sentence(report: &EntryReport, slow: &SlowRank, screen: &Screen) -> String {
     let row = &report.ranks[slow.row];
     let group = &report.groups[row.group];
@@ -130,9 +130,9 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank, screen: &Screen) -> Stri
     };
     let stream = row.stream.map_or(String::new(), |stream| format!(" on stream {stream:#x}"));
     let others = match slow.others_count {
-        1 => format!("the other one in its place is {} later than its peers", duration(slow.others.0)),
+        1 => format!("the other rank in the same place is {} later than its peers", duration(slow.others.0)),
         n => format!(
-            "the {} others in its place are {} to {} later than their peers",
+            "the {} others in the same place are {} to {} later than their peers",
             count(n),
             duration(slow.others.0),
             duration(slow.others.1)
@@ -156,16 +156,16 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank, screen: &Screen) -> Stri
     )
 }
 
-/// `Once rank 4 came 2.478 s after its peers, 37.2 s after the first call; usual is 15 ms at most.`
+/// `Rank 4 once entered NCCL 2.478 s after its peers of TP 4,5, 37.2 s after the first call of the job; a usual rank is at most 15 ms late.`
 fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
     let mut more: Vec<u32> = report.delays.iter().skip(NAMED).map(|delay| delay.rank).collect();
     more.sort_unstable();
     more.dedup();
-    let more = (!more.is_empty()).then(|| format!("Much later than usual were once also ranks {}.", ranges(&more)));
+    let more = (!more.is_empty()).then(|| format!("Ranks {} were also once much later than usual.", ranges(&more)));
     let named = report.delays.iter().take(NAMED).map(|delay| {
         let row = &report.ranks[delay.row];
         format!(
-            "Once rank {} entered NCCL {} after its peers of {}, {} after the first call of the job; the usual rank is {} late at most.",
+            "Rank {} once entered NCCL {} after its peers of {}, {} after the first call of the job; a usual rank is at most {} late.",
             delay.rank,
             duration(delay.lag),
             group_name(&report.groups[row.group]),
@@ -218,7 +218,7 @@ fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: 
     writeln!(out)
 }
 
-/// How far the answer can be trusted.
+/// How far to trust the answer.
 pub(super) fn trust(report: &EntryReport) -> Vec<String> {
     if report.groups.is_empty() {
         return vec![calls(report)];
@@ -306,7 +306,7 @@ fn group_name(group: &EntryGroup) -> String {
         _ => "",
     };
     let ranks = ranges(&group.ranks);
-    // Ranks at equal distances are short as well: `0,2..14`.
+    // Evenly spaced ranks are short as well: `0,2..14`.
     let is_long = ranks.len() > 24;
     match (&group.ranks[..], is_long) {
         ([first, second, .., last], true) => format!("{word}{first},{second}..{last}"),

@@ -1,4 +1,4 @@
-//! Who enters NCCL late, as a page.
+//! Which ranks enter NCCL late, as a page.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::report::{OnPage, Screen};
 /// Writes the page.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn page(report: &EntryReport, name: &str, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
     let mut document = Vec::new();
     entries(report, EntryForm::Json, name, None, &Screen::default(), &mut document)?;
@@ -50,7 +50,7 @@ fn findings(report: &EntryReport) -> Vec<Finding> {
     let finding = |slow: &SlowRank| {
         let row = &report.ranks[slow.row];
         Finding {
-            cost: format!("{} late in the median", duration(row.lag)),
+            cost: format!("median {} late", duration(row.lag)),
             what: format!("rank {}", slow.rank),
             text: format!("Last in {} of {} calls.", percent(row.last_share), count(row.calls)),
             link: Some(Link { text: "All ranks", view: "records", rank: Some(slow.rank), ..Link::default() }),
@@ -62,7 +62,7 @@ fn findings(report: &EntryReport) -> Vec<Finding> {
 
 fn top(report: &EntryReport) -> Option<Top> {
     let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
-    // Those that are named come first.
+    // Slow ranks come first.
     let is_slow = |row: &EntryRank| report.slow.iter().any(|slow| slow.rank == row.rank);
     rows.sort_by_key(|row| (!is_slow(row), std::cmp::Reverse(row.lag), row.rank));
     let row = |of: &&EntryRank| {

@@ -1,4 +1,4 @@
-//! Many ranks in forms: one file per form.
+//! The comparison of ranks: one file per form.
 
 mod changes;
 mod changes_page;
@@ -24,21 +24,21 @@ use crate::analysis::stacks::StackReport;
 use crate::ranks::change::RankChanges;
 use crate::ranks::report::{Compared, RankReport};
 
-/// A form of many ranks.
+/// A form of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RankForm {
-    /// For people: the verdict, ranks, stacks, and how far that can be trusted.
+    /// For people: the verdict, ranks, stacks, and how far to trust them.
     Text,
     /// For people: the verdict, then tables of ranks, stacks, groups and steps.
     Table,
-    /// For programs: everything, by a schema.
+    /// For programs: everything, described by a schema.
     Json,
     /// For spreadsheets: one row for each rank and stack.
     Csv,
-    /// For viewers: all ranks side by side on one clock.
+    /// For trace viewers: all ranks side by side on one clock.
     Perfetto,
-    /// A heat map of ranks and steps as a picture.
+    /// A heat map of ranks and steps as an SVG image.
     Svg,
     /// A page for a browser, in one file.
     Html,
@@ -51,28 +51,28 @@ impl RankForm {
     }
 }
 
-/// Many ranks, and how to show them.
+/// A comparison of ranks and how to show it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RankAnswer<'a> {
-    /// The ranks themselves.
+    /// The compared ranks.
     pub compared: &'a Compared,
-    /// The answer about them.
+    /// Their report.
     pub report: &'a RankReport,
-    /// What the traces are called.
+    /// The name of all traces together.
     pub name: &'a str,
     /// How many stacks are shown; `None` for all.
     pub limit: Option<usize>,
-    /// How it is shown to people.
+    /// How people see it.
     pub screen: Screen,
-    /// The call stacks of the same traces, which a page shows, too.
+    /// The call stacks of the same traces, which a page shows as well.
     pub stacks: Option<&'a StackReport>,
-    /// What a page shows beside them.
+    /// What a page shows besides.
     pub on_page: OnPage,
 }
 
 impl<'a> RankAnswer<'a> {
-    /// An answer for a file, with all stacks.
+    /// An answer with the defaults for a file: all stacks.
     pub fn new(compared: &'a Compared, report: &'a RankReport, name: &'a str) -> Self {
         RankAnswer {
             compared,
@@ -85,13 +85,13 @@ impl<'a> RankAnswer<'a> {
         }
     }
 
-    /// The same, shown in another way.
+    /// The same for another screen and limit.
     #[must_use]
     pub fn shown(self, screen: Screen, limit: Option<usize>) -> Self {
         RankAnswer { screen, limit, ..self }
     }
 
-    /// The same with what a page shows beside it.
+    /// The same with what a page shows besides it.
     #[must_use]
     pub fn on_page(self, stacks: Option<&'a StackReport>, on_page: OnPage) -> Self {
         RankAnswer { stacks, on_page, ..self }
@@ -100,7 +100,7 @@ impl<'a> RankAnswer<'a> {
     /// Writes the answer in a form.
     ///
     /// # Errors
-    /// What the writer fails with.
+    /// Returns the writer's error.
     pub fn write(&self, form: RankForm, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
             RankForm::Text => text::ranks(self, out),
@@ -114,10 +114,10 @@ impl<'a> RankAnswer<'a> {
     }
 }
 
-/// Writes two runs beside each other, in lines of at most `width`. Text and table are the same.
+/// Writes two runs side by side, in lines of at most `width`. Text and table are the same.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn changes(
     changes: &RankChanges,
     form: DiffForm,

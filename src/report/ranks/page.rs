@@ -1,4 +1,4 @@
-//! Many ranks as a page: who waits for whom, with the stacks of all ranks beside it where these are known.
+//! The comparison of ranks as a page: who waits for whom, with the call stacks of all ranks if they are known.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,19 +20,19 @@ use crate::report::summary::measured;
 use crate::report::{Form, OnPage, Screen};
 use crate::time::Ns;
 
-/// Waiting that is a smaller share of all is none of them.
+/// The smallest share of all waiting that makes a stack a finding.
 const NOTABLE: f64 = 0.05;
 
-/// Of the waiting at a stack, how much is for a rank that is named.
+/// The smallest share of a stack's waiting for which a late rank is named.
 const WORTH_NAMING: f64 = 0.25;
 
-/// Of a page that is too large, how many pairs of ranks there are for each stack.
+/// How many pairs of ranks a page that is too large keeps for each stack.
 const PAIRS: usize = 8;
 
 /// Writes the page.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let RankAnswer { compared, name, on_page, stacks, .. } = answer;
     let limited;
@@ -79,7 +79,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     page.write(out)
 }
 
-/// The answers for programs.
+/// The documents of the page.
 fn documents(
     compared: &Compared,
     report: &RankReport,
@@ -141,18 +141,18 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     facts
 }
 
-/// The ranks that are to blame, then the stacks at which most is waited.
+/// The blamed ranks, then the stacks with the most waiting.
 fn findings(report: &RankReport, stacks: Option<&StackReport>, lanes: &Lanes) -> Vec<Finding> {
     let found = report.verdict();
     let blamed = blames(&found, &Screen::default());
-    let of_ranks = blamed.into_iter().map(|(group, sentence)| of_blame(report, group, sentence, lanes));
+    let of_ranks = blamed.into_iter().map(|(group, sentence)| blame_finding(report, group, sentence, lanes));
     let waited = |stack: &&StackWaits| stack.waited.share_of(report.waited).is_some_and(|share| share >= NOTABLE);
     let of_stacks = report.stacks.iter().enumerate().filter(|(_, stack)| waited(stack));
-    let of_stacks = of_stacks.map(|(at, stack)| of_stack(report, at, id(at, stack, stacks), lanes));
+    let of_stacks = of_stacks.map(|(at, stack)| stack_finding(report, at, id(at, stack, stacks), lanes));
     of_ranks.chain(of_stacks).take(FINDINGS).collect()
 }
 
-fn of_blame(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &Lanes) -> Finding {
+fn blame_finding(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &Lanes) -> Finding {
     let ranks: Vec<u32> = group.iter().map(|blame| blame.rank).collect();
     let is_of = |late: &&LateRank| ranks.contains(&late.rank);
     let caused: Ns = report.late_ranks.iter().filter(is_of).map(|late| late.root_caused).sum();
@@ -164,7 +164,7 @@ fn of_blame(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &
         Some(Reason::Gpu { kernels, .. }) => kernels.first(),
         None => None,
     };
-    // Without a function that takes longer there: the line at which the others wait for it.
+    // If no function there takes longer, the line at which the others wait.
     let what = part.map(|part| format!("{late}: {}", part.name)).or_else(|| {
         let at = |stack: &&StackWaits| {
             stack.late_ranks.iter().filter(|(rank, _)| ranks.contains(rank)).map(|(_, of)| *of).sum::<Ns>()
@@ -197,12 +197,12 @@ fn of_blame(report: &RankReport, group: &[Blame<'_>], sentence: String, lanes: &
     }
 }
 
-/// The mean of a rank.
+/// The mean per rank.
 fn each(time: Ns, ranks: u64) -> Ns {
     Ns::rounded(time.as_f64() / ranks.max(1) as f64)
 }
 
-/// The number that the page gives a stack: its place among the stacks of all ranks, or here if these are not known.
+/// The page's number for a stack: its index in the call stacks of all ranks if these are known, and `at` otherwise.
 fn id(at: usize, stack: &StackWaits, stacks: Option<&StackReport>) -> Option<usize> {
     let frames = |path: &Option<CallPath>| path.as_ref().map(|path| path.frames.clone());
     let is_it = |of: &Stack| {
@@ -214,7 +214,7 @@ fn id(at: usize, stack: &StackWaits, stacks: Option<&StackReport>) -> Option<usi
     stacks.map_or(Some(at), |report| report.stacks.iter().position(is_it))
 }
 
-/// What to say of all ranks.
+/// The sentences about all ranks together.
 fn sentences(report: &RankReport) -> Vec<String> {
     let mut sentences = verdict::damaged(report);
     sentences.extend(verdict::whole(report));
@@ -258,13 +258,13 @@ fn advice(blame: &Blame<'_>, late: &str) -> String {
     format!("First: {what}.")
 }
 
-/// The names of steps, if the traces have some.
+/// The names of steps, if the traces mark steps.
 fn step_names(report: &RankReport, steps: BTreeSet<usize>) -> Vec<&str> {
     let names = steps.into_iter().map(|at| report.steps[at].name.as_str());
     if report.has_spans { Vec::new() } else { names.collect() }
 }
 
-fn of_stack(report: &RankReport, at: usize, id: Option<usize>, lanes: &Lanes) -> Finding {
+fn stack_finding(report: &RankReport, at: usize, id: Option<usize>, lanes: &Lanes) -> Finding {
     let stack = &report.stacks[at];
     let share = |of: Ns, all: Ns| of.share_of(all).unwrap_or(0.0);
     let shares: Vec<(u32, f64)> = stack.late_ranks.iter().map(|(rank, of)| (*rank, share(*of, stack.waited))).collect();
@@ -274,7 +274,7 @@ fn of_stack(report: &RankReport, at: usize, id: Option<usize>, lanes: &Lanes) ->
         .filter(|(_, share)| *share >= WORTH_NAMING)
         .map(|(rank, share)| format!("rank {rank} ({})", percent(*share)))
         .collect();
-    // Where many ranks come late one after the other, none of them is the cause.
+    // If many ranks are late in turn, none of them is the cause.
     let for_whom =
         if named.is_empty() { format!("{} ranks in turn", count(shares.len() as u64)) } else { named.join(", ") };
     let collectives: Vec<&str> = stack.collectives.keys().map(String::as_str).collect();

@@ -1,12 +1,12 @@
 //! All ranks side by side on one clock, as a trace in Chrome's JSON that ui.perfetto.dev opens.
 //!
-//! Each rank is a process with threads for its steps, its launching calls, and its streams' collectives. In a kernel that waited there
-//! is a slice for that. Flows lead from a launch to its kernel (category `launch`), from a kernel to the member of its collective that
-//! came next (`collective`), and from waiting to the kernel for which it waited (`waiting`), which starts where the waiting ends.
+//! Each rank is a process with threads for its steps, its launching calls, and its streams' collectives. A kernel that waited contains a
+//! slice for its waiting. Flows connect a launch with its kernel (category `launch`), a kernel with the member of its collective that
+//! started next (`collective`), and waiting with the kernel that it waits for (`waiting`), which starts where the waiting ends.
 //!
-//! In Perfetto a flow belongs to the slice that was opened last on its thread, and at equal times slices are opened first. So a slice
-//! of waiting starts 1 ns after its kernel, and all flows of the kernel are at the kernel's start. At equal times the order is that of
-//! the file, which is that of the ranks.
+//! In Perfetto a flow belongs to the slice that was opened last on its thread, and at equal times slices open first. So a waiting slice
+//! starts 1 ns after its kernel, and all flows of the kernel are at the kernel's start. Events with equal times keep the file's order,
+//! which is the ranks' order.
 
 use std::io::{self, Write};
 
@@ -21,10 +21,10 @@ use crate::ranks::timeline::{Arrivals, KernelTime, Timeline, lanes};
 use crate::report::format::base_name;
 use crate::time::{Ns, Window};
 
-/// How much later than its kernel a slice of waiting starts.
+/// How much later than its kernel a waiting slice starts.
 const LATER: Ns = Ns(1);
 
-/// What is said of a trace as a whole.
+/// The metadata of the whole file.
 #[derive(Serialize)]
 struct About {
     program: &'static str,
@@ -32,7 +32,7 @@ struct About {
     ranks: Vec<AboutRank>,
 }
 
-/// What is said of a rank's clock. Without alignment its time begins with its own first event.
+/// The metadata of a rank's clock. If it is not aligned, its time starts with its own first event.
 #[derive(Serialize)]
 struct AboutRank {
     rank: u32,
@@ -43,7 +43,7 @@ struct AboutRank {
     drift_ns_per_ms: f64,
 }
 
-/// What a viewer shows of a kernel.
+/// The arguments of a kernel's slice.
 #[derive(Serialize)]
 struct KernelArgs<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ struct KernelArgs<'a> {
     stack: Option<&'a str>,
 }
 
-/// What a viewer shows of a call that launched.
+/// The arguments of a launching call's slice.
 #[derive(Serialize)]
 struct LaunchArgs<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,9 +83,9 @@ struct LaunchArgs<'a> {
 pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
     let Compared { job, matches, clocks, .. } = compared;
     let timeline = Timeline::new(job, matches, clocks);
-    let about = |((rank, part), clock): ((&u32, &RankReduction), &RankClock)| AboutRank {
+    let about = |((rank, reduction), clock): ((&u32, &RankReduction), &RankClock)| AboutRank {
         rank: *rank,
-        trace: part.trace.clone(),
+        trace: reduction.trace.clone(),
         is_aligned: clock.component.is_some(),
         offset_ns: clock.offset,
         uncertainty_ns: clock.uncertainty,
@@ -112,36 +112,36 @@ fn name_of(group: &MatchedGroup, ranks: &[u32]) -> String {
     group_name(&group.name, &here)
 }
 
-/// How many rows the ranks before each have.
-fn first_rows(parts: &[RankReduction]) -> Vec<u64> {
-    let before = |sum: &mut u64, part: &RankReduction| {
+/// For each rank, the number of rows in the ranks before it.
+fn first_rows(reductions: &[RankReduction]) -> Vec<u64> {
+    let before = |sum: &mut u64, reduction: &RankReduction| {
         let before = *sum;
-        *sum += part.rows.len() as u64;
+        *sum += reduction.rows.len() as u64;
         Some(before)
     };
-    parts.iter().scan(0, before).collect()
+    reductions.iter().scan(0, before).collect()
 }
 
 /// Writes events.
 struct Writer<'a> {
     compared: &'a Compared,
     timeline: Timeline,
-    /// By rank: how many rows those before it have.
+    /// For each rank, the number of rows in the ranks before it.
     first_row: Vec<u64>,
-    /// What each group is called.
+    /// The names of the groups.
     groups: Vec<String>,
     out: &'a mut Vec<u8>,
     is_first: bool,
 }
 
-/// Where slices are drawn.
+/// The process and thread on which slices are drawn.
 #[derive(Clone, Copy)]
 struct Track {
     pid: u32,
     tid: u32,
 }
 
-/// Where a flow leads at a slice.
+/// The role of a slice in a flow.
 #[derive(Clone, Copy)]
 enum Flow {
     Start,
@@ -149,7 +149,7 @@ enum Flow {
     End,
 }
 
-/// The kinds of flows. A row has one of each kind at most, of which it is the start.
+/// The kinds of flows. At most one of each kind starts at a row.
 #[derive(Clone, Copy)]
 enum Link {
     Launch,
@@ -170,39 +170,40 @@ impl Link {
 impl Writer<'_> {
     fn rank(&mut self, rank: usize) -> io::Result<()> {
         let Compared { job, .. } = self.compared;
-        let (part, pid) = (&job.reductions[rank], job.ranks[rank]);
+        let (reduction, pid) = (&job.reductions[rank], job.ranks[rank]);
         let clock = if self.timeline.ranks[rank].is_aligned { "" } else { ", clock not aligned" };
         let process = Track { pid, tid: pid };
-        self.named(process, "process_name", &format!("rank {pid} ({}{clock})", base_name(&part.trace)))?;
+        self.named(process, "process_name", &format!("rank {pid} ({}{clock})", base_name(&reduction.trace)))?;
         self.metadata(process, "process_sort_index", &format!("{{\"sort_index\":{pid}}}"))?;
-        if !part.steps.is_empty() {
+        if !reduction.steps.is_empty() {
             self.track(process, "steps", 0)?;
-            for (at, step) in part.steps.iter().enumerate() {
+            for (at, step) in reduction.steps.iter().enumerate() {
                 self.slice(process, self.timeline.ranks[rank].steps[at], "step", &step.name, "{}")?;
             }
         }
-        // A viewer takes a thread with the number of its process for the main one; the ranks' steps have that.
+        // Viewers take the thread with its process's number for the main thread; here that is the thread of the steps.
         let first = job.ranks.last().map_or(0, |last| last + 1);
         let next = self.launches(rank, first)?;
         self.kernels(rank, next)
     }
 
-    /// The launching calls. Also the next number of a thread.
+    /// Writes the launching calls, and returns the next thread number.
     fn launches(&mut self, rank: usize, first: u32) -> io::Result<u32> {
         let Compared { job, .. } = self.compared;
-        let (part, pid) = (&job.reductions[rank], job.ranks[rank]);
-        let mut rows: Vec<Vec<usize>> = vec![Vec::new(); part.segments.len()];
-        for (at, row) in part.rows.iter().enumerate() {
+        let (reduction, pid) = (&job.reductions[rank], job.ranks[rank]);
+        let mut rows: Vec<Vec<usize>> = vec![Vec::new(); reduction.segments.len()];
+        for (at, row) in reduction.rows.iter().enumerate() {
             row.segment.into_iter().for_each(|segment| rows[segment as usize].push(at));
         }
-        let mut order: Vec<usize> = (0..part.segments.len()).collect();
+        let mut order: Vec<usize> = (0..reduction.segments.len()).collect();
         order.sort_by_key(|at| self.timeline.ranks[rank].launches[*at].start);
-        let windows = order.iter().map(|at| (part.segments[*at].thread, self.timeline.ranks[rank].launches[*at]));
+        let windows = order.iter().map(|at| (reduction.segments[*at].thread, self.timeline.ranks[rank].launches[*at]));
         let (lanes, of) = lanes(windows);
         self.tracks(pid, first, &lanes, "launches", "thread")?;
         for (at, lane) in order.into_iter().zip(of) {
             let (track, window) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].launches[at]);
-            let stack = part.cpu[part.segments[at].class as usize].to.map(|stack| &part.stacks[stack as usize]);
+            let stack =
+                reduction.cpu[reduction.segments[at].class as usize].to.map(|stack| &reduction.stacks[stack as usize]);
             let name = stack.and_then(|stack| stack.frames.last()).map_or("launch", String::as_str);
             let headline = stack.and_then(|stack| stack.telling.first()).map(String::as_str);
             let args = serde_json::to_string(&LaunchArgs { headline, kernels: rows[at].len() })?;
@@ -216,7 +217,7 @@ impl Writer<'_> {
         Ok(first + lanes.len() as u32)
     }
 
-    /// Whether there is a flow to a kernel from its launch: times of GPUs are converted, and may be wrong by more than a launch takes.
+    /// Whether a flow connects a kernel with its launch. GPU times are converted, and their error may exceed a launch's length.
     fn is_launched_before(&self, rank: usize, row: usize) -> bool {
         let segment = self.compared.job.reductions[rank].rows[row].segment;
         let of_rank = &self.timeline.ranks[rank];
@@ -225,13 +226,13 @@ impl Writer<'_> {
 
     fn kernels(&mut self, rank: usize, first: u32) -> io::Result<()> {
         let Compared { job, .. } = self.compared;
-        let (part, pid) = (&job.reductions[rank], job.ranks[rank]);
-        let stacks: Vec<String> = part.stacks.iter().map(|stack| stack.frames.join("; ")).collect();
-        let windows = part.rows.iter().zip(&self.timeline.ranks[rank].kernels);
+        let (reduction, pid) = (&job.reductions[rank], job.ranks[rank]);
+        let stacks: Vec<String> = reduction.stacks.iter().map(|stack| stack.frames.join("; ")).collect();
+        let windows = reduction.rows.iter().zip(&self.timeline.ranks[rank].kernels);
         let (lanes, of) = lanes(windows.map(|(row, kernel)| (row.stream, kernel.window)));
         self.tracks(pid, first, &lanes, "collectives", "stream")?;
         for (at, lane) in of.into_iter().enumerate() {
-            let name = part.collective(&part.rows[at]);
+            let name = reduction.collective(&reduction.rows[at]);
             let args = serde_json::to_string(&self.args(rank, at, &stacks))?;
             let (track, kernel) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].kernels[at]);
             self.slice(track, kernel.window, "kernel", name, &args)?;
@@ -243,9 +244,10 @@ impl Writer<'_> {
 
     fn args<'b>(&'b self, rank: usize, at: usize, stacks: &'b [String]) -> KernelArgs<'b> {
         let Compared { job, .. } = self.compared;
-        let part = &job.reductions[rank];
-        let (row, KernelTime { collective, waited, .. }) = (&part.rows[at], self.timeline.ranks[rank].kernels[at]);
-        let (kind, Arrivals { group, last, is_late, .. }) = (part.kind(row), &self.timeline.collectives[collective]);
+        let reduction = &job.reductions[rank];
+        let (row, KernelTime { collective, waited, .. }) = (&reduction.rows[at], self.timeline.ranks[rank].kernels[at]);
+        let (kind, Arrivals { group, last, is_late, .. }) =
+            (reduction.kind(row), &self.timeline.collectives[collective]);
         let last_rank = last.map(|(last, _)| job.ranks[last]);
         let stack = row.stack.map(|stack| stack as usize);
         KernelArgs {
@@ -253,19 +255,19 @@ impl Writer<'_> {
             transfer_ns: waited.map(|waited| row.dur - waited),
             last_rank,
             late_rank: last_rank.filter(|_| *is_late),
-            headline: stack.and_then(|stack| part.stacks[stack].telling.first()).map(String::as_str),
+            headline: stack.and_then(|stack| reduction.stacks[stack].telling.first()).map(String::as_str),
             collective: kind.collective.as_deref(),
             dtype: kind.dtype.as_deref(),
             bytes: kind.bytes,
             group: &self.groups[*group],
             seq: row.seq,
-            step: row.step.map(|step| part.steps[step as usize].name.as_str()),
-            kernel: part.text(kind.kernel),
+            step: row.step.map(|step| reduction.steps[step as usize].name.as_str()),
+            kernel: reduction.text(kind.kernel),
             stack: stack.map(|stack| stacks[stack].as_str()),
         }
     }
 
-    /// The flows that start or end in a kernel, or lead through it.
+    /// Writes the flows that start at, end at or pass through a kernel.
     fn flows_of_kernel(&mut self, track: Track, rank: usize, at: usize) -> io::Result<()> {
         let KernelTime { window: Window { start, .. }, collective, place, .. } = self.timeline.ranks[rank].kernels[at];
         if self.is_launched_before(rank, at) {
@@ -291,7 +293,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The slice of waiting in a kernel.
+    /// The waiting slice of a kernel.
     fn waiting_of(&self, (rank, at): (usize, usize)) -> Option<Window> {
         let kernel = self.timeline.ranks[rank].kernels[at];
         let Window { start, end } = kernel.waiting()?;
@@ -299,7 +301,7 @@ impl Writer<'_> {
         (window.end > window.start).then_some(window)
     }
 
-    /// Whether a flow leads from the waiting of one kernel to the last kernel of its collective: if clocks say that it waited for it.
+    /// Whether a flow connects a kernel's waiting with the last kernel of its collective: only if clocks show that it waited for that one.
     fn waits_for_last(&self, (rank, at): (usize, usize)) -> bool {
         let Arrivals { last, by_clocks, .. } =
             &self.timeline.collectives[self.timeline.ranks[rank].kernels[at].collective];
@@ -379,7 +381,7 @@ impl Writer<'_> {
     }
 }
 
-/// Microseconds with all three decimals, from 0 on.
+/// Microseconds with all three decimals, for times from 0 on.
 fn micros(time: Ns) -> String {
     let nanos = time.0.max(0);
     format!("{}.{:03}", nanos / 1000, nanos % 1000)

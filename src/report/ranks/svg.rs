@@ -1,6 +1,6 @@
-//! A heat map of ranks and steps as a picture: what each rank waited in each step, and what others waited for it.
+//! A heat map of ranks and steps as an SVG image: how long each rank waited in each step, and how long others waited for it.
 //!
-//! A picture of very many ranks or steps has a cell for several of them, with the maximum, so that one bad rank stays visible.
+//! With very many ranks or steps, a cell covers several of them and shows their maximum, so that a single bad rank stays visible.
 
 use std::io::{self, Write};
 
@@ -8,18 +8,18 @@ use crate::ranks::report::{RankReport, StepWaits};
 use crate::report::format::{count, duration, shorten_right, visible};
 use crate::time::Ns;
 
-/// The most rows, and the most columns.
+/// The most rows and columns.
 const ROWS: usize = 128;
 const COLUMNS: usize = 200;
 
-/// From nothing to the maximum: lightness falls evenly (OKLCH, from 0.975 to 0.375).
+/// The colour scale from zero to the maximum: lightness falls evenly (OKLCH, from 0.975 to 0.375).
 const COLOURS: [&str; 21] = [
     "#f9f7ee", "#f3edda", "#eee2c7", "#e9d7b5", "#e5cca3", "#e0c092", "#dcb482", "#d8a873", "#d49c66", "#cf9059",
     "#ca844d", "#c57843", "#bf6c3a", "#b86033", "#b1542d", "#a94928", "#a13d25", "#983223", "#8f2621", "#851b20",
     "#7a0e20",
 ];
 
-/// The space left of the cells, for the ranks.
+/// The space to the left of the cells, for the ranks.
 const LEFT: usize = 90;
 
 /// The space above a panel's cells, for its heading and legend.
@@ -30,12 +30,12 @@ const TOP: usize = 62;
 const MARGIN: usize = 20;
 const LABEL: usize = 12;
 
-/// How many characters of a step's name fit below, and of what all names have in common, left. How wide a character may be.
+/// How many characters fit below for a step's name, and to the left for the common prefix of all names; the width of a character.
 const NAME: usize = 22;
 const COMMON: usize = 13;
 const CHARACTER: usize = 7;
 
-/// The least width of a panel, which its legend needs, and of a picture, which its title needs.
+/// The least width of a panel, for its legend, and of the image, for its title.
 const PANEL: usize = 350;
 const PICTURE: usize = 700;
 
@@ -43,12 +43,12 @@ const PICTURE: usize = 700;
 struct Panel<'a> {
     class: &'static str,
     heading: &'static str,
-    /// What a cell says, before and after its value.
+    /// The text of a cell, before and after its value.
     says: (&'static str, &'static str),
     values: fn(&'a StepWaits) -> &'a [Ns],
 }
 
-/// What the rows and columns are: each some ranks, or some steps.
+/// The ranks of each row and the steps of each column.
 struct Grid<'a> {
     report: &'a RankReport,
     ranks_of_row: usize,
@@ -58,7 +58,7 @@ struct Grid<'a> {
     /// The size of a cell.
     width: usize,
     height: usize,
-    /// How the names of all steps begin, if numbers follow.
+    /// The common prefix of all step names, if numbers follow it.
     prefix: &'a str,
 }
 
@@ -127,12 +127,12 @@ impl<'a> Grid<'a> {
         visible(step.name.strip_prefix(self.prefix).unwrap_or(&step.name))
     }
 
-    /// How many characters the labels of the steps have at most.
+    /// The length of the longest step label.
     fn longest(&self) -> usize {
         self.report.steps.iter().map(|step| self.label(step).chars().count()).max().unwrap_or(0).min(NAME)
     }
 
-    /// Whether the names of the steps are too long for their columns.
+    /// Whether the step labels are too long for their columns, and are turned.
     fn is_turned(&self) -> bool {
         self.longest() * CHARACTER > self.width
     }
@@ -141,7 +141,7 @@ impl<'a> Grid<'a> {
         if self.report.has_spans { "span" } else { "step" }
     }
 
-    /// What a cell is of, if that is more than one rank and step.
+    /// The size of the grid, and of a cell if it covers several ranks or steps.
     fn subtitle(&self) -> String {
         let some = |number: usize, what: &str| match number {
             1 => format!("1 {what}"),
@@ -186,7 +186,7 @@ impl<'a> Grid<'a> {
     fn cell(&self, panel: &Panel<'a>, (row, column): (usize, usize), most: Ns, out: &mut Vec<u8>) -> io::Result<()> {
         let value = self.value(panel, row, column);
         let (x, y) = (LEFT + column * self.width, ABOVE + row * self.height);
-        // Cells that are not tiny have a gap between them.
+        // Only tiny cells touch each other.
         let gap = usize::from(self.width >= 10 && self.height >= 10);
         let (width, height, fill) = (self.width - gap, self.height - gap, colour(value, most));
         let is_one = self.ranks_of_row * self.steps_of_column == 1;
@@ -249,7 +249,7 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// The colours, with what they mean.
+/// The colour scale with its labels.
 fn legend(most: Ns, out: &mut Vec<u8>) -> io::Result<()> {
     const WIDTH: usize = 6;
     let text = |x: usize, text: &str| format!("<text x=\"{x}\" y=\"33\">{text}</text>");
@@ -271,7 +271,7 @@ fn millis(time: Ns) -> String {
     format!("{}.{:03}", time.0 / 1_000_000, time.0 / 1000 % 1000)
 }
 
-/// How all names begin, if a number follows in each, and no name is only that.
+/// The common prefix of all names, if every name continues with a number.
 fn prefix(steps: &[StepWaits]) -> &str {
     let Some(first) = steps.first().filter(|_| steps.len() > 1) else { return "" };
     let prefix = first.name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -282,7 +282,7 @@ fn prefix(steps: &[StepWaits]) -> &str {
     if steps.iter().all(is_numbered) { prefix } else { "" }
 }
 
-/// A text for XML, without what XML cannot hold.
+/// Text for XML, without the characters that XML forbids.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

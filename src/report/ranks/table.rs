@@ -1,4 +1,4 @@
-//! Many ranks as tables: ranks, stacks, groups, steps, sizes.
+//! The comparison of ranks as tables: ranks, stacks, groups, steps, sizes.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::report::format::{count, duration, shorten_right, size, visible};
 use crate::report::frames::shorten_frame;
 use crate::time::Ns;
 
-/// How many rows a table has if nothing else is asked for.
+/// The default number of rows.
 const ROWS: usize = 20;
 
 const STACKS: &[Column<StackWaits>] = &[
@@ -36,7 +36,7 @@ const GROUPS: &[Column<GroupWaits>] = &[
     Column::left("by", |group, ()| if group.by_clocks { "clocks" } else { "lengths" }.to_owned()),
 ];
 
-/// The context is the rank for which was waited most.
+/// The context is the rank that others waited for most.
 const STEPS: &[Column<StepWaits, Option<u32>>] = &[
     Column::left("step", |step, _| shorten_right(&visible(&step.name), 40)),
     Column::right("waited", |step, _| duration(step.waited.iter().copied().sum())),
@@ -53,7 +53,7 @@ const SIZES: &[Column<SizeRow>] = &[
     Column::dropped(0, Align::Right, "of whole kernels", |row, ()| format!("{:.1} GB/s", row.bandwidth.kernel)),
 ];
 
-/// The rank for which was waited most in a step.
+/// The rank that others waited for most in a step.
 fn most_of_step(step: &StepWaits, report: &RankReport) -> Option<u32> {
     let of_ranks = step.caused.iter().zip(&report.ranks).filter(|(caused, _)| **caused > Ns::ZERO);
     of_ranks.max_by_key(|(caused, rank)| (**caused, std::cmp::Reverse(rank.rank))).map(|(_, rank)| rank.rank)
@@ -63,9 +63,9 @@ fn mostly(late: &[(u32, Ns)]) -> String {
     late.first().map_or("-".to_owned(), |(rank, _)| format!("rank {rank}"))
 }
 
-/// What a group is, with its ranks, or those that are here if no others are known.
+/// The name of a group with its ranks, or with those that have a trace if the others are unknown.
 pub(super) fn group_name(of: &GroupName, here: &[u32]) -> String {
-    // PyTorch describes groups of which nobody said what they are for as `undefined`.
+    // PyTorch describes groups that were created without a description as `undefined`.
     let described = of.description.as_deref().filter(|description| *description != "undefined");
     let mut text = described.or(of.name.as_deref()).map_or(String::new(), |name| format!("{} ", visible(name)));
     if let Some((from, to)) = of.pair {

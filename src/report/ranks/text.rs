@@ -1,4 +1,4 @@
-//! Many ranks for people: the verdict, a table of the ranks, the stacks with most waiting, and how far that can be trusted.
+//! The comparison of ranks for people: the verdict, a table of the ranks, the stacks with the most waiting, and how far to trust that.
 
 use std::io::{self, Write};
 
@@ -11,16 +11,16 @@ use crate::report::column::{Align, Column, INDENT, Table};
 use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
 use crate::time::Ns;
 
-/// How many stacks are shown by default.
+/// The default number of stacks.
 const STACKS: usize = 5;
 
-/// Of more ranks only those are shown that waited most, and for which others waited most.
+/// With more ranks than this, only those that caused the most waiting and those that waited most are shown.
 const RANKS: usize = 16;
 
-/// How many of each.
+/// How many of either.
 const EXTREME: usize = 6;
 
-/// How many lines there are of anything else.
+/// The most lines about anything else.
 const LINES: usize = 5;
 
 const COLUMNS: &[Column<RankWaits>] = &[
@@ -55,7 +55,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result
     trust(report, screen, out)
 }
 
-/// The ranks, or of many those at both ends.
+/// The table of the ranks; of many, only the extremes.
 pub(super) fn rank_table(report: &RankReport, screen: &Screen) -> String {
     let mut shown: Vec<&RankWaits> = report.ranks.iter().collect();
     let left_out = shown.len().saturating_sub(2 * EXTREME);
@@ -96,7 +96,7 @@ fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Wri
     writeln!(out)
 }
 
-/// `48 kernels: waited 61.2 of 70.1 ms, for rank 3 (55.1 %), rank 2 (40.2 %); transfer 8.9 ms, 320.1 GB/s (whole kernels 40.0)`
+/// `48 kernels: waited 61.2 of 70.1 ms, for rank 3 (55.1 %), rank 2 (40.2 %); transfer 8.9 ms at 320.1 GB/s, whole kernels 40.0 GB/s`
 fn stack_line(stack: &StackWaits) -> String {
     let collectives: Vec<&str> = stack.collectives.keys().map(String::as_str).collect();
     let mut text = format!(
@@ -125,7 +125,7 @@ fn stack_line(stack: &StackWaits) -> String {
     text
 }
 
-/// How far the answer can be trusted: matches, clocks, and what is not here.
+/// How far to trust the answer: matches, clocks, and missing ranks.
 pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
     let mut lines = vec![matches(report)];
     lines.push(clocks(report));
@@ -145,9 +145,7 @@ pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) 
     if !report.unmeasured.is_empty() {
         let kernels = report.unmeasured.iter().map(|(name, kernels)| format!("{} {}", count(*kernels), visible(name)));
         let kernels = kernels.collect::<Vec<_>>().join(", ");
-        lines.push(format!(
-            "Not measured: {kernels}. Who waits at these is known by aligned clocks only, or not at all."
-        ));
+        lines.push(format!("Not measured: {kernels}. Only aligned clocks can show who waits at these."));
     }
     if !report.missing_ranks.is_empty() {
         let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
@@ -169,7 +167,7 @@ pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) 
     lines.iter().try_for_each(|line| writeln!(out, "{}", screen.fill(line)))
 }
 
-/// `Matched: 1,568 of 1,568 kernels on all ranks of their groups; 298 of 392 collectives together.`
+/// `Matched: 1,568 of 1,568 kernels with all ranks of their group. Measured: 392 collectives; the last two ranks arrived together at 298.`
 fn matches(report: &RankReport) -> String {
     let counts = &report.matches;
     let mut text = format!(
@@ -187,7 +185,7 @@ fn matches(report: &RankReport) -> String {
         text.push_str(&format!(", {} unmatched ({reason})", count(*kernels)));
     }
     text.push_str(&format!(
-        ". Measured: {} collectives; the last two ranks came together at {}.",
+        ". Measured: {} collectives; the last two ranks arrived together at {}.",
         count(report.collectives),
         count(report.together)
     ));
@@ -200,7 +198,7 @@ fn clocks(report: &RankReport) -> String {
     let known = (residual.residual_median_ns, residual.residual_p95_ns, residual.residual_max_ns);
     match (clock.method, known) {
         ("align" | "trust", (Some(median), Some(p95), Some(max))) => format!(
-            "Clocks: {} {} collectives, whose ends are then within {} of each other in the median, {} in 95 of 100, {} at most.",
+            "Clocks: {} {} collectives, whose ends then differ by {} (median), {} (p95) and {} (max).",
             if clock.method == "align" { "aligned by" } else { "trusted as they are; compared at" },
             count(clock.anchors),
             duration(median),

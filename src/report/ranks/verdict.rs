@@ -1,4 +1,4 @@
-//! The verdict on many ranks in words.
+//! The verdict of the comparison of ranks, in words.
 
 use crate::operation::ranges::ranges;
 use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern, Place};
@@ -8,15 +8,15 @@ use crate::report::format::{count, duration, percent, visible};
 use crate::report::{Screen, damage};
 use crate::time::{Ns, Window};
 
-/// A smaller share is not worth a word.
+/// Smaller shares are not mentioned.
 const NOTABLE: f64 = 0.05;
 
-/// The verdict, without colours, on one line.
+/// The verdict on one line, without colours.
 pub fn plain(report: &RankReport) -> String {
     sentences(report, &Screen::default()).join(" ")
 }
 
-/// The sentences of the verdict, what matters most first.
+/// The sentences of the verdict, most important first.
 pub(super) fn sentences(report: &RankReport, screen: &Screen) -> Vec<String> {
     let mut text = damaged(report);
     text.extend(whole(report));
@@ -24,17 +24,17 @@ pub(super) fn sentences(report: &RankReport, screen: &Screen) -> Vec<String> {
     text
 }
 
-/// What to say of damage before the verdict.
+/// The sentences about damage that precede the verdict.
 pub(super) fn damaged(report: &RankReport) -> Vec<String> {
     let windows: Vec<Window> = report.ranks.iter().map(|rank| rank.window).collect();
     damage::sentences(&report.damage, windows.len(), &windows)
 }
 
-/// The verdict without single ranks and without damage.
+/// The verdict without individual ranks and without damage.
 pub(super) fn whole(report: &RankReport) -> Vec<String> {
     let verdict = report.verdict();
     if report.collectives == 0 {
-        return vec!["No collective of several ranks was matched, so nobody is seen waiting.".to_owned()];
+        return vec!["No collective was matched over several ranks, so no waiting can be seen.".to_owned()];
     }
     let mut text = Vec::new();
     if let Some((least, most)) = verdict.launch_bound {
@@ -62,7 +62,7 @@ fn between(least: f64, most: f64) -> String {
     if least == most { format!("{least} %") } else { format!("{least} to {most} %") }
 }
 
-/// `all-reduce`, if there is nothing else to speak of.
+/// `all-reduce`, if ranks waited at nothing else.
 fn what(report: &RankReport) -> String {
     let names: std::collections::BTreeSet<&str> = report
         .stacks
@@ -77,12 +77,12 @@ fn what(report: &RankReport) -> String {
     }
 }
 
-/// The ranks that are to blame, with a sentence for each or for several that are alike.
+/// The blamed ranks, each with a sentence, or several with a common one.
 pub(super) fn blames<'v, 'r>(verdict: &'v RanksVerdict<'r>, screen: &Screen) -> Vec<(&'v [Blame<'r>], String)> {
     let mut found = Vec::new();
     let mut rest = &verdict.blamed[..];
     while let Some((first, _)) = rest.split_first() {
-        // Ranks that are slower everywhere, one after the other, share a sentence.
+        // Consecutive ranks that are slower everywhere share a sentence.
         let alike = rest.iter().take_while(|blame| slower(first).is_some() && slower(blame).is_some()).count().max(1);
         let (group, others) = rest.split_at(alike);
         found.push((group, sentence(group, screen)));
@@ -91,16 +91,15 @@ pub(super) fn blames<'v, 'r>(verdict: &'v RanksVerdict<'r>, screen: &Screen) -> 
     found
 }
 
-/// Whether anything says when kernels were launched. Traces do; NCCL's own records have kernels alone.
+/// Whether launch times are known. Traces have them; NCCL's own records have only kernels.
 pub(super) fn has_launches(report: &RankReport) -> bool {
     report.ranks.iter().any(|rank| rank.queue_empty_share.is_some())
 }
 
 fn nobody(report: &RankReport) -> String {
     if report.late == 0 {
-        return "The ranks come together: no rank is late at any collective.".to_owned();
+        return "The ranks arrive together: no rank is late at any collective.".to_owned();
     }
-    let times = if report.late == 1 { "once".to_owned() } else { format!("{} times", count(report.late)) };
     match report.late_ranks.first() {
         Some(late)
             if late.caused.share_of(report.waited).is_some_and(|share| share >= 0.5) && !has_launches(report) =>
@@ -112,19 +111,19 @@ fn nobody(report: &RankReport) -> String {
             )
         }
         Some(late) if late.caused.share_of(report.waited).is_some_and(|share| share >= 0.5) => format!(
-            "{} of it is for rank {}, and nothing that was measured says why: what it does between its launches takes now longer and now shorter than elsewhere.",
+            "{} of it is for rank {}, and no measurement shows why: between its launches it is sometimes slower and sometimes faster than the others.",
             percent(late.caused.share_of(report.waited).unwrap_or(0.0)),
             late.rank
         ),
         _ => format!(
-            "No rank stands out: in {} collectives of {} some rank was late ({times} in all), in turn or by chance.",
+            "No rank stands out: at {} of {} collectives some rank was late, in turn or by chance.",
             count(report.late),
             count(report.collectives)
         ),
     }
 }
 
-/// How the launches are late of a rank that is slower everywhere, and of which no function has most of it.
+/// The late launches of a rank that is slower everywhere without a function that accounts for most of it.
 fn slower<'a>(blame: &Blame<'a>) -> Option<&'a LaunchLate> {
     match blame.reason {
         Reason::Launch(launch) if launch.pattern == Pattern::SlowerEverywhere && launch.excess.parts.is_empty() => {
@@ -153,7 +152,7 @@ fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
         let each =
             |of: &dyn Fn(&LaunchLate) -> String| all.iter().map(|launch| of(launch)).collect::<Vec<_>>().join(" and ");
         return format!(
-            "{head}{they} late, since {their} slower everywhere. {} of {} times between launches are longer than on the other ranks, by {} in the median, {} in all ({}); no function stands out.",
+            "{head}{they} late, since {their} slower everywhere. {} of {} times between launches are longer than on the other ranks, by a median of {}, {} in all ({}); no function stands out.",
             each(&|launch| format!("{:.0} %", 100.0 * launch.longer as f64 / launch.segments.max(1) as f64)),
             count(launch.segments),
             each(&|launch| duration(launch.median_excess)),
@@ -210,7 +209,7 @@ fn launches(launch: &LaunchLate, screen: &Screen) -> String {
         ),
         Pattern::Unsteady => format!(
             "it launches late{}. {} of {} times between launches are longer than elsewhere, {} in all ({}); neither one place nor one function has most of it.",
-            launch.lag.map_or_else(String::new, |lag| format!(", {} after the others in the median", duration(lag))),
+            launch.lag.map_or_else(String::new, |lag| format!(", a median of {} after the others", duration(lag))),
             count(launch.longer),
             count(launch.segments),
             duration(launch.total_excess),
@@ -244,7 +243,7 @@ fn parts(named: &[ExcessPart], total: Ns, screen: &Screen) -> String {
     format!(", {}{others}", part(first))
 }
 
-/// The ranks of a list, and how many there are.
+/// A list of ranks with its noun.
 pub(super) fn some_ranks(ranks: &[u32]) -> String {
     format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, ranges(ranks))
 }

@@ -1,5 +1,5 @@
-//! What was recorded, for spreadsheets: a row for each row of the census, numbers without units; what is not known is empty. A file has rows
-//! of one sort, so that the other tables are not in it.
+//! Recorded operations for spreadsheets: a row for each row of the census, numbers without units, empty cells for unknown values. A file has
+//! rows of one kind, so the other tables are not in it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,7 +33,7 @@ const COLUMNS: &[Column<CensusRow>] = &[
     Column::left("dtypes", |row, ()| values(&row.dtypes)),
 ];
 
-/// The operations; where there are none but flow files, these.
+/// The operations; if there are only flow files, their matrices.
 pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     if let (Some(flows), true) = (&answer.report.flows, answer.report.census.is_empty()) {
         return flows::csv(flows, out);

@@ -1,4 +1,4 @@
-//! What the flow extractor planned: as text with a table of its operations, the checks, the matrix of bytes, and what is off; as a table
+//! What the flow extractor planned: as text with a table of its operations, the checks, the matrix of bytes, and what is wrong; as a table
 //! with a row for each run; and the matrix for spreadsheets.
 
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use super::super::csv::write_rows;
 use super::super::format::{count, size, visible};
 use crate::analysis::recorded::flows::{Finding, FlowReport, FlowRunReport, Link, PatternRow, Tree};
 
-/// Matrices of more ranks than this are shown as a list of pairs.
+/// With more ranks than this, a matrix becomes a list of pairs.
 const WIDEST_MATRIX: usize = 9;
 
 /// How many pairs such a list has.
@@ -60,10 +60,10 @@ pub fn table(report: &FlowReport) -> String {
     Table::from_rows(RUNS, report.runs.iter().zip(std::iter::repeat(()))).text()
 }
 
-/// The matrices of all runs, a line for each pair of ranks.
+/// The matrices of all runs, a row for each pair of ranks.
 ///
 /// # Errors
-/// What the writer fails with.
+/// Returns the writer's error.
 pub fn csv(report: &FlowReport, out: &mut Vec<u8>) -> io::Result<()> {
     let rows = report.runs.iter().flat_map(|run| run.matrix.iter().map(|link| (link, run.folder.clone())));
     write_rows(MATRIX.iter(), rows, out)
@@ -77,13 +77,13 @@ pub(super) fn verdict(report: &FlowReport) -> String {
     let off = report.runs.iter().filter(|run| !run.findings.is_empty()).count();
     let remarks = match off {
         0 => String::new(),
-        _ if runs == 1 => " What is off, or looks so, is said below.".to_owned(),
-        off => format!(" In {off} of them something is off, or looks so."),
+        _ if runs == 1 => " What is wrong, or looks wrong, is listed below.".to_owned(),
+        off => format!(" In {off} of them something is wrong, or looks wrong."),
     };
     format!("Flow files of {of}: {} operations on channels, {} steps.{remarks}", count(ops), count(steps))
 }
 
-/// All runs, one after the other.
+/// All runs in turn.
 pub fn text(report: &FlowReport) -> String {
     let runs: Vec<String> = report.runs.iter().map(run).collect();
     runs.join("\n")
@@ -91,7 +91,7 @@ pub fn text(report: &FlowReport) -> String {
 
 fn run(run: &FlowRunReport) -> String {
     let mut out = String::new();
-    // A String never refuses text.
+    // Writing to a String cannot fail.
     let folder = if run.folder.is_empty() { "this folder" } else { &run.folder };
     let _ = writeln!(out, "Flows in {}: {}", visible(folder), summary(run));
     for finding in &run.findings {
@@ -151,7 +151,7 @@ fn tree_line(tree: &Tree) -> String {
     format!("Tree of channel {}: {}", tree.channel, edges.join(", "))
 }
 
-/// Bytes by rank and rank; with many ranks the pairs with most.
+/// Bytes from rank to rank; with many ranks the pairs with the most bytes.
 fn matrix(run: &FlowRunReport) -> String {
     let mut out =
         String::from("Bytes of data at most, from the rank of a row to that of a column (hosts are not recorded)\n");
@@ -187,11 +187,11 @@ fn matrix(run: &FlowRunReport) -> String {
     out
 }
 
-/// What a finding means.
+/// A finding in words.
 pub fn sentence(finding: &Finding) -> String {
     match finding {
         Finding::Repeated { steps, ops } => format!(
-            "{} lines of steps and {} of operations are there twice: two runs appended to the same files, or two communicators of equal \
+            "{} lines of steps and {} of operations occur twice: two runs appended to the same files, or two communicators of equal \
              size. The files cannot distinguish these.",
             count(*steps),
             count(*ops)
@@ -214,7 +214,7 @@ pub fn sentence(finding: &Finding) -> String {
         }
         Finding::MissingRanks { ranks } => format!("There are no files of {}.", list(ranks)),
         Finding::BrokenSequences { sequences } => {
-            format!("Steps are lacking, or there twice, in {} sequences.", count(*sequences))
+            format!("Steps are missing or repeated in {} sequences.", count(*sequences))
         }
         Finding::Unpaired { steps } => {
             format!("{} steps are only on one side: sent and not received, or received and not sent.", count(*steps))
@@ -229,10 +229,10 @@ pub fn sentence(finding: &Finding) -> String {
             visible(pattern)
         ),
         Finding::DifferingAggregates { aggregates, of } => format!(
-            "{aggregates} of {of} aggregates are not the first operation and all steps of their rank: made earlier, or of other files."
+            "{aggregates} of {of} aggregates do not match the first operation and all steps of their rank: they were made earlier, or from other files."
         ),
         Finding::AggregateOnly { ranks } => {
-            format!("Of {} there is only the aggregate, which has the first operation alone.", list(ranks))
+            format!("For {} there is only the aggregate, which has only the first operation.", list(ranks))
         }
         Finding::RestartedCounts { ops } => format!(
             "opCount restarts in every plan of the operations and not in the steps: {} operations of the steps are joined by shape alone.",

@@ -1,4 +1,4 @@
-//! What NCCL's own records have, in forms: one file per form. The sentences about what is off are in `sentences`.
+//! The contents of NCCL's own records: one file per form. The sentences about what is wrong are in `sentences`.
 
 mod csv;
 pub mod flows;
@@ -17,59 +17,59 @@ use super::json;
 use super::{OnPage, Screen};
 use crate::analysis::recorded::RecordsReport;
 
-/// A form of what was recorded.
+/// A form of the records' contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordsForm {
-    /// For people: the verdict, what is off, and a table of the operations.
+    /// For people: the verdict, what is wrong, and a table of the operations.
     Text,
     /// For people: the verdict, then all tables.
     Table,
-    /// For programs: everything, by a schema.
+    /// For programs: everything, described by a schema.
     Json,
-    /// For spreadsheets: a row for each row of the operations; of flow files alone for each pair of ranks.
+    /// For spreadsheets: a row for each row of the census, or, from flow files alone, for each pair of ranks.
     Csv,
     /// A page for a browser, in one file.
     Html,
 }
 
-/// Something that is off, for programs.
+/// A diagnosis, for programs.
 #[derive(Serialize)]
-struct Off {
+struct DiagnosisText {
     kind: &'static str,
     text: String,
     advice: Option<String>,
 }
 
-/// What was recorded, and how to show it.
+/// The contents of records and how to show them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordsAnswer<'a> {
-    /// What was recorded.
+    /// The contents.
     pub report: &'a RecordsReport,
-    /// What the files are called.
+    /// The name of all files together.
     pub name: &'a str,
-    /// How many rows of each table are shown, in JSON of the census alone; `None` for all, or for as many as fit a screen in text.
+    /// How many rows of each table are shown, in JSON of the census alone; `None` for all, or in text for as many as fit a screen.
     pub limit: Option<usize>,
-    /// How it is shown to people.
+    /// How people see them.
     pub screen: Screen,
-    /// What a page shows beside it.
+    /// What a page shows besides.
     pub on_page: OnPage,
 }
 
 impl<'a> RecordsAnswer<'a> {
-    /// An answer for a file, with all rows.
+    /// An answer with the defaults for a file: all rows.
     pub fn new(report: &'a RecordsReport, name: &'a str) -> Self {
         RecordsAnswer { report, name, limit: None, screen: Screen::default(), on_page: OnPage::default() }
     }
 
-    /// The same, shown in another way.
+    /// The same for another screen and limit.
     #[must_use]
     pub fn shown(self, screen: Screen, limit: Option<usize>) -> Self {
         RecordsAnswer { screen, limit, ..self }
     }
 
-    /// The same with what a page shows beside it.
+    /// The same with what a page shows besides it.
     #[must_use]
     pub fn on_page(self, on_page: OnPage) -> Self {
         RecordsAnswer { on_page, ..self }
@@ -78,7 +78,7 @@ impl<'a> RecordsAnswer<'a> {
     /// Writes the answer in a form.
     ///
     /// # Errors
-    /// What the writer fails with.
+    /// Returns the writer's error.
     pub fn write(&self, form: RecordsForm, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
             RecordsForm::Text => text::records(self, out),
@@ -93,21 +93,21 @@ impl<'a> RecordsAnswer<'a> {
         #[derive(Serialize)]
         struct Whole<'a> {
             verdict: String,
-            diagnoses: Vec<Off>,
+            diagnoses: Vec<DiagnosisText>,
             rows_found: usize,
             #[serde(flatten)]
             report: &'a RecordsReport,
         }
         let mut shown = self.report.clone();
         shown.census.truncate(self.limit.unwrap_or(usize::MAX));
-        let off = |diagnosis| Off {
+        let text = |diagnosis| DiagnosisText {
             kind: sentences::kind(diagnosis),
             text: sentences::sentence(diagnosis),
             advice: sentences::advice(diagnosis).map(str::to_owned),
         };
         let answer = Whole {
             verdict: sentences::verdict(self.report),
-            diagnoses: self.report.diagnoses.iter().map(off).collect(),
+            diagnoses: self.report.diagnoses.iter().map(text).collect(),
             rows_found: self.report.census.len(),
             report: &shown,
         };

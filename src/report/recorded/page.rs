@@ -1,4 +1,4 @@
-//! What NCCL's own records have, as a page.
+//! The contents of NCCL's own records, as a page.
 
 use std::io;
 
@@ -38,11 +38,11 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
         names: (*name).to_owned(),
         verdict: vec![verdict(report)],
         facts: vec![
-            ("Operations", count(operations + of_runs(report).map(|run| run.ops).sum::<u64>())),
+            ("Operations", count(operations + flow_runs(report).map(|run| run.ops).sum::<u64>())),
             ("Communicators", count(report.communicators.len() as u64)),
             ("Files", count(report.files.len() as u64)),
         ],
-        findings: report.diagnoses.iter().map(finding).chain(of_flows(report)).take(FINDINGS).collect(),
+        findings: report.diagnoses.iter().map(finding).chain(flow_findings(report)).take(FINDINGS).collect(),
         top: top_of_flows(report).filter(|_| report.census.is_empty()).or((!report.census.is_empty()).then(|| Top {
             title: "Operations by size",
             columns: vec!["collective", "size", "count", "ranks", "total time", "median", "busbw"],
@@ -63,7 +63,7 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
 }
 
 /// The folders of flow files.
-fn of_runs(report: &RecordsReport) -> impl Iterator<Item = &FlowRunReport> {
+fn flow_runs(report: &RecordsReport) -> impl Iterator<Item = &FlowRunReport> {
     report.flows.iter().flat_map(|flows| &flows.runs)
 }
 
@@ -71,9 +71,9 @@ fn folder(run: &FlowRunReport) -> String {
     if run.folder.is_empty() { "this folder".to_owned() } else { run.folder.clone() }
 }
 
-/// What is off in flow files, a finding for each folder.
-fn of_flows(report: &RecordsReport) -> impl Iterator<Item = Finding> {
-    of_runs(report).filter(|run| !run.findings.is_empty()).map(|run| Finding {
+/// What is wrong in flow files: a finding for each folder.
+fn flow_findings(report: &RecordsReport) -> impl Iterator<Item = Finding> {
+    flow_runs(report).filter(|run| !run.findings.is_empty()).map(|run| Finding {
         cost: folder(run),
         what: run.findings.first().map_or(String::new(), flows::sentence),
         text: run.findings.iter().skip(1).map(flows::sentence).collect::<Vec<_>>().join(" "),
@@ -93,12 +93,12 @@ fn top_of_flows(report: &RecordsReport) -> Option<Top> {
             count(run.findings.len() as u64),
         ]
     };
-    let rows: Vec<Vec<String>> = of_runs(report).take(ROWS).map(row).collect();
+    let rows: Vec<Vec<String>> = flow_runs(report).take(ROWS).map(row).collect();
     (!rows.is_empty()).then(|| Top {
         title: "Flow files",
         columns: vec!["folder", "ranks", "operations", "steps", "steps expected", "what is off"],
         rows,
-        found: of_runs(report).count(),
+        found: flow_runs(report).count(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! The sentences about what was recorded: the verdict, what is off, and what to do about it.
+//! The sentences about recorded operations: the verdict, what is wrong, and what to do about it.
 
 use super::flows;
 use crate::analysis::recorded::{Asked, CensusRow, Diagnosis, RecordsReport};
@@ -6,13 +6,13 @@ use crate::report::format::{count, duration, percent, size, visible};
 use crate::report::recording;
 use crate::time::Ns;
 
-/// So many ranks are listed, and the others counted.
+/// This many ranks are listed; the others are counted.
 const RANKS: usize = 4;
 
-/// So many kinds of damage are in the verdict, and the others counted.
+/// This many kinds of damage are in the verdict; the others are counted.
 const DAMAGES: usize = 4;
 
-/// What was recorded, what is off, and what to do first.
+/// What was recorded, what is wrong, and what to do first.
 pub fn verdict(report: &RecordsReport) -> String {
     let mut sentences = Vec::new();
     if report.flows.is_none() || !report.census.is_empty() {
@@ -36,14 +36,14 @@ pub fn verdict(report: &RecordsReport) -> String {
     sentences.join(" ")
 }
 
-/// Whether what is off has its place in the verdict: the first does, and what failed or is lost, on which everything else depends.
+/// Whether the verdict includes a diagnosis: the first one, and failures and losses, on which everything else depends.
 pub(super) fn is_in_verdict((at, diagnosis): &(usize, &Diagnosis)) -> bool {
     let is_of_recording =
         matches!(diagnosis, Diagnosis::Skipped { .. } | Diagnosis::FailedCalls { .. } | Diagnosis::NotRecorded { .. });
     *at == 0 || is_of_recording
 }
 
-/// The damage that is not the first of what is off: `Left out: 137 records that newer ones have overwritten.`
+/// The damage after the first diagnosis: `Left out: 137 records that newer ones have overwritten.`
 fn damage(report: &RecordsReport) -> Option<String> {
     let lines: Vec<String> = report.diagnoses.iter().skip(1).filter_map(lost).collect();
     let more = lines.len().saturating_sub(DAMAGES);
@@ -122,7 +122,7 @@ fn within(communicator: Option<&str>) -> String {
     communicator.map_or(String::new(), |name| format!(" of {}", visible(name)))
 }
 
-/// The name of a sort of diagnosis, for programs.
+/// The name of a kind of diagnosis, for programs.
 pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
     match diagnosis {
         Diagnosis::Hang { .. } => "hang",
@@ -143,7 +143,7 @@ pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
     }
 }
 
-/// What is off.
+/// A diagnosis in words.
 pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
     match diagnosis {
         Diagnosis::Hang { ranks } if ranks.is_empty() => "Ranks have done less than others of their group.".to_owned(),
@@ -183,12 +183,12 @@ pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
                 percent(*share)
             )
         }
-        of_records => of_the_records(of_records),
+        of_records => records_sentence(of_records),
     }
 }
 
-/// What the records themselves leave out.
-fn of_the_records(diagnosis: &Diagnosis) -> String {
+/// The diagnoses about gaps and errors of the records themselves.
+fn records_sentence(diagnosis: &Diagnosis) -> String {
     match diagnosis {
         Diagnosis::BandwidthsDiffer { differ, recorded } => {
             format!("{} of {} recorded bus bandwidths differ from size by time.", count(*differ), count(*recorded))
@@ -248,7 +248,7 @@ fn phase(bound: &str) -> &str {
     }
 }
 
-/// What to do about it; `None` where nothing is to be done.
+/// What to do about a diagnosis; `None` if nothing needs to be done.
 pub(super) fn advice(diagnosis: &Diagnosis) -> Option<&'static str> {
     Some(match diagnosis {
         Diagnosis::Hang { .. } => "ask `nccl-stacks hang` with the same files: it says in which call, and why.",

@@ -1,4 +1,4 @@
-//! What was recorded as tables for people: all of them, each below its title.
+//! Recorded operations as tables for people: all tables, each below its title.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -88,7 +88,7 @@ const PAIRS: &[Column<PairRow>] = &[
     Column::dropped(0, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
 ];
 
-/// What else NCCL's profiler interface reported.
+/// Other events from NCCL's profiler interface.
 pub(super) const EVENTS: &[Column<EventRow>] = &[
     Column::left("kind", |row, ()| row.kind.to_owned()),
     Column::right("count", |row, ()| count(row.count)),
@@ -127,7 +127,7 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
     section("Files", FILES, &report.files, limit, screen, out)
 }
 
-/// Whether bandwidths as recorded are those that are worked out here.
+/// Whether the recorded bandwidths match the computed ones.
 pub(super) fn bandwidths(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let Some(check) = &answer.report.bandwidth_check else { return Ok(()) };
     let line = format!(
@@ -138,7 +138,7 @@ pub(super) fn bandwidths(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::R
     writeln!(out, "\n{}", answer.screen.fill(&line))
 }
 
-/// A title and a table, if it has rows.
+/// Writes a title and a table, unless it has no rows.
 pub(super) fn section<Row>(
     title: &str,
     columns: &[Column<Row>],
@@ -164,7 +164,7 @@ pub(super) fn section<Row>(
     Ok(())
 }
 
-/// A name, or `?` if it is not known.
+/// A name, or `?` if it is unknown.
 fn shown(name: Option<&str>) -> String {
     name.map_or("?".to_owned(), |name| visible(name).into_owned())
 }
@@ -177,7 +177,7 @@ fn bandwidth(value: Option<f64>) -> String {
     value.map_or("?".to_owned(), |value| format!("{value:.2}"))
 }
 
-/// Values; how often each, where not all have it.
+/// Values, each with its number of operations unless all have it.
 fn values(values: &BTreeMap<String, u64>, all: u64) -> String {
     let one = |(value, times): (&String, &u64)| match *times == all {
         true => visible(value).into_owned(),

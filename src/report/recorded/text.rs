@@ -1,4 +1,4 @@
-//! What was recorded, for people: the verdict, what is off, the operations, and the phases of the proxies.
+//! Recorded operations for people: the verdict, what is wrong, the operations, and the phases of the proxies.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use super::sentences::{is_in_verdict, sentence, verdict};
 use super::table::{CENSUS, EVENTS, PROXIES, bandwidths, section};
 use crate::report::format::count;
 
-/// So many rows of the operations are shown if the user does not say how many.
+/// The default number of operations.
 const ROWS: usize = 20;
 
-/// So many lines about what is off.
+/// The most lines about what is wrong.
 const LINES: usize = 12;
 
 pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Bytes in a result, which no form but SQL's own has a notation for.
+//! Bytes in a result, for forms other than SQL, which have no notation for them.
 
 /// Bytes as SQL writes them: `x'0aff'`.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {

@@ -1,7 +1,7 @@
 //! CSV in the form of trace_processor's shell: a line of names, texts always in quotes, numbers never, NULL as `"[NULL]"`.
 //!
-//! The `csv` crate has no such style of quoting: its styles without quotes for numbers leave them out for texts that look like numbers,
-//! too. Reals are written with all their digits, where the shell writes six decimals; bytes as `"x'0aff'"`, where it writes nothing.
+//! The `csv` crate has no such quoting style: its styles that leave numbers unquoted also leave texts unquoted that look like numbers.
+//! Reals keep all their digits, where the shell writes six decimals; bytes become `"x'0aff'"`, where the shell writes nothing.
 
 use std::io::{self, Write};
 

@@ -1,8 +1,8 @@
-//! JSON: an array of objects, one row a line. Integers keep all their digits.
+//! JSON: an array of objects, one row per line. Integers keep all their digits.
 //!
-//! A result set may have several columns of one name, an object may not. From the second on they get a number: `name`, `name:1`,
-//! `name:2`, as SQLite itself names them when it makes a table of such a result. JSON has no notation for bytes, which are
-//! texts as SQL writes them, `"x'0aff'"`, nor for infinity, which is 9e999: readers take it as infinite or refuse it.
+//! A result set may have several columns of one name, an object may not. Repeated names get a number: `name`, `name:1`, `name:2`, as SQLite
+//! names them when it makes a table of such a result. JSON has no notation for bytes, which become SQL literals in strings, `"x'0aff'"`,
+//! nor for infinity, which becomes 9e999: readers take it as infinite or refuse it.
 
 use std::collections::HashSet;
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
-//! The answers of SQL statements, one result set after the other, in one of three forms. A blank line separates the sets.
+//! The results of SQL statements, one result set after another, in one of three forms. A blank line separates the sets.
 //!
-//! CSV and JSON are written row by row, so that an answer of any size needs no memory; a table has to know all rows first.
+//! CSV and JSON are written row by row, so that memory stays flat for results of any size; a table needs all rows first.
 
 mod blob;
 mod csv;
@@ -15,14 +15,14 @@ use rusqlite::types::ValueRef;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {
-    /// For people: aligned columns, not wider than the screen if there is one.
+    /// For people: aligned columns, no wider than the screen.
     Table {
-        /// The screen's columns.
+        /// The columns of the screen; `None` for no limit.
         width: Option<u16>,
     },
     /// For programs: in the form of trace_processor's shell.
     Csv {
-        /// Whether it goes to a screen, on which control characters must not act: they are written as escapes.
+        /// Whether it goes to a screen, where control characters must have no effect: they are written as escapes.
         for_screen: bool,
     },
     /// For programs: an array of objects for each set.
@@ -54,7 +54,7 @@ impl<W: Write> ResultSets<W> {
     /// Begins a set with columns of these names.
     ///
     /// # Errors
-    /// As all that follows: what the writer fails with.
+    /// Returns the writer's error.
     pub fn begin(&mut self, columns: &[&str]) -> io::Result<()> {
         if self.begun > 0 {
             self.out.write_all(b"\n")?;
@@ -74,7 +74,7 @@ impl<W: Write> ResultSets<W> {
     /// Adds a row.
     ///
     /// # Errors
-    /// See above.
+    /// Returns the writer's error.
     pub fn row(&mut self, values: &[ValueRef<'_>]) -> io::Result<()> {
         match &mut self.open {
             Some(Open::Table(table)) => {
@@ -90,7 +90,7 @@ impl<W: Write> ResultSets<W> {
     /// Ends the set.
     ///
     /// # Errors
-    /// See above.
+    /// Returns the writer's error.
     pub fn end(&mut self) -> io::Result<()> {
         match self.open.take() {
             Some(Open::Table(table)) => self.out.write_all(table.text().as_bytes()),
@@ -102,7 +102,7 @@ impl<W: Write> ResultSets<W> {
     /// Flushes the writer.
     ///
     /// # Errors
-    /// See above.
+    /// Returns the writer's error.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

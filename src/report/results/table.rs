@@ -1,5 +1,5 @@
-//! A table for people: numbers to the right, long texts on several lines if the screen is narrow. If it is so narrow that texts would
-//! get a few letters a line, each row becomes a record: a line for each of its columns.
+//! A table for people: numbers aligned right, long texts on several lines if the screen is narrow. If texts would get only a few letters
+//! per line, each row becomes a record with a line for each column.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Layout, TableStyle};
@@ -11,13 +11,13 @@ use crate::report::format::visible;
 /// Blanks between columns.
 const GAP: usize = 2;
 
-/// Letters in a line of text.
+/// The least width of a column of long texts.
 const LEAST_TEXT: usize = 20;
 
 pub(super) struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// For each column, whether it has had only numbers and NULL.
+    /// For each column, whether it has only numbers and NULL so far.
     numeric: Vec<bool>,
     width: Option<u16>,
 }
@@ -42,7 +42,7 @@ impl Table {
         }
     }
 
-    /// The least readable width: numbers and names of columns unbroken, texts in lines of some words.
+    /// The least readable width: numbers and column names unbroken, texts with a few words per line.
     fn least_width(&self) -> usize {
         let length = |text: &String| text.chars().count();
         let least = |i: usize| {
@@ -62,7 +62,7 @@ impl Table {
         }
         for (column, numeric) in layout.column_iter_mut().zip(&self.numeric) {
             if *numeric {
-                // A number on two lines would be read as two.
+                // A number broken over two lines would read as two.
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
         }
@@ -97,7 +97,7 @@ fn layout(style: TableStyle, width: Option<u16>) -> Layout {
     layout
 }
 
-/// The lines of a layout, its columns [`GAP`] apart.
+/// The lines of a layout, with columns [`GAP`] apart.
 fn lines(mut layout: Layout) -> String {
     let last = layout.column_count().saturating_sub(1);
     for (i, column) in layout.column_iter_mut().enumerate() {

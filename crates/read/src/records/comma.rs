@@ -52,7 +52,7 @@ impl RecordReader for Comma {
                     }
                     push(reading, &line, text, offset);
                 }
-                Err(_) => reading.file.skip("records that are no JSON, or have fields of another type", Some(offset)),
+                Err(_) => reading.file.skip("records that are not JSON, or have fields of another type", Some(offset)),
             }
         }
         Ok(())

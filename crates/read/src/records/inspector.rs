@@ -80,7 +80,7 @@ struct Metadata {
 
 fn add(reading: &mut Reading<'_>, FoundObject { offset, text }: FoundObject<'_>) {
     let Ok(record) = serde_json::from_slice::<Record>(text) else {
-        return reading.file.skip("records that are no JSON, or have fields of another type", Some(offset));
+        return reading.file.skip("records that are not JSON, or have fields of another type", Some(offset));
     };
     // Without a header its fields are beside the others.
     let header = record.header.or_else(|| serde_json::from_slice(text).ok());

@@ -195,7 +195,7 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
     });
     if let Some(failure) = failure.or_else(|| bytes.get_mut().failure.take()) {
         of_file.note(format!("what follows byte {} cannot be read: {failure}", bytes.get_ref().count));
-        of_file.skip("rests of a file that cannot be read", Some(bytes.get_ref().count));
+        of_file.skip("ends of files that cannot be read", Some(bytes.get_ref().count));
     }
     of_file.bytes = bytes.get_ref().count;
     of_file.checksum = bytes.get_ref().checksum.sum();

@@ -161,7 +161,7 @@ impl Objects {
             b' ' | b'\t' | b'\r' | b',' | b'[' | 0xEF | 0xBB | 0xBF => {}
             _ if self.in_junk || self.is_lost => {}
             _ => {
-                file.skip("lines that are no records", Some(at));
+                file.skip("lines that are not records", Some(at));
                 self.in_junk = true;
             }
         }

@@ -48,13 +48,13 @@ impl RecordReader for Ras {
                 Ok((document, root)) => answer(document.value(root), reading),
                 Err(of_answer) => {
                     error = error.or(Some((at, of_answer)));
-                    reading.file.skip("answers that are no valid JSON", Some(at));
+                    reading.file.skip("answers that are not valid JSON", Some(at));
                 }
             }
         }
         // One message is enough for many such answers.
         if let Some((at, error)) = error {
-            reading.file.note(format!("the answer at byte {at} is no valid JSON: {error}"));
+            reading.file.note(format!("the answer at byte {at} is not valid JSON: {error}"));
         }
         failure.map_or(Ok(()), Err)
     }

@@ -1,6 +1,6 @@
-// Starts the page: decodes what is embedded, mounts the views one after the other, and shows what is chosen.
+// Starts the page: decodes the embedded data, mounts the views in order, and shows the selection.
 //
-// A view that fails says so in its place, and the others work. Nothing is fetched and nothing is kept: the state is in the address.
+// A view that fails reports it in place, and the others still work. Nothing is fetched or stored: the state is in the address.
 
 import { mountCommands, copyText } from './commands.js';
 import { mountDiff } from './diff.js';
@@ -20,7 +20,7 @@ import { mountTable } from './table.js';
 import { mountTimeline } from './timeline.js';
 import { mountTrust } from './trust.js';
 
-// In the order of the page. `null` is where the charts are unpacked, so that the first views need not wait for these.
+// In page order. `null` marks where the charts are unpacked, so that the first views need not wait for them.
 const APP_VIEWS = [
   ['hang', mountHang],
   ['diff', mountDiff],
@@ -38,7 +38,7 @@ const APP_VIEWS = [
   ['commands', mountCommands],
 ];
 
-// What shows all that the static table at the top shows.
+// Views that show everything that the static table at the top has.
 const APP_TABLES = ['stacks', 'hang', 'diff', 'records'];
 
 function appAlert(what, error) {
@@ -46,7 +46,7 @@ function appAlert(what, error) {
   return el('p', { role: 'alert', class: 'alert' }, nameNode(text));
 }
 
-// Comparisons have no list of stacks: there the number is a place among the changes.
+// Comparisons have no list of stacks: there `id` is a position among the changes.
 function appStackName({ stacks, docs }, id) {
   const changes = docs.diff?.changes ?? docs['ranks-diff']?.stacks;
   const name = stacks[id]?.label ?? changes?.[id]?.headline;
@@ -60,7 +60,7 @@ function appCollectiveName({ lanes }, at) {
   return `${parts.join(' of ')} ${at + 1}`.trim();
 }
 
-// What each key of the state that means a thing is called.
+// Labels for the keys of the state that select something.
 const APP_CHOSEN = [
   ['stack', 'Stack', appStackName],
   ['rank', 'Rank', (model, rank) => String(rank)],
@@ -110,7 +110,7 @@ class App {
       await new Promise((done) => setTimeout(done));
     }
     if (this.state.get('view')) this.scroll();
-    // For those that look at the page by a program: everything is there.
+    // Tells programs that drive the page that it is complete.
     document.documentElement.dataset.ready = 'true';
   }
 
@@ -158,7 +158,7 @@ class App {
     }
   }
 
-  /** The address of this view: with the part of the page that is on the screen. */
+  /** The address of this view, including the part of the page on the screen. */
   address() {
     const parts = [...this.root.querySelectorAll(':scope > section')];
     const shown = parts.find((part) => part.getBoundingClientRect().bottom > innerHeight / 3);
@@ -177,7 +177,7 @@ class App {
     const part = document.getElementById(this.state.get('view'));
     if (!part || !(this.root.contains(part) || part.id === 'verdict')) return;
     part.scrollIntoView({ block: 'start' });
-    // A chosen row may be below what fits the screen.
+    // A selected row may be below the visible part of the table.
     part.querySelector('tr [aria-current]:not([aria-current="false"])')?.closest('tr').scrollIntoView({ block: 'nearest' });
     const title = part.querySelector('h2[tabindex], h1');
     if (title?.tabIndex === -1) title.setAttribute('tabindex', '-1');
@@ -192,7 +192,7 @@ class App {
       if (keys.has('view') && state.get('view')) this.scroll();
     };
     this.state.on(changed);
-    // A link to where the address is already changes nothing, and still has to scroll.
+    // Following a link to the current address changes nothing, but still has to scroll.
     document.addEventListener('click', (event) => {
       const link = event.target.closest?.('main a[href^="#"]');
       if (link && link.getAttribute('href') === location.hash) changed(this.state, new Set(Object.keys(this.state.now)));
@@ -217,7 +217,7 @@ class App {
 export async function start() {
   const views = document.getElementById('views');
   const fail = (what, error) => views.before(appAlert(what, error));
-  // A browser reports that it laid out a chart twice as an error, which is none.
+  // Browsers report it as an error when a chart is laid out twice, which is harmless.
   addEventListener('error', (event) => /^ResizeObserver/.test(event.message) || fail('Something failed', event.error ?? event.message));
   addEventListener('unhandledrejection', (event) => fail('Something failed', event.reason));
   try {

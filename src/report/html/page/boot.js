@@ -1,5 +1,5 @@
-// Unpacks the page's script and starts it. The script is packed as the data is, because pages are sent: it takes a third of its bytes that way. The
-// page's policy names both scripts by their digests, so nothing else can take the place of what is unpacked here.
+// Unpacks the page's script and starts it. The script is packed like the data, because pages are sent by mail: packing cuts it to a third. The page's
+// policy allows both scripts by digest, so nothing else can take the place of the unpacked script.
 
 (async () => {
   const fail = (what) => {

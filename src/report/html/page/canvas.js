@@ -1,5 +1,5 @@
 // What all charts share: a canvas that follows its box's width and the screen's pixel ratio, colours from the style sheet, text that fits,
-// time axes, and zooming along x. Charts draw in CSS pixels; whatever covers many rows is binned to pixels before it is drawn.
+// time axes, and zooming along x. Charts draw in CSS pixels; drawings of many rows are binned to pixels first.
 
 import { duration, visible } from './format.js';
 import { el } from './dom.js';
@@ -30,7 +30,7 @@ export function colours() {
   return Object.fromEntries(CANVAS_COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim() || '#888']));
 }
 
-/** A canvas in a box. `onPaint(context, width, height, colours)` draws in CSS pixels; `paint(height)` draws again, with another height if given. */
+/** A canvas in a box. `onPaint(context, width, height, colours)` draws in CSS pixels; `paint(height)` redraws, with another height if given. */
 export function canvasBox(label, height, onPaint) {
   const canvas = el('canvas', { tabIndex: 0, role: 'img', 'aria-label': label });
   const box = el('div', { class: 'chart' }, canvas);
@@ -38,7 +38,7 @@ export function canvasBox(label, height, onPaint) {
   let [isSeen, isStale] = [true, false];
   const paint = (newHeight) => {
     if (newHeight) tall = newHeight;
-    // What is not on the screen is drawn when it comes there, so that a choice costs no more than what it shows.
+    // Charts off the screen are drawn when they scroll into view, so that a selection costs no more than what it shows.
     isStale = !isSeen && !document.documentElement.classList.contains('printing');
     if (isStale) return;
     canvas.style.display = 'block';
@@ -68,12 +68,12 @@ export function canvasBox(label, height, onPaint) {
   return { box, canvas, paint };
 }
 
-/** The line below a chart that says what the cursor or pointer is on. */
+/** The line below a chart that describes what the cursor or pointer is on. */
 export function readout(text) {
   return el('p', { class: 'readout', 'aria-live': 'polite' }, text);
 }
 
-/** A text that is at most so wide, with `…` where it is cut. Names in it are made safe to show. */
+/** A text of at most this width, cut with `…`. Names in it are made safe to show. */
 export function fitText(context, text, width) {
   const whole = visible(text);
   if (context.measureText(whole).width <= width) return whole;
@@ -86,7 +86,7 @@ export function fitText(context, text, width) {
   return low === 0 ? '' : `${whole.slice(0, low)}…`;
 }
 
-/** Where a pointer is on a canvas, in CSS pixels. */
+/** The position of a pointer on a canvas, in CSS pixels. */
 export function pointerAt(canvas, event) {
   const box = canvas.getBoundingClientRect();
   return { x: event.clientX - box.left, y: event.clientY - box.top };
@@ -103,7 +103,7 @@ export function channels(colour) {
   return data;
 }
 
-/** 256 colours from the chart's ground to a colour, and on towards the text's, so that lightness goes one way: a Uint8 array of RGB. */
+/** 256 colours from the chart's background to a colour, and on towards the text's, with monotonic lightness: a Uint8 array of RGB. */
 export function ramp(shown, name) {
   const stops = [channels(shown.panel), channels(shown[name]), channels(shown.fg)];
   const scale = new Uint8ClampedArray(256 * 3);
@@ -115,7 +115,7 @@ export function ramp(shown, name) {
   return scale;
 }
 
-/** The legend of a ramp: from nothing to the most, and in the middle a quarter of it. */
+/** The legend of a ramp, with its ends and a quarter of the maximum in the middle. */
 export function drawRamp(context, scale, x, y, width, texts, shown) {
   context.fillStyle = shown.muted;
   context.textAlign = 'left';
@@ -133,12 +133,12 @@ export function drawRamp(context, scale, x, y, width, texts, shown) {
   if (texts[2]) context.fillText(texts[2], left + width / 2 - 3, y + 21);
 }
 
-/** Where a share is on a ramp: by its square root, so that what is small is seen beside what is large. */
+/** The position of a share on a ramp: its square root, so that small values are visible beside large ones. */
 export function rampAt(share) {
   return share > 0 ? Math.max(1, Math.round(Math.sqrt(share) * 255)) * 3 : 0;
 }
 
-/** A hatching in a colour, for what waits. */
+/** Hatching in a colour, for waiting. */
 export function hatch(context, colour) {
   const tile = el('canvas', { width: 6, height: 6 });
   const on = tile.getContext('2d');
@@ -153,7 +153,7 @@ export function hatch(context, colour) {
   return context.createPattern(tile, 'repeat');
 }
 
-/** Round values between two, about so many: their step is 1, 2 or 5 times a power of ten. */
+/** About this many round values between two: their step is 1, 2 or 5 times a power of ten. */
 export function ticks(from, to, about) {
   const rough = (to - from) / Math.max(1, about);
   if (!(rough > 0)) return { step: 1, at: [from] };
@@ -164,13 +164,13 @@ export function ticks(from, to, about) {
   return { step, at };
 }
 
-/** A time as an axis writes it: in the unit of the largest time on it, with the decimals that the step needs. */
+/** A time on an axis: in the unit of the largest time, with the decimals that the step needs. */
 export function axisTime(ns, step, largest) {
   const [unit, name] = largest < 1e3 ? [1, 'ns'] : largest < 1e6 ? [1e3, 'µs'] : largest < 1e9 ? [1e6, 'ms'] : [1e9, 's'];
   return `${(ns / unit).toFixed(Math.max(0, Math.min(9, Math.ceil(Math.log10(unit / step) - 1e-9))))} ${name}`;
 }
 
-/** A time axis along x, with lines down through the chart. */
+/** A time axis along x, with grid lines through the chart. */
 export function drawTimeAxis(context, { left, right, top, bottom, from, to }, shown) {
   const largest = Math.max(Math.abs(from), Math.abs(to));
   const { step, at } = ticks(from, to, (right - left) / 110);
@@ -187,7 +187,7 @@ export function drawTimeAxis(context, { left, right, top, bottom, from, to }, sh
   context.font = '12px system-ui, sans-serif';
 }
 
-/** How two times follow each other: `1.204 ms later`, `12.000 µs before`. */
+/** The time between two events: `1.204 ms later`, `12.000 µs before`. */
 export function apart(ns, later = 'later', earlier = 'before') {
   return ns < 0 ? `${duration(-ns)} ${earlier}` : `${duration(ns)} ${later}`;
 }
@@ -315,7 +315,7 @@ export function gridChart(canvas, chart) {
   });
 }
 
-/** Rectangles by the ten thousand: written to pixels and put on the canvas at once. `colour` is of `packed`. */
+/** Tens of thousands of rectangles: written to pixels and put on the canvas at once. `colour` comes from `packed`. */
 export function pixelField(context, left, top, width, height) {
   const ratio = context.getTransform().a || 1;
   const [wide, tall] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
@@ -343,7 +343,7 @@ export function packed(colour) {
   return ((a << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
 
-/** A key of what is drawn: `[colour name, text, is hatched]` as squares with words. */
+/** A key for the drawing: `[colour name, text, is hatched]` as squares with labels. */
 export function drawKey(context, items, x, y, shown, right) {
   let [at, line] = [x, y];
   for (const [name, text, isHatched] of items) {
@@ -362,13 +362,13 @@ export function drawKey(context, items, x, y, shown, right) {
   return line;
 }
 
-/** A heading of details that is read as text. */
+/** A heading of details in the colour of text. */
 export function inText(summary) {
   summary.style.color = 'var(--fg)';
   return summary;
 }
 
-/** Two parts beside each other where there is room. */
+/** Two parts side by side if there is room. */
 export function beside(wide, narrow) {
   const node = el('div', {}, wide, narrow);
   Object.assign(node.style, { display: 'flex', flexWrap: 'wrap', gap: '0 28px' });

@@ -1,12 +1,12 @@
-// Collectives of many ranks on one clock: what views look up in them, which are the worst, and what a late rank did, in
-// sentences.
+// Collectives of many ranks on one clock: look-up tables for views, the worst collectives, and sentences on what a late rank
+// did.
 //
-// What a column does not have is left out of a sentence. `launch` and `active` are both 0 where the launch is not known.
+// Sentences leave out what the columns lack. `launch` and `active` are both 0 if the launch is unknown.
 
 import { apart } from './canvas.js';
 import { duration, visible } from './format.js';
 
-/** What views of collectives look up: their number, begin, end, waiting in all, and the row of each. */
+/** Look-up tables for views of collectives: number, start, end and total waiting, and the collective of each row. */
 export function lanesIndex(lanes) {
   if (lanes.index) return lanes.index;
   const { collectives, rows } = lanes;
@@ -34,7 +34,7 @@ export function lanesIndex(lanes) {
   return index;
 }
 
-/** The collective that a state means: the chosen one, else the one with the most waiting of what is chosen. */
+/** The collective that a state selects: the one chosen, or the one with the most waiting in the selection. */
 export function collectiveOf(model, state) {
   const { lanes } = model;
   const index = lanesIndex(lanes);
@@ -47,7 +47,7 @@ function mostWaiting(some, index, most) {
   return some.sort((a, b) => index.waited[b] - index.waited[a] || a - b).slice(0, most);
 }
 
-/** The collectives with the most waiting of the chosen stack, rank and step. */
+/** The collectives with the most waiting for the selected stack, rank and step. */
 export function worstCollectives(model, state, most) {
   const { collectives, rows, ranks } = model.lanes;
   const index = lanesIndex(model.lanes);
@@ -67,7 +67,7 @@ export function worstCollectives(model, state, most) {
   return mostWaiting(fits, index, most);
 }
 
-/** The collective of a step at which a rank waited longest, or for which others waited longest; null if there is none. */
+/** The collective of a step with a rank's longest wait, or the longest wait for it; null if there is none. */
 export function worstCollective(lanes, rank, step, measure) {
   const { collectives, rows } = lanes;
   const at = lanes.ranks.indexOf(rank);
@@ -85,7 +85,7 @@ export function worstCollective(lanes, rank, step, measure) {
   return worst;
 }
 
-/** The id of a row's stack, null if it has none. */
+/** The id of a row's stack; null if it has none. */
 export function stackOfRow(model, row) {
   const id = model.ofRankStack[model.lanes.rows.stack[row] - 1] ?? -1;
   return id < 0 ? null : id;
@@ -103,7 +103,7 @@ export function rowHasLaunch(rows, row) {
   return Boolean(rows.launch) && (rows.launch[row] !== 0 || (rows.active?.[row] ?? 0) > 0);
 }
 
-/** The kernel of a lane that is at a time, or nearest to it. */
+/** The kernel of a lane at a time, or the nearest one. */
 export function rowNear(lanes, grid, lane, time, within) {
   const { collectives, rows } = lanes;
   const index = lanesIndex(lanes);
@@ -119,7 +119,7 @@ export function rowNear(lanes, grid, lane, time, within) {
   return best === null ? null : { lane, row: best };
 }
 
-/** A kernel of a rank in a sentence. */
+/** A sentence on a rank's kernel. */
 export function rowText(model, row) {
   const { rows, ranks } = model.lanes;
   const of = lanesIndex(model.lanes).of[row];
@@ -135,7 +135,7 @@ export function rowText(model, row) {
 
 const lanesMedian = (values) => (values.length === 0 ? null : [...values].sort((a, b) => a - b)[values.length >> 1]);
 
-/** What the late rank did, in sentences. */
+/** Sentences on what the late rank did. */
 export function lateSentences(model, at, arrival) {
   const { rows, ranks, collectives } = model.lanes;
   const late = collectives.late[at] - 1;

@@ -1,12 +1,12 @@
-// What to do next: commands that give the same answers on a terminal, and the answers as files.
+// Next steps: commands that give the same answers in a terminal, and the answers as files.
 //
-// Files are made of what the page holds, so that they are the program's own answers, byte for byte.
+// Files are made from the page's data, so that they are the program's own answers, byte for byte.
 
 import { unpackText } from './decode.js';
 import { el, nameNode, section } from './dom.js';
 import { count } from './format.js';
 
-/** Copies a text, and says so on the button. Where the clipboard is closed to a page, as for files in some browsers, the text is selected. */
+/** Copies a text and confirms it on the button. Where pages have no clipboard, as for files in some browsers, the text is selected instead. */
 export async function copyText(text, button, shown) {
   const before = button.textContent;
   let said = 'Copied';
@@ -19,7 +19,7 @@ export async function copyText(text, button, shown) {
   setTimeout(() => (button.textContent = before), 1500);
 }
 
-// A text area holds what is to be copied where nothing on the page does; `execCommand` is old, but works without a secure origin.
+// A text area holds the text if no element of the page shows it; `execCommand` is old, but works without a secure origin.
 function commandsCopySelected(text, shown) {
   const area = shown ? null : el('textarea', { value: text, 'aria-label': 'Text to copy', class: 'copied' });
   if (area) {
@@ -33,7 +33,7 @@ function commandsCopySelected(text, shown) {
   return worked;
 }
 
-/** Gives the reader a file. */
+/** Offers a file for download. */
 export function download(name, type, text) {
   const url = URL.createObjectURL(new Blob([text], { type }));
   const link = el('a', { href: url, download: name });

@@ -1,7 +1,7 @@
-// Decodes what the program has packed: gzip in base64, and columns of integers.
+// Decodes the program's packed data: gzip in base64, and columns of integers.
 //
-// A column is a run of LEB128 varints. Its header says how its values become numbers again: `signed` columns are zigzag, `delta` columns hold
-// the difference from the value before. Times are ns since the beginning that the table names, so that they stay below 2^53, where a number is
+// A column is a run of LEB128 varints. Its header gives the decoding: `signed` columns are zigzag, `delta` columns hold the difference from the
+// previous value. Times are in ns since the start that the table gives, so that they stay below 2^53, up to which numbers are
 // exact.
 
 /** The bytes of a gzip file in base64. */
@@ -23,7 +23,7 @@ export async function unpackTable(table) {
   return readTable(table, await unpack(table.data));
 }
 
-/** The same of bytes that are unpacked already. */
+/** The same for bytes that are already unpacked. */
 export function readTable({ rows, columns }, bytes) {
   const result = { rows };
   let at = 0;

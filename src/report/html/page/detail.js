@@ -1,9 +1,9 @@
-// All that is known of one stack: its whole call stack, and how its kernels, sizes, groups and ranks divide it.
+// Details of one stack: its whole call stack, and its kernels, sizes, groups and ranks with their shares.
 
 import { el, nameNode, scrollBox } from './dom.js';
 import { bandwidth, count, duration, percent, size } from './format.js';
 
-/** A table of few rows. Columns are `[title, isNumber]`; cells are texts, names among them, or nodes. Without a title it has a name all the same. */
+/** A table of few rows. Columns are `[title, isNumber]`; cells are texts (or names), or nodes. Without a title it still has an accessible name. */
 export function smallTable(title, columns, rows, name = title) {
   const cell = (value, at) => el('td', { class: columns[at][1] ? 'number' : null }, value instanceof Node ? value : nameNode(value ?? ''));
   const head = el('tr', null, columns.map(([text, isNumber]) => el('th', { scope: 'col', class: isNumber ? 'number' : null }, text)));
@@ -12,7 +12,7 @@ export function smallTable(title, columns, rows, name = title) {
   return scrollBox(name, table);
 }
 
-/** Terms and what they are: `[term, text]`; those without a text are left out. */
+/** A list of terms, each `[term, text]`; terms without a text are left out. */
 export function termList(terms) {
   const known = terms.filter(([, text]) => text);
   return el('dl', { class: 'compact' }, known.flatMap(([term, text]) => [el('dt', null, term), el('dd', null, nameNode(text))]));
@@ -103,7 +103,7 @@ function detailRanks({ late, source }) {
   return parts;
 }
 
-/** What an open row of the table of stacks shows. `hits` are the texts that a search has found. */
+/** The content of an open row in the table of stacks. `hits` are the texts that match a search. */
 export function stackDetail(stack, hits, copyText) {
   const title = el('h3', null, 'What is known of it');
   const keys = stack.group && termList(Object.entries(stack.group));

@@ -1,5 +1,5 @@
-// Before and after: the totals, then what changed, the largest change first, with a bar to the left for less and to the right for more. All but
-// numbers of ranks and of stacks is by step, by call, or in all, as the document says.
+// Before and after: the totals, then the changes, largest first, with a bar to the left for less and to the right for more. Everything but the
+// numbers of ranks and of stacks is per step, per call, or in total, as the document says.
 
 import { inText } from './canvas.js';
 import { choice, el, nameNode, scrollBox, section } from './dom.js';
@@ -7,7 +7,7 @@ import { count, duration, many, percent } from './format.js';
 
 const DIFF_PAGE = 100;
 
-/** A count, which by step can have a fraction. */
+/** A count, which has a fraction if it is per step. */
 function ratio(n) {
   return Number.isInteger(n) ? count(n) : n.toFixed(3);
 }
@@ -83,7 +83,7 @@ function ranksDiff(diff, state) {
   });
 }
 
-/** Both sides, and by what they are divided: `per step`. */
+/** Both sides, and what they are divided by: `per step`. */
 function diffSides({ before, after, per }) {
   return { before, after, per: per === 'total' ? 'in all' : `per ${per}` };
 }
@@ -229,7 +229,7 @@ function diffName({ name, lines, before, after }) {
   );
 }
 
-/** Half a bar on the side that the change is on. */
+/** Half of a bar, on the side of the change. */
 function diffBar(by, most) {
   const box = el('div');
   const bar = el('div');

@@ -1,4 +1,4 @@
-// Elements. Names from traces become text nodes alone, never markup, so that no name can be more than a name.
+// Elements. Names from traces only become text nodes, never markup, so that a name cannot inject anything.
 
 import { visible } from './format.js';
 
@@ -20,7 +20,7 @@ function fill(node, properties) {
   }
 }
 
-/** A name from a trace, as text that cannot change what is around it. */
+/** A name from a trace, as text that cannot affect its surroundings. */
 export function nameNode(name, properties) {
   return el('bdi', properties, visible(name));
 }
@@ -36,7 +36,7 @@ export function section(id, title, help, ...content) {
   );
 }
 
-/** A choice of one of some words, as buttons. `options` are `[value, label]`. Returns its node and what shows another choice. */
+/** A choice between some words, as buttons. `options` are `[value, label]`. Returns its node and a function that shows another choice. */
 export function choice(label, options, value, onChoose) {
   const buttons = options.map(([of, text]) => el('button', { type: 'button', onclick: () => onChoose(of), 'data-value': of }, text));
   const show = (chosen) => buttons.forEach((button) => button.setAttribute('aria-pressed', String(button.dataset.value === String(chosen))));
@@ -44,7 +44,7 @@ export function choice(label, options, value, onChoose) {
   return { node: el('div', { class: 'choice', role: 'group', 'aria-label': label }, el('span', { class: 'label' }, `${label}:`), buttons), show };
 }
 
-/** A box for what is wider than a screen: it scrolls, by keys too. */
+/** A box for content wider than the screen: it scrolls, also with the keyboard. */
 export function scrollBox(label, ...content) {
   return el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label }, ...content);
 }

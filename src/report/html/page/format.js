@@ -1,6 +1,6 @@
-// How numbers and names are written: as the program's other forms write them, so that a number on the page is found in its text.
+// The notation of numbers and names: that of the program's other forms, so that a number on the page can be searched for in their text.
 
-/** A length of time in the largest unit of which it has one or more, with three decimals: `139.079 ms`. Of ns. */
+/** A length of time, given in ns, in the largest unit that it reaches, with three decimals: `139.079 ms`. */
 export function duration(ns) {
   if (ns === null || ns === undefined) return '';
   const size = Math.abs(ns);
@@ -17,7 +17,7 @@ export function count(n) {
   return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** So many of something: `1 rank`, `1,024 ranks`. */
+/** A number of things with their noun: `1 rank`, `1,024 ranks`. */
 export function many(n, what) {
   return `${count(n)} ${what}${n === 1 ? '' : 's'}`;
 }
@@ -43,12 +43,12 @@ export function bandwidth(gbPerS) {
 const HIDDEN = /[\p{Cc}\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}\p{Co}\p{Cs}]/gu;
 const ESCAPES = { '\t': '\\t', '\n': '\\n', '\r': '\\r' };
 
-/** A name that is safe to show: characters that nobody sees, or that turn the direction of the text around them, are written as escapes. */
+/** A name that is safe to show: characters that are invisible, or change the direction of the surrounding text, are written as escapes. */
 export function visible(name) {
   return String(name).replace(HIDDEN, (c) => ESCAPES[c] ?? `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
-/** A frame without the folders of its file: what fits a narrow place. */
+/** A frame without the folders of its file, for narrow places. */
 export function shortFrame(frame) {
   const found = /^(.*\/)([^/]*\(\d+\): .*)$/.exec(frame);
   return found ? found[2] : frame;

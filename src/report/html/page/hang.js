@@ -1,7 +1,7 @@
-// Why a job hangs: what each rank does in each group, and for each group what proves it, what to do first, and where the code paths part.
+// Why a job hangs: the state of each rank in each group, and for each group the evidence, what to do first, and where the code paths part.
 //
-// A state is a letter and a colour. Of many ranks the table says ranges of ranks by state: groups of large jobs are few ranks each, so that a
-// matrix of all would be empty nearly everywhere.
+// A state is a letter and a colour. With many ranks the table lists ranges of ranks by state: groups of large jobs have few ranks each, so a
+// matrix of all would be nearly empty.
 
 import { inText } from './canvas.js';
 import { el, nameNode, scrollBox, section } from './dom.js';
@@ -62,7 +62,7 @@ export function mountHang(model, state) {
   };
 }
 
-/** Some of a list, and a button for the rest. */
+/** The first items of a list, and a button for the rest. */
 function hangPage(items, make) {
   const nodes = items.slice(0, HANG_PAGE).map(make);
   if (items.length <= HANG_PAGE) return nodes;
@@ -99,7 +99,7 @@ function hangName(name) {
 }
 
 function hangMatrix(hang, state) {
-  // On a narrow screen the ranks that it is about come first.
+  // On a narrow screen the affected ranks come first.
   const isNarrow = document.documentElement.clientWidth < 700;
   const place = (rank) => (isNarrow && hang.culprits.includes(rank) ? rank - 1e9 : rank);
   const ranks = [...new Set(hang.matrix.flatMap((row) => row.cells.map((cell) => cell.rank)))].sort((a, b) => place(a) - place(b));
@@ -125,7 +125,7 @@ function hangMatrix(hang, state) {
     {},
     rows.map((row) => (row.tagName === 'TR' ? row : el('tr', {}, el('td', {}, row)))),
   );
-  // The rest of a long list is rows, too.
+  // The rest of a long list is in rows, too.
   const last = body.lastElementChild;
   last.querySelector('td > button:only-child')?.addEventListener('click', () => last.replaceWith(...last.querySelectorAll('td > tr')));
   return el(

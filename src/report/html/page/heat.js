@@ -1,7 +1,7 @@
-// Ranks by steps: what each rank waited, what others waited for it, and how long its collectives were exposed.
+// Ranks by steps: how long each rank waited, how long others waited for it, and how long its collectives were exposed.
 //
-// Above 512 ranks a row is some ranks: its colour is their maximum, so that one bad rank stays visible, and the strip below it their minimum,
-// so that one bad rank differs from many. Rows are ordered by process group where groups divide the ranks, since ranks wait within groups.
+// Above 512 ranks a row covers several: its colour is their maximum, so that a single bad rank stays visible, and the strip below it their minimum,
+// which tells one bad rank from many. If groups divide the ranks, rows are ordered by process group, since ranks wait within groups.
 
 import { heatCells, heatOrder, stepPrefix } from './order.js';
 import { worstCollective } from './collectives.js';
@@ -83,7 +83,7 @@ class HeatView {
     this.say();
   }
 
-  /** Rows, columns, and where they are. */
+  /** The rows and columns, and their positions. */
   grid(width) {
     const [first, last] = this.range;
     const ranks = last - first;
@@ -120,7 +120,7 @@ class HeatView {
     return { ...this.cache.get('cells'), most: this.most(measure) };
   }
 
-  /** The most of a measure, of all ranks: the scale stays the same when fewer are shown. */
+  /** The maximum of a measure over all ranks: the scale stays the same when fewer are shown. */
   most(measure) {
     const key = `most ${measure}`;
     if (!this.cache.has(key)) {
@@ -131,7 +131,7 @@ class HeatView {
     return this.cache.get(key);
   }
 
-  /** What each rank waited, and caused, in all steps. */
+  /** How long each rank waited, and caused others to wait, in all steps. */
   sums() {
     if (this.cache.has('sums')) return this.cache.get('sums');
     const steps = this.steps.names.length;
@@ -353,7 +353,7 @@ class HeatView {
     this.say();
   }
 
-  /** Ranks, steps and values of a cell. */
+  /** The ranks, steps and values of a cell. */
   cellText(cell) {
     const grid = this.drawn;
     const cells = this.cells(grid);

@@ -1,7 +1,7 @@
-// All call paths in one picture: the outermost callers at the top, each frame as wide as what its stacks cost.
+// All call paths in one drawing: the outermost callers at the top, each frame as wide as the cost of its stacks.
 //
-// Chains of frames in which nothing branches are folded, since a stack has sixty frames of which few say anything. What is narrower than a
-// pixel is drawn as one rest. The layout has one rectangle per visible frame, whatever the number of stacks.
+// Chains of frames without branches are folded, since few of a stack's sixty frames matter. Frames narrower than a pixel are drawn as one rest.
+// The layout has one rectangle per visible frame, whatever the number of stacks.
 
 import { canvasBox, fitText, pointerAt, readout } from './canvas.js';
 import { choice, el, section } from './dom.js';
@@ -72,7 +72,7 @@ class Icicle {
     return this.rects.find((rect) => rect.level === Math.floor(y / ICICLE_ROW) && x >= rect.x && x < rect.x + Math.max(1, rect.wide)) ?? null;
   }
 
-  // One rectangle per level for a run of frames: `node` is its first, `last` its last frame; `many` counts frames that are folded.
+  // One rectangle per level for a run of frames from `node` to `last`; `many` counts the folded frames.
   layout(wide) {
     this.sums = this.tree.sum(this.key);
     this.rects = [{ level: 0, x: 0, wide, node: 0, last: 0, many: 0 }];
@@ -102,7 +102,7 @@ class Icicle {
     }
   }
 
-  // Which frames of a chain are shown alone: its last, those that name stacks, and those that a search has found; runs of others are folded.
+  // The runs of a chain. Its last frame, frames that name stacks and frames that match a search stand alone; runs of others are folded.
   runs(chain) {
     const runs = [];
     const isKept = (at) => {
@@ -121,7 +121,7 @@ class Icicle {
     return runs;
   }
 
-  // The children of a node that are a pixel wide, the widest first; all narrower ones become one rectangle.
+  // The children of a node that are at least a pixel wide, widest first; all narrower ones share one rectangle.
   children(node, x, wide, level) {
     const sum = this.sums[node];
     if (!(sum > 0)) return [];
@@ -311,13 +311,13 @@ class Icicle {
     this.searching = setTimeout(() => this.search(), 80);
   }
 
-  // A search is of the table first; the picture follows when the reader stops typing.
+  // A search applies to the table first; the drawing follows when the user stops typing.
   search() {
     this.hits = matchTexts(this.model, this.state.get('q'));
     this.redo();
   }
 
-  // Sums are made while nobody waits for them.
+  // Computes sums while the page is idle.
   warm() {
     for (const [key] of this.widths.filter(([of]) => !this.tree.sums.has(of)).slice(0, 1)) {
       this.tree.sum(key);

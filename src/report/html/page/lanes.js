@@ -1,5 +1,5 @@
-// One collective: a lane for each of its ranks, with what waited and what was transferred, around it what came before and after, and what the
-// late rank did. Times of all ranks are on one clock. What a column does not say is left out of the sentence.
+// One collective: a lane for each of its ranks, with its waiting and transfer, the work before and after, and what the late rank did. All ranks'
+// times are on one clock. Sentences leave out what the columns lack.
 
 import { choice, el, nameNode, scrollBox, section } from './dom.js';
 import { count, duration } from './format.js';
@@ -77,7 +77,7 @@ class LanesView {
     return this.state.get('lanes') === 'arrival' ? 'arrival' : 'rank';
   }
 
-  /** Shows the collective that is chosen. */
+  /** Shows the selected collective. */
   pick() {
     this.at = collectiveOf(this.model, this.state);
     const { collectives, rows } = this.lanes;
@@ -92,7 +92,7 @@ class LanesView {
     this.list();
   }
 
-  /** The collective and a little around it. */
+  /** The window of the collective with a margin. */
   around() {
     const wide = Math.max(this.index.end[this.at] - this.index.begin[this.at], 1);
     this.window = [this.index.begin[this.at] - wide * 0.25, this.index.end[this.at] + wide * 0.15];
@@ -172,7 +172,7 @@ class LanesView {
     if (lateLane >= 0 && grid.tall <= 4) this.drawLate(context, at, at.top + lateLane * grid.tall, shown);
   }
 
-  /** The late rank above the others, where lanes are too thin to show it. */
+  /** Draws the late rank on top, where lanes are too thin to show it. */
   drawLate(context, at, y, shown) {
     const { rows } = this.lanes;
     const row = this.rows.find((of) => rows.rank[of] === this.lateRank());
@@ -187,7 +187,7 @@ class LanesView {
     context.fillRect(start, y - 2, Math.max(2, end - start), this.grid.tall + 4);
   }
 
-  /** When the launches of this collective ended, and how long the threads were busy and the GPUs computed before. */
+  /** Draws when the launches of this collective ended, and how long threads were busy and GPUs computed before. */
   drawLaunches(context, at, shown) {
     const { rows } = this.lanes;
     if (!rows.launch || this.grid.tall < 3) return;
@@ -241,11 +241,11 @@ class LanesView {
     ];
     if (has && rows.launch) columns.push(['launch before start', (row) => (rowHasLaunch(rows, row) ? duration(-rows.launch[row]) : '')]);
     if (has && rows.active) columns.push(['thread busy', (row) => (rowHasLaunch(rows, row) ? duration(rows.active[row]) : '')]);
-    // Before the first collective of a rank there is none.
+    // Nothing precedes a rank's first collective.
     const isFirst = (row) => rows.busy?.[row] === 0 && rows.idle?.[row] === 0;
     if (rows.busy) columns.push(['GPU computed', (row) => (isFirst(row) ? '' : duration(rows.busy[row]))]);
     if (rows.idle) columns.push(['GPU idle', (row) => (isFirst(row) ? '' : duration(rows.idle[row]))]);
-    // The first and the last ones: what is between came with the others.
+    // The first and the last rows only: the others arrived together.
     const some = this.rows.length > 24 ? [...this.rows.slice(0, 8), null, ...this.rows.slice(-12)] : this.rows;
     const line = (row) =>
       row === null
@@ -290,7 +290,7 @@ class LanesView {
     );
   }
 
-  /** Buttons of the worst collectives of what is chosen. */
+  /** Buttons for the worst collectives in the selection. */
   list() {
     const worst = worstCollectives(this.model, this.state, 10);
     const button = (at) =>
@@ -342,7 +342,7 @@ class LanesView {
     return drawn.left + ((this.lanes.rows.start[cursor.row] - drawn.from) / (drawn.to - drawn.from)) * (drawn.right - drawn.left);
   }
 
-  /** Up and down go to other ranks, left and right to other collectives. */
+  /** Up and down select other ranks, left and right other collectives. */
   key(event) {
     const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (by) {

@@ -1,5 +1,5 @@
-// Who waited for whom: rows wait, columns are waited for. A dark column is a rank that many wait for; a dark cell off such columns is a pair
-// with a cause of its own.
+// Who waited for whom: rows wait, columns are waited for. A dark column is a rank that many wait for; a dark cell outside of such columns is a
+// pair with a cause of its own.
 
 import { count, duration } from './format.js';
 import { beside, canvasBox, drawRamp, gridChart, ramp, rampAt, readout } from './canvas.js';
@@ -21,7 +21,7 @@ class MatrixView {
     this.sorted = [...pairs].sort((a, b) => b.waited_ns - a.waited_ns);
     this.perCell = this.ranks.length > 512 ? Math.ceil(this.ranks.length / 256) : 1;
     this.n = Math.ceil(this.ranks.length / this.perCell);
-    // The pair with the most waiting of each cell, and the sum of all of them.
+    // For each cell, the pair with the most waiting, and the sum over all its pairs.
     this.cells = new Map();
     for (const pair of pairs) {
       const key = this.cellOf(pair.rank) * this.n + this.cellOf(pair.waited_for);

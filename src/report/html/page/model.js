@@ -1,12 +1,12 @@
-// What the views show: the documents, and their stacks as one list.
+// The data of the views: the documents, and their stacks as one list.
 //
-// Frames, kernels and groups repeat in almost every stack. So each text is kept once and stacks refer to it: a search then looks at some
-// thousand texts instead of all of 50,000 stacks, and equal call paths have equal numbers.
+// Frames, kernels and groups repeat in almost every stack, so each text is stored once and stacks refer to it: a search looks at a few
+// thousand texts instead of 50,000 stacks, and equal call paths have equal numbers.
 
 import { unpackTable, unpackText } from './decode.js';
 import { shortFrame } from './format.js';
 
-/** Every text once. `at(text)` gives its entry, `{id, text, mark?, user}`. */
+/** Stores every text once. `at(text)` gives its entry, `{id, text, mark?, user}`. */
 class Texts {
   constructor(telling) {
     this.telling = new Set(telling);
@@ -44,7 +44,7 @@ class Stack {
   }
 }
 
-/** Reads the documents of a page and makes one list of their stacks. Timelines and lanes are left to `loadCharts`. */
+/** Reads the documents of a page and lists their stacks. `loadCharts` reads timelines and lanes. */
 export async function loadModel(page) {
   const names = Object.keys(page.documents ?? {});
   const read = await Promise.all(names.map((name) => modelText(page, name)));
@@ -174,7 +174,7 @@ export function namesOf(counts) {
     .join(', ');
 }
 
-// As `frames.rs` has it: what is in brackets is no function.
+// As in `frames.rs`: lines in brackets are not functions.
 function linesOf(model, { frames, captured, forward, thread }) {
   const path = (of) => of?.frames ?? of;
   const lines = [];
@@ -192,14 +192,14 @@ function linesOf(model, { frames, captured, forward, thread }) {
   return lines;
 }
 
-// The program says which frames distinguish a stack; only the first is shown with its folders.
+// The program chooses the frames that distinguish a stack; only the first is shown with its folders.
 function labelOf(label, stack) {
   const [first, ...others] = label ?? [stack.headline ?? '(no frames)'];
   const short = (frame) => shortFrame(frame).replace(/^<built-in method (\S+) of .*>$/, '<built-in $1>');
   return [first, ...others.map(short)].join(' in ');
 }
 
-// All texts of all stacks as one run of numbers: first the frames of a stack, then its words.
+// All texts of all stacks as one run of numbers: the frames of a stack, then its words.
 function indexStacks(model) {
   const { stacks } = model;
   const starts = new Int32Array(stacks.length + 1);
@@ -216,14 +216,14 @@ function indexStacks(model) {
   model.index = { starts, middles, ids };
 }
 
-/** Which texts contain what is searched for, by their numbers; null without a search. */
+/** The ids of the texts that contain the query; null without a query. */
 export function matchTexts(model, query) {
   const wanted = (query ?? '').trim().toLowerCase();
   if (wanted === '') return null;
   return Uint8Array.from(model.texted.lower, (text) => (text.includes(wanted) ? 1 : 0));
 }
 
-/** Which stacks have one of these texts, by their ids. */
+/** The ids of the stacks that have one of these texts. */
 export function matchStacks(model, hits) {
   const { starts, ids } = model.index;
   const found = new Uint8Array(model.stacks.length);

@@ -1,4 +1,4 @@
-// In which order a heat map has its ranks, and what is in its cells. Without a document or a screen, so that tests can run it.
+// The order of ranks in a heat map, and the values of its cells. Needs no document or screen, so that tests can run it.
 
 /** The order of rows: `{order: positions of ranks, starts: rows at which a group begins, text}`. */
 export function heatOrder(ranks, groups) {
@@ -32,13 +32,13 @@ export function heatOrder(ranks, groups) {
   return { order, starts, text: `by process group (${best.key}), then by rank` };
 }
 
-/** What all names of steps begin with, if only numbers follow. */
+/** The common prefix of all step names, if only numbers follow it. */
 export function stepPrefix(names) {
   const prefix = names.length > 1 ? names[0].replace(/\d+$/, '') : '';
   return names.every((name) => name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length))) ? prefix : '';
 }
 
-/** Minimum, maximum, and the position (plus 1) of the rank and the step of the maximum, of every cell. */
+/** For every cell: minimum, maximum, and the position (plus 1) of the maximum's rank and step. */
 export function heatCells(values, order, last, steps, grid) {
   const size = grid.rows * grid.columns;
   const [max, min] = [new Float64Array(size), new Float64Array(size).fill(Infinity)];

@@ -1,4 +1,4 @@
-// What NCCL's own records have, in short tables: what is off first, then collectives by size, and the ranks that enter late.
+// The contents of NCCL's own records in short tables: first what is wrong, then collectives by size, and the ranks that enter late.
 
 import { el, nameNode, scrollBox, section } from './dom.js';
 import { bandwidth, count, duration, percent, size } from './format.js';
@@ -20,7 +20,7 @@ export function mountRecords(model) {
   return { id: 'records', title: records ? 'Records' : 'Who enters late', node, update: () => {}, paint: () => {} };
 }
 
-/** A table: columns are `[heading, what a row has there, is text]`. */
+/** A table: columns are `[heading, value of a row, is text]`. */
 function recordTable(label, columns, rows) {
   const cell =
     (row) =>

@@ -1,6 +1,6 @@
-// Sizes against bus bandwidth, as nccl-tests draws it: small collectives are slow because of latency, large ones should reach the link's bandwidth.
+// Sizes against bus bandwidth, as nccl-tests plots them: small collectives are bound by latency, large ones should reach the link's bandwidth.
 //
-// Of kinds and sizes over all ranks two marks are joined by a line: the transfer alone, and the whole kernel with its waiting. A long line is
+// For kinds and sizes over all ranks a line joins two marks: the transfer alone, and the whole kernel with its waiting. A long line means
 // waiting, not a slow network.
 
 import { choice, el, nameNode, scrollBox, section } from './dom.js';
@@ -44,7 +44,7 @@ function scatterPoints(model) {
   return [...sizes, ...stacks];
 }
 
-/** A power of two as nccl-tests writes it: `64K`. */
+/** A power of two in the notation of nccl-tests: `64K`. */
 export function powerText(bytes) {
   const power = Math.min(3, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
   const value = bytes / 1024 ** power;
@@ -284,7 +284,7 @@ function scatterDecades(low, high) {
   return Array.from({ length: to - from + 1 }, (_, at) => 10 ** (from + at));
 }
 
-// Of a list of any length: a call has room for some 100,000 arguments.
+// Works for lists of any length: a call takes only some 100,000 arguments.
 function leastOf(list, of) {
   return list.reduce((least, item) => Math.min(least, of(item)), Infinity);
 }

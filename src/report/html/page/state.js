@@ -1,13 +1,13 @@
-// What is chosen. It is in the URL's fragment and nowhere else, so that a view can be sent, and reload and Back work.
+// The selection. It is only in the URL's fragment, so that a view can be sent, and reload and Back work.
 //
-// Keys: `view` (the part of the page to scroll to), `stack`, `rank`, `step`, `collective` (numbers), and what views add: `sort`, `q`, `width`,
-// `measure`, `from`, `to`, `axis`. A value that is not there is the view's default.
+// Keys: `view` (the part of the page to scroll to), `stack`, `rank`, `step`, `collective` (numbers), and keys of views: `sort`, `q`, `width`,
+// `measure`, `from`, `to`, `axis`. A missing value is the view's default.
 
-// Places in lists, and times. What is neither is not taken: a fragment may come from anywhere.
+// Keys whose values must be places in lists, or times. Other values of theirs are dropped: a fragment may come from anywhere.
 const PLACES = new Set(['stack', 'rank', 'step', 'collective', 'trace', 'page']);
 const TIMES = new Set(['from', 'to']);
 
-/** The state that a fragment means. */
+/** The state of a fragment. */
 export function parse(fragment) {
   const state = {};
   for (const [key, text] of new URLSearchParams(fragment.replace(/^#/, ''))) {
@@ -27,7 +27,7 @@ export function write(state) {
   return `#${parameters}`;
 }
 
-/** The page's state. `set` merges what changes; listeners get the state and the set of keys that changed. */
+/** The page's state. `set` merges changes; listeners get the state and the set of changed keys. */
 export class State {
   constructor(win) {
     this.window = win;
@@ -44,7 +44,7 @@ export class State {
     this.listeners.push(listener);
   }
 
-  /** Chooses. A value of `null` takes the choice back. */
+  /** Selects. A value of `null` undoes a selection. */
   set(change) {
     const next = { ...this.now, ...change };
     if (!('view' in change)) delete next.view;
@@ -52,7 +52,7 @@ export class State {
     try {
       this.window.history.replaceState(null, '', write(this.now));
     } catch {
-      // A page in a frame that may not change its address still works; its views cannot be sent.
+      // In a frame that may not change its address the page still works, but its views cannot be sent.
     }
   }
 

@@ -1,4 +1,4 @@
-// Steps in the order of time: how long each took, what the GPUs did of what was launched in it, and which stack has most of that.
+// Steps in order of time: the length of each, what the GPUs did with the kernels launched in it, and the stack with most of that.
 
 import { smallTable } from './detail.js';
 import { section } from './dom.js';
@@ -21,7 +21,7 @@ const STEPS_COLUMNS = [
 const STEPS_HELP =
   'Shares are of the GPU span: from the first start to the last end of what was launched in the step. GPU busy is with any work, also of other steps.';
 
-/** The steps, or null if the kernels are not grouped by them alone. */
+/** The steps, or null unless the kernels are grouped by step alone. */
 export function mountSteps({ docs }) {
   const { groups, grouped_by: keys } = docs.stacks ?? {};
   if (keys?.length !== 1 || keys[0] !== 'step') return null;

@@ -1,7 +1,7 @@
-// The table of stacks: where collectives come from and what each place costs, sorted and searched, a page of rows at a time.
+// The table of stacks: where collectives come from and what each place costs, with sorting, search and pages of rows.
 //
-// Rows are numbers until they are shown: columns are arrays, an order is a permutation that is kept once it is made, and a search looks at
-// each text once. So 50,000 stacks are as quick as five.
+// Rows are numbers until they are shown: columns are arrays, a sort order is a permutation that is kept, and a search looks at each text once.
+// So 50,000 stacks are as quick as five.
 
 import { copyText } from './commands.js';
 import { stackDetail } from './detail.js';
@@ -12,12 +12,12 @@ import { TRUST_REASONS } from './trust.js';
 
 const TABLE_PAGE = 100;
 
-// So many rows fill a screen; those below it are made after it is shown.
+// This many rows fill a screen; the rest is built after they are shown.
 const TABLE_FIRST = 30;
 
 const tableTime = (key) => ({ value: (stack) => stack[key], text: (stack) => duration(stack[key]), isBar: true });
 
-// `value` sorts, `text` shows. A column without any value is not shown.
+// `value` is for sorting, `text` for display. Columns without any value are hidden.
 const TABLE_COLUMNS = [
   {
     key: 'count',
@@ -52,7 +52,7 @@ function tableLate({ late }) {
   if (late.length === 0) return '';
   const all = late.reduce((sum, [, ns]) => sum + ns, 0);
   const share = all > 0 ? late[0][1] / all : 0;
-  // Where ranks come late one after the other, the first of them is no more to blame than the others.
+  // If ranks are late in turn, the first of them is no more to blame than the others.
   return share < 0.25 ? `${count(late.length)} in turn` : `${late[0][0]} (${Math.round(share * 100)} %)`;
 }
 
@@ -138,7 +138,7 @@ class StackTable {
     return el('tr', null, cell('number', '#', 'the order of the answer', true), cell('label', 'Where it comes from', 'by name', false), columns);
   }
 
-  // Widths are fixed: columns do not jump from page to page, and a hundred rows are laid out in a fraction of the time.
+  // Fixed widths: columns do not jump between pages, and a hundred rows are laid out in a fraction of the time.
   widths() {
     return el('colgroup', null, ['number', 'label', ...this.columns.map(({ key }) => key)].map((key) => el('col', { class: `col-${key}` })));
   }
@@ -157,7 +157,7 @@ class StackTable {
     this.state.set({ sort: `${key}.${nextUp ? 'asc' : 'desc'}`, page: null });
   }
 
-  // The permutation of a column, smallest first. Equal values keep the order of the answer, also when it is read from its end.
+  // The permutation of a column, smallest first. Equal values keep the order of the answer, even when it is read backwards.
   order(key) {
     let order = this.orders.get(key);
     if (order) return order;
@@ -174,7 +174,7 @@ class StackTable {
     return order;
   }
 
-  // Orders are made one after the other while nobody waits for them, so that the first click on a header is as quick as the second.
+  // Computes the orders one after another while the page is idle, so that the first click on a header is as quick as the second.
   warm(keys = ['label', 'number', ...this.columns.map(({ key }) => key)]) {
     if (keys.length === 0) return;
     this.order(keys[0]);
@@ -185,7 +185,7 @@ class StackTable {
     this.state.set({ stack: this.state.get('stack') === id ? null : id });
   }
 
-  // Which stacks are listed, in their order.
+  // Selects the listed stacks, in their order.
   select() {
     const { key, up } = this.sort;
     const order = this.order(key);
@@ -253,7 +253,7 @@ class StackTable {
   }
 
   nameCell(stack, open) {
-    // The folders of the file go below its name: names in a column are compared by what differs.
+    // The folders of the file go below its name, so that names in a column can be compared.
     const found = /^.*\/(?=[^/]*\(\d+\): )/.exec(stack.headline ?? '')?.[0] ?? '';
     const folder = stack.label.startsWith(found) ? found : '';
     const { min, max } = stack.bytes ?? {};
@@ -330,7 +330,7 @@ class StackTable {
     event.preventDefault();
   }
 
-  // Firefox presses a button when Space comes up.
+  // Firefox activates a button on Space's keyup.
   keyUp(event) {
     if (event.key === ' ' && event.target.closest('tr.row')) event.preventDefault();
   }
@@ -344,7 +344,7 @@ class StackTable {
     else this.choose(id);
   }
 
-  // The page on which the chosen stack is, if it was chosen elsewhere.
+  // Turns to the page of the selected stack, if it was selected elsewhere.
   follow() {
     const at = this.shown.indexOf(this.state.get('stack'));
     if (at < 0 || Math.floor(at / TABLE_PAGE) === this.page) return false;

@@ -1,4 +1,4 @@
-// The window in time: a lane for each stream with its kernels and the parts of collectives that are exposed, or a lane for each rank with the
+// The window in time: a lane for each stream with its kernels and the exposed parts of collectives, or a lane for each rank with the
 // waiting of all its collectives.
 
 import { choice, el, section } from './dom.js';

@@ -1,18 +1,18 @@
-// What a timeline draws: the kernels of one trace on a lane for each stream, or the collectives of all ranks on a lane for each. Both have the same
-// methods, so that the view need not know which it shows. What is narrower than a pixel is added up: a pixel's strength is the share of it in which
-// kernels ran.
+// The data of a timeline: the kernels of one trace with a lane for each stream, or the collectives of all ranks with a lane for each. Both have the
+// same methods, so that the view need not know which it shows. What is narrower than a pixel is summed: a pixel's strength is the share of it in
+// which kernels ran.
 
 import { channels, fitText, hatch, packed, pixelField } from './canvas.js';
 import { lanesIndex, rowNear, rowText, stackOfRow } from './collectives.js';
 import { el } from './dom.js';
 import { count, duration, visible } from './format.js';
 
-/** The colours of what kernels do, by its number, and of what is exposed. */
+/** The colours of the kinds of kernels, by number, and of exposed time. */
 const TRACK_INKS = ['compute', 'collective', 'caused', 'exposed'];
 
 const TIMELINE_LANE = 46;
 const TIMELINE_BAR = 18;
-// A canvas has room for some 700 lanes on a sharp screen, and nobody reads as many.
+// A canvas has room for some 700 lanes on a sharp screen, but nobody can read so many.
 const TIMELINE_MOST = 128;
 
 /** The kernels of one trace, a lane for each stream. */
@@ -30,7 +30,7 @@ export class StreamLanes {
     this.byLane = kept.map((lane) => byLane[lane]);
     this.names = kept.map((lane) => lanes[lane].label);
     this.byLane = this.byLane.map((rows) => Int32Array.from(rows));
-    // The latest end up to each row: from where on rows can reach into a window.
+    // The latest end up to each row, which gives the first row that can reach into a window.
     this.ends = this.byLane.map((rows) => {
       let latest = 0;
       return Float64Array.from(rows, (row) => {
@@ -55,7 +55,7 @@ export class StreamLanes {
     return this.byLane.length * TIMELINE_LANE;
   }
 
-  /** The rows of a lane that are in a window. */
+  /** The rows of a lane inside a window. */
   rowsIn(lane, from, to) {
     const [rows, ends] = [this.byLane[lane], this.ends[lane]];
     const first = trackBound(rows.length, (at) => ends[at] >= from);
@@ -117,7 +117,7 @@ export class StreamLanes {
     context.drawImage(canvas, left, y);
   }
 
-  /** The names of wide kernels of known stacks. */
+  /** Draws the names of wide kernels of known stacks. */
   drawNames(context, at, shown, lane, [first, last], x, y) {
     if (last - first > 2000) return;
     const { kernels } = this;
@@ -144,7 +144,7 @@ export class StreamLanes {
     return best === null ? null : { lane, of: best };
   }
 
-  /** The kernel after (or before) another that is at least so much later; of another lane the one nearest in time. */
+  /** The next (or previous) kernel at least `least` later; on another lane, the one nearest in time. */
   next(item, lanes, rows, least) {
     const lane = Math.min(Math.max((item?.lane ?? 0) + lanes, 0), this.byLane.length - 1);
     const list = this.byLane[lane];
@@ -177,7 +177,7 @@ export class StreamLanes {
   }
 }
 
-/** The collectives of all ranks, a lane for each. */
+/** The collectives of all ranks, with a lane for each rank. */
 export class RankLanes {
   constructor(model) {
     const { ranks, rows } = model.lanes;
@@ -278,7 +278,7 @@ function trackTick(context, x, y) {
   context.fill();
 }
 
-/** The first of n that fits, if all after one that fits do. */
+/** The first of n numbers that fits, or n if none does. Every number after one that fits must fit as well. */
 function trackBound(n, fits) {
   let [low, high] = [0, n];
   while (low < high) {
@@ -291,7 +291,7 @@ function trackBound(n, fits) {
 
 const LANES_ROWS = 320;
 
-/** Which lane each rank has: `{lane: by index of rank, -1 none; n, tall, perRow}`. */
+/** The lane of each rank: `{lane: by index of rank, -1 none; n, tall, perRow}`. */
 export function laneGrid(order, ranks) {
   const lane = new Int32Array(ranks).fill(-1);
   const perRow = Math.ceil(order.length / LANES_ROWS);

@@ -1,6 +1,6 @@
-// The tree of all call paths, as arrays: shared prefixes once, the outermost caller first.
+// The tree of all call paths, as arrays: shared prefixes once, outermost caller first.
 //
-// A node's children have larger numbers than it, so that sums over subtrees are one pass from the end.
+// Children have larger numbers than their parent, so that sums over subtrees take one pass from the end.
 
 /** A tree of the call paths of a model's stacks. Node 0 is the root, above all outermost callers. */
 export class CallTree {
@@ -28,7 +28,7 @@ export class CallTree {
     this.below = this.total(() => 1);
   }
 
-  // The child of a node with a frame, made if it is new: a hash table of open addresses, since a Map of 2,000,000 keys takes seconds.
+  // Finds or makes the child of a node with a frame. A hash table with open addressing, since a Map of 2,000,000 keys takes seconds.
   finder(most) {
     let slots = 1024;
     while (slots < most * 2) slots *= 2;
@@ -59,7 +59,7 @@ export class CallTree {
     return sums;
   }
 
-  /** The sum over each node's stacks of a number that they have. */
+  /** For each node, the sum of a number over its stacks. */
   sum(key) {
     if (!this.sums.has(key)) this.sums.set(key, this.total((stack) => stack[key] ?? 0));
     return this.sums.get(key);
@@ -71,7 +71,7 @@ export class CallTree {
     return child >= 0 && this.nextSibling[child] < 0 && this.endOf[node] < 0 ? child : -1;
   }
 
-  /** A stack below a node: the only one where there is one. */
+  /** A stack below a node, unique if the node has only one. */
   stackBelow(node) {
     let at = node;
     while (this.endOf[at] < 0) at = this.firstChild[at];

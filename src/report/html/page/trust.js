@@ -1,6 +1,6 @@
-// How far the answer can be trusted: what was not attributed, not matched, not aligned, damaged or left out.
+// How far to trust the answer: what was not attributed, not matched, not aligned, damaged or left out.
 //
-// What is wrong comes first, with what it means; what is right is a line.
+// Problems come first, with what they mean; everything that is fine gets one line.
 
 import { countsText, smallTable } from './detail.js';
 import { el, nameNode, section } from './dom.js';
@@ -82,7 +82,7 @@ function trustLeftOut(stacks) {
   return checks;
 }
 
-// Several files have the same things: a kind is one row, unless it says of which file it is.
+// Several files may have the same problem: each kind is one row, unless its text names a file.
 function trustSameKinds(kinds) {
   const rows = new Map();
   for (const kind of kinds) {
@@ -217,7 +217,7 @@ function trustChecks({ docs, page }) {
   return order.flatMap((level) => checks.filter((check) => check.level === level));
 }
 
-/** What may be wrong with the answer. */
+/** The possible errors of the answer. */
 export function mountTrust(model) {
   const checks = trustChecks(model);
   if (checks.length === 0) return null;

@@ -106,7 +106,7 @@ impl<R: Read> Read for Member<R> {
                 Ok(_) if has_ended => io::ErrorKind::UnexpectedEof.into(),
                 Ok(_) => continue,
                 Err(e) => {
-                    let message = e.message().unwrap_or("the data contradict themselves").to_owned();
+                    let message = e.message().unwrap_or("the data is inconsistent").to_owned();
                     io::Error::new(io::ErrorKind::InvalidData, message)
                 }
             };

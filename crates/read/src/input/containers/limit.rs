@@ -85,7 +85,7 @@ impl fmt::Display for LimitReached {
             Limit::Text => write!(f, "there are more than {text} bytes of text"),
             Limit::Ratio => write!(
                 f,
-                "{taken} bytes of the file have become {text} bytes of text, as in a file that is made to fill a machine; no recording shrinks so much"
+                "{taken} bytes of the file became {text} bytes of text, as in a decompression bomb; no recording compresses that well"
             ),
         }
     }

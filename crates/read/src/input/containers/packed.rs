@@ -135,7 +135,7 @@ impl<D: Unpack> Parts<D> {
             source.consume(zeros);
         };
         if !D::may_begin(head) {
-            let message = format!("after the end of the {0} data follow bytes that are no {0}", D::NAME);
+            let message = format!("the {0} data is followed by bytes that are not {0}", D::NAME);
             return Err(self.fail(PackedCause::TrailingBytes, source.used, message));
         }
         self.state = State::Within(D::start(source)?);

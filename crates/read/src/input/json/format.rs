@@ -91,7 +91,7 @@ fn refuse(name: &str, mut summary: Summary) -> Result<Summary, Refusal> {
     Err(Refusal::NotATrace(match broken {
         Some(0) => "this is not JSON".to_owned(),
         Some(offset) if !summary.has_event_list => {
-            format!("the JSON breaks at byte {offset}, and up to there is no event")
+            format!("the JSON is invalid at byte {offset}, and has no event before it")
         }
         _ if summary.elements > 0 => format!("none of the {} elements of its list is an event", summary.elements),
         _ if summary.has_event_list && summary.cut_off_at.is_none() => return Ok(summary),

@@ -48,7 +48,7 @@ impl TraceReader for Process {
         let not_a_trace = |what: String| Err(Refusal::NotATrace(what));
         if !export.tables.has(STRINGS.name) {
             return not_a_trace(format!(
-                "this is an SQLite database, and not an export of Nsight Systems: it has no table {}",
+                "this is an SQLite database, but not an export of Nsight Systems: it has no table {}",
                 STRINGS.name
             ));
         }
@@ -58,7 +58,7 @@ impl TraceReader for Process {
         }
         if found.is_empty() {
             return not_a_trace(
-                "this export of Nsight Systems has neither work of a GPU nor ranges of NVTX (record with --trace=cuda,nvtx)"
+                "this export of Nsight Systems has neither GPU work nor NVTX ranges (record with --trace=cuda,nvtx)"
                     .to_owned(),
             );
         }

@@ -90,10 +90,10 @@ fn refuse(name: &str, mut summary: Summary) -> Result<Summary, Refusal> {
             kind.description().phrase
         ),
         (None, Some(offset), _) => {
-            format!("this is a damaged list of packets: it breaks at byte {offset}, and nowhere is a whole track event")
+            format!("this is a damaged list of packets: it is corrupt at byte {offset}, and has no whole track event")
         }
         (None, None, Some(offset)) => format!(
-            "this is a damaged list of packets: the one at byte {offset} is not valid protobuf, and none of all {} is a track event",
+            "this is a damaged list of packets: the one at byte {offset} is not valid protobuf, and none of its {} packets is a track event",
             summary.packets
         ),
         (None, None, None) => format!("none of its {} packets is a track event", summary.packets),

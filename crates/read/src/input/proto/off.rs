@@ -12,7 +12,7 @@ pub enum Stream {}
 impl Stream {
     pub(in crate::input) fn new(_: Box<dyn Read + Send>, _: Budget) -> Result<Self, (&'static str, &'static str)> {
         let what = "this is a trace in Perfetto's protobuf format";
-        Err((what, "This build reads no Perfetto protobuf; build with the cargo feature `proto`"))
+        Err((what, "This build cannot read Perfetto protobuf; build with the cargo feature `proto`"))
     }
 
     /// Never called: there is no value of this type.

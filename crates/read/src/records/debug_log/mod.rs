@@ -72,13 +72,13 @@ impl RecordReader for DebugLog {
         if log.without_init > 0 {
             let n = log.without_init;
             file.note(format!(
-                "{n} calls are of communicators whose making is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
+                "{n} calls use communicators whose creation is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
             ));
         }
         log.finish(records);
         let too_long = too_long?;
         if too_long > 0 {
-            file.skip_several("rests of lines that are too long", too_long, None);
+            file.skip_several("ends of lines that are too long", too_long, None);
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>,
     let mut paths = Paths::default();
     for entry in entries {
         if !entry.is_dict() {
-            reading.file.skip("entries that are no dictionaries", None);
+            reading.file.skip("entries that are not dictionaries", None);
             continue;
         }
         reading.file.records += 1;

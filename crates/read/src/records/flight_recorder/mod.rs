@@ -65,7 +65,7 @@ type Parsed = (Option<(Document, u32)>, Option<io::Error>);
 fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
     let (parsed, error) = pickle::read(&mut reading.bytes);
     if parsed.as_ref().is_some_and(|(document, root)| document.unfolded(*root, DEPTH) > MOST) {
-        reading.file.note("this pickle names its values so often that reading it would not end");
+        reading.file.note("this pickle refers to its values so often that reading it would not end");
         reading.file.skip("dumps that repeat their values without end", None);
         return (None, None);
     }
@@ -83,7 +83,7 @@ fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
         PickleError::Executes { at, .. } => ("dumps that ask to execute something", at),
         PickleError::EndsEarly { at } => ("dumps that end early", at),
         PickleError::Unknown { at, .. } | PickleError::Damaged { at, .. } | PickleError::TooLarge { at, .. } => {
-            ("dumps that are no valid pickles", at)
+            ("dumps that are not valid pickles", at)
         }
     };
     reading.file.note(error.to_string());
@@ -102,8 +102,8 @@ fn of_json(reading: &mut Reading<'_>) -> Parsed {
             None => is_cut_off(reading, error.is_eof().then_some(text.len() as u64)),
         },
         Some(error) => {
-            reading.file.note(format!("this is no valid JSON: {error}"));
-            reading.file.skip("dumps that are no valid JSON", None);
+            reading.file.note(format!("this is not valid JSON: {error}"));
+            reading.file.skip("dumps that are not valid JSON", None);
             return (None, failure);
         }
         None => {}
@@ -119,7 +119,7 @@ fn has_entries(root: Value<'_>) -> bool {
 /// The process was killed while it wrote, or a disk was full. Entries are written in the order of their calls, so the last ones are lost.
 fn is_cut_off(reading: &mut Reading<'_>, at: Option<u64>) {
     reading.file.is_cut = true;
-    reading.file.skip("rests of dumps that break off", at);
+    reading.file.skip("ends of dumps that are cut off", at);
 }
 
 /// Reads a dump as the document has it.
@@ -127,19 +127,19 @@ fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
     let entries = root.get("entries").filter(|entries| entries.is_list());
     if !root.is_dict() || (entries.is_none() && root.get("pg_config").is_none() && root.get("pg_status").is_none()) {
         reading.file.note(
-            "this is a pickle or JSON file, but no dump of the flight recorder: it has neither entries nor pg_config",
+            "this is a pickle or JSON file, but not a dump of the flight recorder: it has neither entries nor pg_config",
         );
-        reading.file.skip("files that are no dumps", None);
+        reading.file.skip("files that are not dumps", None);
         return;
     }
     if root.get("entries").is_some() && entries.is_none() {
-        reading.file.note("its `entries` is no list, so that none of its operations is read");
-        reading.file.skip("lists of operations that are no lists", None);
+        reading.file.note("its `entries` is not a list, so none of its operations is read");
+        reading.file.skip("lists of operations that are not lists", None);
     }
     if reading.file.is_cut {
         let count = entries.map_or(0, |entries| entries.items().len());
         reading.file.note(format!(
-            "it breaks off: of its operations the first {count} are whole, and the last ones are lost. So it does not show how far its rank got"
+            "it is cut off: its first {count} operations are whole, and the last ones are lost. So it does not show how far its rank got"
         ));
     }
     reading.file.version = root.get("version").and_then(Value::text).map(str::to_owned);

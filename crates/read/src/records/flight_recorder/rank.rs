@@ -28,7 +28,7 @@ pub(super) fn of_dump(
     match (possible.as_deref(), named) {
         (Some([only]), named) => {
             if named.is_some_and(|named| named != *only) {
-                file.note(format!("its name says another rank than its process groups, by which it is of rank {only}"));
+                file.note(format!("its name gives another rank than its process groups, which make it rank {only}"));
             }
             Some(RankId(*only))
         }

@@ -52,7 +52,7 @@ impl RecordReader for Flow {
     }
 }
 
-const BAD_STEPS: &str = "elements of `steps` that are no steps";
+const BAD_STEPS: &str = "elements of `steps` that are not steps";
 
 /// Whether a file begins as an aggregate does: `{"rank": 0, "meta":`.
 fn is_aggregate(head: &[u8]) -> bool {
@@ -206,7 +206,7 @@ fn aggregate(reading: &mut Reading<'_>) -> io::Result<()> {
     match done {
         Err(error) if error.is_io() => Err(error.into()),
         Err(error) => {
-            reading.file.skip("rests of an aggregate that are no JSON", None);
+            reading.file.skip("ends of an aggregate that are not JSON", None);
             reading.file.note(format!("the aggregate is not read to its end: {error}"));
             Ok(())
         }
@@ -238,7 +238,7 @@ impl<'de> Visitor<'de> for Aggregate<'_, '_> {
                     let value: Value = map.next_value()?;
                     match Line::deserialize(&value).ok().and_then(classify) {
                         Some(Row::Op(line)) => add(Row::Op(line), true, self.0.file, self.0.records),
-                        _ => self.0.file.skip("values of `meta` that are no operation", None),
+                        _ => self.0.file.skip("values of `meta` that are not operations", None),
                     }
                 }
                 "steps" => map.next_value_seed(Steps(self.0))?,

@@ -61,7 +61,7 @@ impl RecordReader for Megatrace {
         }
         log.leave_out_earlier_runs();
         if log.ranks.values().any(|of_rank| of_rank.is_disordered) {
-            file.note("its times go back: pieces of the log are in another order than they were written. The calls are sorted by time");
+            file.note("its times go back: parts of the log are not in the order in which they were written. The calls are sorted by time");
             log.operations.sort_by_key(|call| call.operation.enqueued);
         }
         if log.kernels > 0 {
@@ -107,7 +107,7 @@ impl RecordReader for Megatrace {
         }));
         let too_long = too_long?;
         if too_long > 0 {
-            file.skip_several("rests of lines that are too long", too_long, None);
+            file.skip_several("ends of lines that are too long", too_long, None);
         }
         Ok(())
     }

@@ -129,7 +129,7 @@ impl<'a> Machine<'a> {
             }
             op::FLOAT => {
                 let line = self.line()?;
-                Node::Float(line.trim().parse().map_err(|_| self.damaged("this is no number"))?)
+                Node::Float(line.trim().parse().map_err(|_| self.damaged("this is not a number"))?)
             }
             op::INT | op::LONG => self.written_int()?,
             _ => return Ok(false),
@@ -147,7 +147,7 @@ impl<'a> Machine<'a> {
             "00" => Ok(Node::Bool(false)),
             "01" => Ok(Node::Bool(true)),
             _ if is_number => Ok(digits.parse().map_or(Node::Huge, Node::Int)),
-            _ => Err(self.damaged("this is no number")),
+            _ => Err(self.damaged("this is not a number")),
         }
     }
 
@@ -270,7 +270,7 @@ impl<'a> Machine<'a> {
     fn memo_number(&mut self, is_short: bool, is_written: bool) -> Done<u64> {
         if is_written {
             let line = self.line()?;
-            return line.trim().parse().map_err(|_| self.damaged("this is no number"));
+            return line.trim().parse().map_err(|_| self.damaged("this is not a number"));
         }
         Ok(if is_short { u8::from_le_bytes(self.array()?).into() } else { u32::from_le_bytes(self.array()?).into() })
     }
@@ -299,7 +299,7 @@ impl<'a> Machine<'a> {
         let at = self.top()?;
         match self.document.nodes.get_mut(at as usize) {
             Some(Node::List(list)) => list.extend(items),
-            _ => return Err(self.damaged("it appends to what is no list")),
+            _ => return Err(self.damaged("it appends to something that is not a list")),
         }
         Ok(())
     }
@@ -309,7 +309,7 @@ impl<'a> Machine<'a> {
         let at = self.top()?;
         match self.document.nodes.get_mut(at as usize) {
             Some(Node::Dict(dict)) => dict.extend(pairs),
-            _ => return Err(self.damaged("it sets an item of what is no dictionary")),
+            _ => return Err(self.damaged("it sets an item of something that is not a dictionary")),
         }
         Ok(())
     }
@@ -417,7 +417,7 @@ impl<'a> Machine<'a> {
         let (name, module) = (text(), text());
         match (module, name) {
             (Some(module), Some(name)) => self.executes("", &format!("{module}.{name}")),
-            _ => self.damaged("it imports what has no name"),
+            _ => self.damaged("it imports something without a name"),
         }
     }
 

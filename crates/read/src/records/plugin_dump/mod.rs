@@ -64,7 +64,7 @@ impl RecordReader for PluginDump {
             }
         };
         if !is_ended && !objects.ended_list() {
-            reading.file.note("Its list has no end: the process was killed, or writes it still.");
+            reading.file.note("Its list has no end: the process was killed, or is still writing.");
         }
         dump.finish(reading.file);
         failure

@@ -135,7 +135,7 @@ fn say(facts: &Facts, file: &mut RecordFile) {
         ));
     }
     if let Some(rank) = facts.rank.filter(|_| facts.rank_is_inferred) {
-        file.note(format!("Its environment says no rank: it is rank {rank} of the communicator of all ranks."));
+        file.note(format!("Its environment sets no rank: it is rank {rank} of the communicator of all ranks."));
     }
     if facts.has_several_ranks {
         file.note("Its process has several ranks of one communicator: they are numbered within the communicator.");

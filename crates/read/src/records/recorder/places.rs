@@ -48,7 +48,7 @@ pub(in crate::records) fn fill(records: &mut Records) {
     for (file, rank) in ranks {
         if let Some(file) = records.files.get_mut(*file as usize) {
             file.note(format!(
-                "Its environment says no rank: it is rank {rank} of the communicator that all files are of."
+                "Its environment sets no rank: it is rank {rank} of the communicator that all files share."
             ));
         }
     }

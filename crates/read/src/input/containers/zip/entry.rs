@@ -46,7 +46,7 @@ impl Entry {
             12 => ("this is compressed with bzip2", UNPACK),
             14 => ("this is compressed with LZMA", UNPACK),
             95 => ("this is compressed with xz", UNPACK),
-            _ => ("this is compressed in a rare way", UNPACK),
+            _ => ("this is compressed with an unsupported method", UNPACK),
         })
     }
 
@@ -77,7 +77,7 @@ impl Read for Checked {
         match self.contents.read(buf) {
             Ok(0) if !buf.is_empty() => match self.sums {
                 Some(sums) if sums != (self.crc.sum(), self.length) => {
-                    Err(failure(PackedCause::Checksum, "the contents have another checksum or length".to_owned()))
+                    Err(failure(PackedCause::Checksum, "the contents do not match their checksum or length".to_owned()))
                 }
                 _ => Ok(0),
             },
