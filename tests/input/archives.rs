@@ -1132,7 +1132,7 @@ fn names_fill_neither_memory_nor_the_screen() {
         let (_folder, path) = scratch("t", &archive);
         let message = stderr(&run(&[&path]));
         assert!(
-            message.contains("Note: 150 files of the archive are no traces: ") && message.len() < 6000,
+            message.contains("Note: 150 files of the archive are not traces: ") && message.len() < 6000,
             "{message}"
         );
     }
