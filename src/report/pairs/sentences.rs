@@ -19,6 +19,7 @@ pub(super) fn tie(tie: Tie) -> &'static str {
     }
 }
 
+/// The sentences that open an answer about pairs: damage, cost, the largest module, collectives, and how far the pairs can be trusted.
 pub fn verdict(report: &PairReport) -> Vec<String> {
     let said = [cost(report), most(report), collectives(report), pairing(report), trust(report)].into_iter().flatten();
     damage::sentences(&report.damage, report.traces.len(), &[]).into_iter().chain(said).collect()
