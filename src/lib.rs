@@ -58,9 +58,12 @@
 //! - Kernels of different ranks that carried out one collective are **matched**. The rank that started last **caused** the time that the
 //!   others **waited**; the rest of a kernel is **transfer**. The last rank is **late** if it came clearly after the one before it, by the
 //!   time that it **added**; otherwise the ranks came **together**.
-//! - A **part** is the reduction of a rank's trace; a **segment** is the time from one launch of a thread to the next.
+//! - A **reduction** is what a trace is reduced to, a **part** its file; a **segment** is the time from one launch of a thread to the next.
 //!
 //! # Modules, and where to add things
+//!
+//! What reads is the crate `nccl-stacks-read` in `crates/read`: damage, error, event, id, input, load, names, operation, recorded_args, records,
+//! store, time and unfinished. They are shown here under the same paths.
 //!
 //! - [`input`]: bytes to events. A format is one file there and one line in its registry. [`event`]: the events.
 //! - [`store`]: events to columns of slices and flows. [`id`]: typed ids. [`load`](mod@load): both together, on several threads.
@@ -70,7 +73,7 @@
 //!   one file there and one line in its registry.
 //! - [`operations`]: relates operations of several ranks and sources: groups, matching, clocks, joins, outliers.
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A new column is one line in a table's declaration.
-//! - [`analysis`]: one question per file, with its result struct. A grouping is a key of [`analysis::reduction`].
+//! - [`analysis`]: one question per file, with its result struct. A key of `--group-by` is a [`GroupBy`](analysis::grouping::GroupBy).
 //! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [reduction](ranks::reduction); each question about all of them has its own file.
 //! - [`parts`]: files of reduced traces, which can be merged on another machine.
 //! - [`run`]: several inputs to one answer: file types, parallel reading, windows, captures, parts. It prints nothing.

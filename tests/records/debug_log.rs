@@ -179,7 +179,7 @@ fn children_of_communicators_are_distinguished() {
     assert_eq!(of[1], (Some("child 2 of 0xabcd, color 0".to_owned()), Some(1)));
     assert_eq!(of[2], (Some("child 1 of (child 2 of 0xabcd, color 0), color 3".to_owned()), Some(1)));
     assert_eq!(of[3], (None, None));
-    assert!(records.files[0].notes[0].starts_with("1 calls are of communicators"), "{:?}", records.files[0].notes);
+    assert!(records.files[0].notes[0].starts_with("1 calls use communicators"), "{:?}", records.files[0].notes);
 }
 
 #[test]

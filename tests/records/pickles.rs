@@ -183,7 +183,11 @@ fn a_compressed_dump_that_breaks_off_is_read_as_far_as_it_is_whole() {
     assert_eq!((records.operations.len(), records.files[0].records), (2, 2), "{:?}", records.files);
     let skipped: Vec<_> = records.files[0].skipped.iter().map(|of| of.what).collect();
     assert_eq!(skipped, ["ends of files that cannot be read"]);
-    assert!(records.files[0].notes.iter().any(|note| note.contains("the first 2 are whole")), "{:?}", records.files);
+    assert!(
+        records.files[0].notes.iter().any(|note| note.contains("its first 2 operations are whole")),
+        "{:?}",
+        records.files
+    );
     let first = |at: usize| records.communicator_of(&records.operations[at]).unwrap().ranks.as_ref().unwrap()[0];
     assert_eq!((first(0), first(1)), (2, 1));
 }
