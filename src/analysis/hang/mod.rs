@@ -8,8 +8,8 @@
 //! Sources without states (logs, and RAS with its counts) show which ranks have done less, and by how much; two answers of RAS also show whether that
 //! changes.
 //!
-//! `positions` finds how far each rank of a group is, `mismatch` compares the calls at one position, `chains` follows waiting from group to group,
-//! `graph` combines the groups, `peers` pairs sends and receives, `counts` judges sources without states; `matrix` and `paths` show who is where.
+//! `positions` finds how far each rank of a group is, `mismatch` compares the calls at one position, `graph` follows which rank waits for which,
+//! `chains` combines the groups, `peers` pairs sends and receives, `counts` judges sources without states; `matrix` and `paths` show who is where.
 
 mod chains;
 mod counts;
