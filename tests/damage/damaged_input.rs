@@ -61,7 +61,7 @@ fn no_damage_panics() {
     for file in files.iter().filter(|f| f.to_str().is_some_and(|f| f.contains(".json"))) {
         let whole = std::fs::read(file).unwrap();
         // The big one takes longest and has the least variety.
-        let rounds = rounds(if whole.len() > 20_000 { 5 } else { 50 });
+        let rounds = rounds(if whole.len() > 20_000 { 2 } else { 20 });
         for _ in 0..rounds {
             let bytes = damage(&whole, &mut random);
             let input = from_reader("damaged".to_owned(), None, Box::new(Cursor::new(bytes)));
@@ -78,8 +78,5 @@ fn no_damage_panics() {
             }
         }
     }
-    assert!(
-        answers > rounds(125) && errors > rounds(12),
-        "{answers} answers, {errors} errors: the damage is one-sided"
-    );
+    assert!(answers > rounds(50) && errors > rounds(5), "{answers} answers, {errors} errors: the damage is one-sided");
 }

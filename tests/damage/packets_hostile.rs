@@ -252,7 +252,7 @@ fn names_do_not_multiply() {
 
 #[test]
 fn many_sequences_names_and_clocks() {
-    let many = if is_long() { MANY } else { MANY / 4 };
+    let many = if is_long() { MANY } else { MANY / 8 };
     let mut packets = Vec::new();
     for n in 0..many {
         let clock = |id, time| value().number(1, id).number(2, time);

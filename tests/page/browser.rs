@@ -73,6 +73,9 @@ fn start(program: &Path) -> &'static Browser {
         "--disable-background-timer-throttling",
         "--disable-backgrounding-occluded-windows",
         "--disable-renderer-backgrounding",
+        // A test waits for many frames, each of which would take a sixtieth of a second.
+        "--disable-frame-rate-limit",
+        "--disable-gpu-vsync",
         "--hide-scrollbars",
         "--no-first-run",
         "--no-default-browser-check",

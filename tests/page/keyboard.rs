@@ -1,6 +1,6 @@
 //! Everything that a mouse can do is done by keys, and what is chosen is in the address.
 
-use crate::page::pages::{KINDS, kind};
+use crate::page::pages::{kind, swept};
 use crate::page::tab::{Tab, open, open_at};
 
 /// What Tab has to reach. Of a list with one stop, the others have `tabindex="-1"`.
@@ -10,7 +10,7 @@ const STOPS: &str =
 
 #[test]
 fn tab_reaches_everything() {
-    for kind in KINDS {
+    for kind in swept() {
         let Some(tab) = open(&kind.page()) else { return };
         tab.evaluate(&format!("window.stops = {STOPS}; window.reached = new Set(); 1"));
         let stops = tab.number("stops.length") as usize;
@@ -110,7 +110,7 @@ fn a_call_stack_opens_by_key() {
 /// On each canvas the keys move a cursor, of which the line below says what it is on; Enter chooses; + - Home and Escape work.
 #[test]
 fn charts_are_read_by_keys() {
-    for kind in KINDS {
+    for kind in swept() {
         let Some(tab) = open(&kind.page()) else { return };
         let canvases = tab.number("document.querySelectorAll('canvas').length") as usize;
         for at in 0..canvases {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::page::pages::KINDS;
+use crate::page::pages::{Kind, kind, swept};
 use crate::page::tab::{Tab, open, open_at};
 
 const LINKS: &str = "[...document.querySelectorAll('a[href]')].filter((of) => of.checkVisibility())";
@@ -34,40 +34,47 @@ fn assert_leads_there(tab: &Tab, href: &str, how: &str) {
     assert_eq!(place(), "there", "{how} {href}");
 }
 
-#[test]
-fn every_link_leads_where_it_says() {
-    for kind in KINDS {
-        let Some(tab) = open(&kind.page()) else { return };
-        let links = tab.texts(&format!("{LINKS}.map((of) => of.getAttribute('href'))"));
-        assert!(links.len() > kind.views.len(), "{}: {links:?}", kind.name);
-        for (at, href) in links.iter().enumerate() {
-            assert!(href.starts_with("#view=") || href.starts_with("#stack="), "{}: {href} leaves the page", kind.name);
-            tab.evaluate("location.hash = '', scrollTo(0, 0), document.activeElement.blur()");
-            tab.settle();
-            let link = tab.texts(&format!("{LINKS}.map((of) => of.getAttribute('href'))"));
-            assert_eq!(&link[at], href, "{}: links change with the state", kind.name);
+fn follow_links(kind: &Kind) {
+    let Some(tab) = open(&kind.page()) else { return };
+    let links = tab.texts(&format!("{LINKS}.map((of) => of.getAttribute('href'))"));
+    assert!(links.len() > kind.views.len(), "{}: {links:?}", kind.name);
+    for (at, href) in links.iter().enumerate() {
+        assert!(href.starts_with("#view=") || href.starts_with("#stack="), "{}: {href} leaves the page", kind.name);
+        tab.evaluate("location.hash = '', scrollTo(0, 0), document.activeElement.blur()");
+        tab.settle();
+        let link = tab.texts(&format!("{LINKS}.map((of) => of.getAttribute('href'))"));
+        assert_eq!(&link[at], href, "{}: links change with the state", kind.name);
+        tab.click_element(&format!("{LINKS}[{at}]"), 0.5, 0.5);
+        assert_leads_there(&tab, href, kind.name);
+        // Once more from elsewhere: the address is the same by now.
+        if at == 0 {
+            tab.evaluate("scrollTo(0, 0), document.activeElement.blur()");
             tab.click_element(&format!("{LINKS}[{at}]"), 0.5, 0.5);
-            assert_leads_there(&tab, href, kind.name);
-            // Once more from elsewhere: the address is the same by now.
-            if at == 0 {
-                tab.evaluate("scrollTo(0, 0), document.activeElement.blur()");
-                tab.click_element(&format!("{LINKS}[{at}]"), 0.5, 0.5);
-                assert_leads_there(&tab, href, "again");
-            }
-        }
-        assert_eq!(tab.texts("[...document.querySelectorAll('.alert')].map((of) => of.textContent)"), [""; 0]);
-        tab.assert_quiet();
-        // A page that is opened with the address does the same.
-        let mut links = links;
-        links.sort();
-        links.dedup();
-        // Each link of the page with the most parts; of the others, one.
-        for href in links.iter().rev().take(if kind.name == "ranks" { 3 } else { 1 }) {
-            let Some(tab) = open_at(&kind.page(), href) else { return };
-            assert_leads_there(&tab, href, "opened with");
-            tab.assert_quiet();
+            assert_leads_there(&tab, href, "again");
         }
     }
+    assert_eq!(tab.texts("[...document.querySelectorAll('.alert')].map((of) => of.textContent)"), [""; 0]);
+    tab.assert_quiet();
+    // A page that is opened with the address does the same.
+    let mut links = links;
+    links.sort();
+    links.dedup();
+    // Each link of the page with the most parts; of the others, one.
+    for href in links.iter().rev().take(if kind.name == "ranks" { 3 } else { 1 }) {
+        let Some(tab) = open_at(&kind.page(), href) else { return };
+        assert_leads_there(&tab, href, "opened with");
+        tab.assert_quiet();
+    }
+}
+
+#[test]
+fn every_link_leads_where_it_says() {
+    swept().filter(|kind| kind.name != "ranks").for_each(follow_links);
+}
+
+#[test]
+fn every_link_leads_where_it_says_on_a_page_of_ranks() {
+    follow_links(kind("ranks"));
 }
 
 const CONTROLS: &str =
@@ -75,33 +82,39 @@ const CONTROLS: &str =
     .filter((of) => of.checkVisibility() && !of.disabled && of.getBoundingClientRect().width > 0)";
 
 /// Presses everything that can be pressed, one after the other: what is pressed later finds the page as what was before has left it.
+fn press_everything(kind: &Kind) {
+    let Some(tab) = open(&kind.page()) else { return };
+    let mut pressed = 0;
+    while pressed < tab.number(&format!("{CONTROLS}.length")) as usize && pressed < 300 {
+        tab.click_element(&format!("{CONTROLS}[{pressed}]"), 0.5, 0.5);
+        pressed += 1;
+        let alerts = tab.texts("[...document.querySelectorAll('.alert')].map((of) => of.textContent)");
+        assert_eq!(alerts, [""; 0], "{}: after control {pressed}", kind.name);
+    }
+    assert!(pressed >= 3, "{}: {pressed} controls", kind.name);
+    tab.evaluate(
+        "[...document.querySelectorAll('select')].flatMap((of) => [...of.options].map((option) => { of.value = option.value;
+            of.dispatchEvent(new Event('input', {bubbles: true})); of.dispatchEvent(new Event('change', {bubbles: true})); return 1; })).length",
+    );
+    let fields = "[...document.querySelectorAll('input:not([type=checkbox]):not([type=radio])')].filter((of) => of.checkVisibility())";
+    for at in 0..tab.number(&format!("{fields}.length")) as usize {
+        tab.click_element(&format!("{fields}[{at}]"), 0.5, 0.5);
+        tab.type_text("2 (*[\\");
+        tab.settle();
+    }
+    tab.settle();
+    assert_eq!(tab.texts("[...document.querySelectorAll('.alert')].map((of) => of.textContent)"), [""; 0]);
+    tab.assert_quiet();
+}
+
 #[test]
 fn every_control_works() {
-    for kind in KINDS {
-        let Some(tab) = open(&kind.page()) else { return };
-        let mut pressed = 0;
-        while pressed < tab.number(&format!("{CONTROLS}.length")) as usize && pressed < 300 {
-            tab.click_element(&format!("{CONTROLS}[{pressed}]"), 0.5, 0.5);
-            pressed += 1;
-            let alerts = tab.texts("[...document.querySelectorAll('.alert')].map((of) => of.textContent)");
-            assert_eq!(alerts, [""; 0], "{}: after control {pressed}", kind.name);
-        }
-        assert!(pressed >= 3, "{}: {pressed} controls", kind.name);
-        let choices = tab.evaluate(
-            "[...document.querySelectorAll('select')].flatMap((of) => [...of.options].map((option) => { of.value = option.value;
-                of.dispatchEvent(new Event('input', {bubbles: true})); of.dispatchEvent(new Event('change', {bubbles: true})); return 1; })).length",
-        );
-        let fields = "[...document.querySelectorAll('input:not([type=checkbox]):not([type=radio])')].filter((of) => of.checkVisibility())";
-        for at in 0..tab.number(&format!("{fields}.length")) as usize {
-            tab.click_element(&format!("{fields}[{at}]"), 0.5, 0.5);
-            tab.type_text("2 (*[\\");
-            tab.settle();
-        }
-        tab.settle();
-        println!("{}: {pressed} controls, {choices} choices", kind.name);
-        assert_eq!(tab.texts("[...document.querySelectorAll('.alert')].map((of) => of.textContent)"), [""; 0]);
-        tab.assert_quiet();
-    }
+    swept().filter(|kind| kind.name != "ranks").for_each(press_everything);
+}
+
+#[test]
+fn every_control_works_on_a_page_of_ranks() {
+    press_everything(kind("ranks"));
 }
 
 /// The address of a page that somebody else has made up, or that is of another page, does no harm.
@@ -116,7 +129,7 @@ fn wrong_addresses_do_no_harm() {
         "#from=900&to=100&trace=77&page=-3",
         "#from=-1e99&to=1e99&page=123456789&%&=&&&stack",
     ];
-    for kind in KINDS {
+    for kind in swept() {
         // The page is opened with one of them, and led to the others.
         let Some(tab) = open_at(&kind.page(), wrong[kind.views.len() % wrong.len()]) else { return };
         for fragment in wrong {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::page::pages::{KINDS, document, kind, packed, unpack};
+use crate::page::pages::{KINDS, document, kind, packed, swept, unpack};
 use crate::page::tab::{Tab, open, open_at};
 
 /// A length of time as people read it, by this test's own arithmetic.
@@ -30,7 +30,7 @@ fn documents_are_the_answers_for_programs() {
 /// What a person saves is that, too; tables are what `--format csv` prints.
 #[test]
 fn saved_files_are_the_answers() {
-    for kind in KINDS {
+    for kind in swept() {
         let page = kind.page();
         let packed = packed(&page);
         let Some(tab) = open(&page) else { return };

@@ -9,6 +9,7 @@ use base64::Engine;
 use serde_json::Value;
 
 use crate::support::program::{run, stderr, stdout};
+use crate::support::random::is_long;
 
 /// A kind of page: its name, the command without `--format html`, with `testdata/` before what is a file of it, the command that gives its first
 /// document, that document's name, the exit code, and the sections that it must have.
@@ -64,6 +65,11 @@ pub(crate) const KINDS: &[Kind] = &[
         views: &["records", "trust", "commands"],
     },
 ];
+
+/// The kinds of which a test uses every link or control. By day without the larger trace: `costs` has the same parts.
+pub(crate) fn swept() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().filter(|kind| is_long() || kind.name != "trace")
+}
 
 pub(crate) fn kind(name: &str) -> &'static Kind {
     KINDS.iter().find(|kind| kind.name == name).unwrap()

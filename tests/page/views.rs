@@ -1,6 +1,6 @@
 //! Every part that a kind of page must have is there and drawn, without an error, a request or a violation of its policy.
 
-use crate::page::pages::{KINDS, kind};
+use crate::page::pages::{KINDS, kind, swept};
 use crate::page::tab::{How, Tab, open, open_as};
 
 /// How many colours a canvas has; 1 if nothing is drawn on it. Read from a copy: a canvas that is read is slower from then on.
@@ -76,7 +76,7 @@ fn pages_fit_a_narrow_screen() {
             .filter((of) => of.getBoundingClientRect().right > 360 && (getComputedStyle(of).position === 'absolute' || !scrolls(of))
                 || of.scrollWidth > 360 && of.scrollWidth > of.clientWidth && getComputedStyle(of).overflowX === 'visible')
             .map((of) => `${of.closest('section')?.id} ${of.tagName} ${of.className} ${of.textContent.slice(0, 40)}`).slice(0, 5); })()";
-    for kind in KINDS {
+    for kind in swept() {
         let Some(tab) = open_as(&kind.page(), How { width: 360, ..How::default() }) else { return };
         for turned in [false, true] {
             if turned {
@@ -102,7 +102,7 @@ fn pages_fit_a_narrow_screen() {
 /// Printed, the page has its words and charts, in light colours, and nothing to press.
 #[test]
 fn pages_can_be_printed() {
-    for kind in KINDS {
+    for kind in swept() {
         let Some(tab) = open(&kind.page()) else { return };
         tab.set_media("print", "dark");
         let shown = tab.texts("[...document.querySelectorAll('button:not([aria-pressed]), input, select')].filter((of) => of.checkVisibility() && !of.closest('table')).map((of) => of.outerHTML)");

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::recorder::hazards::end_of;
 use crate::recorder::jobs::{Job, Recording, built};
+use crate::support::random::{is_long, rounds};
 
 /// How often the long tests do what they do: `NCCL_STACKS_STRESS_RUNS`, or so many times.
 pub(crate) fn runs(unless_said: u64) -> u64 {
@@ -70,8 +71,9 @@ fn is_the_same(seed: u64, seconds: &str) {
 
 #[test]
 fn a_job_is_the_same_with_the_recorder_as_without() {
+    let seconds = if is_long() { "2" } else { "0.25" };
     for seed in 0..4 {
-        is_the_same(seed, "0.5");
+        is_the_same(seed, seconds);
     }
 }
 
@@ -118,7 +120,7 @@ fn kill(times: u64) {
 
 #[test]
 fn a_job_that_is_killed_leaves_what_can_be_read() {
-    kill(20);
+    kill(rounds(10) as u64);
 }
 
 #[test]
