@@ -7,24 +7,11 @@ use nccl_stacks::analysis::hang::hang;
 use nccl_stacks::analysis::recorded;
 use nccl_stacks::export::flow_rank::aggregate;
 use nccl_stacks::operation::Source;
-use nccl_stacks::records::{Keep, Records, read_as};
+use nccl_stacks::records::{Keep, Records, read_as, sources};
 use nccl_stacks::report::hang::HangForm;
 use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
 use nccl_stacks::report::{self, OnPage, Screen};
 use nccl_stacks_recorder_format::layout::{self, communicator, header};
-
-/// All sources with a reader.
-pub const SOURCES: [Source; 9] = [
-    Source::FLIGHT_RECORDER,
-    Source::RAS,
-    Source::INSPECTOR,
-    Source::COMMA,
-    Source::PLUGIN_DUMP,
-    Source::MEGATRACE,
-    Source::DEBUG_LOG,
-    Source::FLOW,
-    Source::RECORDER,
-];
 
 /// Between the files of one input.
 pub const BETWEEN: &[u8] = b"\n\xff\xfe\n";
@@ -41,7 +28,8 @@ pub fn check(bytes: &[u8]) {
 /// The same of the bytes after the first: the number of a source, and two bits that say whether only the last operations are kept, and
 /// whether the answers are written in all forms.
 pub fn check_as(source: usize, how: u8, bytes: &[u8]) {
-    let source = SOURCES[source % SOURCES.len()];
+    let sources = sources();
+    let source = sources[source % sources.len()];
     let keep = if how & 128 != 0 { Keep::Last(2) } else { Keep::All };
     let mut all = Records::default();
     let (mut rest, mut longest) = (Some(bytes), bytes.len());

@@ -102,14 +102,4 @@ impl Writer {
     /// Nsight Systems.
     pub const NSIGHT_SYSTEMS: Writer =
         Writer { name: "nsight-systems", title: "SQLite export of Nsight Systems", is_profiler: true };
-
-    /// All of them.
-    pub const ALL: [&Writer; 6] = [
-        &Writer::KINETO,
-        &Writer::KINETO_EVENTS,
-        &Writer::XPLANE_JSON,
-        &Writer::NSIGHT_SYSTEMS,
-        &Writer::PERFETTO,
-        &Writer::CHROME,
-    ];
 }
