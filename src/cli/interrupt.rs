@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use nccl_stacks::sql::rusqlite::InterruptHandle;
 use nccl_stacks::unfinished;
@@ -15,11 +15,16 @@ use super::terminal::say;
 
 /// Handles signals from now on, in a thread of its own. If that thread cannot be created, signals end the program at once.
 pub(super) fn handle_signals() {
-    let _ = std::thread::Builder::new().spawn(|| {
+    // Without waiting for the thread, a signal soon after the start could find unfinished files and no handler.
+    let (ready, is_ready) = mpsc::channel::<()>();
+    let _ = std::thread::Builder::new().spawn(move || {
         let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !is_ignored(*signal));
         let Ok(mut signals) = Signals::new(wanted) else { return };
+        drop(ready);
         signals.forever().for_each(handle);
     });
+    // Fails when the sender is gone: the handlers are there, or will never be.
+    let _ = is_ready.recv();
 }
 
 /// Whether the program was started with a signal ignored, as by `nohup`. It then stays ignored.
