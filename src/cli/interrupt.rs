@@ -23,7 +23,7 @@ pub(super) fn handle_signals() {
         drop(ready);
         signals.forever().for_each(handle);
     });
-    // Fails when the sender is gone: the handlers are there, or will never be.
+    // Fails when the thread has dropped its end: the handlers are there, or will never be.
     let _ = is_ready.recv();
 }
 
