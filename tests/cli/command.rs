@@ -9,6 +9,7 @@
 
 use crate::support;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -547,12 +548,26 @@ fn no_escape_codes_without_a_terminal() {
 fn help_begins_with_examples() {
     let help = stdout(&run(&["--help"]));
     assert!(help.starts_with("Examples:"), "{help}");
-    let short = stdout(&run(&["-h"]));
-    assert!(short.starts_with("nccl-stacks trace.json.gz\n"), "{short}");
-    assert!(2 * short.lines().count() < help.lines().count(), "the short help is short");
-    for heading in ["Select:", "Window:", "Show:", "Input:"] {
-        assert!(short.contains(&format!("\n{heading}\n")), "{heading}\n{short}");
+}
+
+/// It names all commands and only options that exist, and fits a screen of 80 columns and 40 lines.
+#[test]
+fn the_short_help_is_one_screen() {
+    let (short, long) = (stdout(&run(&["-h"])), stdout(&run(&["--help"])));
+    assert!(short.lines().count() <= 40, "{} lines", short.lines().count());
+    let words = |text: &str| -> BTreeSet<String> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        text.split(|c| !is_word(c)).map(str::to_owned).collect()
+    };
+    let (of_short, of_long) = (words(&short), words(&long));
+    let commands = long.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let commands = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let commands: Vec<&str> = commands.map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert!(commands.len() > 15 && commands.iter().all(|command| of_short.contains(*command)), "{commands:?}");
+    for option in of_short.iter().filter(|word| word.starts_with('-') && word.len() > 1) {
+        assert!(of_long.contains(option), "{option}");
     }
+    assert!(short.lines().all(|line| line.len() <= 80), "{short}");
 }
 
 #[test]

@@ -39,11 +39,8 @@ use super::terminal::{self, Loudness};
 /// The version, with the commit in release builds.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("NCCL_STACKS_COMMIT"));
 
-/// The examples in the short help.
-const SHORT: &str = "\
-  nccl-stacks trace.json.gz
-  nccl-stacks trace.json.gz --function-name '%forward_batch_generation' --index 0
-  nccl-stacks trace.json.gz --format svg --output stacks.svg";
+/// What `-h` alone prints: the commands and the options that are used most, on one screen.
+pub(crate) const SHORT_HELP: &str = include_str!("short_help.txt");
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,7 +76,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 
 /// Which code launched the NCCL kernels of a PyTorch profiler trace, from where, how often, and at what cost.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-stacks", version = VERSION, before_help = SHORT, before_long_help = EXAMPLES, after_long_help = EXIT_CODES)]
+#[command(name = "nccl-stacks", version = VERSION, before_long_help = EXAMPLES, after_long_help = EXIT_CODES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Cli {
     /// A command other than the main job.

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, CommandFactory, Parser};
 
-use super::args::Cli;
+use super::args::{Cli, SHORT_HELP};
 use super::notes;
 use super::stop::Stop;
 use file::Default;
@@ -26,6 +26,9 @@ const ANSWERED: &[(&str, &[&str])] =
 pub(super) fn arguments() -> Result<Cli, Stop> {
     let typed: Vec<OsString> = std::env::args_os().collect();
     let mut program = Cli::command();
+    if typed.len() == 2 && typed[1] == "-h" {
+        program = program.override_help(SHORT_HELP);
+    }
     // The second parse reports errors: a typed option may require one from the file.
     let matches = program.clone().ignore_errors(true).try_get_matches_from(&typed).unwrap_or_else(|e| e.exit());
     program.build();
