@@ -275,7 +275,6 @@ fn traces_with_something_missing_get_the_right_hint() {
     assert_eq!(answer(&shapes, "shape"), is("no", 0, 14_346));
     assert_eq!(turn_on(&shapes, "shape"), ["record_shapes=True"]);
     assert_eq!(turn_on(&shapes, "python-stack"), ["with_stack=True"]);
-    assert_eq!(question(&shapes, "shape")["overhead"]["to_percent"], 5);
 
     let gpu = real("TraceLens__mi210_gpu_only.json.gz");
     assert_eq!(gpu["missing"][0]["category"], "cpu_op");
@@ -474,5 +473,4 @@ fn the_text_fits_a_screen() {
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not in\n{text}"));
     assert!(place("\n yes ") < place("\n partly ") && place("\n partly ") < place("\n no "));
     assert!(place("next time: profile_memory=True") > place("Memory over time"));
-    assert!(text.contains("not measured here"));
 }

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::header::HeaderFacts;
 use super::questions::{
-    Basis, KERNELS_ON, NO_FRAMES, NSYS_KERNELS_ON, OPERATORS_ON, Overhead, QUESTIONS, Question, RECORDS_ON, STACKS_ON,
-    Share, WITH_STACK,
+    Basis, KERNELS_ON, NO_FRAMES, NSYS_KERNELS_ON, OPERATORS_ON, QUESTIONS, Question, RECORDS_ON, STACKS_ON, Share,
+    WITH_STACK,
 };
 use super::tally::Tally;
 use crate::event::Writer;
@@ -67,8 +67,6 @@ pub struct Answer {
     pub turn_on: Vec<&'static str>,
     /// Why it is missing although it was asked for. If `lacking` has reasons, this explains its `others`.
     pub although: Option<&'static str>,
-    /// The cost of that according to [`super::questions::OVERHEAD_SOURCE`], if it is not on already.
-    pub overhead: Option<Overhead>,
     /// The command that answers it.
     pub command: &'static str,
 }
@@ -94,7 +92,6 @@ fn answer(question: &Question, tally: &Tally, header: &HeaderFacts) -> Answer {
         was_on: None,
         turn_on: Vec::new(),
         although: None,
-        overhead: None,
         command: question.command,
     };
     if matches!(possible, Possible::Partly | Possible::No) {
@@ -161,10 +158,7 @@ fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &Head
             let although = question.none.filter(|_| answer.have == 0).map_or(question.although, |none| none(tally));
             answer.although = Some(although).filter(|although| is_said && !although.is_empty());
         }
-        (None, false) => {
-            answer.turn_on.extend(question.turn_on);
-            answer.overhead = question.overhead;
-        }
+        (None, false) => answer.turn_on.extend(question.turn_on),
     }
     if question.name == "python-stack" && !was_on && tally.call_stacks > 0 {
         answer.although = Some(AS_TEXT);

@@ -17,31 +17,6 @@ pub struct Share {
     pub of: u64,
 }
 
-/// What a recording costs in run time, as quoted from a guide. None of it is measured here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Overhead {
-    /// What has this cost, in the guide's words.
-    pub of: &'static str,
-    /// The lower bound in percent of the run time.
-    pub from_percent: u32,
-    /// The upper bound.
-    pub to_percent: u32,
-}
-
-/// The source of the figures in [`Overhead`].
-pub const OVERHEAD_SOURCE: &str = "XSigma's Enhanced Metadata Usage Guide";
-
-/// Basic profiling, according to the same guide.
-pub const OVERHEAD_BASIC: Overhead = percent("basic profiling", 1, 3);
-
-/// All features, according to the same guide.
-pub const OVERHEAD_ALL: Overhead = percent("all features", 15, 60);
-
-const fn percent(of: &'static str, from_percent: u32, to_percent: u32) -> Overhead {
-    Overhead { of, from_percent, to_percent }
-}
-
 /// What a trace must have before a question applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Basis {
@@ -84,7 +59,6 @@ pub(super) struct Question {
     pub(super) none: Option<fn(&Tally) -> &'static str>,
     /// How many kernels have it, and why the others do not.
     pub(super) above: Option<fn(&Tally) -> OfKernels>,
-    pub(super) overhead: Option<Overhead>,
 }
 
 /// What to turn on to record kernels.
@@ -141,7 +115,6 @@ const PLAIN: Question = Question {
     although: "",
     none: None,
     above: None,
-    overhead: None,
 };
 
 const fn share(have: u64, of: u64) -> Share {
@@ -201,7 +174,6 @@ pub(super) const QUESTIONS: &[Question] = &[
         turn_on: Some("with_stack=True (nn.Module frames come with it; with_modules=True works for TorchScript only)"),
         although: "outside of any nn.Module",
         above: Some(|t| t.module),
-        overhead: Some(percent("module hierarchy", 1, 2)),
         command: "nccl-stacks TRACE --group-by module",
         ..PLAIN
     },
@@ -217,7 +189,6 @@ pub(super) const QUESTIONS: &[Question] = &[
         turn_on: Some("record_shapes=True"),
         although: WITHOUT_INPUTS,
         none: Some(|_| NO_SHAPES),
-        overhead: Some(percent("input shapes", 2, 5)),
         command: "nccl-stacks TRACE --group-by op,shape",
         ..PLAIN
     },
@@ -248,7 +219,6 @@ pub(super) const QUESTIONS: &[Question] = &[
         turn_on: Some("record_shapes=True"),
         although: WITHOUT_INPUTS,
         none: Some(|t| if t.dims == 0 { NO_SHAPES } else { "this version writes no values; a newer PyTorch does" }),
-        overhead: Some(percent("concrete inputs", 10, 50)),
         command: "nccl-stacks operators TRACE",
         ..PLAIN
     },
@@ -412,7 +382,6 @@ pub(super) const QUESTIONS: &[Question] = &[
         share: |t| all(t.counters),
         basis: Basis::Trace,
         turn_on: Some("experimental_config=_ExperimentalConfig(performance_events=[\"cycles\", \"instructions\"])"),
-        overhead: Some(percent("performance counters", 5, 15)),
         ..PLAIN
     },
 ];
@@ -435,17 +404,5 @@ mod tests {
             assert!(turn_on.is_some_and(|hint| !hint.is_empty()), "{name}");
             assert!(flag.is_none_or(|flag| FLAGS.contains(&flag) && !although.is_empty()), "{name}");
         }
-    }
-
-    /// The figures of the guide.
-    #[test]
-    fn overheads_are_those_of_the_guide() {
-        let of = |name: &str| {
-            let question = QUESTIONS.iter().find(|question| question.name == name).unwrap();
-            question.overhead.map(|overhead| (overhead.from_percent, overhead.to_percent))
-        };
-        let all = ["shape", "module", "concrete-inputs", "counters", "memory"].map(of);
-        assert_eq!(all, [Some((2, 5)), Some((1, 2)), Some((10, 50)), Some((5, 15)), None]);
-        assert_eq!((OVERHEAD_BASIC.to_percent, OVERHEAD_ALL.to_percent), (3, 60));
     }
 }

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::{Screen, json};
 use crate::analysis::describe::TraceDescription;
-use crate::analysis::describe::questions::{OVERHEAD_ALL, OVERHEAD_BASIC, OVERHEAD_SOURCE, Overhead};
 use crate::analysis::describe::sources::RecordsDescription;
 
 /// A form of the descriptions.
@@ -93,14 +92,6 @@ pub fn write(
 struct Document<'a> {
     files: Vec<File<'a>>,
     unread: &'a [Unread],
-    overhead: Overheads,
-}
-
-#[derive(Serialize)]
-struct Overheads {
-    source: &'static str,
-    basic: Overhead,
-    all: Overhead,
 }
 
 #[derive(Serialize)]
@@ -115,9 +106,5 @@ fn document<'a>(described: &'a [Described], unread: &'a [Unread]) -> Document<'a
         Kind::Trace(trace) => File { name, trace: Some(trace), records: None },
         Kind::Records(records) => File { name, trace: None, records: Some(records) },
     };
-    Document {
-        files: described.iter().map(file).collect(),
-        unread,
-        overhead: Overheads { source: OVERHEAD_SOURCE, basic: OVERHEAD_BASIC, all: OVERHEAD_ALL },
-    }
+    Document { files: described.iter().map(file).collect(), unread }
 }

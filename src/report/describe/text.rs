@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use super::words::{self, share};
 use super::{Described, Kind};
-use crate::analysis::describe::questions::{OVERHEAD_ALL, OVERHEAD_BASIC, OVERHEAD_SOURCE, Overhead};
 use crate::analysis::describe::sources::{RecordAnswer, RecordsDescription, SourceRow};
 use crate::analysis::describe::{Answer, Gpus, Possible, TraceDescription};
 use crate::report::Screen;
@@ -93,7 +92,7 @@ impl Page {
             writeln!(out)?;
             self.wrapped(" ", &format!("Nothing to ask: {nothing}."), out)?;
         }
-        self.overheads(trace, out)
+        Ok(())
     }
 
     fn facts(&self, trace: &TraceDescription) -> Vec<(&'static str, String)> {
@@ -230,25 +229,6 @@ impl Page {
             writeln!(out, " {possible:<8}{line}")?;
         }
         Ok(())
-    }
-
-    fn overheads(&self, trace: &TraceDescription, out: &mut Vec<u8>) -> io::Result<()> {
-        let of = |overhead: Overhead| format!("{}–{} %", overhead.from_percent, overhead.to_percent);
-        let mut parts: Vec<String> = Vec::new();
-        for overhead in trace.answers.iter().filter_map(|answer| answer.overhead) {
-            parts.push(format!("{} {}", overhead.of, of(overhead)));
-        }
-        parts.dedup();
-        if parts.is_empty() {
-            return Ok(());
-        }
-        writeln!(out)?;
-        let (basic, all) = (of(OVERHEAD_BASIC), of(OVERHEAD_ALL));
-        let text = format!(
-            "What that costs in run time: {}; basic profiling {basic}, all of it {all}. Figures quoted from {OVERHEAD_SOURCE}, not measured here.",
-            parts.join(", ")
-        );
-        self.wrapped(" ", &text, out)
     }
 
     fn records(&self, records: &RecordsDescription, out: &mut Vec<u8>) -> io::Result<()> {
