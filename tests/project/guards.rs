@@ -519,7 +519,7 @@ fn the_picture_is_what_the_program_draws() {
 #[test]
 fn the_readme_is_short() {
     let lines = read("README.md").lines().count();
-    assert!(lines <= 200, "README.md has {lines} lines");
+    assert!(lines <= 100, "README.md has {lines} lines");
 }
 
 /// What a heading is linked by: as GitHub and others make it.
