@@ -527,7 +527,7 @@ fn real_jobs_are_put_together_as_they_are() {
 /// Every column is described.
 #[test]
 fn columns_are_documented() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/parts.md")).unwrap();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/cluster.md")).unwrap();
     for column in nccl_stacks::parts::flat::COLUMNS {
         assert!(page.contains(&format!("`{}`", column.name)), "{}", column.name);
     }
