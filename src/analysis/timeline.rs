@@ -4,7 +4,7 @@
 //! look alike are merged if the gap between them is small, and the gap grows until the rows are few enough. Only compute kernels are merged; kernels
 //! left out after that are counted.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use super::gpu_spans::within_trace;
 use super::reduction::kernels_by_stack;
@@ -12,7 +12,6 @@ use super::stack_key::StackKey;
 use super::stacks::StackOptions;
 use super::steps::{Step, Steps};
 use crate::attribution::Attribution;
-use crate::attribution::launches::Launched;
 use crate::id::{GpuId, SliceId, ThreadId};
 use crate::store::Store;
 use crate::store::strings::StringId;
@@ -36,8 +35,6 @@ pub struct Timeline {
     pub exposed: Vec<ExposedPart>,
     /// The stacks of the rows: the rank, if ranks are distinguished, and the key.
     pub stacks: Vec<(Option<String>, StackKey)>,
-    /// By stack: indices of the steps in which it launched kernels.
-    pub steps_of: Vec<BTreeSet<usize>>,
     /// The steps that begin in the window.
     pub steps: Vec<(String, Window)>,
     /// Neighbours with a gap up to this are merged into one row; 0 if no rows are merged.
@@ -103,9 +100,8 @@ impl Timeline {
     ) -> Self {
         let window = within_trace(store, window);
         let steps = steps(store, window);
-        let Stacks { stacks, steps_of, of_kernel } =
-            Stacks::new(name, store, attribution, options, (&steps, window.start));
-        let mut timeline = Timeline { name: name.to_owned(), window, steps, stacks, steps_of, ..Timeline::default() };
+        let Stacks { stacks, of_kernel } = Stacks::new(name, store, attribution, options);
+        let mut timeline = Timeline { name: name.to_owned(), window, steps, stacks, ..Timeline::default() };
         let mut lanes: BTreeMap<(GpuId, Option<ThreadId>), u32> = BTreeMap::new();
         let mut rows = Vec::new();
         for kernel in store.kernels.iter().copied() {
@@ -256,32 +252,18 @@ fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
 #[derive(Default)]
 struct Stacks {
     stacks: Vec<(Option<String>, StackKey)>,
-    steps_of: Vec<BTreeSet<usize>>,
     of_kernel: HashMap<SliceId, u32>,
 }
 
 impl Stacks {
-    /// `steps` are relative to the time `since`.
-    fn new(
-        name: &str,
-        store: &Store,
-        attribution: &Attribution,
-        options: &StackOptions,
-        (steps, since): (&[(String, Window)], Ns),
-    ) -> Self {
+    fn new(name: &str, store: &Store, attribution: &Attribution, options: &StackOptions) -> Self {
         let mut found = Stacks::default();
         // Groups have keys of their own and no stacks.
         if options.grouping.is_asked() {
             return found;
         }
-        let step = |launched: &Launched| {
-            let at = store.slices.ts(launched.call?) - since;
-            let step = steps.partition_point(|(_, step)| step.start <= at).checked_sub(1)?;
-            steps[step].1.contains(at).then_some(step)
-        };
         for (number, (stack, kernels)) in (0..).zip(kernels_by_stack(name, store, attribution, options)) {
             found.stacks.push(stack);
-            found.steps_of.push(kernels.iter().filter_map(|kernel| step(&kernel.launched)).collect());
             found.of_kernel.extend(kernels.iter().map(|kernel| (kernel.launched.kernel, number)));
         }
         found

@@ -6,23 +6,28 @@ use nccl_stacks::analysis::describe::{describe, has_replays, sources};
 use nccl_stacks::attribution::capture::Captures;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::records::Keep;
-use nccl_stacks::report::Screen;
-use nccl_stacks::report::describe::{DescribeForm, Described, Unread, write};
+use nccl_stacks::report::Form;
+use nccl_stacks::report::describe::{DescribeAnswer, Described, Unread};
 use nccl_stacks::run::sources::{Alone, Sources, has_records, with_records};
 use nccl_stacks::run::{RunError, files};
 
-use super::args::Describe;
+use super::args::{Colour, Describe};
 use super::failure::Failure;
-use super::output::Output;
+use super::opening;
+use super::show::Show;
 use super::stop::Stop;
 use super::terminal::say;
-use super::{notes, opening};
 
 /// How many operations per rank and communicator are kept from a log with a line per call. Counts include all of them.
 const KEPT: usize = 64;
 
 pub(super) fn run(args: &Describe) -> Result<(), Stop> {
-    let form = if args.json { DescribeForm::Json } else { args.format.into() };
+    let show = Show {
+        form: if args.json { Form::Json } else { args.format },
+        path: args.output.as_deref(),
+        colour: Colour::Never,
+        verbose: args.reading.verbose,
+    };
     // A path that does not exist is a mistake in the command, so it ends the command before anything is read.
     let mut inputs = Vec::new();
     for argument in &args.files {
@@ -30,7 +35,7 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
     }
     let read: Vec<&Path> =
         inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
-    let output = Output::open(args.output.as_deref(), &read)?;
+    let output = show.open(&read)?;
     let each = |input: &Inputs| input.traces.len() + usize::from(!input.records.is_empty());
     let mut found = Descriptions { are_several: inputs.iter().map(each).sum::<usize>() > 1, ..Descriptions::default() };
     for input in &inputs {
@@ -43,15 +48,8 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
     if let (true, Some(failure)) = (described.is_empty(), failure) {
         return Err(failure.into());
     }
-    let screen = Screen { width: output.width(), verbose: args.reading.verbose, ..Screen::default() };
-    let mut bytes = Vec::new();
     let name = files::in_order(&args.files);
-    write(&described, &unread, form, &name, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
-    output.finish(&bytes)?;
-    if let Some(path) = &args.output {
-        notes::answer_written(path, bytes.len() as u64);
-    }
-    Ok(())
+    show.print(&DescribeAnswer::new(&described, &unread, &name), &show.screen(&output), output)
 }
 
 /// The traces and records that an argument names.

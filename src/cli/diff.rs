@@ -7,13 +7,15 @@ use nccl_stacks::analysis::diff::{Bound, Diff};
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::ranks::change::RankChanges;
 use nccl_stacks::ranks::report::RankReport;
-use nccl_stacks::report::{self, OnPage, diff};
+use nccl_stacks::report::diff::DiffAnswer;
+use nccl_stacks::report::ranks::ChangesAnswer;
+use nccl_stacks::report::{Form, OnPage};
 use nccl_stacks::run::{RankQuestion, StackAnswer, StackQuestion, files};
 
-use super::args::{Diff as Args, DiffBound, asked};
-use super::failure::Failure;
+use super::args::{Colour, Diff as Args, DiffBound, asked};
 use super::output::Output;
 use super::ranks::compared;
+use super::show::Show;
 use super::stop::Stop;
 use super::terminal::{note, say};
 use super::{notes, opening, typed};
@@ -31,11 +33,15 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
         }
     }
     let others = std::iter::once(&args.after).chain(&args.selection.family_file);
-    let form = form(args);
-    let output = Output::open(args.output.as_deref(), &opening::inputs(&args.before, others))?;
-    let output = output.of_form(form == diff::DiffForm::Html)?;
+    let show = Show {
+        form: if args.json { Form::Json } else { args.format },
+        path: args.output.as_deref(),
+        colour: Colour::Never,
+        verbose: args.reading.verbose,
+    };
+    let output = show.open(&opening::inputs(&args.before, others))?;
     if args.ranks {
-        return ranks(args, output);
+        return ranks(args, &show, output);
     }
     let (before, mut damage) = ask(args, &question, "Before", &args.before)?;
     let (after, of_after) = ask(args, &question, "After", &args.after)?;
@@ -53,10 +59,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let mut found = Diff::new((&names[0], before), (&names[1], after), per);
     found.arrange(args.sort.into(), args.limit);
     notes::diff(&found, args.span.is_narrowed());
-    let mut bytes = Vec::new();
-    diff::write(&found, form, output.width(), &on_page(args, damage), &mut bytes)
-        .map_err(|source| Failure::Form { source })?;
-    output.finish_csv(form == diff::DiffForm::Csv, &bytes)?;
+    show.print(&DiffAnswer::new(&found, on_page(args, damage)), &show.screen(&output), output)?;
     check(&found, &bounds, opening::what(&args.selection))
 }
 
@@ -97,10 +100,6 @@ fn wished(args: &Args) -> Per {
     if args.total { Per::Total } else { Per::Step }
 }
 
-fn form(args: &Args) -> diff::DiffForm {
-    if args.json { diff::DiffForm::Json } else { args.format.into() }
-}
-
 fn on_page(args: &Args, damage: Vec<String>) -> OnPage {
     let mut options = typed::options(&args.selection, &args.span, &args.climbing);
     if args.total {
@@ -131,7 +130,7 @@ fn bounds(args: &Args) -> Result<Vec<&Bound>, Stop> {
 }
 
 /// Who waits for whom in two runs.
-fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
+fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
     let wanted = opening::wanted(&args.selection, &args.reading)?;
     let question = RankQuestion {
         traces: opening::question(wanted, &args.span, &args.climbing),
@@ -154,10 +153,7 @@ fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
     let mut changes = RankChanges::new((&names[0], &before), (&names[1], &after), wished(args));
     notes::rank_changes(&changes);
     changes.stacks.truncate(args.limit.unwrap_or(usize::MAX));
-    let mut bytes = Vec::new();
-    report::ranks::changes(&changes, form(args), output.width(), &on_page(args, damage), &mut bytes)
-        .map_err(|source| Failure::Form { source })?;
-    output.finish_csv(form(args) == diff::DiffForm::Csv, &bytes)?;
+    show.print(&ChangesAnswer::new(&changes, on_page(args, damage)), &show.screen(&output), output)?;
     let of_ranks = args.fail_if.iter().filter_map(|bound| match bound {
         DiffBound::Ranks(bound) => Some(bound),
         DiffBound::Stacks(_) => None,

@@ -7,21 +7,19 @@ use nccl_stacks::ranks::entries::EntryReport;
 use nccl_stacks::ranks::recorded_reductions::RecordedReductions;
 use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::records::{Keep, Records};
-use nccl_stacks::report::Screen;
-use nccl_stacks::report::ranks::entries::{EntryForm, entries, verdict};
-use nccl_stacks::report::ranks::{RankForm, entries_page};
+use nccl_stacks::report::Answer;
+use nccl_stacks::report::ranks::{EntriesAnswer, entries_verdict};
 use nccl_stacks::run::{self, damage_lines, give_ranks};
 
 use super::args::Ranks;
-use super::failure::Failure;
-use super::output::Output;
+use super::show::Show;
 use super::stop::Stop;
 use super::terminal::note;
-use super::{notes, opening, typed};
+use super::{opening, typed};
 
 /// Answers from records of when NCCL was entered. From records of when kernels ran, returns the reductions, which are then compared like those
 /// of traces.
-pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Option<Vec<RankReduction>>, Stop> {
+pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Option<Vec<RankReduction>>, Stop> {
     let runner = opening::run(&args.reading);
     let mut records = runner.records(files, Keep::All)?;
     give_ranks(&args.rank, &mut records)?;
@@ -32,7 +30,7 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
         // The times of the calls explain why a rank's kernels were late.
         let calls = EntryReport::compare(&records, args.outliers.into());
         if !calls.slow.is_empty() {
-            note(&verdict(&calls, &Screen::default()).join(" "));
+            note(&entries_verdict(&calls).join(" "));
         }
         return Ok(Some(reductions));
     }
@@ -48,38 +46,16 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
             "--fail-if: the records have only the times of calls to NCCL, not who waited for whom".to_owned(),
         ));
     }
-    let is_page = form == RankForm::Html;
-    let form = match form {
-        RankForm::Text | RankForm::Table | RankForm::Html => EntryForm::Text,
-        RankForm::Json => EntryForm::Json,
-        _ => {
-            return Err(Stop::Usage(
-                "--format: an answer about calls of NCCL has the forms text, json and html".to_owned(),
-            ));
-        }
-    };
+    if !EntriesAnswer::FORMS.contains(&show.form) {
+        return Err(Stop::Usage(
+            "--format: an answer about calls of NCCL has the forms text, json and html".to_owned(),
+        ));
+    }
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
-    let output = Output::open(args.output.as_deref(), &inputs)?.of_form(is_page)?;
-    let screen = Screen {
-        width: output.width(),
-        verbose: args.reading.verbose,
-        colour: output.has_colours(args.color),
-        ..Screen::default()
-    };
+    let output = show.open(&inputs)?;
     let name = run::files::in_order(&args.traces);
-    let mut bytes = Vec::new();
-    match is_page {
-        true => {
-            let on_page = typed::on_page(&args.traces, &[], damage_lines(&records));
-            entries_page(&report, &name, &on_page, &mut bytes)
-        }
-        false => entries(&report, form, &name, args.limit, &screen, &mut bytes),
-    }
-    .map_err(|source| Failure::Form { source })?;
-    output.finish(&bytes)?;
-    if let Some(path) = &args.output {
-        notes::answer_written(path, bytes.len() as u64);
-    }
+    let on_page = typed::on_page(&args.traces, &[], damage_lines(&records));
+    show.print(&EntriesAnswer::new(&report, &name).shown(args.limit, on_page), &show.screen(&output), output)?;
     Ok(None)
 }
 

@@ -5,7 +5,7 @@ use nccl_stacks::analysis::summary::kernel_table;
 use nccl_stacks::attribution::launches;
 use nccl_stacks::attribution::selection::{Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
-use nccl_stacks::report::{Answer, Form, Screen, json, kernels};
+use nccl_stacks::report::{Answer, Form, Screen, StacksAnswer, json, kernels};
 use nccl_stacks::run::{StackAnswer, StackQuestion, files};
 
 use super::args::{Climbing, Kernels, TableFormat};
@@ -71,11 +71,11 @@ fn grouped(args: &Kernels, wanted: Wanted, output: Output) -> Result<(), Stop> {
     report.arrange(Order::GpuTime, 0.0, args.limit);
     let (name, mut bytes) = (args.trace.display().to_string(), Vec::new());
     let screen = Screen { width: output.width(), ..Screen::default() };
-    let answer = Answer::new(&report, &name).screen(screen);
+    let answer = StacksAnswer::new(&report, &name);
     match args.format {
-        TableFormat::Table => answer.write_groups(&mut bytes),
-        TableFormat::Csv => answer.write(Form::Csv, &mut bytes),
-        TableFormat::Json => answer.write(Form::Json, &mut bytes),
+        TableFormat::Table => answer.write_groups(&screen, &mut bytes),
+        TableFormat::Csv => answer.write(Form::Csv, &screen, &mut bytes),
+        TableFormat::Json => answer.write(Form::Json, &screen, &mut bytes),
     }
     .map_err(|source| Failure::Form { source })?;
     output.finish_csv(args.format == TableFormat::Csv, &bytes)?;

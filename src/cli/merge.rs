@@ -13,6 +13,7 @@ use super::args::{Merge, MergeFormat};
 use super::failure::Failure;
 use super::output::Output;
 use super::part::PartFile;
+use super::show::Show;
 use super::stop::Stop;
 use super::terminal::{note, say};
 use super::{opening, ranks as of_ranks, stacks as of_stacks};
@@ -102,15 +103,8 @@ fn ranks(
             damage.iter().for_each(|line| say(line));
         }
     })?;
-    let shown = of_ranks::Shown {
-        form,
-        strict: args.reading.strict,
-        verbose: args.reading.verbose,
-        colour: args.color,
-        limit: args.limit,
-        path: args.output.as_deref(),
-        fail_if: &args.fail_if,
-    };
+    let show = Show { form, path: args.output.as_deref(), colour: args.color, verbose: args.reading.verbose };
+    let shown = of_ranks::Shown { show, strict: args.reading.strict, limit: args.limit, fail_if: &args.fail_if };
     let here = (merged.ranks.clone(), merged.refused());
     shown.print(&merged.compared, &damage, None, &files::in_order(&args.parts), output).map(|()| Some(here))
 }
@@ -129,19 +123,18 @@ fn stacks(
     let Some(form) = format.of_stacks() else { return Ok(None) };
     let damage = shown_damage(set);
     let report = run.merge_stacks(set, args.per_rank)?;
+    let show = Show { form, path: args.output.as_deref(), colour: args.color, verbose: args.reading.verbose };
+    let depth = args.stack_depth;
+    let full_stacks = args.full_stacks || (output.is_file() && depth.is_none());
     let shown = of_stacks::Shown {
-        form,
+        screen: Screen { full_stacks, ..of_stacks::screen_of(&show, depth, &output) },
+        show,
         sort: args.sort,
         min_share: None,
         limit: args.limit,
         weight: args.weight,
         window_on: WindowOn::default(),
-        path: args.output.as_deref(),
         on_page: OnPage::default(),
-        screen: Screen {
-            full_stacks: args.full_stacks || (output.is_file() && args.stack_depth.is_none()),
-            ..of_stacks::screen_of(form, args.stack_depth, args.reading.verbose, args.color, &output)
-        },
     };
     if !report.has_answer() && report.coverage.kernels == 0 {
         return Err(Stop::NotFound("Nothing found: these parts have no kernels.".to_owned()));

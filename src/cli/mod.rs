@@ -32,6 +32,7 @@ mod records;
 mod repair;
 mod report;
 mod session;
+mod show;
 mod sql;
 mod stacks;
 mod stop;

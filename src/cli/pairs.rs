@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 use nccl_stacks::analysis::pairs::{PairOptions, PairReport, pairs};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::names::frames::UserCode;
-use nccl_stacks::report::Screen;
-use nccl_stacks::report::pairs::{PairForm, write};
+use nccl_stacks::report::pairs::PairsAnswer;
 use nccl_stacks::run::{Prepared, Reduced, ReducedTraces, Reducer, files};
 
 use super::args::{Climbing, GroupArgs, Pairs};
-use super::failure::Failure;
-use super::output::Output;
+use super::opening;
+use super::show::Show;
 use super::stop::Stop;
 use super::terminal::say;
-use super::{notes, opening};
 
 /// The pattern that matches every name: all kernels count.
 const ALL: &str = "*";
@@ -25,7 +23,9 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
     opening::check_window(&args.span)?;
     let files = files::expand(&args.traces)?;
     let others: Vec<&Path> = args.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
-    let output = Output::open(args.output.as_deref(), &others)?;
+    let show =
+        Show { form: args.format, path: args.output.as_deref(), colour: args.color, verbose: args.reading.verbose };
+    let output = show.open(&others)?;
     let climbing = Climbing::of_groups(GroupArgs::default(), args.exact_names);
     let options = PairOptions { exact_names: args.exact_names, user_code: UserCode::new(args.user_code.clone()) };
     let question = opening::question(wanted, &args.span, &climbing);
@@ -52,18 +52,7 @@ pub(super) fn run(args: &Pairs) -> Result<(), Stop> {
         return Err(nothing.or_damaged(report.damage.is_unknown()));
     }
     report.arrange(args.sort.into());
-    let screen = Screen {
-        width: output.width(),
-        verbose: args.reading.verbose,
-        colour: output.has_colours(args.color),
-        ..Screen::default()
-    };
-    let (name, mut bytes) = (files::in_order(&args.traces), Vec::new());
-    let form = PairForm::from(args.format);
-    write(&report, form, &name, args.limit, &screen, &mut bytes).map_err(|source| Failure::Form { source })?;
-    output.finish_csv(form == PairForm::Csv, &bytes)?;
-    if let Some(path) = &args.output {
-        notes::answer_written(path, bytes.len() as u64);
-    }
+    let name = files::in_order(&args.traces);
+    show.print(&PairsAnswer::new(&report, &name, args.limit), &show.screen(&output), output)?;
     Stop::unless(report.damage.is_unknown())
 }

@@ -1,10 +1,6 @@
 //! `nccl-stacks ranks`: who waits for whom over the ranks of a job.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
 
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::stacks::StackReport;
@@ -13,14 +9,15 @@ use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::ranks::verdict::RankBound;
 use nccl_stacks::report::format::visible;
-use nccl_stacks::report::ranks::{RankAnswer, RankForm};
-use nccl_stacks::report::{OnPage, Screen};
+use nccl_stacks::report::ranks::RankAnswer;
+use nccl_stacks::report::{Form, OnPage};
 use nccl_stacks::run::sources::Sources;
 use nccl_stacks::run::{PageParts, RankQuestion, RanksOfFiles, Run, RunError, files};
 
-use super::args::{Colour, Ranks, asked};
+use super::args::{Ranks, asked};
 use super::failure::Failure;
 use super::output::Output;
+use super::show::Show;
 use super::stop::Stop;
 use super::terminal::say;
 use super::{entries, notes, opening, typed};
@@ -34,12 +31,17 @@ type AnswerForOneRank<'a> = dyn Fn(StackReport, OnPage, &[String], Output) -> Re
 
 /// The same for inputs that may have a single rank, which waits for nobody: `one` then prints its stacks.
 pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result<(), Stop> {
-    let form = if args.json { RankForm::Json } else { RankForm::from(args.format) };
+    let show = Show {
+        form: if args.json { Form::Json } else { args.format },
+        path: args.output.as_deref(),
+        colour: args.color,
+        verbose: args.reading.verbose,
+    };
     let inputs = Sources::sort(&args.traces)?;
     let (records_left_out, Sources { traces: files, records }) = (inputs.left_out(), inputs);
     let of_records = match files.is_empty() {
         false => None,
-        true => match entries::run(args, form, &records)? {
+        true => match entries::run(args, &show, &records)? {
             None => return Ok(()),
             parts => parts,
         },
@@ -47,7 +49,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     let records_left_out = records_left_out.filter(|_| of_records.is_none());
     records_left_out.iter().for_each(|line| say(line));
     let others: Vec<&Path> = args.selection.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
-    let output = Output::open(args.output.as_deref(), &others)?.of_form(form == RankForm::Html)?;
+    let output = show.open(&others)?;
     opening::check_window(&args.span)?;
     let run = opening::run(&args.reading);
     let wanted = opening::wanted(&args.selection, &args.reading)?;
@@ -61,7 +63,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
         asked: asked(&args.selection, span, &args.climbing),
         given: args.rank.clone(),
         clock: args.clock.into(),
-        draws: form == RankForm::Html,
+        draws: show.form == Form::Html,
     };
     let (ranks, page, damage, mut left_out) = match of_records {
         Some(ranks) => (ranks, PageParts::default(), Vec::new(), Vec::new()),
@@ -82,26 +84,15 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
         return one(report, drawn.on_page, &damage, output);
     }
     let compared = compared(run, ranks, question.clock, (&damage, opening::what(&args.selection)))?;
-    let shown = Shown {
-        form,
-        strict: args.reading.strict,
-        verbose: args.reading.verbose,
-        colour: args.color,
-        limit: args.limit,
-        path: args.output.as_deref(),
-        fail_if: &args.fail_if,
-    };
+    let shown = Shown { show, strict: args.reading.strict, limit: args.limit, fail_if: &args.fail_if };
     shown.print(&compared, &damage, Some(drawn), &files::in_order(&args.traces), output)
 }
 
 /// How the answer is shown.
 pub(super) struct Shown<'a> {
-    pub(super) form: RankForm,
+    pub(super) show: Show<'a>,
     pub(super) strict: bool,
-    pub(super) verbose: bool,
-    pub(super) colour: Colour,
     pub(super) limit: Option<usize>,
-    pub(super) path: Option<&'a Path>,
     pub(super) fail_if: &'a [RankBound],
 }
 
@@ -123,24 +114,13 @@ impl Shown<'_> {
                 let list = format!("\n  {}", refused.why);
                 return Err(Failure::Strict { name: refused.trace.clone(), list }.into());
             }
-            if !self.form.is_for_people() {
+            if !self.show.form.is_for_people() {
                 say(&format!("Left out: {line}"));
             }
         }
-        let screen = Screen {
-            width: output.width(),
-            verbose: self.verbose,
-            colour: output.has_colours(self.colour),
-            ..Screen::default()
-        };
         let Drawn { stacks, on_page } = drawn.unwrap_or_default();
-        let answer =
-            RankAnswer::new(compared, &report, name).shown(screen, self.limit).on_page(stacks.as_ref(), on_page);
-        let bytes = in_form(&answer, self.form, self.path).map_err(|source| Failure::Form { source })?;
-        output.finish_csv(self.form == RankForm::Csv, &bytes)?;
-        if let Some(path) = self.path {
-            notes::answer_written(path, bytes.len() as u64);
-        }
+        let answer = RankAnswer::new(compared, &report, name).limit(self.limit).on_page(stacks.as_ref(), on_page);
+        self.show.print(&answer, &self.show.screen(&output), output)?;
         let exceeded: Vec<&str> =
             self.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
         if !exceeded.is_empty() {
@@ -148,20 +128,6 @@ impl Shown<'_> {
         }
         Stop::unless(report.damage.is_unknown())
     }
-}
-
-/// The answer's bytes, compressed if it is a trace for a file whose name ends in .gz. The gzip header has neither a time nor a name, so that
-/// the same answer gives the same file.
-fn in_form(answer: &RankAnswer<'_>, form: RankForm, path: Option<&Path>) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    answer.write(form, &mut bytes)?;
-    let extension = path.and_then(Path::extension);
-    if form != RankForm::Perfetto || !extension.is_some_and(|of| of.eq_ignore_ascii_case("gz")) {
-        return Ok(bytes);
-    }
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(&bytes)?;
-    encoder.finish()
 }
 
 /// What a page shows besides who waits for whom.

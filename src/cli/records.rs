@@ -8,14 +8,14 @@ use nccl_stacks::analysis::recorded;
 use nccl_stacks::error::Error;
 use nccl_stacks::export::flow_rank::{FlowRank, aggregate};
 use nccl_stacks::records::Keep;
-use nccl_stacks::report::Screen;
-use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
+use nccl_stacks::report::Form;
+use nccl_stacks::report::recorded::RecordsAnswer;
 use nccl_stacks::run::sources::record_files;
 use nccl_stacks::run::{damage_lines, is_damaged};
 
-use super::args::Records;
-use super::failure::Failure;
-use super::output::{Output, Target};
+use super::args::{Colour, Records};
+use super::output::Target;
+use super::show::Show;
 use super::stop::Stop;
 use super::{notes, opening, typed};
 
@@ -23,10 +23,15 @@ use super::{notes, opening, typed};
 const KEPT: usize = 64;
 
 pub(super) fn run(args: &Records) -> Result<(), Stop> {
-    let form = if args.json { RecordsForm::Json } else { RecordsForm::from(args.format) };
+    let show = Show {
+        form: if args.json { Form::Json } else { args.format },
+        path: args.output.as_deref(),
+        colour: Colour::Never,
+        verbose: args.reading.verbose,
+    };
     let files = record_files(&args.files)?;
     let inputs: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
-    let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == RecordsForm::Html)?;
+    let output = show.open(&inputs)?;
     let records = opening::run(&args.reading).records_without_notes(&files, Keep::Last(KEPT))?;
     if let Some(folder) = &args.flow_rank {
         write_aggregates(&aggregate(&records), folder, &inputs)?;
@@ -34,15 +39,9 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let report = recorded::report(&records);
     let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
     let name = names.join(", ");
-    let screen = Screen { width: output.width(), verbose: args.reading.verbose, ..Screen::default() };
     let on_page = typed::on_page(&args.files, &[], damage_lines(&records));
-    let mut bytes = Vec::new();
-    let answer = RecordsAnswer::new(&report, &name).shown(screen, args.limit).on_page(on_page);
-    answer.write(form, &mut bytes).map_err(|source| Failure::Form { source })?;
-    output.finish_csv(form == RecordsForm::Csv, &bytes)?;
-    if let Some(path) = &args.output {
-        notes::answer_written(path, bytes.len() as u64);
-    }
+    let answer = RecordsAnswer::new(&report, &name).shown(args.limit, on_page);
+    show.print(&answer, &show.screen(&output), output)?;
     Stop::unless(is_damaged(&records))
 }
 

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 use nccl_stacks::analysis::hang::Outcome;
 use nccl_stacks::analysis::stacks::StackReport;
-use nccl_stacks::report::hang::HangForm;
 use nccl_stacks::report::{Form, OnPage, Screen};
 use nccl_stacks::run::files;
 use nccl_stacks::run::sources::Sources;
 
-use super::args::{Colour, RankFormat, Ranks, Records, RecordsFormat, Report, Sort, Weigh, WhichOutliers};
+use super::args::{Colour, Ranks, Records, Report, Sort, Weigh, WhichOutliers};
 use super::output::Output;
+use super::show::Show;
 use super::stop::Stop;
 use super::{hang, opening, ranks, records, stacks, typed};
 
@@ -25,13 +25,12 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
     let of_ranks = ranks_of(args);
     let one = |report: StackReport, on_page: OnPage, damage: &[String], output: Output| {
         let shown = stacks::Shown {
-            form: Form::Html,
+            show: page(args),
             sort: Sort::Exposed,
             min_share: None,
             limit: None,
             weight: Weigh::Gpu,
             window_on: args.span.window_on.into(),
-            path: args.output.as_deref(),
             screen: Screen::default(),
             on_page,
         };
@@ -40,6 +39,11 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
         reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
     };
     ranks::answer(&of_ranks, Some(&one))
+}
+
+/// A page.
+fn page(args: &Report) -> Show<'_> {
+    Show { form: Form::Html, path: args.output.as_deref(), colour: Colour::Never, verbose: false }
 }
 
 fn ranks_of(args: &Report) -> Ranks {
@@ -52,7 +56,7 @@ fn ranks_of(args: &Report) -> Ranks {
         clock: args.clock,
         outliers: WhichOutliers::Mad,
         capture_trace: args.capture_trace.clone(),
-        format: RankFormat::Html,
+        format: Form::Html,
         json: false,
         limit: None,
         color: Colour::Never,
@@ -68,11 +72,10 @@ fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
     let is_open = matches!(report.outcome, Outcome::Hung | Outcome::Lagging | Outcome::Unclear);
     let page_of_hang = || {
         let inputs: Vec<_> = records.iter().map(PathBuf::as_path).collect();
-        let output = Output::open(args.output.as_deref(), &inputs)?.of_form(true)?;
-        let shown =
-            hang::Shown { form: HangForm::Html, verbose: false, colour: Colour::Never, path: args.output.as_deref() };
+        let show = page(args);
+        let output = show.open(&inputs)?;
         let on_page = typed::on_page(&args.inputs, &[], damage.clone());
-        shown.print(&report, &files::in_order(&args.inputs), &on_page, output)
+        hang::print(&show, &report, &files::in_order(&args.inputs), on_page, output)
     };
     if is_open && !report.is_empty() {
         return page_of_hang();
@@ -82,7 +85,7 @@ fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
         Err(Stop::NotFound(_)) if !report.is_empty() && report.rank_count > 1 => page_of_hang(),
         Err(Stop::NotFound(_)) => records::run(&Records {
             files: args.inputs.clone(),
-            format: RecordsFormat::Html,
+            format: Form::Html,
             json: false,
             limit: None,
             flow_rank: None,

@@ -1,18 +1,18 @@
 //! The main job: the stacks of traces.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::analysis::grouping::MOST_GROUPS;
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::attribution::launches::WindowOn;
-use nccl_stacks::report::{Answer, Form, OnPage, Screen};
+use nccl_stacks::report::{Form, OnPage, Screen, StacksAnswer};
 use nccl_stacks::run::sources::{Alone, TracesAndRecords};
 use nccl_stacks::run::{StackAnswer, StackQuestion};
 
-use super::args::{Colour, Sort, Span, Stacks, Weigh};
-use super::failure::Failure;
+use super::args::{Sort, Span, Stacks, Weigh};
 use super::output::Output;
+use super::show::Show;
 use super::stop::Stop;
 use super::terminal::say;
 use super::{notes, opening, typed};
@@ -30,7 +30,8 @@ const ONLY_RECORDS: &str = "these are NCCL's own records, without a trace. The c
 const ONLY_STACKS: &str = "the form of get_call_stacks.py has only stacks; use another --format with --group-by";
 
 pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
-    let form = if args.json { Form::Json } else { Form::from(args.format) };
+    let form = if args.json { Form::Json } else { args.format };
+    let show = Show { form, path: args.output.as_deref(), colour: args.color, verbose: args.reading.verbose };
     let wanted = opening::wanted(&args.selection, &args.reading)?;
     opening::check_window(&args.span)?;
     if form == Form::Script && args.climbing.groups.grouping().is_asked() {
@@ -61,7 +62,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     let captures: Vec<_> = files.iter().flat_map(|file| run.capture_files(&args.capture_trace, file)).collect();
     let others = args.selection.family_file.iter().chain(&captures).chain(&files);
     let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
-    let output = Output::open(args.output.as_deref(), &inputs)?.of_form(form == Form::Html)?;
+    let output = show.open(&inputs)?;
     let StackAnswer { report, missing, damage, left_out, timelines, .. } = run.stacks(&files, &question)?;
     let reason = notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name);
     // Without kernels, a form for programs would be empty; forms for people have the summary of what ran.
@@ -73,21 +74,19 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         damage.iter().for_each(|line| say(line));
         return Err(Stop::NotFound(reason.clone()).or_damaged(is_damaged));
     }
+    let depth = args.climbing.stack_depth;
+    let full_stacks = args.full_stacks || (output.is_file() && depth.is_none());
     let shown = Shown {
-        form,
+        screen: Screen { full_stacks, ..screen_of(&show, depth, &output) },
+        show,
         sort: args.sort,
         min_share: args.min_share,
         limit: args.limit,
         weight: args.weight,
         window_on: args.span.window_on.into(),
-        path: args.output.as_deref(),
         on_page: typed::on_page(&args.traces, &options(args, span), [&damage[..], &left_out].concat())
             .timelines(timelines)
             .reason(reason.as_deref()),
-        screen: Screen {
-            full_stacks: args.full_stacks || (output.is_file() && args.climbing.stack_depth.is_none()),
-            ..screen_of(form, args.climbing.stack_depth, args.reading.verbose, args.color, &output)
-        },
     };
     let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
     shown.print(report, &damage, &names.join(", "), output)?;
@@ -111,14 +110,13 @@ fn options(args: &Stacks, span: &Span) -> Vec<(String, Option<String>)> {
 
 /// How the answer is shown.
 pub(super) struct Shown<'a> {
-    pub(super) form: Form,
+    pub(super) show: Show<'a>,
     pub(super) sort: Sort,
     /// In percent of the GPU time of all stacks.
     pub(super) min_share: Option<f64>,
     pub(super) limit: Option<usize>,
     pub(super) weight: Weigh,
     pub(super) window_on: WindowOn,
-    pub(super) path: Option<&'a Path>,
     pub(super) screen: Screen,
     pub(super) on_page: OnPage,
 }
@@ -132,7 +130,7 @@ impl Shown<'_> {
         name: &str,
         output: Output,
     ) -> Result<(), Stop> {
-        let order = if self.form == Form::Script { Order::Count } else { self.sort.into() };
+        let order = if self.show.form == Form::Script { Order::Count } else { self.sort.into() };
         report.arrange(order, self.min_share.unwrap_or(0.0), self.limit);
         if report.coverage.kernels > 0 {
             notes::coverage(&report);
@@ -142,25 +140,13 @@ impl Shown<'_> {
             notes::joined(&report);
         }
         damage.iter().for_each(|line| say(line));
-        let answer = Answer::new(&report, name).weight(self.weight.into()).screen(self.screen).on_page(self.on_page);
-        let mut bytes = Vec::new();
-        answer.write(self.form, &mut bytes).map_err(|source| Failure::Form { source })?;
-        output.finish_csv(self.form == Form::Csv, &bytes)?;
-        if let Some(path) = self.path {
-            notes::answer_written(path, bytes.len() as u64);
-        }
-        Ok(())
+        let answer = StacksAnswer::new(&report, name).weight(self.weight.into()).depth(self.screen.depth);
+        self.show.print(&answer.on_page(self.on_page), &self.screen, output)
     }
 }
 
 /// How the answer is shown in forms for people, without --full-stacks.
-pub(super) fn screen_of(form: Form, depth: Option<usize>, verbose: bool, colour: Colour, output: &Output) -> Screen {
-    let depth = depth.unwrap_or(if form == Form::Script { SCRIPT_DEPTH } else { DEPTH });
-    Screen {
-        width: output.width(),
-        depth: Some(depth).filter(|depth| *depth > 0),
-        full_stacks: false,
-        verbose,
-        colour: output.has_colours(colour),
-    }
+pub(super) fn screen_of(show: &Show<'_>, depth: Option<usize>, output: &Output) -> Screen {
+    let depth = depth.unwrap_or(if show.form == Form::Script { SCRIPT_DEPTH } else { DEPTH });
+    Screen { depth: Some(depth).filter(|depth| *depth > 0), ..show.screen(output) }
 }

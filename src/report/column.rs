@@ -1,8 +1,11 @@
-//! Tables for people. Their columns are data: a header, an alignment, a rank that decides which columns a narrow screen drops first,
-//! and the function that reads a cell.
+//! The columns of tables, declared once for people, spreadsheets and the page: names, an alignment, a rank that decides which columns a narrow
+//! screen drops first, and the function that reads a cell.
 
 use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, CellAlignment, ContentArrangement};
+use comfy_table::{CellAlignment, ContentArrangement};
+
+use super::format::{count, duration, percent};
+use crate::time::Ns;
 
 /// The header of the column that shows where a stack comes from.
 pub(super) const CALLED_FROM: &str = "called from, innermost first";
@@ -10,12 +13,90 @@ pub(super) const CALLED_FROM: &str = "called from, innermost first";
 /// The indent of frames printed below their row.
 pub(super) const INDENT: &str = "    ";
 
-/// A column over rows of one type. `Context` is what a cell needs besides its row.
+/// A column over rows of one type, declared once for people and for programs. `Context` is what a cell needs besides its row.
 pub(super) struct Column<Row, Context = ()> {
+    /// Its name for programs, with its unit; empty for a column of tables for people alone.
+    id: &'static str,
+    /// Its header for people; empty for a column of programs alone.
     pub(super) header: &'static str,
     align: Align,
     rank: Option<u8>,
-    pub(super) get: fn(&Row, &Context) -> String,
+    get: Get<Row, Context>,
+}
+
+impl<Row, Context> Clone for Column<Row, Context> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Row, Context> Copy for Column<Row, Context> {}
+
+/// The function that reads a cell.
+enum Get<Row, Context> {
+    /// A text that people and programs share.
+    Text(fn(&Row, &Context) -> String),
+    Cell(fn(&Row, &Context) -> Cell),
+}
+
+impl<Row, Context> Clone for Get<Row, Context> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Row, Context> Copy for Get<Row, Context> {}
+
+/// A value with its unit. People see the unit; programs get the number, whose column names the unit.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Cell {
+    /// Nothing to say.
+    Empty,
+    /// A value that is not known: `?` for people.
+    Unknown,
+    Count(u64),
+    Time(Ns),
+    /// A time in ns with a fraction, such as a mean.
+    Nanos(f64),
+    /// A fraction, shown in percent.
+    Share(f64),
+    /// In 10^9 bytes per second.
+    Bandwidth(f64),
+    Text(String),
+    /// What people see, and what programs get.
+    Both(String, String),
+}
+
+impl Cell {
+    /// The cell of a value that may be unknown.
+    pub(super) fn known<T>(value: Option<T>, cell: fn(T) -> Cell) -> Self {
+        value.map_or(Cell::Unknown, cell)
+    }
+
+    /// What people see.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Cell::Empty => String::new(),
+            Cell::Unknown => "?".to_owned(),
+            Cell::Count(n) => count(*n),
+            Cell::Time(time) => duration(*time),
+            Cell::Nanos(nanos) => duration(Ns::rounded(*nanos)),
+            Cell::Share(share) => percent(*share),
+            Cell::Bandwidth(of) => format!("{of:.1}"),
+            Cell::Text(text) | Cell::Both(text, _) => text.clone(),
+        }
+    }
+
+    /// What programs get.
+    pub(super) fn plain(&self) -> String {
+        match self {
+            Cell::Empty | Cell::Unknown => String::new(),
+            Cell::Count(n) => n.to_string(),
+            Cell::Time(time) => time.to_string(),
+            Cell::Nanos(number) | Cell::Share(number) | Cell::Bandwidth(number) => number.to_string(),
+            Cell::Text(text) | Cell::Both(_, text) => text.clone(),
+        }
+    }
 }
 
 /// The alignment of a column.
@@ -30,19 +111,23 @@ pub(super) enum Align {
 }
 
 impl<Row, Context> Column<Row, Context> {
+    const fn text(header: &'static str, align: Align, get: fn(&Row, &Context) -> String) -> Self {
+        Column { id: "", header, align, rank: None, get: Get::Text(get) }
+    }
+
     /// A column of text.
     pub(super) const fn left(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
-        Column { header, align: Align::Left, rank: None, get }
+        Self::text(header, Align::Left, get)
     }
 
     /// A column of numbers.
     pub(super) const fn right(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
-        Column { header, align: Align::Right, rank: None, get }
+        Self::text(header, Align::Right, get)
     }
 
     /// A column of numbers whose header is aligned with them.
     pub(super) const fn all_right(header: &'static str, get: fn(&Row, &Context) -> String) -> Self {
-        Column { header, align: Align::AllRight, rank: None, get }
+        Self::text(header, Align::AllRight, get)
     }
 
     /// A column that is dropped when the table is too wide; the lowest rank goes first.
@@ -52,7 +137,58 @@ impl<Row, Context> Column<Row, Context> {
         header: &'static str,
         get: fn(&Row, &Context) -> String,
     ) -> Self {
-        Column { header, align, rank: Some(rank), get }
+        Column { rank: Some(rank), ..Self::text(header, align, get) }
+    }
+
+    /// A column of numbers for people, under `header`, and for programs, under `id`. Either may be empty.
+    pub(super) const fn number(id: &'static str, header: &'static str, get: fn(&Row, &Context) -> Cell) -> Self {
+        Column { id, header, align: Align::Right, rank: None, get: Get::Cell(get) }
+    }
+
+    /// The same for text.
+    pub(super) const fn words(id: &'static str, header: &'static str, get: fn(&Row, &Context) -> Cell) -> Self {
+        Column { align: Align::Left, ..Self::number(id, header, get) }
+    }
+
+    /// A column of numbers that is dropped when a table for people is too wide; the lowest rank goes first.
+    pub(super) const fn number_at(
+        rank: u8,
+        id: &'static str,
+        header: &'static str,
+        get: fn(&Row, &Context) -> Cell,
+    ) -> Self {
+        Column { rank: Some(rank), ..Self::number(id, header, get) }
+    }
+
+    /// The same for text.
+    pub(super) const fn words_at(
+        rank: u8,
+        id: &'static str,
+        header: &'static str,
+        get: fn(&Row, &Context) -> Cell,
+    ) -> Self {
+        Column { align: Align::Left, ..Self::number_at(rank, id, header, get) }
+    }
+
+    /// The cell of a row.
+    pub(super) fn cell(&self, row: &Row, context: &Context) -> Cell {
+        match self.get {
+            Get::Text(get) => Cell::Text(get(row, context)),
+            Get::Cell(get) => get(row, context),
+        }
+    }
+
+    /// Its name in CSV, if programs get it. A column of shared text has one name.
+    pub(super) fn name(&self) -> Option<&'static str> {
+        match self.get {
+            Get::Text(_) => Some(self.header),
+            Get::Cell(_) => Some(self.id).filter(|id| !id.is_empty()),
+        }
+    }
+
+    /// Whether people see it.
+    pub(super) fn is_shown(&self) -> bool {
+        !self.header.is_empty() || matches!(self.get, Get::Text(_))
     }
 }
 
@@ -90,10 +226,11 @@ impl Table {
             rank: column.rank,
             cells: Vec::new(),
         };
-        let mut table = Table { columns: columns.iter().map(empty).collect(), rows: 0 };
+        let columns = || columns.iter().filter(|column| column.is_shown());
+        let mut table = Table { columns: columns().map(empty).collect(), rows: 0 };
         for (row, context) in rows {
-            for (filled, column) in table.columns.iter_mut().zip(columns) {
-                filled.cells.push((column.get)(row, &context));
+            for (filled, column) in table.columns.iter_mut().zip(columns()) {
+                filled.cells.push(column.cell(row, &context).shown());
             }
             table.rows += 1;
         }
@@ -129,7 +266,11 @@ impl Table {
         let mut layout = comfy_table::Table::new();
         layout.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let cell = |text: &str, is_right: bool| {
-            Cell::new(text).set_alignment(if is_right { CellAlignment::Right } else { CellAlignment::Left })
+            comfy_table::Cell::new(text).set_alignment(if is_right {
+                CellAlignment::Right
+            } else {
+                CellAlignment::Left
+            })
         };
         layout.set_header(self.columns.iter().map(|column| cell(column.header, column.align == Align::AllRight)));
         for row in 0..self.rows {

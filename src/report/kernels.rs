@@ -61,7 +61,7 @@ pub(super) fn table(rows: &[KernelRow], width: Option<usize>) -> String {
     if let Some(width) = width {
         table.drop_to(width.saturating_sub(NAME_ROOM));
     }
-    table.push(NAME.header, rows.iter().map(|row| (NAME.get)(row, &Style::Table)).collect());
+    table.push(NAME.header, rows.iter().map(|row| NAME.cell(row, &Style::Table).shown()).collect());
     let text = table.text();
     let fit = |line: &str| width.map_or(line.to_owned(), |width| shorten_right(line, width));
     text.lines().map(|line| format!("{}\n", fit(line))).collect()

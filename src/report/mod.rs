@@ -1,5 +1,6 @@
-//! Answers in all their forms, one file per form. Nothing is computed here, and nothing is written to a terminal: each form fills a `Write` or
-//! returns a `String`. [`format`](mod@format) defines the notation of numbers and names, `column` the layout of tables.
+//! Answers in all their forms. What every form says of an answer is its [`Document`]; an [`Answer`] adds what a form shows besides. Nothing is
+//! computed here, and nothing is written to a terminal. [`format`](mod@format) defines the notation of numbers and names, `column` the layout
+//! of tables.
 
 mod column;
 mod csv;
@@ -7,11 +8,10 @@ mod damage;
 pub mod damage_lines;
 pub mod describe;
 pub mod diff;
-mod flame;
-mod folded;
+pub mod document;
+mod form;
 pub mod format;
 mod frames;
-mod grouping;
 pub mod hang;
 mod html;
 pub mod json;
@@ -19,59 +19,19 @@ pub mod kernels;
 pub mod lists;
 pub mod memory;
 pub mod operators;
-mod page;
 pub mod pairs;
 pub mod ranks;
 pub mod recorded;
 pub mod recording;
 pub mod results;
-pub mod script;
-mod speedscope;
-mod summary;
-#[cfg(feature = "flamegraph")]
-pub mod svg;
-mod table;
-mod text;
+pub mod stacks;
 
-use std::io;
-
-use crate::analysis::stacks::StackReport;
 use crate::analysis::timeline::Timeline;
 pub use crate::analysis::weight::Weight;
 pub use csv::without_formulas;
-pub use summary::beside;
-
-/// A form of the stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Form {
-    /// For people: a summary, then every stack with its frames.
-    Text,
-    /// For people: a summary, then one row for each stack.
-    Table,
-    /// For programs that read the output of `get_call_stacks.py`.
-    Script,
-    /// For programs: everything, described by a schema.
-    Json,
-    /// For spreadsheets: one row for each stack.
-    Csv,
-    /// For flame graph tools: one line for each stack.
-    Folded,
-    /// For speedscope.app.
-    Speedscope,
-    /// A flame graph as an SVG image.
-    #[cfg(feature = "flamegraph")]
-    Svg,
-    /// A page for a browser, in one file.
-    Html,
-}
-
-impl Form {
-    /// Whether the form is for people, with a summary before the stacks.
-    pub fn is_for_people(self) -> bool {
-        matches!(self, Form::Text | Form::Table)
-    }
-}
+pub use document::{Answer, Document, Finding, FindingKind, Place};
+pub use form::Form;
+pub use stacks::{StacksAnswer, beside, script};
 
 /// How people see an answer.
 #[derive(Debug, Clone, Default)]
@@ -163,93 +123,4 @@ fn shown_width(text: &str) -> usize {
     let mut parts = text.split('\x1b');
     let plain = parts.next().map_or(0, |part| part.chars().count());
     plain + parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest).chars().count()).sum::<usize>()
-}
-
-/// An answer and how to show it.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Answer<'a> {
-    /// The stacks.
-    pub report: &'a StackReport,
-    /// The name of the trace.
-    pub trace: &'a str,
-    /// What the widths of flame graphs measure.
-    pub weight: Weight,
-    /// How people see it.
-    pub screen: Screen,
-    /// What a page shows besides it.
-    pub on_page: OnPage,
-}
-
-impl<'a> Answer<'a> {
-    /// An answer with the defaults for a file: flame graphs by GPU time, lines of any width, all callers.
-    pub fn new(report: &'a StackReport, trace: &'a str) -> Self {
-        Answer { report, trace, weight: Weight::Gpu, screen: Screen::default(), on_page: OnPage::default() }
-    }
-
-    /// The same with flame graphs of another weight.
-    #[must_use]
-    pub fn weight(self, weight: Weight) -> Self {
-        Answer { weight, ..self }
-    }
-
-    /// The same for another screen.
-    #[must_use]
-    pub fn screen(self, screen: Screen) -> Self {
-        Answer { screen, ..self }
-    }
-
-    /// The same with what a page shows besides it.
-    #[must_use]
-    pub fn on_page(self, on_page: OnPage) -> Self {
-        Answer { on_page, ..self }
-    }
-
-    /// Writes the answer's groups as a tree for people, without a summary of the window; nothing if it has no groups.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
-    pub fn write_groups(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        self.report.groups().map_or(Ok(()), |grouped| grouping::text(grouped, &self.screen, out))
-    }
-
-    /// Writes the answer in a form.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
-    pub fn write(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
-        if form.is_for_people() {
-            summary::summary(self.report, &self.screen, out)?;
-        }
-        // People read in the summary that there are no groups, and need no empty table.
-        let groups = self.report.groups().filter(|grouped| grouped.groups_found > 0 || !form.is_for_people());
-        match (form, groups) {
-            (Form::Text, Some(grouped)) => {
-                out.push(b'\n');
-                return grouping::text(grouped, &self.screen, out);
-            }
-            (Form::Table, Some(grouped)) => {
-                out.push(b'\n');
-                return grouping::table(grouped, self.screen.width, out);
-            }
-            (Form::Csv, Some(grouped)) => return grouping::csv(grouped, out),
-            (Form::Script, Some(_)) => return Err(io::Error::other("the form of get_call_stacks.py has stacks alone")),
-            _ => {}
-        }
-        match form {
-            Form::Text => text::stacks(self.report, &self.screen, out),
-            Form::Table => {
-                out.push(b'\n');
-                table::stacks(self.report, self.screen.width, out)
-            }
-            Form::Script => script::stacks(self.report, self.screen.depth, out),
-            Form::Json => json::stacks(self.report, self.trace, out),
-            Form::Csv => csv::stacks(self.report, out),
-            Form::Folded => folded::stacks(self.report, self.weight, out),
-            Form::Speedscope => speedscope::stacks(self.report, self.trace, self.weight, out),
-            #[cfg(feature = "flamegraph")]
-            Form::Svg => svg::stacks(self.report, self.trace, self.weight, out),
-            Form::Html => page::stacks(self, out),
-        }
-    }
 }

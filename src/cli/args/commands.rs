@@ -8,11 +8,13 @@ use clap::{ArgGroup, Args, ValueHint};
 use clap_complete::Shell;
 use nccl_stacks::analysis::diff::Bound;
 use nccl_stacks::ranks::change::RankChangeBound;
+use nccl_stacks::report::Form;
+use nccl_stacks::report::diff::DiffAnswer;
 
 use super::families::FamilyName;
 use super::ranks::{RankOf, parse_rank};
 use super::shared::{Climbing, GroupArgs, Reading, Selection, Span, parse_limit};
-use super::words::{DiffFormat, Sort, TableFormat};
+use super::words::{Sort, TableFormat, form_of};
 
 const SQL_EXAMPLES: &str = "\
 Examples:
@@ -259,8 +261,8 @@ pub(crate) struct Diff {
     pub(crate) climbing: Climbing,
 
     /// Form of the answer
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = DiffFormat::Table)]
-    pub(crate) format: DiffFormat,
+    #[arg(long, value_name = "FORM", value_parser = form_of::<DiffAnswer<'_>>(), default_value = "table")]
+    pub(crate) format: Form,
 
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use nccl_stacks::report::Form;
+use nccl_stacks::report::describe::DescribeAnswer;
 
 use super::shared::Reading;
-use super::words::DescribeFormat;
+use super::words::form_of;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,8 +36,8 @@ pub(crate) struct Describe {
     pub(crate) capture_trace: Vec<PathBuf>,
 
     /// Form of the answer: text or json
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = DescribeFormat::Text, hide_possible_values = true)]
-    pub(crate) format: DescribeFormat,
+    #[arg(long, value_name = "FORM", value_parser = form_of::<DescribeAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    pub(crate) format: Form,
 
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]

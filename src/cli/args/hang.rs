@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use nccl_stacks::report::Form;
+use nccl_stacks::report::hang::HangAnswer;
 
 use super::shared::Reading;
-use super::words::{Colour, HangFormat};
+use super::words::{Colour, form_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,8 +29,8 @@ pub(crate) struct Hang {
     pub(crate) files: Vec<PathBuf>,
 
     /// Form of the answer: text, json or html
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = HangFormat::Text, hide_possible_values = true)]
-    pub(crate) format: HangFormat,
+    #[arg(long, value_name = "FORM", value_parser = form_of::<HangAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    pub(crate) format: Form,
 
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]

@@ -17,6 +17,7 @@ mod words;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use nccl_stacks::report::{Form, StacksAnswer};
 
 pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Memory, Operators, Repair, Sql};
 pub(crate) use describe::Describe;
@@ -28,9 +29,7 @@ pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use report::Report;
 pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, asked, asked_of};
-pub(crate) use words::{
-    Colour, Format, MergeFormat, On, RankFormat, RecordsFormat, Sort, Switch, TableFormat, Weigh, WhichOutliers,
-};
+pub(crate) use words::{Colour, MergeFormat, On, Sort, Switch, TableFormat, Weigh, WhichOutliers, form_of};
 
 use shared::parse_limit;
 
@@ -243,8 +242,8 @@ pub(crate) struct Stacks {
     /// Form of the answer: text, table, script, json, csv, folded, speedscope, svg or html
     ///
     /// script is the form of get_call_stacks.py: only frames and counts, the most frequent first. html is a page in one file, as from `report`.
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
-    pub(crate) format: Format,
+    #[arg(long, value_name = "FORM", value_parser = form_of::<StacksAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    pub(crate) format: Form,
 
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use nccl_stacks::report::Form;
+use nccl_stacks::report::pairs::PairsAnswer;
 
 use super::shared::{Reading, Span, parse_limit};
-use super::words::{Colour, PairFormat, Sort};
+use super::words::{Colour, Sort, form_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,8 +55,8 @@ pub(crate) struct Pairs {
     pub(crate) limit: Option<usize>,
 
     /// Form of the answer
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = PairFormat::Text, help_heading = "Show")]
-    pub(crate) format: PairFormat,
+    #[arg(long, value_name = "FORM", value_parser = form_of::<PairsAnswer<'_>>(), default_value = "text", help_heading = "Show")]
+    pub(crate) format: Form,
 
     /// When to use colours: on a terminal, always or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto, help_heading = "Show")]

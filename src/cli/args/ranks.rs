@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 pub(crate) use nccl_stacks::ranks::reduction::GivenRank as RankOf;
 use nccl_stacks::ranks::verdict::RankBound;
+use nccl_stacks::report::Form;
+use nccl_stacks::report::ranks::RankAnswer;
 
 use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
-use super::words::{Colour, RankFormat, WhichClock, WhichOutliers};
+use super::words::{Colour, WhichClock, WhichOutliers, form_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,8 +70,8 @@ pub(crate) struct Ranks {
     /// Form of the answer: text, table, json, csv, perfetto, svg or html
     ///
     /// perfetto is a trace with all ranks side by side on one clock; svg a heat map of waiting by rank and step; html a page in one file.
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = RankFormat::Text, hide_possible_values = true)]
-    pub(crate) format: RankFormat,
+    #[arg(long, value_name = "FORM", value_parser = form_of::<RankAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    pub(crate) format: Form,
 
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]

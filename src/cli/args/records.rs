@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use nccl_stacks::report::Form;
+use nccl_stacks::report::recorded::RecordsAnswer;
 
 use super::shared::{Reading, parse_limit};
-use super::words::RecordsFormat;
+use super::words::form_of;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,8 +34,8 @@ pub(crate) struct Records {
     ///
     /// csv has only the operations, or the bytes from rank to rank if there are only flow files. table and json have everything; html is a
     /// page in one file.
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = RecordsFormat::Text, hide_possible_values = true)]
-    pub(crate) format: RecordsFormat,
+    #[arg(long, value_name = "FORM", value_parser = form_of::<RecordsAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    pub(crate) format: Form,
 
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]

@@ -2,18 +2,19 @@
 //!
 //! The variants have no docs: clap would show them in a long help for each option.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::operations::outliers::Outliers;
-use nccl_stacks::report::describe::DescribeForm;
-use nccl_stacks::report::diff::DiffForm;
-use nccl_stacks::report::hang::HangForm;
-use nccl_stacks::report::pairs::PairForm;
-use nccl_stacks::report::ranks::RankForm;
-use nccl_stacks::report::recorded::RecordsForm;
-use nccl_stacks::report::{Form, Weight};
+use nccl_stacks::report::{Answer, Form, Weight};
 use nccl_stacks::time::TimeRule;
+
+/// The parser of --format with the forms of an answer.
+pub(crate) fn form_of<A: Answer>() -> impl TypedValueParser<Value = Form> {
+    let words = A::FORMS.iter().map(|form| form.word());
+    PossibleValuesParser::new(words).map(|word| Form::parse(&word).unwrap_or(Form::Text))
+}
 
 /// What has to start in the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -47,77 +48,11 @@ impl From<TsUnit> for TimeRule {
     }
 }
 
-/// A form of the answer about a hang.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum HangFormat {
-    Text,
-    Json,
-    Html,
-}
-
-impl From<HangFormat> for HangForm {
-    fn from(format: HangFormat) -> Self {
-        match format {
-            HangFormat::Text => HangForm::Text,
-            HangFormat::Json => HangForm::Json,
-            HangFormat::Html => HangForm::Html,
-        }
-    }
-}
-
-/// A form of a file's description.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum DescribeFormat {
-    Text,
-    Json,
-}
-
-impl From<DescribeFormat> for DescribeForm {
-    fn from(format: DescribeFormat) -> Self {
-        match format {
-            DescribeFormat::Text => DescribeForm::Text,
-            DescribeFormat::Json => DescribeForm::Json,
-        }
-    }
-}
-
 /// Whether to do something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Switch {
     On,
     Off,
-}
-
-/// A form of the stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    Text,
-    Table,
-    Script,
-    Json,
-    Csv,
-    Folded,
-    Speedscope,
-    #[cfg(feature = "flamegraph")]
-    Svg,
-    Html,
-}
-
-impl From<Format> for Form {
-    fn from(format: Format) -> Self {
-        match format {
-            Format::Text => Form::Text,
-            Format::Table => Form::Table,
-            Format::Script => Form::Script,
-            Format::Json => Form::Json,
-            Format::Csv => Form::Csv,
-            Format::Folded => Form::Folded,
-            Format::Speedscope => Form::Speedscope,
-            #[cfg(feature = "flamegraph")]
-            Format::Svg => Form::Svg,
-            Format::Html => Form::Html,
-        }
-    }
 }
 
 /// Whether to use colours.
@@ -128,52 +63,12 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// A form of pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum PairFormat {
-    Text,
-    Csv,
-    Json,
-}
-
-impl From<PairFormat> for PairForm {
-    fn from(format: PairFormat) -> Self {
-        match format {
-            PairFormat::Text => PairForm::Text,
-            PairFormat::Csv => PairForm::Csv,
-            PairFormat::Json => PairForm::Json,
-        }
-    }
-}
-
 /// A form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TableFormat {
     Table,
     Csv,
     Json,
-}
-
-/// A form of a diff.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum DiffFormat {
-    Table,
-    Text,
-    Csv,
-    Json,
-    Html,
-}
-
-impl From<DiffFormat> for DiffForm {
-    fn from(format: DiffFormat) -> Self {
-        match format {
-            DiffFormat::Table => DiffForm::Table,
-            DiffFormat::Text => DiffForm::Text,
-            DiffFormat::Csv => DiffForm::Csv,
-            DiffFormat::Json => DiffForm::Json,
-            DiffFormat::Html => DiffForm::Html,
-        }
-    }
 }
 
 /// How clocks are compared.
@@ -205,32 +100,6 @@ impl From<WhichClock> for ClockMode {
     }
 }
 
-/// A form of the comparison of ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum RankFormat {
-    Text,
-    Table,
-    Json,
-    Csv,
-    Perfetto,
-    Svg,
-    Html,
-}
-
-impl From<RankFormat> for RankForm {
-    fn from(format: RankFormat) -> Self {
-        match format {
-            RankFormat::Text => RankForm::Text,
-            RankFormat::Table => RankForm::Table,
-            RankFormat::Json => RankForm::Json,
-            RankFormat::Csv => RankForm::Csv,
-            RankFormat::Perfetto => RankForm::Perfetto,
-            RankFormat::Svg => RankForm::Svg,
-            RankFormat::Html => RankForm::Html,
-        }
-    }
-}
-
 /// A form of merged parts: for who waits for whom, for stacks, or for both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum MergeFormat {
@@ -248,14 +117,13 @@ pub(crate) enum MergeFormat {
 
 impl MergeFormat {
     /// This form for who waits for whom, if it has one.
-    pub(crate) fn of_ranks(self) -> Option<RankForm> {
+    pub(crate) fn of_ranks(self) -> Option<Form> {
         Some(match self {
-            MergeFormat::Text => RankForm::Text,
-            MergeFormat::Table => RankForm::Table,
-            MergeFormat::Json => RankForm::Json,
-            MergeFormat::Csv => RankForm::Csv,
-            MergeFormat::Perfetto => RankForm::Perfetto,
-            MergeFormat::Svg => RankForm::Svg,
+            MergeFormat::Text => Form::Text,
+            MergeFormat::Table => Form::Table,
+            MergeFormat::Json => Form::Json,
+            MergeFormat::Csv => Form::Csv,
+            MergeFormat::Perfetto => Form::Perfetto,
             _ => return None,
         })
     }
@@ -274,28 +142,6 @@ impl MergeFormat {
             MergeFormat::Svg => Form::Svg,
             _ => return None,
         })
-    }
-}
-
-/// A form of the answer about records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum RecordsFormat {
-    Text,
-    Table,
-    Json,
-    Csv,
-    Html,
-}
-
-impl From<RecordsFormat> for RecordsForm {
-    fn from(format: RecordsFormat) -> Self {
-        match format {
-            RecordsFormat::Text => RecordsForm::Text,
-            RecordsFormat::Table => RecordsForm::Table,
-            RecordsFormat::Json => RecordsForm::Json,
-            RecordsFormat::Csv => RecordsForm::Csv,
-            RecordsFormat::Html => RecordsForm::Html,
-        }
     }
 }
 

@@ -14,7 +14,6 @@ use nccl_stacks::ranks::recorded_reductions::RecordedReductions;
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::report;
-use nccl_stacks::report::Screen;
 use nccl_stacks::report::format::{count, visible};
 use nccl_stacks::report::recording::lacks;
 
@@ -75,10 +74,10 @@ fn ranks(records: &Records) -> Option<String> {
     if reductions.len() > 1 {
         let compared = Compared::from_reductions(reductions, ClockMode::default()).ok()?;
         let by_kernels = report::ranks::verdict(&compared.report());
-        let by_calls = report::ranks::entries::verdict(&entries, &Screen::default());
+        let by_calls = report::ranks::entries_verdict(&entries);
         return Some(if entries.slow.is_empty() { by_kernels } else { format!("{by_kernels} {}", by_calls.join(" ")) });
     }
     // The full answer says why a group is not judged.
     let is_judged = entries.groups.iter().any(|group| group.not_judged.is_none());
-    is_judged.then(|| report::ranks::entries::verdict(&entries, &Screen::default()).join(" "))
+    is_judged.then(|| report::ranks::entries_verdict(&entries).join(" "))
 }

@@ -7,19 +7,11 @@ use std::io;
 
 use serde::Serialize;
 
-use super::{Screen, json};
+use super::Screen;
+use super::document::{Answer, Document as Opening, no_such_form};
+use super::form::Form;
 use crate::analysis::describe::TraceDescription;
 use crate::analysis::describe::sources::RecordsDescription;
-
-/// A form of the descriptions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DescribeForm {
-    /// For people: facts, then each question with what to turn on for it.
-    Text,
-    /// For programs: everything, described by a schema.
-    Json,
-}
 
 /// A file, or a folder's records, with its description.
 #[derive(Debug, Clone)]
@@ -70,41 +62,67 @@ impl Unread {
     }
 }
 
-/// Writes the descriptions of some files; `name` names all of them.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn write(
-    described: &[Described],
-    unread: &[Unread],
-    form: DescribeForm,
-    name: &str,
-    screen: &Screen,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
-    match form {
-        DescribeForm::Text => text::describe(described, screen, out),
-        DescribeForm::Json => json::describe(&document(described, unread), name, out),
+/// The descriptions of some files.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DescribeAnswer<'a> {
+    /// The files.
+    pub described: &'a [Described],
+    /// The files that cannot be read.
+    pub unread: &'a [Unread],
+    /// The name of all files together.
+    pub name: &'a str,
+}
+
+impl<'a> DescribeAnswer<'a> {
+    /// The descriptions of the files called `name`.
+    pub fn new(described: &'a [Described], unread: &'a [Unread], name: &'a str) -> Self {
+        DescribeAnswer { described, unread, name }
     }
 }
 
+/// The descriptions, for programs.
 #[derive(Serialize)]
-struct Document<'a> {
-    files: Vec<File<'a>>,
+struct DescribeData<'a> {
+    files: Vec<File>,
     unread: &'a [Unread],
 }
 
 #[derive(Serialize)]
-struct File<'a> {
-    name: &'a str,
-    trace: Option<&'a TraceDescription>,
-    records: Option<&'a RecordsDescription>,
+struct File {
+    name: String,
+    trace: Option<TraceDescription>,
+    records: Option<RecordsDescription>,
 }
 
-fn document<'a>(described: &'a [Described], unread: &'a [Unread]) -> Document<'a> {
-    let file = |Described { name, kind }: &'a Described| match kind {
-        Kind::Trace(trace) => File { name, trace: Some(trace), records: None },
-        Kind::Records(records) => File { name, trace: None, records: Some(records) },
-    };
-    Document { files: described.iter().map(file).collect(), unread }
+impl Answer for DescribeAnswer<'_> {
+    const SCHEMA: &'static str = "describe";
+
+    const FORMS: &'static [Form] = &[Form::Text, Form::Json];
+
+    fn inputs(&self) -> Option<&str> {
+        Some(self.name)
+    }
+
+    fn document(&self) -> Opening {
+        Opening::default()
+    }
+
+    fn data(&self) -> impl Serialize {
+        let file = |described: &'_ Described| match &described.kind {
+            Kind::Trace(trace) => File { name: described.name.clone(), trace: Some((**trace).clone()), records: None },
+            Kind::Records(records) => {
+                File { name: described.name.clone(), trace: None, records: Some((**records).clone()) }
+            }
+        };
+        DescribeData { files: self.described.iter().map(file).collect(), unread: self.unread }
+    }
+
+    fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        text::describe(self.described, screen, out)
+    }
+
+    fn other(&self, form: Form, _out: &mut Vec<u8>) -> io::Result<()> {
+        Err(no_such_form(form))
+    }
 }

@@ -8,7 +8,7 @@ use crate::analysis::delta::{Divided, SideTotals};
 use crate::analysis::diff::{Change, Diff};
 use crate::report::column::Column;
 use crate::report::csv::write_rows;
-use crate::report::folded;
+use crate::report::stacks::folded;
 
 const COLUMNS: &[Column<Change, Divided>] = &[
     Column::right("count_before", |stack, _| known(stack.before, |totals| totals.count.to_string())),

@@ -1,52 +1,73 @@
 //! Two traces side by side, in all forms.
 
 mod csv;
+mod document;
 mod measure;
 mod page;
 mod summary;
 mod table;
 mod text;
 
-use std::io;
+use std::io::{self, Write};
+
+use serde::Serialize;
 
 pub(crate) use measure::by_what;
 pub use measure::{compared, other_steps, suffix};
 
-use super::{OnPage, json};
+use super::document::{Answer, Document, no_such_form};
+use super::form::Form;
+use super::{OnPage, Screen};
 use crate::analysis::diff::Diff;
 
-/// A form of a diff.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Two traces side by side, and what a page shows besides.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum DiffForm {
-    /// For people: the overall change, then one row for each stack.
-    Table,
-    /// For people: the overall change, then every stack with its frames.
-    Text,
-    /// For programs: everything, described by a schema.
-    Json,
-    /// For spreadsheets: one row for each stack.
-    Csv,
-    /// A page for a browser, in one file.
-    Html,
+pub struct DiffAnswer<'a> {
+    /// What changed.
+    pub diff: &'a Diff,
+    /// What a page shows besides.
+    pub on_page: OnPage,
 }
 
-/// Writes a diff in a form, in lines of at most `width`.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn write(diff: &Diff, form: DiffForm, width: Option<usize>, on_page: &OnPage, out: &mut Vec<u8>) -> io::Result<()> {
-    match form {
-        DiffForm::Table => {
-            summary::write(diff, out)?;
-            table::write(diff, width, out)
+impl<'a> DiffAnswer<'a> {
+    /// An answer with what a page shows besides it.
+    pub fn new(diff: &'a Diff, on_page: OnPage) -> Self {
+        DiffAnswer { diff, on_page }
+    }
+}
+
+impl Answer for DiffAnswer<'_> {
+    const SCHEMA: &'static str = "diff";
+
+    const FORMS: &'static [Form] = &[Form::Table, Form::Text, Form::Csv, Form::Json, Form::Html];
+
+    fn inputs(&self) -> Option<&str> {
+        None
+    }
+
+    fn document(&self) -> Document {
+        document::document(self.diff)
+    }
+
+    fn data(&self) -> impl Serialize {
+        self.diff
+    }
+
+    fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        writeln!(out)?;
+        summary::write(self.diff, out)?;
+        match form {
+            Form::Table => table::write(self.diff, screen.width, out),
+            _ => text::write(self.diff, out),
         }
-        DiffForm::Text => {
-            summary::write(diff, out)?;
-            text::write(diff, out)
+    }
+
+    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            Form::Csv => csv::write(self.diff, out),
+            Form::Html => page::write(self, out),
+            form => Err(no_such_form(form)),
         }
-        DiffForm::Json => json::diff(diff, out),
-        DiffForm::Csv => csv::write(diff, out),
-        DiffForm::Html => page::diff(diff, on_page, out),
     }
 }

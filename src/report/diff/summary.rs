@@ -2,13 +2,12 @@
 
 use std::io::{self, Write};
 
-use super::measure::compared;
 use crate::analysis::cost::Order;
 use crate::analysis::delta::Delta;
 use crate::analysis::diff::{Diff, Side};
 use crate::report::column::{Column, Table};
 use crate::report::damage;
-use crate::report::format::{change, percent_or_unknown, value, visible};
+use crate::report::format::{change, percent_or_unknown, value};
 use crate::time::Ns;
 
 /// A row of the table. `None` is left empty.
@@ -66,9 +65,6 @@ pub(super) fn damaged(diff: &Diff) -> Vec<String> {
 /// # Errors
 /// Returns the writer's error.
 pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
-    for text in damaged(diff) {
-        writeln!(out, "{}", visible(&text))?;
-    }
     let sides = [&diff.before, &diff.after];
     let whole = match sides.map(|side| side.summary.gpu_span) {
         [Some(_), Some(_)] => Time { label: "GPU span", get: |side| side.summary.wall, is_share: false },
@@ -96,6 +92,5 @@ pub(super) fn write(diff: &Diff, out: &mut impl Write) -> io::Result<()> {
     counts(what, sides.map(|side| Some(side.stacks as f64)));
     counts(" new", [None, Some(diff.new as f64)]);
     counts(" vanished", [Some(diff.vanished as f64), None]);
-    writeln!(out, "{}", compared(diff))?;
     writeln!(out, "{}", Table::from_rows(COLUMNS, rows.iter().map(|row| (row, ()))).text())
 }

@@ -1,6 +1,7 @@
 //! Whether a job hangs: one file per form, and the sentences that they share.
 
-mod json;
+mod data;
+mod document;
 mod page;
 mod text;
 mod verdict;
@@ -8,38 +9,62 @@ mod words;
 
 use std::io;
 
+use serde::Serialize;
+
+use super::document::{Answer, Document, no_such_form};
+use super::form::Form;
 use super::{OnPage, Screen};
 use crate::analysis::hang::HangReport;
 
 pub use verdict::verdict;
 
-/// A form of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether a job hangs, and how to show it.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum HangForm {
-    /// For people: the verdict, its evidence, and where each rank is.
-    Text,
-    /// For programs: everything, described by a schema.
-    Json,
-    /// A page for a browser, in one file.
-    Html,
+pub struct HangAnswer<'a> {
+    /// What the records show.
+    pub report: &'a HangReport,
+    /// The name of all files together.
+    pub name: &'a str,
+    /// What a page shows besides.
+    pub on_page: OnPage,
 }
 
-/// Writes the answer about some files.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn write(
-    report: &HangReport,
-    form: HangForm,
-    name: &str,
-    screen: &Screen,
-    on_page: &OnPage,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
-    match form {
-        HangForm::Text => text::hang(report, screen, out),
-        HangForm::Json => json::hang(report, name, out),
-        HangForm::Html => page::hang(report, name, on_page, out),
+impl<'a> HangAnswer<'a> {
+    /// An answer with what a page shows besides it.
+    pub fn new(report: &'a HangReport, name: &'a str, on_page: OnPage) -> Self {
+        HangAnswer { report, name, on_page }
+    }
+}
+
+impl Answer for HangAnswer<'_> {
+    const SCHEMA: &'static str = "hang";
+
+    const FORMS: &'static [Form] = &[Form::Text, Form::Json, Form::Html];
+
+    // The text has more evidence for each group than a finding.
+    const LISTS_FINDINGS: bool = false;
+
+    fn inputs(&self) -> Option<&str> {
+        Some(self.name)
+    }
+
+    fn document(&self) -> Document {
+        document::document(self.report)
+    }
+
+    fn data(&self) -> impl Serialize {
+        data::hang(self.report)
+    }
+
+    fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        text::hang(self.report, screen, out)
+    }
+
+    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            Form::Html => page::hang(self, out),
+            form => Err(no_such_form(form)),
+        }
     }
 }

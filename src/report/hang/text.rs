@@ -1,9 +1,8 @@
-//! The answer for people: the verdict, where the hang begins and why, what waits for that, and a matrix of ranks and groups.
+//! The answer for people: where the hang begins and why, what waits for that, and a matrix of ranks and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use super::verdict::{notes, verdict};
 use super::words::{advice, capital, has, operation, sentence};
 use crate::analysis::hang::{
     Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup,
@@ -30,7 +29,6 @@ const LETTERS: &[&str] = &["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K"
 pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
     let screen = Screen { width: screen.width.or(Some(WIDTH)), ..screen.clone() };
     let mut page = Page { screen: &screen, report, columns: columns(report, &screen), said: BTreeSet::new() };
-    writeln!(out, "{}", screen.fill(&screen.accent(&visible(&verdict(report)))))?;
     let is_root = |group: &HungGroup| group.distance.is_none_or(|distance| distance == 0);
     // The rows of the matrix: groups that hang, then those that are open, then those that lag.
     let lagging = report.lagging.iter().enumerate().map(|(at, of)| (report.hung.len() + report.open.len() + at, of));
@@ -49,11 +47,7 @@ pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> i
         page.paths(paths, out)?;
     }
     page.waiting(&later, limit(WAITING_GROUPS), out)?;
-    page.matrix(out)?;
-    for note in notes(report) {
-        writeln!(out, "\n{}", screen.fill(&visible(&note)))?;
-    }
-    Ok(())
+    page.matrix(out)
 }
 
 fn more(all: usize, shown: usize, out: &mut Vec<u8>) -> io::Result<()> {
@@ -121,7 +115,7 @@ impl Page<'_> {
             self.indented(&format!("There are no records of {}.", ranks(&group.unknown_ranks)), 6, out)?;
         }
         match advice(group, is_open).filter(|advice| self.said.insert(advice.clone())) {
-            Some(advice) => self.indented(&advice, 6, out),
+            Some(advice) => self.indented(&format!("First: {advice}"), 6, out),
             None => Ok(()),
         }
     }

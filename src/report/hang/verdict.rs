@@ -10,8 +10,13 @@ use crate::report::recording::{all_failed, lacks};
 /// This many groups are named, where each has ranks of its own.
 const GROUPS: usize = 4;
 
-/// The verdict, then the calls that failed, then what the recordings lack.
+/// The verdict in one line, then the calls that failed, then what the recordings lack.
 pub fn verdict(report: &HangReport) -> String {
+    sentences(report).collect::<Vec<_>>().join(" ")
+}
+
+/// The same in sentences.
+pub(super) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
     let judged = match report.outcome {
         Outcome::Hung => hung(report),
         Outcome::Lagging => lagging(report),
@@ -20,7 +25,7 @@ pub fn verdict(report: &HangReport) -> String {
         _ => format!("No hang: in {} no rank waits for another.", groups(report)),
     };
     let beside = all_failed(&report.failed_calls).into_iter().chain(lacks(&report.losses));
-    [judged].into_iter().chain(beside).collect::<Vec<_>>().join(" ")
+    [judged].into_iter().chain(beside)
 }
 
 /// `2 groups of 8 ranks`

@@ -90,7 +90,7 @@ pub(super) fn has(ranks: &[u32], rank: u32) -> bool {
     ranks.binary_search(&rank).is_ok()
 }
 
-/// What to do first about a group; `None` if it only waits for others. `is_open` means that nothing shows which rank is at fault.
+/// What to do first about a group, after `First: `; `None` if it only waits for others. `is_open` means that nothing shows which rank is at fault.
 pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
     let of = |blamed: &[u32]| -> Vec<u32> {
         blamed.iter().copied().filter(|rank| is_open || has(&group.culprits, *rank)).collect()
@@ -101,24 +101,24 @@ pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
     }
     if !group.odd_ranks.is_empty() || shows(EvidenceKind::Undecidable) {
         return Some(
-            "First compare the call paths: all ranks of a group have to call the same, in the same order.".to_owned(),
+            "compare the call paths: all ranks of a group have to call the same, in the same order.".to_owned(),
         );
     }
     let stuck = of(&group.stuck_ranks);
     if !stuck.is_empty() {
         let who = ranks(&stuck);
         return Some(format!(
-            "First look at the GPU of {who}: Xid errors in dmesg, nvidia-smi -q, the kernel that runs there."
+            "look at the GPU of {who}: Xid errors in dmesg, nvidia-smi -q, the kernel that runs there."
         ));
     }
     if shows(EvidenceKind::FewerCalls) && !shows(EvidenceKind::NoProgress) {
-        return Some("First ask again, and give both answers: if no count has moved, it hangs.".to_owned());
+        return Some("ask again, and give both answers: if no count has moved, it hangs.".to_owned());
     }
     let missing = of(&group.missing_ranks);
     let who = ranks(&missing);
     Some(match missing.len() {
         0 => return None,
-        1 => format!("First look at what the process of {who} does: py-spy dump, or whether it is there at all."),
-        _ => format!("First look at what the processes of {who} do: py-spy dump, or whether they are there at all."),
+        1 => format!("look at what the process of {who} does: py-spy dump, or whether it is there at all."),
+        _ => format!("look at what the processes of {who} do: py-spy dump, or whether they are there at all."),
     })
 }

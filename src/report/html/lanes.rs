@@ -1,6 +1,6 @@
 //! The collectives of many ranks on one clock, for the page's drawing.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io;
 
 use serde_json::{Value, json};
@@ -24,9 +24,6 @@ pub(crate) struct Lanes {
     collectives: Vec<Collective>,
     left_out: u64,
     span: Ns,
-    /// The steps in which some rank waited, as positions in the report: by late rank, and by position of the stack.
-    steps_of_late: HashMap<u32, BTreeSet<usize>>,
-    steps_of_stack: HashMap<u64, BTreeSet<usize>>,
 }
 
 #[derive(Debug)]
@@ -85,8 +82,6 @@ impl Lanes {
             collectives: Vec::new(),
             left_out: 0,
             span: Ns::ZERO,
-            steps_of_late: HashMap::new(),
-            steps_of_stack: HashMap::new(),
         };
         let mut numbers: HashMap<&str, u64> = HashMap::new();
         for arrivals in &timeline.collectives {
@@ -121,21 +116,8 @@ impl Lanes {
         lanes.names = names.into_iter().map(|(name, _)| name.to_owned()).collect();
         lanes.collectives.sort_by_key(|of| of.kernels.first().map(|kernel| kernel.start));
         (0..).zip(&mut lanes.collectives).for_each(|(number, of)| of.number = number);
-        lanes.find_steps();
         lanes.shorten(MOST_KERNELS);
         lanes
-    }
-
-    fn find_steps(&mut self) {
-        for of in self.collectives.iter().filter(|of| of.waited > Ns::ZERO) {
-            let Some(step) = (of.step as usize).checked_sub(1) else { continue };
-            if let Some(at) = (of.late as usize).checked_sub(1) {
-                self.steps_of_late.entry(self.ranks[at]).or_default().insert(step);
-            }
-            for kernel in &of.kernels {
-                self.steps_of_stack.entry(kernel.stack).or_default().insert(step);
-            }
-        }
     }
 
     pub(crate) fn kernels(&self) -> usize {
@@ -166,16 +148,6 @@ impl Lanes {
     /// How many collectives were left out.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out
-    }
-
-    /// The steps in which other ranks waited for one of these, as positions in the report.
-    pub(crate) fn steps_of_late(&self, ranks: &[u32]) -> BTreeSet<usize> {
-        ranks.iter().filter_map(|rank| self.steps_of_late.get(rank)).flatten().copied().collect()
-    }
-
-    /// The same for the ranks that waited at a stack of the report.
-    pub(crate) fn steps_of_stack(&self, stack: usize) -> BTreeSet<usize> {
-        self.steps_of_stack.get(&(1 + stack as u64)).cloned().unwrap_or_default()
     }
 
     /// The number of the first collective at which a rank waited for this one at least 90 % as long as at the worst.

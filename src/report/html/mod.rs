@@ -24,17 +24,14 @@ use markup::{escape, name};
 use shrink::Packed;
 use timeline::Streams;
 
-use super::format::{count, duration, visible};
+use super::document::{Document, FINDINGS, Finding, Link};
+use super::format::{count, visible};
 use crate::analysis::origin::names;
-use crate::time::Ns;
 
 /// The modules of `page/`, joined by the build, and the lines that unpack them in the browser.
 const BOOT: &str = include_str!(concat!(env!("OUT_DIR"), "/boot.js"));
 const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/page.js"));
 const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.css"));
-
-/// The most findings of a page.
-pub(crate) const FINDINGS: usize = 3;
 
 /// The most rows that the page shows without scripts.
 pub(crate) const ROWS: usize = 10;
@@ -50,16 +47,10 @@ pub(crate) type Documents = Vec<(&'static str, Bytes)>;
 pub(crate) struct Page<'a> {
     /// Its answer: `stacks`, `ranks`, `hang`, `records`, `entries`, `diff` or `ranks-diff`.
     pub(crate) kind: &'static str,
-    /// The heading: the answer in a few words.
-    pub(crate) title: String,
     /// The names of the inputs.
     pub(crate) names: String,
-    /// The sentences of the verdict.
-    pub(crate) verdict: Vec<String>,
-    /// Facts about the window, each a label and a value.
-    pub(crate) facts: Vec<(&'static str, String)>,
-    /// What to look at first; at most [`FINDINGS`].
-    pub(crate) findings: Vec<Finding>,
+    /// What all forms say. The page has its first [`FINDINGS`] findings.
+    pub(crate) document: Document,
     /// The top of the table.
     pub(crate) top: Option<Top>,
     /// The answers for programs, by the name of their schema.
@@ -80,34 +71,6 @@ pub(crate) struct Page<'a> {
     pub(crate) streams: Vec<Streams>,
     /// The collectives of many ranks on one clock.
     pub(crate) lanes: Option<Lanes>,
-}
-
-/// Something that costs time, and where it comes from.
-#[derive(Debug, Default)]
-pub(crate) struct Finding {
-    /// Its cost: `13.068 ms per step`.
-    pub(crate) cost: String,
-    /// Its subject, usually a line of code.
-    pub(crate) what: String,
-    /// The cause, and what to do.
-    pub(crate) text: String,
-    /// Whether it is an improvement.
-    pub(crate) is_good: bool,
-    /// The view that shows it, if one does.
-    pub(crate) link: Option<Link>,
-}
-
-/// A link to a view, with a selection there.
-#[derive(Debug, Default)]
-pub(crate) struct Link {
-    /// Its text.
-    pub(crate) text: &'static str,
-    pub(crate) view: &'static str,
-    /// A stack of the document.
-    pub(crate) stack: Option<usize>,
-    pub(crate) rank: Option<u32>,
-    /// A collective, by its number in [`Lanes`].
-    pub(crate) collective: Option<usize>,
 }
 
 /// The top of a table, as text.
@@ -138,7 +101,7 @@ impl Page<'_> {
     /// Returns the writer's error.
     pub(crate) fn write(mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let packed = self.packed()?;
-        let title = escape(&self.title).into_owned();
+        let title = escape(&self.document.title).into_owned();
         write!(
             out,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -168,32 +131,19 @@ impl Page<'_> {
 
     fn write_verdict(&self, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "<section id=\"verdict\" aria-labelledby=\"verdict-title\">")?;
-        writeln!(out, "<h1 id=\"verdict-title\">{}</h1>", escape(&self.title))?;
+        let Document { title, findings, facts, .. } = &self.document;
+        writeln!(out, "<h1 id=\"verdict-title\">{}</h1>", escape(title))?;
         writeln!(out, "<p class=\"names\">{}</p>", name(&short_names(&self.names)))?;
-        for sentence in self.verdict.iter().flat_map(|text| text.lines()) {
-            writeln!(out, "<p>{}</p>", escape(&visible(sentence)))?;
-        }
-        if !self.findings.is_empty() {
+        let sentences = self.document.sentences().flat_map(str::lines);
+        sentences.map(visible).try_for_each(|text| writeln!(out, "<p>{}</p>", escape(&text)))?;
+        if !findings.is_empty() {
             writeln!(out, "<h2>What to look at first</h2>\n<ol id=\"findings\">")?;
-            for Finding { cost, what, text, is_good, link } in &self.findings {
-                let class = if *is_good { " class=\"better\"" } else { "" };
-                write!(
-                    out,
-                    "<li{class}><p class=\"cost\">{}</p><p class=\"what\">{}</p>",
-                    escape(&visible(cost)),
-                    name(what)
-                )?;
-                write!(out, "<p>{}</p>", escape(&visible(text)))?;
-                if let Some(link) = link {
-                    write!(out, "<p><a href=\"#{}\">{}</a></p>", escape(&self.fragment(link)), escape(link.text))?;
-                }
-                writeln!(out, "</li>")?;
-            }
+            findings.iter().take(FINDINGS).try_for_each(|finding| self.write_finding(finding, out))?;
             writeln!(out, "</ol>")?;
         }
-        if !self.facts.is_empty() {
+        if !facts.is_empty() {
             writeln!(out, "<dl class=\"facts\">")?;
-            for (label, value) in &self.facts {
+            for (label, value) in facts {
                 writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(label), escape(value))?;
             }
             writeln!(out, "</dl>")?;
@@ -204,6 +154,23 @@ impl Page<'_> {
             writeln!(out, "</ul>")?;
         }
         writeln!(out, "</section>")
+    }
+
+    fn write_finding(&self, finding: &Finding, out: &mut impl Write) -> io::Result<()> {
+        let Finding { cost, what, evidence, advice, is_better, link, .. } = finding;
+        let class = if *is_better { " class=\"better\"" } else { "" };
+        let cost = visible(cost);
+        write!(out, "<li{class}><p class=\"cost\">{}</p><p class=\"what\">{}</p>", escape(&cost), name(what))?;
+        if !evidence.is_empty() {
+            write!(out, "<p>{}</p>", escape(&visible(&evidence.join(" "))))?;
+        }
+        if let Some(advice) = advice {
+            write!(out, "<p>First: {}</p>", escape(&visible(advice)))?;
+        }
+        if let Some(link) = link {
+            write!(out, "<p><a href=\"#{}\">{}</a></p>", escape(&self.fragment(link)), escape(link.text))?;
+        }
+        writeln!(out, "</li>")
     }
 
     /// A link's address, without selections that the page had no room for.
@@ -224,7 +191,7 @@ impl Page<'_> {
         };
         Ok(json!({
             "kind": self.kind,
-            "title": self.title,
+            "title": self.document.title,
             "names": self.names,
             "program": PROGRAM,
             "documents": files(packed.documents, "json"),
@@ -241,19 +208,6 @@ impl Page<'_> {
 
 /// The program that wrote the page.
 const PROGRAM: &str = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
-
-/// A time and its distribution over the steps that contribute to it: `39.203 ms exposed, 13.068 ms a step in 3 steps`.
-pub(crate) fn in_steps(time: Ns, what: &str, steps: &[&str]) -> String {
-    let steps = match steps {
-        [] => String::new(),
-        [one] => format!(", all in {}", visible(one)),
-        several => {
-            let each = Ns::rounded(time.as_f64() / several.len() as f64);
-            format!(", {} a step in {} steps", duration(each), count(several.len() as u64))
-        }
-    };
-    format!("{} {what}{steps}", duration(time))
-}
 
 /// For each stack the frame that best shows where it comes from, then the frames that distinguish it from others with that frame.
 pub(crate) fn labels<'t>(telling: impl Iterator<Item = &'t [String]>) -> Vec<Vec<String>> {
@@ -315,21 +269,13 @@ fn write_top(top: &Top, out: &mut impl Write) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn times_are_of_the_steps_that_have_them() {
-        let of = |steps: &[&str]| in_steps(Ns(30_000_000), "exposed", steps);
-        assert_eq!(of(&[]), "30.000 ms exposed");
-        assert_eq!(of(&["step[EXTEND]"]), "30.000 ms exposed, all in step[EXTEND]");
-        assert_eq!(of(&["a", "b", "c"]), "30.000 ms exposed, 10.000 ms a step in 3 steps");
-    }
-
     /// Groups and folders are named inside sentences, too.
     #[test]
     fn names_within_sentences_are_visible() {
         let hostile = "a\u{202e}<b>".to_owned();
-        let finding = Finding { cost: hostile.clone(), text: hostile.clone(), ..Finding::default() };
-        let page =
-            Page { verdict: vec![hostile.clone()], findings: vec![finding], notes: vec![hostile], ..Page::default() };
+        let finding = Finding { cost: hostile.clone(), evidence: vec![hostile.clone()], ..Finding::default() };
+        let document = Document { verdict: vec![hostile.clone()], findings: vec![finding], ..Document::default() };
+        let page = Page { document, notes: vec![hostile], ..Page::default() };
         let mut out = Vec::new();
         page.write(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();

@@ -32,14 +32,6 @@ impl Streams {
         timelines.iter().map(streams).collect()
     }
 
-    /// The names of the steps in which a stack of the document has kernels; `None` if the trace has no steps.
-    pub(crate) fn steps_of(&self, stack: usize) -> Option<Vec<&str>> {
-        let own = self.of_stack.iter().position(|of| *of == 1 + stack as u64)?;
-        let steps = &self.timeline.steps;
-        let found = self.timeline.steps_of[own].iter().map(|at| steps[*at].0.as_str());
-        (!steps.is_empty()).then(|| found.collect())
-    }
-
     pub(crate) fn rows(&self) -> usize {
         self.timeline.rows.len()
     }

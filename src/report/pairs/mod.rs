@@ -1,44 +1,118 @@
-//! Forward operators and backward nodes in pairs: the opening sentences are in `sentences`, the findings in `findings`.
+//! Forward operators and backward nodes in pairs: the opening sentences are in `sentences`, the remarks on pairing in `remarks`.
 
 mod csv;
-mod findings;
+mod remarks;
 mod sentences;
 mod text;
 
 use std::io;
 
-use super::{Screen, json};
-use crate::analysis::pairs::PairReport;
+use serde::Serialize;
 
-pub use sentences::verdict;
+use super::document::{Answer, Document, Finding, FindingKind, Place, no_such_form};
+use super::form::Form;
+use super::format::{count, duration, percent, visible};
+use super::{Screen, damage};
+use crate::analysis::pairs::{Module, PairReport};
+use crate::time::Ns;
 
-/// A form of pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The smallest share of the exposed time of collectives in the backward pass that makes a module a finding.
+const NOTABLE: f64 = 0.05;
+
+/// Pairs of some traces and how to show them.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum PairForm {
-    /// For people: the highest costs and whether to trust them, then modules, then pairs, then what is odd.
-    Text,
-    /// For spreadsheets: one row for each group of pairs.
-    Csv,
-    /// For programs: everything, described by a schema.
-    Json,
+pub struct PairsAnswer<'a> {
+    /// The pairs.
+    pub report: &'a PairReport,
+    /// The name of all traces together.
+    pub name: &'a str,
+    /// How many modules and groups are shown; `None` for all. The sentences cover all of them.
+    pub limit: Option<usize>,
 }
 
-/// Writes pairs of some traces, with the first `limit` modules and groups. The sentences cover all of them.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn write(
-    report: &PairReport,
-    form: PairForm,
-    name: &str,
-    limit: Option<usize>,
-    screen: &Screen,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
-    match form {
-        PairForm::Text => text::pairs(report, limit, screen, out),
-        PairForm::Csv => csv::pairs(report, limit, out),
-        PairForm::Json => json::pairs(report, &verdict(report), limit, name, out),
+impl<'a> PairsAnswer<'a> {
+    /// An answer with this many modules and groups, or all.
+    pub fn new(report: &'a PairReport, name: &'a str, limit: Option<usize>) -> Self {
+        PairsAnswer { report, name, limit }
     }
+}
+
+/// Pairs, for programs.
+#[derive(Serialize)]
+struct PairsData {
+    /// The number of modules, including those left out by a limit.
+    modules_found: usize,
+    /// The number of groups, including those left out by a limit.
+    groups_found: usize,
+    #[serde(flatten)]
+    report: PairReport,
+}
+
+impl Answer for PairsAnswer<'_> {
+    const SCHEMA: &'static str = "pairs";
+
+    const FORMS: &'static [Form] = &[Form::Text, Form::Csv, Form::Json];
+
+    fn inputs(&self) -> Option<&str> {
+        Some(self.name)
+    }
+
+    fn document(&self) -> Document {
+        let report = self.report;
+        Document {
+            title: "The backward pass and what made it".to_owned(),
+            damage: damage::sentences(&report.damage, report.traces.len(), &[]),
+            verdict: sentences::verdict(report),
+            findings: findings(report),
+            ..Document::default()
+        }
+    }
+
+    fn data(&self) -> impl Serialize {
+        let (modules_found, groups_found) = (self.report.modules.len(), self.report.groups.len());
+        let mut report = self.report.clone();
+        report.modules.truncate(self.limit.unwrap_or(usize::MAX));
+        report.groups.truncate(self.limit.unwrap_or(usize::MAX));
+        PairsData { modules_found, groups_found, report }
+    }
+
+    fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        text::pairs(self.report, self.limit, screen, out)
+    }
+
+    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            Form::Csv => csv::pairs(self.report, self.limit, out),
+            form => Err(no_such_form(form)),
+        }
+    }
+}
+
+/// The modules with the most exposed time of collectives in their backward pass.
+fn findings(report: &PairReport) -> Vec<Finding> {
+    let exposed = |module: &Module| module.collectives().exposed;
+    let all: Ns = report.modules.iter().map(exposed).sum();
+    let share = |module: &Module| exposed(module).share_of(all).unwrap_or(0.0);
+    let mut notable: Vec<(usize, &Module)> =
+        report.modules.iter().enumerate().filter(|(_, module)| share(module) >= NOTABLE).collect();
+    notable.sort_by_key(|(_, module)| std::cmp::Reverse(exposed(module)));
+    let finding = |(at, module): (usize, &Module)| {
+        let load = module.collectives();
+        Finding {
+            kind: FindingKind::Backward,
+            cost: format!("{} exposed", duration(load.exposed)),
+            cost_ns: Some(load.exposed),
+            what: visible(&module.module).into_owned(),
+            place: Place { row: Some(at), ..Place::default() },
+            evidence: vec![format!(
+                "{} of the exposed time of collectives in the backward pass: {} for {}.",
+                percent(share(module)),
+                count(load.collectives),
+                duration(load.collective_time)
+            )],
+            ..Finding::default()
+        }
+    };
+    notable.into_iter().map(finding).collect()
 }

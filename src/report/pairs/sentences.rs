@@ -1,8 +1,7 @@
 //! What a reader needs first: the cost of the backward pass, the module with most of it, and whether the pairs can be trusted.
 
-use super::findings::doubtful;
+use super::remarks::doubtful;
 use crate::analysis::pairs::{Load, Module, PairReport, Problem, Tie};
-use crate::report::damage;
 use crate::report::format::{count, duration, percent, visible};
 use crate::time::Ns;
 
@@ -19,10 +18,9 @@ pub(super) fn tie(tie: Tie) -> &'static str {
     }
 }
 
-/// The sentences that open an answer about pairs: damage, cost, the largest module, collectives, and how far the pairs can be trusted.
-pub fn verdict(report: &PairReport) -> Vec<String> {
-    let said = [cost(report), most(report), collectives(report), pairing(report), trust(report)].into_iter().flatten();
-    damage::sentences(&report.damage, report.traces.len(), &[]).into_iter().chain(said).collect()
+/// The verdict: cost, the largest module, collectives, and how far the pairs can be trusted.
+pub(super) fn verdict(report: &PairReport) -> Vec<String> {
+    [cost(report), most(report), collectives(report), pairing(report), trust(report)].into_iter().flatten().collect()
 }
 
 /// The cost of the backward pass.

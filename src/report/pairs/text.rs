@@ -1,8 +1,8 @@
-//! Pairs for people: sentences, then the modules, then the pairs, then what is odd.
+//! Pairs for people: the modules, then the pairs, then what is odd.
 
 use std::io::{self, Write};
 
-use super::{findings, verdict};
+use super::remarks;
 use crate::analysis::pairs::{Load, Module, PairReport, PairedNodes, Tie};
 use crate::report::Screen;
 use crate::report::column::{Align, Column, Table};
@@ -76,10 +76,6 @@ pub(super) fn pairs(
     screen: &Screen,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    for (at, sentence) in verdict(report).iter().enumerate() {
-        let sentence = screen.fill(sentence);
-        writeln!(out, "{}", if at == 0 { screen.accent(&sentence) } else { sentence })?;
-    }
     let limit = limit.unwrap_or(usize::MAX);
     let of = |all: usize| if limit < all { format!(", {limit} of {}", count(all as u64)) } else { String::new() };
     if !report.modules.is_empty() {
@@ -92,7 +88,7 @@ pub(super) fn pairs(
         let rows = report.groups.iter().take(limit).map(|group| (group, ()));
         table(Table::from_rows(GROUPS, rows), screen, out)?;
     }
-    let lines = findings::lines(report, screen.verbose);
+    let lines = remarks::lines(report, screen.verbose);
     if !lines.is_empty() {
         writeln!(out, "\nHow numbers were read:")?;
         lines.iter().try_for_each(|line| writeln!(out, "{}", fit(line, screen)))?;

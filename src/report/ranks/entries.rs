@@ -1,25 +1,21 @@
-//! Which ranks enter NCCL late, for people: the verdict, what to do first, a table of the ranks, and how far to trust that.
+//! Which ranks enter NCCL late: what every form says, a table of the ranks, and the page.
 
 use std::io::{self, Write};
 
-use crate::operation::ranges::ranges;
-use crate::operations::calls::groups::Role;
-use crate::operations::outliers::Outliers;
-use crate::ranks::entries::{EntryGroup, EntryRank, EntryReport, SlowRank};
-use crate::report::Screen;
+use serde::Serialize;
+
+use super::entry_sentences::{group_name, signed, trust, verdict};
+use crate::ranks::entries::{EntryRank, EntryReport};
 use crate::report::column::{Align, Column, Table};
-use crate::report::format::{count, duration, percent, visible};
-use crate::report::json;
+use crate::report::document::{Answer, Document, Finding, FindingKind, Link, Place, no_such_form};
+use crate::report::form::Form;
+use crate::report::format::{count, duration, percent};
+use crate::report::html::{Command, Page, ROWS, Top};
+use crate::report::{OnPage, Screen};
 use crate::time::Ns;
 
 /// With more ranks than this, only the latest are shown.
 const RANKS: usize = 16;
-
-/// How many slow ranks a verdict describes.
-const NAMED: usize = 3;
-
-/// The most lines about anything else.
-const LINES: usize = 6;
 
 /// The context is the name of the group.
 const COLUMNS: &[Column<EntryRank, String>] = &[
@@ -35,161 +31,112 @@ const COLUMNS: &[Column<EntryRank, String>] = &[
     }),
 ];
 
-/// A form of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Which ranks enter NCCL late, and how to show it.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum EntryForm {
-    /// For people.
-    Text,
-    /// For programs, described by a schema.
-    Json,
+pub struct EntriesAnswer<'a> {
+    /// The entries of all ranks.
+    pub report: &'a EntryReport,
+    /// The name of all files together.
+    pub name: &'a str,
+    /// How many ranks people see; `None` for as many as fit a screen.
+    pub limit: Option<usize>,
+    /// What a page shows besides.
+    pub on_page: OnPage,
 }
 
-/// Writes which ranks enter late; `name` names the files.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn entries(
-    report: &EntryReport,
-    form: EntryForm,
-    name: &str,
-    limit: Option<usize>,
-    screen: &Screen,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
-    match form {
-        EntryForm::Text => text(report, limit, screen, out),
-        EntryForm::Json => {
-            let verdict = verdict(report, &Screen::default()).join(" ");
-            json::entries(report, &verdict, name, out)
+impl<'a> EntriesAnswer<'a> {
+    /// An answer with the defaults for a file.
+    pub fn new(report: &'a EntryReport, name: &'a str) -> Self {
+        EntriesAnswer { report, name, limit: None, on_page: OnPage::default() }
+    }
+
+    /// The same with this many ranks for people, and with what a page shows besides it.
+    #[must_use]
+    pub fn shown(self, limit: Option<usize>, on_page: OnPage) -> Self {
+        EntriesAnswer { limit, on_page, ..self }
+    }
+}
+
+impl Answer for EntriesAnswer<'_> {
+    const SCHEMA: &'static str = "ranks-entries";
+
+    const FORMS: &'static [Form] = &[Form::Text, Form::Table, Form::Json, Form::Html];
+
+    fn inputs(&self) -> Option<&str> {
+        Some(self.name)
+    }
+
+    fn document(&self) -> Document {
+        let report = self.report;
+        Document {
+            title: "Who enters NCCL late".to_owned(),
+            verdict: verdict(report),
+            findings: findings(report),
+            facts: vec![
+                ("Ranks", count(report.ranks_here.len() as u64)),
+                ("Calls", count(report.calls)),
+                ("Compared", count(report.compared)),
+            ],
+            notes: trust(report),
+            ..Document::default()
+        }
+    }
+
+    fn data(&self) -> impl Serialize {
+        self.report
+    }
+
+    fn body(&self, _form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        writeln!(out)?;
+        rank_table(self.report, self.limit, screen, out)
+    }
+
+    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            Form::Html => page(self, out),
+            form => Err(no_such_form(form)),
         }
     }
 }
 
-fn text(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
-    for sentence in verdict(report, screen) {
-        writeln!(out, "{}", screen.fill(&sentence))?;
-    }
-    if let Some(advice) = advice(report) {
-        writeln!(out, "{}", screen.fill(&advice))?;
-    }
-    writeln!(out)?;
-    rank_table(report, limit, screen, out)?;
-    trust(report).iter().try_for_each(|line| writeln!(out, "{}", screen.fill(line)))
-}
-
-/// The verdict, with a sentence for each slow rank.
-pub fn verdict(report: &EntryReport, screen: &Screen) -> Vec<String> {
-    let judged = report.groups.iter().filter(|group| group.not_judged.is_none()).count();
-    if report.groups.is_empty() {
-        return vec![no_group(report)];
-    }
-    if judged == 0 {
-        return vec!["No rank can be judged; the reasons are below.".to_owned()];
-    }
-    if report.slow.is_empty() {
-        let mut sentences = vec!["No rank enters NCCL clearly later than ranks in the same place.".to_owned()];
-        sentences.extend(delays(report));
-        return sentences;
-    }
-    // Names a rank once even if it is late in several groups.
-    let mut named: Vec<&SlowRank> = Vec::new();
-    for slow in &report.slow {
-        if !named.iter().any(|known| known.rank == slow.rank) {
-            named.push(slow);
-        }
-    }
-    let mut sentences: Vec<String> = named.iter().take(NAMED).map(|slow| slow_sentence(report, slow, screen)).collect();
-    sentences.extend(delays(report));
-    let mut more: Vec<u32> = named.iter().skip(NAMED).map(|slow| slow.rank).collect();
-    more.sort_unstable();
-    if !more.is_empty() {
-        sentences.push(format!("Ranks {} are also later than others in the same place.", ranges(&more)));
-    }
-    sentences
-}
-
-/// Why nothing can be compared.
-fn no_group(report: &EntryReport) -> String {
-    match &report.ranks_here[..] {
-        [] => "Nothing says which rank of the job made the calls, so nothing is compared.".to_owned(),
-        [one] => {
-            format!("Only calls of rank {one} are here, so nothing is compared: add the records of the other ranks.")
-        }
-        ranks => format!("None of the calls of ranks {} can be compared; the reasons are below.", ranges(ranks)),
-    }
-}
-
-/// `Rank 2 enters NCCL a median 506 µs after rank 3 of its tensor parallel group, and last in 75.0 % of 9,191 calls on stream 0x…; …`
-fn slow_sentence(report: &EntryReport, slow: &SlowRank, screen: &Screen) -> String {
-    let row = &report.ranks[slow.row];
-    let group = &report.groups[row.group];
-    let peers = match &slow.peers[..] {
-        [one] => format!("rank {one}"),
-        several => format!("ranks {}", ranges(several)),
+/// The slow ranks, then the ranks that were late once.
+fn findings(report: &EntryReport) -> Vec<Finding> {
+    let finding = |rank: u32, row: usize, cost: String, cost_ns: Ns, evidence: Vec<String>| Finding {
+        kind: FindingKind::LateEntry,
+        cost,
+        cost_ns: Some(cost_ns),
+        what: format!("rank {rank}"),
+        place: Place {
+            ranks: vec![rank],
+            group: Some(group_name(&report.groups[report.ranks[row].group])),
+            ..Place::default()
+        },
+        evidence,
+        advice: advice(report, rank, row),
+        link: Some(Link { text: "All ranks", view: "records", rank: Some(rank), ..Link::default() }),
+        ..Finding::default()
     };
-    let stream = row.stream.map_or(String::new(), |stream| format!(" on stream {stream:#x}"));
-    let others = match slow.others_count {
-        1 => format!("the other rank in the same place is {} later than its peers", duration(slow.others.0)),
-        n => format!(
-            "the {} others in the same place are {} to {} later than their peers",
-            count(n),
-            duration(slow.others.0),
-            duration(slow.others.1)
-        ),
-    };
-    let by = |by: &Outliers| slow.named_by.contains(by);
-    let not: Vec<&str> = [(Outliers::Mad, "mad"), (Outliers::Iqr, "iqr"), (Outliers::Grubbs, "grubbs")]
-        .iter()
-        .filter(|(outliers, _)| !by(outliers))
-        .map(|(_, name)| *name)
-        .collect();
-    let doubt = if not.is_empty() { String::new() } else { format!(" ({} would not name it)", not.join(" and ")) };
-    let rank = screen.accent(&format!("rank {}", slow.rank));
-    let rank = rank.replacen("rank", "Rank", 1);
-    format!(
-        "{rank} enters NCCL a median {} after {peers} of its {}, and last in {} of {} calls{stream}; {others}{doubt}.",
-        duration(row.lag),
-        group.role.title(),
-        percent(row.last_share),
-        count(row.calls)
-    )
-}
-
-/// `Rank 4 once entered NCCL 2.478 s after its peers of TP 4,5, 37.2 s after the first call of the job; a usual rank is at most 15 ms late.`
-fn delays(report: &EntryReport) -> impl Iterator<Item = String> + '_ {
-    let mut more: Vec<u32> = report.delays.iter().skip(NAMED).map(|delay| delay.rank).collect();
-    more.sort_unstable();
-    more.dedup();
-    let more = (!more.is_empty()).then(|| format!("Ranks {} were also once much later than usual.", ranges(&more)));
-    let named = report.delays.iter().take(NAMED).map(|delay| {
-        let row = &report.ranks[delay.row];
-        format!(
-            "Rank {} once entered NCCL {} after its peers of {}, {} after the first call of the job; a usual rank is at most {} late.",
-            delay.rank,
-            duration(delay.lag),
-            group_name(&report.groups[row.group]),
-            duration(delay.after),
-            duration(delay.usual)
-        )
+    let slow = report.slow.iter().map(|slow| {
+        let row = &report.ranks[slow.row];
+        let evidence = vec![format!("Last in {} of {} calls.", percent(row.last_share), count(row.calls))];
+        finding(slow.rank, slow.row, format!("median {} late", duration(row.lag)), row.lag, evidence)
     });
-    named.chain(more)
+    let once = report.delays.iter().map(|delay| {
+        let evidence = vec![format!("A usual rank is at most {} late.", duration(delay.usual))];
+        finding(delay.rank, delay.row, format!("{} late, once", duration(delay.lag)), delay.lag, evidence)
+    });
+    slow.chain(once).collect()
 }
 
-/// What to do first.
-pub(super) fn advice(report: &EntryReport) -> Option<String> {
-    let of_delay = |row: usize| {
-        let group = &report.groups[report.ranks[row].group];
-        group.ranks.iter().copied().find(|peer| *peer != report.ranks[row].rank)
-    };
-    let (rank, peer) = match (report.slow.first(), report.delays.first()) {
-        (Some(slow), _) => (slow.rank, *slow.peers.first()?),
-        (None, Some(delay)) => (delay.rank, of_delay(delay.row)?),
-        (None, None) => return None,
-    };
+/// What to do first about a rank: to compare it with a rank of its group.
+fn advice(report: &EntryReport, rank: u32, row: usize) -> Option<String> {
+    let of_slow = report.slow.iter().find(|slow| slow.row == row).and_then(|slow| slow.peers.first());
+    let of_group = || report.groups[report.ranks[row].group].ranks.iter().find(|peer| **peer != rank);
+    let peer = of_slow.or_else(of_group)?;
     Some(format!(
-        "First: record a PyTorch trace of ranks {rank} and {peer} over the same steps, and compare them with `nccl-stacks ranks`: it says \
-         which code comes late. A late entry is the CPU's; the GPUs wait for it only where nothing else is queued."
+        "record a PyTorch trace of ranks {rank} and {peer} over the same steps, and compare them with `nccl-stacks ranks`: it says which code \
+         comes late. A late entry is the CPU's; the GPUs wait for it only where nothing else is queued."
     ))
 }
 
@@ -218,103 +165,50 @@ fn rank_table(report: &EntryReport, limit: Option<usize>, screen: &Screen, out: 
     writeln!(out)
 }
 
-/// How far to trust the answer.
-pub(super) fn trust(report: &EntryReport) -> Vec<String> {
-    if report.groups.is_empty() {
-        return vec![calls(report)];
-    }
-    let mut lines = Vec::new();
-    if let Some(layout) = &report.layout {
-        lines.push(format!(
-            "Layout: tensor parallel {}, pipeline parallel {}, data parallel {}, inferred from equal sequences of calls and from which \
-             ranks call close together.",
-            layout.tensor, layout.pipeline, layout.data
-        ));
-    }
-    if !report.groups.iter().any(|group| group.role == Role::Named) {
-        lines.push("The records do not name their groups; all are inferred.".to_owned());
-    }
-    lines.push(clocks(report));
-    let doubtful = &report.clock.doubtful_ranks;
-    if !doubtful.is_empty() {
-        lines.push(format!(
-            "Later or earlier than their peers in nearly every call, which may be their clocks: ranks {}. They are not judged.",
-            ranges(doubtful)
-        ));
-    }
-    let mut reasons: Vec<(&str, Vec<&EntryGroup>)> = Vec::new();
-    for group in &report.groups {
-        let Some(why) = group.not_judged else { continue };
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, groups)) => groups.push(group),
-            None => reasons.push((why, vec![group])),
-        }
-    }
-    for (why, groups) in reasons.iter().take(LINES) {
-        let first = group_name(groups[0]);
-        let more = if groups.len() > 1 { format!(" and {} more", groups.len() - 1) } else { String::new() };
-        lines.push(format!("Not judged: {first}{more}, because {why}."));
-    }
-    lines.push(calls(report));
-    if !report.has_numbers {
-        lines.push("The calls have no numbers: what was overwritten before it was written cannot be seen.".to_owned());
-    }
-    lines.push(format!(
-        "Judged by {}. Times are of the entry into NCCL's function: nothing says how long the calls took.",
-        match report.outliers {
-            Outliers::Iqr => "interquartile ranges",
-            Outliers::Grubbs => "Grubbs' test at 5 %",
-            _ => "median absolute deviations",
-        }
-    ));
-    lines
-}
-
-fn calls(report: &EntryReport) -> String {
-    let mut line = format!("Calls: {} of {} compared", count(report.compared), count(report.calls));
-    for (reason, n) in &report.not_compared {
-        line.push_str(&format!(", {} {reason}", count(*n)));
-    }
-    line + "."
-}
-
-fn clocks(report: &EntryReport) -> String {
-    match report.clock.method {
-        "one-host" => "Clocks: all ranks are on one host.".to_owned(),
-        "hosts" if report.clock.hosts.is_empty() => "Clocks: each group is on one host.".to_owned(),
-        "hosts" => {
-            let hosts = report.clock.hosts.iter().skip(1).take(LINES);
-            let hosts: Vec<String> =
-                hosts.map(|host| format!("{} {}", visible(&host.host), signed(host.offset))).collect();
-            let more = report.clock.hosts.len().saturating_sub(LINES + 1);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let first = report.clock.hosts.first().map_or_else(String::new, |host| visible(&host.host).into_owned());
-            format!(
-                "Clocks: one offset for each host, by the median of its ranks, is subtracted; against {first}: {}{more}. A host that is \
-                 late as a whole cannot be distinguished from its clock.",
-                hosts.join(", ")
-            )
-        }
-        _ => "Clocks: taken as they are: nothing says on which hosts the ranks ran.".to_owned(),
-    }
-}
-
-fn group_name(group: &EntryGroup) -> String {
-    let word = match group.role {
-        Role::Tensor => "TP ",
-        Role::Data => "DP ",
-        _ => "",
+/// Writes the page.
+fn page(answer: &EntriesAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+    let EntriesAnswer { report, name, on_page: OnPage { inputs, options, notes, .. }, .. } = answer;
+    let command = |what: &'static str, rest: &str| Command {
+        view: "entries",
+        what,
+        text: format!("nccl-stacks ranks {inputs}{options}{rest}"),
     };
-    let ranks = ranges(&group.ranks);
-    // Evenly spaced ranks are short as well: `0,2..14`.
-    let is_long = ranks.len() > 24;
-    match (&group.ranks[..], is_long) {
-        ([first, second, .., last], true) => format!("{word}{first},{second}..{last}"),
-        _ => format!("{word}{ranks}"),
-    }
+    let document = answer.document();
+    let page = Page {
+        kind: "entries",
+        names: (*name).to_owned(),
+        notes: [&document.notes[..], notes].concat(),
+        document,
+        top: top(report),
+        documents: vec![("entries", answer.bytes(Form::Json)?)],
+        commands: vec![
+            command("The same as text", ""),
+            command("Everything, for programs", " --format json --output entries.json"),
+        ],
+        ..Page::default()
+    };
+    page.write(out)
 }
 
-/// `+506 µs`
-pub(super) fn signed(time: Ns) -> String {
-    format!("{}{}", if time > Ns::ZERO { "+" } else { "" }, duration(time))
+fn top(report: &EntryReport) -> Option<Top> {
+    let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
+    // Slow ranks come first.
+    let is_slow = |row: &EntryRank| report.slow.iter().any(|slow| slow.rank == row.rank);
+    rows.sort_by_key(|row| (!is_slow(row), std::cmp::Reverse(row.lag), row.rank));
+    let row = |of: &&EntryRank| {
+        vec![
+            format!("rank {}", of.rank),
+            count(of.calls),
+            signed(of.lag),
+            percent(of.last_share),
+            duration(of.added),
+            duration(of.largest),
+        ]
+    };
+    (!rows.is_empty()).then(|| Top {
+        title: "Ranks by how late they enter",
+        columns: vec!["rank", "calls", "later by", "last in", "added", "largest"],
+        rows: rows.iter().take(ROWS).map(row).collect(),
+        found: rows.len(),
+    })
 }

@@ -1,55 +1,32 @@
 //! The comparison of ranks: one file per form.
 
 mod changes;
-mod changes_page;
+mod changes_tables;
 mod csv;
-pub mod entries;
-mod entries_page;
+mod document;
+mod entries;
+mod entry_sentences;
 mod page;
 mod perfetto;
-mod svg;
 mod table;
 mod text;
+mod trust;
 mod verdict;
-
-pub use entries_page::page as entries_page;
-pub use verdict::plain as verdict;
 
 use std::io;
 
-use super::diff::DiffForm;
-use super::json;
+use serde::Serialize;
+
+pub use changes::ChangesAnswer;
+pub use entries::EntriesAnswer;
+pub use entry_sentences::verdict as entries_verdict;
+pub use verdict::plain as verdict;
+
+use super::document::{Answer, Document, no_such_form};
+use super::form::Form;
 use super::{OnPage, Screen};
 use crate::analysis::stacks::StackReport;
-use crate::ranks::change::RankChanges;
 use crate::ranks::report::{Compared, RankReport};
-
-/// A form of the comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RankForm {
-    /// For people: the verdict, ranks, stacks, and how far to trust them.
-    Text,
-    /// For people: the verdict, then tables of ranks, stacks, groups and steps.
-    Table,
-    /// For programs: everything, described by a schema.
-    Json,
-    /// For spreadsheets: one row for each rank and stack.
-    Csv,
-    /// For trace viewers: all ranks side by side on one clock.
-    Perfetto,
-    /// A heat map of ranks and steps as an SVG image.
-    Svg,
-    /// A page for a browser, in one file.
-    Html,
-}
-
-impl RankForm {
-    /// Whether it is for people.
-    pub fn is_for_people(self) -> bool {
-        matches!(self, RankForm::Text | RankForm::Table)
-    }
-}
 
 /// A comparison of ranks and how to show it.
 #[derive(Debug, Clone)]
@@ -63,8 +40,6 @@ pub struct RankAnswer<'a> {
     pub name: &'a str,
     /// How many stacks are shown; `None` for all.
     pub limit: Option<usize>,
-    /// How people see it.
-    pub screen: Screen,
     /// The call stacks of the same traces, which a page shows as well.
     pub stacks: Option<&'a StackReport>,
     /// What a page shows besides.
@@ -74,21 +49,13 @@ pub struct RankAnswer<'a> {
 impl<'a> RankAnswer<'a> {
     /// An answer with the defaults for a file: all stacks.
     pub fn new(compared: &'a Compared, report: &'a RankReport, name: &'a str) -> Self {
-        RankAnswer {
-            compared,
-            report,
-            name,
-            limit: None,
-            screen: Screen::default(),
-            stacks: None,
-            on_page: OnPage::default(),
-        }
+        RankAnswer { compared, report, name, limit: None, stacks: None, on_page: OnPage::default() }
     }
 
-    /// The same for another screen and limit.
+    /// The same with this many stacks.
     #[must_use]
-    pub fn shown(self, screen: Screen, limit: Option<usize>) -> Self {
-        RankAnswer { screen, limit, ..self }
+    pub fn limit(self, limit: Option<usize>) -> Self {
+        RankAnswer { limit, ..self }
     }
 
     /// The same with what a page shows besides it.
@@ -97,38 +64,55 @@ impl<'a> RankAnswer<'a> {
         RankAnswer { stacks, on_page, ..self }
     }
 
-    /// Writes the answer in a form.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
-    pub fn write(&self, form: RankForm, out: &mut Vec<u8>) -> io::Result<()> {
-        match form {
-            RankForm::Text => text::ranks(self, out),
-            RankForm::Table => table::ranks(self, out),
-            RankForm::Json => json::ranks(self.report, &verdict::plain(self.report), self.limit, self.name, out),
-            RankForm::Csv => csv::ranks(self.report, out),
-            RankForm::Perfetto => perfetto::ranks(self.compared, out),
-            RankForm::Svg => svg::ranks(self.report, out),
-            RankForm::Html => page::ranks(self, out),
-        }
+    /// The report with fewer stacks, if there is a limit.
+    fn limited(&self) -> Option<RankReport> {
+        let limit = self.limit?;
+        let mut short = self.report.clone();
+        short.stacks.truncate(limit);
+        Some(short)
     }
 }
 
-/// Writes two runs side by side, in lines of at most `width`. Text and table are the same.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn changes(
-    changes: &RankChanges,
-    form: DiffForm,
-    width: Option<usize>,
-    on_page: &OnPage,
-    out: &mut Vec<u8>,
-) -> io::Result<()> {
-    match form {
-        DiffForm::Text | DiffForm::Table => changes::text(changes, width, out),
-        DiffForm::Json => json::rank_changes(changes, out),
-        DiffForm::Csv => changes::csv(changes, out),
-        DiffForm::Html => changes_page::page(changes, on_page, out),
+/// A comparison of ranks, for programs.
+#[derive(Serialize)]
+struct RanksData {
+    /// The number of stacks, including those left out by a limit.
+    stacks_found: usize,
+    #[serde(flatten)]
+    report: RankReport,
+}
+
+impl Answer for RankAnswer<'_> {
+    const SCHEMA: &'static str = "ranks";
+
+    const FORMS: &'static [Form] = &[Form::Text, Form::Table, Form::Json, Form::Csv, Form::Perfetto, Form::Html];
+
+    fn inputs(&self) -> Option<&str> {
+        Some(self.name)
+    }
+
+    fn document(&self) -> Document {
+        document::document(self)
+    }
+
+    fn data(&self) -> impl Serialize {
+        let report = self.limited().unwrap_or_else(|| self.report.clone());
+        RanksData { stacks_found: self.report.stacks.len(), report }
+    }
+
+    fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            Form::Table => table::ranks(self, screen, out),
+            _ => text::ranks(self, screen, out),
+        }
+    }
+
+    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            Form::Csv => csv::ranks(self.report, out),
+            Form::Perfetto => perfetto::ranks(self.compared, out),
+            Form::Html => page::ranks(self, out),
+            form => Err(no_such_form(form)),
+        }
     }
 }

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 
 use super::RankAnswer;
-use super::text::{rank_table, trust};
-use super::verdict::{sentences, some_ranks};
+use super::text::rank_table;
+use super::verdict::some_ranks;
 use crate::operations::matching::GroupName;
 use crate::ranks::report::{GroupWaits, RankReport, SizeRow, StackWaits, StepWaits};
+use crate::report::Screen;
 use crate::report::column::{Align, CALLED_FROM, Column, Table};
 use crate::report::format::{count, duration, shorten_right, size, visible};
 use crate::report::frames::shorten_frame;
@@ -78,12 +79,9 @@ pub(super) fn group_name(of: &GroupName, here: &[u32]) -> String {
     text
 }
 
-pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result<()> {
-    let RankAnswer { report, screen, .. } = answer;
+pub(super) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let report = answer.report;
     let limit = answer.limit.unwrap_or(ROWS);
-    for sentence in sentences(report, screen) {
-        writeln!(out, "{}", screen.fill(&sentence))?;
-    }
     writeln!(out, "\n{}", rank_table(report, screen))?;
     let mut table = Table::from_rows(STACKS, report.stacks.iter().take(limit).map(|stack| (stack, ())));
     table.drop_to(screen.room(30));
@@ -103,7 +101,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result
     if !report.sizes.is_empty() {
         let mut sizes = Table::from_rows(SIZES, report.sizes.iter().take(limit).map(|row| (row, ())));
         sizes.drop_to(screen.room(0));
-        writeln!(out, "{}", sizes.text())?;
+        out.write_all(sizes.text().as_bytes())?;
     }
-    trust(report, screen, out)
+    Ok(())
 }

@@ -1,9 +1,9 @@
-//! The comparison of ranks for people: the verdict, a table of the ranks, the stacks with the most waiting, and how far to trust that.
+//! The comparison of ranks for people: a table of the ranks, and the stacks with the most waiting.
 
 use std::io::{self, Write};
 
 use super::RankAnswer;
-use super::verdict::{has_launches, sentences, some_ranks};
+use super::verdict::has_launches;
 use crate::analysis::origin::names;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
 use crate::report::Screen;
@@ -19,9 +19,6 @@ const RANKS: usize = 16;
 
 /// How many of either.
 const EXTREME: usize = 6;
-
-/// The most lines about anything else.
-const LINES: usize = 5;
 
 const COLUMNS: &[Column<RankWaits>] = &[
     Column::right("rank", |rank, ()| rank.rank.to_string()),
@@ -43,16 +40,12 @@ fn clock(rank: &RankWaits) -> String {
     format!("{sign}{} ± {}{drift}", duration(offset), duration(uncertainty))
 }
 
-pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut impl Write) -> io::Result<()> {
-    let RankAnswer { report, screen, .. } = answer;
-    for sentence in sentences(report, screen) {
-        writeln!(out, "{}", screen.fill(&sentence))?;
-    }
+pub(super) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let report = answer.report;
     writeln!(out)?;
     out.write_all(rank_table(report, screen).as_bytes())?;
     writeln!(out)?;
-    stacks(report, screen, answer.limit.unwrap_or(STACKS), out)?;
-    trust(report, screen, out)
+    stacks(report, screen, answer.limit.unwrap_or(STACKS), out)
 }
 
 /// The table of the ranks; of many, only the extremes.
@@ -93,7 +86,7 @@ fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Wri
     if more > 0 {
         writeln!(out, "… and {} more stacks", count(more as u64))?;
     }
-    writeln!(out)
+    Ok(())
 }
 
 /// `48 kernels: waited 61.2 of 70.1 ms, for rank 3 (55.1 %), rank 2 (40.2 %); transfer 8.9 ms at 320.1 GB/s, whole kernels 40.0 GB/s`
@@ -123,90 +116,4 @@ fn stack_line(stack: &StackWaits) -> String {
         text.push_str(&format!(" at {:.1} GB/s, whole kernels {:.1} GB/s", bandwidth.transfer, bandwidth.kernel));
     }
     text
-}
-
-/// How far to trust the answer: matches, clocks, and missing ranks.
-pub(super) fn trust(report: &RankReport, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
-    let mut lines = vec![matches(report)];
-    lines.push(clocks(report));
-    if report.clock.sets > 1 {
-        let sets = count(report.clock.sets);
-        lines.push(format!(
-            "The ranks are {sets} sets that no all-reduce or the like connects; clocks are aligned within each."
-        ));
-    }
-    lines.extend(report.clock.refused.iter().take(LINES).cloned());
-    if !report.clock.unsteady_ranks.is_empty() {
-        lines.push(format!(
-            "Clock not constant: {}; their ± is wider for that.",
-            some_ranks(&report.clock.unsteady_ranks)
-        ));
-    }
-    if !report.unmeasured.is_empty() {
-        let kernels = report.unmeasured.iter().map(|(name, kernels)| format!("{} {}", count(*kernels), visible(name)));
-        let kernels = kernels.collect::<Vec<_>>().join(", ");
-        lines.push(format!("Not measured: {kernels}. Only aligned clocks can show who waits at these."));
-    }
-    if !report.missing_ranks.is_empty() {
-        let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
-        lines.push(format!("Not here: {}; {more} may be the late one.", some_ranks(&report.missing_ranks)));
-    }
-    if !report.silent_ranks.is_empty() {
-        lines.push(format!("Without a collective in the window: {}.", some_ranks(&report.silent_ranks)));
-    }
-    let refused = report.refused.iter().take(LINES);
-    lines.extend(refused.map(|refused| format!("Left out: {}: {}.", visible(&refused.trace), refused.why)));
-    let inferred =
-        report.groups.iter().filter(|group| group.group.inferred_from_stream.is_some() && group.ranks_here.len() > 1);
-    if let n @ 1.. = inferred.count() {
-        let groups = if n == 1 { "1 group is".to_owned() } else { format!("{n} groups are") };
-        lines.push(format!(
-            "The traces do not name their process groups; {groups} inferred from equal sequences of kernels."
-        ));
-    }
-    lines.iter().try_for_each(|line| writeln!(out, "{}", screen.fill(line)))
-}
-
-/// `Matched: 1,568 of 1,568 kernels with all ranks of their group. Measured: 392 collectives; the last two ranks arrived together at 298.`
-fn matches(report: &RankReport) -> String {
-    let counts = &report.matches;
-    let mut text = format!(
-        "Matched: {} of {} kernels with all ranks of their group",
-        count(counts.matched),
-        count(counts.kernels)
-    );
-    if counts.partial > 0 {
-        text.push_str(&format!(", {} with some", count(counts.partial)));
-    }
-    for (field, kernels) in &counts.mismatched {
-        text.push_str(&format!(", {} that differ in {field}", count(*kernels)));
-    }
-    for (reason, kernels) in &counts.unmatched {
-        text.push_str(&format!(", {} unmatched ({reason})", count(*kernels)));
-    }
-    text.push_str(&format!(
-        ". Measured: {} collectives; the last two ranks arrived together at {}.",
-        count(report.collectives),
-        count(report.together)
-    ));
-    text
-}
-
-fn clocks(report: &RankReport) -> String {
-    let clock = &report.clock;
-    let residual = &clock.residual;
-    let known = (residual.residual_median_ns, residual.residual_p95_ns, residual.residual_max_ns);
-    match (clock.method, known) {
-        ("align" | "trust", (Some(median), Some(p95), Some(max))) => format!(
-            "Clocks: {} {} collectives, whose ends then differ by {} (median), {} (p95) and {} (max).",
-            if clock.method == "align" { "aligned by" } else { "trusted as they are; compared at" },
-            count(clock.anchors),
-            duration(median),
-            duration(p95),
-            duration(max)
-        ),
-        ("align" | "trust", _) => "Clocks: trusted as they are.".to_owned(),
-        ("refused", _) => "Clocks: not aligned. Waiting is known from the lengths of kernels alone.".to_owned(),
-        _ => "Clocks: not compared. Waiting is known from the lengths of kernels alone.".to_owned(),
-    }
 }

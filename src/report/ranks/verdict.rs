@@ -4,23 +4,22 @@ use crate::operation::ranges::ranges;
 use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern, Place};
 use crate::ranks::report::RankReport;
 use crate::ranks::verdict::{Blame, RanksVerdict, Reason};
+use crate::report::damage;
 use crate::report::format::{count, duration, percent, visible};
-use crate::report::{Screen, damage};
 use crate::time::{Ns, Window};
 
 /// Smaller shares are not mentioned.
 const NOTABLE: f64 = 0.05;
 
-/// The verdict on one line, without colours.
+/// The verdict on one line.
 pub fn plain(report: &RankReport) -> String {
-    sentences(report, &Screen::default()).join(" ")
+    [damaged(report), sentences(report)].concat().join(" ")
 }
 
-/// The sentences of the verdict, most important first.
-pub(super) fn sentences(report: &RankReport, screen: &Screen) -> Vec<String> {
-    let mut text = damaged(report);
-    text.extend(whole(report));
-    text.extend(blames(&report.verdict(), screen).into_iter().map(|(_, sentence)| sentence));
+/// The sentences of the verdict without those about damage, most important first.
+pub(super) fn sentences(report: &RankReport) -> Vec<String> {
+    let mut text = whole(report);
+    text.extend(blames(&report.verdict()).into_iter().map(|(_, sentence)| sentence));
     text
 }
 
@@ -30,8 +29,8 @@ pub(super) fn damaged(report: &RankReport) -> Vec<String> {
     damage::sentences(&report.damage, windows.len(), &windows)
 }
 
-/// The verdict without individual ranks and without damage.
-pub(super) fn whole(report: &RankReport) -> Vec<String> {
+/// The verdict without individual ranks.
+fn whole(report: &RankReport) -> Vec<String> {
     let verdict = report.verdict();
     if report.collectives == 0 {
         return vec!["No collective was matched over several ranks, so no waiting can be seen.".to_owned()];
@@ -43,6 +42,7 @@ pub(super) fn whole(report: &RankReport) -> Vec<String> {
             between(least, most),
             if report.ranks.iter().any(|rank| rank.gpu_span.is_some()) { "GPU span" } else { "window" }
         ));
+        text.push("CUDA graphs, compiled code or larger batches take work off the CPUs of all ranks.".to_owned());
     }
     let what = what(report);
     text.push(format!(
@@ -78,14 +78,14 @@ fn what(report: &RankReport) -> String {
 }
 
 /// The blamed ranks, each with a sentence, or several with a common one.
-pub(super) fn blames<'v, 'r>(verdict: &'v RanksVerdict<'r>, screen: &Screen) -> Vec<(&'v [Blame<'r>], String)> {
+pub(super) fn blames<'v, 'r>(verdict: &'v RanksVerdict<'r>) -> Vec<(&'v [Blame<'r>], String)> {
     let mut found = Vec::new();
     let mut rest = &verdict.blamed[..];
     while let Some((first, _)) = rest.split_first() {
         // Consecutive ranks that are slower everywhere share a sentence.
         let alike = rest.iter().take_while(|blame| slower(first).is_some() && slower(blame).is_some()).count().max(1);
         let (group, others) = rest.split_at(alike);
-        found.push((group, sentence(group, screen)));
+        found.push((group, sentence(group)));
         rest = others;
     }
     found
@@ -133,11 +133,11 @@ fn slower<'a>(blame: &Blame<'a>) -> Option<&'a LaunchLate> {
     }
 }
 
-fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
+fn sentence(group: &[Blame<'_>]) -> String {
     let Some(first) = group.first() else { return String::new() };
     let list = |of: &dyn Fn(&Blame<'_>) -> String| group.iter().map(of).collect::<Vec<_>>().join(" and ");
     let ranks = list(&|blame| blame.rank.to_string());
-    let ranks = screen.accent(&format!("rank{} {ranks}", if group.len() > 1 { "s" } else { "" }));
+    let ranks = format!("rank{} {ranks}", if group.len() > 1 { "s" } else { "" });
     let share = list(&|blame| percent(blame.share));
     let others = match first.by_way_of_others {
         share if share >= NOTABLE && group.len() == 1 => {
@@ -161,7 +161,7 @@ fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
         );
     }
     head + &match first.reason {
-        Reason::Launch(launch) => launches(launch, screen),
+        Reason::Launch(launch) => launches(launch),
         Reason::Gpu { total, kernels, is_launch_late } => format!(
             "{}: what runs before takes {} longer there{}.",
             if is_launch_late {
@@ -170,15 +170,15 @@ fn sentence(group: &[Blame<'_>], screen: &Screen) -> String {
                 "it launches in time, but its GPU is still busy"
             },
             duration(total),
-            parts(kernels, total, screen)
+            parts(kernels, total)
         ),
     }
 }
 
-fn launches(launch: &LaunchLate, screen: &Screen) -> String {
+fn launches(launch: &LaunchLate) -> String {
     let LaunchLate { excess: Excess { total, parts: named }, .. } = launch;
     let place = place(launch);
-    let of = parts(named, *total, screen);
+    let of = parts(named, *total);
     match launch.pattern {
         Pattern::OneEvent => format!(
             "it launches late after one event: {} longer than elsewhere, once{place}{of}.",
@@ -233,11 +233,11 @@ fn place(launch: &LaunchLate) -> String {
 }
 
 /// `, 2.041 ms of it in f`
-fn parts(named: &[ExcessPart], total: Ns, screen: &Screen) -> String {
+fn parts(named: &[ExcessPart], total: Ns) -> String {
     let Some(first) = named.first() else { return "; nothing that was recorded has most of it".to_owned() };
     let part = |part: &ExcessPart| {
         let share = if part.excess >= total { String::new() } else { format!("{} of it ", duration(part.excess)) };
-        format!("{share}in {}", screen.accent(&visible(&part.name)))
+        format!("{share}in {}", visible(&part.name))
     };
     let others: String = named[1..].iter().map(|of| format!(", {}", part(of))).collect();
     format!(", {}{others}", part(first))

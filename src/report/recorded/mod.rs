@@ -1,6 +1,7 @@
 //! The contents of NCCL's own records: one file per form. The sentences about what is wrong are in `sentences`.
 
 mod csv;
+mod document;
 pub mod flows;
 mod page;
 mod sentences;
@@ -13,33 +14,10 @@ use std::io;
 
 use serde::Serialize;
 
-use super::json;
+use super::document::{Answer, Document, no_such_form};
+use super::form::Form;
 use super::{OnPage, Screen};
 use crate::analysis::recorded::RecordsReport;
-
-/// A form of the records' contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RecordsForm {
-    /// For people: the verdict, what is wrong, and a table of the operations.
-    Text,
-    /// For people: the verdict, then all tables.
-    Table,
-    /// For programs: everything, described by a schema.
-    Json,
-    /// For spreadsheets: a row for each row of the census, or, from flow files alone, for each pair of ranks.
-    Csv,
-    /// A page for a browser, in one file.
-    Html,
-}
-
-/// A diagnosis, for programs.
-#[derive(Serialize)]
-struct DiagnosisText {
-    kind: &'static str,
-    text: String,
-    advice: Option<String>,
-}
 
 /// The contents of records and how to show them.
 #[derive(Debug, Clone)]
@@ -51,8 +29,6 @@ pub struct RecordsAnswer<'a> {
     pub name: &'a str,
     /// How many rows of each table are shown, in JSON of the census alone; `None` for all, or in text for as many as fit a screen.
     pub limit: Option<usize>,
-    /// How people see them.
-    pub screen: Screen,
     /// What a page shows besides.
     pub on_page: OnPage,
 }
@@ -60,57 +36,59 @@ pub struct RecordsAnswer<'a> {
 impl<'a> RecordsAnswer<'a> {
     /// An answer with the defaults for a file: all rows.
     pub fn new(report: &'a RecordsReport, name: &'a str) -> Self {
-        RecordsAnswer { report, name, limit: None, screen: Screen::default(), on_page: OnPage::default() }
+        RecordsAnswer { report, name, limit: None, on_page: OnPage::default() }
     }
 
-    /// The same for another screen and limit.
+    /// The same with this many rows, and with what a page shows besides it.
     #[must_use]
-    pub fn shown(self, screen: Screen, limit: Option<usize>) -> Self {
-        RecordsAnswer { screen, limit, ..self }
+    pub fn shown(self, limit: Option<usize>, on_page: OnPage) -> Self {
+        RecordsAnswer { limit, on_page, ..self }
+    }
+}
+
+/// The contents of records, for programs.
+#[derive(Serialize)]
+struct RecordsData {
+    /// The number of rows of the census, including those left out by a limit.
+    rows_found: usize,
+    #[serde(flatten)]
+    report: RecordsReport,
+}
+
+impl Answer for RecordsAnswer<'_> {
+    const SCHEMA: &'static str = "records";
+
+    const FORMS: &'static [Form] = &[Form::Text, Form::Table, Form::Json, Form::Csv, Form::Html];
+
+    // The text lists all of them, in a line each.
+    const LISTS_FINDINGS: bool = false;
+
+    fn inputs(&self) -> Option<&str> {
+        Some(self.name)
     }
 
-    /// The same with what a page shows besides it.
-    #[must_use]
-    pub fn on_page(self, on_page: OnPage) -> Self {
-        RecordsAnswer { on_page, ..self }
+    fn document(&self) -> Document {
+        document::document(self.report)
     }
 
-    /// Writes the answer in a form.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
-    pub fn write(&self, form: RecordsForm, out: &mut Vec<u8>) -> io::Result<()> {
+    fn data(&self) -> impl Serialize {
+        let mut report = self.report.clone();
+        report.census.truncate(self.limit.unwrap_or(usize::MAX));
+        RecordsData { rows_found: self.report.census.len(), report }
+    }
+
+    fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
-            RecordsForm::Text => text::records(self, out),
-            RecordsForm::Table => table::records(self, out),
-            RecordsForm::Json => self.json(out),
-            RecordsForm::Csv => csv::records(self, out),
-            RecordsForm::Html => page::records(self, out),
+            Form::Table => table::records(self, screen, out),
+            _ => text::records(self, screen, out),
         }
     }
 
-    fn json(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        #[derive(Serialize)]
-        struct Whole<'a> {
-            verdict: String,
-            diagnoses: Vec<DiagnosisText>,
-            rows_found: usize,
-            #[serde(flatten)]
-            report: &'a RecordsReport,
+    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            Form::Csv => csv::records(self, out),
+            Form::Html => page::records(self, out),
+            form => Err(no_such_form(form)),
         }
-        let mut shown = self.report.clone();
-        shown.census.truncate(self.limit.unwrap_or(usize::MAX));
-        let text = |diagnosis| DiagnosisText {
-            kind: sentences::kind(diagnosis),
-            text: sentences::sentence(diagnosis),
-            advice: sentences::advice(diagnosis).map(str::to_owned),
-        };
-        let answer = Whole {
-            verdict: sentences::verdict(self.report),
-            diagnoses: self.report.diagnoses.iter().map(text).collect(),
-            rows_found: self.report.census.len(),
-            report: &shown,
-        };
-        json::records(&answer, self.name, out)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::flows;
 use crate::analysis::recorded::{Asked, CensusRow, Diagnosis, RecordsReport};
+use crate::report::document::FindingKind;
 use crate::report::format::{count, duration, percent, size, visible};
 use crate::report::recording;
 use crate::time::Ns;
@@ -12,8 +13,13 @@ const RANKS: usize = 4;
 /// This many kinds of damage are in the verdict; the others are counted.
 const DAMAGES: usize = 4;
 
-/// What was recorded, what is wrong, and what to do first.
+/// What was recorded and what is wrong, in one line.
 pub fn verdict(report: &RecordsReport) -> String {
+    sentences(report).join(" ")
+}
+
+/// The same in sentences.
+pub(super) fn sentences(report: &RecordsReport) -> Vec<String> {
     let mut sentences = Vec::new();
     if report.flows.is_none() || !report.census.is_empty() {
         sentences.push(recorded(report));
@@ -21,10 +27,7 @@ pub fn verdict(report: &RecordsReport) -> String {
     sentences.extend(report.flows.iter().map(flows::verdict));
     sentences.extend(report.census.first().and_then(longest));
     match report.diagnoses.first() {
-        Some(first) => {
-            sentences.push(sentence(first));
-            sentences.extend(advice(first).map(|advice| format!("First: {advice}")));
-        }
+        Some(first) => sentences.push(sentence(first)),
         None if report.flows.as_ref().is_none_or(|flows| flows.runs.iter().all(|run| run.findings.is_empty())) => {
             sentences.push("Nothing is off.".to_owned());
         }
@@ -33,7 +36,7 @@ pub fn verdict(report: &RecordsReport) -> String {
     let failed = |of: &&Diagnosis| matches!(of, Diagnosis::FailedCalls { .. } | Diagnosis::NotRecorded { .. });
     sentences.extend(report.diagnoses.iter().skip(1).filter(failed).map(sentence));
     sentences.extend(damage(report));
-    sentences.join(" ")
+    sentences
 }
 
 /// Whether the verdict includes a diagnosis: the first one, and failures and losses, on which everything else depends.
@@ -122,24 +125,24 @@ fn within(communicator: Option<&str>) -> String {
     communicator.map_or(String::new(), |name| format!(" of {}", visible(name)))
 }
 
-/// The name of a kind of diagnosis, for programs.
-pub(super) fn kind(diagnosis: &Diagnosis) -> &'static str {
+/// The kind of finding that a diagnosis is.
+pub(super) fn kind(diagnosis: &Diagnosis) -> FindingKind {
     match diagnosis {
-        Diagnosis::Hang { .. } => "hang",
-        Diagnosis::FailedCalls { .. } => "failed-calls",
-        Diagnosis::NotRecorded { .. } => "not-recorded",
-        Diagnosis::MixedMethods { .. } => "mixed-methods",
-        Diagnosis::SlowChannel { .. } => "slow-channel",
-        Diagnosis::SlowLink { .. } => "slow-link",
-        Diagnosis::Bound { .. } => "proxy-bound",
-        Diagnosis::BandwidthsDiffer { .. } => "bandwidths-differ",
-        Diagnosis::Gaps { .. } => "gaps",
-        Diagnosis::RanksNotHere { .. } => "ranks-not-here",
-        Diagnosis::NoOperations { .. } => "no-operations",
-        Diagnosis::SmallLeftOut { .. } => "small-left-out",
-        Diagnosis::NoTimes { .. } => "no-times",
-        Diagnosis::Repaired { .. } => "repaired",
-        Diagnosis::Skipped { .. } => "skipped",
+        Diagnosis::Hang { .. } => FindingKind::Hang,
+        Diagnosis::FailedCalls { .. } => FindingKind::FailedCalls,
+        Diagnosis::NotRecorded { .. } => FindingKind::NotRecorded,
+        Diagnosis::MixedMethods { .. } => FindingKind::MixedMethods,
+        Diagnosis::SlowChannel { .. } => FindingKind::SlowChannel,
+        Diagnosis::SlowLink { .. } => FindingKind::SlowLink,
+        Diagnosis::Bound { .. } => FindingKind::ProxyBound,
+        Diagnosis::BandwidthsDiffer { .. } => FindingKind::BandwidthsDiffer,
+        Diagnosis::Gaps { .. } => FindingKind::Gaps,
+        Diagnosis::RanksNotHere { .. } => FindingKind::RanksNotHere,
+        Diagnosis::NoOperations { .. } => FindingKind::NoOperations,
+        Diagnosis::SmallLeftOut { .. } => FindingKind::SmallLeftOut,
+        Diagnosis::NoTimes { .. } => FindingKind::NoTimes,
+        Diagnosis::Repaired { .. } => FindingKind::Repaired,
+        Diagnosis::Skipped { .. } => FindingKind::Skipped,
     }
 }
 
@@ -246,6 +249,11 @@ fn phase(bound: &str) -> &str {
         "flush" => "flushing what arrived to the GPU",
         other => other,
     }
+}
+
+/// What to do first, as a sentence.
+pub(super) fn first_advice(report: &RecordsReport) -> Option<String> {
+    report.diagnoses.first().and_then(advice).map(|advice| format!("First: {advice}"))
 }
 
 /// What to do about a diagnosis; `None` if nothing needs to be done.

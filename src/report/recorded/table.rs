@@ -5,9 +5,9 @@ use std::io::{self, Write};
 
 use super::RecordsAnswer;
 use super::flows;
-use super::sentences::{is_in_verdict, sentence, sizes, verdict};
+use super::sentences::{first_advice, is_in_verdict, sentence, sizes};
 use crate::analysis::recorded::{
-    CensusRow, ChannelRow, CommunicatorRow, EventRow, FileRow, LinkRow, PairRow, ProxyRow,
+    CensusRow, ChannelRow, CommunicatorRow, EventRow, FileRow, LinkRow, PairRow, ProxyRow, RecordsReport,
 };
 use crate::report::Screen;
 use crate::report::column::{Align, Column, Table};
@@ -107,14 +107,16 @@ const FILES: &[Column<FileRow>] = &[
     Column::right("repaired", |row, ()| count(row.repaired)),
 ];
 
-pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    let (report, screen) = (answer.report, &answer.screen);
-    writeln!(out, "{}", screen.fill(&verdict(report)))?;
+pub(super) fn records(answer: &RecordsAnswer<'_>, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+    let report = answer.report;
+    if let Some(advice) = first_advice(report) {
+        writeln!(out, "{}", screen.fill(&advice))?;
+    }
     let mut others = report.diagnoses.iter().enumerate().filter(|of| !is_in_verdict(of));
     others.try_for_each(|(_, of)| writeln!(out, "{}", screen.fill(&sentence(of))))?;
     let limit = answer.limit;
     section("Operations", CENSUS, &report.census, limit, screen, out)?;
-    bandwidths(answer, out)?;
+    bandwidths(report, screen, out)?;
     section("Communicators", COMMUNICATORS, &report.communicators, limit, screen, out)?;
     section("Proxies", PROXIES, &report.proxies, limit, screen, out)?;
     section("Links", LINKS, &report.links, limit, screen, out)?;
@@ -128,14 +130,14 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
 }
 
 /// Whether the recorded bandwidths match the computed ones.
-pub(super) fn bandwidths(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    let Some(check) = &answer.report.bandwidth_check else { return Ok(()) };
+pub(super) fn bandwidths(report: &RecordsReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+    let Some(check) = &report.bandwidth_check else { return Ok(()) };
     let line = format!(
         "Bus bandwidths: {} of {} recorded ones follow from size and time within the rounding of the time.",
         count(check.agree),
         count(check.recorded)
     );
-    writeln!(out, "\n{}", answer.screen.fill(&line))
+    writeln!(out, "\n{}", screen.fill(&line))
 }
 
 /// Writes a title and a table, unless it has no rows.

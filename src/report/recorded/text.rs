@@ -1,11 +1,12 @@
-//! Recorded operations for people: the verdict, what is wrong, the operations, and the phases of the proxies.
+//! Recorded operations for people: what is wrong, the operations, and the phases of the proxies.
 
 use std::io::{self, Write};
 
 use super::RecordsAnswer;
 use super::flows;
-use super::sentences::{is_in_verdict, sentence, verdict};
+use super::sentences::{first_advice, is_in_verdict, sentence};
 use super::table::{CENSUS, EVENTS, PROXIES, bandwidths, section};
+use crate::report::Screen;
 use crate::report::format::count;
 
 /// The default number of operations.
@@ -14,9 +15,11 @@ const ROWS: usize = 20;
 /// The most lines about what is wrong.
 const LINES: usize = 12;
 
-pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
-    let (report, screen) = (answer.report, &answer.screen);
-    writeln!(out, "{}", screen.fill(&verdict(report)))?;
+pub(super) fn records(answer: &RecordsAnswer<'_>, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+    let report = answer.report;
+    if let Some(advice) = first_advice(report) {
+        writeln!(out, "{}", screen.fill(&advice))?;
+    }
     let mut others = report.diagnoses.iter().enumerate().filter(|of| !is_in_verdict(of)).map(|(_, of)| of);
     let limit = if screen.verbose { usize::MAX } else { LINES };
     others.by_ref().take(limit).try_for_each(|of| writeln!(out, "{}", screen.fill(&sentence(of))))?;
@@ -31,5 +34,5 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, out: &mut Vec<u8>) -> io::Resu
     if let Some(flows) = &report.flows {
         write!(out, "\n{}", flows::text(flows))?;
     }
-    bandwidths(answer, out)
+    bandwidths(report, screen, out)
 }

@@ -49,7 +49,6 @@ export function mountHang(model, state) {
     ...part('Groups in which ranks wait', hang.hung, (group, at) => hangGroup(group, at < 3)),
     ...part('Groups in which ranks have done less', hang.lagging, (group, at) => hangGroup(group, at < 3)),
     ...part('Incomplete everywhere: these wait for other groups, or are slow', hang.open, hangOpen),
-    ...hang.notes.map((note) => el('p', { class: 'muted' }, visible(note))),
   );
   return {
     id: 'hang',
@@ -217,7 +216,7 @@ function hangGroup(group, isOpen) {
       group.evidence_left_out > 0 ? el('li', { class: 'muted' }, `${count(group.evidence_left_out)} more of the same kind`) : null,
     ),
     group.ranks_are_local ? el('p', { class: 'muted' }, 'Ranks are those within the communicator.') : null,
-    group.advice ? el('p', {}, el('strong', {}, visible(group.advice))) : null,
+    group.advice ? el('p', {}, el('strong', {}, visible(`First: ${group.advice}`))) : null,
     group.paths ? hangPaths(group.paths) : null,
   );
 }

@@ -69,10 +69,10 @@ function recordTable(label, columns, rows) {
 
 function recordParts(records) {
   const advice = (text) => (text ? el('strong', {}, ' ', nameNode(text)) : null);
-  const off = records.diagnoses.map((of) => el('li', { class: 'note' }, nameNode(of.text), advice(of.advice)));
+  const off = records.findings.map((of) => el('li', { class: 'note' }, nameNode([of.what, ...of.evidence].join(' ')), advice(of.advice)));
   const left = records.rows_found - records.census.length;
   return [
-    off.length > 0 ? el('ul', { class: 'checks' }, off) : records.flows?.runs.some((run) => run.findings.length > 0) ? null : el('p', {}, 'Nothing is off.'),
+    off.length > 0 ? el('ul', { class: 'checks' }, off) : el('p', {}, 'Nothing is off.'),
     ...recordFlows(records.flows?.runs ?? []),
     ...recordCensus(records.census),
     left > 0 ? el('p', { class: 'muted' }, `${count(left)} more rows are not here.`) : null,

@@ -175,7 +175,6 @@ function trustHang(hang) {
     [hang.ranks_without_operations, 'Ranks without operations', 'Their records hold none'],
   ];
   for (const [ranks, what, text] of lacking) if (ranks.length > 0) checks.push(trustBad(what, `${text}: ${trustRanks(ranks)}.`));
-  for (const note of hang.notes) checks.push(trustNote('Supposed', note));
   return checks;
 }
 

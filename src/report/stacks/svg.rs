@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use inferno::flamegraph::{self, Options};
 
 use super::folded;
-use super::format::{base_name, count, shorten, shorten_right, weight_name};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::weight::Weight;
+use crate::report::format::{base_name, count, shorten, shorten_right, weight_name};
 
 /// How many characters of trace names fit a title.
 const TITLE: usize = 80;
@@ -17,7 +17,7 @@ const TITLE: usize = 80;
 ///
 /// # Errors
 /// Returns the writer's error, or an error if no stack has any weight or the sum of the weights overflows.
-pub fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn stacks(report: &StackReport, trace: &str, weight: Weight, out: &mut impl Write) -> io::Result<()> {
     let mut folded = Vec::new();
     folded::stacks(report, weight, &mut folded)?;
     let folded = String::from_utf8(folded).map_err(io::Error::other)?;

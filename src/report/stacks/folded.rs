@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::flame::{Sample, samples};
-use super::frames::lines;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackReport;
 use crate::analysis::weight::Weight;
+use crate::report::frames::lines;
 
 /// Writes the samples whose weight is not zero.
 ///
@@ -24,7 +24,7 @@ pub(super) fn stacks(report: &StackReport, weight: Weight, out: &mut impl Write)
 }
 
 /// The frames of a stack as one line.
-pub(super) fn line(key: &StackKey) -> String {
+pub(in crate::report) fn line(key: &StackKey) -> String {
     joined(&lines(key))
 }
 

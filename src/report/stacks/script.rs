@@ -10,9 +10,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::format::visible;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::names::frames::is_piece;
+use crate::report::format::visible;
 
 /// The stacks with at most `max_callers` callers above the launch, or with all, and their counts.
 pub fn grouped(report: &StackReport, max_callers: Option<usize>) -> Vec<(Vec<&str>, u64)> {

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::flame::samples;
-use super::format::{base_name, weight_name};
 use crate::analysis::stacks::StackReport;
 use crate::analysis::weight::Weight;
 use crate::names::frames::location;
+use crate::report::format::{base_name, weight_name};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

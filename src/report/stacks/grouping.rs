@@ -2,15 +2,14 @@
 
 use std::io::{self, Write};
 
-use super::Screen;
-use super::column::{Align, Column, Table};
-use super::csv::known;
-use super::format::{count, duration, kernels, percent, percent_or_unknown, shorten_right, values_of, visible};
-use super::frames::shorten_frame;
 use crate::analysis::cost::Totals;
 use crate::analysis::grouping::tree::Branch;
 use crate::analysis::grouping::{Grouped, GroupedKernels};
 use crate::analysis::step_costs::StepCost;
+use crate::report::Screen;
+use crate::report::column::{Align, Cell, Column, Table};
+use crate::report::format::{count, duration, kernels, percent, percent_or_unknown, shorten_right, values_of, visible};
+use crate::report::frames::shorten_frame;
 use crate::time::Ns;
 
 /// The numbers of a branch; the context is the GPU time of all groups.
@@ -22,62 +21,46 @@ const TREE: &[Column<Branch, Ns>] = &[
     Column::dropped(0, Align::Right, "mean", |row, _| duration(Ns::rounded(row.totals.mean()))),
 ];
 
-/// The numbers of a group; the context is its row number.
-const NUMBERS: &[Column<GroupedKernels, usize>] = &[
-    Column::right("#", |_, number| number.to_string()),
-    Column::right("count", |group, _| count(group.count)),
-    Column::right("GPU time", |group, _| duration(group.cost.gpu_time.total)),
-    Column::right("share", |group, _| percent(group.share)),
-    Column::dropped(4, Align::Right, "of window", |group, _| percent_or_unknown(group.cost.share)),
-    Column::dropped(5, Align::Right, "exposed", |group, _| duration(group.cost.exposed)),
-    Column::dropped(3, Align::Right, "mean", |group, _| duration(Ns::rounded(group.cost.gpu_time.mean))),
-    Column::dropped(1, Align::Right, "max", |group, _| duration(group.cost.gpu_time.max)),
-    Column::dropped(2, Align::Left, "collective", |group, _| collectives(group)),
+/// The columns of groups; the context is the row number. For spreadsheets they follow a column for each key.
+const COLUMNS: &[Column<GroupedKernels, usize>] = &[
+    Column::number("", "#", |_, number| Cell::Text(number.to_string())),
+    Column::number("count", "count", |group, _| Cell::Count(group.count)),
+    Column::number("attributed", "", |group, _| Cell::Count(group.attributed)),
+    Column::number("gpu_time_ns", "GPU time", |group, _| Cell::Time(group.cost.gpu_time.total)),
+    Column::number("share_of_groups", "share", |group, _| Cell::Share(group.share)),
+    Column::number_at(4, "share_of_window", "of window", |group, _| Cell::known(group.cost.share, Cell::Share)),
+    Column::number_at(5, "exposed_ns", "exposed", |group, _| Cell::Time(group.cost.exposed)),
+    Column::number_at(3, "mean_ns", "mean", |group, _| Cell::Nanos(group.cost.gpu_time.mean)),
+    Column::number("median_ns", "", |group, _| Cell::Nanos(group.cost.gpu_time.median)),
+    Column::number("p95_ns", "", |group, _| Cell::Time(group.cost.gpu_time.p95)),
+    Column::number("min_ns", "", |group, _| Cell::Time(group.cost.gpu_time.min)),
+    Column::number_at(1, "max_ns", "max", |group, _| Cell::Time(group.cost.gpu_time.max)),
+    Column::words_at(2, "collectives", "collective", |group, _| Cell::Text(collectives(group))),
 ];
 
-const COLUMNS: &[Column<GroupedKernels>] = &[
-    Column::right("count", |group, ()| group.count.to_string()),
-    Column::right("attributed", |group, ()| group.attributed.to_string()),
-    Column::right("gpu_time_ns", |group, ()| group.cost.gpu_time.total.to_string()),
-    Column::right("share_of_groups", |group, ()| group.share.to_string()),
-    Column::right("share_of_window", |group, ()| known(group.cost.share)),
-    Column::right("exposed_ns", |group, ()| group.cost.exposed.to_string()),
-    Column::right("mean_ns", |group, ()| group.cost.gpu_time.mean.to_string()),
-    Column::right("median_ns", |group, ()| group.cost.gpu_time.median.to_string()),
-    Column::right("p95_ns", |group, ()| group.cost.gpu_time.p95.to_string()),
-    Column::right("min_ns", |group, ()| group.cost.gpu_time.min.to_string()),
-    Column::right("max_ns", |group, ()| group.cost.gpu_time.max.to_string()),
-    Column::left("collectives", |group, ()| collectives(group)),
-];
-
-/// The numbers of a group that is a step.
+/// The columns of a group that is a step, after [`COLUMNS`] for spreadsheets, and in their place for people.
 const STEPS: &[Column<StepCost>] = &[
-    Column::right("step", |step, ()| step.number.to_string()),
-    Column::dropped(4, Align::Right, "length", |step, ()| duration(step.dur)),
-    Column::dropped(2, Align::Right, "GPU span", |step, ()| duration(step.gpu_span)),
-    Column::dropped(0, Align::Right, "GPU busy", |step, ()| percent_or_unknown(step.share(step.busy))),
-    Column::dropped(1, Align::Right, "compute", |step, ()| percent_or_unknown(step.share(step.compute))),
-    Column::dropped(3, Align::Right, "collectives", |step, ()| percent_or_unknown(step.share(step.collectives))),
-    Column::right("exposed", |step, ()| {
-        format!("{} ({})", duration(step.exposed), percent_or_unknown(step.share(step.exposed)))
+    Column::number("step_number", "step", |step, ()| Cell::Text(step.number.to_string())),
+    Column::number("step_ts_ns", "", |step, ()| Cell::Time(step.start)),
+    Column::number_at(4, "step_dur_ns", "length", |step, ()| Cell::Time(step.dur)),
+    Column::number("step_gpus", "", |step, ()| Cell::Count(step.gpus)),
+    Column::number_at(2, "step_gpu_span_ns", "GPU span", |step, ()| Cell::Time(step.gpu_span)),
+    Column::number_at(0, "step_busy_ns", "GPU busy", |step, ()| of_span(step, step.busy)),
+    Column::number_at(1, "step_compute_ns", "compute", |step, ()| of_span(step, step.compute)),
+    Column::number_at(3, "step_collectives_ns", "collectives", |step, ()| of_span(step, step.collectives)),
+    Column::number("step_exposed_ns", "exposed", |step, ()| {
+        let share = percent_or_unknown(step.share(step.exposed));
+        Cell::Both(format!("{} ({share})", duration(step.exposed)), step.exposed.to_string())
+    }),
+    Column::words("step_largest_stack", "", |step, ()| {
+        step.largest_stack.as_ref().map_or(Cell::Empty, |stack| Cell::Text(stack.headline.clone()))
     }),
 ];
 
-/// The same without units, after [`COLUMNS`].
-const STEP_COLUMNS: &[Column<StepCost>] = &[
-    Column::right("step_number", |step, ()| step.number.to_string()),
-    Column::right("step_ts_ns", |step, ()| step.start.to_string()),
-    Column::right("step_dur_ns", |step, ()| step.dur.to_string()),
-    Column::right("step_gpus", |step, ()| step.gpus.to_string()),
-    Column::right("step_gpu_span_ns", |step, ()| step.gpu_span.to_string()),
-    Column::right("step_busy_ns", |step, ()| step.busy.to_string()),
-    Column::right("step_compute_ns", |step, ()| step.compute.to_string()),
-    Column::right("step_collectives_ns", |step, ()| step.collectives.to_string()),
-    Column::right("step_exposed_ns", |step, ()| step.exposed.to_string()),
-    Column::left("step_largest_stack", |step, ()| {
-        step.largest_stack.as_ref().map_or_else(String::new, |stack| stack.headline.clone())
-    }),
-];
+/// A time as people see it, as a share of the step's GPU span.
+fn of_span(step: &StepCost, time: Ns) -> Cell {
+    Cell::Both(percent_or_unknown(step.share(time)), time.to_string())
+}
 
 /// The least width of the column with each step's stack.
 const LEAST_STACK: usize = 24;
@@ -152,7 +135,7 @@ fn step_table(groups: &[&GroupedKernels], width: Option<usize>) -> Table {
 
 /// The headers of [`step_rows`], starting with the name.
 pub(super) fn step_headers() -> Vec<&'static str> {
-    let numbers = STEPS.iter().map(|column| column.header);
+    let numbers = STEPS.iter().filter(|column| column.is_shown()).map(|column| column.header);
     std::iter::once("name").chain(numbers).chain(["largest stack"]).collect()
 }
 
@@ -160,7 +143,7 @@ pub(super) fn step_headers() -> Vec<&'static str> {
 pub(super) fn step_rows(groups: &Grouped, most: usize) -> Vec<Vec<String>> {
     let steps = groups.groups.iter().filter_map(|group| Some((group, group.step.as_ref()?)));
     let row = |(group, step): (&GroupedKernels, &StepCost)| {
-        let numbers = STEPS.iter().map(|column| (column.get)(step, &()));
+        let numbers = STEPS.iter().filter(|column| column.is_shown()).map(|column| column.cell(step, &()).shown());
         std::iter::once(group.label()).chain(numbers).chain([largest_stack(group, usize::MAX)]).collect()
     };
     steps.take(most).map(row).collect()
@@ -183,7 +166,7 @@ pub(super) fn table(groups: &Grouped, width: Option<usize>, out: &mut impl Write
         let steps: Vec<&GroupedKernels> = groups.groups.iter().filter(|group| group.step.is_some()).collect();
         return out.write_all(step_table(&steps, width).text().as_bytes());
     }
-    let mut table = Table::from_rows(NUMBERS, groups.groups.iter().zip(1..));
+    let mut table = Table::from_rows(COLUMNS, groups.groups.iter().zip(1..));
     table.drop_empty();
     let width = width.unwrap_or(usize::MAX);
     table.drop_to(width.saturating_sub(LEAST));
@@ -199,14 +182,16 @@ pub(super) fn table(groups: &Grouped, width: Option<usize>, out: &mut impl Write
 /// Returns the writer's error.
 pub(super) fn csv(groups: &Grouped, out: &mut impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
-    let of_steps = if groups.by.iter().any(|key| key == "step") { STEP_COLUMNS } else { &[] };
-    let headers = COLUMNS.iter().map(|column| column.header).chain(of_steps.iter().map(|column| column.header));
-    writer.write_record(groups.by.iter().map(String::as_str).chain(headers))?;
+    let of_steps = if groups.by.iter().any(|key| key == "step") { STEPS } else { &[] };
+    let headers = COLUMNS.iter().filter_map(Column::name).chain(of_steps.iter().filter_map(Column::name));
+    writer.write_record(groups.by.iter().map(String::as_str).chain(headers.map(|header| -> &str { header })))?;
     for group in &groups.groups {
         let key = group.key.iter().map(|(_, value)| value.text());
-        let of_step =
-            |column: &Column<StepCost>| group.step.as_ref().map_or_else(String::new, |step| (column.get)(step, &()));
-        let numbers = COLUMNS.iter().map(|column| (column.get)(group, &()));
+        let of_step = |column: &Column<StepCost>| {
+            group.step.as_ref().map_or_else(String::new, |step| column.cell(step, &()).plain())
+        };
+        let numbers = COLUMNS.iter().filter(|column| column.name().is_some());
+        let numbers = numbers.map(|column| column.cell(group, &0).plain());
         writer.write_record(key.chain(numbers).chain(of_steps.iter().map(of_step)))?;
     }
     writer.flush()

@@ -1,20 +1,16 @@
 //! The answer for programs: the report with its sentences.
 
-use std::io;
-
 use serde::Serialize;
 
-use super::verdict::{notes, verdict};
 use super::words::{advice, sentence};
 use crate::analysis::hang::{
     ComparedPaths, Evidence, HangReport, HungGroup, MatrixRow, OpenGroup, Outcome, RecordedGroupName,
 };
 use crate::analysis::recording::{FailedCalls, Loss};
-use crate::report::json;
 
+/// The answer for programs.
 #[derive(Serialize)]
-struct Answer<'a> {
-    verdict: String,
+pub(super) struct HangData<'a> {
     outcome: Outcome,
     culprits: &'a [u32],
     circle: &'a [u32],
@@ -29,7 +25,6 @@ struct Answer<'a> {
     group_count: usize,
     losses: &'a [Loss],
     failed_calls: &'a [FailedCalls],
-    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -58,10 +53,10 @@ struct Proof<'a> {
     evidence: &'a Evidence,
 }
 
-pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Result<()> {
+/// The report with its sentences.
+pub(super) fn hang(report: &HangReport) -> HangData<'_> {
     let is_open = report.culprits.is_empty();
-    let answer = Answer {
-        verdict: verdict(report),
+    HangData {
         outcome: report.outcome,
         culprits: &report.culprits,
         circle: &report.circle,
@@ -76,9 +71,7 @@ pub(super) fn hang(report: &HangReport, name: &str, out: &mut Vec<u8>) -> io::Re
         group_count: report.group_count,
         losses: &report.losses,
         failed_calls: &report.failed_calls,
-        notes: notes(report),
-    };
-    json::hang(&answer, name, out)
+    }
 }
 
 fn group(of: &HungGroup, is_open: bool) -> Group<'_> {

@@ -8,9 +8,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::Screen;
-use super::format::{count, duration, kernel_names, kernels, percent, process_group, size, values, visible};
-use super::frames::{Part, lines, parts, shorten_frame};
 use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo};
 use crate::analysis::cost::{Cost, Distribution};
 use crate::analysis::origin::names;
@@ -20,6 +17,9 @@ use crate::analysis::recorded_info::RecordedInfo;
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::names::frames::{is_library, is_plumbing, package, short_c_function};
+use crate::report::Screen;
+use crate::report::format::{count, duration, kernel_names, kernels, percent, process_group, size, values, visible};
+use crate::report::frames::{Part, lines, parts, shorten_frame};
 use crate::time::Ns;
 
 /// The indent of the lines below a stack's headline.

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::format::visible;
-use super::frames::lines;
 use crate::analysis::cost::Totals;
 use crate::analysis::stacks::StackReport;
+use crate::report::format::visible;
+use crate::report::frames::lines;
 
 /// A call path from the root to a kernel name, with the totals of its kernels.
 #[derive(Debug)]

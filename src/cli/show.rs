@@ -1,0 +1,60 @@
+//! The one way from an answer to its output: how it is shown, from the arguments that commands share.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use nccl_stacks::report::{Answer, Form, Screen};
+
+use super::args::Colour;
+use super::failure::Failure;
+use super::notes;
+use super::output::Output;
+use super::stop::Stop;
+
+/// How an answer is shown.
+pub(super) struct Show<'a> {
+    pub(super) form: Form,
+    /// The file that it is written to; `None` for standard output.
+    pub(super) path: Option<&'a Path>,
+    pub(super) colour: Colour,
+    pub(super) verbose: bool,
+}
+
+impl Show<'_> {
+    /// Prepares the output. `inputs` are the files that are read, which must not be overwritten.
+    pub(super) fn open(&self, inputs: &[&Path]) -> Result<Output, Stop> {
+        Output::open(self.path, inputs)?.of_form(self.form == Form::Html)
+    }
+
+    /// How people see the answer there.
+    pub(super) fn screen(&self, output: &Output) -> Screen {
+        let (width, colour) = (output.width(), output.has_colours(self.colour));
+        Screen { width, verbose: self.verbose, colour, ..Screen::default() }
+    }
+
+    /// Writes the answer.
+    pub(super) fn print(&self, answer: &impl Answer, screen: &Screen, output: Output) -> Result<(), Stop> {
+        let mut bytes = Vec::new();
+        let written = answer.write(self.form, screen, &mut bytes).and_then(|()| self.packed(bytes));
+        let bytes = written.map_err(|source| Failure::Form { source })?;
+        output.finish_csv(self.form == Form::Csv, &bytes)?;
+        if let Some(path) = self.path {
+            notes::answer_written(path, bytes.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// The bytes, compressed if they are a trace for a file whose name ends in .gz. The gzip header has neither a time nor a name, so that the
+    /// same answer gives the same file.
+    fn packed(&self, bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        let extension = self.path.and_then(Path::extension);
+        if self.form != Form::Perfetto || !extension.is_some_and(|of| of.eq_ignore_ascii_case("gz")) {
+            return Ok(bytes);
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(&bytes)?;
+        encoder.finish()
+    }
+}

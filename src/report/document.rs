@@ -1,0 +1,249 @@
+//! An answer before it has a form: the verdict, what to look at first, and facts. All forms of an answer say the same, because they read the
+//! same [`Document`].
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::form::Form;
+use super::format::{shorten_right, visible};
+use super::{Screen, json};
+use crate::time::Ns;
+
+/// The most findings that people see at first.
+pub(crate) const FINDINGS: usize = 3;
+
+/// The mark of a finding in text, and the indent of what follows it.
+const MARK: &str = "- ";
+const INDENT: &str = "  ";
+
+/// What every form of an answer says.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Document {
+    /// The answer in a few words.
+    pub title: String,
+    /// Sentences about damage that may have made the verdict wrong.
+    pub damage: Vec<String>,
+    /// The answer in sentences, the most important first.
+    pub verdict: Vec<String>,
+    /// What to look at first, the most important first.
+    pub findings: Vec<Finding>,
+    /// A few figures, each with its label.
+    pub facts: Vec<(&'static str, String)>,
+    /// How far to trust the answer: what it assumes, and what was left out.
+    pub notes: Vec<String>,
+}
+
+impl Document {
+    /// The sentences about damage, then the verdict.
+    pub fn sentences(&self) -> impl Iterator<Item = &str> {
+        self.damage.iter().chain(&self.verdict).map(String::as_str)
+    }
+
+    /// Writes sentences, then findings, for people.
+    fn write(&self, lists_findings: bool, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        for text in &self.damage {
+            writeln!(out, "{}", screen.accent(&screen.fill(&visible(text))))?;
+        }
+        self.verdict.iter().try_for_each(|text| writeln!(out, "{}", screen.fill(&visible(text))))?;
+        let findings = self.findings.iter().take(if lists_findings { FINDINGS } else { 0 });
+        findings.enumerate().try_for_each(|(at, finding)| finding.write(at == 0 || screen.verbose, screen, out))
+    }
+}
+
+/// Something that costs time or is wrong, where it is, and what to do about it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// What kind of finding it is.
+    pub kind: FindingKind,
+    /// What it costs, or how much it is: `13.068 ms exposed`.
+    pub cost: String,
+    /// The same in ns, if it is a time.
+    pub cost_ns: Option<Ns>,
+    /// Its subject: usually a line of code.
+    pub what: String,
+    /// Where it is.
+    pub place: Place,
+    /// What the trace shows of it, in sentences.
+    pub evidence: Vec<String>,
+    /// What to do first, if something is known to help.
+    pub advice: Option<String>,
+    /// Whether it is an improvement.
+    pub is_better: bool,
+    /// The view of the page that shows it.
+    #[serde(skip)]
+    pub(crate) link: Option<Link>,
+}
+
+/// A kind of finding.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// A stack, or a group of kernels, with much exposed time.
+    #[default]
+    Exposed,
+    /// Kernels without a launch, with much exposed time.
+    NoLaunch,
+    /// A module whose collectives in the backward pass have much exposed time.
+    Backward,
+    /// A rank that others wait for.
+    LateRank,
+    /// A stack at which ranks wait.
+    Waiting,
+    /// A rank that enters NCCL late.
+    LateEntry,
+    /// A stack that costs more or less than before.
+    Change,
+    /// A group in which ranks wait for a rank.
+    Hang,
+    /// A group in which a rank has done less than others.
+    Lag,
+    /// Calls of NCCL that failed.
+    FailedCalls,
+    /// Processes that could not record.
+    NotRecorded,
+    /// One collective that ran by different algorithms on different ranks.
+    MixedMethods,
+    /// A channel that is slower than the others of its kernel.
+    SlowChannel,
+    /// A link that is slower than the others.
+    SlowLink,
+    /// Proxies that are bound by a phase of their steps.
+    ProxyBound,
+    /// Recorded bandwidths that differ from size by time.
+    BandwidthsDiffer,
+    /// Operations that are missing between others.
+    Gaps,
+    /// Ranks without a file.
+    RanksNotHere,
+    /// Files without operations.
+    NoOperations,
+    /// Small operations that the recorder leaves out.
+    SmallLeftOut,
+    /// Operations without times.
+    NoTimes,
+    /// Records that were repaired.
+    Repaired,
+    /// Records that were left out.
+    Skipped,
+    /// A folder of flow files in which something is wrong.
+    Flows,
+}
+
+/// Where a finding is. What is not known, or has no meaning for the kind of finding, is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Place {
+    /// The ranks, in ascending order.
+    pub ranks: Vec<u32>,
+    /// The line of code, as a frame of a call path.
+    pub line: Option<String>,
+    /// The names of the steps.
+    pub steps: Vec<String>,
+    /// The process group or communicator.
+    pub group: Option<String>,
+    /// The position in the answer's list of stacks, groups or changes, from 0.
+    pub row: Option<usize>,
+}
+
+/// A link to a view of the page, with a selection there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// Its text.
+    pub(crate) text: &'static str,
+    pub(crate) view: &'static str,
+    /// A stack of the document.
+    pub(crate) stack: Option<usize>,
+    pub(crate) rank: Option<u32>,
+    /// A collective, by its number in the lanes.
+    pub(crate) collective: Option<usize>,
+}
+
+impl Finding {
+    /// Writes a line for the finding, and what is known of it if `is_whole`.
+    fn write(&self, is_whole: bool, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        let what = visible(&self.what);
+        let line = format!("{MARK}{}: {what}", visible(&self.cost));
+        let line = screen.width.map_or(line.clone(), |width| shorten_right(&line, width));
+        writeln!(out, "{}", line.replacen(&*what, &screen.accent(&what), 1))?;
+        let advice = self.advice.iter().map(|advice| format!("First: {advice}"));
+        let sentences = if is_whole { self.evidence.join(" ") } else { String::new() };
+        let narrow = Screen { width: screen.width.map(|width| width.saturating_sub(INDENT.len())), ..screen.clone() };
+        for text in [sentences].into_iter().chain(advice.filter(|_| is_whole)).filter(|text| !text.is_empty()) {
+            let filled = narrow.fill(&visible(&text));
+            filled.lines().try_for_each(|line| writeln!(out, "{INDENT}{line}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// An answer that can be written in several forms.
+pub trait Answer {
+    /// The name of its schema.
+    const SCHEMA: &'static str;
+
+    /// The forms that it has.
+    const FORMS: &'static [Form];
+
+    /// Whether its text lists the findings after the verdict, because [`Answer::body`] does not show them.
+    const LISTS_FINDINGS: bool = true;
+
+    /// The names of the inputs; `None` if the answer's own data names them.
+    fn inputs(&self) -> Option<&str>;
+
+    /// What all forms say.
+    fn document(&self) -> Document;
+
+    /// Everything, for programs.
+    fn data(&self) -> impl Serialize;
+
+    /// Writes what follows the document in the forms for people.
+    ///
+    /// # Errors
+    /// Returns the writer's error.
+    fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Writes one of the forms that are neither text, table nor JSON.
+    ///
+    /// # Errors
+    /// Returns the writer's error, or an error if the answer has no such form.
+    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Writes the answer in a form.
+    ///
+    /// # Errors
+    /// Returns the writer's error, or an error if the answer has no such form.
+    fn write(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            Form::Text | Form::Table => {
+                let document = self.document();
+                document.write(Self::LISTS_FINDINGS, screen, out)?;
+                self.body(form, screen, out)?;
+                if !document.notes.is_empty() {
+                    writeln!(out)?;
+                }
+                document.notes.iter().try_for_each(|note| writeln!(out, "{}", screen.fill(&visible(note))))
+            }
+            Form::Json => json::write(Self::SCHEMA, self.inputs(), &self.document(), &self.data(), out),
+            form => self.other(form, out),
+        }
+    }
+
+    /// The bytes of the answer in a form, in lines of any width.
+    ///
+    /// # Errors
+    /// The same.
+    fn bytes(&self, form: Form) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.write(form, &Screen::default(), &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// The error for a form that an answer does not have.
+pub(crate) fn no_such_form(form: Form) -> io::Error {
+    io::Error::other(format!("this answer has no form {}", form.word()))
+}

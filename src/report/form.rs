@@ -1,0 +1,60 @@
+//! The forms of answers, each with its word on the command line.
+
+/// A form of an answer. No answer has all of them: see [`Answer::FORMS`](super::document::Answer::FORMS).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Form {
+    /// For people: what to know first, then everything in turn.
+    Text,
+    /// For people: what to know first, then tables.
+    Table,
+    /// For programs that read the output of `get_call_stacks.py`.
+    Script,
+    /// For programs: everything, described by a schema.
+    Json,
+    /// For spreadsheets: the rows of one table.
+    Csv,
+    /// For flame graph tools: one line for each stack.
+    Folded,
+    /// For speedscope.app.
+    Speedscope,
+    /// A flame graph as an SVG image.
+    #[cfg(feature = "flamegraph")]
+    Svg,
+    /// For trace viewers: all ranks side by side on one clock.
+    Perfetto,
+    /// A page for a browser, in one file.
+    Html,
+}
+
+/// All forms and their words.
+const WORDS: &[(Form, &str)] = &[
+    (Form::Text, "text"),
+    (Form::Table, "table"),
+    (Form::Script, "script"),
+    (Form::Json, "json"),
+    (Form::Csv, "csv"),
+    (Form::Folded, "folded"),
+    (Form::Speedscope, "speedscope"),
+    #[cfg(feature = "flamegraph")]
+    (Form::Svg, "svg"),
+    (Form::Perfetto, "perfetto"),
+    (Form::Html, "html"),
+];
+
+impl Form {
+    /// Its word on the command line.
+    pub fn word(self) -> &'static str {
+        WORDS.iter().find(|(form, _)| *form == self).map_or("", |(_, word)| word)
+    }
+
+    /// The form with this word.
+    pub fn parse(word: &str) -> Option<Self> {
+        WORDS.iter().find(|(_, known)| *known == word).map(|(form, _)| *form)
+    }
+
+    /// Whether the form is for people, with the verdict first.
+    pub fn is_for_people(self) -> bool {
+        matches!(self, Form::Text | Form::Table)
+    }
+}

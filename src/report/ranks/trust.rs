@@ -1,0 +1,94 @@
+//! How far to trust the comparison of ranks: which kernels were matched, which clocks, what was left out.
+
+use super::verdict::some_ranks;
+use crate::ranks::report::RankReport;
+use crate::report::format::{count, duration, visible};
+
+/// The most lines about anything of one kind.
+const LINES: usize = 5;
+
+/// How far to trust the answer: matches, clocks, and missing ranks.
+pub(super) fn trust(report: &RankReport) -> Vec<String> {
+    let mut lines = vec![matches(report)];
+    lines.push(clocks(report));
+    if report.clock.sets > 1 {
+        let sets = count(report.clock.sets);
+        lines.push(format!(
+            "The ranks are {sets} sets that no all-reduce or the like connects; clocks are aligned within each."
+        ));
+    }
+    lines.extend(report.clock.refused.iter().take(LINES).cloned());
+    if !report.clock.unsteady_ranks.is_empty() {
+        lines.push(format!(
+            "Clock not constant: {}; their ± is wider for that.",
+            some_ranks(&report.clock.unsteady_ranks)
+        ));
+    }
+    if !report.unmeasured.is_empty() {
+        let kernels = report.unmeasured.iter().map(|(name, kernels)| format!("{} {}", count(*kernels), visible(name)));
+        let kernels = kernels.collect::<Vec<_>>().join(", ");
+        lines.push(format!("Not measured: {kernels}. Only aligned clocks can show who waits at these."));
+    }
+    if !report.missing_ranks.is_empty() {
+        let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
+        lines.push(format!("Not here: {}; {more} may be the late one.", some_ranks(&report.missing_ranks)));
+    }
+    if !report.silent_ranks.is_empty() {
+        lines.push(format!("Without a collective in the window: {}.", some_ranks(&report.silent_ranks)));
+    }
+    let refused = report.refused.iter().take(LINES);
+    lines.extend(refused.map(|refused| format!("Left out: {}: {}.", visible(&refused.trace), refused.why)));
+    let inferred =
+        report.groups.iter().filter(|group| group.group.inferred_from_stream.is_some() && group.ranks_here.len() > 1);
+    if let n @ 1.. = inferred.count() {
+        let groups = if n == 1 { "1 group is".to_owned() } else { format!("{n} groups are") };
+        lines.push(format!(
+            "The traces do not name their process groups; {groups} inferred from equal sequences of kernels."
+        ));
+    }
+    lines
+}
+
+/// `Matched: 1,568 of 1,568 kernels with all ranks of their group. Measured: 392 collectives; the last two ranks arrived together at 298.`
+fn matches(report: &RankReport) -> String {
+    let counts = &report.matches;
+    let mut text = format!(
+        "Matched: {} of {} kernels with all ranks of their group",
+        count(counts.matched),
+        count(counts.kernels)
+    );
+    if counts.partial > 0 {
+        text.push_str(&format!(", {} with some", count(counts.partial)));
+    }
+    for (field, kernels) in &counts.mismatched {
+        text.push_str(&format!(", {} that differ in {field}", count(*kernels)));
+    }
+    for (reason, kernels) in &counts.unmatched {
+        text.push_str(&format!(", {} unmatched ({reason})", count(*kernels)));
+    }
+    text.push_str(&format!(
+        ". Measured: {} collectives; the last two ranks arrived together at {}.",
+        count(report.collectives),
+        count(report.together)
+    ));
+    text
+}
+
+fn clocks(report: &RankReport) -> String {
+    let clock = &report.clock;
+    let residual = &clock.residual;
+    let known = (residual.residual_median_ns, residual.residual_p95_ns, residual.residual_max_ns);
+    match (clock.method, known) {
+        ("align" | "trust", (Some(median), Some(p95), Some(max))) => format!(
+            "Clocks: {} {} collectives, whose ends then differ by {} (median), {} (p95) and {} (max).",
+            if clock.method == "align" { "aligned by" } else { "trusted as they are; compared at" },
+            count(clock.anchors),
+            duration(median),
+            duration(p95),
+            duration(max)
+        ),
+        ("align" | "trust", _) => "Clocks: trusted as they are.".to_owned(),
+        ("refused", _) => "Clocks: not aligned. Waiting is known from the lengths of kernels alone.".to_owned(),
+        _ => "Clocks: not compared. Waiting is known from the lengths of kernels alone.".to_owned(),
+    }
+}

@@ -1,0 +1,148 @@
+//! The stacks of a window, or groups of its kernels: one file per form.
+
+mod document;
+mod flame;
+pub(super) mod folded;
+mod grouping;
+mod page;
+pub mod script;
+mod speedscope;
+#[cfg(feature = "flamegraph")]
+mod svg;
+mod table;
+mod text;
+
+use std::io;
+
+use serde::Serialize;
+
+pub use document::beside;
+pub(super) use document::measured;
+pub(super) use page::{document as page_documents, labels_of, telling};
+
+use super::csv::write_rows;
+use super::document::{Answer, Document, no_such_form};
+use super::form::Form;
+use super::{OnPage, Screen};
+use crate::analysis::stacks::StackReport;
+use crate::analysis::weight::Weight;
+
+/// The stacks of traces and how to show them.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StacksAnswer<'a> {
+    /// The stacks.
+    pub report: &'a StackReport,
+    /// The name of the trace.
+    pub trace: &'a str,
+    /// What the widths of flame graphs measure.
+    pub weight: Weight,
+    /// How many callers above the launch the script's form has; `None` for all.
+    pub depth: Option<usize>,
+    /// What a page shows besides.
+    pub on_page: OnPage,
+}
+
+impl<'a> StacksAnswer<'a> {
+    /// An answer with the defaults for a file: flame graphs by GPU time, all callers.
+    pub fn new(report: &'a StackReport, trace: &'a str) -> Self {
+        StacksAnswer { report, trace, weight: Weight::Gpu, depth: None, on_page: OnPage::default() }
+    }
+
+    /// The same with flame graphs of another weight.
+    #[must_use]
+    pub fn weight(self, weight: Weight) -> Self {
+        StacksAnswer { weight, ..self }
+    }
+
+    /// The same with this many callers in the script's form.
+    #[must_use]
+    pub fn depth(self, depth: Option<usize>) -> Self {
+        StacksAnswer { depth, ..self }
+    }
+
+    /// The same with what a page shows besides it.
+    #[must_use]
+    pub fn on_page(self, on_page: OnPage) -> Self {
+        StacksAnswer { on_page, ..self }
+    }
+
+    /// Writes the answer's groups as a tree for people, without the document; nothing if it has no groups.
+    ///
+    /// # Errors
+    /// Returns the writer's error.
+    pub fn write_groups(&self, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        self.report.groups().map_or(Ok(()), |grouped| grouping::text(grouped, screen, out))
+    }
+}
+
+impl Answer for StacksAnswer<'_> {
+    const SCHEMA: &'static str = "stacks";
+
+    const FORMS: &'static [Form] = &[
+        Form::Text,
+        Form::Table,
+        Form::Script,
+        Form::Json,
+        Form::Csv,
+        Form::Folded,
+        Form::Speedscope,
+        #[cfg(feature = "flamegraph")]
+        Form::Svg,
+        Form::Html,
+    ];
+
+    fn inputs(&self) -> Option<&str> {
+        Some(self.trace)
+    }
+
+    fn document(&self) -> Document {
+        document::document(self.report)
+    }
+
+    fn data(&self) -> impl Serialize {
+        self.report
+    }
+
+    fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        document::figures(self.report, screen, out)?;
+        // People read in the document that there are no groups, and need no empty table.
+        let groups = self.report.groups().filter(|grouped| grouped.groups_found > 0);
+        match (form, groups) {
+            (Form::Text, None) => text::stacks(self.report, screen, out),
+            (Form::Text, Some(grouped)) => {
+                out.push(b'\n');
+                grouping::text(grouped, screen, out)
+            }
+            (_, None) => {
+                out.push(b'\n');
+                table::stacks(self.report, screen.width, out)
+            }
+            (_, Some(grouped)) => {
+                out.push(b'\n');
+                grouping::table(grouped, screen.width, out)
+            }
+        }
+    }
+
+    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
+        let StacksAnswer { report, trace, weight, .. } = *self;
+        match (form, report.groups()) {
+            (Form::Csv, Some(grouped)) => grouping::csv(grouped, out),
+            (Form::Csv, None) => {
+                let rows = report.stacks.iter().chain(&report.without_launch);
+                write_rows(table::COLUMNS.iter(), rows.map(|stack| (stack, None)), out)
+            }
+            (Form::Html, _) => page::stacks(self, out),
+            (Form::Script, Some(_)) => {
+                Err(io::Error::other("the form of get_call_stacks.py has only stacks; use another form for groups"))
+            }
+            (Form::Script, None) => script::stacks(report, self.depth, out),
+            (Form::Folded, _) => folded::stacks(report, weight, out),
+            (Form::Speedscope, _) => speedscope::stacks(report, trace, weight, out),
+            #[cfg(feature = "flamegraph")]
+            (Form::Svg, _) => svg::stacks(report, trace, weight, out),
+            (form, _) => Err(no_such_form(form)),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The stacks of a window as a page.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::io;
+
+use super::{StacksAnswer, grouping};
+use crate::analysis::collective_info::CollectiveInfo;
+use crate::analysis::cost::Totals;
+use crate::analysis::stacks::StackReport;
+use crate::report::document::Answer;
+use crate::report::form::Form;
+use crate::report::format::{count, duration, percent};
+use crate::report::frames::lines;
+use crate::report::html::timeline::Streams;
+use crate::report::html::{Command, Documents, Page, ROWS, Top, labels};
+use crate::time::Ns;
+
+/// Writes the page of an answer.
+///
+/// # Errors
+/// Returns the writer's error.
+pub(super) fn stacks(answer: &StacksAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
+    let StacksAnswer { report, trace, on_page, .. } = answer;
+    let labels = labels_of(report);
+    let mut document = answer.document();
+    document.verdict.splice(..0, on_page.reason.clone());
+    let page = Page {
+        kind: "stacks",
+        names: (*trace).to_owned(),
+        document,
+        top: top(report, &labels),
+        documents: self::document(report, trace)?,
+        shorten: Some(Box::new(|most| self::document(&report.first(most), trace))),
+        tables: vec![("stacks", answer.bytes(Form::Csv)?)],
+        commands: commands(&on_page.inputs, &on_page.options),
+        notes: on_page.notes.clone(),
+        labels,
+        telling: telling(report),
+        streams: Streams::collect(&on_page.timelines, report.stacks.iter().map(|stack| (&stack.rank, &stack.key))),
+        lanes: None,
+    };
+    page.write(out)
+}
+
+/// The stacks for programs, with the name of their document.
+pub(in crate::report) fn document(report: &StackReport, trace: &str) -> io::Result<Documents> {
+    Ok(vec![("stacks", StacksAnswer::new(report, trace).bytes(Form::Json)?)])
+}
+
+/// The labels of each stack or group, which distinguish it from the others.
+pub(in crate::report) fn labels_of(report: &StackReport) -> Vec<Vec<String>> {
+    if let Some(grouped) = report.groups() {
+        return grouped.groups.iter().map(|group| vec![group.label()]).collect();
+    }
+    let mut labels = labels(report.stacks.iter().map(|stack| stack.telling.as_slice()));
+    for (label, stack) in labels.iter_mut().zip(&report.stacks) {
+        label.splice(..0, stack.rank.clone());
+    }
+    labels
+}
+
+/// The frames that name the stacks.
+pub(in crate::report) fn telling(report: &StackReport) -> BTreeSet<String> {
+    report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect()
+}
+
+fn top(report: &StackReport, labels: &[Vec<String>]) -> Option<Top> {
+    if let Some(grouped) = report.groups().filter(|grouped| grouped.are_steps()) {
+        let rows = grouping::step_rows(grouped, ROWS);
+        return (!rows.is_empty()).then(|| Top {
+            title: "Steps",
+            columns: grouping::step_headers(),
+            rows,
+            found: grouped.groups.iter().filter(|group| group.step.is_some()).count(),
+        });
+    }
+    let row = |label: &[String], totals: Totals, share: Option<f64>, bus: Option<f64>| {
+        vec![
+            label.join(" in "),
+            count(totals.count),
+            duration(totals.gpu_time),
+            share.map_or(String::new(), percent),
+            duration(totals.exposed),
+            duration(Ns::rounded(totals.mean())),
+            bus.map_or(String::new(), |bus| format!("{bus:.1} GB/s")),
+        ]
+    };
+    let bus = |of: &CollectiveInfo| of.bandwidth.map(|of| of.bus);
+    let rows: Vec<Vec<String>> = match report.groups() {
+        Some(grouped) => {
+            let shown = grouped.groups.iter().zip(labels).take(ROWS);
+            shown.map(|(of, label)| row(label, of.totals(), of.cost.share, bus(&of.collective))).collect()
+        }
+        None => {
+            let shown = report.stacks.iter().zip(labels).take(ROWS);
+            let without = report.without_launch.iter().map(|of| {
+                let label = of.rank.iter().cloned().chain(lines(&of.key).into_iter().map(Cow::into_owned));
+                row(&label.collect::<Vec<_>>(), of.totals(), of.cost.share, bus(&of.collective))
+            });
+            let stacks = shown.map(|(of, label)| row(label, of.totals(), of.cost.share, bus(&of.collective)));
+            stacks.chain(without).collect()
+        }
+    };
+    (!rows.is_empty()).then(|| Top {
+        title: if report.groups().is_some() { "Groups" } else { "Call stacks" },
+        columns: vec!["from", "count", "GPU time", "share", "exposed", "mean", "busbw"],
+        rows,
+        found: labels.len(),
+    })
+}
+
+fn commands(inputs: &str, options: &str) -> Vec<Command> {
+    let command = |view: &'static str, what: &'static str, rest: &str| Command {
+        view,
+        what,
+        text: format!("nccl-stacks {inputs}{options}{rest}"),
+    };
+    vec![
+        command("stacks", "The stacks, as text", ""),
+        command("stacks", "Everything, for programs", " --format json --output stacks.json"),
+        command("stacks", "A row for each stack, for spreadsheets", " --format csv --output stacks.csv"),
+        command("icicle", "The call paths, for a browser", " --format svg --weight exposed --output stacks.svg"),
+        command("icicle", "The call paths, for speedscope.app", " --format speedscope --output stacks.speedscope.json"),
+    ]
+}
