@@ -4,6 +4,7 @@ mod attribution;
 mod compiled;
 mod describe;
 mod diff;
+mod documents;
 mod forms;
 mod gradients;
 mod groups;

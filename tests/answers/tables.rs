@@ -17,8 +17,8 @@ use nccl_stacks::attribution::selection::{OwnFamilies, Wanted, choose};
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::names::frames::location;
-use nccl_stacks::report::diff::DiffForm;
-use nccl_stacks::report::{Answer, Form, OnPage, Screen};
+use nccl_stacks::report::diff::DiffAnswer;
+use nccl_stacks::report::{Answer, Form, OnPage, Screen, StacksAnswer};
 use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
 use support::program::{run, stderr, stdout, testdata, trace_of};
@@ -108,9 +108,8 @@ fn report(path: &Path) -> StackReport {
 
 /// The table of stacks alone, without the summary before it.
 fn table(report: &StackReport, width: Option<usize>) -> String {
-    let answer = Answer::new(report, "trace").screen(Screen { width, ..Screen::default() });
-    let mut out = Vec::new();
-    answer.write(Form::Table, &mut out).unwrap();
+    let (screen, mut out) = (Screen { width, ..Screen::default() }, Vec::new());
+    StacksAnswer::new(report, "trace").write(Form::Table, &screen, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     text[text.find("\n #  ").unwrap() + 1..].to_owned()
 }
@@ -132,7 +131,7 @@ fn tables_fit_the_screen_and_keep_functions_whole() {
             // Text: every line but a word that is longer than a line.
             let screen = Screen { width: Some(width), depth: Some(6), colour: width % 2 == 0, ..Screen::default() };
             let mut out = Vec::new();
-            Answer::new(&report, "trace").screen(screen).write(Form::Text, &mut out).unwrap();
+            StacksAnswer::new(&report, "trace").write(Form::Text, &screen, &mut out).unwrap();
             let plain = String::from_utf8(out).unwrap().replace("\x1b[1;36m", "").replace("\x1b[0m", "");
             for line in plain.lines() {
                 let is_word = !line.trim().contains(' ') || line.contains("): ");
@@ -167,8 +166,8 @@ fn diffs_fit_the_screen() {
         let diff = Diff::new(("before", report(&before)), ("after", report(&after)), Per::Step);
         for width in 80..=200 {
             let mut out = Vec::new();
-            nccl_stacks::report::diff::write(&diff, DiffForm::Table, Some(width), &OnPage::default(), &mut out)
-                .unwrap();
+            let screen = Screen { width: Some(width), ..Screen::default() };
+            DiffAnswer::new(&diff, OnPage::default()).write(Form::Table, &screen, &mut out).unwrap();
             let text = String::from_utf8(out).unwrap();
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{} at {width}:\n{line}", before.display());

@@ -17,7 +17,8 @@ use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::reduce::reduce;
 use nccl_stacks::ranks::reduction::{RankReduction, Row, Segment};
 use nccl_stacks::ranks::report::Compared;
-use nccl_stacks::report::ranks::{RankAnswer, RankForm};
+use nccl_stacks::report::ranks::RankAnswer;
+use nccl_stacks::report::{Answer, Screen};
 use nccl_stacks::time::{Ns, Window};
 use serde_json::Value;
 
@@ -80,16 +81,9 @@ pub fn check(bytes: &[u8]) {
     for clock in [ClockMode::Align, ClockMode::Trust, ClockMode::None] {
         let Ok(compared) = Compared::from_reductions(parts.clone(), clock) else { continue };
         let report = compared.report();
-        for form in [
-            RankForm::Text,
-            RankForm::Table,
-            RankForm::Json,
-            RankForm::Csv,
-            RankForm::Perfetto,
-            RankForm::Svg,
-            RankForm::Html,
-        ] {
-            RankAnswer::new(&compared, &report, "parts").write(form, &mut Vec::new()).unwrap();
+        for form in RankAnswer::FORMS {
+            let answer = RankAnswer::new(&compared, &report, "parts");
+            answer.write(*form, &Screen::default(), &mut Vec::new()).unwrap();
         }
     }
 }

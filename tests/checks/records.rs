@@ -8,9 +8,9 @@ use nccl_stacks::analysis::recorded;
 use nccl_stacks::export::flow_rank::aggregate;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as, sources};
-use nccl_stacks::report::hang::HangForm;
-use nccl_stacks::report::recorded::{RecordsAnswer, RecordsForm};
-use nccl_stacks::report::{self, OnPage, Screen};
+use nccl_stacks::report::hang::HangAnswer;
+use nccl_stacks::report::recorded::RecordsAnswer;
+use nccl_stacks::report::{Answer, OnPage, Screen};
 use nccl_stacks_recorder_format::layout::{self, communicator, header};
 
 /// Between the files of one input.
@@ -120,12 +120,11 @@ fn answers(records: &Records, in_all_forms: bool) {
     serde_json::to_writer(std::io::sink(), &recorded).unwrap();
     if in_all_forms {
         let (screen, mut out) = (Screen { verbose: true, width: Some(80), ..Screen::default() }, Vec::new());
-        for form in [HangForm::Text, HangForm::Html] {
-            report::hang::write(&hang, form, "fuzz", &screen, &OnPage::default(), &mut out).unwrap();
+        for form in HangAnswer::FORMS {
+            HangAnswer::new(&hang, "fuzz", OnPage::default()).write(*form, &screen, &mut out).unwrap();
         }
-        let answer = RecordsAnswer::new(&recorded, "fuzz").shown(screen, None);
-        for form in [RecordsForm::Text, RecordsForm::Table, RecordsForm::Json, RecordsForm::Csv, RecordsForm::Html] {
-            answer.write(form, &mut out).unwrap();
+        for form in RecordsAnswer::FORMS {
+            RecordsAnswer::new(&recorded, "fuzz").write(*form, &screen, &mut out).unwrap();
         }
         assert!(std::str::from_utf8(&out).is_ok());
         aggregate(records).iter().for_each(|file| assert!(!file.text.is_empty()));

@@ -32,8 +32,8 @@ use nccl_stacks::export::{cut, sqlite};
 use nccl_stacks::input::from_reader;
 use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, load_input};
-use nccl_stacks::report::diff::DiffForm;
-use nccl_stacks::report::{Answer, Form, OnPage, Screen, Weight, json, kernels, lists};
+use nccl_stacks::report::diff::DiffAnswer;
+use nccl_stacks::report::{Answer, Form, OnPage, Screen, StacksAnswer, Weight, json, kernels, lists};
 use nccl_stacks::run::{missing, slices};
 use nccl_stacks::sql::{Database, TABLES};
 use nccl_stacks::store::Store;
@@ -67,8 +67,8 @@ fn screen(width: usize) -> Screen {
 }
 
 /// A picture needs something to draw; all other forms can be empty.
-fn write(answer: &Answer<'_>, form: Form) {
-    if let Err(error) = answer.write(form, &mut Vec::new()) {
+fn write(answer: &StacksAnswer<'_>, form: Form) {
+    if let Err(error) = answer.write(form, &screen(80), &mut Vec::new()) {
         assert!(form == Form::Svg && error.to_string().contains("nothing to draw"), "{error}");
     }
 }
@@ -93,7 +93,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
             stacks.arrange(order, 0.0, None);
         }
         for weight in [Weight::Gpu, Weight::Exposed, Weight::Count] {
-            let answer = Answer::new(&stacks, "hostile").weight(weight).screen(screen(80));
+            let answer = StacksAnswer::new(&stacks, "hostile").weight(weight);
             for form in [
                 Form::Text,
                 Form::Table,
@@ -110,7 +110,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         let rows = attributed(Attributor::new(store, wanted, Captured::default()), &found, window, &how);
         let timeline = Timeline::new("hostile", store, &rows, window, &how, 20);
         let on_page = OnPage::default().timelines(vec![timeline]);
-        write(&Answer::new(&stacks, "hostile").on_page(on_page), Form::Html);
+        write(&StacksAnswer::new(&stacks, "hostile").on_page(on_page), Form::Html);
         let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
         let rows = inside.map(|launched| (store.slices.name(launched.kernel), store.slices.dur(launched.kernel)));
         let table = kernel_table(store, rows, usize::MAX);
@@ -131,8 +131,8 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         for order in [Order::Count, Order::GpuTime, Order::Exposed, Order::Mean] {
             diff.arrange(order, None);
         }
-        for form in [DiffForm::Table, DiffForm::Text, DiffForm::Csv, DiffForm::Json, DiffForm::Html] {
-            nccl_stacks::report::diff::write(&diff, form, Some(100), &OnPage::default(), &mut Vec::new()).unwrap();
+        for form in DiffAnswer::FORMS {
+            DiffAnswer::new(&diff, OnPage::default()).write(*form, &screen(100), &mut Vec::new()).unwrap();
         }
     }
 }
@@ -361,7 +361,7 @@ fn no_trace_takes_the_square_of_its_length() {
         let how = StackOptions::default();
         let stacks = StackReport::merge(vec![part(&database, &wanted, Window::ALL, &how)], &how);
         for form in [Form::Text, Form::Table, Form::Svg] {
-            let answer = Answer::new(&stacks, "hostile").screen(screen(100));
+            let answer = StacksAnswer::new(&stacks, "hostile");
             write(&answer, form);
         }
         let found = launches::find(database.store(), &choose(database.store(), &wanted));

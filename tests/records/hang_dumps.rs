@@ -4,9 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use nccl_stacks::analysis::hang::{EvidenceKind, Outcome};
-use nccl_stacks::report::hang::{HangForm, write};
-use nccl_stacks::report::{OnPage, Screen};
+use nccl_stacks::analysis::hang::{EvidenceKind, HangReport, Outcome};
+use nccl_stacks::report::hang::HangAnswer;
+use nccl_stacks::report::{Answer, Form, OnPage, Screen};
 use serde_json::{Value, json};
 
 use crate::records::hang::{Op, dump, has, judged, of_all, of_dumps};
@@ -121,26 +121,20 @@ fn groups_of_one_name_have_letters_of_their_own() {
         *made = serde_json::from_str(&text).unwrap();
     }
     let report = of_dumps(&dumps);
-    let mut text = Vec::new();
-    write(&report, HangForm::Text, "", &Screen::default(), &OnPage::default(), &mut text).unwrap();
-    let text = String::from_utf8(text).unwrap();
+    let text = text(&report, None);
     assert!(text.contains("A  tp 1, ranks 0 and 1") && text.contains("B  tp 1, ranks 2 and 3"), "{text}");
+}
+
+fn text(report: &HangReport, width: Option<usize>) -> String {
+    let (screen, mut text) = (Screen { width, ..Screen::default() }, Vec::new());
+    HangAnswer::new(report, "", OnPage::default()).write(Form::Text, &screen, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
 }
 
 #[test]
 fn what_is_unclear_is_said_as_it_is() {
     let report = of_all([&[("1", "all_reduce", 5, "started")], &[("1", "all_reduce", 5, "completed")], &[], &[]]);
-    let mut text = Vec::new();
-    write(
-        &report,
-        HangForm::Text,
-        "",
-        &Screen { width: Some(500), ..Screen::default() },
-        &OnPage::default(),
-        &mut text,
-    )
-    .unwrap();
-    let text = String::from_utf8(text).unwrap();
+    let text = text(&report, Some(500));
     // On rank 1 it is complete.
     assert!(text.contains("operations are incomplete that all ranks with records have enqueued"), "{text}");
     assert!(text.contains("rank 0 in all_reduce 5"), "{text}");

@@ -7,8 +7,8 @@ use std::io::Cursor;
 use nccl_stacks::analysis::hang::{EvidenceKind, HangReport, Outcome, hang};
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_as};
-use nccl_stacks::report::hang::{HangForm, verdict, write};
-use nccl_stacks::report::{OnPage, Screen};
+use nccl_stacks::report::hang::{HangAnswer, verdict};
+use nccl_stacks::report::{Answer, Form, OnPage, Screen};
 
 use crate::records::hang::{answer, has, judged};
 
@@ -43,8 +43,8 @@ fn judge(text: String, keep: Keep) -> HangReport {
 
 fn shown(report: &HangReport) -> String {
     let mut text = Vec::new();
-    write(report, HangForm::Text, "", &Screen { verbose: true, ..Screen::default() }, &OnPage::default(), &mut text)
-        .unwrap();
+    let screen = Screen { verbose: true, ..Screen::default() };
+    HangAnswer::new(report, "", OnPage::default()).write(Form::Text, &screen, &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 

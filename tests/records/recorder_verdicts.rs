@@ -11,7 +11,7 @@ use nccl_stacks_recorder_format::{Kind, Record, flag};
 use serde_json::Value;
 
 use crate::records::recorder::{Process, folder, job, read_folder};
-use crate::support::program::{run, stderr, stdout};
+use crate::support::program::{run, stderr, stdout, verdict_of};
 
 /// The verdict of `records` about a folder.
 fn verdict(folder: &Path) -> String {
@@ -90,7 +90,7 @@ fn a_recording_that_lacks_something_shows_no_absence_of_a_hang() {
         job(folder.path(), &[by], true, [6; 4]);
         let (whole, code) = answer(folder.path());
         assert_eq!((whole["outcome"].as_str(), code), (Some("clear"), Some(0)), "{whole}");
-        assert_eq!(whole["verdict"], "No hang: in 1 group of 4 ranks no rank waits for another.");
+        assert_eq!(verdict_of(&whole), "No hang: in 1 group of 4 ranks no rank waits for another.");
         assert_eq!(whole["losses"], serde_json::json!([]));
 
         set(folder.path(), 1, header::LOST_COMMUNICATORS, 3);
@@ -99,7 +99,7 @@ fn a_recording_that_lacks_something_shows_no_absence_of_a_hang() {
         assert_eq!((lossy["outcome"].as_str(), code), (Some("unclear"), Some(0)), "{lossy}");
         let lacks = "The recording lacks 5 communicators for which there was no room.";
         let first = "Cannot say whether the job hangs: in 1 group of 4 ranks no rank is seen to wait.";
-        assert_eq!(lossy["verdict"], format!("{first} {lacks}"));
+        assert_eq!(verdict_of(&lossy), format!("{first} {lacks}"));
         let loss = serde_json::json!([{"what": "communicators for which there was no room", "why": null, "count": 5}]);
         assert_eq!(lossy["losses"], loss);
         assert!(verdict(folder.path()).contains("5 communicators for which there was no room"));
@@ -129,7 +129,7 @@ fn a_hang_that_is_seen_is_said_with_what_the_recording_lacks() {
         (0..4).for_each(|rank| set(folder.path(), rank, at, 1));
         let (answer, code) = answer(folder.path());
         assert_eq!((code, &answer["culprits"]), (Some(4), &serde_json::json!([2])), "{answer}");
-        let verdict = answer["verdict"].as_str().unwrap();
+        let verdict = verdict_of(&answer);
         assert!(verdict.starts_with("The job hangs on rank 2: it did not enqueue"), "{verdict}");
         assert!(verdict.contains(". The recording lacks 4 "), "{verdict}");
     }
@@ -188,7 +188,7 @@ fn a_rank_whose_call_failed_does_not_wait_in_it() {
     let folder = folder();
     failing_job(folder.path(), 2, [0, 0, 0, 0, 0, 0, 4]);
     let (answer, _) = answer(folder.path());
-    let verdict_of_hang = answer["verdict"].as_str().unwrap();
+    let verdict_of_hang = verdict_of(&answer);
     let said = "ncclAllReduce failed on rank 2 with error 4 (ncclInvalidArgument).";
     assert!(verdict_of_hang.contains(said), "{verdict_of_hang}");
     // The others have called it seven times, and rank 2 six times.
@@ -215,7 +215,7 @@ fn a_call_that_is_repeated_counts_once() {
     let evidence = &answer["lagging"][0]["evidence"][0];
     assert_eq!((evidence["here"].as_str(), evidence["there"].as_str()), (Some("5"), Some("7")), "{answer}");
     let said = "ncclAllReduce failed 2 times on rank 1 with error 5 (ncclInvalidUsage).";
-    assert!(answer["verdict"].as_str().unwrap().contains(said), "{answer}");
+    assert!(verdict_of(&answer).contains(said), "{answer}");
 }
 
 /// 7 says that a communicator that does not block goes on in the background.
@@ -279,7 +279,7 @@ fn processes_that_could_not_record_are_said() {
     let path = folder.path().to_str().unwrap();
     let (found, code) = answer(folder.path());
     assert_eq!((found["outcome"].as_str(), code), (Some("unclear"), Some(0)), "{found}");
-    let verdict_of_hang = found["verdict"].as_str().unwrap();
+    let verdict_of_hang = verdict_of(&found);
     assert!(
         verdict_of_hang.contains(full) && verdict_of_hang.contains("1 process could not record: Permission denied."),
         "{found}"
@@ -295,7 +295,7 @@ fn processes_that_could_not_record_are_said() {
     job(folder.path(), &[2], true, [6; 4]);
     let (found, _) = answer(folder.path());
     assert_eq!(found["outcome"], "unclear");
-    let verdict_of_hang = found["verdict"].as_str().unwrap();
+    let verdict_of_hang = verdict_of(&found);
     assert!(
         verdict_of_hang.starts_with("Cannot say whether the job hangs") && verdict_of_hang.contains(full),
         "{found}"

@@ -31,6 +31,11 @@ pub(crate) fn run_json(args: &[&str]) -> Output {
     run(&[&["--json", "--sort", "count"], args].concat())
 }
 
+/// The verdict of an answer for programs, in one line.
+pub(crate) fn verdict_of(answer: &serde_json::Value) -> String {
+    answer["verdict"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect::<Vec<_>>().join(" ")
+}
+
 /// The stacks of such an answer: count, then frames from the outermost caller to the launch, with the marks that the text form puts between the
 /// parts of a stack.
 pub(crate) fn stacks(output: &Output) -> Vec<(u64, Vec<String>)> {
