@@ -46,7 +46,7 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
             "--fail-if: the records have only the times of calls to NCCL, not who waited for whom".to_owned(),
         ));
     }
-    if !EntriesAnswer::FORMS.contains(&show.form) {
+    if !EntriesAnswer::forms().any(|form| form == show.form) {
         return Err(Stop::Usage(
             "--format: an answer about calls of NCCL has the forms text, json and html".to_owned(),
         ));

@@ -4,7 +4,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement};
 
-use super::format::{count, duration, percent};
+use super::format::{count, duration, percent, size};
 use crate::time::Ns;
 
 /// The header of the column that shows where a stack comes from.
@@ -62,6 +62,7 @@ pub(super) enum Cell {
     Share(f64),
     /// In 10^9 bytes per second.
     Bandwidth(f64),
+    Bytes(u64),
     Text(String),
     /// What people see, and what programs get.
     Both(String, String),
@@ -83,15 +84,29 @@ impl Cell {
             Cell::Nanos(nanos) => duration(Ns::rounded(*nanos)),
             Cell::Share(share) => percent(*share),
             Cell::Bandwidth(of) => format!("{of:.1}"),
+            Cell::Bytes(bytes) => size(*bytes),
             Cell::Text(text) | Cell::Both(text, _) => text.clone(),
         }
+    }
+
+    /// The name of its unit; `None` if it has no value.
+    pub(super) fn unit(&self) -> Option<&'static str> {
+        Some(match self {
+            Cell::Empty | Cell::Unknown => return None,
+            Cell::Count(_) => "count",
+            Cell::Time(_) | Cell::Nanos(_) => "ns",
+            Cell::Share(_) => "share",
+            Cell::Bandwidth(_) => "gb_per_s",
+            Cell::Bytes(_) => "bytes",
+            Cell::Text(_) | Cell::Both(..) => "text",
+        })
     }
 
     /// What programs get.
     pub(super) fn plain(&self) -> String {
         match self {
             Cell::Empty | Cell::Unknown => String::new(),
-            Cell::Count(n) => n.to_string(),
+            Cell::Count(n) | Cell::Bytes(n) => n.to_string(),
             Cell::Time(time) => time.to_string(),
             Cell::Nanos(number) | Cell::Share(number) | Cell::Bandwidth(number) => number.to_string(),
             Cell::Text(text) | Cell::Both(_, text) => text.clone(),

@@ -185,8 +185,8 @@ pub trait Answer {
     /// The name of its schema.
     const SCHEMA: &'static str;
 
-    /// The forms that it has.
-    const FORMS: &'static [Form];
+    /// The forms that it has besides those of all answers.
+    const OWN_FORMS: &'static [Form];
 
     /// Whether its text lists the findings after the verdict, because [`Answer::body`] does not show them.
     const LISTS_FINDINGS: bool = true;
@@ -206,7 +206,12 @@ pub trait Answer {
     /// Returns the writer's error.
     fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()>;
 
-    /// Writes one of the forms that are neither text, table nor JSON.
+    /// Its forms.
+    fn forms() -> impl Iterator<Item = Form> {
+        Form::OF_ALL.iter().chain(Self::OWN_FORMS).copied()
+    }
+
+    /// Writes one of its own forms, other than tables for people.
     ///
     /// # Errors
     /// Returns the writer's error, or an error if the answer has no such form.

@@ -1,6 +1,6 @@
 //! The forms of answers, each with its word on the command line.
 
-/// A form of an answer. No answer has all of them: see [`Answer::FORMS`](super::document::Answer::FORMS).
+/// A form of an answer. No answer has all of them: see [`Answer::forms`](super::document::Answer::forms).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {
@@ -43,6 +43,9 @@ const WORDS: &[(Form, &str)] = &[
 ];
 
 impl Form {
+    /// The forms that every answer has: they need no more than its document and its data.
+    pub(crate) const OF_ALL: &'static [Form] = &[Form::Text, Form::Json];
+
     /// Its word on the command line.
     pub fn word(self) -> &'static str {
         WORDS.iter().find(|(form, _)| *form == self).map_or("", |(_, word)| word)

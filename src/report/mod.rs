@@ -24,6 +24,7 @@ pub mod ranks;
 pub mod recorded;
 pub mod recording;
 pub mod results;
+mod sheet;
 pub mod stacks;
 
 use crate::analysis::timeline::Timeline;

@@ -81,9 +81,9 @@ pub fn check(bytes: &[u8]) {
     for clock in [ClockMode::Align, ClockMode::Trust, ClockMode::None] {
         let Ok(compared) = Compared::from_reductions(parts.clone(), clock) else { continue };
         let report = compared.report();
-        for form in RankAnswer::FORMS {
+        for form in RankAnswer::forms() {
             let answer = RankAnswer::new(&compared, &report, "parts");
-            answer.write(*form, &Screen::default(), &mut Vec::new()).unwrap();
+            answer.write(form, &Screen::default(), &mut Vec::new()).unwrap();
         }
     }
 }

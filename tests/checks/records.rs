@@ -120,11 +120,11 @@ fn answers(records: &Records, in_all_forms: bool) {
     serde_json::to_writer(std::io::sink(), &recorded).unwrap();
     if in_all_forms {
         let (screen, mut out) = (Screen { verbose: true, width: Some(80), ..Screen::default() }, Vec::new());
-        for form in HangAnswer::FORMS {
-            HangAnswer::new(&hang, "fuzz", OnPage::default()).write(*form, &screen, &mut out).unwrap();
+        for form in HangAnswer::forms() {
+            HangAnswer::new(&hang, "fuzz", OnPage::default()).write(form, &screen, &mut out).unwrap();
         }
-        for form in RecordsAnswer::FORMS {
-            RecordsAnswer::new(&recorded, "fuzz").write(*form, &screen, &mut out).unwrap();
+        for form in RecordsAnswer::forms() {
+            RecordsAnswer::new(&recorded, "fuzz").write(form, &screen, &mut out).unwrap();
         }
         assert!(std::str::from_utf8(&out).is_ok());
         aggregate(records).iter().for_each(|file| assert!(!file.text.is_empty()));

@@ -131,8 +131,8 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         for order in [Order::Count, Order::GpuTime, Order::Exposed, Order::Mean] {
             diff.arrange(order, None);
         }
-        for form in DiffAnswer::FORMS {
-            DiffAnswer::new(&diff, OnPage::default()).write(*form, &screen(100), &mut Vec::new()).unwrap();
+        for form in DiffAnswer::forms() {
+            DiffAnswer::new(&diff, OnPage::default()).write(form, &screen(100), &mut Vec::new()).unwrap();
         }
     }
 }

@@ -35,8 +35,8 @@ pub(crate) struct Describe {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
 
-    /// Form of the answer: text or json
-    #[arg(long, value_name = "FORM", value_parser = form_of::<DescribeAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    /// Form of the answer
+    #[arg(long, value_name = "FORM", value_parser = form_of::<DescribeAnswer<'_>>(), default_value = "text")]
     pub(crate) format: Form,
 
     /// Short for --format json

@@ -28,8 +28,8 @@ pub(crate) struct Hang {
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Form of the answer: text, json or html
-    #[arg(long, value_name = "FORM", value_parser = form_of::<HangAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    /// Form of the answer
+    #[arg(long, value_name = "FORM", value_parser = form_of::<HangAnswer<'_>>(), default_value = "text")]
     pub(crate) format: Form,
 
     /// Short for --format json

@@ -239,10 +239,10 @@ pub(crate) struct Stacks {
     #[command(flatten)]
     pub(crate) climbing: Climbing,
 
-    /// Form of the answer: text, table, script, json, csv, folded, speedscope, svg or html
+    /// Form of the answer
     ///
     /// script is the form of get_call_stacks.py: only frames and counts, the most frequent first. html is a page in one file, as from `report`.
-    #[arg(long, value_name = "FORM", value_parser = form_of::<StacksAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    #[arg(long, value_name = "FORM", value_parser = form_of::<StacksAnswer<'_>>(), default_value = "text")]
     pub(crate) format: Form,
 
     /// Short for --format json

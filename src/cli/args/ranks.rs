@@ -67,10 +67,10 @@ pub(crate) struct Ranks {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichOutliers::Mad)]
     pub(crate) outliers: WhichOutliers,
 
-    /// Form of the answer: text, table, json, csv, perfetto, svg or html
+    /// Form of the answer
     ///
-    /// perfetto is a trace with all ranks side by side on one clock; svg a heat map of waiting by rank and step; html a page in one file.
-    #[arg(long, value_name = "FORM", value_parser = form_of::<RankAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    /// perfetto is a trace with all ranks side by side on one clock; html a page in one file.
+    #[arg(long, value_name = "FORM", value_parser = form_of::<RankAnswer<'_>>(), default_value = "text")]
     pub(crate) format: Form,
 
     /// Short for --format json

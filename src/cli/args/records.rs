@@ -30,11 +30,11 @@ pub(crate) struct Records {
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Form of the answer: text, table, json, csv or html
+    /// Form of the answer
     ///
     /// csv has only the operations, or the bytes from rank to rank if there are only flow files. table and json have everything; html is a
     /// page in one file.
-    #[arg(long, value_name = "FORM", value_parser = form_of::<RecordsAnswer<'_>>(), default_value = "text", hide_possible_values = true)]
+    #[arg(long, value_name = "FORM", value_parser = form_of::<RecordsAnswer<'_>>(), default_value = "text")]
     pub(crate) format: Form,
 
     /// Short for --format json

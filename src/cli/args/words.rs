@@ -12,8 +12,7 @@ use nccl_stacks::time::TimeRule;
 
 /// The parser of --format with the forms of an answer.
 pub(crate) fn form_of<A: Answer>() -> impl TypedValueParser<Value = Form> {
-    let words = A::FORMS.iter().map(|form| form.word());
-    PossibleValuesParser::new(words).map(|word| Form::parse(&word).unwrap_or(Form::Text))
+    PossibleValuesParser::new(A::forms().map(Form::word)).map(|word| Form::parse(&word).unwrap_or(Form::Text))
 }
 
 /// What has to start in the window.

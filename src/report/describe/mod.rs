@@ -98,7 +98,7 @@ struct File {
 impl Answer for DescribeAnswer<'_> {
     const SCHEMA: &'static str = "describe";
 
-    const FORMS: &'static [Form] = &[Form::Text, Form::Json];
+    const OWN_FORMS: &'static [Form] = &[];
 
     fn inputs(&self) -> Option<&str> {
         Some(self.name)

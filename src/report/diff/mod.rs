@@ -40,7 +40,7 @@ impl<'a> DiffAnswer<'a> {
 impl Answer for DiffAnswer<'_> {
     const SCHEMA: &'static str = "diff";
 
-    const FORMS: &'static [Form] = &[Form::Table, Form::Text, Form::Csv, Form::Json, Form::Html];
+    const OWN_FORMS: &'static [Form] = &[Form::Table, Form::Csv, Form::Html];
 
     fn inputs(&self) -> Option<&str> {
         None

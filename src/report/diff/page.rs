@@ -3,14 +3,17 @@
 use std::io;
 
 use super::DiffAnswer;
+use super::measure::value;
 use crate::analysis::cost::Order;
 use crate::analysis::delta::Per;
 use crate::analysis::diff::{Change, Diff};
 use crate::report::OnPage;
+use crate::report::column::Column;
 use crate::report::document::Answer;
 use crate::report::form::Form;
 use crate::report::format::duration;
-use crate::report::html::{Command, Page, ROWS, Top, labels};
+use crate::report::html::{Command, Page, labels};
+use crate::report::sheet::Sheet;
 use crate::time::Ns;
 
 pub(super) fn write(answer: &DiffAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
@@ -25,7 +28,7 @@ pub(super) fn write(answer: &DiffAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
         kind: "diff",
         names: format!("{} → {}", diff.before.trace, diff.after.trace),
         document: answer.document(),
-        top: top(diff, &labels),
+        sheets: vec![("changes", sheet(diff, &labels))],
         documents: vec![("diff", answer.bytes(Form::Json)?)],
         tables: vec![("diff", answer.bytes(Form::Csv)?)],
         commands: vec![
@@ -40,26 +43,24 @@ pub(super) fn write(answer: &DiffAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     page.write(out)
 }
 
-fn top(diff: &Diff, labels: &[Vec<String>]) -> Option<Top> {
-    let row = |(of, label): (&Change, &Vec<String>)| {
-        let cell = super::measure::value;
-        vec![
-            label.join(" in "),
-            cell(of.before, Order::Count),
-            cell(of.after, Order::Count),
-            cell(of.before, Order::Exposed),
-            cell(of.after, Order::Exposed),
-            duration(Ns::rounded(of.growth(Order::Exposed))),
-        ]
+const COLUMNS: &[Column<Change>] = &[
+    Column::right("count before", |of, ()| value(of.before, Order::Count)),
+    Column::right("after", |of, ()| value(of.after, Order::Count)),
+    Column::right("exposed before", |of, ()| value(of.before, Order::Exposed)),
+    Column::right("after", |of, ()| value(of.after, Order::Exposed)),
+    Column::right("change", |of, ()| duration(Ns::rounded(of.growth(Order::Exposed)))),
+];
+
+fn sheet(diff: &Diff, labels: &[Vec<String>]) -> Sheet {
+    let title = match diff.per {
+        Per::Step => "Stacks that changed, per step",
+        Per::Call => "Stacks that changed, per call",
+        Per::Total => "Stacks that changed",
     };
-    (!diff.changes.is_empty()).then(|| Top {
-        title: match diff.per {
-            Per::Step => "Stacks that changed, per step",
-            Per::Call => "Stacks that changed, per call",
-            Per::Total => "Stacks that changed",
-        },
-        columns: vec!["from", "count before", "after", "exposed before", "after", "change"],
-        rows: diff.changes.iter().zip(labels).take(ROWS).map(row).collect(),
-        found: diff.changes.len(),
-    })
+    Sheet::named(
+        title,
+        "from",
+        COLUMNS,
+        labels.iter().zip(&diff.changes).map(|(label, of)| (label.join(" in "), of, ())),
+    )
 }

@@ -40,7 +40,7 @@ impl<'a> HangAnswer<'a> {
 impl Answer for HangAnswer<'_> {
     const SCHEMA: &'static str = "hang";
 
-    const FORMS: &'static [Form] = &[Form::Text, Form::Json, Form::Html];
+    const OWN_FORMS: &'static [Form] = &[Form::Html];
 
     // The text has more evidence for each group than a finding.
     const LISTS_FINDINGS: bool = false;

@@ -6,10 +6,12 @@ use super::HangAnswer;
 use super::words::operation;
 use crate::analysis::hang::{HangReport, HungGroup};
 use crate::report::OnPage;
+use crate::report::column::Column;
 use crate::report::document::Answer;
 use crate::report::form::Form;
 use crate::report::format::ranks;
-use crate::report::html::{Command, Page, ROWS, Top};
+use crate::report::html::{Command, Page};
+use crate::report::sheet::Sheet;
 
 pub(super) fn hang(answer: &HangAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let HangAnswer { report, name, on_page: OnPage { inputs, options, notes, .. } } = answer;
@@ -20,7 +22,7 @@ pub(super) fn hang(answer: &HangAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()>
         names: (*name).to_owned(),
         notes: [&document.notes[..], notes].concat(),
         document,
-        top: top(report),
+        sheets: vec![("groups", sheet(report))],
         documents: vec![("hang", answer.bytes(Form::Json)?)],
         commands: vec![
             command("Whether it hangs, with all evidence", format!("nccl-stacks hang {inputs}{options} --verbose")),
@@ -35,23 +37,19 @@ pub(super) fn hang(answer: &HangAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()>
     page.write(out)
 }
 
-fn top(report: &HangReport) -> Option<Top> {
-    let list = |of: &[u32]| if of.is_empty() { String::new() } else { ranks(of) };
-    let row = |group: &HungGroup| {
-        vec![
-            group.name.group.clone(),
-            operation(group.collective.as_deref(), group.sequence),
-            list(&group.missing_ranks),
-            list(&group.stuck_ranks),
-            list(&group.odd_ranks),
-            list(&group.waiting_ranks),
-        ]
-    };
-    let groups: Vec<&HungGroup> = report.hung.iter().chain(&report.lagging).collect();
-    (!groups.is_empty()).then(|| Top {
-        title: "Groups that wait",
-        columns: vec!["group", "operation", "not enqueued by", "stuck on", "other call on", "waiting"],
-        rows: groups.iter().take(ROWS).map(|group| row(group)).collect(),
-        found: groups.len(),
-    })
+const COLUMNS: &[Column<HungGroup>] = &[
+    Column::left("operation", |group, ()| operation(group.collective.as_deref(), group.sequence)),
+    Column::left("not enqueued by", |group, ()| list(&group.missing_ranks)),
+    Column::left("stuck on", |group, ()| list(&group.stuck_ranks)),
+    Column::left("other call on", |group, ()| list(&group.odd_ranks)),
+    Column::left("waiting", |group, ()| list(&group.waiting_ranks)),
+];
+
+fn list(of: &[u32]) -> String {
+    if of.is_empty() { String::new() } else { ranks(of) }
+}
+
+fn sheet(report: &HangReport) -> Sheet {
+    let groups = report.hung.iter().chain(&report.lagging);
+    Sheet::named("Groups that wait", "group", COLUMNS, groups.map(|group| (group.name.group.clone(), group, ())))
 }

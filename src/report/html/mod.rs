@@ -26,6 +26,7 @@ use timeline::Streams;
 
 use super::document::{Document, FINDINGS, Finding, Link};
 use super::format::{count, visible};
+use super::sheet::Sheet;
 use crate::analysis::origin::names;
 
 /// The modules of `page/`, joined by the build, and the lines that unpack them in the browser.
@@ -51,8 +52,8 @@ pub(crate) struct Page<'a> {
     pub(crate) names: String,
     /// What all forms say. The page has its first [`FINDINGS`] findings.
     pub(crate) document: Document,
-    /// The top of the table.
-    pub(crate) top: Option<Top>,
+    /// The tables, by name. Without scripts the page shows the top of the first.
+    pub(crate) sheets: Vec<(&'static str, Sheet)>,
     /// The answers for programs, by the name of their schema.
     pub(crate) documents: Documents,
     /// The same with only the first stacks, if the page would be too large.
@@ -71,18 +72,6 @@ pub(crate) struct Page<'a> {
     pub(crate) streams: Vec<Streams>,
     /// The collectives of many ranks on one clock.
     pub(crate) lanes: Option<Lanes>,
-}
-
-/// The top of a table, as text.
-#[derive(Debug, Default)]
-pub(crate) struct Top {
-    pub(crate) title: &'static str,
-    /// The columns: names first, then numbers.
-    pub(crate) columns: Vec<&'static str>,
-    /// The first rows, as many as fit a screen.
-    pub(crate) rows: Vec<Vec<String>>,
-    /// The number of rows in the whole table.
-    pub(crate) found: usize,
 }
 
 /// A command that prints what a view shows.
@@ -114,8 +103,8 @@ impl Page<'_> {
             env!("NCCL_STACKS_PAGE_STYLE"),
         )?;
         self.write_verdict(out)?;
-        if let Some(top) = &self.top {
-            write_top(top, out)?;
+        if let Some((_, sheet)) = self.sheets.first().filter(|(_, sheet)| !sheet.is_empty()) {
+            write_top(sheet, out)?;
         }
         let embedded = markup::json(&serde_json::to_string(&self.embedded(packed)?)?);
         write!(
@@ -200,6 +189,7 @@ impl Page<'_> {
             "notes": self.notes,
             "labels": packed.labels,
             "telling": packed.telling,
+            "sheets": packed.sheets,
             "timelines": packed.timelines,
             "lanes": packed.lanes,
         }))
@@ -237,30 +227,29 @@ fn short_names(names: &str) -> String {
     )
 }
 
-fn write_top(top: &Top, out: &mut impl Write) -> io::Result<()> {
-    let Top { title, columns, rows, found } = top;
-    write!(out, "<section id=\"top\" aria-labelledby=\"top-title\">\n<h2 id=\"top-title\">{}</h2>\n", escape(title))?;
+/// Writes the first rows of a table, as many as fit a screen.
+fn write_top(sheet: &Sheet, out: &mut impl Write) -> io::Result<()> {
+    let title = escape(sheet.title);
+    write!(out, "<section id=\"top\" aria-labelledby=\"top-title\">\n<h2 id=\"top-title\">{title}</h2>\n")?;
     write!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"top-title\">\n<table>\n<thead><tr>"
     )?;
-    for column in columns {
-        write!(out, "<th scope=\"col\">{}</th>", escape(column))?;
-    }
+    sheet.titles().try_for_each(|column| write!(out, "<th scope=\"col\">{}</th>", escape(column)))?;
     writeln!(out, "</tr></thead>\n<tbody>")?;
-    for row in rows {
+    for row in sheet.shown(ROWS) {
         write!(out, "<tr>")?;
-        for (at, cell) in row.iter().enumerate() {
+        for (at, cell) in row.enumerate() {
             match at {
-                0 => write!(out, "<th scope=\"row\">{}</th>", name(cell))?,
-                _ => write!(out, "<td>{}</td>", name(cell))?,
+                0 => write!(out, "<th scope=\"row\">{}</th>", name(&cell))?,
+                _ => write!(out, "<td>{}</td>", name(&cell))?,
             }
         }
         writeln!(out, "</tr>")?;
     }
     writeln!(out, "</tbody>\n</table>\n</div>")?;
-    if *found > rows.len() {
-        writeln!(out, "<p>The first {} of {found}.</p>", rows.len())?;
+    if sheet.found > ROWS {
+        writeln!(out, "<p>The first {ROWS} of {}.</p>", sheet.found)?;
     }
     writeln!(out, "</section>")
 }

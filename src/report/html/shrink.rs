@@ -3,7 +3,7 @@
 
 use std::io;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::columns::pack;
 use super::lanes::Lanes;
@@ -25,6 +25,7 @@ pub(super) struct Packed {
     pub(super) tables: Vec<(&'static str, String)>,
     pub(super) labels: String,
     pub(super) telling: String,
+    pub(super) sheets: Map<String, Value>,
     pub(super) timelines: Vec<Value>,
     pub(super) lanes: Option<Value>,
 }
@@ -48,9 +49,11 @@ impl Page<'_> {
             );
         }
         let room = room - size(&tables);
+        let (sheets, taken) = self.pack_sheets()?;
+        let room = room.saturating_sub(taken);
         let (timelines, lanes) = self.fit_pictures(room)?;
         self.note_left_out();
-        Ok(Packed { documents, tables, labels, telling, timelines, lanes })
+        Ok(Packed { documents, tables, labels, telling, sheets, timelines, lanes })
     }
 
     /// The documents and the labels of their stacks, with fewer stacks if they are too large.
@@ -70,6 +73,20 @@ impl Page<'_> {
             self.labels.truncate(most);
         }
         Ok((documents, labels))
+    }
+
+    /// The tables, with as many rows as there are labels, and their size.
+    fn pack_sheets(&mut self) -> io::Result<(Map<String, Value>, usize)> {
+        let (mut sheets, mut taken) = (Map::new(), 0);
+        for (name, sheet) in &mut self.sheets {
+            if *name == "stacks" {
+                sheet.truncate(self.labels.len());
+            }
+            let packed = pack(&serde_json::to_vec(sheet)?)?;
+            taken += packed.len();
+            sheets.insert((*name).to_owned(), Value::String(packed));
+        }
+        Ok((sheets, taken))
     }
 
     /// The frames to highlight, unless they take too much room for a mere highlight.

@@ -52,7 +52,7 @@ struct PairsData {
 impl Answer for PairsAnswer<'_> {
     const SCHEMA: &'static str = "pairs";
 
-    const FORMS: &'static [Form] = &[Form::Text, Form::Csv, Form::Json];
+    const OWN_FORMS: &'static [Form] = &[Form::Csv];
 
     fn inputs(&self) -> Option<&str> {
         Some(self.name)

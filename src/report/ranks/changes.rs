@@ -7,11 +7,13 @@ use serde::Serialize;
 use super::changes_tables::{compared, csv, growth, text, time};
 use crate::analysis::cost::Order;
 use crate::ranks::change::{RankChanges, RunWaits, StackChange, Waits};
+use crate::report::column::Column;
 use crate::report::diff::DiffAnswer;
 use crate::report::document::{Answer, Document, Finding, FindingKind, Link, Place, no_such_form};
 use crate::report::form::Form;
 use crate::report::format::{count, percent_or_unknown, value};
-use crate::report::html::{Command, Page, ROWS, Top};
+use crate::report::html::{Command, Page};
+use crate::report::sheet::Sheet;
 use crate::report::{OnPage, Screen};
 use crate::time::Ns;
 
@@ -38,7 +40,7 @@ impl<'a> ChangesAnswer<'a> {
 impl Answer for ChangesAnswer<'_> {
     const SCHEMA: &'static str = "ranks-diff";
 
-    const FORMS: &'static [Form] = DiffAnswer::FORMS;
+    const OWN_FORMS: &'static [Form] = DiffAnswer::OWN_FORMS;
 
     fn inputs(&self) -> Option<&str> {
         None
@@ -98,7 +100,7 @@ fn page(answer: &ChangesAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
         kind: "ranks-diff",
         names: format!("{} → {}", changes.before.trace, changes.after.trace),
         document: answer.document(),
-        top: top(changes),
+        sheets: vec![("changes", sheet(changes))],
         labels: changes.stacks.iter().map(|stack| vec![label(stack)]).collect(),
         documents: vec![("ranks-diff", answer.bytes(Form::Json)?)],
         tables: vec![("ranks-diff", answer.bytes(Form::Csv)?)],
@@ -152,19 +154,13 @@ fn findings(changes: &RankChanges) -> Vec<Finding> {
     notable.map(finding).collect()
 }
 
-fn top(changes: &RankChanges) -> Option<Top> {
-    let row = |stack: &StackChange| {
-        vec![
-            label(stack),
-            time(waited(stack.before)),
-            time(waited(stack.after)),
-            how_changed(waited(stack.before), waited(stack.after)),
-        ]
-    };
-    (!changes.stacks.is_empty()).then(|| Top {
-        title: "Stacks by the change of their waiting",
-        columns: vec!["from", "waited before", "after", "change"],
-        rows: changes.stacks.iter().take(ROWS).map(row).collect(),
-        found: changes.stacks.len(),
-    })
+const COLUMNS: &[Column<StackChange>] = &[
+    Column::right("waited before", |stack, ()| time(waited(stack.before))),
+    Column::right("after", |stack, ()| time(waited(stack.after))),
+    Column::right("change", |stack, ()| how_changed(waited(stack.before), waited(stack.after))),
+];
+
+fn sheet(changes: &RankChanges) -> Sheet {
+    let rows = changes.stacks.iter().map(|stack| (label(stack), stack, ()));
+    Sheet::named("Stacks by the change of their waiting", "from", COLUMNS, rows)
 }

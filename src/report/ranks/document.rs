@@ -17,7 +17,7 @@ use crate::time::Ns;
 const NOTABLE: f64 = 0.05;
 
 /// The smallest share of a stack's waiting for which a late rank is named.
-const WORTH_NAMING: f64 = 0.25;
+pub(super) const WORTH_NAMING: f64 = 0.25;
 
 /// What all forms say.
 pub(super) fn document(answer: &RankAnswer<'_>) -> Document {

@@ -6,11 +6,12 @@ use serde::Serialize;
 
 use super::entry_sentences::{group_name, signed, trust, verdict};
 use crate::ranks::entries::{EntryRank, EntryReport};
-use crate::report::column::{Align, Column, Table};
+use crate::report::column::{Align, Cell, Column, Table};
 use crate::report::document::{Answer, Document, Finding, FindingKind, Link, Place, no_such_form};
 use crate::report::form::Form;
 use crate::report::format::{count, duration, percent};
-use crate::report::html::{Command, Page, ROWS, Top};
+use crate::report::html::{Command, Page};
+use crate::report::sheet::Sheet;
 use crate::report::{OnPage, Screen};
 use crate::time::Ns;
 
@@ -21,11 +22,15 @@ const RANKS: usize = 16;
 const COLUMNS: &[Column<EntryRank, String>] = &[
     Column::right("rank", |row, _| row.rank.to_string()),
     Column::left("group", |_, group| group.clone()),
-    Column::right("calls", |row, _| count(row.calls)),
+    Column::number("", "calls", |row, _| Cell::Count(row.calls)),
     Column::right("later by", |row, _| signed(row.lag)),
-    Column::right("last in", |row, _| percent(row.last_share)),
-    Column::dropped(1, Align::Right, "added", |row, _| duration(row.added)),
+    Column::number("", "last in", |row, _| Cell::Share(row.last_share)),
+    Column::number_at(1, "", "added", |row, _| Cell::Time(row.added)),
     Column::dropped(0, Align::Right, "score", |row, _| row.score.map_or("-".to_owned(), |score| format!("{score:.1}"))),
+    Column::number_at(3, "", "largest", |row, _| Cell::Time(row.largest)),
+    Column::dropped(0, Align::Left, "later by quarter", |row, _| {
+        row.by_quarter.iter().map(|lag| signed(*lag)).collect::<Vec<_>>().join(", ")
+    }),
     Column::dropped(2, Align::Left, "stream", |row, _| {
         row.stream.map_or("-".to_owned(), |stream| format!("{stream:#x}"))
     }),
@@ -61,7 +66,7 @@ impl<'a> EntriesAnswer<'a> {
 impl Answer for EntriesAnswer<'_> {
     const SCHEMA: &'static str = "ranks-entries";
 
-    const FORMS: &'static [Form] = &[Form::Text, Form::Table, Form::Json, Form::Html];
+    const OWN_FORMS: &'static [Form] = &[Form::Table, Form::Html];
 
     fn inputs(&self) -> Option<&str> {
         Some(self.name)
@@ -179,7 +184,7 @@ fn page(answer: &EntriesAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
         names: (*name).to_owned(),
         notes: [&document.notes[..], notes].concat(),
         document,
-        top: top(report),
+        sheets: vec![("entries", sheet(report))],
         documents: vec![("entries", answer.bytes(Form::Json)?)],
         commands: vec![
             command("The same as text", ""),
@@ -190,25 +195,12 @@ fn page(answer: &EntriesAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     page.write(out)
 }
 
-fn top(report: &EntryReport) -> Option<Top> {
+/// The table of the page: slow ranks first.
+fn sheet(report: &EntryReport) -> Sheet {
     let mut rows: Vec<&EntryRank> = report.ranks.iter().collect();
-    // Slow ranks come first.
     let is_slow = |row: &EntryRank| report.slow.iter().any(|slow| slow.rank == row.rank);
     rows.sort_by_key(|row| (!is_slow(row), std::cmp::Reverse(row.lag), row.rank));
-    let row = |of: &&EntryRank| {
-        vec![
-            format!("rank {}", of.rank),
-            count(of.calls),
-            signed(of.lag),
-            percent(of.last_share),
-            duration(of.added),
-            duration(of.largest),
-        ]
-    };
-    (!rows.is_empty()).then(|| Top {
-        title: "Ranks by how late they enter",
-        columns: vec!["rank", "calls", "later by", "last in", "added", "largest"],
-        rows: rows.iter().take(ROWS).map(row).collect(),
-        found: rows.len(),
-    })
+    let name = |row: &EntryRank| format!("rank {}{}", row.rank, if is_slow(row) { ", late" } else { "" });
+    let rows = rows.into_iter().map(|row| (name(row), row, group_name(&report.groups[row.group])));
+    Sheet::named("Ranks by how late they enter", "rank", &COLUMNS[1..], rows)
 }

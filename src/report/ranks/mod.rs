@@ -85,7 +85,7 @@ struct RanksData {
 impl Answer for RankAnswer<'_> {
     const SCHEMA: &'static str = "ranks";
 
-    const FORMS: &'static [Form] = &[Form::Text, Form::Table, Form::Json, Form::Csv, Form::Perfetto, Form::Html];
+    const OWN_FORMS: &'static [Form] = &[Form::Table, Form::Csv, Form::Perfetto, Form::Html];
 
     fn inputs(&self) -> Option<&str> {
         Some(self.name)

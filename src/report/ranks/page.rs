@@ -3,17 +3,16 @@
 use std::io;
 
 use super::RankAnswer;
-use super::table::group_name;
+use super::table::{self, group_name};
 use crate::analysis::stacks::StackReport;
-use crate::ranks::report::{Compared, RankReport, StackWaits};
+use crate::ranks::report::{Compared, RankReport};
 use crate::report::OnPage;
 use crate::report::document::{Answer, FindingKind, Link};
 use crate::report::form::Form;
-use crate::report::format::{count, duration};
 use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
-use crate::report::html::{Command, Documents, Page, ROWS, Top, labels};
-use crate::report::stacks::{StacksAnswer, labels_of, page_documents, telling};
+use crate::report::html::{Command, Documents, Page, labels};
+use crate::report::stacks::{StacksAnswer, labels_of, page_documents, stack_sheets, telling};
 
 /// How many pairs of ranks a page that is too large keeps for each stack.
 const PAIRS: usize = 8;
@@ -42,11 +41,14 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     if let Some(stacks) = stacks {
         tables.push(("stacks", StacksAnswer::new(stacks, name).bytes(Form::Csv)?));
     }
+    let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of);
+    let mut sheets = vec![("waits", table::sheet(report))];
+    sheets.extend(stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels)));
     let page = Page {
         kind: "ranks",
         names: name.to_owned(),
         document,
-        top: top(report),
+        sheets,
         documents: documents(compared, report, stacks, name)?,
         shorten: Some(Box::new(|most| {
             let mut short = report.clone();
@@ -57,7 +59,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
         tables,
         commands: commands(on_page, stacks.is_some()),
         notes: on_page.notes.clone(),
-        labels: stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of),
+        labels,
         telling: stacks
             .map_or_else(|| report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect(), telling),
         streams: streams(on_page, stacks),
@@ -83,28 +85,6 @@ fn documents(
 fn streams(on_page: &OnPage, stacks: Option<&StackReport>) -> Vec<Streams> {
     let stacks = stacks.map_or(&[][..], |report| &report.stacks);
     Streams::collect(&on_page.timelines, stacks.iter().map(|stack| (&stack.rank, &stack.key)))
-}
-
-fn top(report: &RankReport) -> Option<Top> {
-    let row = |stack: &StackWaits| {
-        let late = stack.late_ranks.first().map_or(String::new(), |(rank, _)| rank.to_string());
-        vec![
-            stack.headline.clone().unwrap_or_else(|| "(no launch)".to_owned()),
-            count(stack.count),
-            duration(stack.gpu),
-            duration(stack.waited),
-            duration(stack.caused),
-            duration(stack.transfer),
-            stack.bandwidth.map_or(String::new(), |of| format!("{:.1} GB/s", of.transfer)),
-            late,
-        ]
-    };
-    (!report.stacks.is_empty()).then(|| Top {
-        title: "Call stacks of all ranks",
-        columns: vec!["from", "count", "GPU time", "waited", "caused", "transfer", "busbw of transfer", "late rank"],
-        rows: report.stacks.iter().take(ROWS).map(row).collect(),
-        found: report.stacks.len(),
-    })
 }
 
 fn commands(on_page: &OnPage, has_stacks: bool) -> Vec<Command> {

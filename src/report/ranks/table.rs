@@ -3,30 +3,41 @@
 use std::io::{self, Write};
 
 use super::RankAnswer;
+use super::document::WORTH_NAMING;
 use super::text::rank_table;
 use super::verdict::some_ranks;
 use crate::operations::matching::GroupName;
 use crate::ranks::report::{GroupWaits, RankReport, SizeRow, StackWaits, StepWaits};
 use crate::report::Screen;
-use crate::report::column::{Align, CALLED_FROM, Column, Table};
+use crate::report::column::{Align, CALLED_FROM, Cell, Column, Table};
 use crate::report::format::{count, duration, shorten_right, size, visible};
 use crate::report::frames::shorten_frame;
+use crate::report::sheet::Sheet;
 use crate::time::Ns;
 
 /// The default number of rows.
 const ROWS: usize = 20;
 
+/// The columns of the stacks of all ranks.
 const STACKS: &[Column<StackWaits>] = &[
-    Column::right("count", |stack, ()| count(stack.count)),
-    Column::right("waited", |stack, ()| duration(stack.waited)),
-    Column::dropped(1, Align::Right, "added", |stack, ()| duration(stack.added)),
-    Column::dropped(0, Align::Right, "late", |stack, ()| count(stack.late_count)),
-    Column::dropped(2, Align::Right, "transfer", |stack, ()| duration(stack.transfer)),
-    Column::right("mostly for", |stack, ()| mostly(&stack.late_ranks)),
-    Column::dropped(3, Align::Right, "busbw (GB/s)", |stack, ()| {
-        stack.bandwidth.map_or("?".to_owned(), |of| format!("{:.1}", of.transfer))
+    Column::number("count", "count", |stack, ()| Cell::Count(stack.count)),
+    Column::number("waited_ns", "waited", |stack, ()| Cell::Time(stack.waited)),
+    Column::number_at(3, "caused_ns", "caused", |stack, ()| Cell::Time(stack.caused)),
+    Column::number_at(1, "added_ns", "added", |stack, ()| Cell::Time(stack.added)),
+    Column::number_at(0, "late_count", "late", |stack, ()| Cell::Count(stack.late_count)),
+    Column::number_at(2, "transfer_ns", "transfer", |stack, ()| Cell::Time(stack.transfer)),
+    Column::words("late_rank", "mostly for", |stack, ()| Cell::Text(mostly(&stack.late_ranks))),
+    Column::number_at(4, "transfer_busbw_gb_per_s", "busbw of transfer (GB/s)", |stack, ()| {
+        Cell::known(stack.bandwidth.map(|of| of.transfer), Cell::Bandwidth)
     }),
 ];
+
+/// The table of a page.
+pub(super) fn sheet(report: &RankReport) -> Sheet {
+    let name = |stack: &StackWaits| stack.headline.clone().unwrap_or_else(|| "(no launch)".to_owned());
+    let rows = report.stacks.iter().map(|stack| (name(stack), stack, ()));
+    Sheet::named("Call stacks of all ranks", "from", STACKS, rows)
+}
 
 const GROUPS: &[Column<GroupWaits>] = &[
     Column::left("group", |group, ()| group_name(&group.group, &group.ranks_here)),
@@ -60,8 +71,14 @@ fn most_of_step(step: &StepWaits, report: &RankReport) -> Option<u32> {
     of_ranks.max_by_key(|(caused, rank)| (**caused, std::cmp::Reverse(rank.rank))).map(|(_, rank)| rank.rank)
 }
 
+/// The rank that the others waited for most, with its share of that waiting; if ranks were late in turn, their number.
 fn mostly(late: &[(u32, Ns)]) -> String {
-    late.first().map_or("-".to_owned(), |(rank, _)| format!("rank {rank}"))
+    let all: Ns = late.iter().map(|(_, waited)| *waited).sum();
+    let Some((rank, waited)) = late.first() else { return "-".to_owned() };
+    match waited.share_of(all) {
+        Some(share) if share < WORTH_NAMING => format!("{} ranks in turn", count(late.len() as u64)),
+        share => format!("rank {rank}{}", share.map_or(String::new(), |share| format!(" ({:.0} %)", 100.0 * share))),
+    }
 }
 
 /// The name of a group with its ranks, or with those that have a trace if the others are unknown.

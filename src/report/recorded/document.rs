@@ -65,11 +65,11 @@ fn title(kind: FindingKind) -> &'static str {
 }
 
 /// The folders of flow files.
-pub(super) fn flow_runs(report: &RecordsReport) -> impl Iterator<Item = &FlowRunReport> {
+fn flow_runs(report: &RecordsReport) -> impl Iterator<Item = &FlowRunReport> {
     report.flows.iter().flat_map(|flows| &flows.runs)
 }
 
-pub(super) fn folder(run: &FlowRunReport) -> String {
+fn folder(run: &FlowRunReport) -> String {
     if run.folder.is_empty() { "this folder".to_owned() } else { run.folder.clone() }
 }
 

@@ -4,9 +4,11 @@
 use std::fmt::Write;
 use std::io;
 
-use super::super::column::{Column, Table};
+use super::super::column::{Cell, Column, Table};
 use super::super::csv::write_rows;
 use super::super::format::{count, size, visible};
+use super::super::sheet::Sheet;
+use crate::analysis::recorded::RecordsReport;
 use crate::analysis::recorded::flows::{Finding, FlowReport, FlowRunReport, Link, PatternRow, Tree};
 
 /// With more ranks than this, a matrix becomes a list of pairs.
@@ -52,12 +54,29 @@ const MATRIX: &[Column<Link, String>] = &[
     Column::right("from_rank", |link, _| link.from.to_string()),
     Column::right("to_rank", |link, _| link.to.to_string()),
     Column::right("steps", |link, _| link.steps.to_string()),
-    Column::right("bytes", |link, _| link.bytes.to_string()),
+    Column::number("bytes", "bytes", |link, _| Cell::Bytes(link.bytes)),
 ];
 
 /// A row for each run.
 pub fn table(report: &FlowReport) -> String {
     Table::from_rows(RUNS, report.runs.iter().zip(std::iter::repeat(()))).text()
+}
+
+/// The table of a page: a row for each run.
+pub(super) fn sheet(report: &RecordsReport) -> Sheet {
+    let runs = report.flows.iter().flat_map(|flows| &flows.runs);
+    let folder =
+        |run: &FlowRunReport| if run.folder.is_empty() { "this folder".to_owned() } else { run.folder.clone() };
+    Sheet::named("Flow files", "folder", &RUNS[1..], runs.map(|run| (folder(run), run, ())))
+}
+
+/// The table of a page: the matrices of all runs, the most bytes first.
+pub(super) fn matrix_sheet(report: &RecordsReport) -> Sheet {
+    let runs = report.flows.iter().flat_map(|flows| &flows.runs);
+    let links = runs.flat_map(|run| run.matrix.iter().map(|link| (run.folder.clone(), link, run.folder.clone())));
+    let mut links: Vec<_> = links.collect();
+    links.sort_by_key(|(_, link, _)| std::cmp::Reverse(link.bytes));
+    Sheet::named("Planned bytes from rank to rank, at most", "folder", &MATRIX[1..], links.into_iter())
 }
 
 /// The matrices of all runs, a row for each pair of ranks.

@@ -1,6 +1,5 @@
 //! The contents of NCCL's own records: one file per form. The sentences about what is wrong are in `sentences`.
 
-mod csv;
 mod document;
 pub mod flows;
 mod page;
@@ -14,6 +13,7 @@ use std::io;
 
 use serde::Serialize;
 
+use super::csv::write_rows;
 use super::document::{Answer, Document, no_such_form};
 use super::form::Form;
 use super::{OnPage, Screen};
@@ -58,7 +58,7 @@ struct RecordsData {
 impl Answer for RecordsAnswer<'_> {
     const SCHEMA: &'static str = "records";
 
-    const FORMS: &'static [Form] = &[Form::Text, Form::Table, Form::Json, Form::Csv, Form::Html];
+    const OWN_FORMS: &'static [Form] = &[Form::Table, Form::Csv, Form::Html];
 
     // The text lists all of them, in a line each.
     const LISTS_FINDINGS: bool = false;
@@ -86,7 +86,14 @@ impl Answer for RecordsAnswer<'_> {
 
     fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
-            Form::Csv => csv::records(self, out),
+            // A file has rows of one kind: operations, or the matrices of flow files alone.
+            Form::Csv => match &self.report.flows {
+                Some(flows) if self.report.census.is_empty() => flows::csv(flows, out),
+                _ => {
+                    let rows = self.report.census.iter().take(self.limit.unwrap_or(usize::MAX));
+                    write_rows(table::CENSUS.iter(), rows.map(|row| (row, ())), out)
+                }
+            },
             Form::Html => page::records(self, out),
             form => Err(no_such_form(form)),
         }

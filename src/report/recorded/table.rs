@@ -10,29 +10,35 @@ use crate::analysis::recorded::{
     CensusRow, ChannelRow, CommunicatorRow, EventRow, FileRow, LinkRow, PairRow, ProxyRow, RecordsReport,
 };
 use crate::report::Screen;
-use crate::report::column::{Align, Column, Table};
+use crate::report::column::{Align, Cell, Column, Table};
 use crate::report::format::{count, duration, percent_or_unknown, size, visible};
+use crate::report::sheet::Sheet;
 use crate::time::Ns;
 
-/// Operations.
+/// Operations, for people and for spreadsheets.
 pub(super) const CENSUS: &[Column<CensusRow>] = &[
-    Column::left("collective", |row, ()| shown(row.collective.as_deref())),
-    Column::right("size", |row, ()| row.size.map_or("?".to_owned(), |size| sizes(size.min_bytes, size.max_bytes))),
-    Column::right("count", |row, ()| count(row.count)),
-    Column::right("time", |row, ()| row.time.map_or("?".to_owned(), |time| duration(time.total))),
-    Column::right("median", |row, ()| row.time.map_or("?".to_owned(), |time| duration(Ns::rounded(time.median)))),
-    Column::dropped(3, Align::Right, "p95", |row, ()| row.time.map_or("?".to_owned(), |time| duration(time.p95))),
-    Column::dropped(4, Align::Right, "algbw", |row, ()| bandwidth(row.algbw_gb_per_s)),
-    Column::right("busbw (GB/s)", |row, ()| bandwidth(row.busbw_gb_per_s)),
-    Column::left("algorithm", |row, ()| values(&row.algorithms, row.count)),
-    Column::left("protocol", |row, ()| values(&row.protocols, row.count)),
-    Column::right("channels", |row, ()| {
-        let channels = row.channels.iter().map(|(channels, times)| (channels.to_string(), *times)).collect();
-        values(&channels, row.count)
+    Column::words("collective", "collective", |row, ()| known(row.collective.as_deref())),
+    Column::number("", "size", |row, ()| {
+        row.size.map_or(Cell::Unknown, |size| Cell::Text(sizes(size.min_bytes, size.max_bytes)))
     }),
-    Column::dropped(2, Align::Right, "ranks", |row, ()| count(row.ranks)),
-    Column::dropped(1, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
-    Column::dropped(0, Align::Left, "recorded by", |row, ()| row.source.to_owned()),
+    Column::number("bytes_min", "", |row, ()| Cell::known(row.size.map(|size| size.min_bytes), Cell::Bytes)),
+    Column::number("bytes_max", "", |row, ()| Cell::known(row.size.map(|size| size.max_bytes), Cell::Bytes)),
+    Column::number("count", "count", |row, ()| Cell::Count(row.count)),
+    Column::number("timed", "", |row, ()| Cell::Count(row.timed)),
+    Column::number("total_ns", "time", |row, ()| Cell::known(row.time.map(|time| time.total), Cell::Time)),
+    Column::number("median_ns", "median", |row, ()| Cell::known(row.time.map(|time| time.median), Cell::Nanos)),
+    Column::number_at(3, "p95_ns", "p95", |row, ()| Cell::known(row.time.map(|time| time.p95), Cell::Time)),
+    Column::number("min_ns", "", |row, ()| Cell::known(row.time.map(|time| time.min), Cell::Time)),
+    Column::number("max_ns", "", |row, ()| Cell::known(row.time.map(|time| time.max), Cell::Time)),
+    Column::number_at(4, "algbw_gb_per_s", "algbw", |row, ()| bandwidth(row.algbw_gb_per_s)),
+    Column::number("busbw_gb_per_s", "busbw (GB/s)", |row, ()| bandwidth(row.busbw_gb_per_s)),
+    Column::words("algorithms", "algorithm", |row, ()| values(&row.algorithms, row.count)),
+    Column::words("protocols", "protocol", |row, ()| values(&row.protocols, row.count)),
+    Column::number("channels", "channels", |row, ()| values(&row.channels, row.count)),
+    Column::words("dtypes", "", |row, ()| values(&row.dtypes, row.count)),
+    Column::number_at(2, "ranks", "ranks", |row, ()| Cell::Count(row.ranks)),
+    Column::words_at(1, "communicator", "communicator", |row, ()| known(row.communicator.as_deref())),
+    Column::words_at(0, "source", "recorded by", |row, ()| Cell::Text(row.source.to_owned())),
 ];
 
 const COMMUNICATORS: &[Column<CommunicatorRow>] = &[
@@ -65,7 +71,7 @@ const LINKS: &[Column<LinkRow>] = &[
     Column::right("operations", |row, ()| count(row.operations)),
     Column::right("bytes", |row, ()| row.bytes.map_or("?".to_owned(), size)),
     Column::right("busy", |row, ()| row.busy.map_or("?".to_owned(), duration)),
-    Column::right("GB/s", |row, ()| bandwidth(row.gb_per_s)),
+    Column::number("", "GB/s", |row, ()| bandwidth(row.gb_per_s)),
     Column::dropped(0, Align::Left, "communicator", |row, ()| shown(row.communicator.as_deref())),
 ];
 
@@ -129,6 +135,22 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, screen: &Screen, out: &mut Vec
     section("Files", FILES, &report.files, limit, screen, out)
 }
 
+/// The tables of a page, each by its name, without those that have no rows.
+pub(super) fn sheets(report: &RecordsReport) -> Vec<(&'static str, Sheet)> {
+    let mut sheets = vec![
+        ("operations", Sheet::from_rows("Operations by size", CENSUS, report.census.iter())),
+        ("flows", flows::sheet(report)),
+        ("planned", flows::matrix_sheet(report)),
+        ("links", Sheet::from_rows("Links", LINKS, report.links.iter())),
+        ("proxies", Sheet::from_rows("Proxies", PROXIES, report.proxies.iter())),
+        ("channels", Sheet::from_rows("Channels", CHANNELS, report.channels.iter())),
+        ("bytes", Sheet::from_rows("Bytes from rank to rank", PAIRS, report.pairs.iter())),
+        ("events", Sheet::from_rows("Other events of NCCL's profiler", EVENTS, report.profiler_events.iter())),
+    ];
+    sheets.retain(|(_, sheet)| !sheet.is_empty());
+    sheets
+}
+
 /// Whether the recorded bandwidths match the computed ones.
 pub(super) fn bandwidths(report: &RecordsReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
     let Some(check) = &report.bandwidth_check else { return Ok(()) };
@@ -175,15 +197,24 @@ fn number(value: Option<u32>) -> String {
     value.map_or("?".to_owned(), |value| value.to_string())
 }
 
-fn bandwidth(value: Option<f64>) -> String {
-    value.map_or("?".to_owned(), |value| format!("{value:.2}"))
+/// A name for people and for spreadsheets.
+fn known(name: Option<&str>) -> Cell {
+    Cell::known(name, |name| Cell::Text(visible(name).into_owned()))
 }
 
-/// Values, each with its number of operations unless all have it.
-fn values(values: &BTreeMap<String, u64>, all: u64) -> String {
-    let one = |(value, times): (&String, &u64)| match *times == all {
-        true => visible(value).into_owned(),
-        false => format!("{} ×{}", visible(value), count(*times)),
-    };
-    values.iter().map(one).collect::<Vec<_>>().join(", ")
+/// A bandwidth with two decimals for people.
+fn bandwidth(value: Option<f64>) -> Cell {
+    Cell::known(value, |value| Cell::Both(format!("{value:.2}"), value.to_string()))
+}
+
+/// Values, each with its number of operations, for people unless all have it: `RING ×12, TREE ×4`, and `RING:12;TREE:4`.
+fn values(values: &BTreeMap<impl ToString, u64>, all: u64) -> Cell {
+    let one = |(value, times): (&_, &u64)| (visible(&ToString::to_string(value)).into_owned(), *times);
+    let counted: Vec<(String, u64)> = values.iter().map(one).collect();
+    let shown = counted.iter().map(|(value, times)| match *times == all {
+        true => value.clone(),
+        false => format!("{value} ×{}", count(*times)),
+    });
+    let plain = counted.iter().map(|(value, times)| format!("{value}:{times}"));
+    Cell::Both(shown.collect::<Vec<_>>().join(", "), plain.collect::<Vec<_>>().join(";"))
 }

@@ -10,6 +10,7 @@ use crate::report::Screen;
 use crate::report::column::{Align, Cell, Column, Table};
 use crate::report::format::{count, duration, kernels, percent, percent_or_unknown, shorten_right, values_of, visible};
 use crate::report::frames::shorten_frame;
+use crate::report::sheet::Sheet;
 use crate::time::Ns;
 
 /// The numbers of a branch; the context is the GPU time of all groups.
@@ -133,20 +134,17 @@ fn step_table(groups: &[&GroupedKernels], width: Option<usize>) -> Table {
     table
 }
 
-/// The headers of [`step_rows`], starting with the name.
-pub(super) fn step_headers() -> Vec<&'static str> {
-    let numbers = STEPS.iter().filter(|column| column.is_shown()).map(|column| column.header);
-    std::iter::once("name").chain(numbers).chain(["largest stack"]).collect()
-}
-
-/// The cells of the first steps, for a page, starting with the name.
-pub(super) fn step_rows(groups: &Grouped, most: usize) -> Vec<Vec<String>> {
-    let steps = groups.groups.iter().filter_map(|group| Some((group, group.step.as_ref()?)));
-    let row = |(group, step): (&GroupedKernels, &StepCost)| {
-        let numbers = STEPS.iter().filter(|column| column.is_shown()).map(|column| column.cell(step, &()).shown());
-        std::iter::once(group.label()).chain(numbers).chain([largest_stack(group, usize::MAX)]).collect()
-    };
-    steps.take(most).map(row).collect()
+/// The tables of a page: the groups, after the steps if the groups are steps.
+pub(super) fn sheets(groups: &Grouped, names: impl Iterator<Item = String>) -> Vec<(&'static str, Sheet)> {
+    let rows = names.zip(&groups.groups).zip(1..).map(|((name, group), number)| (name, group, number));
+    let all = ("stacks", Sheet::named("Groups", "from", COLUMNS, rows));
+    if !groups.are_steps() {
+        return vec![all];
+    }
+    let steps = || groups.groups.iter().filter_map(|group| Some((group, group.step.as_ref()?)));
+    let rows = steps().map(|(group, step)| (group.label(), step, ()));
+    let largest = steps().map(|(group, _)| largest_stack(group, usize::MAX));
+    vec![("steps", Sheet::named("Steps", "name", STEPS, rows).with("largest stack", largest)), all]
 }
 
 /// `model.py(50): backward (92.1 %)`, with its share of the exposed time of the step's selected kernels.

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 pub use document::beside;
 pub(super) use document::measured;
-pub(super) use page::{document as page_documents, labels_of, telling};
+pub(super) use page::{document as page_documents, labels_of, sheets as stack_sheets, telling};
 
 use super::csv::write_rows;
 use super::document::{Answer, Document, no_such_form};
@@ -79,11 +79,9 @@ impl<'a> StacksAnswer<'a> {
 impl Answer for StacksAnswer<'_> {
     const SCHEMA: &'static str = "stacks";
 
-    const FORMS: &'static [Form] = &[
-        Form::Text,
+    const OWN_FORMS: &'static [Form] = &[
         Form::Table,
         Form::Script,
-        Form::Json,
         Form::Csv,
         Form::Folded,
         Form::Speedscope,

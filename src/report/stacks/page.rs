@@ -1,20 +1,15 @@
 //! The stacks of a window as a page.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io;
 
-use super::{StacksAnswer, grouping};
-use crate::analysis::collective_info::CollectiveInfo;
-use crate::analysis::cost::Totals;
+use super::{StacksAnswer, grouping, table};
 use crate::analysis::stacks::StackReport;
 use crate::report::document::Answer;
 use crate::report::form::Form;
-use crate::report::format::{count, duration, percent};
-use crate::report::frames::lines;
 use crate::report::html::timeline::Streams;
-use crate::report::html::{Command, Documents, Page, ROWS, Top, labels};
-use crate::time::Ns;
+use crate::report::html::{Command, Documents, Page, labels};
+use crate::report::sheet::Sheet;
 
 /// Writes the page of an answer.
 ///
@@ -29,7 +24,7 @@ pub(super) fn stacks(answer: &StacksAnswer<'_>, out: &mut Vec<u8>) -> io::Result
         kind: "stacks",
         names: (*trace).to_owned(),
         document,
-        top: top(report, &labels),
+        sheets: sheets(report, &labels),
         documents: self::document(report, trace)?,
         shorten: Some(Box::new(|most| self::document(&report.first(most), trace))),
         tables: vec![("stacks", answer.bytes(Form::Csv)?)],
@@ -65,49 +60,16 @@ pub(in crate::report) fn telling(report: &StackReport) -> BTreeSet<String> {
     report.stacks.iter().flat_map(|stack| stack.telling.iter().cloned()).collect()
 }
 
-fn top(report: &StackReport, labels: &[Vec<String>]) -> Option<Top> {
-    if let Some(grouped) = report.groups().filter(|grouped| grouped.are_steps()) {
-        let rows = grouping::step_rows(grouped, ROWS);
-        return (!rows.is_empty()).then(|| Top {
-            title: "Steps",
-            columns: grouping::step_headers(),
-            rows,
-            found: grouped.groups.iter().filter(|group| group.step.is_some()).count(),
-        });
-    }
-    let row = |label: &[String], totals: Totals, share: Option<f64>, bus: Option<f64>| {
-        vec![
-            label.join(" in "),
-            count(totals.count),
-            duration(totals.gpu_time),
-            share.map_or(String::new(), percent),
-            duration(totals.exposed),
-            duration(Ns::rounded(totals.mean())),
-            bus.map_or(String::new(), |bus| format!("{bus:.1} GB/s")),
-        ]
-    };
-    let bus = |of: &CollectiveInfo| of.bandwidth.map(|of| of.bus);
-    let rows: Vec<Vec<String>> = match report.groups() {
-        Some(grouped) => {
-            let shown = grouped.groups.iter().zip(labels).take(ROWS);
-            shown.map(|(of, label)| row(label, of.totals(), of.cost.share, bus(&of.collective))).collect()
-        }
+/// The table of stacks or groups, or of steps.
+pub(in crate::report) fn sheets(report: &StackReport, labels: &[Vec<String>]) -> Vec<(&'static str, Sheet)> {
+    let names = labels.iter().map(|label| label.join(" in "));
+    match report.groups() {
+        Some(grouped) => grouping::sheets(grouped, names),
         None => {
-            let shown = report.stacks.iter().zip(labels).take(ROWS);
-            let without = report.without_launch.iter().map(|of| {
-                let label = of.rank.iter().cloned().chain(lines(&of.key).into_iter().map(Cow::into_owned));
-                row(&label.collect::<Vec<_>>(), of.totals(), of.cost.share, bus(&of.collective))
-            });
-            let stacks = shown.map(|(of, label)| row(label, of.totals(), of.cost.share, bus(&of.collective)));
-            stacks.chain(without).collect()
+            let rows = names.zip(&report.stacks).zip(1..).map(|((name, stack), number)| (name, stack, Some(number)));
+            vec![("stacks", Sheet::named("Call stacks", "from", table::COLUMNS, rows).found(labels.len()))]
         }
-    };
-    (!rows.is_empty()).then(|| Top {
-        title: if report.groups().is_some() { "Groups" } else { "Call stacks" },
-        columns: vec!["from", "count", "GPU time", "share", "exposed", "mean", "busbw"],
-        rows,
-        found: labels.len(),
-    })
+    }
 }
 
 fn commands(inputs: &str, options: &str) -> Vec<Command> {

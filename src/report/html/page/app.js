@@ -14,8 +14,8 @@ import { mountMatrix } from './matrix.js';
 import { loadCharts, loadModel } from './model.js';
 import { mountRecords } from './records.js';
 import { mountScatter } from './scatter.js';
+import { mountSheet } from './sheet.js';
 import { State, write } from './state.js';
-import { mountSteps } from './steps.js';
 import { mountTable } from './table.js';
 import { mountTimeline } from './timeline.js';
 import { mountTrust } from './trust.js';
@@ -24,7 +24,7 @@ import { mountTrust } from './trust.js';
 const APP_VIEWS = [
   ['hang', mountHang],
   ['diff', mountDiff],
-  ['steps', mountSteps],
+  ['steps', mountSheet('steps')],
   ['stacks', mountTable],
   ['icicle', mountIcicle],
   ['charts', null],

@@ -51,12 +51,18 @@ export async function loadModel(page) {
   const texts = Object.fromEntries(names.map((name, at) => [name, read[at]]));
   const docs = Object.fromEntries(names.map((name, at) => [name, JSON.parse(read[at])]));
   const [labels, telling] = await Promise.all(['labels', 'telling'].map(async (of) => (page[of] ? JSON.parse(await unpackText(page[of])) : [])));
-  const model = { page, docs, texts, labels, texted: new Texts(telling), stacks: [], ofRankStack: new Int32Array(0), steps: null, timelines: [], lanes: null };
+  const sheets = await loadSheets(page.sheets ?? {});
+  const model = { page, docs, texts, labels, sheets, texted: new Texts(telling), stacks: [], ofRankStack: new Int32Array(0), steps: null, timelines: [], lanes: null };
   addStacks(model);
   model.stacks.forEach((stack, at) => (stack.label = labelOf(labels[at], stack)));
   indexStacks(model);
   model.steps = readSteps(docs.ranks);
   return model;
+}
+
+async function loadSheets(packed) {
+  const read = async ([name, data]) => [name, JSON.parse(await unpackText(data))];
+  return Object.fromEntries(await Promise.all(Object.entries(packed).map(read)));
 }
 
 async function modelText(page, name) {

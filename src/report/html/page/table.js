@@ -6,8 +6,9 @@
 import { copyText } from './commands.js';
 import { stackDetail } from './detail.js';
 import { el, nameNode, scrollBox, section } from './dom.js';
-import { bandwidth, count, duration, percent, size, visible } from './format.js';
+import { count, duration, size, visible } from './format.js';
 import { matchStacks, matchTexts } from './model.js';
+import { headText, isNumber, sheetLegend, unitText } from './sheet.js';
 import { TRUST_REASONS } from './trust.js';
 
 const TABLE_PAGE = 100;
@@ -15,58 +16,47 @@ const TABLE_PAGE = 100;
 // This many rows fill a screen; the rest is built after they are shown.
 const TABLE_FIRST = 30;
 
-const tableTime = (key) => ({ value: (stack) => stack[key], text: (stack) => duration(stack[key]), isBar: true });
+// Columns of the table of stacks that the page shows beside the name, or that repeat another table's.
+const TABLE_BESIDE = ['from', '#', 'collective'];
 
-// `value` is for sorting, `text` for display. Columns without any value are hidden.
-const TABLE_COLUMNS = [
-  {
-    key: 'count',
-    title: 'Count',
-    help: 'how many kernels were launched from there',
-    value: (stack) => stack.count,
-    text: (stack) => count(stack.count),
-  },
-  { key: 'gpu', title: 'GPU', help: 'how long these kernels ran, in sum', ...tableTime('gpu') },
-  { key: 'share', title: 'Share', help: '', value: (stack) => stack.share, text: (stack) => percent(stack.share) },
-  { key: 'exposed', title: 'Exposed', help: 'how long of that no compute kernel ran beside them on their GPU', ...tableTime('exposed') },
-  { key: 'waited', title: 'Waited', help: 'how long of that they waited for a rank that came later', ...tableTime('waited') },
-  { key: 'caused', title: 'Caused', help: 'how long other ranks waited for kernels of this stack where these came last', ...tableTime('caused') },
-  { key: 'transfer', title: 'Transfer', help: 'the rest: how long they ran without waiting', ...tableTime('transfer') },
-  {
-    key: 'busbw',
-    title: 'Busbw',
-    help: 'bus bandwidth as nccl-tests defines it, of the whole kernels, waiting included; 1 GB is 10⁹ bytes',
-    value: (stack) => stack.busbw,
-    text: (stack) => bandwidth(stack.busbw),
-  },
-  {
-    key: 'late',
-    title: 'Late rank',
-    help: 'for which rank others waited most at this stack, and how much of that waiting was for it',
-    value: (stack) => (stack.late.length > 0 ? stack.late[0][0] : null),
-    text: tableLate,
-  },
-];
-
-function tableLate({ late }) {
-  if (late.length === 0) return '';
-  const all = late.reduce((sum, [, ns]) => sum + ns, 0);
-  const share = all > 0 ? late[0][1] / all : 0;
-  // If ranks are late in turn, the first of them is no more to blame than the others.
-  return share < 0.25 ? `${count(late.length)} in turn` : `${late[0][0]} (${Math.round(share * 100)} %)`;
+/** The columns of the program's tables of stacks: of the costs, then of the waiting. `at(id)` is the row of a stack in the second table. */
+function tableColumns({ sheets, stacks, docs, ofRankStack }) {
+  const rowOf = new Int32Array(stacks.length).fill(-1);
+  ofRankStack.forEach((id, at) => {
+    if (id >= 0) rowOf[id] = at;
+  });
+  const known = new Set(TABLE_BESIDE);
+  const columns = [];
+  const add = (sheet, at) => {
+    sheet?.columns.forEach((column, place) => {
+      if (known.has(column.title)) return;
+      known.add(column.title);
+      const values = stacks.map(({ id }) => sheet.rows[at(id)]?.[place] ?? null);
+      if (values.every((value) => value === null)) return;
+      columns.push({ ...column, key: tableKey(column), values, sorted: tableSorted(column, values), largest: tableLargest(column, values) });
+    });
+  };
+  add(sheets.stacks, (id) => id);
+  add(sheets.waits, (id) => (docs.stacks ? rowOf[id] : id));
+  return columns;
 }
 
-function tableColumns(model) {
-  const { stacks } = model.docs;
-  const ofWindow = 'in which any of its kernels ran, as a share of what is measured, over its GPUs';
-  const ofAll = stacks?.groups?.length > 0 ? 'GPU time as a share of all groups' : 'share of the time of all collectives';
-  const share = stacks && !(stacks.groups?.length > 0) ? ofWindow : ofAll;
-  const columns = TABLE_COLUMNS.filter(({ value }) => model.stacks.some((stack) => value(stack) !== null));
-  return columns.map((column) => {
-    const values = Float64Array.from(model.stacks, (stack) => column.value(stack) ?? -1);
-    const largest = column.isBar ? values.reduce((most, value) => Math.max(most, value), 0) : 0;
-    return { ...column, values, largest, help: column.key === 'share' ? share : column.help };
-  });
+/** The name of a column in addresses and styles: `gpu-time`. */
+function tableKey({ title }) {
+  return title.toLowerCase().replace(/[^a-z]+/g, '-').replace(/-$/, '');
+}
+
+/** Numbers in whose order the values are: the values themselves, or the places of texts. */
+function tableSorted(column, values) {
+  if (isNumber(column)) return Float64Array.from(values, (value) => value ?? -1);
+  const texts = [...new Set(values.map((value) => value ?? ''))].sort();
+  const place = new Map(texts.map((text, at) => [text, at]));
+  return Float64Array.from(values, (value) => place.get(value ?? ''));
+}
+
+/** The largest time of a column, for its bars; 0 where there are none. */
+function tableLargest({ unit }, values) {
+  return unit === 'ns' ? values.reduce((most, value) => Math.max(most, value ?? 0), 0) : 0;
 }
 
 class StackTable {
@@ -124,9 +114,8 @@ class StackTable {
   }
 
   legend() {
-    const rows = this.columns.flatMap(({ title, help }) => [el('dt', null, title), el('dd', null, help)]);
     const keys = 'Keys in the table: ↑ ↓ another row, Enter chooses, → or Space opens the call stack, ← closes it.';
-    return el('details', { class: 'legend' }, el('summary', null, 'What the columns mean'), el('dl', null, rows), el('p', null, keys));
+    return sheetLegend(this.columns, el('p', null, keys));
   }
 
   headRow() {
@@ -134,7 +123,7 @@ class StackTable {
       const button = el('button', { type: 'button', title: help, onclick: () => this.sortBy(key) }, title);
       return el('th', { scope: 'col', class: isNumber ? 'number' : null, 'data-key': key }, button);
     };
-    const columns = this.columns.map(({ key, title, help }) => cell(key, title, help, true));
+    const columns = this.columns.map((column) => cell(column.key, headText(column.title), column.help, isNumber(column)));
     return el('tr', null, cell('number', '#', 'the order of the answer', true), cell('label', 'Where it comes from', 'by name', false), columns);
   }
 
@@ -167,8 +156,8 @@ class StackTable {
       const labels = stacks.map((stack) => stack.label);
       order = Uint32Array.from([...order].sort((a, b) => (labels[a] < labels[b] ? -1 : labels[a] > labels[b] ? 1 : a - b)));
     } else if (key !== 'number') {
-      const { values } = this.columns.find((column) => column.key === key);
-      order.sort((a, b) => values[a] - values[b] || b - a);
+      const { sorted } = this.columns.find((column) => column.key === key);
+      order.sort((a, b) => sorted[a] - sorted[b] || b - a);
     }
     this.orders.set(key, order);
     return order;
@@ -241,9 +230,12 @@ class StackTable {
   rows(stack) {
     const open = this.open.has(stack.id);
     const cells = this.columns.map((column) => {
-      const cell = el('td', { class: column.isBar ? `number bar of-${column.key}` : 'number' }, column.text(stack));
-      const share = column.largest > 0 ? Math.max(0, column.values[stack.id]) / column.largest : 0;
-      if (column.isBar && share > 0) cell.style.backgroundSize = `${(share * 88).toFixed(1)}% 3px`;
+      const value = column.values[stack.id];
+      const text = unitText(column.unit, value);
+      if (!isNumber(column)) return el('td', null, nameNode(text));
+      const share = column.largest > 0 ? Math.max(0, value ?? 0) / column.largest : 0;
+      const cell = el('td', { class: column.largest > 0 ? `number bar of-${column.key}` : 'number' }, text);
+      if (share > 0) cell.style.backgroundSize = `${(share * 88).toFixed(1)}% 3px`;
       return cell;
     });
     const isChosen = this.state.get('stack') === stack.id;
