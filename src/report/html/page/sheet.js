@@ -20,9 +20,10 @@ export function unitText(unit, value) {
   return value === null && unit !== 'text' ? '' : SHEET_UNITS[unit](value);
 }
 
-/** A title in a head: the first letter is large. */
+/** A title in a head: the first letter is large, and the values have the unit. */
 export function headText(title) {
-  return title.charAt(0).toUpperCase() + title.slice(1);
+  const plain = title.replace(' (GB/s)', '');
+  return plain.charAt(0).toUpperCase() + plain.slice(1);
 }
 
 /** Whether the values of a column are numbers. */
