@@ -23,28 +23,36 @@ pub enum Order {
 
 /// The distribution of durations. Mean, median and deviation are in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Distribution {
     /// The sum.
     #[serde(rename = "total_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub total: Ns,
     /// The mean.
     #[serde(rename = "mean_ns")]
+    #[cfg_attr(test, schemars(range(min = 0)))]
     pub mean: f64,
     /// The median; for an even number, the mean of the middle two.
     #[serde(rename = "median_ns")]
+    #[cfg_attr(test, schemars(range(min = 0)))]
     pub median: f64,
     /// The smallest duration that at least 95 % do not exceed.
     #[serde(rename = "p95_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub p95: Ns,
     /// The smallest.
     #[serde(rename = "min_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub min: Ns,
     /// The largest.
     #[serde(rename = "max_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub max: Ns,
     /// The sample standard deviation, as in `nsys stats`; 0 for a single value.
     #[serde(rename = "std_dev_ns")]
+    #[cfg_attr(test, schemars(range(min = 0)))]
     pub std_dev: f64,
 }
 

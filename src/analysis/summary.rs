@@ -53,16 +53,19 @@ pub struct Summary {
 
 /// All kernels of one name, like a row of `nsys stats -r cuda_gpu_kern_sum`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct KernelRow {
     /// The name.
     pub name: String,
     /// The number of kernels.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub instances: u64,
     /// How long they ran.
     pub time: Distribution,
     /// Its share of the time of all kernels in the table.
     #[serde(rename = "share_of_kernels")]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub share: f64,
 }
 
@@ -130,17 +133,21 @@ pub(super) fn times(window: Window, spans: &GpuSpans<'_>) -> Summary {
 
 /// Kernels by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct KernelTable {
-    /// By total time, longest first, then by name.
+    /// One row for each name, by total time, longest first, then by name.
     pub rows: Vec<KernelRow>,
-    /// The number of distinct names.
+    /// The number of distinct names, with those beyond the limit.
     #[serde(rename = "kernel_names_found")]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub names: u64,
-    /// The number of kernels.
+    /// The number of kernels, with those whose names are beyond the limit.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
-    /// How long all kernels ran.
+    /// How long all kernels ran. Kernels that overlap each count.
     #[serde(rename = "time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub time: Ns,
     /// What is wrong with the trace.
     pub damage: Losses,

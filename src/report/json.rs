@@ -18,11 +18,19 @@ use crate::ranks::report::RankReport;
 /// The version of the documents.
 const VERSION: u32 = 7;
 
+/// An answer with what all answers begin with.
 #[derive(Serialize)]
-struct Document<'a, T> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Document<'a, T> {
+    /// Which schema this is.
     schema: &'static str,
+    /// The version of the schema. It changes when fields come or go, or change their name, type, unit or meaning.
+    #[cfg_attr(test, schemars(extend("const" = VERSION)))]
     version: u32,
+    /// The program that wrote this, and its version: `nccl-stacks 0.1.0`.
+    #[cfg_attr(test, schemars(regex(pattern = "^nccl-stacks [0-9]")))]
     program: &'static str,
+    /// The inputs as they were named.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<&'a str>,
     #[serde(flatten)]

@@ -25,6 +25,8 @@ pub mod ranks;
 pub mod recorded;
 pub mod recording;
 pub mod results;
+#[cfg(test)]
+pub(crate) mod schemas;
 pub mod script;
 mod speedscope;
 mod summary;
