@@ -42,3 +42,5 @@ pub mod timeline;
 pub mod verdict;
 pub mod weight;
 pub mod window;
+#[cfg(test)]
+mod written;

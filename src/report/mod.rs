@@ -26,7 +26,7 @@ pub mod recorded;
 pub mod recording;
 pub mod results;
 #[cfg(test)]
-pub(crate) mod schemas;
+mod schemas;
 pub mod script;
 mod speedscope;
 mod summary;

@@ -15,16 +15,6 @@ use serde_json::{Value, json};
 use super::json::Document;
 use crate::analysis::summary::KernelTable;
 
-/// A span of time on the trace's own clock.
-#[derive(JsonSchema)]
-#[allow(dead_code, reason = "only its schema is used")]
-pub(crate) struct Window {
-    /// The first nanosecond inside, in ns.
-    start_ns: i64,
-    /// The first nanosecond after it, in ns.
-    end_ns: i64,
-}
-
 /// What all answers have in common.
 const COMMON: &str = "What is not known is null, or is left out of a map of counts; it is never guessed. Times are \
     integer nanoseconds on the trace's own clock, which is the `ts` of its events times 1000; what is worked out of them, such as a mean, can have a \
