@@ -43,7 +43,7 @@ pub struct UnknownLoss {
     pub implausible_from: Option<u64>,
     /// For a trace that ends early: the longest time in which kernels survived one after the other; `None` if there is none. An answer on the whole
     /// trace is about this window.
-    #[cfg_attr(test, schemars(with = "Option<super::written::Window>"))]
+    #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Window>"))]
     pub survived: Option<Window>,
 }
 

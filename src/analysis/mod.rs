@@ -42,5 +42,3 @@ pub mod timeline;
 pub mod verdict;
 pub mod weight;
 pub mod window;
-#[cfg(test)]
-mod written;

@@ -16,37 +16,48 @@ use crate::time::{Ns, Window};
 /// A window in numbers. Times are summed over the GPUs. Work that crosses an edge of the measured span counts with the part inside. Kernels that
 /// overlap on one GPU count once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Summary {
-    /// The window; a window on the whole trace has the trace's own start and end here.
+    /// The window; without one, the span of the whole trace.
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Window"))]
     pub window: Window,
     /// From the first start to the last end of the GPU work launched in the window. `None` if times are measured over the window itself: for the
     /// whole trace, for a window on kernels, and if nothing was launched.
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Window>"))]
     pub gpu_span: Option<Window>,
-    /// The GPU annotation with the name of the window's slice that spans all of `gpu_span`, if there is one: it confirms the span.
+    /// The GPU annotation (`gpu_user_annotation`) with the name of the window's slice that spans all of `gpu_span`, if there is one: it confirms the
+    /// span.
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Window>"))]
     pub gpu_annotation: Option<Window>,
     /// The number of GPUs that the times add up: those that ran work of the window, or all GPUs of the trace if there is no `gpu_span`.
     pub gpus: u64,
     /// The length of `gpu_span` on each GPU, added up; without one, the window's length times the number of GPUs. The other times are shares of this.
     #[serde(rename = "wall_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub wall: Ns,
     /// When any kernel ran. Within a `gpu_span`, this counts every kernel; the other times count only what was launched in the window.
     #[serde(rename = "busy_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub busy: Ns,
-    /// When compute kernels ran.
+    /// When compute kernels ran: all kernels but collectives.
     #[serde(rename = "compute_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub compute: Ns,
-    /// When collectives ran.
+    /// When collectives ran: kernels of the known and the user's own families, and chosen kernels whose names say so.
     #[serde(rename = "collectives_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives: Ns,
     /// When collectives ran and no compute kernel did.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
     /// The kernel names with the most total time, among kernels launched in the window, or started in it if there is no `gpu_span`.
+    #[cfg_attr(test, schemars(length(max = 5)))]
     pub top_kernels: Vec<KernelRow>,
-    /// The number of distinct names of these kernels.
+    /// The number of distinct names of these kernels, including those not listed.
     #[serde(rename = "kernel_names_found")]
     pub kernel_names: u64,
 }
@@ -133,21 +144,17 @@ pub(super) fn times(window: Window, spans: &GpuSpans<'_>) -> Summary {
 
 /// Kernels by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct KernelTable {
-    /// One row for each name, by total time, longest first, then by name.
+    /// By total time, longest first, then by name.
     pub rows: Vec<KernelRow>,
-    /// The number of distinct names, with those beyond the limit.
+    /// The number of distinct names.
     #[serde(rename = "kernel_names_found")]
-    #[cfg_attr(test, schemars(range(min = 1)))]
     pub names: u64,
-    /// The number of kernels, with those whose names are beyond the limit.
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    /// The number of kernels.
     pub kernels: u64,
-    /// How long all kernels ran. Kernels that overlap each count.
+    /// How long all kernels ran.
     #[serde(rename = "time_ns")]
-    #[cfg_attr(test, schemars(with = "u64"))]
     pub time: Ns,
     /// What is wrong with the trace.
     pub damage: Losses,

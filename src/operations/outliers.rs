@@ -11,6 +11,7 @@ pub const FEWEST: usize = 4;
 
 /// By which statistic outliers are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Outliers {

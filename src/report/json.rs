@@ -30,11 +30,47 @@ pub(super) struct Document<'a, T> {
     /// The program that wrote this, and its version: `nccl-stacks 0.1.0`.
     #[cfg_attr(test, schemars(regex(pattern = "^nccl-stacks [0-9]")))]
     program: &'static str,
-    /// The inputs as they were named.
+    /// The inputs as they were named, separated by commas; `-` for standard input.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<&'a str>,
     #[serde(flatten)]
     answer: &'a T,
+}
+
+/// Pairs, with their verdict.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct WrittenPairs<'a> {
+    /// What matters most, in sentences.
+    verdict: &'a [String],
+    /// The number of modules, including those that `--limit` left out.
+    modules_found: usize,
+    /// The number of groups, including those that `--limit` left out.
+    groups_found: usize,
+    #[serde(flatten)]
+    report: &'a PairReport,
+}
+
+/// Ranks, with their verdict.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct WrittenRanks<'a> {
+    /// What matters most, in sentences.
+    verdict: &'a str,
+    /// The number of stacks, including those that `--limit` left out.
+    stacks_found: usize,
+    #[serde(flatten)]
+    report: &'a RankReport,
+}
+
+/// Ranks that enter late, with their verdict.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct WrittenEntries<'a> {
+    /// What matters most, in sentences.
+    verdict: &'a str,
+    #[serde(flatten)]
+    report: &'a EntryReport,
 }
 
 /// Writes stacks.
@@ -64,19 +100,11 @@ pub(super) fn pairs(
     trace: &str,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct WithVerdict<'a> {
-        verdict: &'a [String],
-        modules_found: usize,
-        groups_found: usize,
-        #[serde(flatten)]
-        report: &'a PairReport,
-    }
     let mut shown = report.clone();
     shown.modules.truncate(limit.unwrap_or(usize::MAX));
     shown.groups.truncate(limit.unwrap_or(usize::MAX));
     let (modules_found, groups_found) = (report.modules.len(), report.groups.len());
-    let answer = WithVerdict { verdict, modules_found, groups_found, report: &shown };
+    let answer = WrittenPairs { verdict, modules_found, groups_found, report: &shown };
     document("nccl-stacks/pairs", Some(trace), &answer, out)
 }
 
@@ -107,16 +135,9 @@ pub(super) fn ranks(
     trace: &str,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct WithVerdict<'a> {
-        verdict: &'a str,
-        stacks_found: usize,
-        #[serde(flatten)]
-        report: &'a RankReport,
-    }
     let mut shown = report.clone();
     shown.stacks.truncate(limit.unwrap_or(usize::MAX));
-    let answer = WithVerdict { verdict, stacks_found: report.stacks.len(), report: &shown };
+    let answer = WrittenRanks { verdict, stacks_found: report.stacks.len(), report: &shown };
     document("nccl-stacks/ranks", Some(trace), &answer, out)
 }
 
@@ -125,13 +146,7 @@ pub(super) fn ranks(
 /// # Errors
 /// Returns the writer's error.
 pub(super) fn entries(report: &EntryReport, verdict: &str, name: &str, out: &mut impl Write) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct WithVerdict<'a> {
-        verdict: &'a str,
-        #[serde(flatten)]
-        report: &'a EntryReport,
-    }
-    document("nccl-stacks/ranks-entries", Some(name), &WithVerdict { verdict, report }, out)
+    document("nccl-stacks/ranks-entries", Some(name), &WrittenEntries { verdict, report }, out)
 }
 
 /// Writes two runs of many ranks side by side.

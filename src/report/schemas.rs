@@ -1,7 +1,6 @@
 //! The files of `schema/`, derived from the structs of the answers. `UPDATE_GOLDENS=1 cargo test --lib schemas` writes them.
 //!
-//! Types of `nccl-stacks-read` derive no schema, because that crate is compiled without `cfg(test)` here: a field of such a type names what it is
-//! written as, with `schemars(with = "…")`.
+//! Descriptions are the doc comments of the fields. [`written`](crate::operations::written) has what types of `nccl-stacks-read` are written as.
 
 use std::path::Path;
 
@@ -10,17 +9,21 @@ use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::json::Document;
-use crate::analysis::summary::KernelTable;
+use super::hang::json::WrittenHang;
+use super::json::{Document, WrittenEntries, WrittenPairs, WrittenRanks};
+use super::recorded::WrittenRecords;
+use crate::analysis::diff::Diff;
+use crate::analysis::stacks::StackReport;
+use crate::ranks::change::RankChanges;
 
 /// What all answers have in common.
 const COMMON: &str = "What is not known is null, or is left out of a map of counts; it is never guessed. Times are \
     integer nanoseconds on the trace's own clock, which is the `ts` of its events times 1000; what is worked out of them, such as a mean, can have a \
     fraction. Shares are fractions from 0 to 1, not percent.";
 
-/// Adapts what schemars derives to what our schemas promise.
+/// Adapts what schemars derives to what all answers promise.
 #[derive(Clone)]
 struct Promises;
 
@@ -31,6 +34,29 @@ impl Transform for Promises {
         for unused in ["default", "format"] {
             keywords.remove(unused);
         }
+        let is = |keywords: &Map<String, Value>, name: &str| {
+            keywords.get("type").is_some_and(|types| {
+                types == name || types.as_array().is_some_and(|types| types.contains(&name.into()))
+            })
+        };
+        // No number is negative, unless a field says so with null.
+        if is(keywords, "number") && keywords.entry("minimum").or_insert(0.into()).is_null() {
+            keywords.remove("minimum");
+        }
+        // Words of a field that may be null.
+        if is(keywords, "null")
+            && let Some(Value::Array(words)) = keywords.get_mut("enum")
+            && !words.contains(&Value::Null)
+        {
+            words.push(Value::Null);
+        }
+        // Numbers as the names of a map.
+        if let Some(Value::Object(patterns)) = keywords.remove("patternProperties") {
+            for (pattern, values) in patterns {
+                keywords.insert("propertyNames".to_owned(), json!({"pattern": pattern}));
+                keywords.insert("additionalProperties".to_owned(), values);
+            }
+        }
         // No other fields are allowed.
         if keywords.contains_key("properties") {
             keywords.insert("additionalProperties".to_owned(), false.into());
@@ -39,6 +65,18 @@ impl Transform for Promises {
             *text = plain(text);
         }
         for (name, field) in keywords.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+            let Some(field) = field.as_object_mut() else { continue };
+            // Maps of counts leave out what there is none of.
+            if let Some(Value::Object(counts)) = field.get_mut("additionalProperties")
+                && counts.get("type") == Some(&"integer".into())
+                && !name.ends_with("_ns")
+            {
+                counts.insert("minimum".to_owned(), 1.into());
+            }
+            // The tag of an enum.
+            if field.contains_key("const") {
+                field.entry("description").or_insert("Which of these it is.".into());
+            }
             if let Some(Value::String(text)) = field.get_mut("description")
                 && name.ends_with("_ns")
                 && !text.contains(" ns")
@@ -85,33 +123,71 @@ impl Serialize for Ordered<'_> {
     }
 }
 
-/// The schema of a document with `answer`. `trace` says what its `trace` is; the document has none if that is `None`.
-fn schema<T: JsonSchema + Serialize>(name: &str, command: &str, about: &str, trace: Option<&str>) -> String {
+/// The schema of a document with an answer. Comparisons name their inputs in the answer, not in `trace`.
+fn schema<T: JsonSchema + Serialize>(name: &str, command: &str, about: &str) -> (String, String) {
     let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(Promises);
     let mut schema = settings.into_generator().into_root_schema_for::<Document<'_, T>>().to_value();
     schema["title"] = format!("nccl-stacks {command} --format json").into();
     schema["description"] = format!("{about} Every field is always there. {COMMON}").into();
-    let fields = &mut schema["properties"];
-    fields["schema"]["const"] = format!("nccl-stacks/{name}").into();
-    match trace {
-        Some(trace) => fields["trace"] = json!({"description": trace, "type": "string"}),
-        None => drop(fields.as_object_mut().unwrap().remove("trace")),
+    schema["properties"]["schema"]["const"] = format!("nccl-stacks/{name}").into();
+    if command.starts_with("diff") {
+        schema["properties"].as_object_mut().unwrap().remove("trace");
+    } else {
+        schema["properties"]["trace"]["type"] = "string".into();
+        // schemars leaves it out, because not all documents have it.
+        schema["required"].as_array_mut().unwrap().insert(3, "trace".into());
     }
-    // schemars leaves out `trace`, which not all documents have.
-    let required = schema["required"].as_array_mut().unwrap();
-    if trace.is_some() {
-        required.insert(3, "trace".into());
-    }
-    serde_json::to_string_pretty(&Ordered(&schema, None)).unwrap() + "\n"
+    (name.to_owned(), serde_json::to_string_pretty(&Ordered(&schema, None)).unwrap() + "\n")
 }
 
 #[test]
 fn the_schemas_are_those_of_the_structs() {
-    const TRACE: &str = "The trace, as it was named; `-` for standard input.";
+    let derived = [
+        schema::<StackReport>(
+            "stacks",
+            "TRACE",
+            "The call stacks that launched collective kernels, with what these cost.",
+        ),
+        schema::<Diff>(
+            "diff",
+            "diff BEFORE AFTER",
+            "Two traces side by side: the call stacks whose kernels changed in number or cost. Stacks are matched by file and function, whatever the \
+             line; stacks of one trace that differ only in lines are one.",
+        ),
+        schema::<WrittenPairs<'_>>(
+            "pairs",
+            "pairs TRACE...",
+            "Nodes of the backward pass with the operators of the forward pass that made them. Times of several traces are sums.",
+        ),
+        schema::<WrittenRanks<'_>>(
+            "ranks",
+            "ranks TRACE...",
+            "The ranks of a job side by side: who waited for whom, at which stack, and why. Times are sums over ranks unless a field says otherwise. A \
+             collective is measured if at least two ranks have it, nothing is wrong with its match, and it is known how long they waited.",
+        ),
+        schema::<WrittenEntries<'_>>(
+            "ranks-entries",
+            "ranks RECORDS",
+            "Which ranks enter NCCL late, by records of calls without traces.",
+        ),
+        schema::<RankChanges>(
+            "ranks-diff",
+            "diff BEFORE AFTER --ranks",
+            "Two runs of many ranks side by side: which ranks and stacks wait more than before.",
+        ),
+        schema::<WrittenHang<'_>>(
+            "hang",
+            "hang FILE...",
+            "Whether a job hangs, on which ranks and in which call, by NCCL's own records.",
+        ),
+        schema::<WrittenRecords<'_>>(
+            "records",
+            "records FILE",
+            "What NCCL's own records have. Rows of different sources are not added up: two sources may have recorded the same operations.",
+        ),
+    ];
     let update = std::env::var_os("UPDATE_GOLDENS").is_some();
-    for (name, derived) in
-        [("kernels", schema::<KernelTable>("kernels", "kernels TRACE", "Kernels by name.", Some(TRACE)))]
-    {
+    for (name, derived) in derived {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schema/{name}.schema.json"));
         if update {
             std::fs::write(&path, &derived).unwrap();

@@ -1,6 +1,6 @@
 //! Whether a job hangs: one file per form, and the sentences that they share.
 
-mod json;
+pub(super) mod json;
 mod page;
 mod text;
 mod verdict;

@@ -33,11 +33,33 @@ pub enum RecordsForm {
     Html,
 }
 
+/// What was recorded, with the verdict.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct WrittenRecords<'a> {
+    /// What was recorded, what is wrong and what to do first, in sentences.
+    verdict: String,
+    /// What is wrong, most important first.
+    diagnoses: Vec<DiagnosisText>,
+    /// The number of rows of `census`, including those that `--limit` left out.
+    rows_found: usize,
+    #[serde(flatten)]
+    report: &'a RecordsReport,
+}
+
 /// A diagnosis, for programs.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DiagnosisText {
+    /// The kind of problem.
+    #[cfg_attr(test, schemars(extend("enum" = [
+        "hang", "failed-calls", "not-recorded", "mixed-methods", "slow-channel", "slow-link", "proxy-bound", "bandwidths-differ", "gaps",
+        "ranks-not-here", "no-operations", "small-left-out", "no-times", "repaired", "skipped",
+    ])))]
     kind: &'static str,
+    /// The problem, in a sentence.
     text: String,
+    /// What to do about it; `None` if nothing.
     advice: Option<String>,
 }
 
@@ -90,14 +112,6 @@ impl<'a> RecordsAnswer<'a> {
     }
 
     fn json(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        #[derive(Serialize)]
-        struct Whole<'a> {
-            verdict: String,
-            diagnoses: Vec<DiagnosisText>,
-            rows_found: usize,
-            #[serde(flatten)]
-            report: &'a RecordsReport,
-        }
         let mut shown = self.report.clone();
         shown.census.truncate(self.limit.unwrap_or(usize::MAX));
         let text = |diagnosis| DiagnosisText {
@@ -105,7 +119,7 @@ impl<'a> RecordsAnswer<'a> {
             text: sentences::sentence(diagnosis),
             advice: sentences::advice(diagnosis).map(str::to_owned),
         };
-        let answer = Whole {
+        let answer = WrittenRecords {
             verdict: sentences::verdict(self.report),
             diagnoses: self.report.diagnoses.iter().map(text).collect(),
             rows_found: self.report.census.len(),
