@@ -67,7 +67,8 @@ pub struct Change {
     /// The frames; those of the second trace if it has the stack.
     #[serde(flatten)]
     pub key: StackKey,
-    /// The frame that best shows where the stack comes from, see [`Stack::headline`]; `None` for a stack without frames.
+    /// The frame that best shows where the stack comes from: the innermost frame of the user's own code, if it has any. `None` for a stack without
+    /// frames.
     pub headline: Option<String>,
     /// See [`Stack::telling`].
     #[serde(skip)]
@@ -129,7 +130,8 @@ pub struct Diff {
     pub unchanged: u64,
     /// The number of stacks that changed, including those that `--limit` left out.
     pub changed: u64,
-    /// The stacks that changed, largest change per unit first, or in the order that was asked for.
+    /// The stacks that changed, largest change per unit first, or in the order that was asked for. They are as the second trace has them, or as the
+    /// first has them if they vanished.
     pub changes: Vec<Change>,
 }
 

@@ -66,7 +66,7 @@ pub enum Cause {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Loss {
-    /// The trace; `None` for the archive itself.
+    /// The trace: its file, or its name in the archive; `None` for the archive itself.
     pub trace: Option<String>,
     /// The name in the `stats` table.
     pub kind: Cow<'static, str>,

@@ -120,13 +120,13 @@ pub struct Coverage {
     /// The number of chosen kernels in the window.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
-    /// The number of attributed kernels, by evidence.
+    /// The number of attributed kernels, by evidence. Their sum is that of the counts of all stacks.
     #[serde(rename = "attributed_by")]
     #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Evidence, u64>"))]
     pub by: BTreeMap<Evidence, u64>,
     /// How many of these have equal evidence for several calls, so that only time decided.
     pub uncertain: u64,
-    /// How many of these have a flow from a different call.
+    /// How many of these have a flow from a call other than the one with their correlation id, which was taken.
     pub flow_disagrees: u64,
     /// The unattributed kernels, by reason.
     #[serde(rename = "without_launch")]

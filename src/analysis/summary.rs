@@ -67,14 +67,14 @@ pub struct Summary {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct KernelRow {
-    /// The name.
+    /// Their name, as the trace has it.
     pub name: String,
     /// The number of kernels.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub instances: u64,
     /// How long they ran.
     pub time: Distribution,
-    /// Its share of the time of all kernels in the table.
+    /// Their share of the time of all kernels in the table. Kernels that overlap each count.
     #[serde(rename = "share_of_kernels")]
     #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub share: f64,

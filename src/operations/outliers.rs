@@ -20,7 +20,7 @@ pub enum Outliers {
     Mad,
     /// More than 1.5 interquartile ranges above the third quartile (Tukey).
     Iqr,
-    /// Grubbs' test at 5 %, one by one. Its table is of 4 to 30 values; more are judged as by [`Outliers::Mad`].
+    /// Grubbs' test at 5 %, one by one. Its table is for 4 to 30 values; more are judged as by [`mad`](Outliers::Mad).
     Grubbs,
 }
 

@@ -27,7 +27,7 @@ pub struct RankChanges {
     pub per: Per,
     /// Why that is not the step; `None` if it is, or if steps were not asked for.
     pub not_per_step: Option<NotPerStep>,
-    /// By rank, ascending.
+    /// The ranks of either run, ascending.
     pub ranks: Vec<RankChange>,
     /// By stack, the one whose waiting changed most first. Stacks that differ only in line numbers are one.
     pub stacks: Vec<StackChange>,

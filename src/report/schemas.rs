@@ -43,6 +43,9 @@ impl Transform for Promises {
         if is(keywords, "number") && keywords.entry("minimum").or_insert(0.into()).is_null() {
             keywords.remove("minimum");
         }
+        if keywords.contains_key("const") {
+            keywords.remove("minimum");
+        }
         // Words of a field that may be null.
         if is(keywords, "null")
             && let Some(Value::Array(words)) = keywords.get_mut("enum")
@@ -90,7 +93,8 @@ impl Transform for Promises {
 /// A doc comment in one line, without links, and with JSON's word for `None`.
 fn plain(text: &str) -> String {
     let line = text.replace('\n', " ").replace("`None`", "null").replace("`Some`", "not null");
-    Regex::new(r"\[([^\]]+)\](\([^)]*\))?").unwrap().replace_all(&line, "$1").into_owned()
+    let link = Regex::new(r"\[(`[^`]+`)\](?:\([^)]*\))?|\[([^\]]+)\]\([^)]*\)").unwrap();
+    link.replace_all(&line, "$1$2").into_owned()
 }
 
 /// Keywords in the order in which they are written.

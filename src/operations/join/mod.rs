@@ -87,15 +87,15 @@ pub struct JoinedGroup {
     /// The rank of the trace.
     #[cfg_attr(test, schemars(with = "Option<u32>"))]
     pub rank: Option<RankId>,
-    /// The process group of the trace.
+    /// The process group of the trace, if it names one.
     pub group: Option<String>,
-    /// How many records are joined.
+    /// How many of its records are joined to a kernel.
     pub joined: u64,
     /// How many it has.
     pub records: u64,
     /// How far the source's clock is ahead of the trace's: the median of all pairs. `None` for a source without times.
     #[serde(rename = "offset_ns")]
-    #[cfg_attr(test, schemars(with = "Option<i64>"))]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub offset: Option<Ns>,
     /// How far the pairs are from that: the median of the distances.
     #[serde(rename = "deviation_ns")]

@@ -97,7 +97,7 @@ pub struct Root {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// One segment has most of the excess.
+    /// One segment between two launches has most of the excess.
     OneEvent,
     /// The segments between the same two places have most of it.
     SamePlace,
