@@ -41,6 +41,7 @@ pub struct MatchedGroup {
 #[non_exhaustive]
 pub struct GroupName {
     /// Its global ranks, if the traces name them; for an inferred group those that are here.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub ranks: Option<Vec<u32>>,
     /// Its purpose, as PyTorch recorded it.
     pub description: Option<String>,

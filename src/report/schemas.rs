@@ -92,7 +92,8 @@ impl Transform for Promises {
 
 /// A doc comment in one line, without links, and with JSON's word for `None`.
 fn plain(text: &str) -> String {
-    let line = text.replace('\n', " ").replace("`None`", "null").replace("`Some`", "not null");
+    let line =
+        text.replace('\n', " ").replace("`None`", "null").replace("`Some`", "not null").replace(". null ", ". Null ");
     let link = Regex::new(r"\[(`[^`]+`)\](?:\([^)]*\))?|\[([^\]]+)\]\([^)]*\)").unwrap();
     link.replace_all(&line, "$1$2").into_owned()
 }

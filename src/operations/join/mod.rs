@@ -91,11 +91,11 @@ pub struct JoinedGroup {
     pub group: Option<String>,
     /// How many of its records are joined to a kernel.
     pub joined: u64,
-    /// How many it has.
+    /// How many records it has.
     pub records: u64,
     /// How far the source's clock is ahead of the trace's: the median of all pairs. `None` for a source without times.
     #[serde(rename = "offset_ns")]
-    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    #[cfg_attr(test, schemars(with = "Option<i64>"))]
     pub offset: Option<Ns>,
     /// How far the pairs are from that: the median of the distances.
     #[serde(rename = "deviation_ns")]

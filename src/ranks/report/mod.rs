@@ -189,8 +189,10 @@ pub struct StackWaits {
     /// From the outermost caller to the launch; empty if the launches are not in the traces.
     pub frames: Vec<String>,
     /// The frames of the capture of its graph; `None` if there is none.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub captured: Option<Vec<String>>,
     /// The frames of the forward pass; `None` if there are none.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub forward: Option<Vec<String>>,
     /// The thread, unless it is the main thread.
     pub thread: Option<String>,
