@@ -1,10 +1,11 @@
-//! The files of `schema/`, derived from the structs of the answers. `UPDATE_GOLDENS=1 cargo test --lib schemas` writes them.
+//! The files of `schema/` and the tables of `docs/json.md`, derived from the structs of the answers. `UPDATE_GOLDENS=1 cargo test --lib schemas`
+//! writes them.
 //!
 //! Descriptions are the doc comments of the fields. [`written`](crate::operations::written) has what types of `nccl-stacks-read` are written as.
 
 use std::path::Path;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
@@ -129,7 +130,7 @@ impl Serialize for Ordered<'_> {
 }
 
 /// The schema of a document with an answer. Comparisons name their inputs in the answer, not in `trace`.
-fn schema<T: JsonSchema + Serialize>(name: &str, command: &str, about: &str) -> (String, String) {
+fn schema<T: JsonSchema + Serialize>(name: &str, command: &str, about: &str) -> (String, Value) {
     let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(Promises);
     let mut schema = settings.into_generator().into_root_schema_for::<Document<'_, T>>().to_value();
     schema["title"] = format!("nccl-stacks {command} --format json").into();
@@ -142,7 +143,30 @@ fn schema<T: JsonSchema + Serialize>(name: &str, command: &str, about: &str) -> 
         // schemars leaves it out, because not all documents have it.
         schema["required"].as_array_mut().unwrap().insert(3, "trace".into());
     }
-    (name.to_owned(), serde_json::to_string_pretty(&Ordered(&schema, None)).unwrap() + "\n")
+    (name.to_owned(), schema)
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The page on JSON with its tables of fields: each follows a comment that names the schema, and the struct unless it is the whole answer.
+fn with_fields(page: &str, schemas: &[(String, Value)]) -> String {
+    let table = Regex::new(r"(?m)^<!-- fields: ([a-z-]+)(?: (\w+))? -->\n(?:\|.*\n)*").unwrap();
+    let write = |found: &Captures<'_>| {
+        let (_, schema) = schemas.iter().find(|(name, _)| *name == found[1]).unwrap();
+        let object = found.get(2).map_or(schema, |name| &schema["$defs"][name.as_str()]);
+        let mut text = format!("{}\n| field | is |\n|---|---|\n", found[0].lines().next().unwrap());
+        for name in object["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()) {
+            let about = object["properties"][name]["description"].as_str().unwrap();
+            // All documents have these.
+            if found.get(2).is_some() || !["schema", "version", "program", "trace"].contains(&name) {
+                text += &format!("| `{name}` | {about} |\n");
+            }
+        }
+        text
+    };
+    table.replace_all(page, write).into_owned()
 }
 
 #[test]
@@ -191,16 +215,19 @@ fn the_schemas_are_those_of_the_structs() {
             "What NCCL's own records have. Rows of different sources are not added up: two sources may have recorded the same operations.",
         ),
     ];
-    let update = std::env::var_os("UPDATE_GOLDENS").is_some();
-    for (name, derived) in derived {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schema/{name}.schema.json"));
-        if update {
-            std::fs::write(&path, &derived).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
+    let documented = with_fields(&page, &derived);
+    let texts = derived.iter().map(|(name, schema)| {
+        (format!("schema/{name}.schema.json"), serde_json::to_string_pretty(&Ordered(schema, None)).unwrap() + "\n")
+    });
+    for (file, text) in texts.chain([("docs/json.md".to_owned(), documented)]) {
+        let path = root().join(&file);
+        if std::env::var_os("UPDATE_GOLDENS").is_some() {
+            std::fs::write(&path, &text).unwrap();
         }
-        let present = std::fs::read_to_string(path).unwrap();
         assert!(
-            present == derived,
-            "schema/{name}.schema.json differs from the structs; UPDATE_GOLDENS=1 cargo test --lib schemas writes it"
+            std::fs::read_to_string(path).unwrap() == text,
+            "{file} differs from the structs; UPDATE_GOLDENS=1 cargo test --lib schemas writes it"
         );
     }
 }
