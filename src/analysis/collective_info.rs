@@ -19,27 +19,31 @@ use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;
 use crate::time::Ns;
 
-/// The collectives of a stack. Each map has the number of kernels per value; kernels missing from a map are unknown.
+/// What collectives move. Each map has the number of kernels per value; kernels missing from a map are unknown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CollectiveInfo {
-    /// Collectives by their nccl-tests names, or as recorded if nccl-tests has no equivalent.
+    /// Collectives by the names of nccl-tests (`all_reduce`, `all_gather`, `reduce_scatter`, `alltoall`, `broadcast`, `reduce`, `gather`, `scatter`,
+    /// `send`, `recv`, `sendrecv`), or as recorded if nccl-tests has no equivalent.
     pub collectives: BTreeMap<String, u64>,
-    /// Algorithms, where kernel names contain them.
+    /// NCCL's algorithms, where kernel names contain them: `RING`, `TREE`, `NVLS`.
     pub algorithms: BTreeMap<String, u64>,
-    /// Protocols, where kernel names contain them.
+    /// NCCL's protocols, where kernel names contain them.
+    #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": ["LL", "LL128", "SIMPLE"]})))]
     pub protocols: BTreeMap<String, u64>,
-    /// Element types, by their PyTorch names.
+    /// Element types, by their PyTorch names: `BFloat16`, `Float`.
     pub dtypes: BTreeMap<String, u64>,
     /// Process groups.
     pub groups: Vec<ProcessGroup>,
-    /// Sizes in bytes, counted as in nccl-tests.
+    /// Sizes in bytes; `None` if none is known.
     pub bytes: Option<Bytes>,
-    /// Bandwidths.
+    /// Bandwidths; `None` if no size or no number of ranks is known.
     pub bandwidth: Option<Bandwidth>,
-    /// The time of the fastest kernel with this collective, size and number of ranks in all traces, in ns: it waited least. `None` if the kernels
-    /// differ in these, or none carries out a record alone.
+    /// The time of the fastest kernel with this collective, size and number of ranks in all traces, in ns, also outside the window, in another stack
+    /// or on another rank: it waited least. `None` if the kernels differ in these, or none carries out a record alone.
     #[serde(rename = "fastest_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>", range(min = 1)))]
     pub fastest: Option<Ns>,
     #[serde(skip)]
     moved: Moved,
@@ -97,48 +101,55 @@ impl CollectiveInfo {
     }
 }
 
-/// Sizes of collectives, in bytes.
+/// Sizes of collectives in bytes, as nccl-tests counts them: all that a rank gives, or gets if that is more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Bytes {
-    /// The smallest.
+    /// The smallest, in bytes.
     pub min: u64,
-    /// The largest.
+    /// The largest, in bytes.
     pub max: u64,
     /// The number of kernels whose size is known.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
 }
 
 /// A process group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ProcessGroup {
     /// PyTorch's name for it, usually a number.
     pub name: Option<String>,
-    /// Its purpose.
+    /// Its purpose as PyTorch recorded it: `default_pg`, `undefined`.
     pub description: Option<String>,
     /// The number of its ranks.
     pub size: Option<u64>,
-    /// Its global ranks, as recorded: `[0, 1, 2, 3]`.
+    /// Its global ranks, as recorded: `[0, 1, 2, 3]`; a large group has an ellipsis.
     pub ranks: Option<String>,
-    /// The number of kernels of the stack that belong to it.
+    /// The number of kernels that belong to it.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
 }
 
-/// Bandwidths in GB/s (10⁹ bytes): the bytes of all kernels divided by their time.
+/// Bandwidths as nccl-tests defines them, in GB/s (10⁹ bytes): the bytes of all kernels divided by their time, which includes waiting for other
+/// ranks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Bandwidth {
-    /// Size divided by time.
+    /// Size divided by time (algbw), in GB/s.
     #[serde(rename = "algorithm_gb_per_s")]
     pub algorithm: f64,
-    /// The algorithm bandwidth times the collective's factor.
+    /// The algorithm bandwidth times the collective's factor (busbw), in GB/s: comparable with what links can do, for any number of ranks.
     #[serde(rename = "bus_gb_per_s")]
     pub bus: f64,
-    /// The bus bandwidth of the fastest kernel, which waited least for other ranks.
+    /// The bus bandwidth of the fastest kernel, which waited least for other ranks, in GB/s.
     #[serde(rename = "best_bus_gb_per_s")]
     pub best_bus: f64,
-    /// The number of kernels measured. A record carried out by several kernels says nothing about each.
+    /// The number of kernels measured. Those of unknown size or without duration are not, nor those that share a record with other kernels.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
 }
 

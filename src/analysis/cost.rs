@@ -23,10 +23,12 @@ pub enum Order {
 
 /// The distribution of durations. Mean, median and deviation are in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Distribution {
     /// The sum.
     #[serde(rename = "total_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub total: Ns,
     /// The mean.
     #[serde(rename = "mean_ns")]
@@ -36,12 +38,15 @@ pub struct Distribution {
     pub median: f64,
     /// The smallest duration that at least 95 % do not exceed.
     #[serde(rename = "p95_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub p95: Ns,
     /// The smallest.
     #[serde(rename = "min_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub min: Ns,
     /// The largest.
     #[serde(rename = "max_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub max: Ns,
     /// The sample standard deviation, as in `nsys stats`; 0 for a single value.
     #[serde(rename = "std_dev_ns")]
@@ -83,15 +88,18 @@ impl Distribution {
 
 /// The totals of kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Totals {
     /// The number of kernels.
     pub count: u64,
     /// How long they ran.
     #[serde(rename = "gpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time: Ns,
     /// How long no compute kernel ran beside them on their GPU.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
 }
 
@@ -124,22 +132,26 @@ impl Totals {
     }
 }
 
-/// What a stack's kernels cost.
+/// What kernels cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Cost {
     /// How long they ran.
     pub gpu_time: Distribution,
-    /// The share of [`Summary::wall`](super::summary::Summary::wall) in which any of them ran; `None` for an empty window.
+    /// The share of the summary's `wall_ns` in which any of them ran; `None` for an empty window.
     #[serde(rename = "share_of_window")]
     pub share: Option<f64>,
     /// How long no compute kernel ran beside them on their GPU.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
-    /// The time in which a compute kernel ran beside them.
+    /// The rest of `gpu_time.total_ns`: a compute kernel ran beside them.
     #[serde(rename = "overlapped_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub overlapped: Ns,
-    /// From the end of the launching call to the kernel's start, see [`KernelLaunch::queue_delay`].
+    /// From the end of the launching call to the kernel's start, 0 for a kernel that starts earlier. Only for kernels attributed by correlation or
+    /// flow; `None` if there are none.
     pub queue_delay: Option<Distribution>,
 }
 

@@ -12,12 +12,13 @@ use crate::names::steps::kind;
 
 /// What the values of both traces are divided by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Per {
     /// Per step that launched kernels. Each rank has its own steps.
     #[default]
     Step,
-    /// Per chosen kernel.
+    /// Per chosen kernel; of many ranks, per measured collective, counted once for all ranks.
     Call,
     /// Not divided: sums are compared.
     Total,
@@ -25,6 +26,7 @@ pub enum Per {
 
 /// Why traces are not compared per step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NotPerStep {
     /// A trace, or one of its ranks, marks no step that launched kernels.
@@ -69,17 +71,19 @@ impl Per {
 
 /// The kernels of one of the traces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SideTotals {
     /// The sums.
     #[serde(flatten)]
     pub totals: Totals,
-    /// The sums divided by the number of units.
+    /// The sums divided by the side's `divided_by`.
     pub each: Each,
 }
 
-/// Totals divided by a number of steps or calls, see [`Diff::per`](super::diff::Diff::per).
+/// Totals divided by a number of steps or calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Each {
     /// The number of kernels.

@@ -25,25 +25,28 @@ const ALIKE: f64 = 1.25;
 
 /// One of the two traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Side {
-    /// Its name.
+    /// The trace, as it was named.
     pub trace: String,
     /// The steps of its window that launched kernels.
     pub steps: LaunchingSteps,
-    /// The number of units that its values are divided by: its steps or calls according to [`Diff::per`], or 1.
+    /// The number of units that its values are divided by: its steps or calls according to `per`, or 1.
     #[serde(rename = "divided_by")]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub units: u64,
-    /// The summary of its window, as sums.
+    /// The summary of its window, as sums. If neither a part of the trace nor totals were asked for, the window is from the first launch of the first
+    /// step to the end of the last step.
     pub summary: Summary,
     /// The number of its stacks; stacks that differ only in line numbers count as one.
     pub stacks: u64,
-    /// All chosen kernels in its window.
+    /// All chosen kernels in its window, including those without a launch.
     pub kernels: SideTotals,
     /// The number of chosen kernels of the trace outside the window.
     #[serde(rename = "kernels_outside")]
     pub outside: u64,
-    /// The unattributed kernels, which have no stack.
+    /// The unattributed ones of these, which have no stack.
     pub without_launch: Totals,
     /// What is wrong with the trace.
     pub damage: Losses,
@@ -58,12 +61,14 @@ impl Side {
 
 /// A stack of either trace or of both.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Change {
     /// The frames; those of the second trace if it has the stack.
     #[serde(flatten)]
     pub key: StackKey,
-    /// The frame that best shows where the stack comes from, see [`Stack::headline`].
+    /// The frame that best shows where the stack comes from: the innermost frame of the user's own code, if it has any. `None` for a stack without
+    /// frames.
     pub headline: Option<String>,
     /// See [`Stack::telling`].
     #[serde(skip)]
@@ -104,6 +109,7 @@ impl Change {
 
 /// Two traces compared.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Diff {
     /// The first trace.
@@ -112,9 +118,9 @@ pub struct Diff {
     pub after: Side,
     /// What the values of both are divided by.
     pub per: Per,
-    /// Why that is not the step; `None` if it is, or if steps were not requested.
+    /// Why that is not the step; `None` if it is, or if steps were not asked for.
     pub not_per_step: Option<NotPerStep>,
-    /// The keys that kernels are grouped by; empty for stacks. The frames of a group are the values of its keys.
+    /// The keys that kernels are grouped by; empty for stacks. The frames of a group are the values of its keys, outermost first.
     pub grouped_by: Vec<String>,
     /// The number of stacks that only the second trace has.
     pub new: u64,
@@ -122,9 +128,10 @@ pub struct Diff {
     pub vanished: u64,
     /// The number of stacks with the same kernels at the same cost per unit in both.
     pub unchanged: u64,
-    /// The number of stacks that changed, including those left out.
+    /// The number of stacks that changed, including those that `--limit` left out.
     pub changed: u64,
-    /// The stacks that changed, largest change first.
+    /// The stacks that changed, largest change per unit first, or in the order that was asked for. They are as the second trace has them, or as the
+    /// first has them if they vanished.
     pub changes: Vec<Change>,
 }
 

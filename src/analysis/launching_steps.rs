@@ -13,11 +13,12 @@ use crate::time::Window;
 
 /// The steps of a window that launched kernels.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LaunchingSteps {
-    /// The number of steps. If several ranks are in one answer, the steps of each count.
+    /// The number of steps. If several ranks are in one answer, the steps of each count; if ranks are compared, those of the job.
     pub count: u64,
-    /// The number of steps by marker: `ProfilerStep#`, `step[DECODE bs=1]`, `execute_model`.
+    /// The number of steps by marker, without numbers: `ProfilerStep#`, `step[DECODE bs=1]`, `execute_model`.
     pub names: BTreeMap<String, u64>,
     /// The number of traces, or processes of a trace, that have kernels but mark no step.
     pub unmarked: u64,

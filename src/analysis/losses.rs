@@ -11,6 +11,7 @@ use crate::time::Window;
 
 /// What is wrong with a trace, or with all traces of an archive.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Losses {
     /// The size of the (decompressed) text in bytes.
@@ -18,6 +19,7 @@ pub struct Losses {
     /// How many of them are lost; `None` if that is [unknown](Self::unknown) for any trace.
     pub lost_bytes: Option<u64>,
     /// The lost share, 0 to 1; `None` if it is [unknown](Self::unknown) for any trace.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub lost_share: Option<f64>,
     /// The traces for which the extent of the loss or damage is unknown.
     #[serde(default)]
@@ -28,6 +30,7 @@ pub struct Losses {
 
 /// A trace for which the extent of the loss or damage is unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct UnknownLoss {
     /// Its name.
@@ -36,14 +39,17 @@ pub struct UnknownLoss {
     pub cause: Cause,
     /// The size of its text in bytes.
     pub text_bytes: u64,
-    /// The first byte of the text that looks wrong, if any does.
+    /// The first byte of the text that looks wrong; `None` if none does, or if the trace is merely cut off.
     pub implausible_from: Option<u64>,
-    /// See [`Trace::survived`].
+    /// For a trace that ends early: the longest time in which kernels survived one after the other; `None` if there is none. An answer on the whole
+    /// trace is about this window.
+    #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Window>"))]
     pub survived: Option<Window>,
 }
 
 /// Why the extent of the loss is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
@@ -57,21 +63,26 @@ pub enum Cause {
 
 /// One kind of damage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Loss {
-    /// The trace; `None` for the archive itself.
+    /// The trace: its file, or its name in the archive; `None` for the archive itself.
     pub trace: Option<String>,
     /// The name in the `stats` table.
     pub kind: Cow<'static, str>,
     /// Its description.
     pub what: Cow<'static, str>,
-    /// The cost: `lost`, `doubtful`, `moved`, or JSON's word for what was recovered.
+    /// The cost. `lost`: something is missing. `doubtful`: any byte may be wrong. `recovered`: the file breaks its format, but its meaning is
+    /// clear. `moved`: all is there, but not where its author meant it. `--strict` fails on the first three.
+    #[cfg_attr(test, schemars(extend("enum" = ["lost", "doubtful", "recovered", "moved"])))]
     pub cost: Cow<'static, str>,
     /// The number of occurrences.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// The byte offsets of the first three occurrences, where known: in the text, or in the file for damaged compression.
+    #[cfg_attr(test, schemars(length(max = 3)))]
     pub offsets: Vec<u64>,
-    /// The number of text bytes lost, where known.
+    /// The number of text bytes lost; 0 if unknown.
     pub bytes: u64,
 }
 

@@ -17,19 +17,23 @@ const OTHER: &str = "other";
 
 /// The collectives of one family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FamilyTime {
-    /// The family.
+    /// The family, or `other`.
     pub family: String,
     /// The number of kernels.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
     /// How long they ran, in ns.
     #[serde(rename = "gpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time: Ns,
 }
 
 /// Kernels of one name that may be communication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PossibleTime {
     /// Their name.
@@ -37,23 +41,28 @@ pub struct PossibleTime {
     /// The operator, annotation or C function that launches them; `None` if the kernel name alone indicates communication.
     pub caller: Option<String>,
     /// The number of kernels.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
     /// How long they ran, in ns.
     #[serde(rename = "gpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time: Ns,
 }
 
 /// The collectives that count in a window, chosen or not.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct NotAsked {
     /// How long all collectives ran, in ns.
     #[serde(rename = "collectives_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives: Ns,
     /// The collectives that the question leaves out, by family, longest first. Empty if it leaves none out.
     pub families: Vec<FamilyTime>,
     /// How long kernels ran that compute and communicate at once, in ns. They count as computation.
     #[serde(rename = "fused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub fused: Ns,
     /// Kernels of no known family that may be communication, by name, longest first. They count neither as collectives nor as computation.
     #[serde(rename = "possibly_communication")]

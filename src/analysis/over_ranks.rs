@@ -12,11 +12,14 @@ const NAMED: usize = 4;
 
 /// A stack compared over the ranks that have it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OverRanks {
     /// The number of ranks that have it.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub ranks: u64,
     /// The number of all ranks.
+    #[cfg_attr(test, schemars(range(min = 2)))]
     pub ranks_in_all: u64,
     /// The number of kernels of a rank.
     pub count: Limits,
@@ -26,18 +29,20 @@ pub struct OverRanks {
     /// How long no compute kernel ran beside them, in ns.
     #[serde(rename = "exposed_ns")]
     pub exposed: Limits,
-    /// The rank with the least GPU time. A collective is shortest on the rank that the others wait for.
+    /// The rank with the least GPU time; its trace if the rank is unknown. A collective is shortest on the rank that the others wait for.
     pub shortest: String,
     /// The rank with the most GPU time.
     pub longest: String,
     /// The number of ranks whose kernels ran much longer or shorter than those of most ranks.
     pub outliers_found: u64,
     /// The most extreme outliers: up to 4 shorter ones, shortest first, then up to 4 longer ones, longest first.
+    #[cfg_attr(test, schemars(length(max = 8)))]
     pub outliers: Vec<RankOutlier>,
 }
 
 /// The minimum, mean and maximum over the ranks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Limits {
     /// The smallest.
@@ -50,6 +55,7 @@ pub struct Limits {
 
 /// A rank that differs from most ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RankOutlier {
     /// The rank, or the trace if its rank is unknown.

@@ -13,17 +13,19 @@ use crate::operations::join::{Joined, JoinedGroup, Unjoined};
 use crate::records::{ProxyStep, Records};
 use crate::store::Store;
 
-/// What the records of a stack's kernels say. Each map has the number of kernels per value.
+/// What NCCL's own records say about kernels. Each map has the number of kernels per value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RecordedInfo {
     /// How many kernels have a record.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
-    /// The number of kernels by source.
+    /// The number of kernels by source: `plugin-dump`, `inspector`, `flight-recorder`.
     pub sources: BTreeMap<String, u64>,
-    /// Algorithms.
+    /// NCCL's algorithms: `RING`, `TREE`, `NVLS`.
     pub algorithms: BTreeMap<String, u64>,
-    /// Protocols.
+    /// NCCL's protocols: `LL`, `LL128`, `SIMPLE`.
     pub protocols: BTreeMap<String, u64>,
     /// Numbers of channels.
     pub channels: BTreeMap<u32, u64>,
@@ -33,6 +35,7 @@ pub struct RecordedInfo {
 
 /// Where the steps of proxy threads spent their time. Steps overlap, so their total exceeds the duration of the kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ProxyTimes {
     /// The number of steps.
@@ -74,6 +77,7 @@ impl RecordedInfo {
 
 /// How the records beside the traces are joined to their kernels.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct JoinReport {
     /// The number of operations in the records.
@@ -81,6 +85,7 @@ pub struct JoinReport {
     /// The number of records joined to a kernel.
     pub joined: u64,
     /// The number of unjoined records, by reason.
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Unjoined, u64>"))]
     pub unjoined: BTreeMap<Unjoined, u64>,
     /// The number of kernels in the window that have a record.
     pub kernels_with: u64,

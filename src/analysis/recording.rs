@@ -9,13 +9,15 @@ use crate::records::{Records, Remark};
 
 /// Something that recordings lack. It may be what a rank did last, so the absence of an operation proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Loss {
     /// What is counted: `communicators for which there was no room`, or `processes that could not record`.
     pub what: &'static str,
-    /// Why a process could not record, in the operating system's words: `No space left on device`.
+    /// Why processes could not record, in the operating system's words: `No space left on device`; `None` for everything else.
     pub why: Option<String>,
     /// The number in all files.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
 }
 
@@ -36,17 +38,20 @@ pub fn losses(records: &Records) -> Vec<Loss> {
 
 /// Calls of an NCCL function that returned the same error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FailedCalls {
     /// The function: `ncclAllReduce`.
     pub function: String,
     /// NCCL's error code.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub error: u32,
     /// Its name: `ncclInvalidArgument`; `None` if unknown to this program.
     pub name: Option<&'static str>,
-    /// The ranks it occurred on, where known.
+    /// The ranks of the job it occurred on, where known.
     pub ranks: Vec<u32>,
     /// The number of calls.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
 }
 

@@ -20,18 +20,22 @@ use crate::store::Store;
 
 /// The call paths and thread of a stack. Kernels with equal keys share a stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StackKey {
-    /// From the outermost caller to the launch. Empty if the trace lacks the launch but has the capture of its graph.
+    /// From the outermost caller to the launch. Digits at the end of names and addresses are folded unless `--exact-names` is given. Empty if the
+    /// trace lacks the launch but has the capture of its graph.
     pub frames: Vec<String>,
     /// The thread, unless it is the main thread of its process.
     pub thread: Option<String>,
-    /// The call path that captured the kernel into its graph.
+    /// The call path that captured the kernel into its graph; `None` for kernels outside graphs, or without a known capture.
     pub captured: Option<CallPath>,
-    /// The call path of the forward operator.
+    /// For kernels of the backward pass: the call path of the forward operator. For a collective that a gradient hook launched, what the operators of
+    /// its parameters have in common, then a line on these parameters.
     pub forward: Option<CallPath>,
     /// Why there is no code. Set only on the key of kernels without a launch, never on a stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(skip))]
     pub no_launch: Option<Reason>,
 }
 

@@ -70,22 +70,26 @@ impl Default for StackOptions {
 
 /// A stack and the kernels launched from it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Stack {
-    /// The rank, or the trace if its rank is unknown; `None` unless ranks are distinguished.
+    /// With `--per-rank` the rank, such as `rank 3`, or the trace if its rank is unknown; `None` unless ranks are distinguished.
     pub rank: Option<String>,
     /// What distinguishes the stack.
     #[serde(flatten)]
     pub key: StackKey,
-    /// The frame that best shows where the stack comes from: the innermost frame of the user's own code, if it has any.
+    /// The frame that best shows where the stack comes from: the innermost frame of the user's own code, if it has any. `None` for a stack without
+    /// frames.
     pub headline: Option<String>,
     /// The headline and the next most telling frames, see [`StackKey::telling_frames`].
     #[serde(skip)]
     pub telling: Vec<String>,
     /// The number of kernels.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// The number of kernels by evidence of their attribution.
     #[serde(rename = "attributed_by")]
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Evidence, u64>"))]
     pub by: BTreeMap<Evidence, u64>,
     /// The totals of each kernel name.
     #[serde(rename = "kernels_by_name")]
@@ -110,28 +114,33 @@ impl Stack {
 
 /// How many kernels of a window are attributed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Coverage {
-    /// The number of kernels in the window.
+    /// The number of chosen kernels in the window.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
-    /// The number of attributed kernels, by evidence.
+    /// The number of attributed kernels, by evidence. Their sum is that of the counts of all stacks.
     #[serde(rename = "attributed_by")]
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Evidence, u64>"))]
     pub by: BTreeMap<Evidence, u64>,
     /// How many of these have equal evidence for several calls, so that only time decided.
     pub uncertain: u64,
-    /// How many of these have a flow from a different call.
+    /// How many of these have a flow from a call other than the one with their correlation id, which was taken.
     pub flow_disagrees: u64,
     /// The unattributed kernels, by reason.
     #[serde(rename = "without_launch")]
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Reason, Unattributed>"))]
     pub unattributed: BTreeMap<Reason, Unattributed>,
     /// What captures gave the graph kernels of the whole trace; `None` without captures.
     pub captures: Option<CaptureTally>,
-    /// The number of backward kernels whose sequence number matches no operator of the forward pass, or several.
+    /// The number of backward kernels whose forward operator is unknown: no operator of the trace has their sequence number, or several have it.
     pub forward_unknown: u64,
 }
 
 /// The unattributed kernels that share one reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Unattributed {
     /// Their totals.
@@ -141,17 +150,20 @@ pub struct Unattributed {
     #[serde(rename = "kernels_by_name")]
     pub kernels: BTreeMap<String, Totals>,
     /// The first few, by start.
+    #[cfg_attr(test, schemars(length(min = 1, max = 3)))]
     pub first: Vec<UnattributedKernel>,
 }
 
 /// An unattributed kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct UnattributedKernel {
     /// Its name.
     pub name: String,
-    /// When it started.
+    /// When it started, in ns.
     #[serde(rename = "ts_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub ts: Ns,
     /// Its trace, if there are several.
     pub trace: Option<String>,
@@ -229,28 +241,33 @@ impl Coverage {
 
 /// A trace that a report covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct TraceOfReport {
-    /// Its name; empty if the caller gave none.
+    /// Its name: the file, or the archive and the file in it; empty if the caller gave none.
     pub name: String,
-    /// Its rank, or one of its ranks, if known.
+    /// Its rank in the job, or one of its ranks, if known.
+    #[cfg_attr(test, schemars(with = "Option<u32>"))]
     pub rank: Option<RankId>,
     /// The window on its own clock.
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Window"))]
     pub window: Window,
 }
 
 /// The stacks in a window of one trace, or in one window of each of several traces.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StackReport {
     /// The traces.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub traces: Vec<TraceOfReport>,
-    /// Sorted by count, largest first, then by text. [`StackReport::arrange`] sorts by other orders.
+    /// The stacks, largest first: by count, then by text, or in the order that was asked for. Empty if no kernel has a launch.
     pub stacks: Vec<Stack>,
     /// The stacks left out, in no order.
     #[serde(skip)]
     pub hidden: Vec<Stack>,
-    /// The number of stacks, including those left out.
+    /// The number of stacks, including those that `--limit` or `--min-share` left out.
     pub stacks_found: u64,
     /// Unattributed kernels: a row for each reason, and for each rank if ranks are distinguished. [`Coverage::unattributed`] has their totals.
     #[serde(skip)]
@@ -262,15 +279,17 @@ pub struct StackReport {
     #[serde(rename = "kernels_left_out")]
     pub left_out: u64,
     /// The number of chosen kernels in the whole trace.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels_in_trace: u64,
     /// How many kernels in the window are attributed. The counts of all stacks add up to the attributed kernels.
     pub coverage: Coverage,
-    /// The number of chosen kernels that are outside the window by [`StackOptions::window_on`], but would be inside by its alternative.
+    /// The number of chosen kernels that ran in the window but were launched outside it; if windows choose kernels by their own start, the other way
+    /// round. They are in no stack and not in the coverage.
     #[serde(rename = "kernels_elsewhere")]
     pub elsewhere: u64,
     /// The collectives of the window, and which of them are not asked for.
     pub not_asked: NotAsked,
-    /// The summary of the window.
+    /// The window as a whole.
     pub summary: Summary,
     /// What is wrong with the trace.
     pub damage: Losses,

@@ -21,34 +21,43 @@ use crate::names::frames::UserCode;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
-/// What a step cost. Over several ranks, times are sums, except for the length.
+/// What a step cost: the figures of the answer for this step alone. Over several ranks, times are sums, except for the length.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StepCost {
-    /// The number that `--step` takes: see [`Step::number`].
+    /// The number that `--step` takes: the profiler's number (`ProfilerStep#12`) if every step of the process has its own, otherwise counted from 0
+    /// by start.
     pub number: u64,
-    /// When it began, on the clock of the first trace that has it.
+    /// When it began, in ns on the clock of the first trace that has it.
     #[serde(rename = "ts_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub start: Ns,
     /// How long the CPU was in it; the longest over several ranks.
     #[serde(rename = "dur_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub dur: Ns,
     /// The number of GPUs that ran work of it.
     pub gpus: u64,
     /// From the first start to the last end of the work launched in it, summed over GPUs: the following times are shares of this.
     #[serde(rename = "gpu_span_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_span: Ns,
     /// When any kernel ran in that span, including kernels of other steps.
     #[serde(rename = "busy_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub busy: Ns,
     /// When its compute kernels ran.
     #[serde(rename = "compute_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub compute: Ns,
     /// When its collectives ran.
     #[serde(rename = "collectives_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives: Ns,
     /// When its collectives ran while no compute kernel did.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
     /// The stack with the most exposed time among the chosen kernels; `None` if none of them has a stack.
     pub largest_stack: Option<LargestStack>,
@@ -56,6 +65,7 @@ pub struct StepCost {
 
 /// The costliest stack of a step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LargestStack {
     /// The frame that best shows where the stack comes from.

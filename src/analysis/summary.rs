@@ -16,53 +16,67 @@ use crate::time::{Ns, Window};
 /// A window in numbers. Times are summed over the GPUs. Work that crosses an edge of the measured span counts with the part inside. Kernels that
 /// overlap on one GPU count once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Summary {
-    /// The window; a window on the whole trace has the trace's own start and end here.
+    /// The window; without one, the span of the whole trace.
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Window"))]
     pub window: Window,
     /// From the first start to the last end of the GPU work launched in the window. `None` if times are measured over the window itself: for the
     /// whole trace, for a window on kernels, and if nothing was launched.
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Window>"))]
     pub gpu_span: Option<Window>,
-    /// The GPU annotation with the name of the window's slice that spans all of `gpu_span`, if there is one: it confirms the span.
+    /// The GPU annotation (`gpu_user_annotation`) with the name of the window's slice that spans all of `gpu_span`, if there is one: it confirms the
+    /// span.
     #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Window>"))]
     pub gpu_annotation: Option<Window>,
     /// The number of GPUs that the times add up: those that ran work of the window, or all GPUs of the trace if there is no `gpu_span`.
     pub gpus: u64,
     /// The length of `gpu_span` on each GPU, added up; without one, the window's length times the number of GPUs. The other times are shares of this.
     #[serde(rename = "wall_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub wall: Ns,
     /// When any kernel ran. Within a `gpu_span`, this counts every kernel; the other times count only what was launched in the window.
     #[serde(rename = "busy_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub busy: Ns,
-    /// When compute kernels ran.
+    /// When compute kernels ran: all kernels but collectives.
     #[serde(rename = "compute_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub compute: Ns,
-    /// When collectives ran.
+    /// When collectives ran: kernels of the known and the user's own families, and chosen kernels whose names say so.
     #[serde(rename = "collectives_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives: Ns,
     /// When collectives ran and no compute kernel did.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
     /// The kernel names with the most total time, among kernels launched in the window, or started in it if there is no `gpu_span`.
+    #[cfg_attr(test, schemars(length(max = 5)))]
     pub top_kernels: Vec<KernelRow>,
-    /// The number of distinct names of these kernels.
+    /// The number of distinct names of these kernels, including those not listed.
     #[serde(rename = "kernel_names_found")]
     pub kernel_names: u64,
 }
 
 /// All kernels of one name, like a row of `nsys stats -r cuda_gpu_kern_sum`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct KernelRow {
-    /// The name.
+    /// Their name, as the trace has it.
     pub name: String,
     /// The number of kernels.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub instances: u64,
     /// How long they ran.
     pub time: Distribution,
-    /// Its share of the time of all kernels in the table.
+    /// Their share of the time of all kernels in the table. Kernels that overlap each count.
     #[serde(rename = "share_of_kernels")]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub share: f64,
 }
 

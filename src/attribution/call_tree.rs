@@ -34,8 +34,9 @@ struct Node {
     depth: u32,
 }
 
-/// The frames of a call path, ready to print.
+/// The frames of a call path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CallPath {
     /// The frames, from the outermost caller to the launch.

@@ -47,19 +47,21 @@ pub struct Launched {
 
 /// The evidence that ties a kernel to the code that launched it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
     /// The correlation id.
     Correlation,
     /// A flow.
     Flow,
-    /// The External id: the call is the operator to which the kernel belongs.
+    /// The External id, which is the number of the operator to which the kernel belongs.
     ExternalId,
     /// The call launched a graph, by correlation id or flow. The kernel was captured into the graph earlier.
     GraphReplay,
     /// Only the ids of its graph and node, as found in the trace of a capture. The launching call is in that trace.
     Capture,
     /// None, and the reason.
+    #[cfg_attr(test, schemars(skip))]
     None(Reason),
 }
 
@@ -83,6 +85,7 @@ impl Evidence {
 
 /// Why a kernel is unattributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// The trace has no runtime calls: it was recorded without the CPU.

@@ -35,19 +35,21 @@ pub struct MatchedGroup {
     pub collectives: Vec<MatchedCollective>,
 }
 
-/// What identifies a group.
+/// What identifies a process group, or two ranks that send and receive.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct GroupName {
-    /// Its global ranks; those that are here if the group is inferred.
+    /// Its global ranks, if the traces name them; for an inferred group those that are here.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub ranks: Option<Vec<u32>>,
-    /// What it is for.
+    /// Its purpose, as PyTorch recorded it.
     pub description: Option<String>,
-    /// PyTorch's name, if the ranks are unknown; two ranks need not agree on it.
+    /// PyTorch's name for it if the ranks are unknown; two ranks need not agree on it. `None` otherwise.
     pub name: Option<String>,
-    /// Of sends and receives: the global ranks that send and receive.
+    /// The global ranks that send and receive, in this order; `None` unless both sides of a send are known.
     pub pair: Option<(u32, u32)>,
-    /// If nothing is recorded of it: which of the streams of each rank has it.
+    /// If the traces name no group: the index of the stream of each rank that has it. `None` otherwise.
     pub inferred_from_stream: Option<u32>,
 }
 
@@ -119,19 +121,22 @@ impl MatchedCollective {
     }
 }
 
-/// How many kernels are matched in which way; each is counted once.
+/// How the kernels of different ranks are matched. Each kernel is counted once.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Counts {
-    /// All.
+    /// The number of collective kernels in the window.
     pub kernels: u64,
-    /// With kernels of all ranks of their group.
+    /// The number matched with kernels of all ranks of their group.
     pub matched: u64,
-    /// With kernels of some: of the others the trace is missing, or the kernel is not in it.
+    /// The number matched with kernels of some ranks: of the others the trace is missing, or the kernel is not in it.
     pub partial: u64,
-    /// By the field that differs.
+    /// The number of kernels that differ from those of other ranks, by what differs.
+    #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": ["collective", "size", "times"]})))]
     pub mismatched: BTreeMap<&'static str, u64>,
-    /// With kernels of no other rank, by reason.
+    /// The number of kernels without a match, by reason.
+    #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": ["no other rank has it", "no other rank of its group is here"]})))]
     pub unmatched: BTreeMap<&'static str, u64>,
 }
 

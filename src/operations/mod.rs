@@ -23,3 +23,5 @@ pub mod outliers;
 pub mod recorded_groups;
 pub mod recorded_ranks;
 pub mod rows;
+#[cfg(test)]
+pub(crate) mod written;

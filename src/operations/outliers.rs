@@ -11,6 +11,7 @@ pub const FEWEST: usize = 4;
 
 /// By which statistic outliers are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Outliers {
@@ -19,7 +20,7 @@ pub enum Outliers {
     Mad,
     /// More than 1.5 interquartile ranges above the third quartile (Tukey).
     Iqr,
-    /// Grubbs' test at 5 %, one by one. Its table is of 4 to 30 values; more are judged as by [`Outliers::Mad`].
+    /// Grubbs' test at 5 %, one by one. Its table is for 4 to 30 values; more are judged as by [`mad`](Outliers::Mad).
     Grubbs,
 }
 

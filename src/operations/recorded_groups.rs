@@ -20,15 +20,17 @@ const MOST_RANKS: u32 = 1 << 20;
 
 /// A group and how it is named.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RecordedGroupName {
     /// What a person calls it: its description and name, or NCCL's hash.
     pub group: String,
     /// Its ranks, sorted; empty if they are unknown.
     pub ranks: Vec<u32>,
-    /// Whether ranks are those within the communicator and not those of the job, which the source does not know.
+    /// Whether ranks are those within the communicator, because the source does not know those of the job.
     pub ranks_are_local: bool,
     /// What recorded it.
+    #[cfg_attr(test, schemars(with = "super::written::Source"))]
     pub source: &'static str,
 }
 

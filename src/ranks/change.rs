@@ -16,89 +16,101 @@ use crate::time::Ns;
 
 /// Two runs.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RankChanges {
     /// The first run.
     pub before: RunWaits,
     /// The second run.
     pub after: RunWaits,
-    /// By what both are divided; a call is a measured collective, counted once for all ranks.
+    /// What both are divided by; a call is a measured collective, counted once for all ranks.
     pub per: Per,
-    /// Why that is not the step; `None` if it is, or was not to be.
+    /// Why that is not the step; `None` if it is, or if steps were not asked for.
     pub not_per_step: Option<NotPerStep>,
-    /// By rank, ascending.
+    /// The ranks of either run, ascending.
     pub ranks: Vec<RankChange>,
-    /// By stack, the one whose waiting changed most first.
+    /// By stack, the one whose waiting changed most first. Stacks that differ only in line numbers are one.
     pub stacks: Vec<StackChange>,
 }
 
 /// A run as a whole.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RunWaits {
-    /// What its traces are called.
+    /// Its inputs, as they were named.
     pub trace: String,
     /// The steps of the job in which collectives were measured.
     pub steps: LaunchingSteps,
-    /// By what its numbers are divided: how many steps or collectives it has by [`RankChanges::per`], or 1.
+    /// The number of units that its numbers are divided by: its steps or collectives according to `per`, or 1.
     #[serde(rename = "divided_by")]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub units: u64,
-    /// How many ranks are here.
+    /// The number of ranks compared.
     pub ranks: u64,
-    /// How many collectives were measured.
+    /// The number of measured collectives, each counted once.
     pub collectives: u64,
-    /// At how many one rank was late.
+    /// The number of these at which one rank was late.
     pub late: u64,
     /// How long their kernels ran, over all ranks.
     #[serde(rename = "measured_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub measured: Ns,
-    /// How much of that was waiting.
+    /// How much of that was waiting for another rank.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
-    /// The rest.
+    /// The rest of the measured time.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
-    /// How the clocks were compared.
+    /// How the clocks were compared, as in `ranks`.
+    #[cfg_attr(test, schemars(extend("enum" = ["align", "trust", "none", "refused"])))]
     pub clock: &'static str,
 }
 
 /// What one rank, or one stack, waited in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Waits {
-    /// How many kernels.
+    /// The number of collective kernels.
     pub kernels: u64,
-    /// How long they waited.
+    /// How long they waited for other ranks.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
-    /// What others waited for them.
+    /// How long others waited for them.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
     /// How much later than the last but one they came, where they were late.
     #[serde(rename = "added_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub added: Ns,
-    /// How often they were.
+    /// How often they were late.
     pub late_count: u64,
-    /// These, divided.
+    /// These numbers, divided.
     pub each: EachWaits,
 }
 
-/// Waits, divided by a number of steps or collectives, see [`RankChanges::per`]. Times in ns.
+/// Waits, divided by a number of steps or collectives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct EachWaits {
-    /// How many kernels.
+    /// The number of collective kernels.
     pub kernels: f64,
-    /// How long they waited.
+    /// How long they waited for other ranks.
     #[serde(rename = "waited_ns")]
     pub waited: f64,
-    /// What others waited for them.
+    /// How long others waited for them.
     #[serde(rename = "caused_ns")]
     pub caused: f64,
     /// How much later than the last but one they came, where they were late.
     #[serde(rename = "added_ns")]
     pub added: f64,
-    /// How often they were.
+    /// How often they were late.
     pub late_count: f64,
 }
 
@@ -118,23 +130,25 @@ impl Waits {
 
 /// A rank of either run, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RankChange {
     /// The rank.
     pub rank: u32,
     /// In the first run; `None` if it is not there.
     pub before: Option<Waits>,
-    /// In the second.
+    /// In the second run; `None` if it is not there.
     pub after: Option<Waits>,
 }
 
 /// A stack of either run, or both.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StackChange {
-    /// The frame that shows best where it comes from.
+    /// The frame that best shows where it comes from; `None` if none does.
     pub headline: Option<String>,
-    /// The frames, as in the second run if it has the stack.
+    /// The frames from the outermost caller to the launch, as in the second run if it has the stack; empty if the launches are not in the traces.
     pub frames: Vec<String>,
     /// In the first run; `None` if it is new.
     pub before: Option<Waits>,

@@ -26,11 +26,12 @@ pub struct Job {
 
 /// A trace that was left out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Refused {
     /// The trace.
     pub trace: String,
-    /// Its rank.
+    /// The rank that it claims to be.
     pub rank: u32,
     /// Why it was left out.
     pub why: String,

@@ -54,6 +54,7 @@ impl Document {
 
 /// Something that costs time or is wrong, where it is, and what to do about it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Finding {
     /// What kind of finding it is.
@@ -79,6 +80,7 @@ pub struct Finding {
 
 /// A kind of finding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FindingKind {
@@ -135,6 +137,7 @@ pub enum FindingKind {
 
 /// Where a finding is. What is not known, or has no meaning for the kind of finding, is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Place {
     /// The ranks, in ascending order.

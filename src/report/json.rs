@@ -10,19 +10,22 @@ use super::document::{Document, Finding};
 /// The version of the documents.
 const VERSION: u32 = 8;
 
-/// An answer for programs.
+/// An answer with what all answers begin with.
 #[derive(Serialize)]
-struct Envelope<'a, T> {
-    /// The name of the schema.
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Envelope<'a, T> {
+    /// Which schema this is.
     schema: String,
-    /// The version of the schemas.
+    /// The version of the schema. It changes when fields come or go, or change their name, type, unit or meaning.
+    #[cfg_attr(test, schemars(extend("const" = VERSION)))]
     version: u32,
-    /// The program that wrote the answer, with its version.
+    /// The program that wrote this, and its version: `nccl-stacks 0.1.0`.
+    #[cfg_attr(test, schemars(regex(pattern = "^nccl-stacks [0-9]")))]
     program: &'static str,
-    /// The inputs, as they were named.
+    /// The inputs as they were named, separated by commas; `-` for standard input.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<&'a str>,
-    /// The answer in sentences, the most important first; those about damage precede them.
+    /// The answer in sentences, the most important first; sentences about damage that may make it wrong precede them.
     verdict: Vec<&'a str>,
     /// What to look at first, the most important first.
     findings: &'a [Finding],

@@ -24,6 +24,8 @@ pub mod ranks;
 pub mod recorded;
 pub mod recording;
 pub mod results;
+#[cfg(test)]
+mod schemas;
 mod sheet;
 pub mod stacks;
 

@@ -629,30 +629,18 @@ fn options_and_commands_are_documented() {
     assert!(missing.is_empty(), "commands that are not in docs/options.md: {missing:?}");
 }
 
-/// The pages of the JSON and of SQL name every field of the answers, of a stack and of a rank, and every column of our own tables.
+/// The pages of the JSON and of SQL name every field of answers whose schemas are not derived, and every column of our own tables.
 #[test]
 fn fields_and_columns_are_documented() {
     let trace = "testdata/costs.json".to_owned();
-    let answer: serde_json::Value =
-        serde_json::from_str(&screen(&[trace.clone(), "--json".to_owned(), "--quiet".to_owned()])).unwrap();
     let keys = |of: &serde_json::Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let ranks = ["ranks", "testdata/ranks", "--json", "--quiet"].map(str::to_owned);
-    let ranks: serde_json::Value = serde_json::from_str(&screen(&ranks)).unwrap();
-    let entries = ["ranks", "testdata/records/megatrace", "--json", "--quiet"].map(str::to_owned);
-    let entries: serde_json::Value = serde_json::from_str(&screen(&entries)).unwrap();
-    let hang = ["hang", "testdata/records/hang", "--json", "--quiet"].map(str::to_owned);
-    let hang: serde_json::Value = serde_json::from_str(&screen(&hang)).unwrap();
-    let described = ["describe", "testdata/costs.json", "--json", "--quiet"].map(str::to_owned);
-    let described: serde_json::Value = serde_json::from_str(&screen(&described)).unwrap();
-    let of_files = [keys(&described["files"][0]["trace"]), keys(&described)].concat();
-    let of_stacks = [keys(&answer), keys(&answer["stacks"][0])].concat();
-    let of_ranks = [keys(&ranks), keys(&ranks["ranks"][0]), keys(&entries)].concat();
-    let metadata = |command: &str| {
-        let args = [command, "testdata/metadata_pytorch.json", "--format", "json", "--quiet"].map(str::to_owned);
-        keys(&serde_json::from_str(&screen(&args)).unwrap())
+    let answer = |command: &str, file: &str| -> serde_json::Value {
+        serde_json::from_str(&screen(&[command, file, "--format", "json", "--quiet"].map(str::to_owned))).unwrap()
     };
-    let of_operators = [metadata("pairs"), metadata("operators"), metadata("memory")].concat();
-    let fields = [of_stacks, of_ranks, of_files, of_operators, keys(&hang), keys(&hang["hung"][0])].concat();
+    let described = answer("describe", &trace);
+    let metadata = |command: &str| keys(&answer(command, "testdata/metadata_pytorch.json"));
+    let fields =
+        [keys(&described["files"][0]["trace"]), keys(&described), metadata("operators"), metadata("memory")].concat();
     let columns = |table: &str| -> Vec<String> {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);

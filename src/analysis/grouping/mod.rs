@@ -193,12 +193,15 @@ impl Grouping {
 
 /// Kernels with equal values of all keys.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct GroupedKernels {
-    /// The value of each key.
+    /// The value of each key as text. Modules are joined by dots, callers by semicolons, outermost first. A value that is not recorded is `(not
+    /// recorded)`.
     #[serde(serialize_with = "as_map")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, String>"))]
     pub key: Vec<(String, GroupValue)>,
-    /// The number of kernels.
+    /// The number of kernels; 0 for a step in which none of the chosen kernels was launched.
     pub count: u64,
     /// The number of kernels attributed to a launch, or to the capture of a graph.
     pub attributed: u64,
@@ -207,8 +210,9 @@ pub struct GroupedKernels {
     pub kernels: BTreeMap<String, Totals>,
     /// What the kernels cost.
     pub cost: Cost,
-    /// Their share of the GPU time of all groups.
+    /// Their share of the GPU time of all groups, including those left out.
     #[serde(rename = "share_of_groups")]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub share: f64,
     /// What their collectives move.
     #[serde(rename = "messages")]
@@ -243,12 +247,14 @@ impl GroupedKernels {
 
 /// The chosen kernels in groups.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Grouped {
-    /// The names of the keys, outermost first.
+    /// The keys of `--group-by`, outermost first; empty for stacks.
     #[serde(rename = "grouped_by")]
     pub by: Vec<String>,
-    /// Largest first; steps in order of time.
+    /// The groups, largest first or in the order that was asked for; steps in order of time. Together they have all kernels of the window,
+    /// unattributed ones too, unless some are left out.
     pub groups: Vec<GroupedKernels>,
     /// The groups left out, in no order.
     #[serde(skip)]
@@ -256,7 +262,7 @@ pub struct Grouped {
     /// The groups that are only added up.
     #[serde(skip)]
     pub others: Others,
-    /// The number of groups, including those left out.
+    /// The number of groups, including those that `--limit` or `--min-share` left out.
     pub groups_found: u64,
     /// The order of the groups.
     #[serde(skip)]

@@ -10,6 +10,7 @@ use crate::records::Records;
 
 /// The ranks of a group.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct MatrixRow {
     /// The group's name, as in the other answers.
@@ -20,6 +21,7 @@ pub struct MatrixRow {
 
 /// A rank in a group.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Cell {
     /// The rank.
@@ -33,6 +35,7 @@ pub struct Cell {
 
 /// What a rank does in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CellState {

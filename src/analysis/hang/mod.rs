@@ -34,6 +34,7 @@ pub use paths::ComparedPaths;
 
 /// What the records show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
@@ -47,8 +48,9 @@ pub enum Outcome {
     Clear,
 }
 
-/// The answer about a job.
+/// The answer about a job. Ranks are those of the job, or within the communicator where a group's `ranks_are_local` says so.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct HangReport {
     /// What the records show.
@@ -58,8 +60,10 @@ pub struct HangReport {
     /// Ranks that wait for each other in a circle, if waiting leads nowhere else.
     pub circle: Vec<u32>,
     /// The groups in which ranks wait for others; the origin of the hang comes first.
+    #[serde(skip)]
     pub hung: Vec<HungGroup>,
     /// The groups in which some ranks have done less than others.
+    #[serde(skip)]
     pub lagging: Vec<HungGroup>,
     /// The groups with incomplete operations that all ranks with records have enqueued.
     pub open: Vec<OpenGroup>,
@@ -75,14 +79,15 @@ pub struct HangReport {
     pub operation_count: usize,
     /// The number of groups with operations or counts.
     pub group_count: usize,
-    /// What the recordings lack: then the absence of an operation proves nothing.
+    /// What the recordings lack: then the absence of an operation proves nothing, and the outcome is never `clear`.
     pub losses: Vec<Loss>,
     /// The NCCL calls that failed. Their operations did not run, so their ranks do not wait in them.
     pub failed_calls: Vec<FailedCalls>,
 }
 
-/// A group in which ranks wait for others.
+/// A group in which ranks wait for others, or have done less than others.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct HungGroup {
     /// Its name and ranks.
@@ -90,9 +95,9 @@ pub struct HungGroup {
     pub name: RecordedGroupName,
     /// The number of groups between this one and the culprits: 0 where the hang begins; `None` if unknown.
     pub distance: Option<u32>,
-    /// What the waiting ranks wait in.
+    /// What the waiting ranks wait in, by its nccl-tests name.
     pub collective: Option<String>,
-    /// The number of that operation in the group; `None` for sends and receives.
+    /// The number of that operation in the group; `None` for sends, receives and counts.
     pub sequence: Option<i64>,
     /// The ranks that did not enqueue it.
     pub missing_ranks: Vec<u32>,
@@ -107,6 +112,7 @@ pub struct HungGroup {
     /// The ranks of the group on which the job hangs.
     pub culprits: Vec<u32>,
     /// What proves it.
+    #[serde(skip)]
     pub evidence: Vec<Evidence>,
     /// The number of further pieces of evidence: if many ranks differ, only as many are kept as a person can read.
     pub evidence_left_out: usize,
@@ -116,14 +122,15 @@ pub struct HungGroup {
 
 /// A group with incomplete operations that all ranks with records have enqueued.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct OpenGroup {
     /// Its name and ranks.
     #[serde(flatten)]
     pub name: RecordedGroupName,
-    /// As in [`HungGroup::distance`].
+    /// The number of groups between this one and the culprits: 0 where the hang begins; `None` if unknown.
     pub distance: Option<u32>,
-    /// The oldest incomplete operation.
+    /// The oldest incomplete operation, by its nccl-tests name.
     pub collective: Option<String>,
     /// The number of that operation in the group; `None` for sends and receives.
     pub sequence: Option<i64>,
@@ -137,6 +144,7 @@ pub struct OpenGroup {
 
 /// The kinds of [`Evidence`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EvidenceKind {
@@ -172,6 +180,7 @@ pub enum EvidenceKind {
 
 /// A fact that the records prove.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Evidence {
     /// The kind.
@@ -184,11 +193,11 @@ pub struct Evidence {
     pub collective: Option<String>,
     /// Its number in the group.
     pub sequence: Option<i64>,
-    /// The last number, see [`EvidenceKind`].
+    /// The last number: up to which the ranks enqueued operations, or on which they are stuck.
     pub last: Option<i64>,
-    /// What the ranks have.
+    /// What the ranks have: a collective, a type, a size, a count or a fault.
     pub here: Option<String>,
-    /// What the peers have.
+    /// What the peers have; of stuck operations, the number up to which they have completed them.
     pub there: Option<String>,
 }
 

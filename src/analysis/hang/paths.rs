@@ -9,6 +9,7 @@ use crate::records::Records;
 
 /// Two call paths side by side, outermost caller first.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ComparedPaths {
     /// The rank at fault.
@@ -23,7 +24,7 @@ pub struct ComparedPaths {
     pub other_collective: Option<String>,
     /// Its call path.
     pub other_path: Vec<String>,
-    /// The index of the first frame that differs; `None` if the paths are equal.
+    /// The index of the first frame that differs, from 0; `None` if the paths are equal.
     pub first_difference: Option<usize>,
 }
 

@@ -34,15 +34,17 @@ pub struct PairOptions {
 
 /// The pairs of one or more traces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PairReport {
-    /// The traces.
+    /// The names of the traces that are added up.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub traces: Vec<String>,
     /// How the pairs were found, and how reliable they are.
     pub pairing: Pairing,
     /// Where the kernels of the window were launched. The parts add up to the total.
     pub kernels: Launchers,
-    /// What the forward operators of all pairs cost.
+    /// What the forward operators of all pairs cost. All of their kernels count, also those outside the window.
     pub forward: Side,
     /// What all numbered nodes cost.
     pub backward: Side,
@@ -51,9 +53,9 @@ pub struct PairReport {
     /// The GPU time of the nodes of pairs, without collectives.
     #[serde(skip)]
     pub paired_time: Ns,
-    /// What the backward pass of each module costs.
+    /// What the backward pass of each module costs, in the order that was asked for.
     pub modules: Vec<Module>,
-    /// The nodes of the backward pass by module, forward operator and name. They add up to the modules.
+    /// The nodes of the backward pass by module, forward operator and name, in the order that was asked for. They add up to the modules.
     pub groups: Vec<PairedNodes>,
     /// What is wrong with the traces.
     pub damage: Losses,
@@ -61,41 +63,45 @@ pub struct PairReport {
 
 /// How pairs were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Pairing {
-    /// The numbered nodes that began in the window or launched a kernel in it.
+    /// The number of numbered nodes that began in the window or launched a kernel in it.
     pub nodes: u64,
-    /// The nodes whose forward operator is known.
+    /// The number of nodes whose forward operator is known.
     pub paired: u64,
-    /// The nodes whose operator is determined by the numbers alone.
+    /// The number of nodes whose operator is determined by the numbers alone.
     pub by_number: u64,
-    /// The nodes without a known operator.
+    /// The number of nodes without a known operator: `nodes` less `paired`.
     pub orphans: u64,
-    /// The pairs in which the node's name derives from the operator's.
+    /// The number of pairs in which the node's name derives from the operator's.
     pub named_alike: u64,
-    /// The GPU time of the nodes in the other pairs.
+    /// The GPU time of the nodes in the other pairs, including collectives.
     #[serde(rename = "named_otherwise_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub named_otherwise: Ns,
-    /// The profiler's flows from the forward pass to these nodes, plus those that arrive at no node.
+    /// The number of the profiler's flows (`fwdbwd`) from the forward pass to these nodes, plus those in the window that arrive at no node.
     pub flows: u64,
-    /// The nodes at which a flow arrives.
+    /// The number of nodes at which a flow arrives.
     pub nodes_with_flow: u64,
-    /// The nodes with a flow whose operator is determined by the numbers alone, so that both can be compared.
+    /// The number of nodes with a flow whose operator is determined by the numbers alone, so that both can be compared.
     pub checked: u64,
-    /// The nodes for which both agree on the node: the flow comes from an operator on the same thread with the same number.
+    /// The number of nodes for which both agree on the node: the flow comes from an operator on the same thread with the same number.
     pub agreed: u64,
-    /// The nodes for which both agree on the operator.
+    /// The number of nodes for which both agree on the operator.
     pub agreed_exactly: u64,
-    /// The unnumbered nodes: they accumulate gradients and run hooks.
+    /// The number of unnumbered nodes: they accumulate gradients and run hooks.
     pub unnumbered: u64,
-    /// Numbers of forward operators whose node did not run: operators that need no gradient, or whose node ran after the trace.
+    /// How many numbers of forward operators have no node in the trace: the operators need no gradient, or the node ran after the trace.
     pub unused_numbers: u64,
     /// Irregularities, and choices that had to be made.
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Problem, Finding>"))]
     pub findings: BTreeMap<Problem, Finding>,
 }
 
 /// An irregularity of a node, or a choice that had to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Problem {
@@ -132,49 +138,57 @@ pub enum Problem {
 
 /// The number of occurrences of a problem, and the first few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Finding {
     /// The number of nodes or flows.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// The first few.
+    #[cfg_attr(test, schemars(length(max = 3)))]
     pub examples: Vec<Example>,
 }
 
 /// A node with a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Example {
-    /// The trace, if there are several.
+    /// The trace; `None` if there is only one.
     pub trace: Option<String>,
     /// The node, or the slice at which the flow arrives.
     pub node: Operator,
-    /// Its number.
+    /// Its sequence number; `None` for a slice that is not a node.
     pub number: Option<i64>,
-    /// The forward operator that was chosen.
+    /// The forward operator that was chosen; `None` without one.
     pub operator: Option<Operator>,
-    /// The alternative: the operator of the flow, or of the other thread.
+    /// The alternative: the operator of the flow, or of the other thread; `None` without one.
     pub other: Option<Operator>,
 }
 
 /// An operator of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Operator {
     /// Its name.
     pub name: String,
-    /// Its start on the trace's own clock.
+    /// Its start on the trace's own clock, in ns.
     #[serde(rename = "ts_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub ts: Ns,
 }
 
-/// What operators cost, with the kernels launched in them.
+/// What operators cost, with the kernels launched in them. A kernel counts once, at the innermost operator of a pair or node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Side {
-    /// The number of operators: in the forward pass those that made a node, in the backward pass the nodes.
+    /// The number of operators: in the forward pass those that made a node, each once; in the backward pass the nodes, as often as they ran.
     pub operators: u64,
     /// How long they ran on the CPU, including everything they called: nested operators count twice.
     #[serde(rename = "cpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub cpu_time: Ns,
     /// What they launched.
     #[serde(flatten)]
@@ -183,31 +197,37 @@ pub struct Side {
 
 /// What kernels cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Load {
     /// The number of kernels that are not collectives.
     pub kernels: u64,
     /// How long these ran.
     #[serde(rename = "gpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time: Ns,
     /// The number of those kernels launched by forward operators within the backward pass: recomputed activations, or gradients that are
     /// differentiated again.
     pub recomputed: u64,
     /// How long these ran.
     #[serde(rename = "recomputed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub recomputed_time: Ns,
     /// The number of collective kernels.
     pub collectives: u64,
     /// How long these ran.
     #[serde(rename = "collective_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collective_time: Ns,
-    /// How much of that time no other kernel ran beside them on their GPU.
+    /// How much of that time no other kernel but collectives ran on their GPU.
     #[serde(rename = "collective_exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
 }
 
 /// The kernels of the window by the place of their launch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Launchers {
     /// All kernels.
@@ -224,6 +244,7 @@ pub struct Launchers {
 
 /// What ties nodes to their module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Tie {
@@ -247,15 +268,17 @@ impl Tie {
 
 /// Nodes of one name whose operators share their name, headline and module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PairedNodes {
-    /// The module of the forward operator: the path of its `nn.Module` frames, else its `Module Hierarchy`, else [`NOT_RECORDED`].
+    /// The module of the forward operator: the path of its `nn.Module` frames, joined by dots; otherwise its `Module Hierarchy`; otherwise `(not
+    /// recorded)`.
     pub module: String,
-    /// The operator of the forward pass.
+    /// The operator of the forward pass; `None` without one.
     pub operator: Option<String>,
     /// Whether the node is named after the operator; `None` without an operator.
     pub named_alike: Option<bool>,
-    /// The innermost function of the user's own code that called the operator.
+    /// The innermost function of the user's own code that called the operator; `None` if none is recorded.
     pub headline: Option<String>,
     /// The node of the backward pass.
     pub node: String,
@@ -269,15 +292,16 @@ pub struct PairedNodes {
 
 /// What the backward pass of a module costs, excluding nested modules.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Module {
-    /// Its path.
+    /// Its path, as in `groups`.
     pub module: String,
     /// What the forward operators of its pairs cost.
     pub forward: Side,
     /// What the numbered nodes cost.
     pub backward: Side,
-    /// What the unnumbered nodes that ran after them cost: [`Tie::LastNodeBefore`].
+    /// What the unnumbered nodes that ran after them on the same thread cost.
     pub unnumbered: Side,
     /// The GPU time of the nodes of its pairs divided by that of their forward operators, both without collectives; `None` if the latter is 0.
     pub ratio: Option<f64>,

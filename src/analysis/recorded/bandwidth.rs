@@ -14,9 +14,11 @@ const ROUNDING: f64 = 0.000_6;
 
 /// How recorded bus bandwidths compare with computed ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct BandwidthCheck {
     /// The number of operations with a recorded bandwidth.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub recorded: u64,
     /// The number that agree within the rounding of their time.
     pub agree: u64,
@@ -24,7 +26,7 @@ pub struct BandwidthCheck {
     pub differ: u64,
     /// The number that cannot be compared, because something is unknown or the source writes 0 for a collective without a formula.
     pub not_comparable: u64,
-    /// The largest difference of the compared bandwidths, as a share of the recorded value.
+    /// The largest difference of the compared bandwidths, as a share of the recorded value; `None` if none can be compared.
     pub largest_difference: Option<f64>,
 }
 

@@ -18,27 +18,30 @@ use crate::time::Ns;
 
 /// Operations of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CensusRow {
-    /// The source.
+    /// The source that recorded them.
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Source"))]
     pub source: &'static str,
-    /// Their communicator.
+    /// Their communicator: its description and ranks, or NCCL's hash; `None` if it is not recorded.
     pub communicator: Option<String>,
-    /// The collective by its nccl-tests name.
+    /// The collective by its nccl-tests name, or as recorded if nccl-tests has no equivalent.
     pub collective: Option<String>,
     /// Their size class; `None` if sizes are not recorded.
     pub size: Option<SizeClass>,
     /// The number of operations; each rank's count separately.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// The number of ranks.
     pub ranks: u64,
-    /// How long they took, where known.
+    /// How long they took; `None` if no duration is known.
     pub time: Option<Distribution>,
     /// The number of operations with a known duration.
     pub timed: u64,
-    /// The median of their algorithm bandwidths, in GB/s (10^9 bytes).
+    /// The median of their algorithm bandwidths, in GB/s (10^9 bytes); `None` without sizes or durations.
     pub algbw_gb_per_s: Option<f64>,
-    /// The median of their bus bandwidths, in GB/s.
+    /// The median of their bus bandwidths, in GB/s; `None` without sizes, durations or the number of ranks.
     pub busbw_gb_per_s: Option<f64>,
     /// The number of operations by algorithm.
     pub algorithms: BTreeMap<String, u64>,
@@ -46,19 +49,20 @@ pub struct CensusRow {
     pub protocols: BTreeMap<String, u64>,
     /// The number of operations by number of channels.
     pub channels: BTreeMap<u32, u64>,
-    /// The number of operations by element type.
+    /// The number of operations by element type, in PyTorch's words.
     pub dtypes: BTreeMap<String, u64>,
 }
 
-/// Sizes from one power of two to the next.
+/// Sizes from one power of two to the next, as nccl-tests counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SizeClass {
     /// The smallest size of the class, in bytes.
     pub from_bytes: u64,
-    /// The smallest size that occurs.
+    /// The smallest size that occurs, in bytes.
     pub min_bytes: u64,
-    /// The largest size that occurs.
+    /// The largest size that occurs, in bytes.
     pub max_bytes: u64,
 }
 

@@ -11,15 +11,17 @@ use crate::time::Ns;
 
 /// The channels of a rank.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ChannelRow {
-    /// The communicator.
+    /// The communicator: its description and ranks, or NCCL's hash.
     pub communicator: Option<String>,
-    /// The rank.
+    /// The rank within the communicator.
     pub rank: Option<u32>,
     /// The number of channels.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub channels: u64,
-    /// The distribution of their times on the GPU, in ns; `None` if the ends of kernels are not recorded.
+    /// The distribution of their times on the GPU, in ns; `None` if not all ends of kernels are recorded.
     pub time: Option<Imbalance>,
     /// The distribution of the bytes of their proxies; `None` if there are none.
     pub bytes: Option<Imbalance>,
@@ -27,6 +29,7 @@ pub struct ChannelRow {
 
 /// How uneven the channels are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Imbalance {
     /// The mean over the channels.
@@ -36,6 +39,7 @@ pub struct Imbalance {
     /// The channel with the largest.
     pub channel: u32,
     /// The largest as a multiple of the mean; 1 if all channels are equal.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub ratio: f64,
 }
 

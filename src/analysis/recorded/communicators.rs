@@ -10,6 +10,7 @@ use crate::records::Records;
 
 /// A communicator, combining what all sources know.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CommunicatorRow {
     /// Its label in all tables: its description and ranks, or NCCL's hash.
@@ -26,6 +27,7 @@ pub struct CommunicatorRow {
     /// The number of recorded operations.
     pub operations: u64,
     /// The sources that recorded it.
+    #[cfg_attr(test, schemars(with = "Vec<crate::operations::written::Source>"))]
     pub sources: Vec<&'static str>,
 }
 

@@ -7,20 +7,25 @@ use serde::Serialize;
 use crate::records::Records;
 use crate::time::Ns;
 
-/// Events of a kind.
+/// Events of a kind that are no operations, and no channels, proxy operations or steps of any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct EventRow {
-    /// See [`crate::records::ProfilerEvent::kind`].
+    /// The kind: transfers of a network plugin, work of the proxy thread, phases of kernels, synchronisations and batches of copy engines.
+    #[cfg_attr(test, schemars(extend("enum" = ["net-ib", "net-socket", "net-plugin", "proxy-control", "kernel-phase", "ce-sync", "ce-batch", "unknown"])))]
     pub kind: &'static str,
     /// The number of events.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// The number of ranks with such events.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub ranks: u64,
     /// The number of events with a start and an end.
     pub timed: u64,
     /// The summed duration of these; several may run at once.
     #[serde(rename = "time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub time: Ns,
     /// The bytes they moved; `None` for kinds that move none.
     pub bytes: Option<u64>,

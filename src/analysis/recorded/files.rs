@@ -7,11 +7,13 @@ use crate::records::{RecordFile, Records, Remark};
 
 /// A file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FileRow {
     /// Its name, prefixed with the name of its archive.
     pub name: String,
     /// The source that wrote it; `None` if it is not a known source.
+    #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Source>"))]
     pub source: Option<&'static str>,
     /// The source's name in sentences; also `None` for a process that could not record.
     #[serde(skip)]
@@ -22,9 +24,9 @@ pub struct FileRow {
     pub records: u64,
     /// The size of its decompressed text in bytes.
     pub bytes: u64,
-    /// How much of it was skipped.
+    /// How many of its records or bytes were skipped.
     pub skipped: u64,
-    /// How much of it was repaired.
+    /// How many errors in it were repaired.
     pub repaired: u64,
     /// What is wrong with it, and other remarks for the reader, one line each.
     pub remarks: Vec<String>,

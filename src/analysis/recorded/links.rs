@@ -15,24 +15,28 @@ use crate::time::Ns;
 
 /// A channel between a rank and a peer, in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LinkRow {
-    /// The communicator.
+    /// The communicator: its description and ranks, or NCCL's hash.
     pub communicator: Option<String>,
-    /// The rank that recorded it.
+    /// The rank within the communicator that recorded it.
     pub rank: Option<u32>,
-    /// The peer.
+    /// The peer, a rank within the communicator.
     pub peer: i64,
     /// The channel.
     pub channel: u32,
-    /// `send` or `receive`.
+    /// Whether the rank sends or receives.
+    #[cfg_attr(test, schemars(extend("enum" = ["send", "receive"])))]
     pub direction: &'static str,
     /// The number of proxy operations.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub operations: u64,
-    /// The bytes; `None` if no operation has them.
+    /// The bytes on the wire; `None` if no operation has them.
     pub bytes: Option<u64>,
     /// How long at least one step was in flight; `None` if times are unknown.
     #[serde(rename = "busy_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub busy: Option<Ns>,
     /// Bytes divided by time, in GB/s (10^9 bytes), over operations for which both are known; `None` if there are none.
     pub gb_per_s: Option<f64>,
@@ -40,9 +44,10 @@ pub struct LinkRow {
 
 /// The bytes sent from one rank to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PairRow {
-    /// The communicator.
+    /// The communicator: its description and ranks, or NCCL's hash.
     pub communicator: Option<String>,
     /// The rank that sends.
     pub from: u32,
@@ -51,6 +56,7 @@ pub struct PairRow {
     /// The number of bytes.
     pub bytes: u64,
     /// Where this comes from: `wire` for bytes moved by proxies, `call` for the sizes of sends and receives.
+    #[cfg_attr(test, schemars(extend("enum" = ["wire", "call"])))]
     pub by: &'static str,
 }
 

@@ -13,19 +13,24 @@ use crate::time::Ns;
 
 /// The summed time that proxy steps spent in each phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Phases {
     /// Waiting for the GPU to fill the buffer of a send, or to empty that of a receive.
     #[serde(rename = "gpu_wait_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_wait: Ns,
     /// Sends waiting for room at the receiver.
     #[serde(rename = "peer_wait_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub peer_wait: Ns,
     /// On the network; for a receive, this includes waiting for the sending rank.
     #[serde(rename = "network_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub network: Ns,
     /// Flushing received data to the GPU.
     #[serde(rename = "flush_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub flush: Ns,
 }
 
@@ -57,24 +62,29 @@ impl Phases {
 
 /// The phases of a rank's steps in one direction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ProxyRow {
-    /// The communicator.
+    /// The communicator: its description and ranks, or NCCL's hash.
     pub communicator: Option<String>,
-    /// The rank.
+    /// The rank within the communicator.
     pub rank: Option<u32>,
     /// `send`, `receive`, or `both` if a source has sums over both.
+    #[cfg_attr(test, schemars(extend("enum" = ["send", "receive", "both"])))]
     pub direction: &'static str,
     /// The number of proxy operations; for sums over both directions, the number of operations.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub operations: u64,
     /// The number of recorded steps.
     pub steps: u64,
     /// Their time by phase.
     #[serde(flatten)]
     pub phases: Phases,
-    /// The bottleneck: `gpu`, `receiver-late`, `network`, `network-or-late-peer` or `flush`; `None` without any phase.
+    /// The phase with the largest share, which is the bottleneck; `None` without any phase.
+    #[cfg_attr(test, schemars(extend("enum" = ["gpu", "receiver-late", "network", "network-or-late-peer", "flush"])))]
     pub bound: Option<&'static str>,
     /// The share of that phase in the total.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub bound_share: Option<f64>,
 }
 

@@ -35,6 +35,7 @@ const AGREE: f64 = 0.9;
 
 /// What a group is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Role {
@@ -42,9 +43,9 @@ pub enum Role {
     Named,
     /// The group with most calls: its ranks share each layer.
     Tensor,
-    /// Its ranks have replicas of the same part.
+    /// Its ranks have replicas of the same part of the model.
     Data,
-    /// Its streams are equal, and its purpose is unknown.
+    /// Its streams of calls are equal, and its purpose is unknown.
     Equal,
 }
 

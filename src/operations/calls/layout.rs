@@ -8,15 +8,19 @@ use serde::Serialize;
 
 use super::Calls;
 
-/// How a model is divided.
+/// How a model is divided over the ranks, inferred from equal streams of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Layout {
-    /// Ranks that share each layer.
+    /// The number of ranks that share each layer.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub tensor: u32,
-    /// Stages.
+    /// The number of stages of the pipeline.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub pipeline: u32,
-    /// Replicas of each stage.
+    /// The number of replicas of each stage.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub data: u32,
 }
 

@@ -25,10 +25,11 @@ use sequences::{RecordSequence, TraceSequence};
 
 /// Why a record has no kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Unjoined {
-    /// It is of a rank that has no trace here.
+    /// Its rank has no trace here.
     OtherRank,
     /// No group of the trace has such operations.
     NoGroup,
@@ -74,26 +75,31 @@ impl Unjoined {
 
 /// How the records of a file fit a process group of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct JoinedGroup {
     /// The source.
     #[serde(serialize_with = "name_of")]
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Source"))]
     pub source: Source,
-    /// The file.
+    /// The file of records.
     pub file: String,
     /// The rank of the trace.
+    #[cfg_attr(test, schemars(with = "Option<u32>"))]
     pub rank: Option<RankId>,
-    /// The process group of the trace.
+    /// The process group of the trace, if it names one.
     pub group: Option<String>,
-    /// How many records are joined.
+    /// How many of its records are joined to a kernel.
     pub joined: u64,
-    /// How many it has.
+    /// How many records it has.
     pub records: u64,
     /// How far the source's clock is ahead of the trace's: the median of all pairs. `None` for a source without times.
     #[serde(rename = "offset_ns")]
+    #[cfg_attr(test, schemars(with = "Option<i64>"))]
     pub offset: Option<Ns>,
     /// How far the pairs are from that: the median of the distances.
     #[serde(rename = "deviation_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub deviation: Option<Ns>,
 }
 

@@ -24,6 +24,7 @@ use crate::time::Ns;
 
 /// Why a rank was late to a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
     /// Its CPU launched the kernel after the others' kernels had started.
@@ -53,22 +54,26 @@ pub(super) struct LateAt {
 
 /// Why a rank was late, over all collectives at which it was late.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LateRank {
     /// The rank.
     pub rank: u32,
-    /// How long the others waited for it at these collectives.
+    /// How long the others waited for it where it was late.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
     /// How long others waited for it, including through ranks that waited for it, but excluding what it caused by waiting for others.
     #[serde(rename = "root_caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub root_caused: Ns,
-    /// How much of the caused waiting has which reason.
+    /// How much of `caused_ns` has which reason, in ns.
     #[serde(rename = "caused_by_ns")]
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Words<Why, u64>"))]
     pub by: BTreeMap<Why, Ns>,
-    /// How its launches were late.
+    /// How its launches were late; `None` if they were not, or cannot be compared.
     pub launch: Option<LaunchLate>,
-    /// Which kernels took longer.
+    /// Which kernels took longer before the collectives to which its GPU came late; `None` if it came to none.
     pub gpu: Option<Excess>,
     /// The ranks it waited for elsewhere, and how long others waited because of that, longest first.
     pub roots: Vec<Root>,
@@ -76,20 +81,23 @@ pub struct LateRank {
 
 /// A rank that a late rank waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Root {
     /// The rank at the end of the chain.
     pub rank: u32,
     /// How long others waited for it through the late rank.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
 }
 
 /// The ways in which launches can be late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// One segment has most of the excess.
+    /// One segment between two launches has most of the excess.
     OneEvent,
     /// The segments between the same two places have most of it.
     SamePlace,
@@ -105,47 +113,57 @@ pub enum Pattern {
     Unsteady,
 }
 
-/// How a rank's launches are late.
+/// How a rank's launches are late. A segment is the time from one launch to the next; it is compared with those of other ranks between the same two
+/// launches.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct LaunchLate {
     /// The pattern.
     pub pattern: Pattern,
     /// The number of segments between launches that were compared with those of other ranks.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub segments: u64,
     /// The number of segments longer than the median of the other ranks.
     pub longer: u64,
     /// The median of the differences.
     #[serde(rename = "median_excess_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub median_excess: Ns,
     /// Their sum.
     #[serde(rename = "total_excess_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub total_excess: Ns,
     /// The largest difference.
     #[serde(rename = "largest_excess_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub largest_excess: Ns,
     /// The sum of the other ranks' medians.
     #[serde(rename = "others_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub others: Ns,
     /// The median time by which its late launches ended after the median of the other ranks; `None` without clocks.
     #[serde(rename = "lag_ns")]
+    #[cfg_attr(test, schemars(with = "Option<i64>"))]
     pub lag: Option<Ns>,
-    /// The longest such time.
+    /// The longest such time; `None` without clocks.
     #[serde(rename = "largest_lag_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub largest_lag: Option<Ns>,
-    /// The launches around it, for one event and the same place.
+    /// The launches around it, for one event and the same place; `None` for other patterns.
     pub place: Option<Place>,
-    /// The functions with the largest excess of their own time. Empty if none has a large part of it.
+    /// The functions with the largest excess of their own time; for a CPU blocked by its GPU, the kernels. Empty if none has a large part of it.
     pub excess: Excess,
 }
 
 /// The two launches between which something happens, by the frames that best show where they come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Place {
-    /// The launch before.
+    /// The launch before; `None` if it has no such frame.
     pub from: Option<String>,
-    /// The launch after.
+    /// The launch after; `None` if it has no such frame.
     pub to: Option<String>,
     /// Whether a new step begins there.
     pub is_new_step: bool,
@@ -153,23 +171,27 @@ pub struct Place {
 
 /// What takes longer than on other ranks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Excess {
     /// The total.
     #[serde(rename = "total_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub total: Ns,
-    /// Functions or kernels, largest excess first.
+    /// Functions or kernels, largest excess first; empty if none has a large part of it.
     pub parts: Vec<ExcessPart>,
 }
 
 /// A function or kernel that takes longer than on other ranks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ExcessPart {
     /// Its name.
     pub name: String,
     /// The total by which it takes longer.
     #[serde(rename = "excess_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub excess: Ns,
 }
 

@@ -37,6 +37,7 @@ const QUARTERS: usize = 3;
 
 /// Which ranks enter late.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct EntryReport {
     /// The number of calls read.
@@ -45,17 +46,17 @@ pub struct EntryReport {
     pub compared: u64,
     /// The number of calls not compared, by reason.
     pub not_compared: BTreeMap<&'static str, u64>,
-    /// The ranks with calls here.
+    /// The ranks with calls here, ascending.
     pub ranks_here: Vec<u32>,
-    /// How the model is partitioned, if the streams show it.
+    /// How the model is divided over the ranks; `None` if the streams of calls do not show it.
     pub layout: Option<Layout>,
     /// The statistic by which ranks are judged.
     pub outliers: Outliers,
-    /// The groups.
+    /// The groups of ranks that call collectives together.
     pub groups: Vec<EntryGroup>,
     /// By group and rank.
     pub ranks: Vec<EntryRank>,
-    /// The ranks that enter clearly later than others at their place, latest first.
+    /// The ranks that enter clearly later than others at their place in the layout, latest first. A rank may be late in several groups.
     pub slow: Vec<SlowRank>,
     /// Ranks that were once much later than usual, latest first.
     pub delays: Vec<Delay>,
@@ -67,20 +68,22 @@ pub struct EntryReport {
 
 /// A group of ranks.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct EntryGroup {
     /// Its purpose.
     pub role: Role,
     /// Its ranks.
     pub ranks: Vec<u32>,
-    /// The stage of the pipeline.
+    /// The stage of the pipeline; `None` if the layout is unknown.
     pub stage: Option<u32>,
     /// The number of calls that all of its ranks have.
     pub calls: u64,
     /// The rank with the largest median lag.
     pub last_rank: u32,
-    /// That lag.
+    /// That lag, in ns.
     #[serde(rename = "lag_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub lag: Ns,
     /// Why its ranks are not judged; `None` if they are.
     pub not_judged: Option<&'static str>,
@@ -88,42 +91,53 @@ pub struct EntryGroup {
 
 /// A rank in a group.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct EntryRank {
     /// The rank.
     pub rank: u32,
-    /// The index of the group.
+    /// The index of the group in `groups`.
     pub group: usize,
-    /// The handle of its stream.
+    /// The handle of its stream, in hexadecimal.
     #[serde(serialize_with = "hexadecimal")]
+    #[cfg_attr(test, schemars(with = "Option<String>", regex(pattern = "^0x[0-9a-f]+$")))]
     pub stream: Option<u64>,
     /// The number of calls compared.
     pub calls: u64,
     /// The median of how much later than the median of its peers it enters; negative if it is earlier.
     #[serde(rename = "lag_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub lag: Ns,
-    /// The same in each quarter of the calls.
+    /// The same in each quarter of the calls, in ns.
     #[serde(rename = "lag_by_quarter_ns")]
+    #[cfg_attr(test, schemars(with = "[i64; 4]"))]
     pub by_quarter: [Ns; 4],
     /// The share of the calls that it enters after all others.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub last_share: f64,
     /// How much later than the second to last rank, summed over these calls.
     #[serde(rename = "added_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub added: Ns,
     /// The largest lag.
     #[serde(rename = "largest_lag_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub largest: Ns,
-    /// When the rank entered that call: on its own clock, minus the offset of its host.
+    /// When the rank entered that call: in ns on its own clock, minus the offset of its host.
     #[serde(rename = "largest_at_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub largest_at: Ns,
     /// Its score in the statistic; `None` if it is not judged.
+    #[cfg_attr(test, schemars(extend("minimum" = null)))]
     pub score: Option<f64>,
     /// The score above which a rank is an outlier; `None` if it is not judged.
+    #[cfg_attr(test, schemars(extend("minimum" = null)))]
     pub limit: Option<f64>,
 }
 
 /// A rank that enters late.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SlowRank {
     /// The rank.
@@ -132,8 +146,9 @@ pub struct SlowRank {
     pub row: usize,
     /// Its peers in the group.
     pub peers: Vec<u32>,
-    /// The smallest and largest lag among the others at its place.
+    /// The smallest and the largest lag among the others at its place, in ns.
     #[serde(rename = "others_lag_ns")]
+    #[cfg_attr(test, schemars(with = "(i64, i64)"))]
     pub others: (Ns, Ns),
     /// The number of others.
     pub others_count: u64,
@@ -143,6 +158,7 @@ pub struct SlowRank {
 
 /// A rank that was once much later than ranks usually are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Delay {
     /// The rank.
@@ -151,20 +167,26 @@ pub struct Delay {
     pub row: usize,
     /// How much later than the median of its peers it entered.
     #[serde(rename = "lag_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub lag: Ns,
     /// The time since the first call of any rank.
     #[serde(rename = "after_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub after: Ns,
     /// The median of the ranks' largest lags.
     #[serde(rename = "usual_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub usual: Ns,
 }
 
 /// How the clocks compare.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct EntryClock {
-    /// `one-host`, `hosts`, or `unknown`.
+    /// `one-host`: all ranks are on one host. `hosts`: the offset of each host is subtracted. `unknown`: nothing shows the hosts of the ranks, and
+    /// times are taken as they are.
+    #[cfg_attr(test, schemars(extend("enum" = ["one-host", "hosts", "unknown"])))]
     pub method: &'static str,
     /// How far the clock of each host is ahead, estimated from the calls of groups that span hosts, and subtracted.
     pub hosts: Vec<HostOffset>,
@@ -175,12 +197,14 @@ pub struct EntryClock {
 
 /// A host's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct HostOffset {
     /// The host.
     pub host: String,
     /// How far its clock is ahead of the first host's.
     #[serde(rename = "offset_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub offset: Ns,
 }
 

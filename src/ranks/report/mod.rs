@@ -19,6 +19,7 @@ use crate::time::{Ns, Window};
 
 /// The ranks of a job compared.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RankReport {
     /// What is wrong with the traces.
@@ -33,23 +34,27 @@ pub struct RankReport {
     pub doubtful: u64,
     /// The total time of the collective kernels of all ranks.
     #[serde(rename = "gpu_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu: Ns,
     /// The total time of the kernels of the measured collectives.
     #[serde(rename = "measured_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub measured: Ns,
     /// How much of the measured time was waiting for another rank.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// The rest of the measured time.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
-    /// By rank.
+    /// By rank, ascending.
     pub ranks: Vec<RankWaits>,
     /// By stack of the launch, most waiting first.
     pub stacks: Vec<StackWaits>,
     /// By process group.
     pub groups: Vec<GroupWaits>,
-    /// By step, in order. If the traces have no steps: by equal spans of time, named by their ends (`2.5-5.0 ms`).
+    /// By step, in order. If the traces have no steps: by equal spans of time, named by their ends (`2.5-5.0 ms`). Empty if there are neither.
     pub steps: Vec<StepWaits>,
     /// Whether `steps` holds spans of time instead.
     #[serde(skip)]
@@ -58,7 +63,7 @@ pub struct RankReport {
     pub pairs: Vec<Pair>,
     /// Collectives by size, with their bandwidths.
     pub sizes: Vec<SizeRow>,
-    /// Why ranks were late, starting with the rank that others waited for most.
+    /// Why ranks were late, the one with the largest `root_caused_ns` first; at most 16.
     pub late_ranks: Vec<LateRank>,
     /// How the clocks compare.
     pub clock: ClockReport,
@@ -68,9 +73,10 @@ pub struct RankReport {
     /// exchanges of parts of different sizes.
     #[serde(rename = "unmeasured_kernels")]
     pub unmeasured: BTreeMap<String, u64>,
-    /// The number of ranks in the job, if known.
+    /// The number of ranks in the job, if a header names it.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub world_size: Option<u32>,
-    /// Ranks without a trace here.
+    /// Ranks of the job without a trace here, as far as headers and groups name them.
     pub missing_ranks: Vec<u32>,
     /// Traces that were left out.
     pub refused: Vec<Refused>,
@@ -80,6 +86,7 @@ pub struct RankReport {
 
 /// How long a rank waited, and how long others waited for it.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RankWaits {
     /// The rank.
@@ -90,62 +97,80 @@ pub struct RankWaits {
     pub kernels: u64,
     /// Their total time.
     #[serde(rename = "gpu_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu: Ns,
     /// The part of that time in which no compute kernel ran beside them.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
-    /// How long it waited for others.
+    /// How long its measured kernels waited for others.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
-    /// How long others waited for it.
+    /// How long others waited for it where it came last.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
     /// How much later it came than the second to last rank, where it was late.
     #[serde(rename = "added_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub added: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
     /// How long its measured kernels ran without waiting.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
-    /// Its waits judged by the lengths of kernels alone, without any clock.
+    /// Its waits judged by the lengths of kernels alone, without any clock; only for collectives at which every rank waits for every other.
     pub by_lengths: ByLengths,
-    /// How far its clock is ahead of the lowest rank that it is aligned with; `None` without clocks.
+    /// How far its clock is ahead of the lowest rank that it is aligned with; `None` if it is aligned with none.
     #[serde(rename = "offset_ns")]
+    #[cfg_attr(test, schemars(with = "Option<i64>"))]
     pub offset: Option<Ns>,
     /// How much faster its clock runs, in ns per ms; 0 unless that is clear.
     #[serde(rename = "drift_ns_per_ms")]
+    #[cfg_attr(test, schemars(extend("minimum" = null)))]
     pub drift: f64,
-    /// The possible error of the offset.
+    /// The possible error of the offset; `None` without one.
     #[serde(rename = "uncertainty_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub uncertainty: Option<Ns>,
-    /// The limits within which the offset must be.
+    /// The lowest and the highest possible offset, in ns; null without a limit.
     #[serde(rename = "possible_offset_ns")]
+    #[cfg_attr(test, schemars(with = "(Option<i64>, Option<i64>)"))]
     pub possible: (Option<Ns>, Option<Ns>),
-    /// The share of [`RankWaits::wall`] in which nothing was queued on its GPU; `None` if that is 0.
+    /// The share of `wall_ns` in which nothing was queued on its GPU; `None` if that is 0.
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub queue_empty_share: Option<f64>,
     /// The window on its own clock.
+    #[cfg_attr(test, schemars(with = "crate::operations::written::Window"))]
     pub window: Window,
     /// From the first start to the last end of the work launched in the window; `None` if the window itself is measured: for the whole trace, for a
     /// window on kernels, and if nothing was launched.
+    #[cfg_attr(test, schemars(with = "Option<crate::operations::written::Window>"))]
     pub gpu_span: Option<Window>,
     /// The length of this span, or of the window, summed over its GPUs; 0 without GPUs.
     #[serde(rename = "wall_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub wall: Ns,
 }
 
 /// Waiting as judged by the lengths of kernels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ByLengths {
-    /// As in [`RankWaits`].
+    /// How long it waited.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
-    /// Where it was late.
+    /// How long others waited for it where it was late.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
-    /// Where it was late.
+    /// How much longer the next shortest kernel is, where it was late.
     #[serde(rename = "added_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub added: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
@@ -153,62 +178,74 @@ pub struct ByLengths {
 
 /// The collectives launched from a stack, over all ranks.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StackWaits {
-    /// The frame that best shows where the stack comes from.
+    /// The frame that best shows where the stack comes from; `None` if none does.
     pub headline: Option<String>,
     /// The headline and the next most telling frames.
     #[serde(skip)]
     pub telling: Vec<String>,
-    /// From the outermost caller to the launch.
+    /// From the outermost caller to the launch; empty if the launches are not in the traces.
     pub frames: Vec<String>,
-    /// The frames of the capture of its graph.
+    /// The frames of the capture of its graph; `None` if there is none.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub captured: Option<Vec<String>>,
-    /// The frames of the forward pass.
+    /// The frames of the forward pass; `None` if there are none.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub forward: Option<Vec<String>>,
     /// The thread, unless it is the main thread.
     pub thread: Option<String>,
     /// The number of kernels by collective.
     pub collectives: BTreeMap<String, u64>,
     /// The number of kernels on all ranks.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
     /// How long they ran.
     #[serde(rename = "gpu_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu: Ns,
-    /// How long they waited.
+    /// How long the measured ones waited.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// How long others waited for kernels of this stack.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
     /// How much later the late kernels came than the second to last.
     #[serde(rename = "added_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub added: Ns,
     /// The number of late kernels.
     pub late_count: u64,
-    /// How long the measured kernels ran without waiting.
+    /// How long the measured ones ran without waiting.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
-    /// The ranks that were waited for, longest first.
+    /// The ranks that were waited for, each with that time in ns, longest first.
+    #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
     pub late_ranks: Vec<(u32, Ns)>,
-    /// The bus bandwidth of the transfer alone, and of the whole kernels, in GB/s.
+    /// Bus bandwidths; `None` if no size is known.
     pub bandwidth: Option<TransferBandwidth>,
 }
 
-/// Bus bandwidths in GB/s (10⁹ bytes).
+/// Bus bandwidths as nccl-tests defines them, in GB/s (10⁹ bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct TransferBandwidth {
-    /// Over the time without waiting.
+    /// Over the time without waiting, in GB/s.
     #[serde(rename = "transfer_gb_per_s")]
     pub transfer: f64,
-    /// Over the whole kernels.
+    /// Over the whole kernels, including waiting, in GB/s.
     #[serde(rename = "kernel_gb_per_s")]
     pub kernel: f64,
 }
 
-/// A process group.
+/// A process group, or two ranks that send and receive.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct GroupWaits {
     /// Its name and ranks.
@@ -219,41 +256,50 @@ pub struct GroupWaits {
     /// Its ranks without one.
     pub ranks_missing: Vec<u32>,
     /// The number of collectives, each counted once.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub collectives: u64,
     /// How long the measured collectives waited, over its ranks.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// How long they ran without waiting.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
-    /// Whether waiting was measured with clocks.
+    /// Whether waiting was measured with clocks; otherwise by the lengths of kernels.
     pub by_clocks: bool,
-    /// The ranks that were waited for, longest first.
+    /// The ranks that were waited for, each with that time in ns, longest first.
+    #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
     pub late_ranks: Vec<(u32, Ns)>,
 }
 
-/// A step.
+/// A step, or a span of time.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StepWaits {
     /// Its index among the steps of that rank, or among the spans of time.
     #[serde(skip)]
     pub number: u32,
-    /// Its name on the lowest rank that has it.
+    /// Its name on the lowest rank that has it; a span is named by its ends.
     pub name: String,
-    /// How long each rank waited, in the order of [`RankReport::ranks`].
+    /// How long each rank waited, in ns, in the order of `ranks`.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub waited: Vec<Ns>,
-    /// How long others waited for each rank.
+    /// How long others waited for each rank, in ns, in the order of `ranks`.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub caused: Vec<Ns>,
-    /// How long each rank's measured collectives ran without a compute kernel beside them.
+    /// How long each rank's measured collectives ran without a compute kernel beside them, in ns, in the order of `ranks`.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub exposed: Vec<Ns>,
 }
 
 /// A rank that waited for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Pair {
     /// The waiting rank.
@@ -262,23 +308,29 @@ pub struct Pair {
     pub waited_for: u32,
     /// The total time.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1)))]
     pub waited: Ns,
 }
 
-/// Collectives of one size.
+/// Collectives of one kind, size and number of ranks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SizeRow {
     /// Their name.
     pub collective: String,
     /// The size as nccl-tests counts it, in bytes.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub bytes: u64,
     /// The number of ranks in their groups.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub ranks: u64,
-    /// The number of collectives.
+    /// The number of collectives, each counted once.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
-    /// The median time of the transfer.
+    /// The median time of the transfer, which is the shortest kernel of each.
     #[serde(rename = "median_transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1)))]
     pub median_transfer: Ns,
     /// The bandwidths of the median transfer and of the mean kernel.
     pub bandwidth: TransferBandwidth,
@@ -286,11 +338,14 @@ pub struct SizeRow {
 
 /// How the clocks compare.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ClockReport {
-    /// How they are compared: `align`, `trust`, or `none`; `refused` if aligning failed for all ranks.
+    /// How they are compared. `align`: by the ends of collectives. `trust`: as they are. `none`: not at all, as asked for. `refused`: aligning failed
+    /// for all ranks. For the last two, waiting is measured by the lengths of kernels.
+    #[cfg_attr(test, schemars(extend("enum" = ["align", "trust", "none", "refused"])))]
     pub method: &'static str,
-    /// The number of collectives used.
+    /// The number of collectives used to align or check them.
     pub anchors: u64,
     /// The number of sets of ranks that are aligned separately: no synchronising collective connects one set with another.
     pub sets: u64,
@@ -299,19 +354,23 @@ pub struct ClockReport {
     pub residual: ResidualFields,
     /// Ranks whose clocks differ by more than a constant.
     pub unsteady_ranks: Vec<u32>,
-    /// Why ranks are not aligned.
+    /// Why ranks are not aligned, a sentence each.
     pub refused: Vec<String>,
 }
 
 /// The residual as separate fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ResidualFields {
-    /// See [`Residual::median`].
+    /// How far apart the ends of a collective are after alignment: the median. `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub residual_median_ns: Option<Ns>,
-    /// See [`Residual::p95`].
+    /// The same for 95 of 100 ends; `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub residual_p95_ns: Option<Ns>,
-    /// See [`Residual::max`].
+    /// The same for the worst; `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub residual_max_ns: Option<Ns>,
 }
 

@@ -3,51 +3,37 @@
 use serde::Serialize;
 
 use super::words::{advice, sentence};
-use crate::analysis::hang::{
-    ComparedPaths, Evidence, HangReport, HungGroup, MatrixRow, OpenGroup, Outcome, RecordedGroupName,
-};
-use crate::analysis::recording::{FailedCalls, Loss};
+use crate::analysis::hang::{Evidence, HangReport, HungGroup};
 
-/// The answer for programs.
+/// The report, with its sentences.
 #[derive(Serialize)]
-pub(super) struct HangData<'a> {
-    outcome: Outcome,
-    culprits: &'a [u32],
-    circle: &'a [u32],
-    hung: Vec<Group<'a>>,
-    lagging: Vec<Group<'a>>,
-    open: &'a [OpenGroup],
-    matrix: &'a [MatrixRow],
-    rank_count: usize,
-    ranks_without_records: &'a [u32],
-    ranks_without_operations: &'a [u32],
-    operation_count: usize,
-    group_count: usize,
-    losses: &'a [Loss],
-    failed_calls: &'a [FailedCalls],
-}
-
-#[derive(Serialize)]
-struct Group<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::report) struct HangData<'a> {
     #[serde(flatten)]
-    name: &'a RecordedGroupName,
-    distance: Option<u32>,
-    collective: Option<&'a str>,
-    sequence: Option<i64>,
-    missing_ranks: &'a [u32],
-    stuck_ranks: &'a [u32],
-    odd_ranks: &'a [u32],
-    waiting_ranks: &'a [u32],
-    unknown_ranks: &'a [u32],
-    culprits: &'a [u32],
-    evidence: Vec<Proof<'a>>,
-    evidence_left_out: usize,
-    advice: Option<String>,
-    paths: Option<&'a ComparedPaths>,
+    report: &'a HangReport,
+    /// The groups in which ranks wait for others; the origin of the hang comes first.
+    hung: Vec<WrittenGroup<'a>>,
+    /// The groups in which some ranks have done less than others.
+    lagging: Vec<WrittenGroup<'a>>,
 }
 
+/// A group in which ranks wait for others, or have done less than others.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WrittenGroup<'a> {
+    #[serde(flatten)]
+    group: &'a HungGroup,
+    /// What proves it.
+    evidence: Vec<Proof<'a>>,
+    /// What to do about it first; `None` where ranks only wait for others.
+    advice: Option<String>,
+}
+
+/// A fact that the records prove, with its sentence.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Proof<'a> {
+    /// The fact as a sentence.
     text: String,
     #[serde(flatten)]
     evidence: &'a Evidence,
@@ -57,38 +43,16 @@ struct Proof<'a> {
 pub(super) fn hang(report: &HangReport) -> HangData<'_> {
     let is_open = report.culprits.is_empty();
     HangData {
-        outcome: report.outcome,
-        culprits: &report.culprits,
-        circle: &report.circle,
-        hung: report.hung.iter().map(|of| group(of, is_open)).collect(),
-        lagging: report.lagging.iter().map(|of| group(of, is_open)).collect(),
-        open: &report.open,
-        matrix: &report.matrix,
-        rank_count: report.rank_count,
-        ranks_without_records: &report.ranks_without_records,
-        ranks_without_operations: &report.ranks_without_operations,
-        operation_count: report.operation_count,
-        group_count: report.group_count,
-        losses: &report.losses,
-        failed_calls: &report.failed_calls,
+        report,
+        hung: report.hung.iter().map(|group| written(group, is_open)).collect(),
+        lagging: report.lagging.iter().map(|group| written(group, is_open)).collect(),
     }
 }
 
-fn group(of: &HungGroup, is_open: bool) -> Group<'_> {
-    Group {
-        name: &of.name,
-        distance: of.distance,
-        collective: of.collective.as_deref(),
-        sequence: of.sequence,
-        missing_ranks: &of.missing_ranks,
-        stuck_ranks: &of.stuck_ranks,
-        odd_ranks: &of.odd_ranks,
-        waiting_ranks: &of.waiting_ranks,
-        unknown_ranks: &of.unknown_ranks,
-        culprits: &of.culprits,
-        evidence: of.evidence.iter().map(|evidence| Proof { text: sentence(evidence), evidence }).collect(),
-        evidence_left_out: of.evidence_left_out,
-        advice: advice(of, is_open),
-        paths: of.paths.as_ref(),
+fn written(group: &HungGroup, is_open: bool) -> WrittenGroup<'_> {
+    WrittenGroup {
+        group,
+        evidence: group.evidence.iter().map(|evidence| Proof { text: sentence(evidence), evidence }).collect(),
+        advice: advice(group, is_open),
     }
 }

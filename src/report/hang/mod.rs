@@ -1,6 +1,6 @@
 //! Whether a job hangs: one file per form, and the sentences that they share.
 
-mod data;
+pub(super) mod data;
 mod document;
 mod page;
 mod text;

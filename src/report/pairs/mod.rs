@@ -40,7 +40,8 @@ impl<'a> PairsAnswer<'a> {
 
 /// Pairs, for programs.
 #[derive(Serialize)]
-struct PairsData {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::report) struct PairsData {
     /// The number of modules, including those left out by a limit.
     modules_found: usize,
     /// The number of groups, including those left out by a limit.

@@ -75,7 +75,8 @@ impl<'a> RankAnswer<'a> {
 
 /// A comparison of ranks, for programs.
 #[derive(Serialize)]
-struct RanksData {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::report) struct RanksData {
     /// The number of stacks, including those left out by a limit.
     stacks_found: usize,
     #[serde(flatten)]

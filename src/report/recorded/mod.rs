@@ -48,7 +48,8 @@ impl<'a> RecordsAnswer<'a> {
 
 /// The contents of records, for programs.
 #[derive(Serialize)]
-struct RecordsData {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::report) struct RecordsData {
     /// The number of rows of the census, including those left out by a limit.
     rows_found: usize,
     #[serde(flatten)]

@@ -14,8 +14,9 @@ use crate::records::Records;
 use crate::records::flow::runs::{FlowRun, Plan, runs};
 use crate::records::flow::stages::{Ops, Parent, by_op, parent};
 
-/// All runs of the flow extractor.
+/// What the flow extractor planned, and whether its files agree.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FlowReport {
     /// By folder.
@@ -24,6 +25,7 @@ pub struct FlowReport {
 
 /// One folder of flow files.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct FlowRunReport {
     /// The folder.
@@ -77,6 +79,7 @@ pub struct FlowRunReport {
 
 /// Operations of one pattern and protocol.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct PatternRow {
     /// The pattern: `RING_TWICE`.
@@ -95,13 +98,14 @@ pub struct PatternRow {
 
 /// A tree of a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Tree {
     /// The channel.
     pub channel: u32,
     /// The number of operations that use it.
     pub ops: u64,
-    /// The parent of each rank; `None` for the root.
+    /// The parent of each rank; null for the root.
     pub parents: BTreeMap<u32, Option<u32>>,
     /// Ranks whose parent is unknown.
     pub unknown: Vec<u32>,
@@ -109,6 +113,7 @@ pub struct Tree {
 
 /// What one rank sends to another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Link {
     /// The sending rank.
@@ -123,6 +128,7 @@ pub struct Link {
 
 /// Something that is wrong in a run, or looks wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Finding {
