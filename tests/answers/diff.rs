@@ -278,7 +278,7 @@ fn steps_are_compared_not_sums() {
 
     let form = |form: &str| stdout(&run(&["diff", &before, &after, "--format", form]));
     for text in [form("table"), form("text")] {
-        assert!(text.starts_with("Per step: 2 steps before, 3 after\n"), "{text}");
+        assert!(text.starts_with("Per step: 2 steps before, 3 after.\n"), "{text}");
         let row = |first: &str| {
             let line =
                 text.lines().find(|line| line.trim_start().starts_with(first)).unwrap_or_else(|| panic!("{text}"));
@@ -342,7 +342,7 @@ fn calls_stand_for_steps_that_nobody_marks() {
     let output = run(&["diff", &before, &after, "--fail-if", "gpu>+0%", "--fail-if", "exposed>+0us"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stdout(&output).starts_with("Per call: 2 calls before, 4 after; no step is marked\n"),
+        stdout(&output).starts_with("Per call: 2 calls before, 4 after; no step is marked.\n"),
         "{}",
         stdout(&output)
     );
@@ -365,15 +365,15 @@ fn steps_that_cannot_be_compared_are_named() {
     };
     assert_eq!(
         first(&profiled, &unmarked).0,
-        "Per call: 2 calls before, 2 after; not all that was traced marks steps: 2 steps before, 0 after"
+        "Per call: 2 calls before, 2 after; not all that was traced marks steps: 2 steps before, 0 after."
     );
     assert_eq!(
         first(&profiled, &functions).0,
-        "Per call: 2 calls before, 2 after; their steps are of different kinds: ProfilerStep#, and train_step"
+        "Per call: 2 calls before, 2 after; their steps are of different kinds: ProfilerStep#, and train_step."
     );
     let differ = "the steps have other names: step[DECODE bs=1] before, step[DECODE bs=128] after";
     let (line, notes) = first(&small, &large);
-    assert!(line == "Per step: 2 steps before, 2 after" && notes.contains(differ), "{line}\n{notes}");
+    assert!(line == "Per step: 2 steps before, 2 after." && notes.contains(differ), "{line}\n{notes}");
     let (_, notes) = first(&small, &small);
     assert!(!notes.contains("other names"), "{notes}");
 }

@@ -23,9 +23,14 @@ use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
 use support::program::{run, stderr, stdout, testdata, trace_of};
 
-const STACKS_HEADER: &str = "count,gpu_time_ns,share_of_window,mean_ns,median_ns,p95_ns,min_ns,max_ns,exposed_ns,overlapped_ns,\
+const STACKS_HEADER: &str = "rank,count,gpu_time_ns,share_of_window,exposed_ns,overlapped_ns,mean_ns,median_ns,p95_ns,min_ns,max_ns,fastest_ns,\
     queue_delay_median_ns,collective,dtype,bytes_min,bytes_max,process_group,algbw_gb_per_s,busbw_gb_per_s,best_busbw_gb_per_s,\
-    thread,kernels,rank,headline,stack,fastest_ns";
+    thread,kernels,headline,stack";
+
+/// The field of a stack in a column.
+fn field<'r>(record: &'r csv::StringRecord, column: &str) -> &'r str {
+    &record[STACKS_HEADER.split(',').position(|name| name == column).unwrap()]
+}
 
 /// The header of `nsys stats -r cuda_gpu_kern_sum --format csv`.
 const KERNELS_HEADER: &str = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name";
@@ -51,7 +56,7 @@ fn csv_has_one_record_for_each_stack_and_each_reason() {
         assert_eq!(records.len(), stacks.len() + reasons.len(), "{trace}");
         for (record, of) in records[stacks.len()..].iter().zip(reasons.values()) {
             assert_eq!(
-                (&record[0], &record[1]),
+                (field(record, "count"), field(record, "gpu_time_ns")),
                 (&*of["count"].to_string(), &*of["gpu_time_ns"].to_string()),
                 "{trace}"
             );
@@ -59,15 +64,16 @@ fn csv_has_one_record_for_each_stack_and_each_reason() {
         for (record, stack) in records.iter().zip(stacks) {
             let cost = &stack["cost"];
             let times = [&stack["count"], &cost["gpu_time"]["total_ns"], &cost["share_of_window"]];
-            for (field, value) in record.iter().zip(times) {
-                let (field, value) = (field.parse::<f64>().unwrap(), value.as_f64().unwrap());
+            for (name, value) in ["count", "gpu_time_ns", "share_of_window"].into_iter().zip(times) {
+                let (field, value) = (field(record, name).parse::<f64>().unwrap(), value.as_f64().unwrap());
                 // `serde_json` reads the last digit of a fraction as it can.
                 assert!((field - value).abs() <= value * 1e-15, "{trace}: {field} and {value}");
             }
-            assert_eq!(record[8].parse::<i64>().ok(), cost["exposed_ns"].as_i64());
-            assert_eq!(record[19], *stack["thread"].as_str().unwrap_or_default());
+            assert_eq!(field(record, "exposed_ns").parse::<i64>().ok(), cost["exposed_ns"].as_i64());
+            assert_eq!(field(record, "thread"), stack["thread"].as_str().unwrap_or_default());
             let launch = stack["frames"].as_array().unwrap().last().and_then(|frame| frame.as_str());
-            assert!(launch.is_none_or(|launch| record[23].ends_with(&format!(";{launch}")) || record[23] == *launch));
+            let frames = field(record, "stack");
+            assert!(launch.is_none_or(|launch| frames.ends_with(&format!(";{launch}")) || frames == launch));
         }
         let kernels = support::program::run(&["kernels", &path, "--format", "json"]);
         let kernels: serde_json::Value = serde_json::from_slice(&kernels.stdout).unwrap();
@@ -87,13 +93,14 @@ fn csv_quotes_what_it_must() {
         r#""ph":"X","name":"nccl, \"X\"\r\n","cat":"kernel","pid":0,"tid":7,"ts":20,"dur":5,"args":{"correlation":1}"#,
     ]);
     let stacks = records(&[&path], STACKS_HEADER);
-    assert_eq!((&stacks[0][20], &stacks[0][22]), (r#"nccl, "X"\r\n"#, r#"a, "b"\nc"#));
-    assert_eq!(&stacks[0][23], r#"a, "b"\nc;cudaLaunchKernel"#);
+    assert_eq!(field(&stacks[0], "kernels"), r#"nccl, "X"\r\n"#);
+    assert_eq!(field(&stacks[0], "headline"), r#"a, "b"\nc"#);
+    assert_eq!(field(&stacks[0], "stack"), r#"a, "b"\nc;cudaLaunchKernel"#);
     let kernels = records(&["kernels", &path], KERNELS_HEADER);
     assert_eq!(&kernels[0][8], "nccl, \"X\"\r\n", "as the trace has it");
     let text = stdout(&run(&[&path, "--format", "csv"]));
     let headline = r#""a, ""b""\nc","#;
-    let end = format!("\"nccl, \"\"X\"\"\\r\\n\",,{headline}\"a, \"\"b\"\"\\nc;cudaLaunchKernel\",\n");
+    let end = format!("\"nccl, \"\"X\"\"\\r\\n\",{headline}\"a, \"\"b\"\"\\nc;cudaLaunchKernel\"\n");
     assert!(text.ends_with(&end), "{text}");
 }
 

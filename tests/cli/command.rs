@@ -842,7 +842,7 @@ fn csv_can_be_guarded_against_formulas() {
     let query = "SELECT name, -5 AS n FROM slice WHERE name LIKE '=%'";
     let answer = |args: &[&str]| stdout(&run(args));
     let plain = answer(&[&trace, "--format", "csv"]);
-    assert!(plain.contains(",\"=cmd(1),a;cudaLaunchKernel\","), "{plain}");
+    assert!(plain.contains(",\"=cmd(1),a;cudaLaunchKernel\"\n"), "{plain}");
     let guarded = answer(&[&trace, "--format", "csv", "--guard-csv"]);
     assert_eq!(guarded, plain.replace("\"=cmd", "\"'=cmd"));
     let rows = |csv: &str| csv.lines().nth(1).unwrap().to_owned();

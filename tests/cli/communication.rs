@@ -134,7 +134,7 @@ fn the_fastest_is_that_of_the_whole_trace() {
         let found = answer(&events, &["--function-name", "step 2"]);
         let stack = &found["stacks"][0];
         assert_eq!((stack["count"].as_u64(), stack["messages"]["fastest_ns"].as_u64()), (Some(3), Some(10_000)));
-        let said = "Its kernels took a mean of 90.000 µs; the fastest with this collective, size and number of ranks took 10.000 µs";
+        let said = "They take a mean of 90.000 µs; the fastest with this collective, size and number of ranks takes 10.000 µs";
         let shown = text(&events, &["--function-name", "step 2"]);
         assert!(shown.replace('\n', " ").contains(said), "{shown}");
         let rows = csv(&text(&events, &["--function-name", "step 2", "--format", "csv"]));
@@ -158,7 +158,7 @@ fn the_fastest_is_that_of_all_ranks() {
     assert_eq!((stack["count"].as_u64(), stack["messages"]["fastest_ns"].as_u64()), (Some(6), Some(10_000)));
     let shown = stdout(&run(&[&first, &second, "--function-name", "step 2"])).replace('\n', " ");
     assert!(
-        shown.contains("size and number of ranks over 2 traces took 10.000 µs, which bounds the transfer"),
+        shown.contains("size and number of ranks over 2 traces takes 10.000 µs: the rest is waiting for other ranks"),
         "{shown}"
     );
 }
