@@ -78,7 +78,7 @@ fn ranks_are_kept_apart_where_asked() {
     let ranks = |rank: &str| apart["stacks"].as_array().unwrap().iter().filter(|stack| stack["rank"] == rank).count();
     assert_eq!((ranks("rank 0"), ranks("rank 1")), (6, 6), "{apart:#}");
     for (form, want) in
-        [("text", "   rank 1:  "), ("table", "  rank 1  "), ("csv", ",rank 1,"), ("folded", "[rank 1];")]
+        [("text", "   rank 1:  "), ("table", "  rank 1  "), ("csv", "\nrank 1,"), ("folded", "[rank 1];")]
     {
         let text = stdout(&run(&[path, "--per-rank", "--format", form]));
         assert!(text.contains(want), "{form}: {text}");

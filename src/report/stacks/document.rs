@@ -190,7 +190,6 @@ fn facts(report: &StackReport) -> Vec<(&'static str, String)> {
 
 /// The stacks or groups with the most exposed time, and the kernels without a launch.
 fn findings(report: &StackReport) -> Vec<Finding> {
-    let labels = labels_of(report);
     let without: Totals = report.coverage.unattributed.values().fold(Totals::default(), |mut sum, of| {
         sum.add(of.all);
         sum
@@ -204,6 +203,9 @@ fn findings(report: &StackReport) -> Vec<Finding> {
     let apart = if report.groups().is_some() { Totals::default() } else { without };
     let all: Ns = rows.iter().map(|row| row.exposed).chain(hidden).chain([apart.exposed]).sum();
     let share = |of: Totals| of.exposed.share_of(all).unwrap_or(0.0);
+    let notable: Vec<usize> = (0..rows.len()).filter(|at| share(rows[*at]) >= NOTABLE).collect();
+    // To tell many stacks from each other takes long.
+    let labels = if notable.is_empty() { Vec::new() } else { labels_of(report) };
     let finding = |at: usize| Finding {
         kind: FindingKind::Exposed,
         what: labels[at].join(" in "),
@@ -214,8 +216,7 @@ fn findings(report: &StackReport) -> Vec<Finding> {
             None => of_stack(report, &report.stacks[at], &labels[at], share(rows[at])),
         }
     };
-    let mut found: Vec<(Ns, Finding)> =
-        (0..rows.len()).filter(|at| share(rows[*at]) >= NOTABLE).map(|at| (rows[at].exposed, finding(at))).collect();
+    let mut found: Vec<(Ns, Finding)> = notable.into_iter().map(|at| (rows[at].exposed, finding(at))).collect();
     if share(apart) >= NOTABLE {
         found.push((apart.exposed, no_launch(apart, share(apart))));
     }
