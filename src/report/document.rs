@@ -62,7 +62,7 @@ pub struct Finding {
     /// What it costs, or how much it is: `13.068 ms exposed`.
     pub cost: String,
     /// The same in ns, if it is a time.
-    #[cfg_attr(test, schemars(with = "Option<i64>", extend("minimum" = null)))]
+    #[cfg_attr(test, schemars(with = "Option<i64>"))]
     pub cost_ns: Option<Ns>,
     /// Its subject: usually a line of code.
     pub what: String,

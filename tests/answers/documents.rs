@@ -16,7 +16,7 @@ const COMMANDS: &[(&[&str], i32, bool, bool)] = &[
     (&["testdata/costs.json", "--group-by", "collective"], 0, true, true),
     (&["testdata/ranks"], 0, true, true),
     (&["testdata/no_launch_link.json"], 3, true, false),
-    (&["testdata/damaged.json"], 0, true, false),
+    (&["testdata/damaged.json"], 6, true, false),
     (&["ranks", "testdata/ranks"], 0, true, true),
     (&["ranks", "testdata/records/megatrace"], 0, true, false),
     (&["ranks", "testdata/records/job/records"], 0, true, false),
