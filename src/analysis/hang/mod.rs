@@ -142,7 +142,7 @@ pub struct OpenGroup {
     pub waits_for: Vec<String>,
 }
 
-/// The kinds of [`Evidence`].
+/// The kind of a fact that the records prove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -152,15 +152,15 @@ pub enum EvidenceKind {
     NeverEnqueued,
     /// Operations from `sequence` to `last` are incomplete on the ranks, and the peers have completed those up to `there`.
     Stuck,
-    /// Like `Stuck`, for an operation with a root, which may end on some ranks before others take part.
+    /// Like [`stuck`](Self::Stuck), for an operation with a root, which may end on some ranks before others take part.
     StuckRooted,
     /// The records of the ranks have no operation.
     NoOperations,
     /// In `sequence` the ranks called `here`, and the peers `there`.
     OtherCollective,
-    /// Like `OtherCollective`, for the element type.
+    /// Like [`other_collective`](Self::OtherCollective), for the element type.
     OtherType,
-    /// Like `OtherCollective`, for the number of elements.
+    /// Like [`other_collective`](Self::OtherCollective), for the number of elements.
     OtherSize,
     /// The ranks and the peers called different things, and there is no majority.
     Undecidable,
