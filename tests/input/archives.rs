@@ -743,7 +743,7 @@ fn the_ranks_are_named_where_one_is_chosen() {
     // Each trace has its own occurrence: one kernel in each.
     let (text, chosen) = answer(&[&path, "--function-name", "step of all", "--per-rank", "--format", "csv"]);
     assert!(chosen.contains("Kernels: 2 match, 2 in the window"), "{chosen}");
-    assert!(text.contains(",rank 0,step of all,") && text.contains(",rank 1,step of all,"), "{text}");
+    assert!(text.contains("\nrank 0,1,9000,") && text.contains("\nrank 1,1,9000,"), "{text}");
     assert!(!chosen.contains("probably of different runs"), "{chosen}");
     let beyond = run(&[&path, "--function-name", "step of all", "--index", "1"]);
     assert_eq!(beyond.status.code(), Some(2));

@@ -73,7 +73,7 @@ fn rows_of_stacks_have_the_documents_numbers() {
         let wanted: Vec<Vec<String>> = stacks["stacks"].as_array().unwrap().iter().map(row).collect();
         assert!(wanted.len() >= 5, "{wanted:?}");
         let Some(tab) = open(&page) else { return };
-        assert_eq!(rows(&tab, &["Count", "GPU", "Exposed"]), wanted, "{name}");
+        assert_eq!(rows(&tab, &["Count", "GPU time", "Exposed"]), wanted, "{name}");
         let places = rows(&tab, &["Where it comes from"]);
         for (stack, place) in stacks["stacks"].as_array().unwrap().iter().zip(places) {
             // The folder may be apart from the file.
@@ -89,7 +89,7 @@ fn rows_of_stacks_have_the_documents_numbers() {
 /// `costs.json` is in round numbers (testdata/README.md), so that its table can be written down here.
 #[test]
 fn rows_of_stacks_are_what_was_worked_out() {
-    let Some(tab) = open_at(&kind("costs").page(), "#sort=gpu.desc") else { return };
+    let Some(tab) = open_at(&kind("costs").page(), "#sort=gpu-time.desc") else { return };
     let wanted = [
         ["4", "500.000 µs", "200.000 µs", "180.0 GB/s"],
         ["2", "160.000 µs", "160.000 µs", "150.0 GB/s"],
@@ -99,7 +99,7 @@ fn rows_of_stacks_are_what_was_worked_out() {
         ["1", "30.000 µs", "30.000 µs", "250.0 GB/s"],
         ["2", "30.000 µs", "20.000 µs", ""],
     ];
-    assert_eq!(rows(&tab, &["Count", "GPU", "Exposed", "Busbw"]), wanted.map(|row| row.map(str::to_owned).to_vec()));
+    assert_eq!(rows(&tab, &["Count", "GPU time", "Exposed", "Busbw"]), wanted.map(|row| row.map(str::to_owned).to_vec()));
     let verdict = tab.text("document.querySelector('#verdict').innerText");
     for part in ["43.0 %", "61.6 %", "530.000 µs", "26.5 %", "model.py(50): backward"] {
         assert!(verdict.contains(part), "no {part} in {verdict}");
@@ -179,7 +179,7 @@ fn ranks_have_the_documents_numbers() {
     assert!(squeezed(&verdict).contains(&squeezed(&said)), "no {said:?} in {verdict:?}");
     let stack = &ranks["stacks"][0];
     assert_eq!(rows(&tab, &["Waited"])[0], [duration(stack["waited_ns"].as_u64().unwrap())]);
-    assert_eq!(rows(&tab, &["Late rank"])[0], ["2 (100 %)"]);
+    assert_eq!(rows(&tab, &["Mostly for"])[0], ["rank 2 (100 %)"]);
     // The heat map says how long the longest waiting of a rank in a step is, the matrix that of a pair of ranks.
     let steps = ranks["steps"].as_array().unwrap();
     let waited = steps.iter().flat_map(|step| step["waited_ns"].as_array().unwrap()).filter_map(Value::as_u64);

@@ -13,9 +13,9 @@ const RANKS: usize = 4;
 /// This many kinds of damage are in the verdict; the others are counted.
 const DAMAGES: usize = 4;
 
-/// What was recorded and what is wrong, in one line.
+/// What was recorded, what is wrong, and what to do first, in one line.
 pub fn verdict(report: &RecordsReport) -> String {
-    sentences(report).join(" ")
+    sentences(report).into_iter().chain(first_advice(report)).collect::<Vec<_>>().join(" ")
 }
 
 /// The same in sentences.
