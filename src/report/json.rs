@@ -6,11 +6,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::analysis::diff::Diff;
-use crate::analysis::memory::MemoryReport;
-use crate::analysis::operators::OperatorReport;
 use crate::analysis::pairs::PairReport;
 use crate::analysis::stacks::StackReport;
-use crate::analysis::summary::KernelTable;
 use crate::ranks::change::RankChanges;
 use crate::ranks::entries::EntryReport;
 use crate::ranks::report::RankReport;
@@ -35,14 +32,6 @@ struct Document<'a, T> {
 /// Returns the writer's error.
 pub(super) fn stacks(report: &StackReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
     document("nccl-stacks/stacks", Some(trace), report, out)
-}
-
-/// Writes a table of kernels.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn kernels(table: &KernelTable, trace: &str, out: &mut impl Write) -> io::Result<()> {
-    document("nccl-stacks/kernels", Some(trace), table, out)
 }
 
 /// Writes pairs of forward operators and backward nodes.
@@ -70,22 +59,6 @@ pub(super) fn pairs(
     let (modules_found, groups_found) = (report.modules.len(), report.groups.len());
     let answer = WithVerdict { verdict, modules_found, groups_found, report: &shown };
     document("nccl-stacks/pairs", Some(trace), &answer, out)
-}
-
-/// Writes the findings in the arguments of operators.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn operators(report: &OperatorReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
-    document("nccl-stacks/operators", Some(trace), report, out)
-}
-
-/// Writes the allocations.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn memory(report: &MemoryReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
-    document("nccl-stacks/memory", Some(trace), report, out)
 }
 
 /// Writes the comparison of ranks.

@@ -14,11 +14,9 @@ mod frames;
 mod grouping;
 pub mod hang;
 mod html;
-pub mod json;
-pub mod kernels;
+mod json;
+mod kernels;
 pub mod lists;
-pub mod memory;
-pub mod operators;
 mod page;
 pub mod pairs;
 pub mod ranks;
@@ -203,14 +201,6 @@ impl<'a> Answer<'a> {
     #[must_use]
     pub fn on_page(self, on_page: OnPage) -> Self {
         Answer { on_page, ..self }
-    }
-
-    /// Writes the answer's groups as a tree for people, without a summary of the window; nothing if it has no groups.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
-    pub fn write_groups(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        self.report.groups().map_or(Ok(()), |grouped| grouping::text(grouped, &self.screen, out))
     }
 
     /// Writes the answer in a form.
