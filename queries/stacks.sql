@@ -1,7 +1,15 @@
 -- The code that launched the collective kernels, how often, and at what cost: the main question, for the whole trace and with full call paths.
--- Row: one stack; times in ns. No parameters. Order: by exposed time, descending, then by the stack.
--- capture, forward: the call paths of the graph's capture and of the forward pass, if the kernels have them
--- thread: the launching thread, if it is not the main one
+-- Row: a call stack that launched collective kernels.
+-- Order: by exposed time, descending, then by the stack. No parameters.
+-- Nothing: no collective kernel of the trace has a launch.
+-- column capture     "captured by"   text
+-- column forward     "forward pass"  text
+-- column thread      "thread"        text
+-- column stack       "stack"         text
+-- column count       "count"         count
+-- column gpu_ns      "GPU time"      ns
+-- column exposed_ns  "exposed"       ns
+-- The thread is NULL for the main one; capture and forward are the call paths of the graph's capture and of the forward pass.
 WITH RECURSIVE
   launch AS (
     SELECT path_id, forward_path_id, capture_path_id, helper_thread, gpu_ns, exposed_ns

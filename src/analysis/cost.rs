@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::time_sums::TimeSums;
 use crate::attribution::KernelLaunch;
-use crate::statistics::{Middle, middle};
+use crate::statistics::{Middle, middle, std_dev};
 use crate::time::Ns;
 
 /// How stacks, kernels and changes are sorted.
@@ -60,8 +60,7 @@ impl Distribution {
         let (min, max) = (*times.iter().min()?, *times.iter().max()?);
         let total: Ns = times.iter().copied().sum();
         let mean = total.as_f64() / n as f64;
-        let squares: f64 = times.iter().map(|time| (time.as_f64() - mean).powi(2)).sum();
-        let std_dev = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
+        let std_dev = std_dev(times.iter().map(|time| time.as_f64()));
         let Middle { lower, upper, above } = middle(&mut times, Ns::cmp)?;
         let median = f64::midpoint(lower.as_f64(), upper.as_f64());
         // With one or two values, the upper middle value is the last.

@@ -4,9 +4,8 @@
 //! code that launched them, using `stack_key`, `cost` and `collective_info`. `summary` describes the whole window, `verdict` sums it up, `diff` and
 //! `delta` compare two answers by their `launching_steps`, `grouping` groups kernels by other keys, `pairs` pairs the backward with the forward pass,
 //! `over_ranks` shows how ranks differ within a stack, `origin` picks the frames that distinguish stacks, `shares` and `weight` are ratios and sums,
-//! `missing` says why there are no stacks, `losses` what damage may hide, `memory` what was allocated and who holds most at the peak, `operators`
-//! what the arguments of operators show, `keep` what a smaller trace needs; `time_sums` holds mergeable durations, `timeline` shows when kernels ran
-//! on each stream, and `recorded` reads NCCL's own records.
+//! `missing` says why there are no stacks, `losses` what damage may hide, `keep` what a smaller trace needs; `time_sums` holds mergeable durations,
+//! `timeline` shows when kernels ran on each stream, and `recorded` reads NCCL's own records. Questions that are sums over tables are in `queries/`.
 
 pub mod collective_info;
 pub mod cost;
@@ -19,11 +18,8 @@ pub mod hang;
 pub mod keep;
 pub mod launching_steps;
 pub mod losses;
-pub mod malformed;
-pub mod memory;
 pub mod missing;
 pub mod not_asked;
-pub mod operators;
 pub mod origin;
 pub mod over_ranks;
 pub mod pairs;

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::cost::Distribution;
 use super::gpu_spans::{GpuSpans, within_trace};
-use super::losses::Losses;
 use crate::id::SliceId;
 use crate::names::steps::GPU_ANNOTATION;
 use crate::store::Store;
@@ -111,8 +110,8 @@ pub(crate) fn summarise(store: &Store, window: Window, spans: &GpuSpans<'_>) -> 
     summary.gpu_annotation = summary.gpu_span.and_then(|work| annotation(store, window, work));
     let slices = &store.slices;
     let inside = store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel));
-    let table = kernel_table(store, inside.map(|kernel| (slices.name(kernel), slices.dur(kernel))), TOP);
-    (summary.top_kernels, summary.kernel_names) = (table.rows, table.names);
+    let inside = inside.map(|kernel| (slices.name(kernel), slices.dur(kernel)));
+    (summary.top_kernels, summary.kernel_names) = top_kernels(store, inside);
     summary
 }
 
@@ -142,26 +141,8 @@ pub(super) fn times(window: Window, spans: &GpuSpans<'_>) -> Summary {
     summary
 }
 
-/// Kernels by name.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct KernelTable {
-    /// By total time, longest first, then by name.
-    pub rows: Vec<KernelRow>,
-    /// The number of distinct names.
-    #[serde(rename = "kernel_names_found")]
-    pub names: u64,
-    /// The number of kernels.
-    pub kernels: u64,
-    /// How long all kernels ran.
-    #[serde(rename = "time_ns")]
-    pub time: Ns,
-    /// What is wrong with the trace.
-    pub damage: Losses,
-}
-
-/// Kernels by name, in at most `limit` rows. `kernels` yields names and durations.
-pub fn kernel_table(store: &Store, kernels: impl Iterator<Item = (StringId, Ns)>, limit: usize) -> KernelTable {
+/// The names with the most total time, longest first, then by name; and the number of names. `kernels` yields names and durations.
+fn top_kernels(store: &Store, kernels: impl Iterator<Item = (StringId, Ns)>) -> (Vec<KernelRow>, u64) {
     let mut lengths: Vec<Vec<Ns>> = vec![Vec::new(); store.strings.len()];
     kernels.for_each(|(name, dur)| lengths[name.0 as usize].push(dur.max(Ns::ZERO)));
     let text = |id: usize| store.strings.get(StringId(id as u32)).unwrap_or_default();
@@ -169,20 +150,12 @@ pub fn kernel_table(store: &Store, kernels: impl Iterator<Item = (StringId, Ns)>
     let all = lengths.into_iter().enumerate().filter(|(_, lengths)| !lengths.is_empty());
     let mut names: Vec<(Ns, usize, Vec<Ns>)> = all.map(with_total).collect();
     names.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| text(a.1).cmp(text(b.1))));
-    let time = names.iter().map(|(total, ..)| *total).sum();
-    let kernels = names.iter().map(|(.., lengths)| lengths.len() as u64).sum();
+    let (time, found) = (names.iter().map(|(total, ..)| *total).sum(), names.len() as u64);
     let row = |(total, id, lengths): (Ns, usize, Vec<Ns>)| KernelRow {
         name: text(id).to_owned(),
         instances: lengths.len() as u64,
         share: total.share_of(time).unwrap_or(0.0),
         time: Distribution::from_times(lengths).unwrap_or_default(),
     };
-    let damage = Losses::count(store);
-    KernelTable {
-        names: names.len() as u64,
-        kernels,
-        time,
-        rows: names.into_iter().take(limit).map(row).collect(),
-        damage,
-    }
+    (names.into_iter().take(TOP).map(row).collect(), found)
 }

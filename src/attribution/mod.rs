@@ -17,6 +17,7 @@ pub(crate) mod forward;
 pub(crate) mod gradients;
 pub mod launches;
 pub mod module_frames;
+pub(crate) mod nearest;
 pub mod operations;
 mod pieces;
 pub mod possible;

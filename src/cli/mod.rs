@@ -3,6 +3,7 @@
 //! It is part of the binary and not of the library, so that the library needs no crates for terminals. The binary needs the feature `cli`,
 //! which is on by default.
 
+mod aliases;
 mod args;
 mod completions;
 mod config;
@@ -14,18 +15,16 @@ mod export;
 mod failure;
 mod hang;
 mod interrupt;
-mod kernels;
 mod man;
-mod memory;
 mod merge;
 mod notes;
 mod opening;
-mod operators;
 mod output;
 mod pairs;
 mod part;
 mod picker;
 mod prompt;
+mod query;
 mod ranks;
 mod record;
 mod records;
@@ -63,10 +62,10 @@ fn run(cli: &Cli) -> Result<(), Stop> {
     }
     match &cli.command {
         None => stacks::run(&cli.stacks),
-        Some(Command::Kernels(args)) => kernels::run(args),
+        Some(Command::Kernels(args)) => aliases::kernels(args),
         Some(Command::Pairs(args)) => pairs::run(args),
-        Some(Command::Operators(args)) => operators::run(args),
-        Some(Command::Memory(args)) => memory::run(args),
+        Some(Command::Operators(args)) => aliases::operators(args),
+        Some(Command::Memory(args)) => aliases::memory(args),
         Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::Part(args)) => part::run(args),
         Some(Command::Merge(args)) => merge::run(args),

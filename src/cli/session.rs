@@ -1,6 +1,6 @@
 //! Answers SQL statements one after the other, with errors that have a position and a suggestion.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, BufWriter, Write};
 
 use nccl_stacks::report::format::visible;
@@ -11,7 +11,7 @@ use nccl_stacks::sql::catalog::Catalog;
 use nccl_stacks::sql::restrict::{NO_FILES, Watch};
 use nccl_stacks::sql::script::{self, Kind};
 use rusqlite::fallible_iterator::FallibleIterator;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Batch, ErrorCode, Statement};
 
 use super::failure::Failure;
@@ -26,6 +26,8 @@ pub(super) struct Session<'a> {
     interrupts: Interrupts,
     /// Whether a Perfetto module was included. Modules have fewer tables here than in Perfetto.
     included: Cell<bool>,
+    /// The values of parameters, by name.
+    params: RefCell<Vec<(String, Value)>>,
 }
 
 /// A statement and its position in the text, for messages.
@@ -36,10 +38,11 @@ struct Located<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A session on a database whose statements are watched. From now on, Ctrl-C stops a running query.
-    pub(super) fn new(database: &'a Database, watch: Watch) -> Self {
+    /// A session on a database, whose statements are watched. From now on, Ctrl-C stops a running query.
+    pub(super) fn new(database: &'a mut Database) -> Result<Self, Stop> {
+        let watch = database.restrict()?;
         let interrupts = Interrupts::catch(database.connection().get_interrupt_handle());
-        Session { database, watch, interrupts, included: Cell::new(false) }
+        Ok(Session { database, watch, interrupts, included: Cell::new(false), params: RefCell::default() })
     }
 
     /// Writes the answers to all statements of a text to standard output, with at most `most` rows each.
@@ -76,6 +79,33 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// The same for a text with parameters. Of each statement, all rows are written.
+    pub(super) fn answer_with(
+        &self,
+        params: Vec<(String, Value)>,
+        text: &str,
+        sets: &mut ResultSets<impl Write>,
+    ) -> Result<(), Stop> {
+        self.params.replace(params);
+        self.answer(text, sets, None)
+    }
+
+    /// Gives the parameters of a statement their values.
+    fn bind(&self, statement: &mut Statement<'_>, located: &Located<'_>) -> Result<(), Stop> {
+        for at in 1..=statement.parameter_count() {
+            let name = statement.parameter_name(at).unwrap_or("?").to_owned();
+            let params = self.params.borrow();
+            let Some((_, value)) = params.iter().find(|(known, _)| name.get(1..) == Some(known)) else {
+                let why = format!(
+                    "{name} is a parameter without a value; write the value itself, or use --query and --param"
+                );
+                return Err(located.error(why, None));
+            };
+            statement.raw_bind_parameter(at, value).map_err(|error| self.failed(located, error))?;
+        }
+        Ok(())
+    }
+
     fn statement(
         &self,
         statement: &mut Statement<'_>,
@@ -83,10 +113,7 @@ impl<'a> Session<'a> {
         sets: &mut ResultSets<impl Write>,
         most: Option<usize>,
     ) -> Result<(), Stop> {
-        if statement.parameter_count() > 0 {
-            let name = statement.parameter_name(1).unwrap_or("?").to_owned();
-            return Err(located.error(format!("{name} is a parameter without a value; write the value itself"), None));
-        }
+        self.bind(statement, located)?;
         let failed = |error| self.failed(located, error);
         let columns = statement.column_count();
         if columns == 0 {

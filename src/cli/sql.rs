@@ -9,6 +9,7 @@ use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::ranks::rows::rank_rows;
 use nccl_stacks::report::results::{Form, ResultSets};
+use nccl_stacks::run::Run;
 use nccl_stacks::run::files::is_named_like_a_trace;
 use nccl_stacks::run::sources::{Alone, TracesAndRecords};
 use nccl_stacks::sql::ranks::Compare;
@@ -19,35 +20,31 @@ use super::output::Output;
 use super::session::Session;
 use super::stop::Stop;
 use super::terminal::{self, stdout_width};
-use super::{notes, opening, prompt};
+use super::{notes, opening, prompt, query};
 
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
+    if !args.query.is_empty() {
+        return query::run(args);
+    }
+    if args.span.is_narrowed() {
+        return Err(Stop::Usage(
+            "a window is for --query; write a condition on ts into your own statements".to_owned(),
+        ));
+    }
     let (traces, query) = words(args);
     if let (Some(_), Some(_)) = (query, &args.file) {
         return Err(Stop::Usage("the argument '--file <FILE>' cannot be used with a query".to_owned()));
     }
     let run = opening::run(&args.reading);
-    let TracesAndRecords { traces, records } = run.traces_and_records(&traces, &args.records, Alone::Allowed)?;
-    let query = statements(args, &traces, query)?;
-    let of_captures = run.capture_files_beside(&traces);
-    let inputs: Vec<&Path> = traces.iter().chain(&args.file).chain(&of_captures).map(PathBuf::as_path).collect();
-    let output = Output::open(args.output.as_deref(), &inputs)?;
-    let store = run.load_all(&traces, run.load_options(ArgsWanted::All))?;
-    let wants_captures = query.as_deref().is_none_or(reads_attribution) && may_have_replays(&store);
-    let captures = wants_captures.then(|| run.captures_beside(&traces)).transpose()?;
-    let given = args.rank.clone();
-    let compare = Compare::new(move |store| {
-        rank_rows(store, &given).map_err(|why| if given.is_empty() { format!("{why}. {SAY_RANK}") } else { why })
-    });
-    let mut database = Database::open_with_ranks(store, captures, compare)?;
-    if let Some(records) = records {
-        database = database.with_records(records);
-    }
-    let watch = database.restrict()?;
-    let session = Session::new(&database, watch);
+    let inputs = run.traces_and_records(&traces, &args.records, Alone::Allowed)?;
+    let query = statements(args, &inputs.traces, query)?;
+    let output = output(args, &run, &inputs.traces)?;
+    let wants_captures = query.as_deref().is_none_or(reads_attribution);
+    let mut database = database(args, &run, inputs, ArgsWanted::All, wants_captures)?;
+    let session = Session::new(&mut database)?;
     let form = form(args.format, matches!(output, Output::Stdout));
     let Some(query) = query else {
-        notes::damage(database.store());
+        notes::damage(session.database.store());
         return prompt::run(&session, form);
     };
     let is_csv = matches!(form, Form::Csv { .. });
@@ -59,22 +56,51 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         session.answer(&query, &mut ResultSets::new(&mut answer, form), None)?;
         output.finish_csv(is_csv, &answer)?;
     }
-    notes::damage(database.store());
-    Stop::unless(database.store().damage.is_unknown())
+    let store = session.database.store();
+    notes::damage(store);
+    Stop::unless(store.damage.is_unknown())
+}
+
+/// Where the answer goes, which must not be one of these traces, nor another input.
+pub(super) fn output(args: &Sql, run: &Run<'_>, traces: &[PathBuf]) -> Result<Output, Stop> {
+    let captures = run.capture_files_beside(traces);
+    let inputs: Vec<&Path> = traces.iter().chain(&args.file).chain(&captures).map(PathBuf::as_path).collect();
+    Output::open(args.output.as_deref(), &inputs)
+}
+
+/// A database of traces and records. Captures beside the traces are read if they are wanted and there is something to capture.
+pub(super) fn database(
+    args: &Sql,
+    run: &Run<'_>,
+    inputs: TracesAndRecords,
+    wanted: ArgsWanted,
+    wants_captures: bool,
+) -> Result<Database, Stop> {
+    let TracesAndRecords { traces, records } = inputs;
+    let store = run.load_all(&traces, run.load_options(wanted))?;
+    let wants_captures = wants_captures && may_have_replays(&store);
+    let captures = wants_captures.then(|| run.captures_beside(&traces)).transpose()?;
+    let given = args.rank.clone();
+    let compare = Compare::new(move |store| {
+        rank_rows(store, &given).map_err(|why| if given.is_empty() { format!("{why}. {SAY_RANK}") } else { why })
+    });
+    let database = Database::open_with_ranks(store, captures, compare)?;
+    let database = database.with_families(opening::own_families(&[], &args.reading)?)?;
+    Ok(if let Some(records) = records { database.with_records(records) } else { database })
 }
 
 /// The advice if the rank of a trace is unknown.
 const SAY_RANK: &str = "--rank RANK=TRACE says which rank a trace is";
 
 /// The traces, and the query if the last word is one.
-fn words(args: &Sql) -> (Vec<PathBuf>, Option<&str>) {
+pub(super) fn words(args: &Sql) -> (Vec<PathBuf>, Option<&str>) {
     let mut further: Vec<&OsStr> = args.second.iter().chain(&args.more).map(OsString::as_os_str).collect();
     let query = further.last().and_then(|word| word.to_str()).filter(|word| is_query(word));
     if query.is_some() {
         further.pop();
     }
     let further = further.into_iter().map(PathBuf::from);
-    (std::iter::once(args.trace.clone()).chain(further).collect(), query)
+    (args.trace.iter().cloned().chain(further).collect(), query)
 }
 
 /// First words of statements without spaces, such as `SELECT*FROM(…)`.
@@ -95,7 +121,7 @@ fn is_query(word: &str) -> bool {
 }
 
 /// Whether statements may read the attribution tables, which need the captures of CUDA graphs.
-fn reads_attribution(query: &str) -> bool {
+pub(super) fn reads_attribution(query: &str) -> bool {
     let query = query.to_ascii_lowercase();
     ["kernel_launch", "call_path", "collective"].iter().any(|table| query.contains(table))
 }
@@ -139,7 +165,8 @@ fn statements(args: &Sql, traces: &[PathBuf], query: Option<&str>) -> Result<Opt
     Ok(Some(text))
 }
 
-fn form(asked: Option<TableFormat>, to_stdout: bool) -> Form {
+/// The form that is asked for, or the one for a screen or for other programs.
+pub(super) fn form(asked: Option<TableFormat>, to_stdout: bool) -> Form {
     let on_screen = to_stdout && io::stdout().is_terminal();
     match asked {
         // A terminal would obey control characters in names; elsewhere they are data.

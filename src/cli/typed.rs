@@ -11,11 +11,16 @@ use super::args::{Climbing, RankOf, Selection, Span, asked_of};
 
 /// The inputs, options and notes for a page.
 pub(super) fn on_page(inputs: &[PathBuf], options: &[(String, Option<String>)], notes: Vec<String>) -> OnPage {
+    OnPage::new(files(inputs), words(options), notes)
+}
+
+/// Options as words for a shell, with a blank before each.
+pub(super) fn words(options: &[(String, Option<String>)]) -> String {
     let option = |(name, value): &(String, Option<String>)| {
         let value = value.as_ref().map_or(String::new(), |value| format!(" {}", quote(value)));
         format!(" --{name}{value}")
     };
-    OnPage::new(words(inputs), options.iter().map(option).collect(), notes)
+    options.iter().map(option).collect()
 }
 
 /// The options that define the question.
@@ -32,7 +37,7 @@ pub(super) fn of_ranks(given: &[RankOf], clock: Option<&str>) -> String {
 }
 
 /// Files as words for a shell.
-fn words(inputs: &[PathBuf]) -> String {
+fn files(inputs: &[PathBuf]) -> String {
     let word = |path: &PathBuf| {
         let text = path.display().to_string();
         // A bare name could be taken for a command or an option.

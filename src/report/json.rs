@@ -35,34 +35,6 @@ pub(super) struct Envelope<'a, T> {
     answer: &'a T,
 }
 
-/// Writes a table of kernels.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn kernels(table: &crate::analysis::summary::KernelTable, trace: &str, out: &mut impl Write) -> io::Result<()> {
-    write("kernels", Some(trace), &Document::default(), table, out)
-}
-
-/// Writes the findings in the arguments of operators.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn operators(
-    report: &crate::analysis::operators::OperatorReport,
-    trace: &str,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    write("operators", Some(trace), &Document::default(), report, out)
-}
-
-/// Writes the allocations.
-///
-/// # Errors
-/// Returns the writer's error.
-pub fn memory(report: &crate::analysis::memory::MemoryReport, trace: &str, out: &mut impl Write) -> io::Result<()> {
-    write("memory", Some(trace), &Document::default(), report, out)
-}
-
 /// Writes an answer; `schema` is the name of its schema, and `trace` names what was read.
 ///
 /// # Errors

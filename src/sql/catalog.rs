@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::named_params;
 use serde_json::json;
 
-use super::{Database, absent, queries, rank_tables, table_functions, tables};
+use super::{Database, absent, call_tables, queries, rank_tables, table_functions, tables};
 use crate::error::Error;
 
 /// The names in a database.
@@ -24,7 +24,8 @@ impl Catalog {
     /// The error of SQLite.
     pub fn read(database: &Database) -> Result<Self, Error> {
         let ranks = rank_tables::TABLES.iter().filter(|_| database.source().compare.is_some());
-        let ours = tables::TABLES.iter().chain(absent::TABLES).chain(ranks).map(|table| table.name);
+        let ours =
+            tables::TABLES.iter().chain(call_tables::TABLES).chain(absent::TABLES).chain(ranks).map(|table| table.name);
         let ours = ours.chain(table_functions::FUNCTIONS.iter().map(|function| function.name));
         let ours: Vec<&str> = ours.filter_map(|name| name.to_str().ok()).collect();
         let mut catalog = Catalog::default();
@@ -61,7 +62,7 @@ impl Catalog {
 }
 
 /// The nearest of the known names, the first by alphabet if several are; `None` if too many letters differ.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let most = 1 + name.chars().count() / 4;
     known

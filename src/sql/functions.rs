@@ -6,8 +6,10 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error, Result};
 
+use crate::attribution::selection::{OwnFamilies, Wanted};
 use crate::event::ArgValue;
 use crate::id::SliceId;
+use crate::names::steps::{self, ANNOTATION};
 use crate::store::Store;
 use crate::time::Ns;
 
@@ -35,10 +37,45 @@ pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()
     connection.create_scalar_function("trace_end", 0, PURE, with_store(|store, _| time(store.bounds.end)))?;
     connection.create_scalar_function("trace_dur", 0, PURE, with_store(|store, _| time(store.bounds.duration())))?;
     connection.create_scalar_function("to_timecode", 1, PURE, to_timecode)?;
+    connection.create_scalar_function("step_priority", 2, PURE, step_priority)?;
+    connection.create_scalar_function("matches_name", 2, PURE, |context| {
+        chosen(context, |patterns| Ok(Wanted::parse(patterns, &[], &OwnFamilies::default())?))
+    })?;
+    register_families(connection, OwnFamilies::default())?;
     for (name, advice) in REFUSED {
         connection.create_scalar_function(*name, -1, PURE, move |_| -> Result<Value> { Err(failed(name, advice)) })?;
     }
     Ok(())
+}
+
+/// Adds the function for families, which include a user's own. Fails if SQLite does.
+pub(super) fn register_families(connection: &Connection, own: OwnFamilies) -> Result<()> {
+    connection.create_scalar_function("in_family", 2, PURE, move |context| {
+        chosen(context, |families| Ok(Wanted::parse(&[], families, &own)?))
+    })
+}
+
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+/// `matches_name(name, patterns)`, `in_family(name, families)`: whether a kernel has such a name, as `--kernel-name` and `--family` choose it. The second
+/// argument is one text or a JSON array of texts; NULL chooses nothing.
+fn chosen(context: &Context<'_>, parse: impl Fn(&[String]) -> Result<Wanted, BoxedError>) -> Result<Value> {
+    let (Some(name), Some(_)) = (context.get::<Option<String>>(0)?, context.get::<Option<String>>(1)?) else {
+        return Ok(Value::Integer(0));
+    };
+    let wanted = context.get_or_create_aux(1, |value| {
+        let text = value.as_str().unwrap_or_default();
+        let texts = serde_json::from_str(text).unwrap_or_else(|_| vec![text.to_owned()]);
+        if texts.is_empty() { Ok(Wanted::default()) } else { parse(&texts) }
+    })?;
+    Ok(Value::Integer(wanted.fits(&name).into()))
+}
+
+/// `step_priority(name, category)`: how surely a slice is a step of training or serving, 0 the surest; NULL if it is none.
+fn step_priority(context: &Context<'_>) -> Result<Value> {
+    let Some(name) = context.get::<Option<String>>(0)? else { return Ok(Value::Null) };
+    let is_annotation = context.get::<Option<String>>(1)?.is_some_and(|category| category == ANNOTATION);
+    Ok(steps::priority(&name, is_annotation).map_or(Value::Null, |priority| Value::Integer(priority.into())))
 }
 
 /// The error of a function: `function: message`.

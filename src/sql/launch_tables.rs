@@ -5,9 +5,9 @@
 
 use super::source::Source;
 use super::table::Lookup::{Integer, Scan, Sorted};
-use super::table::{Cell, Table, id, int, known, size, text};
+use super::table::{Cell, Column, Table, id, int, known, size, text};
 use crate::attribution::KernelLaunch;
-use crate::attribution::launches::Evidence;
+use crate::attribution::launches::{Evidence, WindowOn};
 use crate::attribution::threads::thread_name;
 use crate::id::{PathId, SliceId};
 use crate::operation::{Communicator, Operation};
@@ -20,36 +20,42 @@ fn launch(s: &Source, i: usize) -> &KernelLaunch {
 /// `kernel_launch`: one row per kernel of the trace, see [`KernelLaunch`].
 pub(super) static KERNEL_LAUNCH: Table = Table {
     name: c"kernel_launch",
-    rows: |s| s.attributed().attribution.kernels.len(),
+    rows: |s| s.launches().kernels.len(),
     columns: &[
         id(),
-        int("kernel_id", Sorted, |s, i| Cell::Int(launch(s, i).launched.kernel.into())),
-        int("launch_id", Integer, |s, i| known(launch(s, i).launched.call)),
-        text("evidence", |s, i| match launch(s, i).launched.evidence {
+        int("kernel_id", Sorted, |s, i| Cell::Int(s.launched(i).kernel.into())),
+        int("launch_id", Integer, |s, i| known(s.launched(i).call)),
+        text("evidence", |s, i| match s.launched(i).evidence {
             Evidence::None(_) => Cell::Null,
             evidence => Cell::Text(evidence.name()),
         }),
-        text("unattributed", |s, i| match launch(s, i).launched.evidence {
+        text("unattributed", |s, i| match s.launched(i).evidence {
             Evidence::None(reason) => Cell::Text(reason.name()),
             _ => Cell::Null,
         }),
-        int("is_uncertain", Scan, |s, i| Cell::Int(launch(s, i).launched.uncertain.into())),
-        int("flow_disagrees", Scan, |s, i| Cell::Int(launch(s, i).launched.flow_disagrees.into())),
+        int("is_uncertain", Scan, |s, i| Cell::Int(s.launched(i).uncertain.into())),
+        int("flow_disagrees", Scan, |s, i| Cell::Int(s.launched(i).flow_disagrees.into())),
         int("path_id", Integer, |s, i| known(launch(s, i).path)),
         int("forward_path_id", Integer, |s, i| known(launch(s, i).forward)),
         int("capture_path_id", Integer, |s, i| known(launch(s, i).capture)),
-        int("utid", Integer, |s, i| known(launch(s, i).launched.call.and_then(|call| s.thread_of(call)))),
+        int("utid", Integer, |s, i| known(s.launched(i).call.and_then(|call| s.thread_of(call)))),
         text("helper_thread", |s, i| match launch(s, i).helper_thread {
             Some(thread) => Cell::Owned(thread_name(s, thread, false)),
             None => Cell::Null,
         }),
-        int("gpu_ns", Scan, |s, i| Cell::Int(launch(s, i).gpu_time.into())),
+        int("gpu_ns", Scan, |s, i| Cell::Int(s.launched(i).gpu_time(s).into())),
         int("exposed_ns", Scan, |s, i| Cell::Int(launch(s, i).exposed.into())),
         int("queue_delay_ns", Scan, |s, i| known(launch(s, i).queue_delay)),
         text("family", |s, i| s.family(i).into()),
         int("collective_id", Integer, |s, i| known(s.attributed().operation_of[i])),
         int("rank", Integer, |s, i| known(s.attributed().ranks[i])),
-        int("gpu_upid", Integer, |s, i| Cell::Int(s.gpu_of(launch(s, i).launched.kernel).process.into())),
+        int("gpu_upid", Integer, |s, i| Cell::Int(s.gpu_of(s.launched(i).kernel).process.into())),
+        int("op_id", Integer, |s, i| known(s.op_of_kernel(i))),
+        // The time that places it in a window chosen by launches.
+        Column {
+            hidden: true,
+            ..int("window_ts", Scan, |s, i| Cell::Int(s.launched(i).at(s, WindowOn::Launch).into()))
+        },
     ],
 };
 

@@ -4,9 +4,12 @@
 //! connection is an ordinary in-memory one. PerfettoSQL's views (`views.sql`), scalar functions and table-valued functions exist too.
 
 pub mod absent;
+mod aggregates;
+mod call_tables;
 pub mod catalog;
 mod engine;
 mod functions;
+pub mod header;
 mod index;
 mod launch_tables;
 mod metadata_tables;
@@ -18,6 +21,7 @@ mod relations;
 pub mod restrict;
 pub mod script;
 pub mod source;
+mod stacks;
 mod table;
 mod table_functions;
 mod tables;
@@ -28,6 +32,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, Params, Row};
 
 use crate::attribution::capture::Captures;
+use crate::attribution::launches::Launches;
+use crate::attribution::selection::OwnFamilies;
 use crate::error::Error;
 use crate::records::Records;
 use crate::store::Store;
@@ -88,14 +94,24 @@ impl Database {
         self
     }
 
+    /// Adds a user's own families to those that the function `in_family` knows.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn with_families(self, own: OwnFamilies) -> Result<Self, Error> {
+        functions::register_families(&self.connection, own)?;
+        Ok(self)
+    }
+
     fn whole(source: Source) -> Result<Self, Error> {
         let database = Database::over(source)?;
         let Database { connection, source } = &database;
-        for table in absent::TABLES {
+        for table in absent::TABLES.iter().chain(call_tables::TABLES) {
             engine::register(connection, source, table)?;
         }
         functions::register(connection, source.store())?;
         text_functions::register(connection)?;
+        aggregates::register(connection)?;
         table_functions::register(connection, source)?;
         connection.execute_batch(include_str!("views.sql"))?;
         Ok(database)
@@ -124,6 +140,11 @@ impl Database {
     /// The store that it reads.
     pub fn store(&self) -> &Store {
         self.source.store()
+    }
+
+    /// The launches of all kernels.
+    pub fn launches(&self) -> &Launches {
+        self.source.launches()
     }
 
     /// The source of its tables, for reading columns without SQL.

@@ -6,18 +6,21 @@ use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use super::ranks::{Compare, RankRows};
+use super::stacks::CallerStacks;
 use crate::attribution::callers::Callers;
 use crate::attribution::capture::{Captured, Captures};
-use crate::attribution::launches;
+use crate::attribution::launches::{self, Launched, Launches};
 use crate::attribution::module_frames::ModuleFrames;
+use crate::attribution::nearest::Nearest;
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, family_of};
 use crate::attribution::{Attribution, AttributionOptions, Attributor};
 use crate::id::{OperationId, RankId, SliceId};
+use crate::names::args::COLLECTIVE_RECORD;
 use crate::operation::{Communicator, Operation};
 use crate::operations::join::{Joined, Unjoined};
-use crate::recorded_args::{Keys, MemoryKeys, Operators};
+use crate::recorded_args::{Keys, List, MemoryKeys, Operators};
 use crate::records::Records;
 use crate::store::Store;
 
@@ -25,9 +28,13 @@ use crate::store::Store;
 #[derive(Debug)]
 pub struct Source {
     store: Arc<Store>,
-    /// Present until the attribution is computed.
+    /// Present until the launches are found.
     captures: Mutex<Option<Captures>>,
+    /// With what the captures add to them, until the attribution is computed.
+    launches: OnceLock<(Launches, Mutex<Captured>)>,
     attributed: OnceLock<Attributed>,
+    /// By row of the attribution: the innermost operator with recorded arguments.
+    kernel_ops: OnceLock<Vec<Option<SliceId>>>,
     /// The comparison of the ranks.
     pub(super) compare: Option<Compare>,
     compared: OnceLock<Result<RankRows, String>>,
@@ -39,6 +46,10 @@ pub struct Source {
     /// By index among the operators.
     module_frames: OnceLock<ModuleFrames>,
     memory_events: OnceLock<(MemoryKeys, Vec<SliceId>)>,
+    /// By index among the operators: the innermost operator around each.
+    op_callers: OnceLock<Vec<Option<SliceId>>>,
+    op_stacks: OnceLock<CallerStacks>,
+    memory_stacks: OnceLock<CallerStacks>,
 }
 
 /// The attribution of all kernels, with the default [`AttributionOptions`].
@@ -59,7 +70,9 @@ impl Source {
         Source {
             store: Arc::new(store),
             captures: Mutex::new(captures),
+            launches: OnceLock::new(),
             attributed: OnceLock::new(),
+            kernel_ops: OnceLock::new(),
             compare: None,
             compared: OnceLock::new(),
             records: OnceLock::new(),
@@ -67,6 +80,9 @@ impl Source {
             operators: OnceLock::new(),
             module_frames: OnceLock::new(),
             memory_events: OnceLock::new(),
+            op_callers: OnceLock::new(),
+            op_stacks: OnceLock::new(),
+            memory_stacks: OnceLock::new(),
         }
     }
 
@@ -77,9 +93,46 @@ impl Source {
 
     pub(super) fn attributed(&self) -> &Attributed {
         self.attributed.get_or_init(|| {
-            let captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner).take();
-            Attributed::new(&self.store, captures)
+            let (launches, captured) = self.found_launches();
+            let captured = std::mem::take(&mut *captured.lock().unwrap_or_else(PoisonError::into_inner));
+            Attributed::new(&self.store, launches, captured)
         })
+    }
+
+    fn found_launches(&self) -> &(Launches, Mutex<Captured>) {
+        self.launches.get_or_init(|| {
+            let captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut launches = launches::for_work(&self.store, self.store.kernels.clone());
+            let captured = captures.map_or_else(Captured::default, |known| known.stacks(&self.store, &mut launches));
+            (launches, Mutex::new(captured))
+        })
+    }
+
+    /// The launches of all kernels, in the order of the attribution's rows: a question that needs no more is spared the attribution.
+    pub(super) fn launches(&self) -> &Launches {
+        &self.found_launches().0
+    }
+
+    /// A row of [`Source::launches`].
+    pub(super) fn launched(&self, row: usize) -> &Launched {
+        &self.launches().kernels[row]
+    }
+
+    /// The innermost operator with recorded arguments around the launch of a kernel. The record of a collective's parameters does not count, because
+    /// it repeats the arguments of the operator around it.
+    pub(super) fn op_of_kernel(&self, row: usize) -> Option<SliceId> {
+        self.kernel_ops.get_or_init(|| {
+            let operators = Operators::with(&self.store, self.operator_keys().clone());
+            let record = self.store.strings.find(COLLECTIVE_RECORD);
+            let counts = |slice: SliceId| {
+                operators.is_operator(slice)
+                    && Some(self.store.slices.name(slice)) != record
+                    && List::ALL.iter().any(|list| operators.has(slice, *list))
+            };
+            let (mut nearest, mut callers) = (Nearest::default(), Callers::new(&self.store));
+            let mut op = |launched: &Launched| nearest.of_launch(&mut callers, launched.call?, counts);
+            self.launches().kernels.iter().map(&mut op).collect()
+        })[row]
     }
 
     fn operators(&self) -> &(Arc<Keys>, Vec<SliceId>) {
@@ -104,6 +157,32 @@ impl Source {
     pub(super) fn module_frames(&self) -> &ModuleFrames {
         self.module_frames
             .get_or_init(|| ModuleFrames::find(&self.store, &mut Callers::new(&self.store), self.operator_slices()))
+    }
+
+    /// The innermost operator around an operator.
+    pub(super) fn op_caller(&self, row: usize) -> Option<SliceId> {
+        self.op_callers.get_or_init(|| {
+            let operators = Operators::with(&self.store, self.operator_keys().clone());
+            let mut callers = Callers::new(&self.store);
+            let mut outer = |op: &SliceId| {
+                let mut next = callers.caller(*op);
+                while let Some(slice) = next.filter(|slice| !operators.is_operator(*slice)) {
+                    next = callers.caller(slice);
+                }
+                next
+            };
+            self.operator_slices().iter().map(&mut outer).collect()
+        })[row]
+    }
+
+    /// The call paths of operators.
+    pub(super) fn op_stacks(&self) -> &CallerStacks {
+        self.op_stacks.get_or_init(|| CallerStacks::find(&self.store, self.operator_slices()))
+    }
+
+    /// The call paths of memory events.
+    pub(super) fn memory_stacks(&self) -> &CallerStacks {
+        self.memory_stacks.get_or_init(|| CallerStacks::find(&self.store, &self.memory_events().1))
     }
 
     /// The memory events that the profiler recorded.
@@ -200,7 +279,7 @@ impl Source {
     /// The family of the kernel of a row of `kernel_launch`.
     pub(super) fn family(&self, row: usize) -> Option<&'static str> {
         let attributed = self.attributed();
-        let name = self.store.slices.name(attributed.attribution.kernels[row].launched.kernel);
+        let name = self.store.slices.name(self.launched(row).kernel);
         attributed.families[name.0 as usize]
     }
 }
@@ -214,10 +293,8 @@ impl Deref for Source {
 }
 
 impl Attributed {
-    fn new(store: &Store, captures: Option<Captures>) -> Self {
+    fn new(store: &Store, launches: &Launches, captured: Captured) -> Self {
         let wanted = Wanted::collectives();
-        let mut launches = launches::for_work(store, store.kernels.clone());
-        let captured = captures.map_or_else(Captured::default, |known| known.stacks(store, &mut launches));
         let attributor = Attributor::new(store, &wanted, captured);
         let attribution = attributor.attribute(launches.kernels.iter(), AttributionOptions::default());
         let operations = Operations::find(store, &attribution);

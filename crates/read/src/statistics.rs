@@ -41,6 +41,14 @@ pub fn median_time(times: &mut [Ns]) -> Ns {
     middle(times, Ns::cmp).map_or(Ns::ZERO, |middle| Ns(middle.lower.0.midpoint(middle.upper.0)))
 }
 
+/// The sample standard deviation; 0 for fewer than two values.
+pub fn std_dev(values: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
+    let count = values.len();
+    let mean = values.clone().sum::<f64>() / count as f64;
+    let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
+    if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 }
+}
+
 /// The weighted median of (value, weight) pairs: half of the weight is on either side. 0 if there are none.
 pub fn weighted_median(mut values: Vec<(f64, f64)>) -> f64 {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));

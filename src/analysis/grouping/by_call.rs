@@ -4,20 +4,20 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use super::nearest::Nearest;
 use super::value::{GroupValue, Values};
 use super::{GroupBy, Naming};
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::steps::Steps;
 use crate::attribution::callers::Callers;
 use crate::attribution::forward::{Forward, Forwards};
+use crate::attribution::nearest::Nearest;
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::{PathId, SliceId, ThreadId};
 use crate::names::args::COLLECTIVE_RECORD;
 use crate::names::frames::{fold_level, is_plumbing, location, module};
 use crate::names::gradients;
 use crate::names::steps;
-use crate::recorded_args::{Operators, Recorded, Value};
+use crate::recorded_args::{Operators, Recorded};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
@@ -162,23 +162,12 @@ impl<'a> ByCall<'a> {
         if self.naming.exact_names { name.to_owned() } else { fold_level(name).to_owned() }
     }
 
-    /// `float[2, 3], Scalar`: the type of each input, with its sizes if it has any.
     fn shape(&self, slice: SliceId) -> String {
-        let dims = match self.operators.dims(slice) {
-            Recorded::Known(Value::List(dims)) => dims,
-            Recorded::Malformed(text) => {
-                return format!("(malformed) {}", text.chars().take(SHOWN).collect::<String>());
-            }
-            _ => return String::new(),
-        };
-        let types = self.operators.types(slice).known();
-        let types = types.as_ref().and_then(Value::elements).unwrap_or_default();
-        let input = |(at, dims): (usize, &Value)| {
-            let dims = if dims.elements().is_some_and(<[Value]>::is_empty) { String::new() } else { dims.to_string() };
-            let text = format!("{}{dims}", types.get(at).map_or_else(String::new, Value::to_string));
-            if text.is_empty() { "None".to_owned() } else { text }
-        };
-        dims.iter().enumerate().map(input).collect::<Vec<_>>().join(", ")
+        match self.operators.shape(slice) {
+            Recorded::Known(shape) => shape,
+            Recorded::Malformed(text) => format!("(malformed) {}", text.chars().take(SHOWN).collect::<String>()),
+            Recorded::Missing => String::new(),
+        }
     }
 
     fn of_path(&self, key: &GroupBy, row: &KernelLaunch) -> GroupValue {

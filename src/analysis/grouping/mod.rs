@@ -7,7 +7,6 @@
 mod by_call;
 mod by_kernel;
 mod keys;
-mod nearest;
 pub mod tree;
 mod value;
 

@@ -27,14 +27,20 @@ Examples:
   Statements from a file, with the answers as JSON in another:
     nccl-stacks sql trace.json.gz --file questions.sql --format json --output answers.json
   Interactively, on a terminal:
-    nccl-stacks sql trace.json.gz";
+    nccl-stacks sql trace.json.gz
+  The named queries, and one of them for the second step:
+    nccl-stacks sql --query
+    nccl-stacks sql trace.json.gz --query operator_shapes --function-name 'ProfilerStep#%' --index 1";
 
 /// Queries in SQL.
 #[derive(Debug, Args)]
 #[command(before_help = SQL_EXAMPLES, override_usage = "nccl-stacks sql [OPTIONS] <TRACE>... [QUERY]")]
+// -f is short for --file here.
+#[command(mut_arg("function_name", |arg| arg.short(None)))]
 pub(crate) struct Sql {
     /// Traces, folders of traces or archives; `-` for standard input. A trace is Chrome JSON or Perfetto's protobuf, plain or compressed
-    pub(crate) trace: PathBuf,
+    #[arg(required_unless_present = "query")]
+    pub(crate) trace: Option<PathBuf>,
 
     /// The query, after the last trace: 'SELECT name, count(*) FROM slice GROUP BY name ORDER BY 2 DESC LIMIT 20'
     #[arg(value_name = "QUERY", allow_hyphen_values = true, value_hint = ValueHint::AnyPath)]
@@ -48,6 +54,23 @@ pub(crate) struct Sql {
     /// Read the query from this file; `-` for standard input
     #[arg(short, long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+
+    /// Answer a named query: kernels, memory, operator_shapes ..., a file, or NAME.sql in ~/.config/nccl-stacks/queries. Without a name, list
+    /// them. Repeatable
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "file")]
+    pub(crate) query: Vec<String>,
+
+    /// The value of a parameter of the named queries; repeatable, also for the values of a list
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_param, requires = "query")]
+    pub(crate) param: Vec<(String, String)>,
+
+    /// Show only the first N rows of a named query
+    #[arg(long, value_name = "N", value_parser = parse_limit, requires = "query")]
+    pub(crate) limit: Option<usize>,
+
+    /// Which part of the trace a named query is about, if it has :start and :end.
+    #[command(flatten)]
+    pub(crate) span: Span,
 
     /// NCCL's own records of the same job, as in the main job. Repeatable
     #[arg(long, value_name = "PATH", help_heading = "Input")]
@@ -70,6 +93,12 @@ pub(crate) struct Sql {
     pub(crate) reading: Reading,
 }
 
+/// Parses a parameter and its value.
+fn parse_param(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| "expected NAME=VALUE".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// Parses a trace or a query. A query may begin with a comment, `-- …`, which looks like an option; but a mistyped option has no space.
 fn parse_word(word: OsString) -> Result<OsString, String> {
     match word.to_str() {
@@ -80,18 +109,8 @@ fn parse_word(word: OsString) -> Result<OsString, String> {
     }
 }
 
-const KERNELS_EXAMPLES: &str = "\
-Examples:
-  All kernels of a trace, by name:
-    nccl-stacks kernels trace.json.gz
-  Only NCCL's kernels, launched within the first call of a function:
-    nccl-stacks kernels trace.json.gz --family nccl --function-name '%forward_batch_generation' --index 0
-  The ten that take the most time, for a spreadsheet:
-    nccl-stacks kernels trace.json.gz --limit 10 --format csv --output kernels.csv";
-
-/// Kernels by name.
+/// The former command for the query `kernels`.
 #[derive(Debug, Args)]
-#[command(before_help = KERNELS_EXAMPLES)]
 pub(crate) struct Kernels {
     /// The trace, as in the main job
     pub(crate) trace: PathBuf,
@@ -137,56 +156,9 @@ pub(crate) struct Kernels {
     pub(crate) reading: Reading,
 }
 
-const OPERATORS_EXAMPLES: &str = "\
-Examples:
-  Operators with many shapes, with inputs that are not contiguous, or with varying values:
-    nccl-stacks operators trace.json.gz
-  The same for one step:
-    nccl-stacks operators trace.json.gz --function-name 'ProfilerStep#%' --index 1
-  Everything as JSON:
-    nccl-stacks operators trace.json.gz --format json --output operators.json";
-
-/// What the arguments of operators show.
+/// The former commands for the queries about operators, and about memory.
 #[derive(Debug, Args)]
-#[command(before_help = OPERATORS_EXAMPLES)]
-pub(crate) struct Operators {
-    /// The trace, as in the main job
-    pub(crate) trace: PathBuf,
-
-    /// Which part of the trace: operators that begin in it, with their kernels that are in it, too.
-    #[command(flatten)]
-    pub(crate) span: Span,
-
-    /// Form of the answer; csv has the operators with several shapes
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
-    pub(crate) format: TableFormat,
-
-    /// Show only the first N rows of each section [default: 10 in a table, all otherwise]
-    #[arg(long, value_name = "N", value_parser = parse_limit)]
-    pub(crate) limit: Option<usize>,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// How to read the trace.
-    #[command(flatten)]
-    pub(crate) reading: Reading,
-}
-
-const MEMORY_EXAMPLES: &str = "\
-Examples:
-  Which code holds the memory at the peak:
-    nccl-stacks memory trace.json.gz
-  The same for one step:
-    nccl-stacks memory trace.json.gz --function-name 'ProfilerStep#%' --index 1
-  All call stacks at the peak, for a spreadsheet:
-    nccl-stacks memory trace.json.gz --format csv --output peak.csv";
-
-/// Memory.
-#[derive(Debug, Args)]
-#[command(before_help = MEMORY_EXAMPLES)]
-pub(crate) struct Memory {
+pub(crate) struct Sections {
     /// The trace, as in the main job
     pub(crate) trace: PathBuf,
 
@@ -194,11 +166,11 @@ pub(crate) struct Memory {
     #[command(flatten)]
     pub(crate) span: Span,
 
-    /// Form of the answer; csv has the call stacks at the peak of each device
+    /// Form of the answer; csv has only the shapes of operators, or the call stacks at the peaks of memory
     #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
     pub(crate) format: TableFormat,
 
-    /// Show only the first N call stacks of each device [default: 10 in a table, all otherwise]
+    /// Show only the first N rows of each query, of the memory's call stacks those of each device [default: 10 in a table, all otherwise]
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     pub(crate) limit: Option<usize>,
 

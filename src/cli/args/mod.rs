@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use nccl_stacks::report::{Form, StacksAnswer};
 
-pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Memory, Operators, Repair, Sql};
+pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sections, Sql};
 pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
 pub(crate) use pairs::Pairs;
@@ -126,21 +126,20 @@ impl Cli {
 /// A command other than the main job.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Kernels by name, with the columns of nsys: count, total time, mean, median, minimum, maximum
+    /// The former name of `sql TRACE --query kernels`
+    #[command(hide = true)]
     Kernels(Kernels),
     /// Forward and backward: what the backward pass of each module costs, beside the forward pass and with the collectives in it
     ///
     /// Autograd's sequence numbers pair nodes of the backward pass with the operators that created them. The profiler's flows serve as a check.
     /// The answer says how reliable the pairs are.
     Pairs(Box<Pairs>),
-    /// What the arguments of operators show: shapes that differ, inputs that are not contiguous, hardware counters
-    ///
-    /// The profiler records them with record_shapes=True. A kernel counts for the innermost operator with recorded arguments.
-    Operators(Operators),
-    /// Memory: peaks by device and step, and the call stacks that hold the most at the peak
-    ///
-    /// The profiler records it with profile_memory=True, and with_stack=True for the call stacks.
-    Memory(Memory),
+    /// The former name of `sql TRACE` with the queries about operators
+    #[command(hide = true)]
+    Operators(Sections),
+    /// The former name of `sql TRACE` with the queries about memory
+    #[command(hide = true)]
+    Memory(Sections),
     /// The ranks of a job: who waits for whom, at which line of code, and why
     ///
     /// Each trace is a rank. The kernels of each collective are matched over the ranks and align their clocks. The answer says how accurate
@@ -181,6 +180,8 @@ pub(crate) enum Command {
     /// capture_traces beside each trace.
     Diff(Box<Diff>),
     /// Query traces in SQLite's SQL, over tables with the names and columns of Perfetto's trace_processor
+    ///
+    /// Named queries answer questions about kernels, operators and memory; --query lists them.
     ///
     /// Several traces form one database, in which machine_id is the number of the trace; the tables rank and collective_match compare
     /// them as the ranks of a job. The last argument is the query if it contains a space and is not a file. Statements separated by semicolons

@@ -27,10 +27,15 @@ pub(super) fn find(matches: &ArgMatches) -> Option<PathBuf> {
     [here, settings()].into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The file in the user's settings. The XDG specification says to ignore relative folders.
+/// The file in the user's settings.
 fn settings() -> Option<PathBuf> {
+    Some(folder()?.join(NAME))
+}
+
+/// The folder of the user's settings. The XDG specification says to ignore relative folders.
+pub(crate) fn folder() -> Option<PathBuf> {
     let absolute = |value: OsString| Some(PathBuf::from(value)).filter(|path| path.is_absolute());
     let folder = env::var_os("XDG_CONFIG_HOME").and_then(absolute);
     let folder = folder.or_else(|| Some(env::var_os("HOME").and_then(absolute)?.join(".config")))?;
-    Some(folder.join("nccl-stacks").join(NAME))
+    Some(folder.join("nccl-stacks"))
 }

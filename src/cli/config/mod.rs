@@ -17,6 +17,7 @@ use super::notes;
 use super::stop::Stop;
 use file::Default;
 pub(super) use file::reads_traces;
+pub(super) use find::folder;
 
 /// Typed options, and the defaults that each replaces because both answer the same question: which kernels, or which window.
 const ANSWERED: &[(&str, &[&str])] =
@@ -76,5 +77,8 @@ fn is_free(arg: &Arg, running: &Command, matches: &ArgMatches) -> bool {
         ["Selection", "Span"].contains(&group.get_id().as_str()) && group.get_args().any(|member| member == id)
     });
     let is_for_a_part = chooses && running.get_name() == "export" && !is_typed("cut");
-    !is_typed(id) && !is_typed(&format!("no_{id}")) && !is_answered && !is_contradicted && !is_for_a_part
+    // Statements of the user's own have no window.
+    let is_for_a_query = (chooses || id == "limit") && running.get_name() == "sql" && !is_typed("query");
+    let is_elsewhere = is_for_a_part || is_for_a_query;
+    !is_typed(id) && !is_typed(&format!("no_{id}")) && !is_answered && !is_contradicted && !is_elsewhere
 }

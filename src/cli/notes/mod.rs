@@ -10,7 +10,6 @@ mod window;
 use std::path::Path;
 use std::time::Duration;
 
-use nccl_stacks::analysis::summary::KernelTable;
 use nccl_stacks::export::cut::Copied;
 use nccl_stacks::load::Loaded;
 use nccl_stacks::report::damage_lines::store_lines;
@@ -111,10 +110,4 @@ pub(crate) fn repaired(copied: &Copied) {
     let Copied { events, kept, moved, .. } = *copied;
     let lanes = if moved > 0 { format!(", {} of them on threads of their own", count(moved)) } else { String::new() };
     note(&format!("Repaired: {} of {} events are written{lanes}", count(kept), count(events)));
-}
-
-/// How many kernels a kernel table has.
-pub(crate) fn kernel_table(table: &KernelTable, in_trace: u64) {
-    let (inside, names, time) = (count(table.kernels), count(table.names), duration(table.time));
-    note(&format!("Kernels: {} match, {inside} in the window, of {names} names, {time} in all", count(in_trace)));
 }

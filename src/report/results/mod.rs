@@ -6,10 +6,15 @@ mod blob;
 mod csv;
 mod json;
 mod table;
+mod unit;
 
 use std::io::{self, Write};
 
 use rusqlite::types::ValueRef;
+pub use unit::Unit;
+
+use super::format::count;
+use crate::time::Ns;
 
 /// How a result set is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +34,30 @@ pub enum Form {
     Json,
 }
 
+/// How the result set of a named query is shown. The default is a set without titles, and all of its rows.
+#[derive(Debug, Clone, Default)]
+pub struct Shown {
+    /// A line above a table.
+    pub heading: Option<String>,
+    /// The columns with titles.
+    pub columns: Vec<Titled>,
+    /// What a table shows times since.
+    pub origin: Ns,
+    /// The number of rows that are written.
+    pub limit: Option<usize>,
+}
+
+/// The title and unit of a column in a table. Other forms have its name and its values as they are.
+#[derive(Debug, Clone)]
+pub struct Titled {
+    /// Its name.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// Its unit.
+    pub unit: Unit,
+}
+
 /// The set that is being written.
 enum Open {
     Table(table::Table),
@@ -43,12 +72,25 @@ pub struct ResultSets<W> {
     open: Option<Open>,
     /// How many sets have begun.
     begun: usize,
+    shown: Shown,
+    /// The rows of the open set so far, and of all sets.
+    rows: (usize, usize),
 }
 
 impl<W: Write> ResultSets<W> {
     /// Writes to `out`.
     pub fn new(out: W, form: Form) -> Self {
-        ResultSets { out, form, open: None, begun: 0 }
+        ResultSets { out, form, open: None, begun: 0, shown: Shown::default(), rows: (0, 0) }
+    }
+
+    /// Shows the following sets like this.
+    pub fn show(&mut self, shown: Shown) {
+        self.shown = shown;
+    }
+
+    /// The number of rows of all sets so far, including those that a limit leaves out.
+    pub fn rows(&self) -> usize {
+        self.rows.1
     }
 
     /// Begins a set with columns of these names.
@@ -60,8 +102,12 @@ impl<W: Write> ResultSets<W> {
             self.out.write_all(b"\n")?;
         }
         self.begun += 1;
+        self.rows.0 = 0;
+        if let (Form::Table { .. }, Some(heading)) = (self.form, &self.shown.heading) {
+            writeln!(self.out, "{heading}")?;
+        }
         self.open = Some(match self.form {
-            Form::Table { width } => Open::Table(table::Table::new(columns, width)),
+            Form::Table { width } => Open::Table(table::Table::new(columns, &self.shown, width)),
             Form::Csv { for_screen } => {
                 csv::header(columns, for_screen, &mut self.out)?;
                 Open::Csv { for_screen }
@@ -76,6 +122,10 @@ impl<W: Write> ResultSets<W> {
     /// # Errors
     /// Returns the writer's error.
     pub fn row(&mut self, values: &[ValueRef<'_>]) -> io::Result<()> {
+        self.rows = (self.rows.0 + 1, self.rows.1 + 1);
+        if self.shown.limit.is_some_and(|limit| self.rows.0 > limit) {
+            return Ok(());
+        }
         match &mut self.open {
             Some(Open::Table(table)) => {
                 table.row(values);
@@ -93,7 +143,14 @@ impl<W: Write> ResultSets<W> {
     /// Returns the writer's error.
     pub fn end(&mut self) -> io::Result<()> {
         match self.open.take() {
-            Some(Open::Table(table)) => self.out.write_all(table.text().as_bytes()),
+            Some(Open::Table(_)) if self.rows.0 == 0 && self.shown.heading.is_some() => writeln!(self.out, "none"),
+            Some(Open::Table(table)) => {
+                self.out.write_all(table.text().as_bytes())?;
+                match self.rows.0.saturating_sub(self.shown.limit.unwrap_or(usize::MAX)) {
+                    0 => Ok(()),
+                    more => writeln!(self.out, "… and {} more rows", count(more as u64)),
+                }
+            }
             Some(Open::Json(json)) => json.end(&mut self.out),
             Some(Open::Csv { .. }) | None => Ok(()),
         }

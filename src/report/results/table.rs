@@ -1,12 +1,17 @@
 //! A table for people: numbers aligned right, long texts on several lines if the screen is narrow. If texts would get only a few letters
 //! per line, each row becomes a record with a line for each column.
+//!
+//! The columns of a named query have titles and units. A column of details is left out, and one in which all cells are empty.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Layout, TableStyle};
 use rusqlite::types::ValueRef;
 
+use super::Shown;
 use super::blob::hexadecimal;
+use super::unit::Unit;
 use crate::report::format::visible;
+use crate::time::Ns;
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -16,6 +21,10 @@ const LEAST_TEXT: usize = 20;
 
 pub(super) struct Table {
     columns: Vec<String>,
+    /// For each column, the unit if a query declares it.
+    units: Vec<Option<Unit>>,
+    /// What times are shown since.
+    origin: Ns,
     rows: Vec<Vec<String>>,
     /// For each column, whether it has only numbers and NULL so far.
     numeric: Vec<bool>,
@@ -23,19 +32,50 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(columns: &[&str], width: Option<u16>) -> Self {
-        let columns: Vec<String> = columns.iter().map(|name| visible(name).into_owned()).collect();
-        Table { numeric: vec![true; columns.len()], columns, rows: Vec::new(), width }
+    pub(super) fn new(columns: &[&str], shown: &Shown, width: Option<u16>) -> Self {
+        let titled = |name: &&str| shown.columns.iter().find(|column| column.name == *name);
+        let title =
+            |name: &&str| titled(name).map_or_else(|| visible(name).into_owned(), |column| column.title.clone());
+        Table {
+            units: columns.iter().map(|name| titled(name).map(|column| column.unit)).collect(),
+            numeric: vec![true; columns.len()],
+            columns: columns.iter().map(title).collect(),
+            origin: shown.origin,
+            rows: Vec::new(),
+            width,
+        }
     }
 
     pub(super) fn row(&mut self, values: &[ValueRef<'_>]) {
         for (numeric, value) in self.numeric.iter_mut().zip(values) {
             *numeric &= matches!(value, ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_));
         }
-        self.rows.push(values.iter().map(|value| shown(*value)).collect());
+        let cell = |(value, unit): (&ValueRef<'_>, &Option<Unit>)| {
+            unit.map_or_else(|| raw(*value), |unit| unit.show(*value, self.origin))
+        };
+        self.rows.push(values.iter().zip(&self.units).map(cell).collect());
     }
 
-    pub(super) fn text(&self) -> String {
+    /// Leaves out the columns of details, and titled columns without a value.
+    fn drop_empty(&mut self) {
+        let is_shown = |at: usize| match self.units[at] {
+            Some(Unit::Detail) => false,
+            Some(_) => self.rows.iter().any(|row| !row[at].is_empty()),
+            None => true,
+        };
+        let is_shown: Vec<bool> = (0..self.units.len()).map(is_shown).collect();
+        let kept = |cells: &mut Vec<String>| {
+            let mut is_shown = is_shown.iter();
+            cells.retain(|_| is_shown.next() == Some(&true));
+        };
+        kept(&mut self.columns);
+        self.rows.iter_mut().for_each(kept);
+        let mut shown = is_shown.iter();
+        self.numeric.retain(|_| shown.next() == Some(&true));
+    }
+
+    pub(super) fn text(mut self) -> String {
+        self.drop_empty();
         match self.width {
             Some(width) if self.least_width() > usize::from(width) => self.records(width),
             _ => self.table(),
@@ -106,7 +146,8 @@ fn lines(mut layout: Layout) -> String {
     layout.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-fn shown(value: ValueRef<'_>) -> String {
+/// A value as SQL has it.
+pub(super) fn raw(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Null => "[NULL]".to_owned(),
         ValueRef::Integer(value) => value.to_string(),

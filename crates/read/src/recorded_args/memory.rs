@@ -76,6 +76,46 @@ impl MemoryKeys {
     }
 }
 
+/// PyTorch's kinds of devices by number (`c10/core/DeviceType.h`).
+const KINDS: [&str; 21] = [
+    "CPU",
+    "CUDA",
+    "MKLDNN",
+    "OPENGL",
+    "OPENCL",
+    "IDEEP",
+    "HIP",
+    "FPGA",
+    "MAIA",
+    "XLA",
+    "VULKAN",
+    "METAL",
+    "XPU",
+    "MPS",
+    "META",
+    "HPU",
+    "VE",
+    "LAZY",
+    "IPU",
+    "MTIA",
+    "PRIVATEUSE1",
+];
+
+/// A device in words, by its kind and its index: `CUDA 0`.
+pub fn device_name(kind: Option<i64>, device: Option<i64>) -> String {
+    let kind = match kind {
+        None => "device of unknown kind".to_owned(),
+        Some(number) => match usize::try_from(number).ok().and_then(|number| KINDS.get(number)) {
+            Some(known) => (*known).to_owned(),
+            None => format!("device of kind {number}"),
+        },
+    };
+    match device {
+        None | Some(-1) => kind,
+        Some(device) => format!("{kind} {device}"),
+    }
+}
+
 /// A whole number, which may be written as text.
 fn number<T>(store: &Store, event: SliceId, key: Option<StringId>, parse: impl Fn(&str) -> Option<T>) -> Recorded<T> {
     let Some(value) = key.and_then(|key| store.args.get(store.slices.args(event), key)) else {

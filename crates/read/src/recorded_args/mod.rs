@@ -5,10 +5,12 @@
 //! Both forms of any key are read ([`Value`]). A value that does not fit its key is [`Recorded::Malformed`] with its text: it is counted
 //! and shown as it is, never dropped.
 
+mod inputs;
 mod memory;
 mod operators;
 mod value;
 
-pub use memory::MemoryKeys;
+pub use inputs::{Layout, OddTensor};
+pub use memory::{MemoryKeys, device_name};
 pub use operators::{Keys, List, Operators, Recorded};
 pub use value::Value;

@@ -31,6 +31,11 @@ impl<T> Recorded<T> {
         if let Recorded::Known(value) = self { Some(value) } else { None }
     }
 
+    /// The text of a value that does not fit its key.
+    pub fn malformed(self) -> Option<String> {
+        if let Recorded::Malformed(text) = self { Some(text) } else { None }
+    }
+
     /// Whether there is a value that does not fit its key.
     pub fn is_malformed(&self) -> bool {
         matches!(self, Recorded::Malformed(_))

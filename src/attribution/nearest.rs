@@ -4,18 +4,18 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use crate::attribution::callers::Callers;
+use super::callers::Callers;
 use crate::id::SliceId;
 
 /// Remembers, for each slice, what the search from it upwards found.
 #[derive(Debug, Default)]
-pub(super) struct Nearest {
+pub(crate) struct Nearest {
     known: HashMap<SliceId, Option<SliceId>, FixedState>,
 }
 
 impl Nearest {
     /// The nearest matching slice from a launch upwards.
-    pub(super) fn of_launch(
+    pub(crate) fn of_launch(
         &mut self,
         callers: &mut Callers<'_>,
         call: SliceId,

@@ -1,0 +1,140 @@
+//! The project's own tables about single calls: what the arguments of an operator or a memory event show, and where it was called.
+//!
+//! They complete `op` and `memory_event`, row by row, with what takes a climb to the callers or a look into lists. Exports do not have them.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::source::Source;
+use super::stacks::CallerStacks;
+use super::table::Lookup::{Integer, Scan, Sorted};
+use super::table::{Cell, Table, int, known, text};
+use crate::id::SliceId;
+use crate::names::args;
+use crate::names::frames::UserCode;
+use crate::recorded_args::{List, OddTensor, Operators, Recorded, device_name};
+
+/// All these tables.
+pub(super) const TABLES: &[&Table] = &[&OP_CALL, &MEMORY_CALL];
+
+/// The frames that show best where a slice comes from, as a JSON array, the best first.
+fn telling(stacks: &CallerStacks, i: usize) -> Cell<'static> {
+    Cell::Owned(json!(stacks.key(i).telling_frames(&UserCode::default())).to_string())
+}
+
+/// The callers, outermost first.
+fn stack(stacks: &CallerStacks, i: usize) -> Cell<'static> {
+    Cell::Owned(stacks.key(i).frames.join(";"))
+}
+
+/// A JSON object; NULL if it is empty.
+fn object(fields: impl Iterator<Item = (String, String)>) -> Cell<'static> {
+    let object: Map<String, Json> = fields.map(|(name, value)| (name, json!(value))).collect();
+    if object.is_empty() { Cell::Null } else { Cell::Owned(Json::Object(object).to_string()) }
+}
+
+fn op(s: &Source, i: usize) -> SliceId {
+    s.operator_slices()[i]
+}
+
+fn operators(s: &Source) -> Operators<'_> {
+    Operators::with(s.store(), s.operator_keys().clone())
+}
+
+/// A list; NULL if it is malformed, which `op` shows as recorded.
+fn list(s: &Source, i: usize, list: List) -> Cell<'static> {
+    operators(s).list_of(op(s, i), list).known().map_or(Cell::Null, |value| Cell::Owned(value.to_string()))
+}
+
+/// The tensors that are not contiguous, as a JSON array.
+fn odd_tensors(s: &Source, i: usize) -> Cell<'static> {
+    let tensors = operators(s).odd_tensors(op(s, i));
+    if tensors.is_empty() {
+        return Cell::Null;
+    }
+    // Lists as in `op`, with a blank after each comma.
+    let tensor = |tensor: &OddTensor| {
+        let inputs: Vec<String> = tensor.inputs.iter().map(usize::to_string).collect();
+        json!({
+            "inputs": inputs.join(", "),
+            "layout": tensor.layout.name(),
+            "dims": format!("{:?}", tensor.dims),
+            "strides": format!("{:?}", tensor.strides),
+        })
+    };
+    Cell::Owned(Json::Array(tensors.iter().map(tensor).collect()).to_string())
+}
+
+/// The path of its modules by the frames around it, or else as recorded.
+fn module(s: &Source, i: usize) -> Cell<'static> {
+    let recorded = || operators(s).module(op(s, i)).map(str::to_owned);
+    s.module_frames().path(s.store(), i).or_else(recorded).map_or(Cell::Null, Cell::Owned)
+}
+
+/// `op_call`: one row per operator, in the order of `op`.
+static OP_CALL: Table = Table {
+    name: c"op_call",
+    rows: |s| s.operator_slices().len(),
+    columns: &[
+        int("id", Sorted, |s, i| Cell::Int(op(s, i).into())),
+        int("caller_id", Integer, |s, i| known(s.op_caller(i))),
+        text("module", module),
+        text("input_dims", |s, i| list(s, i, List::Dims)),
+        text("input_types", |s, i| list(s, i, List::Types)),
+        text("shape", |s, i| operators(s).shape(op(s, i)).known().map_or(Cell::Null, Cell::Owned)),
+        text("odd_tensors", odd_tensors),
+        text("scalars", |s, i| {
+            object(operators(s).scalars(op(s, i)).into_iter().map(|(input, value)| (input.to_string(), value)))
+        }),
+        text("malformed", |s, i| {
+            object(operators(s).malformed(op(s, i)).into_iter().map(|(key, text)| (key.to_owned(), text)))
+        }),
+        int("stack_id", Integer, |s, i| Cell::Int(s.op_stacks().number(i))),
+        text("telling", |s, i| telling(s.op_stacks(), i)),
+        text("stack", |s, i| stack(s.op_stacks(), i)),
+    ],
+};
+
+fn event(s: &Source, i: usize) -> SliceId {
+    s.memory_events().1[i]
+}
+
+/// Whether address and size are known.
+fn is_complete(s: &Source, i: usize) -> bool {
+    let (keys, event) = (s.memory_events().0, event(s, i));
+    matches!((keys.address(s, event), keys.bytes(s, event)), (Recorded::Known(_), Recorded::Known(_)))
+}
+
+fn malformed(s: &Source, i: usize) -> Cell<'static> {
+    let (keys, event) = (s.memory_events().0, event(s, i));
+    let values = [
+        (args::MEMORY_ADDRESS, keys.address(s, event).malformed()),
+        (args::MEMORY_BYTES, keys.bytes(s, event).malformed()),
+        (args::MEMORY_ALLOCATED, keys.allocated(s, event).malformed()),
+        (args::MEMORY_RESERVED, keys.reserved(s, event).malformed()),
+        (args::MEMORY_DEVICE_TYPE, keys.device_type(s, event).malformed()),
+        (args::MEMORY_DEVICE, keys.device(s, event).malformed()),
+    ];
+    object(values.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?))))
+}
+
+/// `memory_call`: one row per memory event, in the order of `memory_event`.
+static MEMORY_CALL: Table = Table {
+    name: c"memory_call",
+    rows: |s| s.memory_events().1.len(),
+    columns: &[
+        int("id", Sorted, |s, i| Cell::Int(event(s, i).into())),
+        int("upid", Integer, |s, i| known(s.process_of(event(s, i)))),
+        text("trace", |s, i| {
+            s.traces.get(s.trace_of(event(s, i)).row()).and_then(|trace| trace.name.as_deref()).into()
+        }),
+        text("device", |s, i| {
+            let (keys, event) = (s.memory_events().0, event(s, i));
+            Cell::Owned(device_name(keys.device_type(s, event).known(), keys.device(s, event).known()))
+        }),
+        int("is_complete", Scan, |s, i| Cell::Int(is_complete(s, i).into())),
+        text("malformed", malformed),
+        int("stack_id", Integer, |s, i| Cell::Int(s.memory_stacks().number(i))),
+        text("telling", |s, i| telling(s.memory_stacks(), i)),
+        text("stack", |s, i| stack(s.memory_stacks(), i)),
+    ],
+};
