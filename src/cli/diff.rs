@@ -8,6 +8,7 @@ use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::ranks::change::RankChanges;
 use nccl_stacks::ranks::report::RankReport;
 use nccl_stacks::report::{self, OnPage, diff};
+use nccl_stacks::run::sources::Sources;
 use nccl_stacks::run::{RankQuestion, StackAnswer, StackQuestion, files};
 
 use super::args::{Diff as Args, DiffBound, asked};
@@ -142,7 +143,7 @@ fn ranks(args: &Args, output: Output) -> Result<(), Stop> {
     let mut damage = Vec::new();
     let mut report = |which: &str, trace: &PathBuf| -> Result<RankReport, Stop> {
         note(&format!("{which}: {}", trace.display()));
-        let parts = run.ranks(&files::expand(std::slice::from_ref(trace))?, &question)?;
+        let parts = run.ranks(&Sources::without_records(std::slice::from_ref(trace))?, &question)?;
         let compared = compared(run, parts.ranks, question.clock, (&parts.damage, opening::what(&args.selection)))?;
         let report = compared.report();
         parts.damage.iter().for_each(|line| say(line));

@@ -10,7 +10,7 @@ use nccl_stacks::records::{Keep, Records};
 use nccl_stacks::report::Screen;
 use nccl_stacks::report::ranks::entries::{EntryForm, entries, verdict};
 use nccl_stacks::report::ranks::{RankForm, entries_page};
-use nccl_stacks::run::{self, damage_lines, give_ranks};
+use nccl_stacks::run::{self, Completeness, damage_lines, give_ranks};
 
 use super::args::Ranks;
 use super::failure::Failure;
@@ -80,7 +80,9 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     if let Some(path) = &args.output {
         notes::answer_written(path, bytes.len() as u64);
     }
-    Ok(None)
+    let mut completeness = Completeness::default();
+    completeness.ranks.extend(&report.ranks_here);
+    Stop::if_incomplete(Ok(()), &completeness, args.expect).map(|()| None)
 }
 
 /// Why the ranks are unknown, and how to provide them.

@@ -27,7 +27,8 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         return Err(Stop::Usage("the argument '--file <FILE>' cannot be used with a query".to_owned()));
     }
     let run = opening::run(&args.reading);
-    let TracesAndRecords { traces, records } = run.traces_and_records(&traces, &args.records, Alone::Allowed)?;
+    let TracesAndRecords { files, records } = run.traces_and_records(&traces, &args.records, Alone::Allowed)?;
+    let traces = files.as_traces();
     let query = statements(args, &traces, query)?;
     let of_captures = run.capture_files_beside(&traces);
     let inputs: Vec<&Path> = traces.iter().chain(&args.file).chain(&of_captures).map(PathBuf::as_path).collect();

@@ -80,15 +80,8 @@ pub fn check(bytes: &[u8]) {
     for clock in [ClockMode::Align, ClockMode::Trust, ClockMode::None] {
         let Ok(compared) = Compared::from_reductions(parts.clone(), clock) else { continue };
         let report = compared.report();
-        for form in [
-            RankForm::Text,
-            RankForm::Table,
-            RankForm::Json,
-            RankForm::Csv,
-            RankForm::Perfetto,
-            RankForm::Svg,
-            RankForm::Html,
-        ] {
+        for form in [RankForm::Text, RankForm::Table, RankForm::Json, RankForm::Csv, RankForm::Perfetto, RankForm::Html]
+        {
             RankAnswer::new(&compared, &report, "parts").write(form, &mut Vec::new()).unwrap();
         }
     }

@@ -1,8 +1,11 @@
 //! The arguments of `nccl-stacks ranks`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, Args, Command, Error, ValueEnum};
 pub(crate) use nccl_stacks::ranks::reduction::GivenRank as RankOf;
 use nccl_stacks::ranks::verdict::RankBound;
 
@@ -19,12 +22,32 @@ Examples:
     nccl-stacks ranks traces/ --format perfetto --output ranks.json.gz
   Reduce each trace where it is, and compare the parts elsewhere:
     nccl-stacks part rank3.json.gz --output parts/rank3.parquet
-    nccl-stacks merge parts/";
+    nccl-stacks ranks parts/ --expect 512";
 
 pub(super) fn parse_rank(text: &str) -> Result<RankOf, String> {
     let parsed = text.split_once('=').and_then(|(rank, trace)| Some((rank.parse().ok()?, trace)));
     let (rank, trace) = parsed.ok_or("expected a rank and its trace, such as 3=node1.json.gz")?;
     Ok(RankOf { rank, trace: PathBuf::from(trace) })
+}
+
+/// Parses a form, and says where the heat map is, which was a form of its own.
+#[derive(Debug, Clone, Copy)]
+struct RankFormatParser;
+
+impl TypedValueParser for RankFormatParser {
+    type Value = RankFormat;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<RankFormat, Error> {
+        if value == "svg" {
+            let gone = "--format svg: the heat map of ranks and steps is on the page; use --format html\n";
+            return Err(command.clone().error(ErrorKind::InvalidValue, gone));
+        }
+        EnumValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(RankFormat::value_variants().iter().filter_map(ValueEnum::to_possible_value)))
+    }
 }
 
 /// Options of the comparison of ranks.
@@ -35,6 +58,10 @@ pub(crate) struct Ranks {
     /// Traces of the ranks, or NCCL's own records of them, folders, archives, or what `nccl-stacks part` wrote
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
     pub(crate) traces: Vec<PathBuf>,
+
+    /// The number of ranks of the job. Missing and surplus ranks are named, and the exit code is then 6 [default for parts: by the traces' headers]
+    #[arg(long, value_name = "N", help_heading = "Input")]
+    pub(crate) expect: Option<u32>,
 
     /// Which kernels.
     #[command(flatten)]
@@ -65,10 +92,10 @@ pub(crate) struct Ranks {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichOutliers::Mad)]
     pub(crate) outliers: WhichOutliers,
 
-    /// Form of the answer: text, table, json, csv, perfetto, svg or html
+    /// Form of the answer: text, table, json, csv, perfetto or html
     ///
-    /// perfetto is a trace with all ranks side by side on one clock; svg a heat map of waiting by rank and step; html a page in one file.
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = RankFormat::Text, hide_possible_values = true)]
+    /// perfetto is a trace with all ranks side by side on one clock; html a page in one file, with a heat map of waiting by rank and step.
+    #[arg(long, value_name = "FORM", value_parser = RankFormatParser, default_value = "text", hide_possible_values = true)]
     pub(crate) format: RankFormat,
 
     /// Short for --format json

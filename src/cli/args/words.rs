@@ -213,7 +213,6 @@ pub(crate) enum RankFormat {
     Json,
     Csv,
     Perfetto,
-    Svg,
     Html,
 }
 
@@ -225,55 +224,8 @@ impl From<RankFormat> for RankForm {
             RankFormat::Json => RankForm::Json,
             RankFormat::Csv => RankForm::Csv,
             RankFormat::Perfetto => RankForm::Perfetto,
-            RankFormat::Svg => RankForm::Svg,
             RankFormat::Html => RankForm::Html,
         }
-    }
-}
-
-/// A form of merged parts: for who waits for whom, for stacks, or for both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum MergeFormat {
-    Text,
-    Table,
-    Script,
-    Json,
-    Csv,
-    Folded,
-    Speedscope,
-    Svg,
-    Perfetto,
-    Parts,
-}
-
-impl MergeFormat {
-    /// This form for who waits for whom, if it has one.
-    pub(crate) fn of_ranks(self) -> Option<RankForm> {
-        Some(match self {
-            MergeFormat::Text => RankForm::Text,
-            MergeFormat::Table => RankForm::Table,
-            MergeFormat::Json => RankForm::Json,
-            MergeFormat::Csv => RankForm::Csv,
-            MergeFormat::Perfetto => RankForm::Perfetto,
-            MergeFormat::Svg => RankForm::Svg,
-            _ => return None,
-        })
-    }
-
-    /// This form for stacks, if they have one.
-    pub(crate) fn of_stacks(self) -> Option<Form> {
-        Some(match self {
-            MergeFormat::Text => Form::Text,
-            MergeFormat::Table => Form::Table,
-            MergeFormat::Script => Form::Script,
-            MergeFormat::Json => Form::Json,
-            MergeFormat::Csv => Form::Csv,
-            MergeFormat::Folded => Form::Folded,
-            MergeFormat::Speedscope => Form::Speedscope,
-            #[cfg(feature = "flamegraph")]
-            MergeFormat::Svg => Form::Svg,
-            _ => return None,
-        })
     }
 }
 

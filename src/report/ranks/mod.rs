@@ -7,7 +7,6 @@ pub mod entries;
 mod entries_page;
 mod page;
 mod perfetto;
-mod svg;
 mod table;
 mod text;
 mod verdict;
@@ -38,8 +37,6 @@ pub enum RankForm {
     Csv,
     /// For trace viewers: all ranks side by side on one clock.
     Perfetto,
-    /// A heat map of ranks and steps as an SVG image.
-    Svg,
     /// A page for a browser, in one file.
     Html,
 }
@@ -108,7 +105,6 @@ impl<'a> RankAnswer<'a> {
             RankForm::Json => json::ranks(self.report, &verdict::plain(self.report), self.limit, self.name, out),
             RankForm::Csv => csv::ranks(self.report, out),
             RankForm::Perfetto => perfetto::ranks(self.compared, out),
-            RankForm::Svg => svg::ranks(self.report, out),
             RankForm::Html => page::ranks(self, out),
         }
     }
