@@ -75,7 +75,7 @@
 //! - [`sql`]: columns and rows as SQLite tables, and the project's queries. A new column is one line in a table's declaration.
 //! - [`analysis`]: one question per file, with its result struct. A key of `--group-by` is a [`GroupBy`](analysis::grouping::GroupBy).
 //! - [`ranks`]: the ranks of a job side by side. Each trace becomes a [reduction](ranks::reduction); each question about all of them has its own file.
-//! - [`parts`]: files of reduced traces, which can be merged on another machine.
+//! - [`parts`]: files of reduced traces, from which another machine can answer.
 //! - [`run`]: several inputs to one answer: file types, parallel reading, windows, captures, parts. It prints nothing.
 //! - [`report`]: one file per output form, and a variant of [`report::Form`]. [`export`]: a whole trace in other formats.
 //! - [`names`]: every fact about names. A kernel family is an entry of [`names::families::FAMILIES`].
@@ -97,10 +97,10 @@ pub mod report;
 pub mod run;
 pub mod sql;
 
+use nccl_stacks_read::{chrome, parallel, statistics};
 pub use nccl_stacks_read::{
     damage, error, event, id, input, load, names, operation, recorded_args, records, store, time, unfinished,
 };
-use nccl_stacks_read::{parallel, statistics};
 
 pub use analysis::reduction::stacks;
 pub use analysis::stacks::{StackOptions, StackReport};

@@ -7,10 +7,10 @@ TRACES is a folder with a trace for each rank, such as `make_trace job --tp 8 --
 has to write Parquet. Needs ray and dask[distributed].
 
 `faults` runs the fleet, and while it runs kills a machine or a worker: a Ray cluster of four nodes on this machine, of which one dies; a worker
-of Ray or Dask, by SIGKILL. It checks what the merge says of the ranks, and that what is missing is named. It fails if anything is otherwise.
+of Ray or Dask, by SIGKILL. It checks what the answer says of the ranks, and that what is missing is named. It fails if anything is otherwise.
 
 `overhead` runs the same traces by `xargs` and by each engine, interleaved, with as many traces at once as there are CPUs. The engines' clusters
-are there before, as on a machine that has them; starting one is measured apart. The merge is left out.
+are there before, as on a machine that has them; starting one is measured apart. The answer is left out.
 """
 
 import argparse
@@ -160,7 +160,7 @@ def faults(traces, work):
         named = [int(rank) for rank in re.findall(r"no part of .*/rank(\d+)\.json\.gz", err)]
         right = code == 6 and missing and sorted(named) == missing
         check("Ray, 4 nodes, a node dies, retries off", right, f"{len(ranks)} of {count} ranks, exit code {code}; {text}; named: {len(named)}", err)
-        print("    the merge:", next((line for line in err.splitlines() if line.startswith("Missing")), "")[:200])
+        print("    the answer:", next((line for line in err.splitlines() if line.startswith("Missing")), "")[:200])
         again = subprocess.run(command(traces, parts, "--expect", count, "--merge=--quiet"), env=ENVIRONMENT, capture_output=True, text=True)
         right = again.returncode == 0 and f"{len(missing)} made" in again.stderr
         check("    and run again, without Ray", right, again.stderr.strip().splitlines()[-1], again.stderr)

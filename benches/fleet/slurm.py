@@ -3,8 +3,8 @@
 
 usage: slurm.py TRACES
 
-Needs slurmctld and slurmd, and root. One trace is broken and one task is cancelled, so the merge that comes after the array has to name what is
-missing; then the array is started again, and the merge has all but the broken trace.
+Needs slurmctld and slurmd, and root. One trace is broken and one task is cancelled, so the answer that comes after the array has to name what is
+missing; then the array is started again, and the answer has all but the broken trace.
 """
 
 import os
@@ -56,12 +56,12 @@ def blocks():
 
 
 def run(script, work, environment):
-    """Runs the recipe's commands, waits for all jobs and prints what came of the merge."""
+    """Runs the recipe's commands, waits for all jobs and prints what came of the answer."""
     subprocess.run(["bash", "-ec", script], cwd=work, env=environment, check=True)
     while subprocess.run(["squeue", "--noheader"], env=environment, capture_output=True, text=True).stdout.strip():
         time.sleep(0.5)
     answer = work / "answer.txt"
-    print("  the merge says:", (work / "merge.log").read_text().strip().replace("\n", "\n    ")[:600])
+    print("  the answer says:", (work / "answer.log").read_text().strip().replace("\n", "\n    ")[:600])
     print("  the answer:", answer.read_text().splitlines()[0] if answer.exists() else "none")
 
 

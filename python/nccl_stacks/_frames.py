@@ -69,7 +69,7 @@ COLUMNS: Sequence[Column] = (
 
 _NAMES = [column.name for column in COLUMNS]
 _READ = ["row", "damage", *_NAMES]
-"""What is read of a part. The column `document`, the largest, is for `merge` alone."""
+"""What is read of a part. The column `document`, the largest, is for the program alone."""
 
 
 @overload

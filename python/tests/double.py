@@ -98,7 +98,7 @@ def part(arguments):
         fail(order["partly"], 6)
 
 
-def merge(arguments):
+def answer(command, arguments):
     options, values, paths = parsed(arguments)
     expect = int(values.get("--expect", 0))
     options = [option for option in options if option not in ("--expect", str(expect))]
@@ -111,7 +111,7 @@ def merge(arguments):
         with open(part) as file:
             ranks.append(json.load(file)["rank"])
     missing = sorted(set(range(expect)) - set(ranks))
-    print(json.dumps({"ranks": sorted(ranks), "missing": missing, "options": options}))
+    print(json.dumps({"command": command, "ranks": sorted(ranks), "missing": missing, "options": options}))
     sys.exit(6 if missing else 0)
 
 
@@ -119,7 +119,9 @@ if sys.argv[1:] == ["--version"]:
     print(os.environ.get("DOUBLE_VERSION", "double 1"))
 elif sys.argv[1] == "part":
     part(sys.argv[2:])
-elif sys.argv[1] == "merge":
-    merge(sys.argv[2:])
+elif sys.argv[1] == "ranks":
+    answer("ranks", sys.argv[2:])
+elif sys.argv[1].startswith("-"):
+    answer("main", sys.argv[1:])
 else:
     fail(f"no command {sys.argv[1]}", 2)

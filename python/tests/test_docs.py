@@ -45,7 +45,7 @@ class Recipes(Folder):
 
     def check_parts(self):
         self.assertEqual(self.files(), [f"rank{rank}.json.gz.parquet" for rank in range(4)])
-        self.sh("nccl-stacks merge parts/ --quiet --expect 4")
+        self.sh("nccl-stacks ranks parts/ --quiet --expect 4")
 
     def test_xargs(self):
         (script,) = blocks("xargs", "sh")

@@ -13,7 +13,7 @@ from support import Folder
 
 
 def answer(done):
-    """The one line of the double's merge; fails if anything else is on standard output."""
+    """The one line of the double's answer; fails if anything else is on standard output."""
     return json.loads(done.stdout)
 
 
@@ -50,13 +50,13 @@ class Whole(Folder):
         self.trace(2)
         done = self.fleet("--expect", 4)
         self.assertEqual(done.returncode, 6)
-        self.assertEqual(answer(done)["missing"], [1, 3])
+        self.assertEqual((answer(done)["command"], answer(done)["missing"]), ("ranks", [1, 3]))
 
     def test_options_reach_the_program(self):
         self.trace(0)
         other = self.trace(1)
         done = self.fleet("--merge=--stacks --format json", "--parts", "json", "--", "--family", "nccl", "--rank", f"7={other}")
-        self.assertEqual(answer(done)["options"], ["--no-config", "--stacks", "--format", "json"])
+        self.assertEqual((answer(done)["command"], answer(done)["options"]), ("main", ["--no-config", "--format", "json"]))
         options = {path.name.split("-")[0]: json.loads(path.read_text())["options"] for path in self.parts.glob("*.json")}
         common = ["--quiet", "--threads", "1", "--no-config", "--family", "nccl"]
         self.assertEqual(options, {"rank0": common, "rank1": [*common, "--rank", f"7={other}"]})

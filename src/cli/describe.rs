@@ -8,7 +8,7 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::records::Keep;
 use nccl_stacks::report::Form;
 use nccl_stacks::report::describe::{DescribeAnswer, Described, Unread};
-use nccl_stacks::run::sources::{Alone, Sources, has_records, with_records};
+use nccl_stacks::run::sources::{Alone, has_records, with_records};
 use nccl_stacks::run::{RunError, files};
 
 use super::args::{Colour, Describe};
@@ -61,8 +61,10 @@ struct Inputs {
 
 impl Inputs {
     fn read(argument: &PathBuf) -> Result<Self, Stop> {
-        let Sources { traces, mut records } = with_records(std::slice::from_ref(argument), Alone::Allowed)?;
-        let (archives, traces): (Vec<PathBuf>, Vec<PathBuf>) = traces.into_iter().partition(|file| has_records(file));
+        let mut files = with_records(std::slice::from_ref(argument), Alone::Allowed)?;
+        let mut records = std::mem::take(&mut files.records);
+        let (archives, traces): (Vec<PathBuf>, Vec<PathBuf>) =
+            files.as_traces().into_iter().partition(|file| has_records(file));
         records.extend(archives);
         Ok(Inputs { argument: argument.clone(), traces, records })
     }

@@ -10,6 +10,7 @@ use nccl_stacks::ranks::report::RankReport;
 use nccl_stacks::report::diff::DiffAnswer;
 use nccl_stacks::report::ranks::ChangesAnswer;
 use nccl_stacks::report::{Form, OnPage};
+use nccl_stacks::run::sources::Sources;
 use nccl_stacks::run::{RankQuestion, StackAnswer, StackQuestion, files};
 
 use super::args::{Colour, Diff as Args, DiffBound, asked};
@@ -141,7 +142,7 @@ fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
     let mut damage = Vec::new();
     let mut report = |which: &str, trace: &PathBuf| -> Result<RankReport, Stop> {
         note(&format!("{which}: {}", trace.display()));
-        let parts = run.ranks(&files::expand(std::slice::from_ref(trace))?, &question)?;
+        let parts = run.ranks(&Sources::without_records(std::slice::from_ref(trace))?, &question)?;
         let compared = compared(run, parts.ranks, question.clock, (&parts.damage, opening::what(&args.selection)))?;
         let report = compared.report();
         parts.damage.iter().for_each(|line| say(line));

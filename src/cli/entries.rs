@@ -9,7 +9,7 @@ use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::records::{Keep, Records};
 use nccl_stacks::report::Answer;
 use nccl_stacks::report::ranks::{EntriesAnswer, entries_verdict};
-use nccl_stacks::run::{self, damage_lines, give_ranks};
+use nccl_stacks::run::{self, Completeness, damage_lines, give_ranks};
 
 use super::args::Ranks;
 use super::show::Show;
@@ -56,7 +56,9 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
     let name = run::files::in_order(&args.traces);
     let on_page = typed::on_page(&args.traces, &[], damage_lines(&records));
     show.print(&EntriesAnswer::new(&report, &name).shown(args.limit, on_page), &show.screen(&output), output)?;
-    Ok(None)
+    let mut completeness = Completeness::default();
+    completeness.ranks.extend(&report.ranks_here);
+    Stop::if_incomplete(Ok(()), &completeness, args.expect).map(|()| None)
 }
 
 /// Why the ranks are unknown, and how to provide them.

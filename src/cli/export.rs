@@ -68,8 +68,9 @@ fn database(args: &Export, options: LoadOptions) -> Result<Database, Stop> {
     if args.records.is_empty() && !args.trace.is_dir() && !sources::is_record(&args.trace) {
         return Ok(run.open(&args.trace, options)?);
     }
-    let TracesAndRecords { traces, records } =
+    let TracesAndRecords { files, records } =
         run.traces_and_records(std::slice::from_ref(&args.trace), &args.records, Alone::Allowed)?;
+    let traces = files.as_traces();
     if args.cut.is_some() && traces.is_empty() {
         return Err(Stop::Usage("--trace cuts a trace, and these are NCCL's own records".to_owned()));
     }

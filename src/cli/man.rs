@@ -32,7 +32,7 @@ const EXIT_STATUS: &[(&str, &str)] = &[
     ("5", "A bound of --fail-if is exceeded."),
     (
         "6",
-        "Ranks are missing from merge, or parts from part; or a file is cut off or corrupt, so that it is unknown what is missing. The answer covers the rest.",
+        "Ranks or parts are missing; or a file is cut off or corrupt, so that it is unknown what is missing. The answer covers the rest.",
     ),
     ("130", "The user left the picker, or interrupted the run."),
 ];

@@ -16,7 +16,6 @@ mod failure;
 mod hang;
 mod interrupt;
 mod man;
-mod merge;
 mod notes;
 mod opening;
 mod output;
@@ -28,6 +27,7 @@ mod query;
 mod ranks;
 mod record;
 mod records;
+mod renamed;
 mod repair;
 mod report;
 mod session;
@@ -47,7 +47,12 @@ use stop::Stop;
 /// Runs the program with the arguments of the process.
 pub(crate) fn main() -> ExitCode {
     interrupt::survive_size_limits();
-    let Err(stop) = config::arguments().and_then(|cli| run(&cli)) else { return ExitCode::SUCCESS };
+    let (words, note) = renamed::words(std::env::args_os().collect());
+    let answered = config::arguments(words).and_then(|cli| {
+        note.iter().for_each(|note| terminal::note(note));
+        run(&cli)
+    });
+    let Err(stop) = answered else { return ExitCode::SUCCESS };
     if let Some(message) = stop.message() {
         terminal::say(&message);
     }
@@ -68,7 +73,6 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         Some(Command::Memory(args)) => aliases::memory(args),
         Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::Part(args)) => part::run(args),
-        Some(Command::Merge(args)) => merge::run(args),
         Some(Command::Record(args)) => record::run(args),
         Some(Command::Records(args)) => records::run(args),
         Some(Command::Hang(args)) => hang::run(args),

@@ -58,6 +58,16 @@ pub(super) fn check_window(span: &Span) -> Result<(), Stop> {
     Pattern::parse(name).map(drop).map_err(|error| Stop::Usage(format!("--function-name: {error}")))
 }
 
+/// Refuses options that only traces answer, and these by name, where there are parts alone. That other options are those of the parts is checked
+/// when these are read.
+pub(super) fn refuse_for_parts(span: &Span, climbing: &Climbing, others: &[(&str, bool)]) -> Result<(), Stop> {
+    let of_all = [("interactive", span.interactive), ("group-by", climbing.groups.grouping().is_asked())];
+    match of_all.iter().chain(others).find(|(_, is_given)| *is_given) {
+        Some((name, _)) => Err(Stop::Usage(format!("--{name} needs the traces, and these are parts of them"))),
+        None => Ok(()),
+    }
+}
+
 /// The files that a command reads, which must not be overwritten.
 pub(super) fn inputs<'a>(trace: &'a Path, others: impl IntoIterator<Item = &'a PathBuf>) -> Vec<&'a Path> {
     std::iter::once(trace).chain(others.into_iter().map(PathBuf::as_path)).collect()

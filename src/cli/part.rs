@@ -1,4 +1,4 @@
-//! `nccl-stacks part`: reduces traces to files for `merge`.
+//! `nccl-stacks part`: reduces traces to parts, or joins parts into one file.
 
 use std::path::Path;
 
@@ -18,17 +18,22 @@ use super::{notes, opening};
 
 pub(super) fn run(args: &Args) -> Result<(), Stop> {
     opening::check_window(&args.span)?;
-    let inputs = Sources::sort(&args.traces)?;
-    let (left_out, Sources { traces: files, records }) = (inputs.left_out(), inputs);
-    let inputs: Vec<&Path> =
-        args.selection.family_file.iter().chain(&files).chain(&records).map(AsRef::as_ref).collect();
+    let files = Sources::sort(&args.traces)?;
+    let all = args.selection.family_file.iter().chain(&files.traces).chain(&files.parts).chain(&files.records);
+    let inputs: Vec<&Path> = all.map(AsRef::as_ref).collect();
     let target = PartFile::open(&args.output, &inputs)?;
     let run = opening::run(&args.reading);
-    let found = if files.is_empty() {
-        run.parts_of_records(&records, &args.rank, ASKED_OF_RECORDS)?
-    } else {
-        left_out.iter().for_each(|line| say(line));
-        run.parts(&files, &question(args)?)?
+    files.left_out().iter().for_each(|line| say(line));
+    if files.are_parts()? {
+        let of_traces = [("rank", !args.rank.is_empty()), ("capture-trace", !args.capture_trace.is_empty())];
+        opening::refuse_for_parts(&args.span, &args.climbing(), &of_traces)?;
+        let asked = asked(&args.selection, &args.span, &args.climbing());
+        let (set, completeness) = run.joined_parts(&files.parts, &asked)?;
+        return Stop::if_incomplete(target.write(&set), &completeness, None);
+    }
+    let found = match files.traces.is_empty() {
+        true => run.parts_of_records(&files.records, &args.rank, ASKED_OF_RECORDS)?,
+        false => run.parts(&files.traces, &question(args)?)?,
     };
     for error in found.unknown_ranks() {
         say(&format!("{}. Give the rank with --rank RANK=TRACE", visible(&error.to_string())));
@@ -52,14 +57,14 @@ fn question(args: &Args) -> Result<RankQuestion, Stop> {
 }
 
 /// The file for parts, in the format of its extension.
-pub(super) struct PartFile<'p> {
+struct PartFile<'p> {
     path: &'p Path,
     target: Target,
     is_table: bool,
 }
 
 impl<'p> PartFile<'p> {
-    pub(super) fn open(path: &'p Path, inputs: &[&Path]) -> Result<Self, Stop> {
+    fn open(path: &'p Path, inputs: &[&Path]) -> Result<Self, Stop> {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let is_table = match ending {
             "json" => false,
@@ -80,7 +85,7 @@ impl<'p> PartFile<'p> {
         Ok(PartFile { path, target: Target::open("--output", path, inputs)?, is_table })
     }
 
-    pub(super) fn write(&self, set: &PartSet) -> Result<(), Stop> {
+    fn write(&self, set: &PartSet) -> Result<(), Stop> {
         let size = self.target.fill(|_, file| {
             let written =
                 if self.is_table { table(set, file) } else { set.write_json(&mut std::io::BufWriter::new(file)) };

@@ -8,7 +8,7 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::report::format::visible;
 use nccl_stacks::report::results::{Form, ResultSets, Shown, Titled, Unit};
 use nccl_stacks::run::Run;
-use nccl_stacks::run::sources::Alone;
+use nccl_stacks::run::sources::{Alone, TracesAndRecords};
 use nccl_stacks::sql::Database;
 use nccl_stacks::sql::catalog::nearest;
 use nccl_stacks::sql::header::{Header, TitledColumn};
@@ -40,9 +40,10 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         if query.header.reads == wanted { wanted } else { ArgsWanted::All }
     });
     let wants_captures = wanted == ArgsWanted::All && queries.iter().any(|query| sql::reads_attribution(&query.sql));
-    let inputs = run.traces_and_records(&traces(args)?, &args.records, Alone::Allowed)?;
-    let output = sql::output(args, &run, &inputs.traces)?;
-    let mut database = sql::database(args, &run, inputs, wanted, wants_captures)?;
+    let TracesAndRecords { files, records } = run.traces_and_records(&traces(args)?, &args.records, Alone::Allowed)?;
+    let traces = files.as_traces();
+    let output = sql::output(args, &run, &traces)?;
+    let mut database = sql::database(args, &run, (&traces, records), wanted, wants_captures)?;
     let window = window(args, &run, &database, &queries)?;
     let session = Session::new(&mut database)?;
     let form = sql::form(args.format, matches!(output, Output::Stdout));

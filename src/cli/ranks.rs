@@ -7,7 +7,6 @@ use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::ranks::report::Compared;
-use nccl_stacks::ranks::verdict::RankBound;
 use nccl_stacks::report::format::visible;
 use nccl_stacks::report::ranks::RankAnswer;
 use nccl_stacks::report::{Form, OnPage};
@@ -37,25 +36,28 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
         colour: args.color,
         verbose: args.reading.verbose,
     };
-    let inputs = Sources::sort(&args.traces)?;
-    let (records_left_out, Sources { traces: files, records }) = (inputs.left_out(), inputs);
-    let of_records = match files.is_empty() {
+    let files = Sources::sort(&args.traces)?;
+    let of_records = match files.traces.is_empty() && files.parts.is_empty() {
         false => None,
-        true => match entries::run(args, &show, &records)? {
+        true => match entries::run(args, &show, &files.records)? {
             None => return Ok(()),
-            parts => parts,
+            reductions => reductions,
         },
     };
-    let records_left_out = records_left_out.filter(|_| of_records.is_none());
+    let records_left_out = files.left_out();
     records_left_out.iter().for_each(|line| say(line));
-    let others: Vec<&Path> = args.selection.family_file.iter().chain(&files).map(PathBuf::as_path).collect();
+    if files.are_parts().is_ok_and(|are_parts| are_parts) {
+        opening::refuse_for_parts(&args.span, &args.climbing, &[("capture-trace", !args.capture_trace.is_empty())])?;
+    }
+    let inputs = args.selection.family_file.iter().chain(&files.traces).chain(&files.parts);
+    let others: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
     let output = show.open(&others)?;
     opening::check_window(&args.span)?;
     let run = opening::run(&args.reading);
     let wanted = opening::wanted(&args.selection, &args.reading)?;
     let mut traces = opening::question(wanted, &args.span, &args.climbing);
     traces.captures = args.capture_trace.clone();
-    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files)?;
+    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files.traces)?;
     let span = &chosen.as_ref().map_or_else(|| args.span.clone(), |chosen| args.span.with(chosen));
     traces.window = chosen.unwrap_or(traces.window);
     let question = RankQuestion {
@@ -65,13 +67,9 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
         clock: args.clock.into(),
         draws: show.form == Form::Html,
     };
-    let (ranks, page, damage, mut left_out) = match of_records {
-        Some(ranks) => (ranks, PageParts::default(), Vec::new(), Vec::new()),
-        None => {
-            let RanksOfFiles { ranks, page, damage, left_out, .. } = run.ranks(&files, &question)?;
-            (ranks, page, damage, left_out)
-        }
-    };
+    let of_records = of_records.map(RanksOfFiles::from_records);
+    let found = of_records.map_or_else(|| run.ranks(&files, &question), Ok)?;
+    let RanksOfFiles { ranks, page, damage, mut left_out, mut completeness, .. } = found;
     left_out.extend(records_left_out);
     let mut drawn = drawn(args, page, &[&damage[..], &left_out].concat());
     let options = typed::options(&args.selection, span, &args.climbing);
@@ -83,58 +81,49 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     {
         return one(report, drawn.on_page, &damage, output);
     }
-    let compared = compared(run, ranks, question.clock, (&damage, opening::what(&args.selection)))?;
-    let shown = Shown { show, strict: args.reading.strict, limit: args.limit, fail_if: &args.fail_if };
-    shown.print(&compared, &damage, Some(drawn), &files::in_order(&args.traces), output)
+    let what = opening::what(&args.selection);
+    let answered = compared(run, ranks, question.clock, (&damage, what)).and_then(|compared| {
+        completeness.narrow(&compared);
+        print(args, &show, &compared, &damage, drawn, output)
+    });
+    Stop::if_incomplete(answered, &completeness, args.expect)
 }
 
-/// How the answer is shown.
-pub(super) struct Shown<'a> {
-    pub(super) show: Show<'a>,
-    pub(super) strict: bool,
-    pub(super) limit: Option<usize>,
-    pub(super) fail_if: &'a [RankBound],
-}
-
-impl Shown<'_> {
-    /// Prints the answer about the traces, which are called `name`, and their damage.
-    pub(super) fn print(
-        &self,
-        compared: &Compared,
-        damage: &[String],
-        drawn: Option<Drawn>,
-        name: &str,
-        output: Output,
-    ) -> Result<(), Stop> {
-        let report = compared.report();
-        damage.iter().for_each(|line| say(line));
-        for refused in &report.refused {
-            let line = format!("{}: {}", visible(&refused.trace), refused.why);
-            if self.strict {
-                let list = format!("\n  {}", refused.why);
-                return Err(Failure::Strict { name: refused.trace.clone(), list }.into());
-            }
-            if !self.show.form.is_for_people() {
-                say(&format!("Left out: {line}"));
-            }
+/// Prints the answer and the damage of the traces.
+fn print(
+    args: &Ranks,
+    show: &Show<'_>,
+    compared: &Compared,
+    damage: &[String],
+    Drawn { stacks, on_page }: Drawn,
+    output: Output,
+) -> Result<(), Stop> {
+    let report = compared.report();
+    damage.iter().for_each(|line| say(line));
+    for refused in &report.refused {
+        if args.reading.strict {
+            let list = format!("\n  {}", refused.why);
+            return Err(Failure::Strict { name: refused.trace.clone(), list }.into());
         }
-        let Drawn { stacks, on_page } = drawn.unwrap_or_default();
-        let answer = RankAnswer::new(compared, &report, name).limit(self.limit).on_page(stacks.as_ref(), on_page);
-        self.show.print(&answer, &self.show.screen(&output), output)?;
-        let exceeded: Vec<&str> =
-            self.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
-        if !exceeded.is_empty() {
-            return Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", "))));
+        if !show.form.is_for_people() {
+            say(&format!("Left out: {}: {}", visible(&refused.trace), refused.why));
         }
-        Stop::unless(report.damage.is_unknown())
     }
+    let name = files::in_order(&args.traces);
+    let answer = RankAnswer::new(compared, &report, &name).limit(args.limit).on_page(stacks.as_ref(), on_page);
+    show.print(&answer, &show.screen(&output), output)?;
+    let exceeded: Vec<&str> =
+        args.fail_if.iter().filter(|bound| bound.is_exceeded(&report)).map(|bound| bound.text.as_str()).collect();
+    if !exceeded.is_empty() {
+        return Err(Stop::Exceeded(format!("Beyond: {}", exceeded.join(", "))));
+    }
+    Stop::unless(report.damage.is_unknown())
 }
 
 /// What a page shows besides who waits for whom.
-#[derive(Default)]
-pub(super) struct Drawn {
-    pub(super) stacks: Option<StackReport>,
-    pub(super) on_page: OnPage,
+struct Drawn {
+    stacks: Option<StackReport>,
+    on_page: OnPage,
 }
 
 /// The stacks of all traces as one answer, with the timelines.

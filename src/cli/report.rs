@@ -18,9 +18,9 @@ use super::stop::Stop;
 use super::{hang, opening, ranks, records, stacks, typed};
 
 pub(super) fn run(args: &Report) -> Result<(), Stop> {
-    let Sources { traces, records } = Sources::sort(&args.inputs)?;
-    if traces.is_empty() {
-        return of_records(args, &records);
+    let files = Sources::sort(&args.inputs)?;
+    if files.traces.is_empty() && files.parts.is_empty() {
+        return of_records(args, &files.records);
     }
     let of_ranks = ranks_of(args);
     let one = |report: StackReport, on_page: OnPage, damage: &[String], output: Output| {
@@ -49,6 +49,7 @@ fn page(args: &Report) -> Show<'_> {
 fn ranks_of(args: &Report) -> Ranks {
     Ranks {
         traces: args.inputs.clone(),
+        expect: None,
         selection: args.selection.clone(),
         span: args.span.clone(),
         climbing: args.climbing.clone(),

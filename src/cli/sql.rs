@@ -3,11 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nccl_stacks::attribution::capture::may_have_replays;
 use nccl_stacks::error::Error;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::ranks::rows::rank_rows;
+use nccl_stacks::records::Records;
 use nccl_stacks::report::results::{Form, ResultSets};
 use nccl_stacks::run::Run;
 use nccl_stacks::run::files::is_named_like_a_trace;
@@ -36,11 +38,12 @@ pub(super) fn run(args: &Sql) -> Result<(), Stop> {
         return Err(Stop::Usage("the argument '--file <FILE>' cannot be used with a query".to_owned()));
     }
     let run = opening::run(&args.reading);
-    let inputs = run.traces_and_records(&traces, &args.records, Alone::Allowed)?;
-    let query = statements(args, &inputs.traces, query)?;
-    let output = output(args, &run, &inputs.traces)?;
+    let TracesAndRecords { files, records } = run.traces_and_records(&traces, &args.records, Alone::Allowed)?;
+    let traces = files.as_traces();
+    let query = statements(args, &traces, query)?;
+    let output = output(args, &run, &traces)?;
     let wants_captures = query.as_deref().is_none_or(reads_attribution);
-    let mut database = database(args, &run, inputs, ArgsWanted::All, wants_captures)?;
+    let mut database = database(args, &run, (&traces, records), ArgsWanted::All, wants_captures)?;
     let session = Session::new(&mut database)?;
     let form = form(args.format, matches!(output, Output::Stdout));
     let Some(query) = query else {
@@ -72,14 +75,13 @@ pub(super) fn output(args: &Sql, run: &Run<'_>, traces: &[PathBuf]) -> Result<Ou
 pub(super) fn database(
     args: &Sql,
     run: &Run<'_>,
-    inputs: TracesAndRecords,
+    (traces, records): (&[PathBuf], Option<Arc<Records>>),
     wanted: ArgsWanted,
     wants_captures: bool,
 ) -> Result<Database, Stop> {
-    let TracesAndRecords { traces, records } = inputs;
-    let store = run.load_all(&traces, run.load_options(wanted))?;
+    let store = run.load_all(traces, run.load_options(wanted))?;
     let wants_captures = wants_captures && may_have_replays(&store);
-    let captures = wants_captures.then(|| run.captures_beside(&traces)).transpose()?;
+    let captures = wants_captures.then(|| run.captures_beside(traces)).transpose()?;
     let given = args.rank.clone();
     let compare = Compare::new(move |store| {
         rank_rows(store, &given).map_err(|why| if given.is_empty() { format!("{why}. {SAY_RANK}") } else { why })

@@ -7,10 +7,10 @@ use nccl_stacks::analysis::grouping::MOST_GROUPS;
 use nccl_stacks::analysis::stacks::StackReport;
 use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::report::{Form, OnPage, Screen, StacksAnswer};
-use nccl_stacks::run::sources::{Alone, TracesAndRecords};
+use nccl_stacks::run::sources::{Alone, Sources, TracesAndRecords};
 use nccl_stacks::run::{StackAnswer, StackQuestion};
 
-use super::args::{Sort, Span, Stacks, Weigh};
+use super::args::{Sort, Span, Stacks, Weigh, asked};
 use super::output::Output;
 use super::show::Show;
 use super::stop::Stop;
@@ -26,6 +26,10 @@ const SCRIPT_DEPTH: usize = 12;
 /// The error if all inputs are records.
 const ONLY_RECORDS: &str = "these are NCCL's own records, without a trace. The commands hang, records and ranks read records alone; together with a trace they are joined to its kernels";
 
+/// The error for a number of ranks where there are traces.
+const EXPECT_OF_TRACES: &str =
+    "--expect counts the ranks of parts, and these are traces. `nccl-stacks ranks` counts those of traces, too";
+
 /// The error for groups in the script's form.
 const ONLY_STACKS: &str = "the form of get_call_stacks.py has only stacks; use another --format with --group-by";
 
@@ -38,16 +42,13 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
         return Err(Stop::Usage(ONLY_STACKS.to_owned()));
     }
     let run = opening::run(&args.reading);
-    let TracesAndRecords { traces: files, records } =
-        run.traces_and_records(&args.traces, &args.records, Alone::Refused)?;
-    if files.is_empty() {
-        return Err(Stop::Usage(ONLY_RECORDS.to_owned()));
-    }
+    let TracesAndRecords { files, records } = run.traces_and_records(&args.traces, &args.records, Alone::Refused)?;
+    let are_parts = check_parts(args, &files)?;
     let mut traces = opening::question(wanted, &args.span, &args.climbing);
     traces.stacks.per_rank = args.per_rank;
     traces.stacks.records = records;
     traces.captures = args.capture_trace.clone();
-    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files)?;
+    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files.traces)?;
     let span = &chosen.as_ref().map_or_else(|| args.span.clone(), |chosen| args.span.with(chosen));
     traces.window = chosen.unwrap_or(traces.window);
     let question = StackQuestion {
@@ -58,13 +59,43 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
             .limit
             .filter(|limit| *limit <= MOST_GROUPS && form != Form::Html)
             .map(|_| args.sort.into()),
+        asked: asked(&args.selection, span, &args.climbing),
     };
-    let captures: Vec<_> = files.iter().flat_map(|file| run.capture_files(&args.capture_trace, file)).collect();
-    let others = args.selection.family_file.iter().chain(&captures).chain(&files);
-    let inputs: Vec<_> = others.map(std::path::PathBuf::as_path).collect();
+    let captures: Vec<_> = files.traces.iter().flat_map(|file| run.capture_files(&args.capture_trace, file)).collect();
+    let others = args.selection.family_file.iter().chain(&captures).chain(&files.traces).chain(&files.parts);
+    let inputs: Vec<_> = others.map(PathBuf::as_path).collect();
     let output = show.open(&inputs)?;
-    let StackAnswer { report, missing, damage, left_out, timelines, .. } = run.stacks(&files, &question)?;
-    let reason = notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name);
+    let answer = match are_parts {
+        true => run.stacks_of_parts(&files.parts, &question)?,
+        false => run.stacks(&files.traces, &question)?,
+    };
+    let completeness = answer.completeness.clone();
+    Stop::if_incomplete(print(args, show, span, answer, output), &completeness, args.expect)
+}
+
+/// Whether the inputs are parts, and whether the options are for them.
+fn check_parts(args: &Stacks, files: &Sources) -> Result<bool, Stop> {
+    if !files.are_parts()? {
+        return match (files.traces.is_empty(), args.expect) {
+            (true, _) => Err(Stop::Usage(ONLY_RECORDS.to_owned())),
+            (false, Some(_)) => Err(Stop::Usage(EXPECT_OF_TRACES.to_owned())),
+            (false, None) => Ok(false),
+        };
+    }
+    let others = [("capture-trace", !args.capture_trace.is_empty()), ("records", !args.records.is_empty())];
+    opening::refuse_for_parts(&args.span, &args.climbing, &others)?;
+    files.left_out().iter().for_each(|line| say(line));
+    Ok(true)
+}
+
+/// Prints the answer, or why there is none.
+fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output: Output) -> Result<(), Stop> {
+    let form = show.form;
+    let StackAnswer { report, missing, damage, left_out, timelines, completeness, .. } = answer;
+    let reason = match completeness.has_parts {
+        true => missing_in_parts(&report),
+        false => notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name),
+    };
     // Without kernels, a form for programs would be empty; forms for people have the summary of what ran.
     let is_empty = report.coverage.kernels == 0;
     let has_summary = form.is_for_people() && args.output.is_none() && report.summary.kernel_names > 0;
@@ -92,6 +123,15 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
     shown.print(report, &damage, &names.join(", "), output)?;
     // Without stacks, the answer still has the summary of what ran.
     reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
+}
+
+/// Why parts have no stacks, if they have none: what else ran is not in them.
+fn missing_in_parts(report: &StackReport) -> Option<String> {
+    match (report.has_answer(), report.coverage.kernels) {
+        (true, _) => None,
+        (false, 0) => Some("Nothing found: these parts have no kernels.".to_owned()),
+        (false, _) => Some("Nothing found: none of the kernels of these parts has a launch.".to_owned()),
+    }
 }
 
 /// The options that define the question.

@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use nccl_stacks::error::Error;
-use nccl_stacks::report::format::visible;
+use nccl_stacks::report::format::{count, visible};
 use nccl_stacks::run::files::ALIKE;
-use nccl_stacks::run::{NotChosen, RunError, WindowError};
+use nccl_stacks::run::{Completeness, NotChosen, RunError, WindowError};
 
 use super::args::Cli;
 use super::failure::Failure;
 use super::notes::window_text;
+use super::terminal::{note, say};
 
 /// The end of a run without an answer. Each variant has its own exit code.
 #[derive(Debug)]
@@ -56,11 +57,11 @@ impl From<RunError> for Stop {
         match error {
             RunError::Window { trace, window } => window_stop(trace.as_deref(), &window),
             RunError::NoCollective { is_damaged } => nothing(&error).or_damaged(is_damaged),
-            RunError::NoCollectiveInParts | RunError::NoPartFiles | RunError::NoParts => nothing(&error),
+            RunError::NoParts => nothing(&error),
             RunError::RecordsWithoutParts => {
                 Stop::NotFound(format!("Nothing found: {error}. `nccl-stacks ranks` compares when ranks call NCCL"))
             }
-            RunError::GivenRank(_) | RunError::PartFromPipe { .. } => Stop::Usage(error.to_string()),
+            RunError::GivenRank(_) | RunError::PartsBesideTraces { .. } => Stop::Usage(error.to_string()),
             RunError::NotChosen(NotChosen::Left) => Stop::Left,
             RunError::NotChosen(NotChosen::NotShown(why)) => {
                 Stop::Usage(format!("the list cannot be shown ({why}); choose with --index"))
@@ -107,6 +108,22 @@ impl Stop {
             Stop::NotFound(message) if is_damaged => Stop::Incomplete(message),
             other => other,
         }
+    }
+
+    /// Adds to how an answer ended which ranks are missing, of `expect` if that is given. If it failed, its exit code stays.
+    pub(crate) fn if_incomplete(
+        answered: Result<(), Self>,
+        completeness: &Completeness,
+        expect: Option<u32>,
+    ) -> Result<(), Self> {
+        let lacks = completeness.lacks(expect).join(". ");
+        match (&answered, expect) {
+            (Ok(()), _) if !lacks.is_empty() => return Err(Stop::Incomplete(lacks)),
+            (Ok(()), Some(size)) => note(&format!("All {} ranks are here", count(u64::from(size)))),
+            (Err(_), _) if !lacks.is_empty() => say(&lacks),
+            _ => {}
+        }
+        answered
     }
 
     /// The message to print.

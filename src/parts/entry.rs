@@ -1,7 +1,7 @@
 //! A compressed document, and the head that identifies it.
 //!
 //! Ten thousand documents fit into memory only when compressed, and each is needed once, in order. So a file's documents stay compressed
-//! until their turn, and are copied unchanged when they are merged into one file.
+//! until their turn, and are copied unchanged when they are joined into one file.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};

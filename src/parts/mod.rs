@@ -1,4 +1,4 @@
-//! Parts: files of reduced traces, so that a thousand ranks are reduced where their traces are and merged anywhere.
+//! Parts: files of reduced traces, so that a thousand ranks are reduced where their traces are and compared anywhere.
 //!
 //! A [`TracePart`] is a JSON document with everything that the main job and the comparison of ranks need from one trace. [`entry`]
 //! compresses a document and identifies it; [`set`] reads files of documents and sorts them, so that the same parts always give the same
@@ -43,7 +43,7 @@ pub struct TracePart {
     pub trace: String,
     /// The file it was read from.
     pub input: InputFile,
-    /// The question: kernels, window and how stacks are distinguished. Only parts of the same question are merged.
+    /// The question: kernels, window and how stacks are distinguished. Only parts of the same question answer together.
     pub asked: String,
     /// The prefixes of the user's own code, in addition to the built-in ones.
     pub user_code: Vec<String>,

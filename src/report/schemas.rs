@@ -163,7 +163,9 @@ fn with_fields(page: &str, schemas: &[(String, Value)]) -> String {
         for name in object["required"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()) {
             let about = object["properties"][name]["description"].as_str().unwrap();
             // All documents have these.
-            if found.get(2).is_some() || !["schema", "version", "program", "trace", "verdict", "findings", "notes"].contains(&name) {
+            if found.get(2).is_some()
+                || !["schema", "version", "program", "trace", "verdict", "findings", "notes"].contains(&name)
+            {
                 text += &format!("| `{name}` | {about} |\n");
             }
         }

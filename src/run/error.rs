@@ -52,11 +52,8 @@ pub enum RunError {
     )]
     NoRecords { names: String, why: Option<String> },
 
-    #[error("{}: parts are read from files, not from pipes", path.display())]
-    PartFromPipe { path: PathBuf },
-
-    #[error("no file in these folders is named .parquet or .json")]
-    NoPartFiles,
+    #[error("{} is a part of a rank, and {} is none: this answers from parts or from traces, not from both", part.display(), trace.display())]
+    PartsBesideTraces { part: PathBuf, trace: PathBuf },
 
     #[error("these files have no parts")]
     NoParts,
@@ -69,9 +66,6 @@ pub enum RunError {
 
     #[error("no collective ran in the window of any trace")]
     NoCollective { is_damaged: bool },
-
-    #[error("no collective ran in the window of any part")]
-    NoCollectiveInParts,
 
     #[error("these records do not say when kernels ran, or on which rank")]
     RecordsWithoutParts,

@@ -15,6 +15,9 @@ const TRACES: &[&str] =
 /// The endings of archives, of traces or of records.
 const ARCHIVES: &[&str] = &[".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst"];
 
+/// The ending of tables. Parts are tables or `.json`.
+const TABLE: &str = ".parquet";
+
 /// How alike, from 0 to 1, the name of a file must be to one that does not exist for it to be named.
 pub const ALIKE: f64 = 0.8;
 
@@ -29,6 +32,12 @@ pub fn is_named_like_a_trace(name: &str) -> bool {
 /// Whether a name ends as those of archives do.
 pub fn is_named_like_an_archive(name: &str) -> bool {
     ARCHIVES.iter().any(|ending| name.ends_with(ending))
+}
+
+/// Whether a name ends as those of parts do.
+pub fn is_named_like_a_part(file: &Path) -> bool {
+    let name = file.to_string_lossy();
+    name.ends_with(TABLE) || name.ends_with(".json")
 }
 
 /// All files that paths mean, those of a folder by name. A file that is named twice is read once.
@@ -52,16 +61,25 @@ pub fn expand(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, RunError> {
     Ok(files)
 }
 
+/// The tables of a folder, which parts may be in.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn tables_in(folder: &Path) -> Result<Vec<PathBuf>, RunError> {
+    files_in(folder, |name| name.ends_with(TABLE))
+}
+
+/// The files of a folder with such a name, not of the folders in it.
+fn files_in(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, RunError> {
+    let names = names_in(folder).map_err(|source| Error::Read { name: folder.display().to_string(), source })?;
+    let wanted = names.into_iter().filter(|name| is_wanted(&name.to_string_lossy())).map(|name| folder.join(name));
+    // A pipe would be waited for. What a broken link leads to is reported where it is read.
+    Ok(wanted.filter(|file| !file.exists() || file.is_file()).collect())
+}
+
 /// The traces of a folder, not of those in it.
 fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, RunError> {
-    let names = names_in(folder).map_err(|source| Error::Read { name: folder.display().to_string(), source })?;
-    let traces: Vec<PathBuf> = names
-        .into_iter()
-        .filter(|name| is_named_like_a_trace(&name.to_string_lossy()))
-        .map(|name| folder.join(name))
-        // A pipe would be waited for. What a broken link leads to is reported where it is read.
-        .filter(|file| !file.exists() || file.is_file())
-        .collect();
+    let traces = files_in(folder, is_named_like_a_trace)?;
     if traces.is_empty() {
         let endings = [TRACES, ARCHIVES].concat().join(", ");
         return Err(RunError::NoTraceInFolder { folder: folder.to_owned(), endings });

@@ -17,17 +17,18 @@
 //! ```
 //! use nccl_stacks::attribution::selection::Wanted;
 //! use nccl_stacks::operations::clocks::ClockMode;
-//! use nccl_stacks::run::{RankQuestion, Run, RunError, StackQuestion, TraceQuestion, files};
+//! use nccl_stacks::run::sources::Sources;
+//! use nccl_stacks::run::{RankQuestion, Run, RunError, StackQuestion, TraceQuestion};
 //!
 //! # fn main() -> Result<(), RunError> {
 //! let run = Run::default();
-//! let traces = files::expand(&["testdata/ranks".into()])?;
+//! let files = Sources::sort(&["testdata/ranks".into()])?;
 //! let question = StackQuestion { traces: TraceQuestion::about(Wanted::collectives()), ..StackQuestion::default() };
-//! let stacks = run.stacks(&traces, &question)?.report;
+//! let stacks = run.stacks(&files.traces, &question)?.report;
 //! assert_eq!(stacks.traces.len(), 4);
 //!
 //! let question = RankQuestion { traces: TraceQuestion::about(Wanted::collectives()), ..RankQuestion::default() };
-//! let ranks = run.ranks(&traces, &question)?.ranks;
+//! let ranks = run.ranks(&files, &question)?.ranks;
 //! let report = run.compare(ranks, ClockMode::Align)?.report();
 //! assert_eq!(report.ranks.len(), 4);
 //! # Ok(())
@@ -59,6 +60,7 @@
 
 mod captures;
 mod choice;
+mod completeness;
 mod error;
 pub mod files;
 mod merging;
@@ -75,8 +77,9 @@ mod watch;
 mod window;
 
 pub use choice::{Again, NotChosen, Start, WindowChoice, WindowError};
+pub use completeness::Completeness;
 pub use error::RunError;
-pub use merging::{ASKED_OF_RECORDS, Completeness, Expected, MergedRanks, failure as part_failure};
+pub use merging::ASKED_OF_RECORDS;
 pub use parts::PartsOfTraces;
 pub use ranks::{PageParts, RankQuestion, RanksOfFiles};
 pub use reading::{Reading, Run};

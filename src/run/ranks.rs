@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use super::completeness::Completeness;
 use super::error::RunError;
 use super::missing;
 use super::reading::Run;
-use super::sources::is_part;
+use super::sources::Sources;
 use super::stacks::timeline;
 use super::traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
 use crate::analysis::missing::Missing;
@@ -18,14 +19,14 @@ use crate::operations::clocks::ClockMode;
 use crate::ranks::reduce::{queues, reduce_attributed};
 use crate::ranks::reduction::{GivenRank, RankReduction};
 use crate::ranks::report::Compared;
-use crate::report::format::visible;
 
 /// What is asked of the ranks of a job.
 #[derive(Debug, Default)]
 pub struct RankQuestion {
     /// Which kernels of which part of each trace.
     pub traces: TraceQuestion,
-    /// The options that decide what parts are of, as these have them: parts of other options are refused.
+    /// The options that decide what parts contain. Parts that were made with other options are refused, but without any options these need not be
+    /// repeated.
     pub asked: String,
     /// Ranks that are given for traces.
     pub given: Vec<GivenRank>,
@@ -47,6 +48,15 @@ pub struct RanksOfFiles {
     pub damage: Vec<String>,
     /// Which files were left out, and why.
     pub left_out: Vec<String>,
+    /// Which ranks are here, and what parts say of the others.
+    pub completeness: Completeness,
+}
+
+impl RanksOfFiles {
+    /// Ranks that are from records, which have nothing else.
+    pub fn from_records(ranks: Vec<RankReduction>) -> Self {
+        RanksOfFiles { ranks, ..RanksOfFiles::default() }
+    }
 }
 
 /// What a page needs of traces beside their ranks.
@@ -73,25 +83,25 @@ struct OnPage {
 }
 
 impl Run<'_> {
-    /// The ranks of traces, of parts that were written before, or of both.
+    /// The ranks of traces, of parts that were written before, or of both. A part that cannot be used is left out.
     ///
     /// # Errors
-    /// As [`Run::reduce`]; parts that cannot be read, or that were made with other options; a given rank of no trace.
-    pub fn ranks(&self, files: &[PathBuf], question: &RankQuestion) -> Result<RanksOfFiles, RunError> {
-        let (of_parts, of_traces): (Vec<PathBuf>, Vec<PathBuf>) = files.iter().cloned().partition(|file| is_part(file));
+    /// As [`Run::reduce`]; parts of which none can be used, or that were made with other options; a given rank of no trace.
+    pub fn ranks(&self, files: &Sources, question: &RankQuestion) -> Result<RanksOfFiles, RunError> {
         let mut found = RanksOfFiles::default();
-        if !of_parts.is_empty() {
-            let mut set = self.part_set(&of_parts)?;
-            super::merging::check_asked(&set, &question.asked)?;
-            found.damage.extend(set.damage());
-            found.ranks.extend(self.ranks_of_all_parts(&mut set)?);
+        if !files.parts.is_empty() {
+            let asked = Some(&*question.asked).filter(|asked| !asked.is_empty() || !files.traces.is_empty());
+            self.add_ranks_of_parts(&files.parts, asked, &mut found)?;
         }
         let mut on_page = Vec::new();
-        if !of_traces.is_empty() {
-            let ReducedTraces { traces, archives, left_out, .. } = self.reduced_ranks(&of_traces, question)?;
-            for Reduced { reduction: (ranks, of_page), name, damage, .. } in traces {
+        if !files.traces.is_empty() {
+            let ReducedTraces { traces, archives, left_out, .. } = self.reduced_ranks(&files.traces, question)?;
+            for Reduced { reduction: (ranks, of_page), name, rank, damage, .. } in traces {
+                let rank = rank.map(|rank| rank.0);
+                found.completeness.ranks.extend(rank);
                 if ranks.is_empty() {
-                    self.note(&format!("{}: no collective in its window", visible(&name)));
+                    self.note_silent(&name);
+                    found.completeness.silent.extend(rank);
                 }
                 found.ranks.extend(ranks);
                 on_page.extend(of_page);
@@ -102,7 +112,7 @@ impl Run<'_> {
         }
         question.given.iter().try_for_each(|given| given.set(&mut found.ranks)).map_err(RunError::GivenRank)?;
         // Parts have no stacks of which the page could show all.
-        if of_parts.is_empty() {
+        if files.parts.is_empty() {
             found.page = PageParts::new(on_page, question);
         }
         Ok(found)

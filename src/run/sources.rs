@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::RunError;
-use super::files::{self, is_read_once};
+use super::files::{self, is_named_like_a_part, is_read_once};
 use super::reading::Run;
 use crate::error::Error;
-use crate::input;
+use crate::input::{self, Contents, Input};
 use crate::parts::{MAGIC, set};
 use crate::records::{Keep, Records, source_of_input, source_of_name};
 use crate::report::format::visible;
@@ -23,47 +23,104 @@ const DEPTH: usize = 8;
 /// The files that some paths mean.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// Traces and parts.
+    /// Traces.
     pub traces: Vec<PathBuf>,
+    /// Parts that were written before.
+    pub parts: Vec<PathBuf>,
     /// NCCL's own records.
     pub records: Vec<PathBuf>,
 }
 
 impl Sources {
-    /// Distinguishes files by their first bytes. In a folder it looks at the files named like traces or, if there are none, at all files.
+    /// Distinguishes files by their first bytes. In a folder it looks at the files named like traces or parts or, if there are none, at all files.
+    ///
+    /// # Errors
+    /// As [`files::expand`].
     pub fn sort(paths: &[PathBuf]) -> Result<Self, RunError> {
-        let mut inputs = Sources::default();
+        let (mut files, mut records) = (Vec::new(), Vec::new());
         for path in paths {
-            let path_alone = std::slice::from_ref(path);
-            let files = match files::expand(path_alone) {
-                Err(_) if path.is_dir() => {
-                    let files = record_files(path_alone)?;
+            match traces_or_parts(path) {
+                Err(error) if path.is_dir() => {
+                    let all = record_files(std::slice::from_ref(path))?;
                     // Files of no known source are named where the others are read; without any there is no trace either.
-                    if files.iter().any(|file| has_records(file)) {
-                        inputs.records.extend(files);
-                        continue;
+                    if !all.iter().any(|file| has_records(file)) {
+                        return Err(error);
                     }
-                    files::expand(path_alone)?
+                    records.extend(all);
                 }
-                found => found?,
-            };
-            for file in files {
-                let of_kind = if has_records(&file) { &mut inputs.records } else { &mut inputs.traces };
-                if !of_kind.contains(&file) {
-                    of_kind.push(file);
-                }
+                found => found?.into_iter().for_each(|file| {
+                    (if has_records(&file) { &mut records } else { &mut files }).push(file);
+                }),
             }
         }
-        Ok(inputs)
+        Ok(Sources::divided(files, records))
     }
 
-    /// Which records are left out beside traces, in a sentence.
+    /// Traces and parts alone: the traces of a folder, or the parts if it has no traces.
+    ///
+    /// # Errors
+    /// As [`files::expand`].
+    pub fn without_records(paths: &[PathBuf]) -> Result<Self, RunError> {
+        let files: Vec<Vec<PathBuf>> = paths.iter().map(|path| traces_or_parts(path)).collect::<Result<_, _>>()?;
+        Ok(Sources::divided(files.concat(), Vec::new()))
+    }
+
+    /// Divides traces from parts. A file named like a part that is no trace is a broken part if there are others, and has to be named.
+    fn divided(mut files: Vec<PathBuf>, mut records: Vec<PathBuf>) -> Self {
+        for of_kind in [&mut files, &mut records] {
+            let mut seen = HashSet::new();
+            of_kind.retain(|file| seen.insert(file.clone()));
+        }
+        let (mut parts, mut traces): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| is_part(file));
+        if !parts.is_empty() {
+            let broken;
+            (broken, traces) = traces
+                .into_iter()
+                .partition(|file| !is_read_once(file) && is_named_like_a_part(file) && !is_trace(file));
+            parts.extend(broken);
+        }
+        Sources { traces, parts, records }
+    }
+
+    /// Traces and parts, for what answers from no part: reading one says what does.
+    pub fn as_traces(self) -> Vec<PathBuf> {
+        [self.traces, self.parts].concat()
+    }
+
+    /// Whether these are parts, which then have to be alone.
+    ///
+    /// # Errors
+    /// Parts beside traces.
+    pub fn are_parts(&self) -> Result<bool, RunError> {
+        match (self.parts.first(), self.traces.first()) {
+            (Some(part), Some(trace)) => Err(RunError::PartsBesideTraces { part: part.clone(), trace: trace.clone() }),
+            (part, _) => Ok(part.is_some()),
+        }
+    }
+
+    /// Which records are left out beside traces or parts, in a sentence.
     pub fn left_out(&self) -> Option<String> {
+        let others = match (self.traces.is_empty(), self.parts.is_empty()) {
+            (true, true) => return None,
+            (true, false) => "parts",
+            _ => "traces",
+        };
         let names: Vec<String> =
             self.records.iter().map(|file| visible(&file.display().to_string()).into_owned()).collect();
         let names = Some(names.join(", ")).filter(|names| !names.is_empty())?;
-        Some(format!("Left out, because they are records and the others are traces: {names}"))
+        Some(format!("Left out, because they are records and the others are {others}: {names}"))
     }
+}
+
+/// The files of a path that may be traces or parts. In a folder they are the files named like traces and, if none of these is a trace, the
+/// tables: parts may be written beside their traces.
+fn traces_or_parts(path: &Path) -> Result<Vec<PathBuf>, RunError> {
+    let found = files::expand(&[path.to_owned()]);
+    let tables = if path.is_dir() { files::tables_in(path)? } else { Vec::new() };
+    if tables.is_empty() || found.iter().flatten().any(|file| is_trace(file)) {
+        return found;
+    }
+    Ok([found.unwrap_or_default(), tables].concat())
 }
 
 /// Whether records without any trace are an answer.
@@ -83,7 +140,7 @@ pub enum Alone {
 pub fn with_records(paths: &[PathBuf], alone: Alone) -> Result<Sources, RunError> {
     let (mut files, mut among) = (Vec::new(), Vec::new());
     for path in paths {
-        let (found, depth) = match files::expand(std::slice::from_ref(path)) {
+        let (found, depth) = match traces_or_parts(path) {
             Ok(found) => (found, 0),
             Err(RunError::NoTraceInFolder { .. }) if alone == Alone::Allowed => (Vec::new(), DEPTH),
             Err(error) => return Err(error),
@@ -104,18 +161,16 @@ pub fn with_records(paths: &[PathBuf], alone: Alone) -> Result<Sources, RunError
         }
         files.extend(found);
     }
-    let mut seen = HashSet::new();
-    files.retain(|file| seen.insert(file.clone()));
-    let (of_files, traces): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(|file| is_record(file));
+    let (of_files, others): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(|file| is_record(file));
     among.extend(of_files);
-    Ok(Sources { traces, records: among })
+    Ok(Sources::divided(others, among))
 }
 
-/// Traces, and records that are read at once, if there are any.
+/// Files, of which the records are read at once, if there are any.
 #[derive(Debug, Clone, Default)]
 pub struct TracesAndRecords {
-    /// The traces.
-    pub traces: Vec<PathBuf>,
+    /// The files.
+    pub files: Sources,
     /// NCCL's own records.
     pub records: Option<Arc<Records>>,
 }
@@ -131,10 +186,10 @@ impl Run<'_> {
         named: &[PathBuf],
         alone: Alone,
     ) -> Result<TracesAndRecords, RunError> {
-        let Sources { traces, mut records } = with_records(paths, alone)?;
-        records.extend(named.iter().cloned());
-        let records = if records.is_empty() { None } else { Some(Arc::new(self.records(&records, Keep::All)?)) };
-        Ok(TracesAndRecords { traces, records })
+        let files = with_records(paths, alone)?;
+        let of_records = [&files.records, named].concat();
+        let records = if of_records.is_empty() { None } else { Some(Arc::new(self.records(&of_records, Keep::All)?)) };
+        Ok(TracesAndRecords { files, records })
     }
 }
 
@@ -201,8 +256,17 @@ fn of_folder(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<()
     Ok(())
 }
 
+/// Whether a file is a trace or an archive by its beginning, whatever its name.
+fn is_trace(file: &Path) -> bool {
+    let contents = input::open(file).and_then(Input::into_contents);
+    contents.is_ok_and(|contents| match contents {
+        Contents::Archive(_) => true,
+        Contents::File(trace) => trace.looks_like_one(),
+    })
+}
+
 /// Whether a file has parts. Standard input and pipes are read once, and so are traces.
-pub fn is_part(file: &Path) -> bool {
+fn is_part(file: &Path) -> bool {
     if is_read_once(file) {
         return false;
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::completeness::Completeness;
 use super::error::RunError;
 use super::missing;
 use super::reading::Run;
@@ -31,6 +32,8 @@ pub struct StackQuestion {
     pub draws: bool,
     /// See [`StackOptions::largest_groups`].
     pub largest_groups: Option<Order>,
+    /// As [`RankQuestion::asked`](super::RankQuestion::asked), for parts alone.
+    pub asked: String,
 }
 
 /// The stacks of some traces. There may be none.
@@ -47,6 +50,8 @@ pub struct StackAnswer {
     pub left_out: Vec<String>,
     /// When kernels ran, by trace, if the answer is drawn.
     pub timelines: Vec<Timeline>,
+    /// Which ranks are here; of parts alone.
+    pub completeness: Completeness,
 }
 
 impl Run<'_> {
@@ -90,7 +95,8 @@ impl Run<'_> {
         if report.has_answer() {
             reasons.clear();
         }
-        Ok(StackAnswer { report, missing: reasons, damage, left_out, timelines })
+        let completeness = Completeness::default();
+        Ok(StackAnswer { report, missing: reasons, damage, left_out, timelines, completeness })
     }
 }
 

@@ -98,7 +98,8 @@ pub struct Reduced<T> {
     pub name: String,
     /// The file that it was read from.
     pub file: PathBuf,
-    rank: Option<RankId>,
+    /// The rank that it is, if it says so.
+    pub rank: Option<RankId>,
     span: Window,
     /// Whether it is a file of an archive.
     pub is_member: bool,

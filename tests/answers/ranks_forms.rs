@@ -1,4 +1,4 @@
-//! The forms of `ranks` that other programs open: a trace with all ranks on one clock, and a picture; of simulated jobs.
+//! The form of `ranks` that other programs open, a trace with all ranks on one clock; of simulated jobs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -8,7 +8,6 @@ use crate::support;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-use quick_xml::events::Event;
 use serde_json::Value;
 use support::program::{run, stderr, stdout};
 
@@ -192,53 +191,6 @@ fn a_trace_is_packed_if_its_name_says_so() {
     assert_eq!(text, in_form(&path, "perfetto"));
 }
 
-/// The cells of each panel: their titles. Fails if it is no XML.
-fn cells(picture: &str) -> BTreeMap<String, Vec<String>> {
-    let mut reader = quick_xml::Reader::from_str(picture);
-    let (mut open, mut cells) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
-    let mut panel = String::new();
-    loop {
-        match reader.read_event().unwrap() {
-            Event::Start(tag) => {
-                let name = tag.name().as_ref().to_vec();
-                if name == b"g" {
-                    let class = tag.attributes().map(Result::unwrap).find(|of| of.key.as_ref() == b"class").unwrap();
-                    panel = String::from_utf8(class.value.to_vec()).unwrap();
-                }
-                if name == b"title" {
-                    cells.entry(panel.clone()).or_default().push(String::new());
-                }
-                open.push(name);
-            }
-            Event::Text(text) if open.last().is_some_and(|name| name == b"title") => {
-                cells.get_mut(&panel).unwrap().last_mut().unwrap().push_str(&text.decode().unwrap());
-            }
-            Event::End(_) => assert!(open.pop().is_some()),
-            Event::Eof => break,
-            _ => {}
-        }
-    }
-    assert!(open.is_empty(), "all elements are closed");
-    cells
-}
-
-#[test]
-fn a_picture_has_a_cell_for_each_rank_and_step() {
-    for (name, job) in jobs() {
-        let (_folder, path) = written(&job);
-        let picture = in_form(&path, "svg");
-        assert_eq!(picture, in_form(&path, "svg"), "{name}");
-        assert!(picture.contains(">Waiting by rank and step</text>") && !picture.contains("<script"), "{name}");
-        let cells = cells(&picture);
-        for panel in ["waited", "caused"] {
-            assert_eq!(cells[panel].len(), (job.ranks() * job.steps) as usize, "{name}");
-        }
-        let first = &cells["waited"][0];
-        assert!(first.starts_with("rank 0, ProfilerStep#") && first.contains(": waited "), "{name}: {first}");
-        assert!(cells["caused"].last().unwrap().ends_with(" for it"), "{name}");
-    }
-}
-
 #[test]
 fn without_steps_there_are_spans_of_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -258,17 +210,13 @@ fn without_steps_there_are_spans_of_time() {
         let sum = |of: &Value| of[field].as_array().unwrap().iter().map(|value| value.as_i64().unwrap()).sum::<i64>();
         assert_eq!(steps.iter().map(sum).sum::<i64>(), report["waited_ns"].as_i64().unwrap(), "{field}");
     }
-    let picture = in_form(path, "svg");
-    assert_eq!(cells(&picture)["waited"].len(), 4 * steps.len());
-    assert!(picture.contains(&format!("4 ranks, {} spans", steps.len())));
 }
 
 #[test]
-fn a_picture_of_many_ranks_says_that_its_cells_are_maxima() {
-    let (_folder, path) = written(&Job { tp: 4, dp: 33, steps: 1, layers: 1, stacks: false, ..Job::default() });
-    let picture = in_form(&path, "svg");
-    assert!(picture.contains("132 ranks, 1 step; a cell has the maximum of 2 ranks"), "{picture:.600}");
-    let cells = cells(&picture);
-    assert_eq!(cells["waited"].len(), 66);
-    assert!(cells["waited"][1].starts_with("ranks 2-3, ProfilerStep#0: waited at most "), "{}", cells["waited"][1]);
+fn the_heat_map_is_on_the_page() {
+    let (_folder, path) = written(&late());
+    let output = run(&["ranks", &path, "--format", "svg"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("error: --format svg: the heat map"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("use --format html"), "{}", stderr(&output));
 }

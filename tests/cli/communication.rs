@@ -134,7 +134,8 @@ fn the_fastest_is_that_of_the_whole_trace() {
         let found = answer(&events, &["--function-name", "step 2"]);
         let stack = &found["stacks"][0];
         assert_eq!((stack["count"].as_u64(), stack["messages"]["fastest_ns"].as_u64()), (Some(3), Some(10_000)));
-        let said = "They take a mean of 90.000 µs; the fastest with this collective, size and number of ranks takes 10.000 µs";
+        let said =
+            "They take a mean of 90.000 µs; the fastest with this collective, size and number of ranks takes 10.000 µs";
         let shown = text(&events, &["--function-name", "step 2"]);
         assert!(shown.replace('\n', " ").contains(said), "{shown}");
         let rows = csv(&text(&events, &["--function-name", "step 2", "--format", "csv"]));

@@ -99,7 +99,10 @@ fn rows_of_stacks_are_what_was_worked_out() {
         ["1", "30.000 µs", "30.000 µs", "250.0 GB/s"],
         ["2", "30.000 µs", "20.000 µs", ""],
     ];
-    assert_eq!(rows(&tab, &["Count", "GPU time", "Exposed", "Busbw"]), wanted.map(|row| row.map(str::to_owned).to_vec()));
+    assert_eq!(
+        rows(&tab, &["Count", "GPU time", "Exposed", "Busbw"]),
+        wanted.map(|row| row.map(str::to_owned).to_vec())
+    );
     let verdict = tab.text("document.querySelector('#verdict').innerText");
     for part in ["43.0 %", "61.6 %", "530.000 µs", "26.5 %", "model.py(50): backward"] {
         assert!(verdict.contains(part), "no {part} in {verdict}");

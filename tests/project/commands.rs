@@ -274,7 +274,7 @@ fn codes(text: &str) -> &'static [i32] {
     // The job of `testdata/` has four ranks.
     if has("--expect") {
         &[6]
-    } else if has("nccl-stacks merge") || has("nccl_stacks.fleet") {
+    } else if has("nccl-stacks parts/") || has("ranks parts/") || has("nccl_stacks.fleet") {
         &[0, 6]
     } else if has("--fail-if") {
         &[0, 5]

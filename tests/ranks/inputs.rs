@@ -99,11 +99,7 @@ pub(crate) fn assert_names(said: &str, words: &[&str]) {
 #[test]
 fn the_order_of_files_is_nothing() {
     let files = Files::new(&Job { tp: 2, pp: 2, ..late() });
-    for options in [
-        &["--format", "csv"][..],
-        &["--format", "perfetto"],
-        &["--clock", "none", "--format", "csv"],
-    ] {
+    for options in [&["--format", "csv"][..], &["--format", "perfetto"], &["--clock", "none", "--format", "csv"]] {
         let first = ranks_of(&files.ranks(&[0, 1, 2, 3]), options);
         assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
         for order in [[3, 2, 1, 0], [1, 3, 0, 2]] {
@@ -158,7 +154,7 @@ fn traces_in_archives_are_the_same() {
     let output = run(&["part", "--quiet", &cut, "--output", &part]);
     assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
     assert_names(&stderr(&output), &["An archive is damaged"]);
-    let damage = run(&["merge", "--stacks", "--quiet", &part]);
+    let damage = run(&["--quiet", &part]);
     assert_names(&stderr(&damage), &["cut off"]);
     std::fs::remove_file(cut).unwrap();
     for archive in [tar, zip] {

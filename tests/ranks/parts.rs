@@ -58,9 +58,9 @@ fn who_waits_for_whom_is_what_the_traces_say() {
     for of in [late(), Job { tp: 2, pp: 2, dp: 2, ..small() }, Job { graphs: true, lose: 2, ..late() }] {
         let (files, traces, parts) = job(&of);
         let of_traces = answer(&[&["ranks"], &strings(&traces)[..]].concat());
-        assert_eq!(answer(&["merge", &parts]), of_traces);
-        assert_eq!(answer(&["merge", &parts, "--clock", "none"]), answer(&["ranks", files.root(), "--clock", "none"]));
-        // `ranks` reads parts, too, beside traces.
+        assert_eq!(answer(&["ranks", &parts]), of_traces);
+        assert_eq!(answer(&["ranks", &parts, "--clock", "none"]), answer(&["ranks", files.root(), "--clock", "none"]));
+        // Parts are read beside traces, too.
         let first = files.path("parts/rank0.part.json");
         let mixed = [&["ranks", &first], &strings(&traces)[1..]].concat();
         assert_eq!(answer(&mixed), of_traces);
@@ -101,14 +101,14 @@ fn stacks_are_those_of_the_traces() {
         let (_files, traces, parts) = job(&of);
         for options in [&[][..], &["--per-rank"], &["--sort", "gpu", "--limit", "2"]] {
             let of_traces = answer(&[&strings(&traces)[..], options].concat());
-            assert_stacks("", &of_traces, &answer(&[&["merge", "--stacks", &parts], options].concat()));
+            assert_stacks("", &of_traces, &answer(&[&[&*parts], options].concat()));
         }
         // Another window and other kernels, of which a part has no collectives.
         let options = ["--function-name", "ProfilerStep#%", "--index", "1", "--kernel-name", "*gemm*"];
         let files = Files::new(&of);
         let parts = parts_of(&files, &traces, &options);
         let of_traces = answer(&[&strings(&traces)[..], &options].concat());
-        assert_stacks("", &of_traces, &answer(&["merge", "--stacks", &parts]));
+        assert_stacks("", &of_traces, &answer(&[&*parts]));
     }
 }
 
@@ -120,7 +120,7 @@ fn one_part_is_its_trace() {
         let trace = testdata(name);
         let parts = parts_of(&files, std::slice::from_ref(&trace), &[]);
         // Some of these traces say that their job had other ranks.
-        let merged = run(&["merge", "--stacks", "--quiet", "--json", &parts]);
+        let merged = run(&["--quiet", "--json", &parts]);
         assert!(matches!(merged.status.code(), Some(0 | 6)), "{name}: {}", stderr(&merged));
         assert_stacks(name, &answer(&[&trace]), &whole(&merged));
     }
@@ -131,14 +131,14 @@ fn damage_is_said_with_the_trace_that_has_it() {
     let files = Files::new(&Job { steps: 1, layers: 1, ..small() });
     let trace = testdata("damaged.json");
     let parts = parts_of(&files, std::slice::from_ref(&trace), &[]);
-    let said = stderr(&run(&["merge", "--stacks", "--quiet", &parts]));
+    let said = stderr(&run(&["--quiet", &parts]));
     let of_trace = stderr(&run(&[&trace, "--quiet"]));
     assert!(of_trace.lines().count() > 0, "{of_trace}");
     for (line, of_trace) in said.lines().zip(of_trace.lines()) {
         assert_eq!(line, format!("{trace}: {of_trace}"));
     }
     assert_eq!(said.lines().count(), of_trace.lines().count());
-    let output = run(&["merge", "--stacks", "--strict", &parts]);
+    let output = run(&["--strict", &parts]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
 }
 
@@ -146,13 +146,13 @@ fn damage_is_said_with_the_trace_that_has_it() {
 #[test]
 fn ranks_that_differ_in_a_stack_are_named() {
     let (_files, _, parts) = job(&late());
-    let answer = answer(&["merge", "--stacks", &parts]);
+    let answer = answer(&[&*parts]);
     let over = &answer["stacks"][0]["over_ranks"];
     assert_eq!((&over["ranks"], &over["ranks_in_all"]), (&json!(4), &json!(4)));
     let outliers: Vec<&Value> = over["outliers"].as_array().unwrap().iter().map(|of| &of["rank"]).collect();
     assert_eq!(outliers, [&json!("rank 2")]);
     assert_eq!(over["outliers"][0]["gpu_time_ns"], over["gpu_time_ns"]["min"]);
-    let text = stdout(&run(&["merge", "--stacks", &parts, "--quiet"]));
+    let text = stdout(&run(&[&parts, "--quiet"]));
     assert_names(&text, &["over 4 ranks", "rank 2"]);
 }
 
@@ -170,8 +170,7 @@ fn merged_by_chance(files: &Files, parts: &[String], random: &mut Random, name: 
             taken.push(parts[random.below(parts.len())].clone());
         }
         let node = files.path(&format!("{name}.{at}.json"));
-        let output =
-            run(&[&["merge", "--quiet", "--format", "parts", "--output", &node], &strings(&taken)[..]].concat());
+        let output = run(&[&["part", "--quiet", "--output", &node], &strings(&taken)[..]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         if left.is_empty() {
             return node;
@@ -188,14 +187,14 @@ fn any_tree_of_merges_gives_the_same_bytes() {
     let single: Vec<String> = (0..8).map(|rank| format!("{parts}/rank{rank}.part.json")).collect();
     let mut random = Random(7);
     let all = files.path("all.json");
-    let output = run(&["merge", "--quiet", "--format", "parts", "--output", &all, &parts]);
+    let output = run(&["part", "--quiet", "--output", &all, &parts]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let bytes = std::fs::read(&all).unwrap();
     for tree in 0..20 {
         let node = merged_by_chance(&files, &single, &mut random, &format!("tree{tree}"));
         assert!(std::fs::read(&node).unwrap() == bytes, "tree {tree}");
     }
-    assert_eq!(answer(&["merge", &all]), of_traces);
+    assert_eq!(answer(&["ranks", &all]), of_traces);
     // Once more the same part: the same bytes.
     let again = files.path("again.json");
     run(&["part", "--quiet", &traces[3], "--output", &again]);
@@ -205,7 +204,7 @@ fn any_tree_of_merges_gives_the_same_bytes() {
 /// What is said, and the answer, of parts of which some are missing or broken.
 #[track_caller]
 fn incomplete(args: &[&str]) -> (String, Value) {
-    let output = run(&[&["merge", "--quiet", "--json"], args].concat());
+    let output = run(&[args, &["--quiet", "--json"]].concat());
     assert_eq!(output.status.code(), Some(6), "{args:?}: {}", stderr(&output));
     (stderr(&output), whole(&output))
 }
@@ -213,35 +212,35 @@ fn incomplete(args: &[&str]) -> (String, Value) {
 #[test]
 fn missing_ranks_are_named() {
     let (files, traces, parts) = job(&late());
-    assert_eq!(answer(&["merge", &parts, "--expect", "4"]), answer(&["merge", &parts]));
-    let (said, _) = incomplete(&[&parts, "--expect", "7"]);
+    assert_eq!(answer(&["ranks", &parts, "--expect", "4"]), answer(&["ranks", &parts]));
+    let (said, _) = incomplete(&["ranks", &parts, "--expect", "7"]);
     assert_eq!(said, "Missing: 3 of 7 ranks: 4-6\n");
     std::fs::remove_file(format!("{parts}/rank1.part.json")).unwrap();
-    let (said, of_three) = incomplete(&[&parts, "--expect", "4"]);
+    let (said, of_three) = incomplete(&["ranks", &parts, "--expect", "4"]);
     assert_eq!(said, "Missing: 1 of 4 ranks: 1\n");
     assert_eq!(of_three, answer(&["ranks", &traces[0], &traces[2], &traces[3]]));
     // Headers say how many there are, too.
-    for args in [&[&*parts][..], &[&parts, "--stacks"]] {
+    for args in [&["ranks", &*parts][..], &[&*parts]] {
         let (said, _) = incomplete(args);
         assert_eq!(said, "Missing: 1 of 4 ranks that the traces' headers count: 1\n");
     }
     // The user knows better: so many were traced, or so many are in one file of parts that is merged with others later.
     assert_eq!(
-        answer(&["merge", &format!("{parts}/rank0.part.json"), "--expect", "1"])["missing_ranks"],
+        answer(&["ranks", &format!("{parts}/rank0.part.json"), "--expect", "1"])["missing_ranks"],
         json!([1, 2, 3])
     );
     let some = files.path("some.json");
-    let output = run(&["merge", "--quiet", &parts, "--format", "parts", "--output", &some]);
+    let output = run(&["part", "--quiet", &parts, "--output", &some]);
     assert_eq!((output.status.code(), &*stderr(&output)), (Some(0), ""));
     // Billions of ranks are not listed.
-    let (said, _) = incomplete(&[&parts, "--expect", "4294967295"]);
+    let (said, _) = incomplete(&["ranks", &parts, "--expect", "4294967295"]);
     assert_eq!(said, "Missing: 4,294,967,292 of 4,294,967,295 ranks: 1, 4-4294967294\n");
-    let (said, _) = incomplete(&[&parts, "--expect", "1"]);
+    let (said, _) = incomplete(&["ranks", &parts, "--expect", "1"]);
     assert_eq!(said, "Beyond the 1 ranks of --expect: 2-3\n");
-    let (said, _) = incomplete(&[&parts, "--expect", "2"]);
+    let (said, _) = incomplete(&["ranks", &parts, "--expect", "2"]);
     assert_eq!(said, "Missing: 1 of 2 ranks: 1. Beyond the 2 ranks of --expect: 2-3\n");
     // A bound that is exceeded is the exit code; the missing ranks are named all the same.
-    let output = run(&["merge", "--quiet", &parts, "--expect", "4", "--fail-if", "waited>0%"]);
+    let output = run(&["ranks", "--quiet", &parts, "--expect", "4", "--fail-if", "waited>0%"]);
     assert_eq!(output.status.code(), Some(5));
     assert_names(&stderr(&output), &["Missing: 1 of 4 ranks: 1"]);
     // A rank without collectives is here, and has no part in the comparison.
@@ -251,10 +250,10 @@ fn missing_ranks_are_named() {
     let part = files.path("parts/rank1.part.json");
     assert_eq!(run(&["part", "--quiet", &silent, "--output", &part]).status.code(), Some(0));
     assert_eq!(
-        answer(&["merge", &parts, "--expect", "4"]),
+        answer(&["ranks", &parts, "--expect", "4"]),
         answer(&["ranks", &traces[0], &silent, &traces[2], &traces[3]])
     );
-    let output = run(&["merge", &parts]);
+    let output = run(&["ranks", &parts]);
     assert_names(&stderr(&output), &[&format!("{silent}: no collective in its window")]);
 }
 
@@ -272,37 +271,36 @@ fn a_broken_part_costs_its_rank_and_is_named() {
         (&text[..text.len() / 2], "its checksum is wrong"),
         (&flipped[..], "its checksum is wrong"),
         (other_version.as_bytes(), "wrote it as version 7, and this program reads version 4"),
-        (b"{\"traceEvents\":[]}", "this is not a part"),
+        (b"{\"ranks\":[]}", "this is not a part"),
         (b"\n\n", "there is no part in it"),
         (b"PAR1", if cfg!(feature = "parquet") { "Parquet" } else { "without the feature `parquet`" }),
     ] {
         std::fs::write(&path, broken).unwrap();
-        let (said, of_rest) = incomplete(&[&parts, "--expect", "4"]);
+        let (said, of_rest) = incomplete(&["ranks", &parts, "--expect", "4"]);
         assert_names(&said, &[&path, says, "Missing: 1 of 4 ranks: 3", "Files that cannot be used: 1"]);
         assert_eq!(of_rest, rest, "{says}");
-        // One that is merged into a file, too.
+        // One that is joined with others, too.
         let all = files.path("all.json");
-        let output = run(&["merge", "--quiet", "--format", "parts", "--output", &all, &parts]);
+        let output = run(&["part", "--quiet", "--output", &all, &parts]);
         assert_eq!(output.status.code(), Some(6), "{says}: {}", stderr(&output));
-        assert_eq!(answer(&["merge", &all, "--expect", "3"]), rest, "{says}");
-        // `ranks` leaves no part out.
-        let output = run(&["ranks", "--quiet", &files.path("parts/rank0.part.json"), &path]);
-        assert!(
-            [1, 2].contains(&output.status.code().unwrap()) || says == "this is not a part",
-            "{says}: {}",
-            stderr(&output)
-        );
+        assert_eq!(answer(&["ranks", &all, "--expect", "3"]), rest, "{says}");
+        // One that is named itself, and in the main job.
+        let first = files.path("parts/rank0.part.json");
+        for command in [&["ranks"][..], &[]] {
+            let of_two = [command, &[&first, &path, "--expect", "4"]].concat();
+            assert_names(&incomplete(&of_two).0, &[&path, says, "Missing: 3 of 4 ranks: 1-3"]);
+        }
     }
     // No byte can change unseen.
     for at in (0..text.len()).step_by(text.len() / 40) {
         let mut other = text.clone();
         other[at] ^= 1 << (at % 7);
         std::fs::write(&path, &other).unwrap();
-        let output = run(&["merge", "--quiet", &parts]);
+        let output = run(&["ranks", "--quiet", &parts]);
         assert_eq!(output.status.code(), Some(6), "byte {at}: {}", stderr(&output));
     }
     // Nothing but broken parts.
-    let output = run(&["merge", "--quiet", &path]);
+    let output = run(&["ranks", "--quiet", &path]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert_names(&stderr(&output), &[&path]);
 }
@@ -313,7 +311,7 @@ fn a_trace_counts_once() {
     let copy = files.put("copies/rank1.json", &std::fs::read(&traces[1]).unwrap());
     let part = files.path("parts/copy.part.json");
     assert_eq!(run(&["part", "--quiet", &copy, "--output", &part]).status.code(), Some(0));
-    let output = run(&["merge", "--quiet", "--json", &parts]);
+    let output = run(&["ranks", "--quiet", "--json", &parts]);
     assert_eq!(output.status.code(), Some(0));
     assert_names(&stderr(&output), &["There twice, and counted once", &copy, &traces[1]]);
     assert_eq!(whole(&output)["ranks"].as_array().unwrap().len(), 4);
@@ -321,8 +319,8 @@ fn a_trace_counts_once() {
     let other = Files::new(&Job { seed: 99, ..small() });
     let output = run(&["part", "--quiet", &other.path("rank1.json"), "--output", &part]);
     assert_eq!(output.status.code(), Some(0));
-    for options in [&[][..], &["--stacks"]] {
-        let output = run(&[&["merge", "--quiet", &parts], options].concat());
+    for args in [&["ranks", &*parts][..], &[&*parts]] {
+        let output = run(&[args, &["--quiet"]].concat());
         assert_eq!(output.status.code(), Some(1));
         assert_names(&stderr(&output), &["rank 1 is there twice", &part, &files.path("parts/rank1.part.json")]);
     }
@@ -335,7 +333,7 @@ fn parts_of_other_questions_and_programs_are_distinguished() {
     let text = std::fs::read_to_string(&part).unwrap();
     let output = run(&["part", "--quiet", &traces[1], "--output", &part, "--exact-names"]);
     assert_eq!(output.status.code(), Some(0));
-    let output = run(&["merge", "--quiet", &parts]);
+    let output = run(&["ranks", "--quiet", &parts]);
     assert_eq!(output.status.code(), Some(1));
     assert_names(
         &stderr(&output),
@@ -347,7 +345,7 @@ fn parts_of_other_questions_and_programs_are_distinguished() {
     assert_names(&stderr(&output), &["this command with --family nccl"]);
     // The same version of the form, of another version of the program.
     std::fs::write(&part, changed(&text, "\"tool\":\"nccl-stacks ", "\"tool\":\"nccl-stacks 9.")).unwrap();
-    let output = run(&["merge", "--quiet", &parts]);
+    let output = run(&["ranks", "--quiet", &parts]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_names(&stderr(&output), &["different versions of the program: nccl-stacks", "nccl-stacks 9.", "(1)", "(3)"]);
 }
@@ -383,17 +381,17 @@ fn hostile_parts_cost_their_rank() {
         ),
     ] {
         std::fs::write(&path, changed(&text, &from, &to)).unwrap();
-        let (said, of_rest) = incomplete(&[&parts]);
+        let (said, of_rest) = incomplete(&["ranks", &parts]);
         assert_names(&said, &["Left out: ", &path, says]);
         assert_eq!(of_rest, rest, "{says}");
         let out = files.path("out.json");
-        let code = run(&["merge", "--quiet", &parts, "--format", "parts", "--output", &out]).status.code();
+        let code = run(&["part", "--quiet", &parts, "--output", &out]).status.code();
         assert!(code == Some(6) || says.contains("--rank"), "{says}");
     }
     // Limits the wrong way round: no panic.
     let (min, max) = (number("\"min_ns\":"), "\"min_ns\":9223372036854775807".to_owned());
     std::fs::write(&path, changed(&text, &min, &max)).unwrap();
-    assert_eq!(run(&["merge", "--quiet", "--stacks", &parts]).status.code(), Some(0));
+    assert_eq!(run(&["--quiet", &parts]).status.code(), Some(0));
 }
 
 /// A trace of another job is no part of the answer, and so its rank is missing.
@@ -403,7 +401,7 @@ fn refused_ranks_are_missing() {
     let path = files.path("parts/rank0.part.json");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, changed(&text, "\"world_size\":4", "\"world_size\":7")).unwrap();
-    let (said, answer) = incomplete(&[&parts, "--expect", "4"]);
+    let (said, answer) = incomplete(&["ranks", &parts, "--expect", "4"]);
     assert_names(&said, &["Missing: 1 of 4 ranks: 0", "Parts that do not fit the others: 1"]);
     assert_eq!(answer["refused"][0]["rank"], json!(0));
 }
@@ -416,10 +414,9 @@ fn a_rank_can_be_given() {
         let part = files.path("given.json");
         let output = run(&[&["part", "--quiet", &trace, "--rank", "9=node.json", "--output", &part], options].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        let merged = ["--stacks", "--per-rank", &part];
+        let stacks = ["--per-rank", &part];
         // The other ranks of the job are not there. A part without collectives has no header's count of them.
-        let stacks =
-            if options.is_empty() { incomplete(&merged).1 } else { answer(&[&["merge"], &merged[..]].concat()) };
+        let stacks = if options.is_empty() { incomplete(&stacks).1 } else { answer(&stacks) };
         assert_eq!((&stacks["traces"][0]["rank"], &stacks["stacks"][0]["rank"]), (&json!(9), &json!("rank 9")));
     }
     let output = run(&["part", "--quiet", &trace, "--rank", "9=other.json", "--output", &files.path("x.json")]);
@@ -439,7 +436,7 @@ fn records_are_parts_too() {
     let part = files.path("inspector.json");
     let output = run(&["part", "--quiet", &folder, "--output", &part]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(answer(&["merge", &part]), answer(&["ranks", &folder]));
+    assert_eq!(answer(&["ranks", &part]), answer(&["ranks", &folder]));
     // Several ranks in one file have its digest together.
     let dumps = ["0", "1"].map(|rank| format!("{folder}/nccl_profile_6496957725218703892_{rank}.json"));
     let [first, second] = dumps.map(|dump| std::fs::read_to_string(dump).unwrap());
@@ -449,9 +446,31 @@ fn records_are_parts_too() {
     let of_both = answer(&["ranks", &both]);
     assert_eq!(of_both["ranks"].as_array().unwrap().len(), 2);
     assert_eq!(run(&["part", "--quiet", &both, "--output", &part]).status.code(), Some(0));
-    assert_eq!(answer(&["merge", &part]), of_both);
+    assert_eq!(answer(&["ranks", &part]), of_both);
     let output = run(&["part", "--quiet", &testdata("records/megatrace"), "--output", &part]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+}
+
+/// The command that once answered from parts says which do.
+#[test]
+fn the_old_command_says_the_new_ones() {
+    let (files, _, parts) = job(&Job { steps: 1, layers: 1, ..small() });
+    let all = files.path("all.json");
+    for (old, new) in [
+        (&["merge", &parts, "--expect", "4"][..], &["ranks", &parts, "--expect", "4"][..]),
+        (&["merge", "--stacks", &parts, "--sort", "gpu"], &[&*parts, "--sort", "gpu"]),
+        (&["merge", &parts, "--format", "parts", "--output", &all], &["part", &parts, "--output", &all]),
+        (&["merge", &parts, "--format=parts", "--output", &all], &["part", &parts, "--output", &all]),
+    ] {
+        let [output, expected] = [old, new].map(run);
+        assert_eq!((output.status, &output.stdout), (expected.status, &expected.stdout), "{}", stderr(&output));
+        let note = format!("Note: this is `nccl-stacks {}`\n", new.join(" "));
+        assert_eq!(stderr(&output), note + &stderr(&expected));
+    }
+    let output = run(&["merge", "a b", "--quiet"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!stderr(&output).contains("Note"), "{}", stderr(&output));
+    assert_names(&stderr(&run(&["merge", "a b"])), &["`nccl-stacks ranks 'a b'`"]);
 }
 
 #[test]
@@ -460,28 +479,36 @@ fn arguments_that_cannot_be_are_refused() {
     for (args, says) in [
         (&["part", &traces[0]][..], "--output"),
         (&["part", &traces[0], "--output", "part.txt"], "ends with .parquet or .json"),
-        (&["merge", &parts, "--format", "parts"], "parts need --output"),
-        (&["merge", &parts, "--format", "folded"], "the others need --stacks"),
-        (&["merge", &parts, "--stacks", "--format", "perfetto"], "stacks have the forms"),
-        (&["merge", &parts, "--per-rank"], "--stacks"),
+        (
+            &["part", &parts, &traces[0], "--output", "all.json"],
+            "this answers from parts or from traces, not from both",
+        ),
+        (&[&parts, &traces[0]], "this answers from parts or from traces, not from both"),
+        (&["part", &parts, "--output", "all.json", "--rank", "3=a.json"], "--rank needs the traces"),
+        (&[&parts, "--records", &testdata("records/job/records")], "--records needs the traces"),
+        (&[&parts, "--capture-trace", &traces[0]], "--capture-trace needs the traces"),
+        (&[&parts, "--group-by", "module"], "--group-by needs the traces"),
+        (&["ranks", &parts, "--group-by", "module"], "--group-by needs the traces"),
+        (&["ranks", &parts, "--capture-trace", &traces[0]], "--capture-trace needs the traces"),
+        (&[&traces[0], "--expect", "4"], "--expect counts the ranks of parts"),
     ] {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));
         assert_names(&stderr(&output), &[says]);
     }
     let part = format!("{parts}/rank0.part.json");
-    for command in [&[][..], &["part", "--output", "again.json"], &["kernels"]] {
-        let output = run(&[command, &[&*part]].concat());
+    for args in [&["kernels", &part][..], &["sql", &part, "SELECT 1"], &["describe", &part]] {
+        let output = run(args);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_names(
             &stderr(&output),
-            &["this is a part of a rank, which nccl-stacks does not read as a trace. Parts are merged"],
+            &["this is a part of a rank, which nccl-stacks does not read as a trace. The main command"],
         );
     }
     let empty = files.path("empty");
     std::fs::create_dir(&empty).unwrap();
-    let output = run(&["merge", &empty]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let output = run(&["ranks", &empty]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     // A broken trace among others: its part is missing, and the exit code says so.
     let broken = files.put("broken/rank1.json", b"no trace at all");
     let part = files.path("two.json");
@@ -519,8 +546,8 @@ fn real_jobs_are_put_together_as_they_are() {
         let part = files.path("all.json");
         let output = run(&["part", "--quiet", &of, "--output", &part]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert_eq!(answer(&["merge", &part]), answer(&["ranks", &of]), "{name}");
-        assert_stacks(name, &answer(&[&of]), &answer(&["merge", "--stacks", &part]));
+        assert_eq!(answer(&["ranks", &part]), answer(&["ranks", &of]), "{name}");
+        assert_stacks(name, &answer(&[&of]), &answer(&[&*part]));
     }
 }
 
@@ -590,7 +617,7 @@ mod tables {
         let (files, traces, _) = job(&Job { tp: 2, pp: 2, dp: 2, ..late() });
         let of_traces = answer(&[&["ranks"], &strings(&traces)[..]].concat());
         let table = part(&files, &strings(&traces), "all.parquet");
-        assert_eq!(answer(&["merge", &table]), of_traces);
+        assert_eq!(answer(&["ranks", &table]), of_traces);
         let rows = rows(&table);
         let of = |kind: &str| rows.iter().filter(|row| text(row, "row") == kind).collect::<Vec<_>>();
         let (ranks, stacks, steps) = (of("rank"), of("stack"), of("step"));
@@ -633,7 +660,7 @@ mod tables {
             traces.iter().zip(0..).map(|(of, at)| part(&files, &[of], &format!("{at}.parquet"))).collect();
         let merged = |name: &str, parts: &[&str]| {
             let path = files.path(name);
-            let output = run(&[&["merge", "--quiet", "--format", "parts", "--output", &path], parts].concat());
+            let output = run(&[&["part", "--quiet", "--output", &path], parts].concat());
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
             path
         };
@@ -646,6 +673,26 @@ mod tables {
         let texts = merged("texts.json", &[&parts]);
         assert!(std::fs::read(&json).unwrap() == std::fs::read(&texts).unwrap());
         assert!(std::fs::read(merged("again.parquet", &[&texts])).unwrap() == std::fs::read(&all).unwrap());
+    }
+
+    /// Parts may be written beside their traces, and an answer beside the parts.
+    #[test]
+    fn a_folder_is_of_traces_or_of_parts() {
+        let (files, traces, _) = job(&Job { steps: 1, layers: 1, ..small() });
+        let [of_ranks, of_stacks] = [&["ranks", files.root()][..], &[files.root()]].map(answer);
+        traces.iter().zip(0..).for_each(|(of, at)| drop(part(&files, &[of], &format!("{at}.parquet"))));
+        assert_eq!(answer(&["ranks", files.root()]), of_ranks);
+        assert_eq!(answer(&[files.root()]), of_stacks);
+        std::fs::create_dir(files.path("t")).unwrap();
+        traces.iter().zip(0..).for_each(|(of, at)| drop(part(&files, &[of], &format!("t/{at}.parquet"))));
+        let parts = files.path("t");
+        assert_eq!(answer(&["ranks", &parts]), of_ranks);
+        assert_stacks("", &of_stacks, &answer(&[&*parts]));
+        let output = run(&["ranks", &parts, "--json", "--output", &files.path("t/answer.json")]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let (said, again) = incomplete(&["ranks", &parts]);
+        assert_names(&said, &["answer.json: this is not a part", "Files that cannot be used: 1"]);
+        assert_eq!(again, of_ranks);
     }
 
     #[test]
@@ -662,16 +709,16 @@ mod tables {
         flipped[document + 400] ^= 8;
         for broken in [&bytes[..bytes.len() - 9], &bytes[..40], &flipped] {
             std::fs::write(&second, broken).unwrap();
-            let output = run(&["merge", "--quiet", "--json", &files.path("t")]);
+            let output = run(&["ranks", "--quiet", "--json", &files.path("t")]);
             assert_eq!(output.status.code(), Some(6), "{}", stderr(&output));
             assert_names(&stderr(&output), &["Left out: ", &second]);
             assert_eq!(whole(&output), answer(&["ranks", &traces[0]]));
         }
-        assert_eq!(answer(&["merge", &first, "--expect", "1"]), answer(&["ranks", &traces[0]]));
+        assert_eq!(answer(&["ranks", &first, "--expect", "1"]), answer(&["ranks", &traces[0]]));
         // Another table is no table of parts.
         let folder = files.path("tables");
         assert_eq!(run(&["export", &traces[0], "--parquet", &folder]).status.code(), Some(0));
-        let output = run(&["merge", "--quiet", &files.path("tables/slice.parquet")]);
+        let output = run(&["ranks", "--quiet", &files.path("tables/slice.parquet")]);
         assert_eq!(output.status.code(), Some(1));
         assert_names(&stderr(&output), &["it has no column `document`"]);
     }
@@ -697,7 +744,7 @@ mod tables {
             flipped[from + random.below(bytes.len() - from)] ^= 1 << random.below(8);
             std::fs::write(files.path(&format!("t/flipped{at}.parquet")), &flipped).unwrap();
         }
-        let output = run(&["merge", "--json", &files.path("t")]);
+        let output = run(&["ranks", "--json", &files.path("t")]);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(6), "{said}");
         assert!(!said.contains("panicked"), "{said}");

@@ -2,12 +2,14 @@
 //!
 //! - [`input`]: bytes to events of one trace. [`event`]: the events. [`store`]: their columns. [`load`](mod@load): both together, on several threads.
 //! - [`records`]: NCCL's own records. [`operation`]: what they become.
+//! - [`chrome`]: traces in Chrome's JSON, written.
 //! - [`names`]: what names mean. [`recorded_args`]: what the profiler recorded about an operator.
 //! - [`parallel`], [`statistics`], [`time`], [`id`], [`error`], [`damage`], [`unfinished`]: what all of them use.
 //!
 //! The crate `nccl-stacks` answers questions about what is read here, and shows most of these modules under the same paths. They are a crate of
 //! their own so that they compile beside the dependencies that only the answers need, and so that nothing here can use an answer.
 
+pub mod chrome;
 pub mod damage;
 pub mod error;
 pub mod event;

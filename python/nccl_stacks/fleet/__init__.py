@@ -1,6 +1,6 @@
 """The traces of many ranks, reduced to parts by many processes on many machines, and merged to one answer.
 
-The work itself is `nccl-stacks part` for each trace and `nccl-stacks merge` at the end. An engine that the cluster has already (Ray, Dask, or
+The work itself is `nccl-stacks part` for each trace and `nccl-stacks ranks` of the parts at the end. An engine that the cluster has already (Ray, Dask, or
 this machine alone) only starts the first where there is room. So an engine is small here: it gets batches of paths, and gives back a
 row for each, or says that a batch is lost.
 

@@ -1,6 +1,6 @@
 """`python -m nccl_stacks.fleet`: the command line, and what its exit codes are.
 
-Standard output has what `nccl-stacks merge` writes there and nothing else.
+Standard output has what `nccl-stacks ranks` writes there, or the main command, and nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAILED = 1
 WRONG = 2
 """Wrong usage, as argparse and the program have it."""
 INCOMPLETE = 6
-"""The answer lacks ranks, which are named; also `nccl-stacks merge` says so by this code."""
+"""The answer lacks ranks, which are named; also `nccl-stacks` says so by this code."""
 
 OLD = 24 * 3600.0
 """After so many seconds no run is at work any more that has not written anything."""
@@ -50,7 +50,7 @@ _FILES = ("--config", "--family-file", "--capture-trace")
 _DESCRIPTION = """Reduces the trace of each rank to a part, on many machines, and merges the parts to one answer.
 What is there already is not made again, so the same command goes on with a run that was interrupted."""
 
-_END = """exit codes: those of `nccl-stacks merge`; so 0: all is there, 6: the answer lacks ranks, which are named.
+_END = """exit codes: those of `nccl-stacks ranks`; so 0: all is there, 6: the answer lacks ranks, which are named.
 And 1: the run ended early, 2: wrong usage."""
 
 
@@ -69,9 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--workers", type=_positive, metavar="N", help="how many traces at once, without a cluster [default: as many as CPUs]")
     add("--batch", type=_positive, default=0, metavar="N", help="traces a task [default: up to 16, fewer where there are few]")
     add("--retries", type=_natural, default=3, metavar="N", help="how often what is lost with a machine is tried again [default: 3]")
-    add("--expect", type=_positive, metavar="N", help="how many ranks the job has; the merge then names those that are missing")
+    add("--expect", type=_positive, metavar="N", help="how many ranks the job has; the answer then names those that are missing")
     add("--parts", choices=["parquet", "json"], default="parquet", help="the form of the parts [default: parquet]")
-    add("--merge", type=shlex.split, default=[], metavar="'OPTIONS'", help="options for nccl-stacks merge: --merge='--stacks --format json'")
+    add("--merge", type=shlex.split, default=[], metavar="'OPTIONS'", help="options for nccl-stacks ranks; for the main command with --stacks: --merge='--stacks --format json'")
     add("--no-merge", action="store_true", help="only make the parts")
     return parser
 
@@ -149,13 +149,13 @@ def _run(asked: argparse.Namespace, rest: list[str], screen: Screen) -> int:
     if old:
         screen.say(
             f"{len(old)} parts of earlier runs stay, such as {old[0]}: their traces have none now; this answer is without them, "
-            f"and a merge of the whole folder has them"
+            f"and `ranks` of the whole folder has them"
         )
     if asked.no_merge:
         return INCOMPLETE if outcomes.failed or outcomes.partly else 0
     if len(outcomes.failed) == len(planned.jobs):
         raise Error("no trace has a part, so there is nothing to merge")
-    return _merged(asked, program, planned, outcomes, bool(old), screen)
+    return _answered(asked, program, planned, outcomes, bool(old), screen)
 
 
 def _with_files(options: list[str]) -> tuple[list[str], list[str]]:
@@ -262,8 +262,8 @@ def _report(planned: Plan, outcomes: Outcomes, tool: str, seconds: float, screen
             screen.say(f"two versions: {tool} here, {other} on {names} for {sum(hosts.values())} parts; install one version on all machines")
 
 
-def _merged(asked: argparse.Namespace, program: str, planned: Plan, outcomes: Outcomes, has_old: bool, screen: Screen) -> int:
-    """Runs the merge, whose output is ours, and gives its exit code; but an answer that lacks a trace is not complete."""
+def _answered(asked: argparse.Namespace, program: str, planned: Plan, outcomes: Outcomes, has_old: bool, screen: Screen) -> int:
+    """Runs the program on the parts. Its output is ours, and so is its exit code; but an answer that lacks a trace is not complete."""
     parts = [asked.out]
     if planned.foreign:
         screen.say(f"{len(planned.foreign)} other parts in {asked.out} are left out, such as {planned.foreign[0]}")
@@ -272,9 +272,11 @@ def _merged(asked: argparse.Namespace, program: str, planned: Plan, outcomes: Ou
         parts = [os.path.join(asked.out, name) for name in names]
     expect = ["--expect", str(asked.expect)] if asked.expect else []
     neutral = [] if _has(asked.merge, _program.OF_CONFIG) else [_program.NO_CONFIG]
-    code = subprocess.run([program, "merge", *neutral, *expect, *asked.merge, "--", *parts], stdin=subprocess.DEVNULL).returncode
+    command = [] if "--stacks" in asked.merge else ["ranks"]
+    options = [option for option in asked.merge if option != "--stacks"]
+    code = subprocess.run([program, *command, *neutral, *expect, *options, "--", *parts], stdin=subprocess.DEVNULL).returncode
     if code < 0:
-        raise Error(f"the merge {_program.ending(code)}")
+        raise Error(f"the program {_program.ending(code)} while it answered from the parts")
     return INCOMPLETE if code == 0 and (outcomes.failed or outcomes.partly) else code
 
 

@@ -152,7 +152,7 @@ class Drive:
         self._say(f"no part of {job.trace}: {why}")
 
     def _await_parts(self, jobs: list[Job], before: dict[str, tuple[int, int] | None]) -> None:
-        """Parts that workers say they wrote have to be seen here too, or the merge would lack them silently, or have those of `before`."""
+        """Parts that workers say they wrote have to be seen here too, or the answer would lack them silently, or have those of `before`."""
         left = [job for job in jobs if job.trace not in self.outcomes.failed]
         until = time.monotonic() + VISIBLE
         while True:

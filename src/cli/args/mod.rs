@@ -23,13 +23,13 @@ pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Re
 pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
 pub(crate) use pairs::Pairs;
-pub(crate) use parts::{Merge, Part};
+pub(crate) use parts::Part;
 pub(crate) use ranks::{RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use report::Report;
 pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, asked, asked_of};
-pub(crate) use words::{Colour, MergeFormat, On, Sort, Switch, TableFormat, Weigh, WhichOutliers, form_of};
+pub(crate) use words::{Colour, On, Sort, Switch, TableFormat, Weigh, WhichOutliers, form_of};
 
 use shared::parse_limit;
 
@@ -98,7 +98,6 @@ impl Cli {
             Some(Command::Memory(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
             Some(Command::Part(args)) => Some(&mut args.reading),
-            Some(Command::Merge(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Hang(args)) => Some(&mut args.reading),
             Some(Command::Report(args)) => Some(&mut args.reading),
@@ -145,16 +144,12 @@ pub(crate) enum Command {
     /// Each trace is a rank. The kernels of each collective are matched over the ranks and align their clocks. The answer says how accurate
     /// that is.
     Ranks(Box<Ranks>),
-    /// Reduce traces to parts: small files that hold everything `merge` needs
+    /// Reduce traces to parts: small files from which `ranks` and the main job answer as from the traces
     ///
-    /// Reduce each trace where it is, and merge the parts of all ranks anywhere. A part has the collectives with their stacks and costs.
-    /// As Parquet it also has a row for each stack, group, collective and size, which any engine can read.
+    /// Reduce each trace where it is, and answer from the parts of all ranks anywhere; medians and percentiles of stacks may then be off by 0.8 %.
+    /// A part has the collectives with their stacks and costs. As Parquet it also has a row for each stack, group, collective and size, which any
+    /// engine can read.
     Part(Box<Part>),
-    /// Merge the parts of a job: who waits for whom, or the call stacks of all ranks
-    ///
-    /// The answers are the same as those of `ranks` and the main job on the traces, but medians and percentiles of stacks may be off by 0.8 %.
-    /// The exit code is 6 if ranks are missing or parts cannot be read.
-    Merge(Box<Merge>),
     /// NCCL's own records: collectives by size with times and bandwidths, algorithms, proxies, links
     ///
     /// Sources are recognised by the contents of the files. What a source does not record stays empty. Anomalies are listed.
@@ -211,9 +206,13 @@ pub(crate) struct Stacks {
     /// Traces, folders of traces or archives; `-` for standard input. Each trace is one rank
     ///
     /// A trace is Chrome JSON as the PyTorch profiler writes it, or Perfetto's protobuf; plain, or compressed with gzip or zstd. All traces
-    /// in a zip or tar are read.
+    /// in a zip or tar are read. Parts that `nccl-stacks part` wrote can be given instead.
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
     pub(crate) traces: Vec<PathBuf>,
+
+    /// The number of ranks of the job, for parts. Missing and surplus ranks are named, and the exit code is then 6 [default: by the traces' headers]
+    #[arg(long, value_name = "N", help_heading = "Input")]
+    pub(crate) expect: Option<u32>,
 
     /// Which kernels.
     #[command(flatten)]

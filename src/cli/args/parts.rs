@@ -1,38 +1,31 @@
-//! The arguments of `nccl-stacks part` and `nccl-stacks merge`.
+//! The arguments of `nccl-stacks part`.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use nccl_stacks::ranks::verdict::RankBound;
 
 use super::ranks::{RankOf, parse_rank};
-use super::shared::{Climbing, GroupArgs, Reading, Selection, Span, parse_limit};
-use super::words::{Colour, MergeFormat, Sort, Switch, Weigh, WhichClock};
+use super::shared::{Climbing, GroupArgs, Reading, Selection, Span};
+use super::words::Switch;
 
-const PART_EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   Reduce a trace where it is, to some tens of KB:
     nccl-stacks part rank3.json.gz --output parts/rank3.parquet
   The same for one step, with the same options on all nodes:
     nccl-stacks part rank3.json.gz --function-name 'ProfilerStep#%' --index 2 --output parts/rank3.parquet
-  Who waits for whom, from all parts:
-    nccl-stacks merge parts/ --expect 512";
-
-const MERGE_EXAMPLES: &str = "\
-Examples:
-  Who waits for whom, from the parts of a job:
-    nccl-stacks merge parts/
-  The call stacks of all ranks, with their costs; exit code 6 if one of 512 ranks is missing:
-    nccl-stacks merge parts/ --stacks --expect 512
-  One file with all parts, which can be merged again:
-    nccl-stacks merge parts/ --format parts --output all.parquet";
+  Who waits for whom, from the parts of all 512 ranks, and the call stacks of all of them:
+    nccl-stacks ranks parts/ --expect 512
+    nccl-stacks parts/ --expect 512
+  One file with all parts:
+    nccl-stacks part parts/ --output all.parquet";
 
 /// The reduction of traces to parts.
 #[derive(Debug, Args)]
-#[command(before_help = PART_EXAMPLES)]
+#[command(before_help = EXAMPLES)]
 #[command(next_help_heading = "Show")]
 pub(crate) struct Part {
-    /// Traces of ranks, or NCCL's own records of them, folders or archives
+    /// Traces of ranks, or NCCL's own records of them, folders or archives; or parts, which are joined into one file
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
     pub(crate) traces: Vec<PathBuf>,
 
@@ -86,77 +79,4 @@ impl Part {
             ..Climbing::of_groups(GroupArgs::default(), self.exact_names)
         }
     }
-}
-
-/// The merge of parts.
-#[derive(Debug, Args)]
-#[command(before_help = MERGE_EXAMPLES)]
-#[command(next_help_heading = "Show")]
-pub(crate) struct Merge {
-    /// Files that `nccl-stacks part` or `merge` wrote, or folders with such .parquet and .json files
-    #[arg(required = true, value_name = "PART", help_heading = "Arguments")]
-    pub(crate) parts: Vec<PathBuf>,
-
-    /// The number of ranks of the job, if its traces do not record it or not all ranks were traced. Missing and surplus ranks are named, and
-    /// the exit code is then 6
-    #[arg(long, value_name = "N", help_heading = "Input")]
-    pub(crate) expect: Option<u32>,
-
-    /// Show the call stacks of all ranks, as the main job does, instead of who waits for whom
-    #[arg(long)]
-    pub(crate) stacks: bool,
-
-    /// How the ranks' clocks are compared: align, trust or none, as in `nccl-stacks ranks`
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
-    pub(crate) clock: WhichClock,
-
-    /// Form of the answer: text, table, json, csv, svg; perfetto; with --stacks also script, folded, speedscope; or parts
-    ///
-    /// parts is one file with all parts, which can be merged again; the extension of --output is its format, .parquet or .json.
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = MergeFormat::Text, hide_possible_values = true)]
-    pub(crate) format: MergeFormat,
-
-    /// Short for --format json
-    #[arg(long, conflicts_with = "format")]
-    pub(crate) json: bool,
-
-    /// With --stacks: order by exposed time, GPU time, count or mean time, the largest first
-    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
-    pub(crate) sort: Sort,
-
-    /// With --stacks: show the stacks of each rank separately
-    #[arg(long, requires = "stacks")]
-    pub(crate) per_rank: bool,
-
-    /// With --stacks: show every frame, including library frames
-    #[arg(long)]
-    pub(crate) full_stacks: bool,
-
-    /// With --stacks: how many callers to show, 0 for all, as in the main job
-    #[arg(long, value_name = "N")]
-    pub(crate) stack_depth: Option<usize>,
-
-    /// With --stacks: what the widths of flame graphs (folded, speedscope, svg) mean
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weigh::Gpu)]
-    pub(crate) weight: Weigh,
-
-    /// Show only the first N stacks [default: 5 in text without --stacks]
-    #[arg(long, value_name = "N", value_parser = parse_limit)]
-    pub(crate) limit: Option<usize>,
-
-    /// When to use colours: on a terminal, always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
-    pub(crate) color: Colour,
-
-    /// Exit with 5 if ranks wait for longer than this, as in `nccl-stacks ranks`. Repeatable
-    #[arg(long, value_name = "BOUND", value_parser = RankBound::parse, conflicts_with = "stacks")]
-    pub(crate) fail_if: Vec<RankBound>,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// How to read the parts.
-    #[command(flatten)]
-    pub(crate) reading: Reading,
 }

@@ -21,7 +21,7 @@ Examples:
     nccl-stacks ranks traces/ --format perfetto --output ranks.json.gz
   Reduce each trace where it is, and compare the parts elsewhere:
     nccl-stacks part rank3.json.gz --output parts/rank3.parquet
-    nccl-stacks merge parts/";
+    nccl-stacks ranks parts/ --expect 512";
 
 pub(super) fn parse_rank(text: &str) -> Result<RankOf, String> {
     let parsed = text.split_once('=').and_then(|(rank, trace)| Some((rank.parse().ok()?, trace)));
@@ -37,6 +37,10 @@ pub(crate) struct Ranks {
     /// Traces of the ranks, or NCCL's own records of them, folders, archives, or what `nccl-stacks part` wrote
     #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
     pub(crate) traces: Vec<PathBuf>,
+
+    /// The number of ranks of the job. Missing and surplus ranks are named, and the exit code is then 6 [default for parts: by the traces' headers]
+    #[arg(long, value_name = "N", help_heading = "Input")]
+    pub(crate) expect: Option<u32>,
 
     /// Which kernels.
     #[command(flatten)]
@@ -69,7 +73,7 @@ pub(crate) struct Ranks {
 
     /// Form of the answer
     ///
-    /// perfetto is a trace with all ranks side by side on one clock; html a page in one file.
+    /// perfetto is a trace with all ranks side by side on one clock; html a page in one file, with a heat map of waiting by rank and step.
     #[arg(long, value_name = "FORM", value_parser = form_of::<RankAnswer<'_>>(), default_value = "text")]
     pub(crate) format: Form,
 

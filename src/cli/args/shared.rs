@@ -217,7 +217,7 @@ impl Climbing {
     }
 }
 
-/// The options that decide what a part contains, in a fixed order: parts can be merged if these are equal. A file of families counts by its
+/// The options that decide what a part contains, in a fixed order: parts answer together if these are equal. A file of families counts by its
 /// contents.
 pub(crate) fn asked(selection: &Selection, span: &Span, climbing: &Climbing) -> String {
     let family = |file: &PathBuf| {

@@ -99,51 +99,6 @@ impl From<WhichClock> for ClockMode {
     }
 }
 
-/// A form of merged parts: for who waits for whom, for stacks, or for both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum MergeFormat {
-    Text,
-    Table,
-    Script,
-    Json,
-    Csv,
-    Folded,
-    Speedscope,
-    Svg,
-    Perfetto,
-    Parts,
-}
-
-impl MergeFormat {
-    /// This form for who waits for whom, if it has one.
-    pub(crate) fn of_ranks(self) -> Option<Form> {
-        Some(match self {
-            MergeFormat::Text => Form::Text,
-            MergeFormat::Table => Form::Table,
-            MergeFormat::Json => Form::Json,
-            MergeFormat::Csv => Form::Csv,
-            MergeFormat::Perfetto => Form::Perfetto,
-            _ => return None,
-        })
-    }
-
-    /// This form for stacks, if they have one.
-    pub(crate) fn of_stacks(self) -> Option<Form> {
-        Some(match self {
-            MergeFormat::Text => Form::Text,
-            MergeFormat::Table => Form::Table,
-            MergeFormat::Script => Form::Script,
-            MergeFormat::Json => Form::Json,
-            MergeFormat::Csv => Form::Csv,
-            MergeFormat::Folded => Form::Folded,
-            MergeFormat::Speedscope => Form::Speedscope,
-            #[cfg(feature = "flamegraph")]
-            MergeFormat::Svg => Form::Svg,
-            _ => return None,
-        })
-    }
-}
-
 /// An order of the stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sort {

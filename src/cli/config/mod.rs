@@ -23,9 +23,8 @@ pub(super) use find::folder;
 const ANSWERED: &[(&str, &[&str])] =
     &[("kernel_name", &["family"]), ("family", &["kernel_name"]), ("start_ts", &["function_name", "interactive"])];
 
-/// Parses the arguments. Like clap, ends the process if they are wrong or ask for help.
-pub(super) fn arguments() -> Result<Cli, Stop> {
-    let typed: Vec<OsString> = std::env::args_os().collect();
+/// Parses the typed arguments. Like clap, ends the process if they are wrong or ask for help.
+pub(super) fn arguments(typed: Vec<OsString>) -> Result<Cli, Stop> {
     let mut program = Cli::command();
     if typed.len() == 2 && typed[1] == "-h" {
         program = program.override_help(SHORT_HELP);

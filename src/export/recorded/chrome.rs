@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::lanes::lanes;
 use super::{Coverage, kineto};
+use crate::chrome::{TraceWriter, Track};
 use crate::operation::{Operation, Source};
 use crate::records::{ProxyStep, Records};
 use crate::time::Ns;
@@ -29,7 +30,7 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     tracks.operations();
     tracks.channels();
     tracks.proxies();
-    let Tracks { slices, chains, coverage, .. } = tracks;
+    let Tracks { mut slices, chains, coverage, .. } = tracks;
     // Leave out chains that a longer one contains: a kernel's is a prefix of its channels', a channel's of its proxies'.
     let goes_on = |(at, channel, proxy): &(usize, Option<u32>, Option<usize>)| {
         let last = (*at, channel.or(Some(u32::MAX)), Some(usize::MAX));
@@ -37,18 +38,23 @@ pub fn write(records: &Records, out: &mut dyn Write) -> io::Result<Coverage> {
     };
     let chains = chains.iter().filter(|(key, _)| !goes_on(key)).map(|(_, chain)| chain);
     let base = slices.iter().map(|slice| slice.start).min().unwrap_or_default();
-    let program = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
-    write!(out, "{{\"baseTimeNanoseconds\":{base},\"otherData\":{{\"program\":\"{program}\"}},\"traceEvents\":[")?;
-    let mut writer = Writer { out, base, is_first: true };
-    let places = writer.threads(&slices, |process| name(records, process))?;
+    for slice in &mut slices {
+        slice.start = slice.start - base;
+        slice.end = slice.end.map(|end| end - base);
+    }
+    let mut trace = TraceWriter::new(out);
+    trace.field(b"\"baseTimeNanoseconds\"", base.0.to_string().as_bytes())?;
+    let other = json!({"program": concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"))});
+    trace.field(b"\"otherData\"", other.to_string().as_bytes())?;
+    let places = write_threads(&mut trace, &slices, |process| name(records, process))?;
     let mut order: Vec<usize> = (0..slices.len()).collect();
     // Longer slices first, because they enclose the others.
     order.sort_by_key(|at| (slices[*at].start, std::cmp::Reverse(slices[*at].end)));
-    order.iter().try_for_each(|at| writer.slice(&slices[*at], places[*at]))?;
+    order.iter().try_for_each(|at| write_slice(&mut trace, &slices[*at], places[*at]))?;
     for (id, chain) in (1..).zip(chains) {
-        writer.flow(id, chain, &slices, &places)?;
+        write_flow(&mut trace, id, chain, &slices, &places)?;
     }
-    writer.out.write_all(b"\n]}\n")?;
+    trace.finish()?;
     Ok(coverage)
 }
 
@@ -237,122 +243,63 @@ fn phases(step: &ProxyStep, is_send: bool) -> Vec<(&'static str, Ns)> {
     order.into_iter().filter_map(|(name, took)| Some((name, took?))).collect()
 }
 
-/// The place of a slice: the numbers of its process and thread.
-type Place = (usize, usize);
+/// The trace that is written.
+type Trace<'t> = TraceWriter<&'t mut dyn Write>;
 
-/// Writes events.
-struct Writer<'a> {
-    out: &'a mut dyn Write,
-    base: Ns,
-    is_first: bool,
+/// Names processes and threads. Returns the place of each slice.
+fn write_threads(trace: &mut Trace<'_>, slices: &[Slice], names: impl Fn(Process) -> String) -> io::Result<Vec<Track>> {
+    let mut threads: BTreeMap<(Process, Thread), Vec<usize>> = BTreeMap::new();
+    for (at, slice) in slices.iter().enumerate() {
+        threads.entry((slice.process, slice.thread)).or_default().push(at);
+    }
+    let mut processes: Vec<Process> = threads.keys().map(|(process, _)| *process).collect();
+    processes.dedup();
+    // No thread has the number of its process: it is no main thread.
+    let mut next = processes.len() as u32 + 1;
+    let mut places = vec![Track { pid: 0, tid: 0 }; slices.len()];
+    let mut last = None;
+    for ((process, thread), mut own) in threads {
+        let pid = 1 + processes.iter().position(|of| *of == process).unwrap_or(0) as u32;
+        if last.replace(process) != Some(process) {
+            trace.process(pid, &names(process))?;
+        }
+        own.sort_by_key(|at| slices[*at].start);
+        let windows: Vec<(Ns, Option<Ns>)> = own.iter().map(|at| (slices[*at].start, slices[*at].end)).collect();
+        let lanes = lanes(&windows);
+        let count = lanes.iter().max().map_or(0, |last| *last as u32 + 1);
+        for tid in next..next + count {
+            trace.thread(Track { pid, tid }, &thread.name(), tid)?;
+        }
+        own.iter().zip(lanes).for_each(|(at, lane)| places[*at] = Track { pid, tid: next + lane as u32 });
+        next += count;
+    }
+    Ok(places)
 }
 
-impl Writer<'_> {
-    /// Names processes and threads. Returns the place of each slice.
-    fn threads(&mut self, slices: &[Slice], names: impl Fn(Process) -> String) -> io::Result<Vec<Place>> {
-        let mut threads: BTreeMap<(Process, Thread), Vec<usize>> = BTreeMap::new();
-        for (at, slice) in slices.iter().enumerate() {
-            threads.entry((slice.process, slice.thread)).or_default().push(at);
+fn write_slice(trace: &mut Trace<'_>, slice: &Slice, place: Track) -> io::Result<()> {
+    trace.slice(place, (slice.start, slice.end), (slice.cat, &slice.name), &slice.args)?;
+    let mut start = slice.start;
+    for (name, took) in &slice.phases {
+        let end = start + *took;
+        // Phases end with their step, whatever rounding gives.
+        let end = slice.end.map_or(end, |last| end.min(last));
+        if end > start {
+            trace.slice(place, (start, Some(end)), ("phase", name), &json!({}))?;
         }
-        let mut processes: Vec<Process> = threads.keys().map(|(process, _)| *process).collect();
-        processes.dedup();
-        // Viewers take the thread with the number of its process for the main thread.
-        let mut next = processes.len() + 1;
-        let mut places = vec![(0, 0); slices.len()];
-        let mut last = None;
-        for ((process, thread), mut own) in threads {
-            let pid = 1 + processes.iter().position(|of| *of == process).unwrap_or(0);
-            if last.replace(process) != Some(process) {
-                self.metadata((pid, pid), "process_name", json!({"name": names(process)}))?;
-                self.metadata((pid, pid), "process_sort_index", json!({"sort_index": pid}))?;
-            }
-            own.sort_by_key(|at| slices[*at].start);
-            let windows: Vec<(Ns, Option<Ns>)> = own.iter().map(|at| (slices[*at].start, slices[*at].end)).collect();
-            let lanes = lanes(&windows);
-            let count = lanes.iter().max().map_or(0, |last| last + 1);
-            for tid in next..next + count {
-                self.metadata((pid, tid), "thread_name", json!({"name": thread.name()}))?;
-                self.metadata((pid, tid), "thread_sort_index", json!({"sort_index": tid}))?;
-            }
-            own.iter().zip(lanes).for_each(|(at, lane)| places[*at] = (pid, next + lane));
-            next += count;
-        }
-        Ok(places)
+        start = end;
     }
-
-    fn metadata(&mut self, (pid, tid): Place, what: &str, args: Value) -> io::Result<()> {
-        self.event(json!({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": args}), "")
-    }
-
-    fn slice(&mut self, slice: &Slice, place: Place) -> io::Result<()> {
-        self.window(slice.start, slice.end, place, (slice.cat, &slice.name), &slice.args)?;
-        let mut start = slice.start;
-        for (name, took) in &slice.phases {
-            let end = start + *took;
-            // Phases end with their step, whatever rounding gives.
-            let end = slice.end.map_or(end, |last| end.min(last));
-            if end > start {
-                self.window(start, Some(end), place, ("phase", name), &json!({}))?;
-            }
-            start = end;
-        }
-        Ok(())
-    }
-
-    fn window(
-        &mut self,
-        start: Ns,
-        end: Option<Ns>,
-        (pid, tid): Place,
-        (cat, name): (&str, &str),
-        args: &Value,
-    ) -> io::Result<()> {
-        let ts = self.micros(start);
-        let event = |ph| json!({"ph": ph, "pid": pid, "tid": tid, "cat": cat, "name": name, "args": args});
-        match end.filter(|end| *end >= start) {
-            Some(end) => {
-                let took = micros(end - start);
-                self.event(event("X"), &format!(",\"ts\":{ts},\"dur\":{took}"))
-            }
-            None => self.event(event("B"), &format!(",\"ts\":{ts}")),
-        }
-    }
-
-    /// Writes a flow through the slices of a chain, in order of their starts, if the first slice of the chain starts first.
-    fn flow(&mut self, id: u64, chain: &[usize], slices: &[Slice], places: &[Place]) -> io::Result<()> {
-        let mut sorted = chain.to_vec();
-        sorted.sort_by_key(|at| slices[*at].start);
-        if sorted.len() < 2 || sorted.first() != chain.first() {
-            return Ok(());
-        }
-        for (at, slice) in sorted.iter().enumerate() {
-            let ph = match at {
-                0 => "s",
-                _ if at + 1 == sorted.len() => "f",
-                _ => "t",
-            };
-            let (pid, tid) = places[*slice];
-            let ts = self.micros(slices[*slice].start);
-            let event = json!({"ph": ph, "bp": "e", "pid": pid, "tid": tid, "cat": "flow", "name": "flow", "id": id});
-            self.event(event, &format!(",\"ts\":{ts}"))?;
-        }
-        Ok(())
-    }
-
-    fn micros(&self, time: Ns) -> String {
-        micros(time - self.base)
-    }
-
-    /// Writes an event, with fields that a floating-point number cannot represent exactly.
-    fn event(&mut self, event: Value, rest: &str) -> io::Result<()> {
-        let between = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
-        let text = event.to_string();
-        write!(self.out, "{between}{}{rest}}}", text.strip_suffix('}').unwrap_or(&text))
-    }
+    Ok(())
 }
 
-/// Microseconds with exactly three decimals, at least 0.
-fn micros(time: Ns) -> String {
-    let nanos = time.0.max(0);
-    format!("{}.{:03}", nanos / 1000, nanos % 1000)
+/// Writes a flow through the slices of a chain, in order of their starts, if the first slice of the chain starts first.
+fn write_flow(trace: &mut Trace<'_>, id: u64, chain: &[usize], slices: &[Slice], places: &[Track]) -> io::Result<()> {
+    let mut sorted = chain.to_vec();
+    sorted.sort_by_key(|at| slices[*at].start);
+    if sorted.len() < 2 || sorted.first() != chain.first() {
+        return Ok(());
+    }
+    for (place, slice) in sorted.iter().enumerate() {
+        trace.flow(places[*slice], slices[*slice].start, (id, "flow"), (place, sorted.len()))?;
+    }
+    Ok(())
 }

@@ -94,7 +94,6 @@ fn commands(on_page: &OnPage, has_stacks: bool) -> Vec<Command> {
     let mut commands = vec![
         command("ranks", "Who waits for whom, as text", ranks("")),
         command("ranks", "Everything, for programs", ranks(" --format json --output ranks.json")),
-        command("heat", "Ranks and steps as a picture", ranks(" --format svg --output ranks.svg")),
         command(
             "collective",
             "All ranks side by side on one clock, for ui.perfetto.dev",

@@ -8,40 +8,23 @@
 //! starts 1 ns after its kernel, and all flows of the kernel are at the kernel's start. Events with equal times keep the file's order,
 //! which is the ranks' order.
 
-use std::io::{self, Write};
+use std::io;
 
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::table::group_name;
+use crate::chrome::{TraceWriter, Track};
 use crate::operations::clocks::RankClock;
 use crate::operations::matching::MatchedGroup;
 use crate::ranks::reduction::RankReduction;
-use crate::ranks::report::{ClockReport, Compared};
+use crate::ranks::report::Compared;
 use crate::ranks::timeline::{Arrivals, KernelTime, Timeline, lanes};
 use crate::report::format::base_name;
 use crate::time::{Ns, Window};
 
 /// How much later than its kernel a waiting slice starts.
 const LATER: Ns = Ns(1);
-
-/// The metadata of the whole file.
-#[derive(Serialize)]
-struct About {
-    program: &'static str,
-    clock: ClockReport,
-    ranks: Vec<AboutRank>,
-}
-
-/// The metadata of a rank's clock. If it is not aligned, its time starts with its own first event.
-#[derive(Serialize)]
-struct AboutRank {
-    rank: u32,
-    trace: String,
-    is_aligned: bool,
-    offset_ns: Ns,
-    uncertainty_ns: Ns,
-    drift_ns_per_ms: f64,
-}
 
 /// The arguments of a kernel's slice.
 #[derive(Serialize)]
@@ -83,28 +66,22 @@ struct LaunchArgs<'a> {
 pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
     let Compared { job, matches, clocks, .. } = compared;
     let timeline = Timeline::new(job, matches, clocks);
-    let about = |((rank, reduction), clock): ((&u32, &RankReduction), &RankClock)| AboutRank {
-        rank: *rank,
-        trace: reduction.trace.clone(),
-        is_aligned: clock.component.is_some(),
-        offset_ns: clock.offset,
-        uncertainty_ns: clock.uncertainty,
-        drift_ns_per_ms: clock.slope * 1e6,
+    // The time of a rank that is not aligned starts with its own first event.
+    let about = |((rank, reduction), clock): ((&u32, &RankReduction), &RankClock)| {
+        json!({
+            "rank": rank, "trace": reduction.trace, "is_aligned": clock.component.is_some(), "offset_ns": clock.offset,
+            "uncertainty_ns": clock.uncertainty, "drift_ns_per_ms": clock.slope * 1e6,
+        })
     };
-    let about = About {
-        program: concat!("nccl-stacks ", env!("CARGO_PKG_VERSION")),
-        clock: compared.clock(),
-        ranks: job.ranks.iter().zip(&job.reductions).zip(&clocks.ranks).map(about).collect(),
-    };
-    out.write_all(b"{\"otherData\":")?;
-    serde_json::to_writer(&mut *out, &about)?;
-    out.write_all(b",\"traceEvents\":[")?;
+    let ranks: Vec<Value> = job.ranks.iter().zip(&job.reductions).zip(&clocks.ranks).map(about).collect();
+    let program = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
+    let about = json!({"program": program, "clock": compared.clock(), "ranks": ranks});
     let groups = matches.groups.iter().map(|group| name_of(group, &job.ranks)).collect();
-    let mut writer = Writer { compared, first_row: first_rows(&job.reductions), timeline, groups, out, is_first: true };
-    for rank in 0..job.ranks.len() {
-        writer.rank(rank)?;
-    }
-    out.write_all(b"\n]}\n")
+    let placed = Placed { compared, first_row: first_rows(&job.reductions), timeline, groups };
+    let mut trace = TraceWriter::new(out);
+    trace.field(b"\"otherData\"", about.to_string().as_bytes())?;
+    (0..job.ranks.len()).try_for_each(|rank| placed.rank(rank, &mut trace))?;
+    trace.finish()
 }
 
 fn name_of(group: &MatchedGroup, ranks: &[u32]) -> String {
@@ -122,31 +99,17 @@ fn first_rows(reductions: &[RankReduction]) -> Vec<u64> {
     reductions.iter().scan(0, before).collect()
 }
 
-/// Writes events.
-struct Writer<'a> {
+/// The trace that is written.
+type Trace<'t> = TraceWriter<&'t mut Vec<u8>>;
+
+/// A comparison on its timeline.
+struct Placed<'a> {
     compared: &'a Compared,
     timeline: Timeline,
     /// For each rank, the number of rows in the ranks before it.
     first_row: Vec<u64>,
     /// The names of the groups.
     groups: Vec<String>,
-    out: &'a mut Vec<u8>,
-    is_first: bool,
-}
-
-/// The process and thread on which slices are drawn.
-#[derive(Clone, Copy)]
-struct Track {
-    pid: u32,
-    tid: u32,
-}
-
-/// The role of a slice in a flow.
-#[derive(Clone, Copy)]
-enum Flow {
-    Start,
-    Step,
-    End,
 }
 
 /// The kinds of flows. At most one of each kind starts at a row.
@@ -167,28 +130,27 @@ impl Link {
     }
 }
 
-impl Writer<'_> {
-    fn rank(&mut self, rank: usize) -> io::Result<()> {
+impl Placed<'_> {
+    fn rank(&self, rank: usize, trace: &mut Trace<'_>) -> io::Result<()> {
         let Compared { job, .. } = self.compared;
         let (reduction, pid) = (&job.reductions[rank], job.ranks[rank]);
         let clock = if self.timeline.ranks[rank].is_aligned { "" } else { ", clock not aligned" };
         let process = Track { pid, tid: pid };
-        self.named(process, "process_name", &format!("rank {pid} ({}{clock})", base_name(&reduction.trace)))?;
-        self.metadata(process, "process_sort_index", &format!("{{\"sort_index\":{pid}}}"))?;
+        trace.process(pid, &format!("rank {pid} ({}{clock})", base_name(&reduction.trace)))?;
         if !reduction.steps.is_empty() {
-            self.track(process, "steps", 0)?;
-            for (at, step) in reduction.steps.iter().enumerate() {
-                self.slice(process, self.timeline.ranks[rank].steps[at], "step", &step.name, "{}")?;
+            trace.thread(process, "steps", 0)?;
+            for (step, Window { start, end }) in reduction.steps.iter().zip(&self.timeline.ranks[rank].steps) {
+                trace.slice(process, (*start, Some(*end)), ("step", &step.name), &Map::new())?;
             }
         }
         // Viewers take the thread with its process's number for the main thread; here that is the thread of the steps.
         let first = job.ranks.last().map_or(0, |last| last + 1);
-        let next = self.launches(rank, first)?;
-        self.kernels(rank, next)
+        let next = self.launches(rank, first, trace)?;
+        self.kernels(rank, next, trace)
     }
 
     /// Writes the launching calls, and returns the next thread number.
-    fn launches(&mut self, rank: usize, first: u32) -> io::Result<u32> {
+    fn launches(&self, rank: usize, first: u32, trace: &mut Trace<'_>) -> io::Result<u32> {
         let Compared { job, .. } = self.compared;
         let (reduction, pid) = (&job.reductions[rank], job.ranks[rank]);
         let mut rows: Vec<Vec<usize>> = vec![Vec::new(); reduction.segments.len()];
@@ -199,18 +161,18 @@ impl Writer<'_> {
         order.sort_by_key(|at| self.timeline.ranks[rank].launches[*at].start);
         let windows = order.iter().map(|at| (reduction.segments[*at].thread, self.timeline.ranks[rank].launches[*at]));
         let (lanes, of) = lanes(windows);
-        self.tracks(pid, first, &lanes, "launches", "thread")?;
+        name_lanes(trace, (pid, first), &lanes, ("launches", "thread"))?;
         for (at, lane) in order.into_iter().zip(of) {
             let (track, window) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].launches[at]);
             let stack =
                 reduction.cpu[reduction.segments[at].class as usize].to.map(|stack| &reduction.stacks[stack as usize]);
             let name = stack.and_then(|stack| stack.frames.last()).map_or("launch", String::as_str);
             let headline = stack.and_then(|stack| stack.telling.first()).map(String::as_str);
-            let args = serde_json::to_string(&LaunchArgs { headline, kernels: rows[at].len() })?;
-            self.slice(track, window, "launch", name, &args)?;
+            let args = LaunchArgs { headline, kernels: rows[at].len() };
+            trace.slice(track, (window.start, Some(window.end)), ("launch", name), &args)?;
             for row in &rows[at] {
                 if self.is_launched_before(rank, *row) {
-                    self.flow(track, window.start, Link::Launch, Flow::Start, (rank, *row))?;
+                    trace.flow(track, window.start, self.flow(Link::Launch, (rank, *row)), (0, 2))?;
                 }
             }
         }
@@ -224,20 +186,20 @@ impl Writer<'_> {
         segment.is_some_and(|at| of_rank.launches[at as usize].start <= of_rank.kernels[row].window.start)
     }
 
-    fn kernels(&mut self, rank: usize, first: u32) -> io::Result<()> {
+    fn kernels(&self, rank: usize, first: u32, trace: &mut Trace<'_>) -> io::Result<()> {
         let Compared { job, .. } = self.compared;
         let (reduction, pid) = (&job.reductions[rank], job.ranks[rank]);
         let stacks: Vec<String> = reduction.stacks.iter().map(|stack| stack.frames.join("; ")).collect();
         let windows = reduction.rows.iter().zip(&self.timeline.ranks[rank].kernels);
         let (lanes, of) = lanes(windows.map(|(row, kernel)| (row.stream, kernel.window)));
-        self.tracks(pid, first, &lanes, "collectives", "stream")?;
+        name_lanes(trace, (pid, first), &lanes, ("collectives", "stream"))?;
         for (at, lane) in of.into_iter().enumerate() {
             let name = reduction.collective(&reduction.rows[at]);
-            let args = serde_json::to_string(&self.args(rank, at, &stacks))?;
-            let (track, kernel) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].kernels[at]);
-            self.slice(track, kernel.window, "kernel", name, &args)?;
-            self.flows_of_kernel(track, rank, at)?;
-            self.waiting(track, (rank, at))?;
+            let (track, window) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].kernels[at].window);
+            let args = self.args(rank, at, &stacks);
+            trace.slice(track, (window.start, Some(window.end)), ("kernel", name), &args)?;
+            self.flows_of_kernel(track, rank, at, trace)?;
+            self.waiting(track, (rank, at), trace)?;
         }
         Ok(())
     }
@@ -268,29 +230,18 @@ impl Writer<'_> {
     }
 
     /// Writes the flows that start at, end at or pass through a kernel.
-    fn flows_of_kernel(&mut self, track: Track, rank: usize, at: usize) -> io::Result<()> {
+    fn flows_of_kernel(&self, track: Track, rank: usize, at: usize, trace: &mut Trace<'_>) -> io::Result<()> {
         let KernelTime { window: Window { start, .. }, collective, place, .. } = self.timeline.ranks[rank].kernels[at];
         if self.is_launched_before(rank, at) {
-            self.flow(track, start, Link::Launch, Flow::End, (rank, at))?;
+            trace.flow(track, start, self.flow(Link::Launch, (rank, at)), (1, 2))?;
         }
         let of = &self.timeline.collectives[collective];
-        let (first, count) = (of.members[0], of.members.len());
-        let is_last = of.last == Some((rank, at));
-        let all = if is_last { of.members.clone() } else { Vec::new() };
         if of.is_matched {
-            let flow = match place {
-                0 => Flow::Start,
-                _ if place + 1 == count => Flow::End,
-                _ => Flow::Step,
-            };
-            self.flow(track, start, Link::Collective, flow, first)?;
+            trace.flow(track, start, self.flow(Link::Collective, of.members[0]), (place, of.members.len()))?;
         }
-        for of in all {
-            if self.waits_for_last(of) {
-                self.flow(track, start, Link::Waiting, Flow::End, of)?;
-            }
-        }
-        Ok(())
+        let is_last = of.last == Some((rank, at));
+        let mut waiting = of.members.iter().filter(|member| is_last && self.waits_for_last(**member));
+        waiting.try_for_each(|member| trace.flow(track, start, self.flow(Link::Waiting, *member), (1, 2)))
     }
 
     /// The waiting slice of a kernel.
@@ -310,79 +261,35 @@ impl Writer<'_> {
         self.waiting_of((rank, at)).is_some_and(|waiting| waiting.start < start)
     }
 
-    fn waiting(&mut self, track: Track, of: (usize, usize)) -> io::Result<()> {
+    fn waiting(&self, track: Track, of: (usize, usize), trace: &mut Trace<'_>) -> io::Result<()> {
         let Some(window) = self.waiting_of(of) else { return Ok(()) };
         let kernel = self.timeline.ranks[of.0].kernels[of.1];
         let last = self.timeline.collectives[kernel.collective].last.filter(|(last, _)| *last != of.0);
         let whom = last.map_or(String::new(), |(last, _)| format!(" for rank {}", self.compared.job.ranks[last]));
-        self.slice(track, window, "waiting", &format!("waiting{whom}"), "{}")?;
+        trace.slice(track, (window.start, Some(window.end)), ("waiting", &format!("waiting{whom}")), &Map::new())?;
         if self.waits_for_last(of) {
-            self.flow(track, window.start, Link::Waiting, Flow::Start, of)?;
+            trace.flow(track, window.start, self.flow(Link::Waiting, of), (0, 2))?;
         }
         Ok(())
     }
 
-    /// Names the threads of one kind.
-    fn tracks(&mut self, pid: u32, first: u32, lanes: &[u32], name: &str, of: &str) -> io::Result<()> {
-        for (at, key) in lanes.iter().enumerate() {
-            let tid = first + at as u32;
-            let one = lanes.iter().all(|other| other == key);
-            let name = if one { name.to_owned() } else { format!("{name} of {of} {key}") };
-            self.track(Track { pid, tid }, &name, tid)?;
-        }
-        Ok(())
-    }
-
-    fn track(&mut self, track: Track, name: &str, sort_index: u32) -> io::Result<()> {
-        self.named(track, "thread_name", name)?;
-        self.metadata(track, "thread_sort_index", &format!("{{\"sort_index\":{sort_index}}}"))
-    }
-
-    fn named(&mut self, track: Track, what: &str, name: &str) -> io::Result<()> {
-        let name = serde_json::to_string(name)?;
-        self.metadata(track, what, &format!("{{\"name\":{name}}}"))
-    }
-
-    fn metadata(&mut self, Track { pid, tid }: Track, what: &str, args: &str) -> io::Result<()> {
-        self.next()?;
-        write!(self.out, "{{\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid},\"name\":\"{what}\",\"args\":{args}}}")
-    }
-
-    fn slice(
-        &mut self,
-        Track { pid, tid }: Track,
-        window: Window,
-        cat: &str,
-        name: &str,
-        args: &str,
-    ) -> io::Result<()> {
-        self.next()?;
-        let (ts, dur, name) = (micros(window.start), micros(window.duration()), serde_json::to_string(name)?);
-        write!(self.out, "{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{tid},\"ts\":{ts},\"dur\":{dur},")?;
-        write!(self.out, "\"cat\":\"{cat}\",\"name\":{name},\"args\":{args}}}")
-    }
-
-    fn flow(&mut self, track: Track, at: Ns, link: Link, flow: Flow, from: (usize, usize)) -> io::Result<()> {
-        self.next()?;
-        let (Track { pid, tid }, ts, cat) = (track, micros(at), link.name());
-        let id = (self.first_row[from.0] + from.1 as u64) * 3 + link as u64 + 1;
-        let phase = match flow {
-            Flow::Start => "s",
-            Flow::Step => "t",
-            Flow::End => "f",
-        };
-        write!(self.out, "{{\"ph\":\"{phase}\",\"bp\":\"e\",\"pid\":{pid},\"tid\":{tid},\"ts\":{ts},")?;
-        write!(self.out, "\"cat\":\"{cat}\",\"name\":\"{cat}\",\"id\":{id}}}")
-    }
-
-    fn next(&mut self) -> io::Result<()> {
-        let between: &[u8] = if std::mem::take(&mut self.is_first) { b"\n" } else { b",\n" };
-        self.out.write_all(between)
+    /// The number and kind of the flow that starts at a row.
+    fn flow(&self, link: Link, (rank, row): (usize, usize)) -> (u64, &'static str) {
+        ((self.first_row[rank] + row as u64) * 3 + link as u64 + 1, link.name())
     }
 }
 
-/// Microseconds with all three decimals, for times from 0 on.
-fn micros(time: Ns) -> String {
-    let nanos = time.0.max(0);
-    format!("{}.{:03}", nanos / 1000, nanos % 1000)
+/// Names the threads of one kind.
+fn name_lanes(
+    trace: &mut Trace<'_>,
+    (pid, first): (u32, u32),
+    lanes: &[u32],
+    (name, of): (&str, &str),
+) -> io::Result<()> {
+    for (tid, key) in (first..).zip(lanes) {
+        let one = lanes.iter().all(|other| other == key);
+        let name = if one { name.to_owned() } else { format!("{name} of {of} {key}") };
+        trace.thread(Track { pid, tid }, &name, tid)?;
+    }
+    Ok(())
 }

@@ -55,7 +55,7 @@ macro_rules! readers {
             }
 
             /// Whether it looks like a trace by what its beginning holds.
-            pub(super) fn looks_like_one(self) -> bool {
+            pub fn looks_like_one(self) -> bool {
                 match self {
                     $(Trace::$name(trace) => TraceReader::looks_like_one(trace)),*
                 }

@@ -81,7 +81,7 @@ pub(super) static OTHERS: [Other; 8] = [
             what: "a Parquet file",
             written_by: "`nsys export --type parquetdir`; this program, for parts of ranks and for tables",
             support: Support::Instead(
-                "Export a report of Nsight Systems as a database, which can be read: `nsys export --type sqlite`. Parts of ranks are merged",
+                "Export a report of Nsight Systems as a database, which can be read: `nsys export --type sqlite`. The main command and `nccl-stacks ranks` answer from parts",
             ),
         },
         mark: Mark::Head(|head| head.starts_with(b"PAR1")),
@@ -91,7 +91,7 @@ pub(super) static OTHERS: [Other; 8] = [
             name: "part of a rank",
             what: "a part of a rank",
             written_by: "this program",
-            support: Support::Instead("Parts are merged"),
+            support: Support::Instead("The main command and `nccl-stacks ranks` answer from parts"),
         },
         mark: Mark::Head(|head| opens_with_key(head, "nccl_stacks_part")),
     },

@@ -21,6 +21,7 @@ use super::split::{Buffer, CHUNK, Splitter};
 use super::state::{End, State};
 use super::summary::Summary;
 use super::tokenizer::Tokenizer;
+use crate::chrome::TraceWriter;
 use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgsWanted, Event};
 use crate::input::containers::packed::PackedFailure;
@@ -118,7 +119,7 @@ fn run<'a>(
     let mut copier = Copier {
         choose,
         parser: Parser::new(time, ArgsWanted::COLLECTIVES),
-        writer: Writer { out, section: Section::Start, late: Vec::new() },
+        writer: TraceWriter::new(out),
         copied: Copied::default(),
         strictly: strictly.then(Strictly::default),
         summary: Summary::default(),
@@ -156,7 +157,7 @@ fn run<'a>(
 struct Copier<F, W> {
     choose: F,
     parser: Parser,
-    writer: Writer<W>,
+    writer: TraceWriter<W>,
     copied: Copied,
     strictly: Option<Strictly>,
     /// What was wrong.
@@ -226,7 +227,7 @@ impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
             None => as_json(text),
         };
         match json {
-            Some(json) => writer.choice(choice, &json, copied),
+            Some(json) => write(writer, choice, &json, copied),
             None => {
                 copied.not_json += 1;
                 summary.damage.lose(Damage::EventSyntax, Some(offset), bytes);
@@ -251,7 +252,7 @@ impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
         match (json(&quoted), json(text)) {
             (Some((key, of_key)), Some((text, of_text))) if !is_known && !is_odd => {
                 of_key.into_iter().chain(of_text).for_each(|kind| summary.damage.count(kind, Some(offset)));
-                writer.header(&key, &text)
+                writer.field(&key, &text)
             }
             _ => {
                 copied.not_json += 1;
@@ -299,86 +300,38 @@ fn as_json(text: &[u8]) -> Option<Cow<'_, [u8]>> {
     header::recovered(text, 0).map(|(json, _)| Cow::Owned(json))
 }
 
-/// Writes one object with one list of events. What comes after the events in the file comes after them here too.
-struct Writer<W> {
-    out: W,
-    section: Section,
-    /// Fields that came after the first event.
-    late: Vec<u8>,
+/// Writes what was chosen. What comes after the events in the file comes after them here too.
+fn write(writer: &mut TraceWriter<impl Write>, choice: Choice<'_>, text: &[u8], copied: &mut Copied) -> io::Result<()> {
+    copied.kept += 1;
+    let (tid, name, lane) = match choice {
+        Choice::Mark { tid, name, lane } => (tid, name, lane),
+        Choice::Move(lane) => return write_on_lane(writer, lane, text, copied),
+        Choice::LeaveOut | Choice::Copy => return writer.event(text),
+    };
+    copied.marked += 1;
+    let marked = edit::with_argument(text, MARKED, "match");
+    match lane {
+        Some(lane) => write_on_lane(writer, lane, &marked, copied)?,
+        None => writer.event(&marked)?,
+    }
+    let Some(copy) = edit::on_thread(text, tid, MARKED) else { return Ok(()) };
+    if let Some(name) = name {
+        writer.event(&edit::thread_name(text, tid, MARKED, name))?;
+    }
+    writer.event(&copy)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Section {
-    Start,
-    Header,
-    Events,
-}
-
-impl<W: Write> Writer<W> {
-    fn header(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        let member = [key, b": ", value].concat();
-        if self.section == Section::Events {
-            self.late.extend_from_slice(b",\n");
-            self.late.extend_from_slice(&member);
-            return Ok(());
-        }
-        self.out.write_all(if self.section == Section::Start { b"{\n" } else { b",\n" })?;
-        self.section = Section::Header;
-        self.out.write_all(&member)
+fn write_on_lane(
+    writer: &mut TraceWriter<impl Write>,
+    Lane { tid, name }: Lane,
+    text: &[u8],
+    copied: &mut Copied,
+) -> io::Result<()> {
+    copied.moved += 1;
+    if let Some(name) = name {
+        writer.event(&edit::thread_name(text, tid, MARKED, &name))?;
     }
-
-    fn choice(&mut self, choice: Choice<'_>, text: &[u8], copied: &mut Copied) -> io::Result<()> {
-        copied.kept += 1;
-        let (tid, name, lane) = match choice {
-            Choice::Mark { tid, name, lane } => (tid, name, lane),
-            Choice::Move(lane) => return self.on_lane(lane, text, copied),
-            Choice::LeaveOut | Choice::Copy => return self.event(text),
-        };
-        copied.marked += 1;
-        let marked = edit::with_argument(text, MARKED, "match");
-        match lane {
-            Some(lane) => self.on_lane(lane, &marked, copied)?,
-            None => self.event(&marked)?,
-        }
-        let Some(copy) = edit::on_thread(text, tid, MARKED) else { return Ok(()) };
-        if let Some(name) = name {
-            self.event(&edit::thread_name(text, tid, MARKED, name))?;
-        }
-        self.event(&copy)
-    }
-
-    fn on_lane(&mut self, Lane { tid, name }: Lane, text: &[u8], copied: &mut Copied) -> io::Result<()> {
-        copied.moved += 1;
-        if let Some(name) = name {
-            self.event(&edit::thread_name(text, tid, MARKED, &name))?;
-        }
-        self.event(&edit::with_tid(text, tid))
-    }
-
-    fn event(&mut self, text: &[u8]) -> io::Result<()> {
-        if self.section == Section::Events {
-            self.out.write_all(b",\n")?;
-        } else {
-            self.begin_events()?;
-        }
-        self.out.write_all(text)
-    }
-
-    fn begin_events(&mut self) -> io::Result<()> {
-        self.out.write_all(if self.section == Section::Start { b"{\n" } else { b",\n" })?;
-        self.section = Section::Events;
-        self.out.write_all(b"\"traceEvents\": [\n")
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        if self.section != Section::Events {
-            self.begin_events()?;
-        }
-        self.out.write_all(b"\n]")?;
-        self.out.write_all(&self.late)?;
-        self.out.write_all(b"\n}\n")?;
-        self.out.flush()
-    }
+    writer.event(&edit::with_tid(text, tid))
 }
 
 #[cfg(test)]
