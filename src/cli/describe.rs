@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use nccl_stacks::analysis::describe::{describe, has_replays, sources};
+use nccl_stacks::analysis::describe::{Described, Descriptions, Unread, describe, describe_records, has_replays};
 use nccl_stacks::attribution::capture::Captures;
 use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::records::Keep;
 use nccl_stacks::report::Form;
-use nccl_stacks::report::describe::{DescribeAnswer, Described, Unread};
+use nccl_stacks::report::describe::DescribeAnswer;
 use nccl_stacks::run::sources::{Alone, has_records, with_records};
 use nccl_stacks::run::{RunError, files};
 
@@ -37,19 +37,20 @@ pub(super) fn run(args: &Describe) -> Result<(), Stop> {
         inputs.iter().flat_map(Inputs::all).chain(&args.capture_trace).map(PathBuf::as_path).collect();
     let output = show.open(&read)?;
     let each = |input: &Inputs| input.traces.len() + usize::from(!input.records.is_empty());
-    let mut found = Descriptions { are_several: inputs.iter().map(each).sum::<usize>() > 1, ..Descriptions::default() };
+    let are_several = inputs.iter().map(each).sum::<usize>() > 1;
+    let mut found = Reading { are_several, ..Reading::default() };
     for input in &inputs {
         input.traces.iter().try_for_each(|file| found.add(file, args, trace))?;
         if !input.records.is_empty() {
             found.add(&input.argument, args, |_, args| records(input, args))?;
         }
     }
-    let Descriptions { described, unread, failure, .. } = found;
-    if let (true, Some(failure)) = (described.is_empty(), failure) {
+    let Reading { descriptions, failure, .. } = found;
+    if let (true, Some(failure)) = (descriptions.files.is_empty(), failure) {
         return Err(failure.into());
     }
     let name = files::in_order(&args.files);
-    show.print(&DescribeAnswer::new(&described, &unread, &name), &show.screen(&output), output)
+    show.print(&DescribeAnswer::new(&descriptions, &name), &show.screen(&output), output)
 }
 
 /// The traces and records that an argument names.
@@ -74,18 +75,17 @@ impl Inputs {
     }
 }
 
-/// The descriptions so far, and the files that could not be read.
+/// The descriptions so far.
 #[derive(Default)]
-struct Descriptions {
-    described: Vec<Described>,
-    unread: Vec<Unread>,
-    /// Why the first of these could not be read.
+struct Reading {
+    descriptions: Descriptions,
+    /// Why the first file that could not be read could not.
     failure: Option<Failure>,
     /// Whether there are several inputs.
     are_several: bool,
 }
 
-impl Descriptions {
+impl Reading {
     /// Adds the descriptions of a file. A file that cannot be read is reported and left out; if no file can be read, the command fails.
     fn add(
         &mut self,
@@ -94,7 +94,7 @@ impl Descriptions {
         read: impl FnOnce(&Path, &Describe) -> Result<Vec<Described>, Stop>,
     ) -> Result<(), Stop> {
         match read(file, args) {
-            Ok(described) => self.described.extend(described),
+            Ok(described) => self.descriptions.files.extend(described),
             Err(Stop::Failed(failure @ (Failure::Library(_) | Failure::Run(RunError::NoRecords { .. }))))
                 if !args.reading.strict =>
             {
@@ -102,7 +102,8 @@ impl Descriptions {
                 if self.are_several {
                     say(&format!("Left out: {failure}"));
                 }
-                self.unread.push(Unread::new(file.display().to_string(), failure.to_string()));
+                let (name, why) = (file.display().to_string(), failure.to_string());
+                self.descriptions.unread.push(Unread { name, why });
                 self.failure.get_or_insert(failure);
             }
             Err(stop) => return Err(stop),
@@ -114,7 +115,7 @@ impl Descriptions {
 fn records(input: &Inputs, args: &Describe) -> Result<Vec<Described>, Stop> {
     let records = opening::run(&args.reading).records_without_notes(&input.records, Keep::Last(KEPT))?;
     let name = input.argument.display().to_string();
-    Ok(vec![Described::records(name, sources::describe(&records))])
+    Ok(vec![Described { name, trace: None, records: Some(describe_records(&records)) }])
 }
 
 /// Describes the traces of a file one after the other, so that only one is in memory at a time.
@@ -129,7 +130,8 @@ fn trace(file: &Path, args: &Describe) -> Result<Vec<Described>, Stop> {
         } else {
             run.captures(&args.capture_trace, file, false)?
         };
-        found.push(Described::trace(loaded.name, describe(store, captures)));
+        let description = Box::new(describe(store, captures));
+        found.push(Described { name: loaded.name, trace: Some(description), records: None });
         Ok(())
     })?;
     Ok(found)

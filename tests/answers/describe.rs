@@ -365,6 +365,138 @@ fn hints_fit_what_was_on() {
     }
 }
 
+/// The verdict on files, in one text. The text form begins with it.
+fn verdict(args: &[&str]) -> String {
+    let sentences: Vec<String> = serde_json::from_value(described(args)["verdict"].clone()).unwrap();
+    let text = stdout(&run(&[&["describe", "--quiet"], args].concat()));
+    let first: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    assert_eq!(first.join(" "), sentences.join(" "), "{args:?}");
+    first.join(" ")
+}
+
+/// The verdict on a trace with these events.
+fn verdict_on(header: &str, events: &[&str]) -> String {
+    let events: Vec<String> = events.iter().map(|event| format!("{{{event}}}")).collect();
+    let text = format!(r#"{{"schemaVersion":1,{header},"traceEvents":[{}]}}"#, events.join(","));
+    let (_folder, path) = scratch("trace.json", text.as_bytes());
+    verdict(&[&path])
+}
+
+#[test]
+fn a_verdict_says_what_a_trace_is_and_what_to_turn_on_first() {
+    let all = [OPERATOR, LAUNCH, KERNEL];
+    assert_eq!(
+        verdict_on(r#""distributedInfo":{"rank":3,"world_size":8}"#, &all),
+        "This is a trace of PyTorch's profiler (Kineto's JSON), rank 3 of 8, with 1 kernel and no collectives. It answers 2 of 11 \
+         questions. Next time, first: record_shapes=True, for 3 more questions."
+    );
+    // What was on is not named, and of two that as many questions need the first.
+    let shapes_on = verdict_on(r#""record_shapes":1"#, &all);
+    assert!(shapes_on.ends_with("Next time, first: with_stack=True, for 2 more questions."), "{shapes_on}");
+    let both_on = verdict_on(r#""record_shapes":1,"with_stack":1"#, &all);
+    assert!(both_on.contains(&format!("first: {VERBOSE}, for 2 more questions.")), "{both_on}");
+    // Without kernels, most questions need them.
+    let cpu = verdict_on(r#""a":1"#, &[OPERATOR]);
+    assert!(cpu.contains(", without kernels of CUDA or ROCm. It answers none of "), "{cpu}");
+    assert!(cpu.contains("first: activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], for 1"), "{cpu}");
+    let nccl = KERNEL.replace(r#""k""#, r#""ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)""#);
+    let only = verdict_on(r#""a":1"#, &[OPERATOR, LAUNCH, &nccl]);
+    assert!(only.contains(", with 1 collective and no other kernels."), "{only}");
+    let replay = verdict(&[&testdata("replay/trace.json")]);
+    assert!(
+        replay.contains(", with 8 kernels, 5 collectives among them. It answers 1 of 19 questions, and 3 in part.")
+    );
+}
+
+/// A trace with all that its questions need, and the same without one thing.
+#[test]
+fn nothing_is_missing_only_where_nothing_is() {
+    let operator =
+        OPERATOR.replace("{}", r#"{"Input Dims":[[4]],"Input Strides":[[1]],"Concrete Inputs":[""],"cycles":7}"#);
+    let all = [
+        r#""ph":"X","name":"nn.Module: Linear_0","cat":"python_function","pid":1,"tid":1,"ts":0,"dur":80,"args":{"Python id":1}"#,
+        r#""ph":"X","name":"ProfilerStep#1","cat":"user_annotation","pid":1,"tid":1,"ts":0,"dur":90,"args":{}"#,
+        r#""ph":"i","s":"t","name":"[memory]","cat":"cpu_instant_event","pid":1,"tid":1,"ts":31,"args":{"Bytes":4}"#,
+        &operator,
+        LAUNCH,
+        KERNEL,
+    ];
+    let whole = verdict_on(r#""a":1"#, &all);
+    assert!(whole.ends_with("It answers all 11 questions. Nothing is missing."), "{whole}");
+    let less = verdict_on(r#""a":1"#, &[&all[..2], &all[3..]].concat());
+    assert!(
+        less.ends_with("It answers 10 of 11 questions. Next time, first: profile_memory=True, for 1 more question.")
+    );
+    // It was asked for: there is nothing else to turn on.
+    let asked = verdict_on(r#""profile_memory":1"#, &[&all[..2], &all[3..]].concat());
+    assert!(
+        asked.ends_with("It answers 10 of 11 questions. No other setting of the profiler adds to that."),
+        "{asked}"
+    );
+    let events: Vec<String> = all.iter().map(|event| format!("{{{event}}}")).collect();
+    let (_folder, path) =
+        scratch("cut.json", format!(r#"{{"schemaVersion":1,"traceEvents":[{},{{"ph""#, events.join(",")).as_bytes());
+    let cut = verdict(&[&path]);
+    assert!(
+        cut.starts_with("The trace is cut off (copy it again, or record again), and how much is missing is unknown.")
+    );
+    assert!(cut.ends_with("It answers all 11 questions. No other setting of the profiler adds to that."), "{cut}");
+}
+
+#[test]
+fn a_verdict_covers_all_files() {
+    // A question that only one of two traces answers is answered in part.
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, operator: &str| {
+        let events = [operator, LAUNCH, KERNEL].map(|event| format!("{{{event}}}")).join(",");
+        std::fs::write(folder.path().join(name), format!(r#"{{"schemaVersion":1,"traceEvents":[{events}]}}"#)).unwrap();
+    };
+    write("a.json", OPERATOR);
+    write("b.json", &OPERATOR.replace("{}", r#"{"Input Dims":[[4]]}"#));
+    let path = folder.path().to_str().unwrap();
+    let two = "These are 2 traces. They answer 2 of 11 questions, and 1 in part. Next time, first: record_shapes=True, for 3 more questions.";
+    assert_eq!(verdict(&[path]), two);
+    std::fs::write(folder.path().join("c.json"), b"{\"other-tool\": []}").unwrap();
+    assert_eq!(verdict(&[path]), format!("Left out: 1 file that cannot be read. {two}"));
+    // What no profiler wrote is not asked.
+    let other = testdata("begin_end_async.json");
+    let sql = "with nccl-stacks sql: the other commands answer questions about traces of torch.profiler and exports of Nsight Systems.";
+    assert_eq!(
+        verdict(&[&other]),
+        format!("This is a trace in Chrome's JSON, not from PyTorch's profiler. Query this trace {sql}")
+    );
+    assert_eq!(verdict(&[&other, &other]), format!("These are 2 traces. Query these traces {sql}"));
+    let mixed = verdict(&[&other, path]);
+    assert!(
+        mixed.contains(&format!(
+            "These are 3 traces. Query 1 of them {sql} They answer 2 of 11 questions, and 1 in part."
+        ))
+    );
+
+    let hang = verdict(&[&testdata("records/hang")]);
+    assert_eq!(
+        hang,
+        "These are NCCL's own records: PyTorch flight recorder. They answer 5 of 9 questions. Next time, first: nccl-stacks record, for \
+         3 more questions."
+    );
+    let job = verdict(&[&testdata("records/job")]);
+    let both = "These are 2 traces and NCCL's own records. The traces answer 10 of 17 questions; the records answer 8 of 9 questions.";
+    assert!(
+        job.starts_with(&format!("Left out: 12 parts of records. {both} Next time, first: record_shapes=True")),
+        "{job}"
+    );
+    // Graphs replay what the sizes are missing of. Records have them, unless they are there.
+    let (server, records) = (testdata("sglang_decode.json.gz"), testdata("records/hang"));
+    assert!(verdict(&[&server]).contains("first: NCCL's own records of the same job"));
+    assert!(verdict(&[&server, &records]).contains("first: nccl-stacks record, for 3 more questions."));
+    let Some(shared) = support::shared() else { return };
+    let nsys = verdict(&[shared.join("records/nsys/mfu_2gpu_before.sqlite.gz").to_str().unwrap()]);
+    assert!(
+        nsys.ends_with("first: torch.profiler, which records what Nsight Systems does not, for 9 more questions."),
+        "{nsys}"
+    );
+}
+
 /// Collectives that no call is tied to say nothing of what the writer records.
 #[test]
 fn unlaunched_collectives_do_not_show_what_is_recorded() {
@@ -405,10 +537,7 @@ fn records_say_which_source_has_what() {
     );
     assert_eq!(answer(&hang, "hang"), is("yes", 15, 15));
     assert_eq!(answer(&hang, "time"), is("no", 0, 15));
-    // The flight recorder is not advised to those who have its dumps.
-    assert!(
-        question(&hang, "call-path")["turn_on"].as_str().is_none_or(|text| text.starts_with("dumps with stack traces"))
-    );
+    assert_eq!(question(&hang, "call-path")["turn_on"], Value::Null);
     assert!(question(&hang, "time")["turn_on"].as_str().unwrap().contains("TORCH_NCCL_ENABLE_TIMING=1"));
 
     // Of a folder both: the traces first, then the records beside them.
@@ -468,7 +597,7 @@ fn files_that_cannot_be_read_are_named() {
 fn the_text_fits_a_screen() {
     let output = run(&["describe", "--quiet", &testdata("sglang_decode.json.gz")]);
     let text = stdout(&output);
-    assert!(text.lines().count() <= 45, "{} lines", text.lines().count());
+    assert!(text.lines().count() <= 48, "{} lines", text.lines().count());
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not in\n{text}"));
     assert!(place("\n yes ") < place("\n partly ") && place("\n partly ") < place("\n no "));

@@ -6,6 +6,7 @@ use foldhash::fast::FixedState;
 
 use crate::attribution::callers::Callers;
 use crate::id::SliceId;
+use crate::names::args::MODULE_HIERARCHY;
 use crate::names::category::CategoryKind;
 use crate::names::described::{MODULE_FRAME, is_operator};
 use crate::store::Store;
@@ -36,8 +37,10 @@ pub(super) struct Climb<'a> {
 }
 
 impl<'a> Climb<'a> {
-    pub(super) fn new(store: &'a Store, hierarchy: Option<StringId>) -> Self {
-        let operators = operator_categories(store);
+    pub(super) fn new(store: &'a Store) -> Self {
+        let is_operators = |id: usize| store.strings.get(StringId(id as u32)).is_some_and(is_operator);
+        let operators = (0..store.strings.len()).map(is_operators).collect();
+        let hierarchy = store.arg_key(MODULE_HIERARCHY);
         Climb { store, callers: Callers::new(store), known: HashMap::default(), operators, hierarchy }
     }
 
@@ -74,11 +77,10 @@ impl<'a> Climb<'a> {
                 ..Above::default()
             };
         }
-        let has_hierarchy =
-            || store.args.set(store.slices.args(slice)).iter().any(|arg| Some(arg.flat_key) == self.hierarchy);
+        let mut args = store.args.set(store.slices.args(slice)).iter();
         Above {
             python: false,
-            module: has_hierarchy(),
+            module: args.any(|arg| Some(arg.flat_key) == self.hierarchy),
             operator: self.is_operator(slice),
             backward: store.autograd(slice).filter(|number| number.forward_thread != 0).map(|_| slice),
         }
@@ -95,9 +97,4 @@ impl Above {
             backward: self.backward.or(callers.backward),
         }
     }
-}
-
-/// For each string, whether it is a category of operators.
-fn operator_categories(store: &Store) -> Vec<bool> {
-    (0..store.strings.len()).map(|id| store.strings.get(StringId(id as u32)).is_some_and(is_operator)).collect()
 }

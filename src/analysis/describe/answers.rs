@@ -1,18 +1,17 @@
-//! The answer to each question for a trace: whether the trace can answer it, for how much of it, and what to turn on if not.
+//! The answer to each question: whether a trace, or records, can answer it, for how much of it, and what to turn on if not.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::header::HeaderFacts;
-use super::questions::{
-    Basis, KERNELS_ON, NO_FRAMES, NSYS_KERNELS_ON, OPERATORS_ON, QUESTIONS, Question, RECORDS_ON, STACKS_ON, Share,
-    WITH_STACK,
-};
-use super::tally::Tally;
+use super::questions::{Basis, KERNELS_ON, NSYS_KERNELS_ON, Question, RecordQuestion, Recorder, TraceQuestion};
+use super::sources::SourceRow;
+use super::tally::{Having, Lack, Tally};
 use crate::event::Writer;
+use crate::operation::Source;
 
-/// Whether a trace can answer a question.
+/// Whether a file can answer a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -35,161 +34,177 @@ const NEARLY_ALL: f64 = 0.9;
 const OTHER_ACCELERATOR: &str = "only kernels of CUDA and ROCm are read, and this trace is from another accelerator";
 
 /// Why an export of Nsight Systems lacks something.
-const NOT_OF_NSYS: &str = "Nsight Systems does not record that; torch.profiler does";
+pub(super) const NOT_OF_NSYS: &str = "Nsight Systems does not record that; torch.profiler does";
 
-/// What older writers record when asked for stacks.
-const AS_TEXT: &str = "operators have a Call stack as text, which sql shows but stacks do not use";
-
-/// The answer to a question.
+/// The answer of a trace to a question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Answer {
-    /// The name of the question.
-    pub name: &'static str,
-    /// The question, in a few words.
-    pub question: &'static str,
+    /// The question.
+    #[serde(flatten)]
+    pub question: Question,
+    /// What the trace must have before the question applies.
+    #[serde(skip)]
+    pub basis: Basis,
     /// Whether the trace can answer it.
     pub possible: Possible,
-    /// What it needs.
-    pub key: &'static str,
-    /// How many of `unit` have that.
+    /// How many of `unit` have what it needs.
     pub have: u64,
     /// How many of `unit` there are.
     pub of: u64,
     /// What is counted: kernels, operators, collectives.
     pub unit: &'static str,
-    /// The number of kernels that lack it although it was asked for, by reason: `replayed` by a graph, launched `before` the trace, `unlaunched` by
-    /// any call in it, launched in the `backward` pass, or `others`.
-    pub lacking: BTreeMap<&'static str, u64>,
+    /// The number of kernels that lack it although it was asked for, by reason.
+    pub lacking: BTreeMap<Lack, u64>,
     /// The setting that was on already.
     pub was_on: Option<&'static str>,
     /// What to turn on, as written in a program or on a command line.
     pub turn_on: Vec<&'static str>,
     /// Why it is missing although it was asked for. If `lacking` has reasons, this explains its `others`.
     pub although: Option<&'static str>,
-    /// The command that answers it.
-    pub command: &'static str,
 }
 
-/// The answers to all questions.
-pub(super) fn answers(tally: &Tally, header: &HeaderFacts) -> Vec<Answer> {
-    QUESTIONS.iter().map(|question| answer(question, tally, header)).collect()
+/// The answer of records to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RecordAnswer {
+    /// The question.
+    #[serde(flatten)]
+    pub question: Question,
+    /// Whether the records can answer it.
+    pub possible: Possible,
+    /// How many of `unit` have what it needs, in the source that has most: several sources may have recorded the same operations.
+    pub have: u64,
+    /// How many of `unit` that source has.
+    pub of: u64,
+    /// What is counted: operations, steps, counts of ranks.
+    pub unit: &'static str,
+    /// The name of that source; `None` if no source has it.
+    pub by: Option<&'static str>,
+    /// All sources that have it.
+    pub sources: Vec<&'static str>,
+    /// What to record with: any of these.
+    #[serde(serialize_with = "as_text")]
+    pub turn_on: Vec<Recorder>,
 }
 
-fn answer(question: &Question, tally: &Tally, header: &HeaderFacts) -> Answer {
-    let Share { have, of } = (question.share)(tally);
-    let possible = possible(question, tally, Share { have, of }, header);
-    let lacking = question.above.map(|above| above(tally).reasons()).unwrap_or_default();
-    let mut answer = Answer {
-        name: question.name,
-        question: question.question,
-        possible,
-        key: question.key,
-        have,
-        of,
-        unit: question.unit,
-        lacking,
-        was_on: None,
-        turn_on: Vec::new(),
-        although: None,
-        command: question.command,
-    };
-    if matches!(possible, Possible::Partly | Possible::No) {
-        advise(&mut answer, question, tally, header);
-    }
-    answer
-}
-
-fn possible(question: &Question, tally: &Tally, Share { have, of }: Share, header: &HeaderFacts) -> Possible {
-    // A job with a single rank waits for no other.
-    if matches!(question.name, "ranks" | "hang") && header.world_size == Some(1) {
-        return Possible::NothingToAsk;
-    }
-    match question.basis {
-        Basis::Trace if of == 0 => Possible::No,
-        Basis::Kernels if tally.kernels == 0 => Possible::No,
-        Basis::Operators if tally.operators == 0 => Possible::No,
-        Basis::Collectives if tally.kernels == 0 => Possible::No,
-        _ if of == 0 => Possible::NothingToAsk,
-        _ if have == 0 => Possible::No,
-        _ if have as f64 >= NEARLY_ALL * of as f64 => Possible::Yes,
-        _ => Possible::Partly,
-    }
-}
-
-/// Fills in what to turn on: first for what the question is about, then for what it needs. Settings that are on already are not advised again.
-fn advise(answer: &mut Answer, question: &Question, tally: &Tally, header: &HeaderFacts) {
-    // No trace shows a hang, whatever is recorded.
-    if question.name == "hang" {
-        answer.turn_on.extend(question.turn_on);
-        return;
-    }
-    if *header.writer == Writer::NSIGHT_SYSTEMS {
-        return advise_nsys(answer, question, tally);
-    }
-    if question.flag == Some(WITH_STACK)
-        && header.is_on(WITH_STACK)
-        && answer.have == 0
-        && tally.frames == 0
-        && tally.kernels > 0
-    {
-        return advise_stacks(answer, tally);
-    }
-    let was_on = question.flag.is_some_and(|flag| header.is_on(flag)) || (question.on)(tally);
-    let basis = match question.basis {
-        Basis::Kernels | Basis::Collectives if tally.kernels == 0 => Some(KERNELS_ON),
-        Basis::Operators if tally.operators == 0 => Some(OPERATORS_ON),
-        _ => None,
-    };
-    // What was not asked for is missing everywhere, for this one reason.
-    if answer.have == 0 && !was_on {
-        answer.lacking.clear();
-    }
-    match (basis, was_on) {
-        (Some(KERNELS_ON), _) if tally.other_accelerator => answer.although = Some(OTHER_ACCELERATOR),
-        (Some(basis), _) => {
-            answer.turn_on.push(basis);
-            answer.turn_on.extend(question.turn_on.filter(|own| question.flag.is_some() && !was_on && *own != basis));
+impl TraceQuestion {
+    pub(super) fn answer(&self, tally: &Tally, header: &HeaderFacts) -> Answer {
+        let TraceQuestion { question, basis, unit, .. } = *self;
+        let (having, of) = ((self.having)(tally), (self.count)(tally));
+        // What a trace either has or lacks has no share.
+        let have = if basis == Basis::Trace { of } else { having.have };
+        let possible = match basis {
+            // A job with a single rank waits for no other.
+            _ if question.of_several && header.world_size == Some(1) => Possible::NothingToAsk,
+            Basis::Trace if of == 0 => Possible::No,
+            _ if self.missing_basis(tally).is_some() => Possible::No,
+            _ if of == 0 => Possible::NothingToAsk,
+            _ if have == 0 => Possible::No,
+            _ if have as f64 >= NEARLY_ALL * of as f64 => Possible::Yes,
+            _ => Possible::Partly,
+        };
+        let (lacking, was_on, turn_on, although) = (having.lacking.clone(), None, Vec::new(), None);
+        let mut answer = Answer { question, basis, possible, have, of, unit, lacking, was_on, turn_on, although };
+        match possible {
+            Possible::Yes | Possible::NothingToAsk => {}
+            // No trace has it, whatever is recorded.
+            _ if basis == Basis::Records => answer.turn_on.push(self.turn_on),
+            _ if *header.writer == Writer::NSIGHT_SYSTEMS => self.advise_nsys(&mut answer, tally),
+            _ => self.advise(&mut answer, &having, tally, header),
         }
-        (None, true) => {
-            answer.was_on = question.flag;
-            // If kernels are counted by reason, `although` explains the others.
-            let is_said = answer.lacking.is_empty() || answer.lacking.contains_key("others");
-            let although = question.none.filter(|_| answer.have == 0).map_or(question.although, |none| none(tally));
-            answer.although = Some(although).filter(|although| is_said && !although.is_empty());
+        answer
+    }
+
+    /// Fills in what to turn on: first for what the question is about, then for what it needs. Settings that are on already are not advised again.
+    fn advise(&self, answer: &mut Answer, having: &Having, tally: &Tally, header: &HeaderFacts) {
+        let flag = self.flag.filter(|flag| header.is_on(flag));
+        if let Some((why, turn_on)) = (self.without)(tally, flag.is_some()).filter(|_| answer.have == 0) {
+            answer.lacking.clear();
+            (answer.was_on, answer.although) = (flag, Some(why));
+            return answer.turn_on.extend(turn_on);
         }
-        (None, false) => answer.turn_on.extend(question.turn_on),
+        let was_on = flag.is_some() || (self.is_seen)(tally, having);
+        // What was not asked for is missing everywhere, for this one reason.
+        if answer.have == 0 && !was_on {
+            answer.lacking.clear();
+        }
+        match self.missing_basis(tally) {
+            Some(KERNELS_ON) if tally.other_accelerator => answer.although = Some(OTHER_ACCELERATOR),
+            Some(basis) => {
+                answer.turn_on.push(basis);
+                answer.turn_on.extend(Some(self.turn_on).filter(|_| self.flag.is_some() && !was_on));
+            }
+            None if was_on => {
+                // If kernels are counted by reason, this explains the others.
+                let is_said = answer.lacking.is_empty() || answer.lacking.contains_key(&Lack::Others);
+                answer.although = Some((self.although)(tally)).filter(|why| is_said && !why.is_empty());
+                answer.was_on = self.flag;
+            }
+            None => answer.turn_on.push(self.turn_on),
+        }
+        answer.turn_on.extend(self.replayed.filter(|_| having.lacking.contains_key(&Lack::Replayed)));
     }
-    if question.name == "python-stack" && !was_on && tally.call_stacks > 0 {
-        answer.although = Some(AS_TEXT);
-    }
-    // Collectives replayed by a graph have no record in any trace.
-    if question.basis == Basis::Collectives && question.above.is_some() && tally.replayed_collectives > 0 {
-        answer.turn_on.push(RECORDS_ON);
+
+    /// What to turn on in Nsight Systems. Without kernels, kernels come first.
+    fn advise_nsys(&self, answer: &mut Answer, tally: &Tally) {
+        let needs_kernels = self.missing_basis(tally) == Some(KERNELS_ON);
+        let Some(own) = self.nsys else {
+            answer.lacking.clear();
+            answer.although = Some(NOT_OF_NSYS);
+            return;
+        };
+        answer.turn_on.extend(Some(NSYS_KERNELS_ON).filter(|_| needs_kernels));
+        answer.turn_on.extend(Some(own).filter(|own| !needs_kernels || !own.starts_with(NSYS_KERNELS_ON)));
     }
 }
 
-/// What to turn on in Nsight Systems. Without kernels, kernels come first.
-fn advise_nsys(answer: &mut Answer, question: &Question, tally: &Tally) {
-    let Some(own) = question.nsys else {
-        answer.lacking.clear();
-        answer.although = Some(NOT_OF_NSYS);
-        return;
-    };
-    let needs_kernels = matches!(question.basis, Basis::Kernels | Basis::Collectives) && tally.kernels == 0;
-    answer.turn_on.extend(Some(NSYS_KERNELS_ON).filter(|_| needs_kernels));
-    answer.turn_on.extend(Some(own).filter(|own| !needs_kernels || !own.starts_with(NSYS_KERNELS_ON)));
+impl RecordQuestion {
+    pub(super) fn answer(&self, sources: &[SourceRow]) -> RecordAnswer {
+        let RecordQuestion { question, share, recorders, events, .. } = *self;
+        let shares = || sources.iter().map(|row| (row, share(row)));
+        let ratio = |(have, of): (u64, u64)| have as f64 / of.max(1) as f64;
+        let best = shares().max_by(|(_, a), (_, b)| ratio(*a).total_cmp(&ratio(*b)).then(a.1.cmp(&b.1)));
+        let (row, (have, of)) = best.map_or((None, (0, 0)), |(row, share)| (Some(row), share));
+        let row = row.filter(|_| have > 0);
+        let is_alone = question.of_several && row.is_some_and(|row| row.ranks.len() < 2);
+        // A single answer from RAS shows who has enqueued less, but not whether that changes.
+        let is_once = question.of_several && row.is_some_and(|row| row.source == Source::RAS.name() && row.files < 2);
+        let possible = match have {
+            0 => Possible::No,
+            _ if is_alone || is_once || have < of => Possible::Partly,
+            _ => Possible::Yes,
+        };
+        let turn_on: &[Recorder] = match possible {
+            Possible::Yes => &[],
+            _ if is_once => &[("a second answer of RAS", "a minute later")],
+            _ if sources.iter().any(|row| row.events & events != 0) => &[],
+            _ if is_alone => &[("the records of the other ranks", "")],
+            _ => recorders,
+        };
+        // RAS has no operations; it counts them by rank.
+        let is_by_rank = self.unit == "operations" && row.is_some_and(|row| row.operations == 0);
+        RecordAnswer {
+            question,
+            possible,
+            have,
+            of,
+            unit: if is_by_rank { "counts of ranks" } else { self.unit },
+            by: row.map(|row| row.source),
+            sources: shares().filter(|(_, (have, _))| *have > 0).map(|(row, _)| row.source).collect(),
+            turn_on: turn_on.to_vec(),
+        }
+    }
 }
 
-/// What to turn on if stacks were asked for but no Python function was recorded. There is one reason for that everywhere.
-fn advise_stacks(answer: &mut Answer, tally: &Tally) {
-    answer.lacking.clear();
-    answer.was_on = Some(WITH_STACK);
-    answer.although = Some(NO_FRAMES);
-    if tally.call_stacks > 0 {
-        answer.although = Some(AS_TEXT);
-    } else {
-        // PyTorch follows Python only if it records the CPU.
-        answer.turn_on.push(if tally.operators == 0 { OPERATORS_ON } else { STACKS_ON });
-    }
+/// `NCCL Inspector, or the flight recorder with TORCH_NCCL_ENABLE_TIMING=1`; `None` without any.
+pub fn one_of(recorders: &[Recorder]) -> Option<String> {
+    let text = |(name, how): &Recorder| format!("{name} {how}").trim_end().to_owned();
+    let (last, others) = recorders.split_last()?;
+    let others = others.iter().map(|recorder| text(recorder) + ", ").collect::<String>();
+    Some(if others.is_empty() { text(last) } else { format!("{others}or {}", text(last)) })
+}
+
+fn as_text<S: Serializer>(recorders: &[Recorder], serializer: S) -> Result<S::Ok, S::Error> {
+    one_of(recorders).serialize(serializer)
 }

@@ -69,24 +69,20 @@ pub struct HeaderFacts {
     pub gpus: Vec<Gpus>,
 }
 
-/// Reads a version number. `VERSIONS` lists a field's key, what it is the version of, and its reader.
+/// Reads a version number; `None` keeps it as it is. `VERSIONS` lists a field's key, what it is the version of, and its reader.
 type Read = fn(&str) -> Option<String>;
 const VERSIONS: &[(&str, &str, Read)] = &[
     ("cuda_runtime_version", "CUDA runtime", cuda_version),
     ("cuda_driver_version", "CUDA driver", cuda_version),
     ("hip_runtime_version", "HIP runtime", hip_version),
     ("hip_driver_version", "HIP driver", hip_version),
-    ("cupti_version", "CUPTI", plain),
-    ("roctracer_version", "roctracer", plain),
-    ("rocprofiler-sdk_version", "rocprofiler-sdk", plain),
-    ("distributedInfo.nccl_version", "NCCL", plain),
-    ("metadata.nsight_systems_version", "Nsight Systems", plain),
-    ("schemaVersion", "Kineto schema", plain),
+    ("cupti_version", "CUPTI", |_| None),
+    ("roctracer_version", "roctracer", |_| None),
+    ("rocprofiler-sdk_version", "rocprofiler-sdk", |_| None),
+    ("distributedInfo.nccl_version", "NCCL", |_| None),
+    ("metadata.nsight_systems_version", "Nsight Systems", |_| None),
+    ("schemaVersion", "Kineto schema", |_| None),
 ];
-
-fn plain(text: &str) -> Option<String> {
-    Some(text.to_owned())
-}
 
 /// Fields that only Kineto writes.
 const OF_KINETO: &[&str] = &["schemaVersion", "baseTimeNanoseconds", "record_shapes", "with_stack"];

@@ -1,29 +1,80 @@
 //! Describes a file: facts about a trace and, for each [question](questions), how much of the trace has what it needs.
 //!
 //! Shares are counted from the events, not taken from what the header says was asked for: a profiler that was asked for stacks may have recorded
-//! none. The header only determines the advice. `header` reads the header, `tally` counts, `above` climbs from launches, `questions` is the table,
-//! `answers` decides, `sources` does the same for records.
+//! none. The header only determines the advice. `header` reads the header, `tally` counts, `above` climbs from launches, `sources` counts in records,
+//! `questions` has the tables, `answers` decides, `verdict` sums up over several files.
 
 mod above;
 mod answers;
 mod header;
-pub mod questions;
-pub mod sources;
+mod questions;
+mod sources;
 mod steps;
 mod tally;
+mod verdict;
+
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use super::losses::Losses;
 use crate::attribution::capture::Captures;
+use crate::attribution::launches::{self, Evidence, Launched, Launches};
+use crate::records::Records;
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
 pub use crate::event::Writer;
-pub use answers::{Answer, Possible};
+pub use answers::{Answer, Possible, RecordAnswer, one_of};
 pub use header::{Gpus, HeaderFacts, ProcessGroup, Version};
+pub use questions::{Basis, Question, Recorder};
+use questions::{OF_RECORDS, OF_TRACES};
+pub use sources::SourceRow;
 pub use steps::StepCount;
+pub use tally::Lack;
 use tally::Tally;
+pub use verdict::{Answered, First};
+
+/// What some files are.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Descriptions {
+    /// What was described, in the order of the arguments.
+    pub files: Vec<Described>,
+    /// The files that cannot be read.
+    pub unread: Vec<Unread>,
+}
+
+/// A trace, or the records of a file or folder.
+#[derive(Debug, Clone, Serialize)]
+pub struct Described {
+    /// Its name; for a trace in an archive, the archive's name comes first.
+    pub name: String,
+    /// What it is, if it is a trace.
+    pub trace: Option<Box<TraceDescription>>,
+    /// What it is, if it is NCCL's own records.
+    pub records: Option<RecordsDescription>,
+}
+
+/// A file that cannot be read.
+#[derive(Debug, Clone, Serialize)]
+pub struct Unread {
+    /// Its name.
+    pub name: String,
+    /// The reason.
+    pub why: String,
+}
+
+impl Descriptions {
+    /// The descriptions of traces.
+    pub fn traces(&self) -> impl Iterator<Item = &TraceDescription> {
+        self.files.iter().filter_map(|file| file.trace.as_deref())
+    }
+
+    /// The descriptions of records.
+    pub fn records(&self) -> impl Iterator<Item = &RecordsDescription> {
+        self.files.iter().filter_map(|file| file.records.as_ref())
+    }
+}
 
 /// The slices of a category.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -104,30 +155,64 @@ pub struct TraceDescription {
     pub damage: Losses,
 }
 
+/// NCCL's own records, and which questions they can answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RecordsDescription {
+    /// One row per source.
+    pub sources: Vec<SourceRow>,
+    /// The number of communicators named in the records.
+    pub communicators: u64,
+    /// The number of files that are not records.
+    pub other_files: u64,
+    /// What is wrong with the files, and other remarks for the reader: one line each, without duplicates.
+    pub remarks: Vec<String>,
+    /// The answers to all questions.
+    pub answers: Vec<RecordAnswer>,
+}
+
+/// Describes records.
+pub fn describe_records(records: &Records) -> RecordsDescription {
+    let sources = sources::rows(records);
+    let lines = records.files.iter().flat_map(|file| file.damage_lines().chain(file.notes.iter().cloned()));
+    RecordsDescription {
+        answers: OF_RECORDS.iter().map(|row| row.answer(&sources)).collect(),
+        sources,
+        communicators: records.communicators.len() as u64,
+        other_files: records.files.iter().filter(|file| file.source.is_none()).count() as u64,
+        remarks: lines.collect::<BTreeSet<String>>().into_iter().collect(),
+    }
+}
+
 /// Whether a graph may have replayed any kernel of a trace, so that its captures are worth reading.
 pub fn has_replays(store: &Store) -> bool {
-    let launches = tally::launches(store);
-    launches.kernels.iter().any(|launched| tally::may_be_captured(store, launched))
+    let may_be = |of: &Launched| of.evidence == Evidence::GraphReplay || store.graph_node(of.kernel).is_some();
+    launches(store).kernels.iter().any(may_be)
+}
+
+/// The launches of all kernels of a store.
+fn launches(store: &Store) -> Launches {
+    launches::for_work(store, store.kernels.clone())
 }
 
 /// Describes the only trace of a store, loaded with [`crate::event::ArgsWanted::DESCRIBED`]. `captures` are the captures of its graphs, from the
 /// traces at hand.
 pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
-    let mut launches = tally::launches(store);
+    let mut launches = launches(store);
     let captured = captures.stacks(store, &mut launches);
     let tally = Tally::count(store, &launches, captured.tally);
     let header = HeaderFacts::read(store, tally.has_categories(), tally.has_kineto());
     let Window { start, end } = store.span;
     TraceDescription {
-        answers: answers::answers(&tally, &header),
+        answers: OF_TRACES.iter().map(|row| row.answer(&tally, &header)).collect(),
         missing: missing(&tally, &header),
-        rank: tally.rank.map(|(rank, from)| RankFact { rank, from }),
+        rank: tally.rank,
         ranks: tally.ranks.into_iter().collect(),
         start,
         length: end - start,
         text_bytes: store.traces.iter().map(|trace| trace.text_bytes).sum(),
         events: store.events,
-        slices: tally.categories.into_iter().map(|(category, count)| CategoryCount { category, count }).collect(),
+        slices: tally.categories,
         steps: tally.steps.of,
         gpus_with_kernels: tally.gpus,
         kernels: tally.kernels,
@@ -144,26 +229,16 @@ pub fn describe(store: &Store, captures: Captures) -> TraceDescription {
 /// The categories that most questions need but no slice has. Empty for a program that is not a GPU profiler.
 fn missing(tally: &Tally, header: &HeaderFacts) -> Vec<MissingCategory> {
     let is_nsys = *header.writer == Writer::NSIGHT_SYSTEMS;
+    let kernels_on = if is_nsys { questions::NSYS_KERNELS_ON } else { questions::KERNELS_ON };
+    let operators_on = if is_nsys { questions::NSYS_OPERATORS_ON } else { questions::OPERATORS_ON };
     // Accelerators other than CUDA and ROCm have runtime calls of their own.
-    let on = |kineto: &'static str, nsys: &'static str| if is_nsys { nsys } else { kineto };
-    let accelerator = tally.other_accelerator;
+    let gpu_on = Some(kernels_on).filter(|_| !tally.other_accelerator);
     let all = [
-        (
-            tally.kernels,
-            "kernel",
-            "no time on a GPU",
-            Some(on(questions::KERNELS_ON, "--trace=cuda")).filter(|_| !accelerator),
-        ),
-        (tally.runtime_calls, "cuda_runtime", "no launches", Some(on(questions::KERNELS_ON, "--trace=cuda"))),
-        (
-            tally.operators,
-            "cpu_op",
-            "no operators, shapes or records of collectives",
-            Some(on(questions::OPERATORS_ON, "--pytorch=autograd-nvtx")),
-        ),
+        (tally.kernels, "kernel", "no time on a GPU", gpu_on),
+        (tally.runtime_calls, "cuda_runtime", "no launches", Some(kernels_on)),
+        (tally.operators, "cpu_op", "no operators, shapes or records of collectives", Some(operators_on)),
     ];
-    let row = |(count, category, what, turn_on)| {
-        (header.writer.is_profiler && count == 0).then_some(MissingCategory { category, what, turn_on })
-    };
-    all.into_iter().filter_map(row).collect()
+    let is_missing = |(count, ..): &(u64, _, _, _)| header.writer.is_profiler && *count == 0;
+    let row = |(_, category, what, turn_on)| MissingCategory { category, what, turn_on };
+    all.into_iter().filter(is_missing).map(row).collect()
 }

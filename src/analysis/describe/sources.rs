@@ -1,13 +1,10 @@
-//! What NCCL's own records contain, and what they can answer: by source, the number of files, ranks and operations, and the times and other facts
-//! recorded for the operations.
+//! What NCCL's own records contain: by source, the number of files, ranks and operations, and the times and other facts recorded for the
+//! operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::answers::Possible;
-use super::questions::{HANG_ON, Share};
-use crate::names::values::{KERNEL_CHANNELS, OPERATIONS, PROXY_STEPS};
 use crate::operation::{Operation, Source, State};
 use crate::records::{Records, Remark};
 
@@ -71,180 +68,10 @@ pub struct SourceRow {
     pub repaired: u64,
 }
 
-/// An answer from records.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct RecordAnswer {
-    /// The name of the question.
-    pub name: &'static str,
-    /// The question, in a few words.
-    pub question: &'static str,
-    /// Whether the records can answer it.
-    pub possible: Possible,
-    /// What it needs.
-    pub key: &'static str,
-    /// How many of `unit` have that, in the source that has most: several sources may have recorded the same operations.
-    pub have: u64,
-    /// How many of `unit` that source has.
-    pub of: u64,
-    /// What is counted: operations, steps, counts of ranks.
-    pub unit: &'static str,
-    /// The name of that source; `None` if no source has it.
-    pub by: Option<&'static str>,
-    /// All sources that have it.
-    pub sources: Vec<&'static str>,
-    /// What to record for it.
-    pub turn_on: Option<&'static str>,
-    /// The command that answers it.
-    pub command: &'static str,
-}
-
-/// NCCL's own records, and which questions they can answer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct RecordsDescription {
-    /// One row per source.
-    pub sources: Vec<SourceRow>,
-    /// The number of communicators named in the records.
-    pub communicators: u64,
-    /// The number of files that are not records.
-    pub other_files: u64,
-    /// What is wrong with the files, and other remarks for the reader: one line each, without duplicates.
-    pub remarks: Vec<String>,
-    /// The answers to all questions.
-    pub answers: Vec<RecordAnswer>,
-}
-
-/// A question about records.
-struct Question {
-    name: &'static str,
-    question: &'static str,
-    key: &'static str,
-    unit: &'static str,
-    command: &'static str,
-    share: fn(&SourceRow) -> Share,
-    /// Whether it needs the records of several ranks.
-    of_several: bool,
-    turn_on: &'static str,
-}
-
-const fn share(have: u64, of: u64) -> Share {
-    Share { have, of }
-}
-
-const QUESTIONS: &[Question] = &[
-    Question {
-        name: "hang",
-        question: "Whether the job hangs, and on which ranks",
-        key: "how far operations got, or counts of each rank",
-        unit: "operations",
-        command: "nccl-stacks hang FILES",
-        share: |row| match row.source {
-            // A flow extractor only plans.
-            "flow" => share(0, 0),
-            "ras" => share(row.counted_ranks, row.counted_ranks),
-            _ if row.operations == 0 => share(row.counted_ranks, row.counted_ranks),
-            _ => share(row.stated.max(row.numbered).max(row.enqueued), row.looked_at),
-        },
-        of_several: true,
-        turn_on: HANG_ON,
-    },
-    Question {
-        name: "late",
-        question: "Who enters NCCL late",
-        key: "when collectives were enqueued, of several ranks",
-        unit: "collectives",
-        command: "nccl-stacks ranks FILES",
-        share: |row| share(row.comparable, row.collectives),
-        of_several: true,
-        turn_on: "Megatrace, or nccl-stacks record",
-    },
-    Question {
-        name: "time",
-        question: "How long operations took",
-        key: "start and end, or a time of execution",
-        unit: "operations",
-        command: "nccl-stacks records FILES",
-        share: |row| share(row.timed, row.looked_at),
-        of_several: false,
-        turn_on: "NCCL Inspector, a profiler plugin, or nccl-stacks record with its kernel channels; TORCH_NCCL_ENABLE_TIMING=1 for the flight recorder",
-    },
-    Question {
-        name: "size",
-        question: "Sizes and bandwidths",
-        key: "the size of operations",
-        unit: "operations",
-        command: "nccl-stacks records FILES",
-        share: |row| share(row.sized, row.looked_at),
-        of_several: false,
-        turn_on: "nccl-stacks record, or NCCL Inspector",
-    },
-    Question {
-        name: "algorithm",
-        question: "Which algorithm and protocol",
-        key: "algorithm and protocol of operations",
-        unit: "operations",
-        command: "nccl-stacks records FILES --format table",
-        share: |row| share(row.algorithms, row.looked_at),
-        of_several: false,
-        turn_on: "nccl-stacks record with the plugin's events, NCCL Inspector (verbose), or NCCL_DEBUG_SUBSYS=TUNING",
-    },
-    Question {
-        name: "proxies",
-        question: "What the proxy threads waited for",
-        key: "steps of proxy operations",
-        unit: "steps",
-        command: "nccl-stacks records FILES --format table",
-        share: |row| share(row.proxy_steps, row.proxy_steps),
-        of_several: false,
-        turn_on: "nccl-stacks record --events coll,p2p,proxy-ops,proxy-steps, or NCCL's example profiler plugin",
-    },
-    Question {
-        name: "call-path",
-        question: "From which code",
-        key: "a call path of operations",
-        unit: "operations",
-        command: "nccl-stacks hang FILES, or beside a trace: nccl-stacks TRACE --records FILES",
-        share: |row| share(row.call_paths, row.looked_at),
-        of_several: false,
-        turn_on: "the flight recorder, or a trace of the same job: --records joins them",
-    },
-    Question {
-        name: "join",
-        question: "Which kernel of a trace it was",
-        key: "numbers or times of operations",
-        unit: "operations",
-        command: "nccl-stacks TRACE --records FILES",
-        share: |row| match row.source {
-            "flow" | "ras" => share(0, 0),
-            _ => share(row.numbered.max(row.enqueued).max(row.started), row.looked_at),
-        },
-        of_several: false,
-        turn_on: "nccl-stacks record, beside torch.profiler",
-    },
-    Question {
-        name: "plan",
-        question: "Which data goes where, as planned",
-        key: "the flow extractor's steps",
-        unit: "planned steps",
-        command: "nccl-stacks records FILES",
-        share: |row| share(row.flow_steps, row.flow_steps),
-        of_several: false,
-        turn_on: "the flow extractor",
-    },
-];
-
-/// Describes records. Of logs with a line per call, only some calls may have been kept; the counts cover all.
-pub fn describe(records: &Records) -> RecordsDescription {
+/// What each source recorded. Of logs with a line per call, only some calls may have been kept; the counts cover all.
+pub(super) fn rows(records: &Records) -> Vec<SourceRow> {
     let mut rows: BTreeMap<Source, (SourceRow, BTreeSet<u32>)> = BTreeMap::new();
-    let mut description =
-        RecordsDescription { communicators: records.communicators.len() as u64, ..RecordsDescription::default() };
-    for file in &records.files {
-        description.remarks.extend(file.damage_lines().chain(file.notes.iter().cloned()));
-        let Some(source) = file.source else {
-            description.other_files += 1;
-            continue;
-        };
+    for (source, file) in records.files.iter().filter_map(|file| Some((file.source?, file))) {
         let (row, _) = rows.entry(source).or_default();
         row.files += 1;
         row.bytes += file.bytes;
@@ -287,11 +114,7 @@ pub fn describe(records: &Records) -> RecordsDescription {
             ranks.insert(step.rank);
         }
     }
-    description.sources = rows.into_iter().map(|(source, (row, ranks))| row.finished(source, ranks)).collect();
-    description.answers = QUESTIONS.iter().map(|question| question.answer(&description.sources)).collect();
-    description.remarks.sort();
-    description.remarks.dedup();
-    description
+    rows.into_iter().map(|(source, (row, ranks))| row.finished(source, ranks)).collect()
 }
 
 impl SourceRow {
@@ -319,66 +142,5 @@ impl SourceRow {
         self.versions.sort();
         self.versions.dedup();
         self
-    }
-}
-
-impl Question {
-    fn answer(&self, sources: &[SourceRow]) -> RecordAnswer {
-        let shares = || sources.iter().map(|row| (row, (self.share)(row)));
-        let ratio = |share: &Share| share.have as f64 / share.of.max(1) as f64;
-        let order = |a: &Share, b: &Share| ratio(a).total_cmp(&ratio(b)).then(a.of.cmp(&b.of));
-        let best = shares().max_by(|(_, a), (_, b)| order(a, b));
-        let Some((best, Share { have, of })) = best else { return self.none() };
-        let is_alone = self.of_several && best.ranks.len() < 2;
-        // A single answer from RAS shows who has enqueued less, but not whether that changes.
-        let is_one_answer = self.name == "hang" && best.source == Source::RAS.name() && best.files < 2;
-        let possible = match () {
-            () if have == 0 => Possible::No,
-            () if is_alone || is_one_answer || have < of => Possible::Partly,
-            () => Possible::Yes,
-        };
-        let turn_on = match possible {
-            Possible::Yes => None,
-            _ if is_one_answer => Some("a second answer of RAS, a minute later"),
-            // The flight recorder is in use already.
-            _ if self.name == "call-path" && sources.iter().any(|row| row.source == Source::FLIGHT_RECORDER.name()) => {
-                Some("dumps with stack traces, or a trace of the same job: --records joins them")
-            }
-            _ if sources.iter().any(|row| self.was_asked(row)) => None,
-            _ if is_alone && have > 0 => Some("the records of the other ranks, too"),
-            _ => Some(self.turn_on),
-        };
-        // RAS has no operations; it counts them by rank.
-        let unit =
-            if self.unit == "operations" && best.operations == 0 && of > 0 { "counts of ranks" } else { self.unit };
-        let having = shares().filter(|(_, share)| share.have > 0).map(|(row, _)| row.source);
-        RecordAnswer {
-            possible,
-            have,
-            of,
-            unit,
-            by: Some(best.source).filter(|_| have > 0),
-            sources: having.collect(),
-            turn_on,
-            ..self.none()
-        }
-    }
-
-    /// Whether the plugin of a recording was already asked for what this question needs, so that advising it is useless.
-    fn was_asked(&self, row: &SourceRow) -> bool {
-        let needed = match self.name {
-            "time" => KERNEL_CHANNELS,
-            "proxies" => PROXY_STEPS,
-            "algorithm" => OPERATIONS,
-            _ => return false,
-        };
-        row.events & needed != 0
-    }
-
-    /// The answer if there are no records.
-    fn none(&self) -> RecordAnswer {
-        let Question { name, question, key, unit, command, turn_on, .. } = *self;
-        let (possible, turn_on, sources) = (Possible::No, Some(turn_on), Vec::new());
-        RecordAnswer { name, question, possible, key, have: 0, of: 0, unit, by: None, sources, turn_on, command }
     }
 }

@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde::Serialize;
+
 use super::above::{Above, Climb};
 use super::steps::Steps;
+use super::{CategoryCount, RankFact};
 use crate::attribution::capture::{CaptureTally, Captured};
 use crate::attribution::forward::{Forward, Forwards};
-use crate::attribution::launches::{self, Evidence, Launched, Launches, Reason};
+use crate::attribution::launches::{Evidence, Launched, Launches, Reason};
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::{Wanted, collectives};
 use crate::attribution::{AttributionOptions, Attributor};
 use crate::event::ids::EventIds;
-use crate::id::{GpuId, SliceId, TraceId};
+use crate::id::{SliceId, TraceId};
 use crate::names::args;
 use crate::names::calls::{CAPTURE_BEGIN, GRAPH_LAUNCHES};
 use crate::names::category::CategoryKind;
@@ -20,39 +23,41 @@ use crate::names::described::{MEMORY_EVENT, NVTX};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
-/// The number of kernels that lack something above their launch, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Lacking {
-    /// Replayed by a graph.
-    pub(super) replayed: u64,
-    /// Launched before the trace.
-    pub(super) before: u64,
-    /// Launched by no call of the trace.
-    pub(super) unlaunched: u64,
-    /// In the backward pass, which runs on a thread without Python.
-    pub(super) backward: u64,
-    /// None of these.
-    pub(super) others: u64,
+/// Why a kernel lacks something above its launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Lack {
+    /// It runs in the backward pass, on a thread without Python.
+    Backward,
+    /// It was launched before the trace.
+    Before,
+    /// None of the other reasons.
+    Others,
+    /// A graph replays it.
+    Replayed,
+    /// No call of the trace launched it.
+    Unlaunched,
 }
 
-/// The number of kernels that have something above their launch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct OfKernels {
+/// How many items have what a question needs, and for kernels why the others lack it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Having {
     pub(super) have: u64,
-    pub(super) lacking: Lacking,
+    pub(super) lacking: BTreeMap<Lack, u64>,
 }
 
 /// Everything that is counted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) kernels: u64,
-    pub(super) call: OfKernels,
+    pub(super) call: Having,
     pub(super) replayed: u64,
     /// The number of replayed kernels with the call path of their capture.
     pub(super) captured: u64,
-    pub(super) python: OfKernels,
-    pub(super) module: OfKernels,
-    pub(super) operator: OfKernels,
+    pub(super) python: Having,
+    pub(super) module: Having,
+    pub(super) operator: Having,
     /// Backward kernels, and how many of them have a Python function above their forward operator.
     pub(super) backward: u64,
     pub(super) backward_python: u64,
@@ -70,9 +75,9 @@ pub(super) struct Tally {
     pub(super) paired: u64,
     /// Kernels that are collectives, and how much is known about them.
     pub(super) collectives: u64,
-    pub(super) sized: OfKernels,
-    pub(super) grouped: OfKernels,
-    pub(super) numbered: OfKernels,
+    pub(super) sized: Having,
+    pub(super) grouped: Having,
+    pub(super) numbered: Having,
     pub(super) replayed_collectives: u64,
     pub(super) memory_events: u64,
     /// Annotations, without those of libraries.
@@ -86,9 +91,8 @@ pub(super) struct Tally {
     pub(super) captures_here: u64,
     pub(super) gpus: u64,
     /// Slices by category, most frequent first.
-    pub(super) categories: Vec<(Option<String>, u64)>,
-    /// The rank of the trace, and where it was found.
-    pub(super) rank: Option<(u32, &'static str)>,
+    pub(super) categories: Vec<CategoryCount>,
+    pub(super) rank: Option<RankFact>,
     /// The ranks of its collectives, where known.
     pub(super) ranks: BTreeSet<u32>,
     pub(super) steps: Steps,
@@ -98,18 +102,18 @@ impl Tally {
     /// Counts the only trace of a store, loaded with [`crate::event::ArgsWanted::DESCRIBED`]. `captures` counts the kernels that have the call path
     /// of their capture.
     pub(super) fn count(store: &Store, launches: &Launches, captures: CaptureTally) -> Self {
-        let mut tally = Tally { captured: captures.matched, ..Tally::default() };
-        tally.count_slices(store);
-        tally.steps = Steps::find(store);
-        tally.count_kernels(store, launches);
+        let mut tally = Tally { captured: captures.matched, steps: Steps::find(store), ..Tally::default() };
+        let (mut climb, mut forwards) = (Climb::new(store), Forwards::new(store));
+        tally.count_slices(store, &mut climb, &mut forwards);
+        tally.count_kernels(store, launches, &mut climb, &mut forwards);
         tally.count_collectives(store, launches);
         tally
     }
 
-    fn count_slices(&mut self, store: &Store) {
-        let keys = Keys::find(store);
-        let mut climb = Climb::new(store, keys.hierarchy);
-        let mut forwards = Forwards::new(store);
+    fn count_slices(&mut self, store: &Store, climb: &mut Climb<'_>, forwards: &mut Forwards<'_>) {
+        let ids = |keys: &[&str]| keys.iter().filter_map(|key| store.arg_key(key)).collect::<Vec<StringId>>();
+        let keys = [args::INPUT_DIMS, args::INPUT_STRIDES, args::CONCRETE_INPUTS, &[args::CALL_STACK], args::COUNTERS];
+        let keys = keys.map(ids);
         let mut categories: HashMap<StringId, u64> = HashMap::new();
         let memory = store.strings.find(MEMORY_EVENT);
         for slice in store.slices.ids() {
@@ -126,36 +130,38 @@ impl Tally {
                 self.paired += u64::from(matches!(forward, Forward::Operator(_)));
             }
         }
-        let mut categories: Vec<(Option<String>, u64)> =
-            categories.into_iter().map(|(id, count)| (store.strings.get(id).map(str::to_owned), count)).collect();
-        categories.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        self.categories = categories;
-        let named = |call: &&SliceId, names: &[&str]| names.contains(&store.slice_name(**call));
-        self.runtime_calls = store.runtime_calls.len() as u64;
+        let named = |(id, count)| CategoryCount { category: store.strings.get(id).map(str::to_owned), count };
+        self.categories = categories.into_iter().map(named).collect();
+        self.categories.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.category.cmp(&b.category)));
         let is_other = |name: &str| name.ends_with("_runtime") && !name.starts_with("cuda");
-        let names = self.categories.iter().filter_map(|(name, _)| name.as_deref());
-        self.other_accelerator = names.map(str::to_ascii_lowercase).any(|name| is_other(&name));
-        self.graph_launches = store.runtime_calls.iter().filter(|call| named(call, GRAPH_LAUNCHES)).count() as u64;
-        let begins = store.runtime_calls.iter().filter(|call| store.slice_name(**call).contains(CAPTURE_BEGIN));
-        self.captures_here = begins.count() as u64;
+        let mut names = self.categories.iter().filter_map(|of| of.category.as_deref());
+        self.other_accelerator = names.any(|name| is_other(&name.to_ascii_lowercase()));
+        self.runtime_calls = store.runtime_calls.len() as u64;
+        for call in &store.runtime_calls {
+            let name = store.slice_name(*call);
+            self.graph_launches += u64::from(GRAPH_LAUNCHES.contains(&name));
+            self.captures_here += u64::from(name.contains(CAPTURE_BEGIN));
+        }
     }
 
-    fn count_operator(&mut self, store: &Store, slice: SliceId, keys: &Keys) {
+    fn count_operator(&mut self, store: &Store, slice: SliceId, keys: &[Vec<StringId>; 5]) {
         self.operators += 1;
         let set = store.args.set(store.slices.args(slice));
-        let has = |wanted: &[StringId]| u64::from(set.iter().any(|arg| wanted.contains(&arg.flat_key)));
-        self.dims += has(&keys.dims);
-        self.strides += has(&keys.strides);
-        self.concrete += has(&keys.concrete);
-        self.call_stacks += has(&keys.call_stack);
-        self.counters += has(&keys.counters);
+        let counts = [&mut self.dims, &mut self.strides, &mut self.concrete, &mut self.call_stacks, &mut self.counters];
+        for (count, key) in counts.into_iter().zip(keys) {
+            *count += u64::from(set.iter().any(|arg| key.contains(&arg.flat_key)));
+        }
     }
 
-    fn count_kernels(&mut self, store: &Store, launches: &Launches) {
-        let mut climb = Climb::new(store, Keys::find(store).hierarchy);
-        let mut forwards = Forwards::new(store);
+    fn count_kernels(
+        &mut self,
+        store: &Store,
+        launches: &Launches,
+        climb: &mut Climb<'_>,
+        forwards: &mut Forwards<'_>,
+    ) {
         let mut by_call: HashMap<SliceId, (Above, bool)> = HashMap::new();
-        let (mut gpus, mut graphs) = (BTreeSet::<GpuId>::new(), BTreeSet::new());
+        let (mut gpus, mut graphs) = (BTreeSet::new(), BTreeSet::new());
         for launched in &launches.kernels {
             gpus.insert(store.gpu_of(launched.kernel));
             if let EventIds::Gpu { graph_id, .. } = store.ids(launched.kernel)
@@ -164,13 +170,13 @@ impl Tally {
                 graphs.insert(graph_id);
             }
             let (above, has_forward) = launched.call.map_or((Above::default(), false), |call| {
-                *by_call.entry(call).or_insert_with(|| forward_stack(&mut climb, &mut forwards, call))
+                *by_call.entry(call).or_insert_with(|| forward_stack(climb, forwards, call))
             });
-            self.backward += u64::from(above.backward.is_some());
+            let is_backward = above.backward.is_some();
+            self.backward += u64::from(is_backward);
             self.backward_python += u64::from(has_forward);
             self.replayed += u64::from(is_replayed(launched));
             self.in_steps += u64::from(self.steps.contain(store, launched));
-            let is_backward = above.backward.is_some();
             self.call.add(launched.call.is_some(), launched, is_backward);
             self.python.add(above.python, launched, is_backward);
             self.module.add(above.module, launched, is_backward);
@@ -187,7 +193,6 @@ impl Tally {
         let options = AttributionOptions { exact_names: true, forward: false };
         let attributor = Attributor::new(store, &wanted, Captured::default());
         let attribution = attributor.attribute(launches.kernels.iter().filter(chosen), options);
-        let ranks = Ranks::find(store, &attribution.kernels);
         Operations::each(store, &attribution, |operation, row| {
             self.collectives += 1;
             self.sized.add(operation.bytes.is_some(), &row.launched, false);
@@ -196,23 +201,20 @@ impl Tally {
             self.replayed_collectives += u64::from(is_replayed(&row.launched));
             self.ranks.extend(operation.rank.map(|rank| rank.0));
         });
+        let ranks = Ranks::find(store, &attribution.kernels);
         let of_records = || attribution.kernels.iter().find_map(|row| ranks.of_records(row));
         let known = ranks.of_header(TraceId(0)).map(|rank| (rank, "header"));
         let known = known.or_else(|| of_records().map(|rank| (rank, "records of collectives")));
         let known = known.or_else(|| ranks.of_file(TraceId(0)).map(|rank| (rank, "file name")));
-        self.rank = known.map(|(rank, from)| (rank.0, from));
-        self.annotations = self.steps.annotations + self.of_category(NVTX);
-    }
-
-    /// The number of slices with a category, ignoring case.
-    pub(super) fn of_category(&self, wanted: &str) -> u64 {
-        let is_it = |name: &Option<String>| name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(wanted));
-        self.categories.iter().filter(|(name, _)| is_it(name)).map(|(_, count)| count).sum()
+        self.rank = known.map(|(rank, from)| RankFact { rank: rank.0, from });
+        let is_nvtx = |of: &&CategoryCount| of.category.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(NVTX));
+        let nvtx: u64 = self.categories.iter().filter(is_nvtx).map(|of| of.count).sum();
+        self.annotations = self.steps.annotations + nvtx;
     }
 
     /// Whether any slice has a category.
     pub(super) fn has_categories(&self) -> bool {
-        self.categories.iter().any(|(name, _)| name.is_some())
+        self.categories.iter().any(|of| of.category.is_some())
     }
 
     /// Whether any slice has a Kineto category.
@@ -221,36 +223,29 @@ impl Tally {
     }
 }
 
-impl OfKernels {
+impl Having {
     fn add(&mut self, has: bool, launched: &Launched, is_backward: bool) {
-        let Lacking { replayed, before, unlaunched, backward, others } = &mut self.lacking;
-        *match launched.evidence {
-            _ if has => &mut self.have,
-            Evidence::None(Reason::BeforeTrace) => before,
-            Evidence::None(_) => unlaunched,
-            Evidence::GraphReplay | Evidence::Capture => replayed,
-            _ if is_backward => backward,
-            _ => others,
-        } += 1;
+        let lack = match launched.evidence {
+            _ if has => return self.have += 1,
+            Evidence::None(Reason::BeforeTrace) => Lack::Before,
+            Evidence::None(_) => Lack::Unlaunched,
+            Evidence::GraphReplay | Evidence::Capture => Lack::Replayed,
+            _ if is_backward => Lack::Backward,
+            _ => Lack::Others,
+        };
+        *self.lacking.entry(lack).or_default() += 1;
     }
 
     /// Whether any kernel has it, or all others were replayed by graphs or launched before the trace and so do not show what the writer records.
     /// Kernels linked to no call could have had it.
     pub(super) fn is_recorded(&self) -> bool {
-        self.have > 0 || self.lacking.others + self.lacking.unlaunched == 0
+        self.have > 0 || ![Lack::Others, Lack::Unlaunched].iter().any(|lack| self.lacking.contains_key(lack))
     }
+}
 
-    /// The reasons that occur, by name.
-    pub(super) fn reasons(&self) -> BTreeMap<&'static str, u64> {
-        let Lacking { replayed, before, unlaunched, backward, others } = self.lacking;
-        let all = [
-            ("replayed", replayed),
-            ("before", before),
-            ("unlaunched", unlaunched),
-            ("backward", backward),
-            ("others", others),
-        ];
-        all.into_iter().filter(|(_, count)| *count > 0).collect()
+impl From<u64> for Having {
+    fn from(have: u64) -> Self {
+        Having { have, ..Having::default() }
     }
 }
 
@@ -262,41 +257,7 @@ fn forward_stack(climb: &mut Climb<'_>, forwards: &mut Forwards<'_>, call: Slice
     (above, has_forward)
 }
 
-/// The argument keys as string ids of the trace.
-struct Keys {
-    dims: Vec<StringId>,
-    strides: Vec<StringId>,
-    concrete: Vec<StringId>,
-    call_stack: Vec<StringId>,
-    counters: Vec<StringId>,
-    hierarchy: Option<StringId>,
-}
-
-impl Keys {
-    fn find(store: &Store) -> Self {
-        let find = |keys: &[&str]| keys.iter().filter_map(|key| store.arg_key(key)).collect();
-        Keys {
-            dims: find(args::INPUT_DIMS),
-            strides: find(args::INPUT_STRIDES),
-            concrete: find(args::CONCRETE_INPUTS),
-            call_stack: find(&[args::CALL_STACK]),
-            counters: find(args::COUNTERS),
-            hierarchy: store.arg_key(args::MODULE_HIERARCHY),
-        }
-    }
-}
-
 /// Whether a graph replays a kernel, judged by the call that launched it or by its node.
 fn is_replayed(launched: &Launched) -> bool {
     matches!(launched.evidence, Evidence::GraphReplay | Evidence::Capture)
-}
-
-/// Whether a capture may provide the call path of a kernel.
-pub(super) fn may_be_captured(store: &Store, launched: &Launched) -> bool {
-    launched.evidence == Evidence::GraphReplay || store.graph_node(launched.kernel).is_some()
-}
-
-/// The launches of all kernels of a store.
-pub(super) fn launches(store: &Store) -> Launches {
-    launches::for_work(store, store.kernels.clone())
 }

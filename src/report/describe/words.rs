@@ -1,7 +1,6 @@
 //! The sentences about a file: why a question cannot be answered, and what to turn on.
 
-use crate::analysis::describe::sources::RecordAnswer;
-use crate::analysis::describe::{Answer, Possible, TraceDescription};
+use crate::analysis::describe::{Answer, Basis, Lack, Possible, TraceDescription};
 use crate::report::format::count;
 
 pub(super) fn possible(possible: Possible) -> &'static str {
@@ -10,6 +9,22 @@ pub(super) fn possible(possible: Possible) -> &'static str {
         Possible::Partly => "partly",
         Possible::No => "no",
         _ => "-",
+    }
+}
+
+/// How much of a trace has what a question needs. A question that needs only presence has no share.
+pub(super) fn trace_share(answer: &Answer, trace: &TraceDescription) -> String {
+    match answer.basis {
+        Basis::Records => "not by a trace".to_owned(),
+        Basis::Trace if answer.of > 0 => counted(answer.of, answer.unit),
+        _ if answer.question.of_several && answer.have > 0 && trace.ranks.len() < 2 => {
+            match trace.header.world_size.unwrap_or(1) {
+                ..=1 => "beside the traces of the other ranks".to_owned(),
+                2 => "beside the trace of the other rank".to_owned(),
+                n => format!("beside the traces of the other {} ranks", count(n - 1)),
+            }
+        }
+        _ => share(answer.have, answer.of, answer.unit),
     }
 }
 
@@ -27,48 +42,37 @@ pub(super) fn share(have: u64, of: u64, unit: &str) -> String {
     }
 }
 
-/// Words that have a singular.
-const PLURALS: &[&str] =
-    &["kernels", "operators", "collectives", "annotations", "events", "operations", "steps", "counts", "captures"];
-
-/// `4,718 operators of the backward pass`, `1 operator of the backward pass`
+/// `4,718 operators of the backward pass`, `1 operator of the backward pass`. The first plural is the noun.
 pub(super) fn counted(n: u64, unit: &str) -> String {
-    let noun = PLURALS.iter().filter_map(|word| Some((unit.find(word)?, word))).min();
-    match noun {
-        Some((_, word)) if n == 1 => format!("1 {}", unit.replacen(word, word.trim_end_matches('s'), 1)),
-        _ => format!("{} {unit}", count(n)),
-    }
+    let noun = unit.split(' ').find(|word| word.ends_with('s') && !word.ends_with("ss")).filter(|_| n == 1);
+    let unit = noun.map_or(unit.to_owned(), |noun| unit.replacen(noun, noun.trim_end_matches('s'), 1));
+    format!("{} {unit}", count(n))
 }
 
 /// Why a question cannot be answered in full, and what to do about it; empty if there is nothing to say.
 pub(super) fn hint(answer: &Answer) -> String {
-    if matches!(answer.possible, Possible::Yes | Possible::NothingToAsk) {
-        return String::new();
-    }
     let why = match answer.lacking.is_empty() {
+        _ if matches!(answer.possible, Possible::Yes | Possible::NothingToAsk) => return String::new(),
         true => answer.although.unwrap_or_default().to_owned(),
         false => reasons(answer),
     };
-    let mut parts = Vec::new();
-    match answer.was_on {
-        Some(flag) if !why.is_empty() => parts.push(format!("{flag} was on, but {why}")),
-        _ if !why.is_empty() => parts.push(why),
-        _ => {}
-    }
-    if !answer.turn_on.is_empty() {
-        parts.push(format!("next time: {}", answer.turn_on.join("; ")));
-    }
-    parts.join("; ")
+    let why = match answer.was_on {
+        Some(flag) if !why.is_empty() => format!("{flag} was on, but {why}"),
+        _ => why,
+    };
+    let turn_on = Some(answer.turn_on.join("; ")).filter(|turn_on| !turn_on.is_empty());
+    let turn_on = turn_on.map_or(String::new(), |turn_on| format!("next time: {turn_on}"));
+    [why, turn_on].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// `545 are replayed by a graph, 12 were launched before the trace began, 3 outside of any nn.Module`
+/// `the others are: 545 replayed by a graph, 12 launched before the trace began, 3 outside of any nn.Module`
 fn reasons(answer: &Answer) -> String {
-    let words = answer.lacking.iter().map(|(name, n)| {
-        let phrase = match *name {
-            "replayed" => "replayed by a graph",
-            "before" => "launched before the trace began",
-            "unlaunched" => "not tied to a call in the trace",
-            "backward" => "launched in the backward pass",
+    let words = answer.lacking.iter().map(|(lack, n)| {
+        let phrase = match lack {
+            Lack::Replayed => "replayed by a graph",
+            Lack::Before => "launched before the trace began",
+            Lack::Unlaunched => "not tied to a call in the trace",
+            Lack::Backward => "launched in the backward pass",
             _ => answer.although.unwrap_or("launched otherwise"),
         };
         format!("{} {phrase}", count(*n))
@@ -77,21 +81,26 @@ fn reasons(answer: &Answer) -> String {
     format!("{} {}", if answer.have > 0 { "the others are:" } else { "they are:" }, words.join(", "))
 }
 
-/// What to record to answer a question about records.
-pub(super) fn record_hint(answer: &RecordAnswer) -> String {
-    answer.turn_on.map_or(String::new(), |turn_on| format!("needs: {turn_on}"))
-}
-
 /// The questions that do not apply to the trace, each list with its reason: `… (no collectives); … (no kernels that graphs replay)`.
 pub(super) fn nothing_to_ask(trace: &TraceDescription) -> String {
     let mut parts: Vec<(String, Vec<&str>)> = Vec::new();
     for answer in trace.answers.iter().filter(|answer| answer.possible == Possible::NothingToAsk) {
         let why = if answer.of > 0 { "the job has one rank".to_owned() } else { format!("no {}", answer.unit) };
         match parts.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, questions)) => questions.push(answer.question),
-            None => parts.push((why, vec![answer.question])),
+            Some((_, questions)) => questions.push(answer.question.question),
+            None => parts.push((why, vec![answer.question.question])),
         }
     }
     let part = |(why, questions): (String, Vec<&str>)| format!("{} ({why})", questions.join(", "));
     parts.into_iter().map(part).collect::<Vec<_>>().join("; ")
+}
+
+/// `rank 0 of 4`, `4 ranks in one file`
+pub(super) fn rank(trace: &TraceDescription) -> Option<String> {
+    match (&trace.rank, trace.ranks.len() as u64, trace.header.world_size) {
+        (_, several @ 2.., _) => Some(format!("{} ranks in one file", count(several))),
+        (Some(rank), _, Some(size)) => Some(format!("rank {} of {}", rank.rank, count(size))),
+        (Some(rank), _, None) => Some(format!("rank {}", rank.rank)),
+        (None, _, size) => size.map(|size| format!("one of {} ranks", count(size))),
+    }
 }

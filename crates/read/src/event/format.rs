@@ -59,7 +59,7 @@ impl Format {
 pub struct Writer {
     /// Its name in JSON: `kineto`.
     pub name: &'static str,
-    /// A trace from it, in a few words.
+    /// A trace from it, as a sentence goes on: `a trace of PyTorch's profiler`.
     pub title: &'static str,
     /// Whether it is a profiler that can record everything this program needs, so that missing data were not asked for.
     pub is_profiler: bool,
@@ -74,32 +74,32 @@ impl Serialize for Writer {
 impl Writer {
     /// Kineto, with its header: PyTorch's profiler, or another that writes its format, such as XSigma's.
     pub const KINETO: Writer =
-        Writer { name: "kineto", title: "Trace of PyTorch's profiler (Kineto's JSON)", is_profiler: true };
+        Writer { name: "kineto", title: "a trace of PyTorch's profiler (Kineto's JSON)", is_profiler: true };
 
     /// Events as Kineto writes them, without its header: a file from 2021, or one that a script has merged or rewritten.
     pub const KINETO_EVENTS: Writer = Writer {
         name: "kineto-events",
-        title: "Events of PyTorch's profiler without Kineto's header: a file from 2021, or rewritten by a script",
+        title: "a trace of PyTorch's profiler without Kineto's header, from 2021 or rewritten by a script",
         is_profiler: true,
     };
 
     /// Chrome JSON as XSigma's XPlane exporter writes it: the header's unit is ns, and no slice has a category. Other programs may write
     /// the same.
     pub const XPLANE_JSON: Writer =
-        Writer { name: "xplane", title: "Chrome trace as XSigma's XPlane exporter writes it", is_profiler: false };
+        Writer { name: "xplane", title: "a Chrome trace as XSigma's XPlane exporter writes it", is_profiler: false };
 
     /// Another program that writes Chrome JSON.
     pub const CHROME: Writer =
-        Writer { name: "chrome", title: "Trace in Chrome's JSON, not from PyTorch's profiler", is_profiler: false };
+        Writer { name: "chrome", title: "a trace in Chrome's JSON, not from PyTorch's profiler", is_profiler: false };
 
     /// A program that writes Perfetto's protobuf.
     pub const PERFETTO: Writer = Writer {
         name: "perfetto",
-        title: "Trace in Perfetto's protobuf, not from PyTorch's profiler",
+        title: "a trace in Perfetto's protobuf, not from PyTorch's profiler",
         is_profiler: false,
     };
 
     /// Nsight Systems.
     pub const NSIGHT_SYSTEMS: Writer =
-        Writer { name: "nsight-systems", title: "SQLite export of Nsight Systems", is_profiler: true };
+        Writer { name: "nsight-systems", title: "an SQLite export of Nsight Systems", is_profiler: true };
 }
