@@ -17,6 +17,7 @@ use super::json::Envelope;
 use super::pairs::PairsData;
 use super::ranks::RanksData;
 use super::recorded::RecordsData;
+use crate::analysis::describe::Descriptions;
 use crate::analysis::diff::Diff;
 use crate::analysis::stacks::StackReport;
 use crate::ranks::change::RankChanges;
@@ -213,6 +214,11 @@ fn the_schemas_are_those_of_the_structs() {
             "hang",
             "hang FILE...",
             "Whether a job hangs, on which ranks and in which call, by NCCL's own records.",
+        ),
+        schema::<Descriptions>(
+            "describe",
+            "describe FILE...",
+            "What files are, which questions they can answer, and what to turn on for the rest.",
         ),
         schema::<RecordsData>(
             "records",

@@ -13,6 +13,7 @@ use crate::operation::Source;
 
 /// Whether a file can answer a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Possible {
@@ -38,6 +39,7 @@ pub(super) const NOT_OF_NSYS: &str = "Nsight Systems does not record that; torch
 
 /// The answer of a trace to a question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Answer {
     /// The question.
@@ -66,6 +68,7 @@ pub struct Answer {
 
 /// The answer of records to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RecordAnswer {
     /// The question.

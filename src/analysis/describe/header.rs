@@ -13,6 +13,7 @@ use crate::store::Store;
 
 /// A version named in the header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Version {
     /// What has the version: `CUDA runtime`, `NCCL`.
@@ -25,6 +26,7 @@ pub struct Version {
 
 /// The GPUs with one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Gpus {
     /// Their name; `None` if it is empty in the header.
@@ -35,6 +37,7 @@ pub struct Gpus {
 
 /// A process group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct ProcessGroup {
     /// PyTorch's name for it, usually a number.
@@ -47,9 +50,11 @@ pub struct ProcessGroup {
 
 /// What the header of a trace says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct HeaderFacts {
     /// What wrote the trace.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub writer: &'static Writer,
     /// Versions of the software involved.
     pub versions: Vec<Version>,

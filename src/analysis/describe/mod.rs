@@ -37,6 +37,7 @@ pub use verdict::{Answered, First};
 
 /// What some files are.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Descriptions {
     /// What was described, in the order of the arguments.
     pub files: Vec<Described>,
@@ -46,6 +47,7 @@ pub struct Descriptions {
 
 /// A trace, or the records of a file or folder.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Described {
     /// Its name; for a trace in an archive, the archive's name comes first.
     pub name: String,
@@ -57,6 +59,7 @@ pub struct Described {
 
 /// A file that cannot be read.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unread {
     /// Its name.
     pub name: String,
@@ -78,6 +81,7 @@ impl Descriptions {
 
 /// The slices of a category.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct CategoryCount {
     /// The category; `None` for slices without one.
@@ -88,6 +92,7 @@ pub struct CategoryCount {
 
 /// An important category without any slice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct MissingCategory {
     /// The category by its Kineto name.
@@ -100,6 +105,7 @@ pub struct MissingCategory {
 
 /// The rank of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RankFact {
     /// The rank.
@@ -110,6 +116,7 @@ pub struct RankFact {
 
 /// A trace, and which questions it can answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct TraceDescription {
     /// Facts from the header.
@@ -121,9 +128,11 @@ pub struct TraceDescription {
     pub ranks: Vec<u32>,
     /// The start of its slices, on its own clock.
     #[serde(rename = "start_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
     pub start: Ns,
     /// The length of the span of its slices.
     #[serde(rename = "length_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub length: Ns,
     /// The size of its decompressed text in bytes.
     pub text_bytes: u64,
@@ -157,6 +166,7 @@ pub struct TraceDescription {
 
 /// NCCL's own records, and which questions they can answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct RecordsDescription {
     /// One row per source.

@@ -11,6 +11,7 @@ use crate::names::values::{KERNEL_CHANNELS, OPERATIONS, PROXY_STEPS};
 
 /// A question, in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct Question {
     /// Its name, which stays the same.

@@ -14,6 +14,7 @@ use crate::store::strings::StringId;
 
 /// Steps of one name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StepCount {
     /// Their name, without numbers at its end.

@@ -25,6 +25,7 @@ use crate::store::strings::StringId;
 
 /// Why a kernel lacks something above its launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Lack {
