@@ -34,6 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "sql",
         &[
+            "analysis",
             "attribution",
             "damage",
             "error",
@@ -44,6 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "operation",
             "operations",
             "records",
+            "statistics",
             "store",
             "time",
         ],
@@ -651,15 +653,14 @@ fn fields_and_columns_are_documented() {
         let args = [command, "testdata/metadata_pytorch.json", "--format", "json", "--quiet"].map(str::to_owned);
         keys(&serde_json::from_str(&screen(&args)).unwrap())
     };
-    let of_operators = [metadata("pairs"), metadata("operators"), metadata("memory")].concat();
-    let fields = [of_stacks, of_ranks, of_files, of_operators, keys(&hang), keys(&hang["hung"][0])].concat();
+    let fields = [of_stacks, of_ranks, of_files, metadata("pairs"), keys(&hang), keys(&hang["hung"][0])].concat();
     let columns = |table: &str| -> Vec<String> {
         let query = format!("SELECT name FROM pragma_table_info('{table}')");
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);
         lines.lines().skip(1).map(|line| line.trim_matches('"').to_owned()).collect()
     };
     let own = ["kernel_launch", "call_path", "collective", "rank", "collective_match", "communicator", "record_file"];
-    let own = own.into_iter().chain(["op", "memory_event"]);
+    let own = own.into_iter().chain(["op", "memory_event", "op_call", "memory_call"]);
     let of_records =
         ["rank_status", "kernel_channel", "proxy_op", "proxy_step", "profiler_event", "flow_op", "flow_step"];
     let columns = own.chain(of_records).flat_map(columns).collect::<Vec<String>>();
