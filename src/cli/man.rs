@@ -97,7 +97,7 @@ fn write_all(command: &Command, folder: &Path) -> Result<(), Stop> {
 
 /// The commands that have a page: all but the one that clap adds for help.
 fn commands(program: &Command) -> impl Iterator<Item = &Command> {
-    program.get_subcommands().filter(|command| command.get_name() != "help")
+    program.get_subcommands().filter(|command| command.get_name() != "help" && !command.is_hide_set())
 }
 
 /// The full name of a command, such as `nccl-stacks-sql`.

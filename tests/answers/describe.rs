@@ -521,7 +521,7 @@ fn steps_are_those_of_the_process_that_launches() {
     let (launch, kernel) = (other(LAUNCH), other(KERNEL).replace(r#""pid":0"#, r#""pid":8"#));
     let (_folder, path) = trace_of(&[step, OPERATOR, LAUNCH, KERNEL, &other(OPERATOR), &launch, &kernel]);
     assert_eq!(answer(&trace(&path), "steps"), is("partly", 1, 2));
-    let by_step = run(&["kernels", &path, "--group-by", "step", "--format", "csv"]);
+    let by_step = run(&[&path, "--kernel-name", "*", "--group-by", "step", "--format", "csv"]);
     let text = stdout(&by_step);
     let has = |value: &str| text.lines().any(|line| line.starts_with(&format!("{value},1,1,")));
     assert!(has("ProfilerStep#1") && has("(not recorded)"), "{text} {}", stderr(&by_step));

@@ -11,7 +11,7 @@ use std::path::Path;
 use inferno::flamegraph;
 use quick_xml::events::Event;
 use serde_json::Value;
-use support::program::{program, run, stderr, stdout, testdata, trace_of};
+use support::program::{program, rows, run, stderr, stdout, testdata, trace_of};
 
 /// A golden, and the arguments whose answer it is, run in the project's root.
 const GOLDENS: &[(&str, &[&str])] = &[
@@ -24,9 +24,9 @@ const GOLDENS: &[(&str, &[&str])] = &[
     ("costs.folded", &["testdata/costs.json", "--format", "folded"]),
     ("costs.speedscope.json", &["testdata/costs.json", "--format", "speedscope"]),
     ("costs.svg", &["testdata/costs.json", "--format", "svg"]),
-    ("costs.kernels.txt", &["kernels", "testdata/costs.json", "--format", "table"]),
-    ("costs.kernels.csv", &["kernels", "testdata/costs.json", "--format", "csv"]),
-    ("costs.kernels.json", &["kernels", "testdata/costs.json", "--format", "json"]),
+    ("costs.kernels.txt", &["sql", "testdata/costs.json", "--query", "kernels", "--format", "table"]),
+    ("costs.kernels.csv", &["sql", "testdata/costs.json", "--query", "kernels", "--format", "csv"]),
+    ("costs.kernels.json", &["sql", "testdata/costs.json", "--query", "kernels", "--format", "json"]),
     ("costs.diff.txt", &["diff", "testdata/costs.json", "testdata/costs_later.json", "--format", "table"]),
     ("costs.diff.text.txt", &["diff", "testdata/costs.json", "testdata/costs_later.json", "--format", "text"]),
     ("costs.diff.csv", &["diff", "testdata/costs.json", "testdata/costs_later.json", "--format", "csv"]),
@@ -218,12 +218,11 @@ fn costs_are_those_worked_out_by_hand() {
     assert_near(numbers(&answer["summary"], fields), want, "the window");
     assert_eq!(answer["coverage"]["attributed_by"].to_string(), r#"{"correlation":10,"graph-replay":2}"#);
     assert_eq!(answer["coverage"]["without_launch"]["before-trace"]["count"], 1);
-    let table = json(&["kernels", &testdata("costs.json")]);
-    let rows = table["rows"].as_array().unwrap().iter();
-    let rows: Vec<[f64; 2]> =
-        rows.map(|row| [row["instances"].as_f64().unwrap(), row["time"]["total_ns"].as_f64().unwrap() / 1e3]).collect();
-    assert_eq!(rows, [[6.0, 650.0], [7.0, 540.0], [2.0, 160.0], [1.0, 80.0], [3.0, 80.0]]);
-    assert_eq!((&table["kernels"], &table["time_ns"]), (&19.into(), &1_510_000.into()));
+    let kernels = rows(&testdata("costs.json"), "kernels", &[]);
+    let number = |row: &Value, column: &str| row[column].as_f64().unwrap();
+    let kernels: Vec<[f64; 2]> =
+        kernels.iter().map(|row| [number(row, "Instances"), number(row, "Total Time (ns)") / 1e3]).collect();
+    assert_eq!(kernels, [[6.0, 650.0], [7.0, 540.0], [2.0, 160.0], [1.0, 80.0], [3.0, 80.0]]);
 }
 
 #[test]

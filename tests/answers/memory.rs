@@ -1,4 +1,4 @@
-//! `nccl-stacks memory`: answers that were worked out by hand, and real traces against an independent walk of the JSON.
+//! The queries about memory: answers that were worked out by hand, and real traces against an independent walk of the JSON.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -6,23 +6,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::support::program::{run, scratch, stderr, stdout, testdata};
+use crate::support::program::{rows, run, scratch, stderr, stdout, testdata};
 use crate::support::{read_text, shared};
-
-fn answer(path: &str) -> Value {
-    let output = run(&["memory", path, "--format", "json", "--quiet"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 /// The peaks of the made trace, as `testdata/README.md` works them out.
 #[test]
 fn peaks_are_those_worked_out_by_hand() {
     for name in ["metadata_pytorch.json", "metadata_xsigma.json"] {
-        let found = answer(&testdata(name));
-        assert_eq!(found["events"], 29, "{name}");
-        let gpu = &found["devices"][0];
-        assert_eq!(gpu["name"], "CUDA 0");
+        let path = testdata(name);
+        let devices = rows(&path, "memory", &[]);
+        let gpu = &devices[0];
+        assert_eq!(gpu["device"], "CUDA 0");
         // Seven in each step, all given back in it: 116,000 and 136,000 bytes.
         for (field, want) in [
             ("events", 28),
@@ -34,33 +28,41 @@ fn peaks_are_those_worked_out_by_hand() {
             ("other_size_releases", 0),
             ("overwritten", 0),
             ("unsteady", 0),
+            ("incomplete", 0),
             ("alive_at_end", 0),
+            ("peak_allocated", 1_136_000),
+            ("peak_reserved", 4_000_000),
+            ("held_bytes", 136_000),
+            ("before_bytes", 1_000_000),
         ] {
             assert_eq!(gpu[field], want, "{name}: {field}");
         }
-        assert_eq!(
-            (&gpu["peak_allocated"]["bytes"], &gpu["peak_reserved"]["bytes"]),
-            (&json!(1_136_000), &json!(4_000_000))
-        );
-        let held = &gpu["held"];
-        assert_eq!(
-            (&held["bytes"], &held["before_bytes"], &held["stacks_found"]),
-            (&json!(136_000), &json!(1_000_000), &json!(5))
-        );
+        assert_eq!((devices.len(), &devices[1]["events"]), (2, &json!(1)));
+        let stacks = rows(&path, "memory_stacks", &[]);
+        assert_eq!(stacks.iter().filter(|row| row["device"] == "CUDA 0").count(), 5);
         // Names of modules are folded: Linear_0, 2 and 3 are one stack, Linear_1 has `aten::linear` around it.
-        assert_eq!(held["stacks"][0]["bytes"], 100_000, "{name}");
+        assert_eq!(stacks[0]["bytes"], 100_000, "{name}");
         if name == "metadata_pytorch.json" {
-            let step = |step: &Value| {
-                (step["name"].clone(), step["peak_allocated"]["bytes"].clone(), step["peak_reserved"]["bytes"].clone())
-            };
-            let steps: Vec<_> = gpu["steps"].as_array().unwrap().iter().map(step).collect();
-            let want = |name: &str, allocated: u32, reserved: u32| (json!(name), json!(allocated), json!(reserved));
+            let steps = rows(&path, "memory_steps", &[]).into_iter().filter(|row| row["device"] == "CUDA 0");
+            let steps: Vec<_> =
+                steps.map(|row| json!([row["step"], row["peak_allocated"], row["peak_reserved"]])).collect();
             assert_eq!(
                 steps,
-                [want("ProfilerStep#3", 1_116_000, 2_000_000), want("ProfilerStep#4", 1_136_000, 4_000_000)]
+                [json!(["ProfilerStep#3", 1_116_000, 2_000_000]), json!(["ProfilerStep#4", 1_136_000, 4_000_000])]
             );
         }
     }
+}
+
+/// Of each device, as many call paths as are asked for.
+#[test]
+fn the_largest_stacks_of_each_device_can_be_chosen() {
+    let path = testdata("metadata_pytorch.json");
+    let stacks = rows(&path, "memory_stacks", &["--param", "stacks=2"]);
+    let stacks: Vec<_> = stacks.iter().map(|row| (&row["device"], &row["bytes"])).collect();
+    let row = |device: &str, bytes: u32| (json!(device), json!(bytes));
+    let want = [row("CUDA 0", 100_000), row("CUDA 0", 20_000), row("CPU", 512)];
+    assert_eq!(stacks, want.iter().map(|(device, bytes)| (device, bytes)).collect::<Vec<_>>());
 }
 
 #[test]
@@ -84,13 +86,14 @@ fn what_does_not_fit_together_is_counted() {
     .map(event)
     .collect();
     let (_folder, path) = scratch("memory.json", format!("[{}]", events.join(",")).as_bytes());
-    let found = answer(&path);
-    assert_eq!((&found["events"], &found["incomplete"]), (&json!(7), &json!(2)));
-    assert_eq!(found["malformed"][0], json!({"key": "Addr", "count": 1, "examples": ["x"]}));
-    assert_eq!(found["malformed"][1], json!({"key": "Bytes", "count": 1, "examples": ["many"]}));
-    let device = &found["devices"][0];
+    let found = rows(&path, "memory_malformed", &[]);
+    assert_eq!(found[0], json!({"key": "Addr", "count": 1, "examples": "[\"x\"]"}));
+    assert_eq!(found[1], json!({"key": "Bytes", "count": 1, "examples": "[\"many\"]"}));
+    let device = &rows(&path, "memory", &[])[0];
     // The release of 21 is of 20; the total after it is one of 26.
     for (field, want) in [
+        ("events", 5),
+        ("incomplete", 2),
         ("unknown_releases", 1),
         ("unknown_released_bytes", 5),
         ("overwritten", 1),
@@ -98,15 +101,20 @@ fn what_does_not_fit_together_is_counted() {
         ("unsteady", 1),
         ("alive_at_end", 1),
         ("alive_at_end_bytes", 7),
+        ("peak_allocated", 125),
+        ("peak_allocated_ts", 2_000),
+        ("peak_reserved", 300),
+        ("peak_reserved_ts", 3_000),
+        ("held_bytes", 20),
+        ("before_bytes", 105),
     ] {
         assert_eq!(device[field], want, "{field}");
     }
-    assert_eq!(device["peak_allocated"], json!({"bytes": 125, "ts_ns": 2_000}));
-    assert_eq!(device["peak_reserved"], json!({"bytes": 300, "ts_ns": 3_000}));
-    assert_eq!((&device["held"]["bytes"], &device["held"]["before_bytes"]), (&json!(20), &json!(105)));
     let (_folder, path) =
         scratch("none.json", br#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":70,"dur":1}]"#);
-    assert_eq!(run(&["memory", &path]).status.code(), Some(3));
+    let output = run(&["sql", &path, "--query", "memory"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).ends_with("which the profiler records with profile_memory=True.\n"), "{}", stderr(&output));
 }
 
 /// Ranks in containers of their own have equal numbers of processes.
@@ -124,14 +132,13 @@ fn ranks_with_one_pid_are_distinguished() {
         tar.append_data(&mut header, name, event.as_bytes()).unwrap();
     }
     let (_folder, path) = scratch("ranks.tar", &tar.into_inner().unwrap());
-    let found = answer(&path);
-    let row = |device: &Value| (device["trace"].clone(), device["pid"].clone(), device["allocated_bytes"].clone());
-    let rows: Vec<_> = found["devices"].as_array().unwrap().iter().map(row).collect();
-    assert_eq!(rows, [(json!("rank0.json"), json!(9), json!(64)), (json!("rank1.json"), json!(9), json!(32)),]);
+    let devices = rows(&path, "memory", &[]);
+    let devices: Vec<_> = devices.iter().map(|row| json!([row["trace"], row["pid"], row["allocated_bytes"]])).collect();
+    assert_eq!(devices, [json!(["rank0.json", 9, 64]), json!(["rank1.json", 9, 32])]);
     let shown = stdout(&run(&["memory", &path, "--quiet"]));
-    assert!(shown.contains("\nCUDA 0 of process 9 in rank1.json: 1 allocation"), "{shown}");
+    assert!(shown.contains("\nrank1.json        9  CUDA 0       1            1       32 B"), "{shown}");
     let csv = stdout(&run(&["memory", &path, "--quiet", "--format", "csv"]));
-    assert!(csv.contains("\nrank1.json,9,CUDA 0,32,"), "{csv}");
+    assert!(csv.contains("\n\"rank1.json\",9,\"CUDA 0\",32,"), "{csv}");
 }
 
 /// Sums and peaks by walking the events; what is freed is what was allocated.
@@ -144,22 +151,22 @@ fn real_traces_are_as_in_the_json() {
         ("TraceLens__mi_vllm_capture", 1_184),
     ] {
         let path = shared.join(format!("traces/{name}.json.gz"));
-        let found = answer(path.to_str().unwrap());
+        let path_text = path.to_str().unwrap();
+        let (found, stacks) = (rows(path_text, "memory", &[]), rows(path_text, "memory_stacks", &[]));
         let json: Value = serde_json::from_str(&read_text(&path)).unwrap();
         let mut all: Vec<&Value> =
             json["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == "[memory]").collect();
         all.sort_by(|a, b| a["ts"].as_f64().unwrap().total_cmp(&b["ts"].as_f64().unwrap()));
-        assert_eq!((all.len(), &found["events"]), (events, &json!(events)), "{name}");
+        let counted: i64 = found.iter().map(|row| row["events"].as_i64().unwrap()).sum();
+        assert_eq!((all.len(), counted), (events, events as i64), "{name}");
         let mut by_device: BTreeMap<(i64, i64), Vec<&Value>> = BTreeMap::new();
         for event in all {
             let number = |key: &str| event["args"][key].as_i64().unwrap();
             by_device.entry((number("Device Type"), number("Device Id"))).or_default().push(event);
         }
-        assert_eq!(found["devices"].as_array().unwrap().len(), by_device.len(), "{name}");
+        assert_eq!(found.len(), by_device.len(), "{name}");
         for ((kind, id), events) in by_device {
-            let devices = found["devices"].as_array().unwrap().iter();
-            let device =
-                devices.clone().find(|device| device["device_type"] == kind && device["device_id"] == id).unwrap();
+            let device = found.iter().find(|row| row["device_type"] == kind && row["device_id"] == id).unwrap();
             let number = |event: &Value, key: &str| event["args"][key].as_i64().unwrap();
             let first = number(events[0], "Total Allocated") - number(events[0], "Bytes");
             let (mut total, mut alive) = (first, BTreeMap::new());
@@ -178,13 +185,9 @@ fn real_traces_are_as_in_the_json() {
                     (peak, held) = (total, alive.values().sum());
                 }
             }
-            assert_eq!(device["peak_allocated"]["bytes"], peak, "{name}");
-            assert_eq!(
-                (&device["held"]["bytes"], &device["held"]["before_bytes"]),
-                (&json!(held), &json!(first)),
-                "{name}"
-            );
-            let stacks = device["held"]["stacks"].as_array().unwrap();
+            assert_eq!(device["peak_allocated"], peak, "{name}");
+            assert_eq!((&device["held_bytes"], &device["before_bytes"]), (&json!(held), &json!(first)), "{name}");
+            let stacks: Vec<&Value> = stacks.iter().filter(|row| row["device"] == device["device"]).collect();
             assert_eq!(stacks.iter().map(|stack| stack["bytes"].as_i64().unwrap()).sum::<i64>(), held, "{name}");
             assert!(stacks.iter().all(|stack| !stack["headline"].is_null()), "{name}");
             for field in ["unsteady", "unknown_releases", "other_size_releases", "overwritten", "alive_at_end"] {

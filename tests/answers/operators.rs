@@ -1,4 +1,4 @@
-//! `nccl-stacks operators`: answers that were worked out by hand, and real traces against an independent walk of the JSON.
+//! The queries about operators: answers that were worked out by hand, and real traces against an independent walk of the JSON.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -7,14 +7,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::program::{run, scratch, stderr, stdout};
+use crate::support::program::{rows, run, scratch, stderr, stdout, testdata};
 use crate::support::{read_text, shared};
-
-fn answer(path: &Path) -> Value {
-    let output = run(&["operators", path.to_str().unwrap(), "--format", "json", "--quiet"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 /// Calls of one function in steps of 100 µs, each with a launch in its middle and a kernel of 10 µs. `args` are those of the operators; an empty
 /// one has no kernel.
@@ -42,9 +36,14 @@ fn trace(operators: &[(&str, &str, u32)]) -> Vec<u8> {
     format!("[{}]", events.join(",")).replace(r#""correlation":0"#, r#""correlation":999"#).into_bytes()
 }
 
-fn of_operators(operators: &[(&str, &str, u32)]) -> Value {
-    let (_folder, path) = scratch("operators.json", &trace(operators));
-    answer(Path::new(&path))
+/// Such a trace as a file, as long as the folder is kept.
+fn of_operators(operators: &[(&str, &str, u32)]) -> (tempfile::TempDir, String) {
+    scratch("operators.json", &trace(operators))
+}
+
+/// The only row of `operators`.
+fn totals(path: &str) -> Value {
+    rows(path, "operators", &[]).swap_remove(0)
 }
 
 #[test]
@@ -55,21 +54,30 @@ fn a_size_that_varies_is_named() {
         )
     };
     let (two, three) = (mm(2), mm(3));
-    let found =
+    let (_folder, path) =
         of_operators(&[("aten::mm", &two, 10), ("aten::mm", &two, 20), ("aten::mm", &three, 70), ("aten::t", &two, 0)]);
-    let rows = found["shapes"].as_array().unwrap();
-    assert_eq!(rows.len(), 1, "{found:#}");
-    let row = &rows[0];
-    assert_eq!(
-        [&row["operator"], &row["calls"], &row["shapes"], &row["gpu_ns"], &row["place"]["headline"]],
-        [&json!("aten::mm"), &json!(3), &json!(2), &json!(100_000), &json!("model.py(7): forward")]
-    );
-    assert_eq!((&row["most_frequent"]["calls"], &row["most_frequent"]["gpu_ns"]), (&json!(2), &json!(30_000)));
-    assert_eq!(row["most_costly"]["input_dims"], "[[3, 8], [8, 3], []]");
-    let at = |input: u32, dimension: u32| json!({"input": input, "tensor": null, "dimension": dimension});
-    assert_eq!(row["varies"], json!({"sizes": 1, "at": [at(0, 0), at(1, 1)], "from": 2, "to": 3}));
-    assert_eq!((&found["kernels"], &found["kernels_below"], &found["operators"]), (&json!(3), &json!(3), &json!(4)));
-    assert_eq!(found["layouts"], json!([]));
+    let found = rows(&path, "operator_shapes", &[]);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    let row = &found[0];
+    for (field, want) in [
+        ("operator", json!("aten::mm")),
+        ("calls", json!(3)),
+        ("shapes", json!(2)),
+        ("gpu_ns", json!(100_000)),
+        ("headline", json!("model.py(7): forward")),
+        ("most_frequent_calls", json!(2)),
+        ("most_frequent_gpu_ns", json!(30_000)),
+        ("most_costly_dims", json!("[[3, 8], [8, 3], []]")),
+        ("varying_sizes", json!(1)),
+        ("varies_at", json!("[0][0] = [1][1]")),
+        ("varies_from", json!(2)),
+        ("varies_to", json!(3)),
+    ] {
+        assert_eq!(row[field], want, "{field}");
+    }
+    let all = totals(&path);
+    assert_eq!((&all["kernels"], &all["kernels_below"], &all["operators"]), (&json!(3), &json!(3), &json!(4)));
+    assert!(rows(&path, "operator_layouts", &[]).is_empty());
 }
 
 /// A kernel belongs to the innermost operator with arguments, and a collective's record is none.
@@ -86,13 +94,13 @@ fn kernels_count_once() {
 {"ph":"X","cat":"cpu_op","name":"outer","pid":1,"tid":1,"ts":300,"dur":80,"args":{"Input Dims":[[4]],"Input type":["float"]}},
 {"ph":"X","cat":"kernel","name":"alone","pid":0,"tid":7,"ts":70,"dur":1,"args":{"correlation":2}}]"#;
     let (_folder, path) = scratch("nested.json", events.as_bytes());
-    let found = answer(Path::new(&path));
-    let rows: Vec<_> =
-        found["shapes"].as_array().unwrap().iter().map(|row| (&row["operator"], &row["gpu_ns"])).collect();
-    assert_eq!(rows, [(&json!("inner"), &json!(9_000))]);
-    assert_eq!((&found["kernels"], &found["gpu_ns"]), (&json!(2), &json!(10_000)));
-    assert_eq!((&found["kernels_below"], &found["gpu_below_ns"]), (&json!(1), &json!(9_000)));
-    assert_eq!((&found["operators"], &found["operators_with"][0]["operators"]), (&json!(6), &json!(5)));
+    let found = rows(&path, "operator_shapes", &[]);
+    let found: Vec<_> = found.iter().map(|row| (&row["operator"], &row["gpu_ns"])).collect();
+    assert_eq!(found, [(&json!("inner"), &json!(9_000))]);
+    let all = totals(&path);
+    assert_eq!((&all["kernels"], &all["gpu_ns"]), (&json!(2), &json!(10_000)));
+    assert_eq!((&all["kernels_below"], &all["gpu_below_ns"]), (&json!(1), &json!(9_000)));
+    assert_eq!((&all["operators"], &all["with_dims"]), (&json!(6), &json!(5)));
 }
 
 #[test]
@@ -104,34 +112,54 @@ fn layouts_scalars_counters_and_what_cannot_be_read() {
 "Input Strides":"[[1, 3], [2, 1], [16, 1, 8, 4], []]","Concrete Inputs":"['', '', '', '-2']","instructions":"100","cycles":"300",
 "Module Hierarchy":"model.a"}"#;
     let broken = r#"{"Input Dims":"[[3, 2","Input type":["float"],"Input Strides":7,"cycles":"many"}"#;
-    let found = of_operators(&[("f", transposed, 10), ("f", other, 5), ("g", broken, 1)]);
-    let layout =
-        |row: &Value| (row["inputs"].clone(), row["layout"].clone(), row["calls"].clone(), row["gpu_ns"].clone());
-    let rows: Vec<_> = found["layouts"].as_array().unwrap().iter().map(layout).collect();
-    let row = |inputs: Value, calls: u32, gpu: u32| (inputs, json!("permuted"), json!(calls), json!(gpu));
-    assert_eq!(rows, [row(json!([0, 1]), 1, 10_000), row(json!([0]), 1, 5_000)]);
-    assert_eq!(found["channels_last"], json!({"calls": 2, "gpu_ns": 15_000}));
-    let scalar = &found["scalars"][0];
+    let (_folder, path) = of_operators(&[("f", transposed, 10), ("f", other, 5), ("g", broken, 1)]);
+    let layouts = rows(&path, "operator_layouts", &[]);
+    let layouts: Vec<_> =
+        layouts.iter().map(|row| json!([row["inputs"], row["layout"], row["calls"], row["gpu_ns"]])).collect();
+    assert_eq!(layouts, [json!(["0, 1", "permuted", 1, 10_000]), json!(["0", "permuted", 1, 5_000])]);
+    let all = totals(&path);
+    assert_eq!((&all["channels_last"], &all["channels_last_gpu_ns"]), (&json!(2), &json!(15_000)));
+    let scalar = &rows(&path, "operator_values", &[])[0];
     assert_eq!(
         [&scalar["input"], &scalar["values"], &scalar["min"], &scalar["max"], &scalar["gpu_ns"]],
-        [&json!(3), &json!(2), &json!(-2.0), &json!(0.5), &json!(15_000)]
+        [&json!(3), &json!(2), &json!(-2), &json!(0.5), &json!(15_000)]
     );
-    let counters = &found["counters"]["operators"];
-    assert_eq!(counters.as_array().unwrap().len(), 1, "{counters}");
-    assert_eq!(counters[0]["sums"][4], json!({"counter": "instructions", "sum": 400.0}));
+    let counters = rows(&path, "operator_counters", &[]);
+    assert_eq!(counters.iter().filter(|row| row["what"] == "operator").count(), 1, "{counters:?}");
+    assert_eq!(counters[0]["instructions"], 400);
     // 400 / 400; of the calls that have both: 1 / 4, and 3 in 300 instructions.
     assert_eq!(
         [&counters[0]["ipc"], &counters[0]["cache_miss_rate"], &counters[0]["branch_misses_per_1000_instructions"]],
         [&json!(1.0), &json!(0.25), &json!(10.0)]
     );
-    assert_eq!(found["counters"]["modules"][0]["name"], "model.a");
+    assert_eq!((&counters[1]["what"], &counters[1]["name"]), (&json!("module"), &json!("model.a")));
+    let row = |key: &str, example: &str| json!({"key": key, "count": 1, "examples": json!([example]).to_string()});
     assert_eq!(
-        found["malformed"],
-        json!([
-            {"key": "Input Dims", "count": 1, "examples": ["[[3, 2"]},
-            {"key": "Input Strides", "count": 1, "examples": ["7"]},
-            {"key": "cycles", "count": 1, "examples": ["many"]},
-        ])
+        rows(&path, "operator_malformed", &[]),
+        [row("Input Dims", "[[3, 2"), row("Input Strides", "7"), row("cycles", "many")]
+    );
+}
+
+/// A counter includes all that the thread did until the operator ended: what is nested in one of its name, or of its module, counts once.
+#[test]
+fn nested_counters_count_once() {
+    let events = r#"[
+{"ph":"X","cat":"cpu_op","name":"f","pid":1,"tid":1,"ts":0,"dur":100,"args":{"cycles":70,"Module Hierarchy":"m"}},
+{"ph":"X","cat":"cpu_op","name":"bare","pid":1,"tid":1,"ts":5,"dur":90,"args":{}},
+{"ph":"X","cat":"cpu_op","name":"f","pid":1,"tid":1,"ts":10,"dur":30,"args":{"cycles":20,"Module Hierarchy":"n"}},
+{"ph":"X","cat":"cpu_op","name":"g","pid":1,"tid":1,"ts":50,"dur":30,"args":{"cycles":30,"Module Hierarchy":"m"}}]"#;
+    let (_folder, path) = scratch("counters.json", events.as_bytes());
+    let found = rows(&path, "operator_counters", &[]);
+    let found: Vec<_> =
+        found.iter().map(|row| json!([row["what"], row["name"], row["calls"], row["cycles"]])).collect();
+    assert_eq!(
+        found,
+        [
+            json!(["operator", "f", 1, 70]),
+            json!(["operator", "g", 1, 30]),
+            json!(["module", "m", 1, 70]),
+            json!(["module", "n", 1, 20]),
+        ]
     );
 }
 
@@ -143,15 +171,8 @@ fn whole_numbers_are_exact() {
     };
     let (first, last) = (slice("9223372036854775806"), slice("9223372036854775807"));
     let (_folder, path) = scratch("ends.json", &trace(&[("aten::slice", &first, 10), ("aten::slice", &last, 10)]));
-    let found = answer(Path::new(&path));
-    let scalar = &found["scalars"][0];
+    let scalar = &rows(&path, "operator_values", &[])[0];
     assert_eq!((&scalar["min"], &scalar["max"]), (&json!(i64::MAX - 1), &json!(i64::MAX)));
-    let output = run(&["operators", &path, "--quiet"]);
-    assert!(
-        stdout(&output).contains("2 values, 9223372036854775806 to 9223372036854775807, in"),
-        "{}",
-        stdout(&output)
-    );
 }
 
 /// A tensor without dimensions has no sizes, and its trace may have no row of `Input Dims`.
@@ -160,24 +181,26 @@ fn tensors_without_dimensions_are_shown() {
     let fill = |kind: &str| format!(r#"{{"Input Dims":[[],[]],"Input type":["{kind}","Scalar"]}}"#);
     let (float, double) = (fill("float"), fill("double"));
     let (_folder, path) = scratch("fill.json", &trace(&[("f", &float, 10), ("f", &double, 20), ("f", &float, 5)]));
-    let shown = stdout(&run(&["operators", &path, "--quiet"]));
-    for want in [
-        "Different shapes (Input Dims on 3 of 3 operators):\n",
-        "most calls: 2 × float []: ",
-        "most GPU time: 1 × double []: ",
-        "Input Strides is not recorded on any of 3 operators",
-    ] {
-        assert!(shown.contains(want), "{want}: {shown}");
-    }
+    let shapes = |path: &str| {
+        let row = rows(path, "operator_shapes", &[]).swap_remove(0);
+        let field = |field: &str| row[field].clone();
+        json!([
+            field("most_frequent_calls"),
+            field("most_frequent_shape"),
+            field("most_costly_calls"),
+            field("most_costly_shape")
+        ])
+    };
+    assert_eq!(shapes(&path), json!([2, "float, Scalar", 1, "double, Scalar"]));
+    let all = totals(&path);
+    assert_eq!((&all["operators"], &all["with_dims"], &all["with_strides"]), (&json!(3), &json!(3), &json!(0)));
     let scalars = r#"{"Input Dims":[[],[],[]],"Input type":["Scalar","ScalarList",""]}"#;
     let list = r#"{"Input Dims":[[]],"Input type":["TensorList"]}"#;
     let (_folder, path) = scratch("none.json", &trace(&[("f", scalars, 5), ("f", scalars, 5), ("f", list, 20)]));
-    let shown = stdout(&run(&["operators", &path, "--quiet"]));
-    assert!(shown.contains("2 × no tensor: ") && shown.contains("1 × TensorList []: "), "{shown}");
+    assert_eq!(shapes(&path), json!([2, "Scalar, ScalarList, None", 1, "TensorList"]));
     let (_folder, path) =
         scratch("untyped.json", &trace(&[("f", r#"{"Input Dims":"[[]]"}"#, 10), ("f", r#"{"Input Dims":[[2]]}"#, 5)]));
-    let shown = stdout(&run(&["operators", &path, "--quiet"]));
-    assert!(shown.contains("1 × no sizes: "), "{shown}");
+    assert_eq!(shapes(&path), json!([1, "None", 1, "None"]));
 }
 
 /// A long text that is no list, and one that is no counter, are counted for each call and shown in part.
@@ -185,27 +208,35 @@ fn tensors_without_dimensions_are_shown() {
 fn long_texts_are_shown_in_part() {
     let long = "x".repeat(5_000);
     let args = format!(r#"{{"Input Dims":"{long}","cycles":"{long}"}}"#);
-    let found = of_operators(&[("f", &args, 0), ("g", &args, 0)]);
-    let example = format!("{}…", "x".repeat(80));
-    let row = |key: &str| json!({"key": key, "count": 2, "examples": [example]});
-    assert_eq!(found["malformed"], json!([row("Input Dims"), row("cycles")]));
+    let (_folder, path) = of_operators(&[("f", &args, 0), ("g", &args, 0)]);
+    let examples = json!([format!("{}…", "x".repeat(80))]).to_string();
+    let row = |key: &str| json!({"key": key, "count": 2, "examples": examples});
+    assert_eq!(rows(&path, "operator_malformed", &[]), [row("Input Dims"), row("cycles")]);
 }
 
+/// The former command has all queries, each with its heading; where nothing was recorded they are empty.
 #[test]
-fn a_missing_key_is_one_line() {
+fn what_was_not_recorded_is_none() {
     let (_folder, path) = scratch("bare.json", &trace(&[("f", "{}", 10)]));
     let output = run(&["operators", &path, "--quiet"]);
+    let text = stdout(&output);
+    let (first, rest) = text.split_once("\n\n").unwrap();
+    let numbers: Vec<&str> = first.lines().last().unwrap().split_whitespace().collect();
+    // One operator; one kernel of 10 µs, none below an operator with arguments; no key.
+    assert_eq!(numbers.join(" "), "1 1 10.000 µs 0 0 ns 0.0 % 0 0 0 0 0 0 0 ns");
     assert_eq!(
-        stdout(&output),
-        "1 operators; 1 kernels of 10.000 µs, 0 of them (0.0 % of the time) below an operator with recorded arguments.\n\
-         \nDifferent shapes: Input Dims is not recorded on any of 1 operators; `nccl-stacks describe` says what to turn on.\n\
-         \nInputs that are not contiguous: Input Strides is not recorded on any of 1 operators; `nccl-stacks describe` says what to turn on.\n\
-         \nScalars that differ at one stack: Concrete Inputs is not recorded on any of 1 operators; `nccl-stacks describe` says what to turn on.\n\
-         \nHardware counters: a counter is not recorded on any of 1 operators; `nccl-stacks describe` says what to turn on.\n"
+        rest,
+        "Operators with several shapes, which are the sizes and types of all inputs:\nnone\n\n\
+         Inputs of operators that are not contiguous:\nnone\n\n\
+         Inputs of operators that are neither tensors nor lists, and whose values differ between calls from one call path:\nnone\n\n\
+         Hardware counters, summed by operator and by module:\nnone\n\n\
+         Inputs and counters of operators that do not fit their keys, and so are in no other answer:\nnone\n"
     );
     let (_folder, path) =
         scratch("none.json", br#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":70,"dur":1}]"#);
-    assert_eq!(run(&["operators", &path]).status.code(), Some(3));
+    let output = run(&["operators", &path]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).ends_with("Nothing found: the window has no operator.\n"), "{}", stderr(&output));
 }
 
 /// Calls, shapes and GPU time in ns.
@@ -300,7 +331,7 @@ fn real_traces_are_as_in_the_json() {
     for (name, fewest) in [("TraceLens__h100_nsfw_small", 2), ("lora-dev-script__sglang_tp4_A_mixed_rank0", 8)] {
         let path = shared.join(format!("traces/{name}.json.gz"));
         let (shapes, layouts) = walk(&path);
-        let found = answer(&path);
+        let path = path.to_str().unwrap();
         let mut want: Vec<(String, u64, u64, i64)> = shapes
             .into_iter()
             .filter(|(_, (_, shapes, gpu))| shapes.len() > 1 && *gpu > 0)
@@ -311,15 +342,15 @@ fn real_traces_are_as_in_the_json() {
             let name = row["operator"].as_str().unwrap().to_owned();
             (name, number("calls") as u64, number("shapes") as u64, number("gpu_ns"))
         };
-        let mut got: Vec<_> = found["shapes"].as_array().unwrap().iter().map(row).collect();
+        let mut got: Vec<_> = rows(path, "operator_shapes", &[]).iter().map(row).collect();
         want.sort();
         got.sort();
         assert_eq!(got, want, "{name}");
         assert!(want.len() >= fewest, "{name}: {}", want.len());
         let mut got = Layouts::new();
-        for row in found["layouts"].as_array().unwrap() {
-            let list = |key: &str| format!("{:?}", serde_json::from_value::<Vec<i64>>(row[key].clone()).unwrap());
-            let key = (row["operator"].as_str().unwrap().to_owned(), list("dims"), list("strides"));
+        for row in rows(path, "operator_layouts", &[]) {
+            let text = |key: &str| row[key].as_str().unwrap().to_owned();
+            let key = (text("operator"), text("dims"), text("strides"));
             let of = got.entry(key).or_default();
             *of = (of.0 + row["calls"].as_u64().unwrap(), of.1 + row["gpu_ns"].as_i64().unwrap());
         }
@@ -338,34 +369,34 @@ fn real_traces_are_as_in_the_json() {
 #[test]
 fn the_made_traces_are_answered_as_worked_out() {
     for (name, more) in [("metadata_pytorch.json", 0), ("metadata_xsigma.json", 75_000)] {
-        let found = answer(Path::new(&crate::support::program::testdata(name)));
-        assert_eq!(found["gpu_ns"], json!(3_620_000 + more), "{name}");
-        let row = |rows: &str, name: &str| -> Value {
-            let rows = found[rows].as_array().unwrap();
-            rows.iter().find(|row| row["operator"] == name).cloned().unwrap_or_default()
+        let path = testdata(name);
+        assert_eq!(totals(&path)["gpu_ns"], json!(3_620_000 + more), "{name}");
+        let row = |query: &str, name: &str| -> Value {
+            rows(&path, query, &[]).into_iter().find(|row| row["operator"] == name).unwrap_or_default()
         };
         // Three shapes of 1, 1 and 1 calls: 10, 12 and 8 µs.
-        let pad = row("shapes", "aten::constant_pad_nd");
+        let pad = row("operator_shapes", "aten::constant_pad_nd");
         assert_eq!((&pad["calls"], &pad["shapes"], &pad["gpu_ns"]), (&json!(3), &json!(3), &json!(30_000)), "{name}");
-        assert_eq!(pad["most_costly"]["input_dims"], "[[4, 117], [], []]", "{name}");
-        let at = json!([{"input": 0, "tensor": null, "dimension": 1}]);
-        assert_eq!(pad["varies"], json!({"sizes": 1, "at": at, "from": 90, "to": 117}), "{name}");
-        let addmm = row("layouts", "aten::addmm");
+        assert_eq!(pad["most_costly_dims"], "[[4, 117], [], []]", "{name}");
+        let varies = json!([pad["varying_sizes"], pad["varies_at"], pad["varies_from"], pad["varies_to"]]);
+        assert_eq!(varies, json!([1, "[0][1]", 90, 117]), "{name}");
+        let addmm = row("operator_layouts", "aten::addmm");
         assert_eq!((&addmm["calls"], &addmm["gpu_ns"]), (&json!(2), &json!(800_000)), "{name}");
-        assert_eq!((&addmm["inputs"], &addmm["strides"]), (&json!([1]), &json!([1, 128])), "{name}");
-        let counted = found["counters"]["operators"].as_array().unwrap();
+        assert_eq!((&addmm["inputs"], &addmm["strides"]), (&json!("1"), &json!("[1, 128]")), "{name}");
+        let counted = rows(&path, "operator_counters", &[]);
         let addmm = counted.iter().find(|row| row["name"] == "aten::addmm").unwrap();
-        let sums = addmm["sums"].as_array().unwrap();
-        assert!(sums.contains(&json!({"counter": "instructions", "sum": 12_000_000.0})), "{name}");
+        assert_eq!(addmm["instructions"], 12_000_000, "{name}");
         assert_eq!((&addmm["ipc"], &addmm["cache_miss_rate"]), (&json!(4.0 / 3.0), &json!(0.41)), "{name}");
         assert_eq!(addmm["branch_misses_per_1000_instructions"], json!(5.0 / 3.0), "{name}");
-        assert_eq!(found["malformed"], json!([]), "{name}");
+        assert!(rows(&path, "operator_malformed", &[]).is_empty(), "{name}");
     }
-    let hostile = answer(Path::new(&crate::support::program::testdata("metadata_hostile.json")));
+    let path = testdata("metadata_hostile.json");
+    let hostile = totals(&path);
     assert_eq!(
         (&hostile["operators"], &hostile["kernels"], &hostile["gpu_ns"]),
         (&json!(32), &json!(32), &json!(160_000))
     );
-    let keys: Vec<&Value> = hostile["malformed"].as_array().unwrap().iter().map(|of| &of["key"]).collect();
-    assert_eq!(keys, ["Concrete Inputs", "Input Dims", "Input Strides", "Input type", "cache_misses"], "{hostile:#}");
+    let malformed = rows(&path, "operator_malformed", &[]);
+    let keys: Vec<&Value> = malformed.iter().map(|row| &row["key"]).collect();
+    assert_eq!(keys, ["Concrete Inputs", "Input Dims", "Input Strides", "Input type", "cache_misses"], "{malformed:?}");
 }

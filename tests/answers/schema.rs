@@ -177,8 +177,8 @@ fn answers_about_lost_recordings_fit() {
 
 #[test]
 fn answers_on_all_small_traces_fit() {
-    let (stacks, kernels, pairs) = (validator("stacks"), validator("kernels"), validator("pairs"));
-    let (mut traces, mut tables, mut paired) = (0, 0, 0);
+    let (stacks, pairs) = (validator("stacks"), validator("pairs"));
+    let (mut traces, mut paired) = (0, 0);
     for (at, trace) in small_traces().into_iter().enumerate() {
         // No collective; all but the second have no kernels at all.
         let without = [
@@ -215,18 +215,6 @@ fn answers_on_all_small_traces_fit() {
                 assert_fits(&stacks, &answer, &args);
             }
         }
-        for (number, flags) in
-            [&[][..], &["--limit", "1"], &["--family", "nccl", "--window-on", "kernel"]].into_iter().enumerate()
-        {
-            if !is_long() && number != at % 3 {
-                continue;
-            }
-            let args = [&["kernels", trace.as_str()], flags].concat();
-            if let Some(answer) = answer(&args) {
-                assert_fits(&kernels, &answer, &args);
-                tables += 1;
-            }
-        }
         let args = ["pairs", trace.as_str(), "--limit", "2", "--quiet"];
         if let Some(answer) = answer(&args) {
             assert_fits(&pairs, &answer, &args);
@@ -235,9 +223,7 @@ fn answers_on_all_small_traces_fit() {
     }
     // Few have a backward pass.
     assert_eq!(paired, 10);
-    // Four have no kernels, and one has no kernel of NCCL itself.
-    // By day each trace has one table, that one's with the family `nccl`.
-    assert_eq!((traces, tables), (59, if is_long() { 60 * 3 - 1 } else { 59 }));
+    assert_eq!(traces, 59);
 }
 
 #[test]
@@ -259,32 +245,6 @@ fn descriptions_fit() {
         }
     }
     assert_eq!(answers, files.len());
-}
-
-#[test]
-fn answers_about_operators_and_memory_fit() {
-    let (operators, memory) = (validator("operators"), validator("memory"));
-    let mut traces = small_traces();
-    if let Some(shared) = support::shared() {
-        let name = |name: &str| shared.join(format!("traces/{name}.json.gz")).to_str().unwrap().to_owned();
-        traces.extend(
-            ["TraceLens__h100_nsfw_small", "HTA__mtia_inference", "TraceLens__mi300_ddp_resnet_rank0"].map(name),
-        );
-    }
-    let mut answers = (0, 0);
-    for trace in traces {
-        for (command, schema, number) in
-            [("operators", &operators, &mut answers.0), ("memory", &memory, &mut answers.1)]
-        {
-            let args = [command, trace.as_str(), "--quiet"];
-            let Some(all) = answer(&args) else { continue };
-            assert_fits(schema, &all, &args);
-            let args = [&args[..], &["--limit", "1"]].concat();
-            assert_fits(schema, &answer(&args).unwrap(), &args);
-            *number += 2;
-        }
-    }
-    assert!(answers.0 > 20 && answers.1 >= 4, "{answers:?}");
 }
 
 #[test]
@@ -316,8 +276,8 @@ fn answers_for_windows_fit() {
 #[test]
 fn answers_on_real_traces_fit() {
     let Some(shared) = support::shared() else { return };
-    let (stacks, kernels) = (validator("stacks"), validator("kernels"));
-    let (mut answers, mut tables) = (0, 0);
+    let stacks = validator("stacks");
+    let mut answers = 0;
     for (_, trace) in support::real_traces(&shared) {
         let trace = trace.to_str().unwrap();
         let args = [trace, "--family", "all-collectives"];
@@ -325,13 +285,8 @@ fn answers_on_real_traces_fit() {
             assert_fits(&stacks, &answer, &args);
             answers += 1;
         }
-        let args = ["kernels", trace, "--limit", "20"];
-        if let Some(answer) = answer(&args) {
-            assert_fits(&kernels, &answer, &args);
-            tables += 1;
-        }
     }
-    assert!(answers >= 20 && tables > answers, "{answers} and {tables}");
+    assert!(answers >= 20, "{answers}");
 }
 
 #[test]
@@ -516,7 +471,6 @@ fn what_differs_in_one_field_does_not_fit() {
     for (name, args) in [
         ("stacks", &[costs.as_str(), "--sort", "gpu", "--limit", "2"][..]),
         ("stacks", &[&replay, "--limit", "1"]),
-        ("kernels", &["kernels", &costs, "--limit", "1"]),
         ("pairs", &["pairs", &metadata, "--quiet"]),
         ("diff", &["diff", &costs, &replay]),
         ("ranks", &["ranks", &ranks, "--quiet"]),
@@ -525,8 +479,6 @@ fn what_differs_in_one_field_does_not_fit() {
         ("ranks-entries", &["ranks", &testdata("records/megatrace"), "--quiet"]),
         ("hang", &["hang", &dumps, "--quiet"]),
         ("describe", &["describe", &replay, &costs, &records, "--quiet"]),
-        ("operators", &["operators", &metadata, "--quiet", "--limit", "2"]),
-        ("memory", &["memory", &metadata, "--quiet", "--limit", "2"]),
     ] {
         let schema = validator(name);
         let answer = answer(args).unwrap();
@@ -540,8 +492,7 @@ fn what_differs_in_one_field_does_not_fit() {
         }
     }
     let mut other = answer(&[&costs]).unwrap();
-    for (field, value) in [("version", json!(1)), ("schema", json!("nccl-stacks/kernels")), ("stacks_found", json!(-1))]
-    {
+    for (field, value) in [("version", json!(1)), ("schema", json!("nccl-stacks/pairs")), ("stacks_found", json!(-1))] {
         let right = std::mem::replace(&mut other[field], value);
         assert!(validator("stacks").check(&other).is_err(), "{field}");
         other[field] = right;

@@ -75,10 +75,9 @@ fn csv_has_one_record_for_each_stack_and_each_reason() {
             let frames = field(record, "stack");
             assert!(launch.is_none_or(|launch| frames.ends_with(&format!(";{launch}")) || frames == launch));
         }
-        let kernels = support::program::run(&["kernels", &path, "--format", "json"]);
-        let kernels: serde_json::Value = serde_json::from_slice(&kernels.stdout).unwrap();
-        let rows = self::records(&["kernels", &path], KERNELS_HEADER);
-        assert_eq!(rows.len() as u64, kernels["kernel_names_found"].as_u64().unwrap(), "{trace}");
+        let kernels = support::program::rows(&path, "kernels", &[]);
+        let rows = self::records(&["sql", &path, "--query", "kernels"], KERNELS_HEADER);
+        assert_eq!(rows.len(), kernels.len(), "{trace}");
         let percent: f64 = rows.iter().map(|row| row[0].parse::<f64>().unwrap()).sum();
         assert!((percent - 100.0).abs() < 0.06 * rows.len() as f64, "{trace}: {percent}");
     }
@@ -96,7 +95,7 @@ fn csv_quotes_what_it_must() {
     assert_eq!(field(&stacks[0], "kernels"), r#"nccl, "X"\r\n"#);
     assert_eq!(field(&stacks[0], "headline"), r#"a, "b"\nc"#);
     assert_eq!(field(&stacks[0], "stack"), r#"a, "b"\nc;cudaLaunchKernel"#);
-    let kernels = records(&["kernels", &path], KERNELS_HEADER);
+    let kernels = records(&["sql", &path, "--query", "kernels"], KERNELS_HEADER);
     assert_eq!(&kernels[0][8], "nccl, \"X\"\r\n", "as the trace has it");
     let text = stdout(&run(&[&path, "--format", "csv"]));
     let headline = r#""a, ""b""\nc","#;

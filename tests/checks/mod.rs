@@ -15,6 +15,8 @@ pub mod packed;
 pub mod packets;
 pub mod parts;
 mod plain;
+#[path = "../support/queries.rs"]
+mod queries;
 pub mod records;
 #[path = "../support/sound.rs"]
 mod sound;

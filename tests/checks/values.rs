@@ -7,16 +7,16 @@
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use nccl_stacks::analysis::memory::memory_report;
-use nccl_stacks::analysis::operators::operator_report;
-use nccl_stacks::attribution::launches::{Launches, WindowOn};
+use nccl_stacks::attribution::launches::WindowOn;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::names::args;
 use nccl_stacks::recorded_args::{List, Operators, Recorded, Value};
-use nccl_stacks::report::{json, memory, operators};
+use nccl_stacks::sql::Database;
 use nccl_stacks::store::Store;
 use nccl_stacks::time::Window;
+
+use super::queries::ask_queries;
 
 pub fn check(bytes: &[u8]) {
     let Some((how, rest)) = bytes.split_first() else { return };
@@ -114,18 +114,6 @@ fn as_arguments(text: &str) {
             }
             let _ = (operators.counters(slice), operators.keyword_arguments(slice));
         }
-        answers(&store);
+        ask_queries(&Database::open(store).unwrap(), Window::ALL, WindowOn::Launch);
     }
-}
-
-fn answers(store: &Store) {
-    let mut out = Vec::new();
-    let found = operator_report(store, &Launches::default(), Window::ALL, WindowOn::Launch, usize::MAX);
-    operators::write_text(&found, Some(80), &mut out).unwrap();
-    operators::write_csv(&found, &mut out).unwrap();
-    json::operators(&found, "values", &mut out).unwrap();
-    let found = memory_report(store, Window::ALL, usize::MAX);
-    memory::write_text(&found, Some(80), &mut out).unwrap();
-    memory::write_csv(&found, &mut out).unwrap();
-    json::memory(&found, "values", &mut out).unwrap();
 }

@@ -229,7 +229,8 @@ fn mistakes_are_reported_with_line_and_column() {
             "[defaults.sql]\nsort = 'gpu'",
             "2:1",
             &[
-                "no option --sort. Defaults can be given for format, guard-csv, max-bytes, quiet, strict, threads, ts-unit, verbose",
+                "no option --sort. Defaults can be given for format, function-name, guard-csv, interactive, limit, max-bytes, quiet, step, \
+                 strict, threads, ts-unit, verbose, window-on",
             ],
         ),
         ("[defaults.kernels]\nformat = 'svg'", "2:10", &["format = \"svg\": expected one of table, csv, json"]),
@@ -237,7 +238,7 @@ fn mistakes_are_reported_with_line_and_column() {
             "[defaults.stacks]\nsort = 'gpu'",
             "1:11",
             &[
-                "no command stacks takes defaults; these do: kernels, pairs, operators, memory, ranks, part, records, hang, report, diff, sql, export",
+                "no command stacks takes defaults; these do: pairs, ranks, part, records, hang, report, diff, sql, export",
             ],
         ),
         ("[defaults.man]\ndir = 'x'", "1:11", &["no command man"]),

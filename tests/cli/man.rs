@@ -36,7 +36,7 @@ fn there_is_a_page_for_each_command() {
     let folder = scratch.path().join("share/man1");
     let pages = pages(&folder);
     let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
-    for name in ["nccl-stacks.1", "nccl-stacks-kernels.1", "nccl-stacks-sql.1", "nccl-stacks-export.1"] {
+    for name in ["nccl-stacks.1", "nccl-stacks-ranks.1", "nccl-stacks-sql.1", "nccl-stacks-export.1"] {
         assert!(names.contains(&name), "{name}: {names:?}");
     }
     for (name, path) in &pages {
@@ -101,9 +101,8 @@ fn write_errors_are_reported() {
     let unknown = run(&["man", "sqll"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        stderr(&unknown).contains(
-            "no such command; the commands are kernels, pairs, operators, memory, ranks, part, records, record, hang, report, diff, sql"
-        ),
+        stderr(&unknown)
+            .contains("no such command; the commands are pairs, ranks, part, records, record, hang, report, diff, sql"),
         "{}",
         stderr(&unknown)
     );

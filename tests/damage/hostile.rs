@@ -20,7 +20,6 @@ use nccl_stacks::analysis::diff::Diff;
 use nccl_stacks::analysis::keep::keep;
 use nccl_stacks::analysis::reduction::{StackReduction, attributed};
 use nccl_stacks::analysis::stacks::{StackOptions, StackReport};
-use nccl_stacks::analysis::summary::kernel_table;
 use nccl_stacks::analysis::timeline::Timeline;
 use nccl_stacks::attribution::Attributor;
 use nccl_stacks::attribution::capture::{Captured, Captures};
@@ -33,7 +32,7 @@ use nccl_stacks::input::from_reader;
 use nccl_stacks::input::limit::Limits;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::report::diff::DiffAnswer;
-use nccl_stacks::report::{Answer, Form, OnPage, Screen, StacksAnswer, Weight, json, kernels, lists};
+use nccl_stacks::report::{Answer, Form, OnPage, Screen, StacksAnswer, Weight, lists};
 use nccl_stacks::run::{missing, slices};
 use nccl_stacks::sql::{Database, TABLES};
 use nccl_stacks::store::Store;
@@ -42,6 +41,7 @@ use proptest::prelude::*;
 use support::facts::facts;
 use support::hostile;
 use support::program::{run, scratch, stderr};
+use support::queries::ask_queries;
 use support::sound::check;
 
 fn load(text: &str, options: LoadOptions) -> Result<Store, Error> {
@@ -111,12 +111,7 @@ fn ask_window(text: &str, database: &Database, wanted: &Wanted, window: Window) 
         let timeline = Timeline::new("hostile", store, &rows, window, &how, 20);
         let on_page = OnPage::default().timelines(vec![timeline]);
         write(&StacksAnswer::new(&stacks, "hostile").on_page(on_page), Form::Html);
-        let inside = found.kernels.iter().filter(|launched| window.contains(launched.at(store, on)));
-        let rows = inside.map(|launched| (store.slices.name(launched.kernel), store.slices.dur(launched.kernel)));
-        let table = kernel_table(store, rows, usize::MAX);
-        kernels::write_table(&table.rows, Some(80), &mut Vec::new()).unwrap();
-        kernels::write_csv(&table, &mut Vec::new()).unwrap();
-        json::kernels(&table, "hostile", &mut Vec::new()).unwrap();
+        ask_queries(database, window, on);
         let kept = keep(store, &found, window, on);
         let plan = cut::plan(store, &kept, window, TimeRule::Exact);
         let input = from_reader("hostile".to_owned(), None, Box::new(Cursor::new(text.as_bytes().to_vec()))).unwrap();

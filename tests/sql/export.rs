@@ -56,8 +56,12 @@ fn questions(database: &Database) -> Vec<(Query, Vec<(&'static str, Value)>)> {
         "stacks" | "cpu_names" | "kernel_span" => vec![],
         other => panic!("{other}: give it parameters here"),
     };
-    // Queries about the program itself are not asked of a file.
-    let of_traces = queries::ALL.iter().filter(|query| !["sql_functions", "table_columns"].contains(&query.name));
+    // Queries about the program itself are not asked of a file, and of those for people, only one needs no functions of the program.
+    let of_people: Vec<String> = queries::named().map(|query| query.name).filter(|name| name != "stacks").collect();
+    let of_program = ["sql_functions", "table_columns"];
+    let is_of_traces =
+        |query: &&Query| !of_program.contains(&query.name) && !of_people.iter().any(|name| name == query.name);
+    let of_traces = queries::ALL.iter().filter(is_of_traces);
     of_traces.map(|query| (*query, parameters(query))).collect()
 }
 

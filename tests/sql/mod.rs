@@ -3,6 +3,7 @@
 mod export;
 mod launches;
 mod metadata;
+mod named;
 mod ranks;
 mod sql_command;
 mod sql_surface;

@@ -144,7 +144,8 @@ fn errors_name_the_offset_and_the_nearest_name() {
         ),
         (
             "SELECT name FROM slice WHERE id = :id",
-            "error: SQL statement 1 (line 1): :id is a parameter without a value; write the value itself",
+            "error: SQL statement 1 (line 1): :id is a parameter without a value; write the value itself, or use \
+             --query and --param",
         ),
         (
             "SELECT count!(id) FROM slice",

@@ -16,8 +16,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load, load_input};
+use nccl_stacks::report::results::Unit;
+use nccl_stacks::sql::header::Header;
+use nccl_stacks::sql::queries::NamedQuery;
 use nccl_stacks::sql::{Database, queries};
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus, ToSql, params_from_iter};
@@ -139,7 +143,7 @@ const VISIBLE: &[(&str, &str)] = &[
     (
         "kernel_launch",
         "id kernel_id launch_id evidence unattributed is_uncertain flow_disagrees path_id forward_path_id capture_path_id utid \
-         helper_thread gpu_ns exposed_ns queue_delay_ns family collective_id rank gpu_upid",
+         helper_thread gpu_ns exposed_ns queue_delay_ns family collective_id rank gpu_upid op_id",
     ),
     ("call_path", "id parent_id depth name"),
     (
@@ -156,6 +160,11 @@ const VISIBLE: &[(&str, &str)] = &[
          pagefaults backend_stall_cycles frontend_stall_cycles ipc cache_miss_rate branch_misses_per_1000_instructions",
     ),
     ("memory_event", "id ts device_type device_id address bytes total_allocated total_reserved utid"),
+    (
+        "op_call",
+        "id caller_id module input_dims input_types shape odd_tensors scalars malformed stack_id telling stack",
+    ),
+    ("memory_call", "id upid trace device is_complete malformed stack_id telling stack"),
     ("communicator", "id key name description size ranks hash"),
     ("record_file", "id name source version records bytes skipped repaired"),
     (
@@ -1011,7 +1020,63 @@ fn each_query_is_listed_and_describes_its_parameters() {
         }
         assert!(header.lines().next().is_some_and(|line| line.len() > 10), "{name}: what is it for?");
         assert!(statement.readonly(), "{name}");
+        if header.contains("column ") {
+            let query = NamedQuery::new(name.to_owned(), query.sql.into()).unwrap();
+            let columns: Vec<&str> = query.header.columns.iter().map(|column| column.name.as_str()).collect();
+            assert_eq!(columns, statement.column_names().collect::<Vec<_>>(), "{name}");
+            for column in &query.header.columns {
+                assert!(Unit::parse(&column.unit).is_some(), "{name}: {}", column.unit);
+            }
+            let typed: BTreeSet<String> = query.header.params.iter().map(|param| format!(":{}", param.name)).collect();
+            assert_eq!(typed, parameters, "{name}");
+            let Header { about, row, nothing, .. } = &query.header;
+            assert!([about, row, nothing].iter().all(|text| text.ends_with('.')), "{name}: {about} {row} {nothing}");
+        }
     }
+    assert_eq!(queries::named().count(), 12);
+}
+
+/// A header that has not its form is an error, and no query of the list is left out for that.
+#[test]
+fn headers_have_one_form() {
+    let parse = |sql: &str| NamedQuery::new("q".to_owned(), sql.to_owned().into());
+    let query = parse(
+        "-- What it is,\n-- on two lines.\n-- Row: one row,\n-- or none.\n-- Reads: memory\n-- :least  time  1.5ms  how long\n\
+         -- :names  list  none  which\n-- column a b  \"A and B\"  ns\n-- A note.\nSELECT :least, :names, 1 AS \"a b\" -- :other\n",
+    )
+    .unwrap();
+    assert_eq!((&*query.header.about, &*query.header.row), ("What it is, on two lines.", "one row, or none."));
+    assert_eq!(query.header.reads, ArgsWanted::MEMORY);
+    assert_eq!((&*query.header.columns[0].name, &*query.header.columns[0].title), ("a b", "A and B"));
+    let text = |text: &str| Value::Text(text.to_owned());
+    let given = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let values =
+        |pairs| query.values(&given(pairs)).map(|all| all.into_iter().map(|(_, value)| value).collect::<Vec<_>>());
+    assert_eq!(values(&[]).unwrap(), [Value::Integer(1_500_000), Value::Null]);
+    let names = [("names", "x"), ("least", "7"), ("names", "y")];
+    assert_eq!(values(&names).unwrap(), [Value::Integer(7), text(r#"["x","y"]"#)]);
+    assert!(values(&[("least", "long")]).unwrap_err().contains("least is a time"));
+    assert!(values(&[("least", "1"), ("least", "2")]).unwrap_err().contains("more than once"));
+    assert!(query.takes("least") && query.takes("other") && !query.takes("leas") && !query.takes_window());
+    for (wrong, message) in [
+        ("-- :a  text  none", "is not `:name  type  default  what`"),
+        ("-- :a  words  none  which", "with a type of integer, number, text, list, time, window"),
+        ("-- column a  \"A\"", "is not `column name  \"title\"  unit`"),
+        ("-- Reads: everything.", "\"Reads: everything\" is none of"),
+    ] {
+        let error = parse(wrong).unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
+    // A query without a header: numbers are numbers.
+    let bare = parse("SELECT :a, :b, ':c', x::d").unwrap();
+    assert_eq!(
+        bare.values(&given(&[("a", "5"), ("b", "0.5"), ("e", "1")])).unwrap(),
+        [("a".to_owned(), Value::Integer(5)), ("b".to_owned(), Value::Real(0.5))]
+    );
+    let required = parse("-- :a  integer  required  how many\n-- column a  \"A\"  count\nSELECT :a AS a").unwrap();
+    assert!(required.values(&[]).unwrap_err().contains("a has no value"));
 }
 
 /// How many rows a query has, and how many steps SQLite's virtual machine takes for them. Steps are the same on every

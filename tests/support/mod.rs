@@ -7,6 +7,7 @@ pub(crate) mod facts;
 pub(crate) mod hostile;
 pub(crate) mod packets;
 pub(crate) mod program;
+pub(crate) mod queries;
 pub(crate) mod random;
 pub(crate) mod schema;
 pub(crate) mod slices;

@@ -26,6 +26,13 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// The rows of a named query; none if it has none.
+pub(crate) fn rows(trace: &str, query: &str, more: &[&str]) -> Vec<serde_json::Value> {
+    let output = run(&[&["sql", trace, "--query", query, "--format", "json", "--quiet"], more].concat());
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{query}: {}", stderr(&output));
+    if output.stdout.is_empty() { Vec::new() } else { serde_json::from_slice(&output.stdout).unwrap() }
+}
+
 /// The same with the JSON answer, the most frequent stack first, for [`stacks`].
 pub(crate) fn run_json(args: &[&str]) -> Output {
     run(&[&["--json", "--sort", "count"], args].concat())

@@ -119,7 +119,8 @@ fn defaults<'a>(table: &DeTable<'_>, program: &'a Command, running: &'a Command)
             continue;
         };
         let Some(&command) = all[1..].iter().find(|command| command.get_name() == key) else {
-            let names: Vec<&str> = all[1..].iter().map(|command| command.get_name()).collect();
+            let shown = all[1..].iter().filter(|command| !command.is_hide_set());
+            let names: Vec<&str> = shown.map(|command| command.get_name()).collect();
             return wrong(at, format!("no command {key} takes defaults; these do: {}", names.join(", ")));
         };
         for entry in entries(inner) {
@@ -185,6 +186,7 @@ fn why_not(arg: &Arg) -> Option<&'static str> {
         "start_ts" | "duration" => Some("it is a time of one trace"),
         "rank" => Some("it names a file of one run"),
         "expect" => Some("it is the size of one job"),
+        "query" | "param" => Some("it is the question of one run"),
         _ if matches!(arg.get_value_hint(), ValueHint::AnyPath | ValueHint::FilePath | ValueHint::DirPath) => {
             Some("it names a file of one run")
         }

@@ -1,0 +1,261 @@
+//! Named queries, as `nccl-stacks sql --query` asks them: the project's, and a user's own.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::program::{program, rows, run, scratch, stderr, stdout, testdata};
+
+/// A query of a user's own, with a window and parameters.
+const OWN: &str = "\
+-- Kernels that took long.
+-- Row: a kernel.
+-- Order: by start.
+-- Nothing: none took that long.
+-- :start  window   window    the window's first nanosecond
+-- :end    window   window    the first nanosecond after it
+-- :least  time     required  the least length
+-- :names  list     none      only these names
+-- column dur   \"Length\"  ns
+-- column name  \"Kernel\"  text
+SELECT dur, name, id
+FROM slice
+WHERE kind = 'kernel' AND ts >= :start AND ts < :end AND dur >= :least
+  AND (:names IS NULL OR name IN (SELECT value FROM json_each(:names)))
+ORDER BY ts;
+";
+
+/// The program with a folder of settings that has this query as `long`, and one with the name of the program's own.
+fn with_settings(args: &[&str]) -> Output {
+    let (folder, _) = scratch("unused", b"");
+    let queries = folder.path().join("nccl-stacks/queries");
+    std::fs::create_dir_all(&queries).unwrap();
+    std::fs::write(queries.join("long.sql"), OWN).unwrap();
+    std::fs::write(queries.join("kernels.sql"), "SELECT 'mine' AS whose").unwrap();
+    let mut program = program();
+    program.env("XDG_CONFIG_HOME", folder.path()).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn usage(args: &[&str], message: &str) {
+    let output = with_settings(&[&["sql"], args].concat());
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""), "{args:?}");
+    assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
+}
+
+#[test]
+fn without_a_name_all_are_listed() {
+    let output = with_settings(&["sql", "--query"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 12 + 2, "{lines:?}");
+    assert!(lines.contains(&"kernels             the kernels of one name.".to_owned()), "{lines:?}");
+    assert!(lines[13].starts_with("long                a kernel. (") && lines[13].ends_with("long.sql)"), "{lines:?}");
+    // A trace before it changes nothing.
+    assert_eq!(stdout(&with_settings(&["sql", &testdata("costs.json"), "--query"])).lines().count(), 14);
+}
+
+#[test]
+fn a_users_own_query_works_the_same() {
+    let trace = testdata("costs.json");
+    let asked = |args: &[&str]| with_settings(&[&["sql", &trace, "--query"], args].concat());
+    let text = stdout(&asked(&["long", "--param", "least=100us", "--format", "table", "--quiet"]));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("    Length  Kernel"), "{text}");
+    assert!(
+        lines[2].trim_start().starts_with("100.000 µs  ") || lines[2].trim_start().starts_with("200.000 µs  "),
+        "{text}"
+    );
+    let json = |args: &[&str]| -> Vec<Value> {
+        let output = asked(&[args, &["--format", "json", "--quiet"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let all = json(&["long", "--param", "least=0"]);
+    assert_eq!(all.len(), 19);
+    assert_eq!(all[0].as_object().unwrap().keys().collect::<Vec<_>>(), ["dur", "id", "name"], "names of SQL");
+    let gemm = ["long", "--param", "least=0", "--param", "names=gemm_bf16_128x64_tn"];
+    assert_eq!(json(&gemm).len(), 6);
+    assert_eq!(json(&["long", "--param", "least=0", "--limit", "3"]).len(), 3);
+    // The first half of 2 ms.
+    let half = json(&["long", "--param", "least=0", "--start-ts", "0", "--duration", "1ms"]);
+    assert!(!half.is_empty() && half.len() < 19, "{}", half.len());
+    let none = asked(&["long", "--param", "least=1s"]);
+    assert_eq!((none.status.code(), stdout(&none).as_str()), (Some(3), ""));
+    assert!(stderr(&none).ends_with("Nothing found: none took that long.\n"), "{}", stderr(&none));
+    // A file by its path, without a header.
+    let (_folder, file) = scratch("bare.sql", b"SELECT :a + 1 AS sum, :b AS text WHERE :start < :end");
+    let output = run(&["sql", &trace, "--query", &file, "--param", "a=2", "--param", "b=x", "--quiet"]);
+    assert_eq!(stdout(&output), "\"sum\",\"text\"\n3,\"x\"\n", "{}", stderr(&output));
+}
+
+#[test]
+fn the_programs_own_query_is_not_replaced_silently() {
+    let output = with_settings(&["sql", &testdata("costs.json"), "--query", "kernels", "--quiet"]);
+    assert!(stdout(&output).contains("\"Instances\""), "{}", stdout(&output));
+    let notes = stderr(&output);
+    assert!(notes.contains("Note: kernels is the program's own query; --query /"), "{notes}");
+    assert!(notes.contains("/nccl-stacks/queries/kernels.sql is yours"), "{notes}");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_there_is() {
+    let trace = testdata("costs.json");
+    usage(&[&trace, "--query", "kernel"], "there is no query kernel. Did you mean kernels? --query alone lists them");
+    usage(&[&trace, "--query", "lon"], "Did you mean long?");
+    usage(&[&trace, "--query", "quite_another"], "there is no query quite_another. --query alone");
+    usage(&["--query", "kernels"], "a query needs a trace: nccl-stacks sql TRACE --query kernels");
+    usage(
+        &[&trace, "--query", "kernels", "--param", "famly=nccl"],
+        "there is no parameter famly; did you mean family?. The parameters of kernels:\n  kernel_name  list  ",
+    );
+    usage(
+        &[&trace, "--query", "long"],
+        "the parameter least has no value. The parameters of long:\n  least  time  the least length (required)",
+    );
+    usage(
+        &[&trace, "--query", "long", "--param", "least=much"],
+        "the parameter least is a time, such as 1.5ms, not \"much\"",
+    );
+    usage(&[&trace, "--query", "long", "--param", "start=5"], "there is no parameter start");
+    usage(&[&trace, "--query", "stacks", "--param", "a=1"], "The parameters of stacks:\n  none");
+    usage(&[&trace, "--query", "stacks", "--step", "1"], "stacks has no :start and :end, and so no window");
+    usage(&[&trace, "--query", "kernels", "--param", "nothing"], "expected NAME=VALUE");
+    usage(&[&trace, "--query", "kernels", "--file", "x.sql"], "cannot be used with");
+    usage(&[&trace, "SELECT 1", "--query", "kernels"], "cannot be used with the statements \"SELECT 1\"");
+    usage(&[&trace, "SELECT 1", "--step", "1"], "a window is for --query");
+    usage(&[&trace, "SELECT 1", "--limit", "1"], "--query");
+    let (_folder, file) = scratch("odd.sql", b"-- column a  \"A\"  parsecs\nSELECT 1 AS a");
+    usage(&[&trace, "--query", &file], "column a: the unit \"parsecs\" is none of text, id, detail, ns");
+    let missing = run(&["sql", &trace, "--query", "/no/such.sql"]);
+    assert_eq!(missing.status.code(), Some(1), "{}", stderr(&missing));
+    // What is wrong is said before the trace is read.
+    usage(&["/no/such/trace", "--query", "kernel"], "there is no query kernel");
+}
+
+#[test]
+fn kernels_are_chosen_by_name_and_family() {
+    let trace = testdata("costs.json");
+    let counts = |more: &[&str]| -> Vec<i64> {
+        rows(&trace, "kernels", more).iter().map(|row| row["Instances"].as_i64().unwrap()).collect()
+    };
+    assert_eq!(counts(&[]), [6, 7, 2, 1, 3]);
+    assert_eq!(counts(&["--param", "family=nccl"]), [7, 2, 1, 3]);
+    assert_eq!(counts(&["--param", "kernel_name=*AllGather*", "--param", "kernel_name=gemm"]), [6, 2]);
+    assert_eq!(counts(&["--param", "kernel_name=gemm", "--param", "family=nccl"]), [6, 7, 2, 1, 3]);
+    assert_eq!(counts(&["--limit", "2"]), [6, 7]);
+    // The share is one of the chosen kernels.
+    let gemm = &rows(&trace, "kernels", &["--param", "kernel_name=gemm"])[0];
+    assert_eq!(gemm["Time (%)"], 100.0);
+    assert!(rows(&trace, "kernels", &["--param", "kernel_name=none"]).is_empty());
+    let unknown = run(&["sql", &trace, "--query", "kernels", "--param", "family=mine"]);
+    assert!(stderr(&unknown).contains("mine"), "{}", stderr(&unknown));
+    // A family of a config file, also in other statements.
+    let (folder, config) =
+        scratch("nccl-stacks.toml", b"[families]\nmine = ['gemm*']\n[defaults]\nlimit = 1\nfunction-name = 'x'\n");
+    let counted = "SELECT count(*) AS n FROM slice WHERE in_family(name, 'mine')";
+    let output = run(&["sql", &trace, counted, "--config", &config, "--quiet"]);
+    assert_eq!(stdout(&output), "\"n\"\n6\n", "{}", stderr(&output));
+    drop(folder);
+}
+
+/// Time and window are those of the former commands.
+#[test]
+fn windows_choose_what_begins_in_them() {
+    let trace = testdata("metadata_pytorch.json");
+    let step = ["--function-name", "ProfilerStep#%", "--index", "1"];
+    let memory = &rows(&trace, "memory", &step)[0];
+    // The second step's seven allocations and releases, over what was there before.
+    assert_eq!((&memory["events"], &memory["allocated_bytes"]), (&json!(14), &json!(136_000)));
+    assert_eq!((&memory["peak_allocated"], &memory["before_bytes"]), (&json!(1_136_000), &json!(1_000_000)));
+    let by_launch = rows(&trace, "operators", &step);
+    let by_kernel = rows(&trace, "operators", &[&step[..], &["--window-on", "kernel"]].concat());
+    assert!(by_launch[0]["operators"].as_i64() > Some(0) && by_launch[0]["operators"] == by_kernel[0]["operators"]);
+    // In a table, times are those since the start of the window: 13.64 ms less 11 ms.
+    let text =
+        stdout(&run(&[&["sql", &trace, "--query", "memory", "--format", "table", "--quiet"], &step[..]].concat()));
+    assert!(text.contains("1.14 MB  2.640 ms"), "{text}");
+}
+
+#[test]
+fn several_queries_read_the_trace_once() {
+    let trace = testdata("costs.json");
+    let output =
+        run(&["sql", &trace, "--query", "kernels", "--query", "operator_shapes", "--limit", "1", "--format", "table"]);
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("Kernels by name, with the columns of `nsys stats -r cuda_gpu_kern_sum`:\nTime (%)"),
+        "{text}"
+    );
+    assert!(text.contains("\n… and 4 more rows\n\nOperators with several shapes, which are"), "{text}");
+    assert!(text.ends_with(":\nnone\n"), "{text}");
+    assert_eq!(stderr(&output).matches("Trace loaded").count(), 1);
+    let output = run(&["sql", &trace, "--query", "kernels", "--query", "operator_shapes", "--format", "json"]);
+    assert!(stdout(&output).ends_with("\n]\n\n[]\n"), "{}", stdout(&output));
+}
+
+/// They do the same as the queries, and name them.
+#[test]
+fn former_commands_are_queries() {
+    let trace = testdata("costs.json");
+    let new = ["sql", &trace, "--query", "kernels", "--param", "family=nccl", "--limit", "2", "--format", "csv"];
+    let old = run(&["kernels", &trace, "--family", "nccl", "--limit", "2", "--format", "csv"]);
+    assert_eq!(stdout(&old), stdout(&run(&new)));
+    let note = format!("Note: this is `nccl-stacks {}`\n", new.join(" "));
+    assert!(stderr(&old).starts_with(&note), "{}", stderr(&old));
+    let window = run(&["kernels", &trace, "--start-ts", "0", "--duration", "1ms"]);
+    let words = "--query kernels --start-ts 0ns --duration 1000000ns --format table`";
+    assert!(stderr(&window).lines().next().unwrap().ends_with(words), "{}", stderr(&window));
+    let (_folder, families) = scratch("families.json", br#"{"mine": ["gemm*"]}"#);
+    let mine = run(&["kernels", &trace, "--family-file", &families, "--family", "mine", "--format", "csv"]);
+    assert_eq!(stdout(&mine).lines().count(), 2, "{}", stdout(&mine));
+    let grouped = run(&["kernels", &trace, "--group-by", "op,shape"]);
+    assert_eq!(grouped.status.code(), Some(2));
+    let form = format!("nccl-stacks {trace} --kernel-name '*' --group-by op --group-by shape --sort gpu\n");
+    assert!(stderr(&grouped).ends_with(&form), "{}", stderr(&grouped));
+    let metadata = testdata("metadata_pytorch.json");
+    for (command, first, alone) in
+        [("operators", "operators", "operator_shapes"), ("memory", "memory", "memory_stacks")]
+    {
+        let notes = stderr(&run(&[command, &metadata]));
+        assert!(notes.contains(&format!("--query {first} --query {alone} ")), "{notes}");
+        let csv = stdout(&run(&[command, &metadata, "--format", "csv"]));
+        assert_eq!(csv, stdout(&run(&["sql", &metadata, "--query", alone, "--format", "csv"])), "{command}");
+    }
+}
+
+#[test]
+fn statistics_and_names_are_functions() {
+    let trace = testdata("costs.json");
+    let sql = |query: &str| {
+        let output = run(&["sql", &trace, query, "--quiet"]);
+        assert_eq!(output.status.code(), Some(0), "{query}: {}", stderr(&output));
+        stdout(&output).lines().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(
+        sql("SELECT median(v), stddev(v) FROM (SELECT 1 AS v UNION SELECT 2 UNION SELECT 6 UNION SELECT NULL)"),
+        "2.0,2.6457513110645907"
+    );
+    assert_eq!(sql("SELECT median(1), stddev(1), median(NULL)"), "1.0,0.0,\"[NULL]\"");
+    assert_eq!(
+        sql(
+            "SELECT matches_name('ncclX', 'nccl'), matches_name('ncclX', '[\"a\",\"*X\"]'), matches_name('ncclX', NULL)"
+        ),
+        "1,1,0"
+    );
+    assert_eq!(
+        sql("SELECT in_family('ncclDevKernel_AllReduce', 'nccl'), in_family('gemm', '[\"nccl\",\"deepep\"]')"),
+        "1,0"
+    );
+    assert_eq!(
+        sql(
+            "SELECT step_priority('ProfilerStep#3', ''), step_priority('x', 'user_annotation'), step_priority('x', 'cpu_op')"
+        ),
+        "0,2,\"[NULL]\""
+    );
+    let wrong = run(&["sql", &trace, "SELECT median('x')"]);
+    assert!(stderr(&wrong).contains("median: the argument is not a number"), "{}", stderr(&wrong));
+    let wrong = run(&["sql", &trace, "SELECT in_family('x', 'mine')"]);
+    assert!(stderr(&wrong).contains("mine"), "{}", stderr(&wrong));
+}
