@@ -84,6 +84,9 @@ pub struct OddTensor {
     pub strides: Vec<i64>,
 }
 
+/// The sizes and the strides of a tensor.
+type Strided = (Vec<i64>, Vec<i64>);
+
 impl Operators<'_> {
     /// `float[2, 3], Scalar`: the type of each input, with its sizes if it has any.
     pub fn shape(&self, slice: SliceId) -> Recorded<String> {
@@ -108,8 +111,7 @@ impl Operators<'_> {
         let (Recorded::Known(dims), Recorded::Known(strides)) = (self.dims(slice), self.strides(slice)) else {
             return Vec::new();
         };
-        // By sizes and strides.
-        let mut odd: BTreeMap<(Vec<i64>, Vec<i64>), (Layout, Vec<usize>)> = BTreeMap::new();
+        let mut odd: BTreeMap<Strided, (Layout, Vec<usize>)> = BTreeMap::new();
         let inputs = dims.elements().unwrap_or_default().iter().zip(strides.elements().unwrap_or_default());
         for (input, (dims, strides)) in inputs.enumerate() {
             let mut add = |dims: &Value, strides: &Value| {
