@@ -313,11 +313,15 @@ fn traces_with_something_missing_get_the_right_hint() {
     assert!(turn_on(&other, "launch").is_empty() && question(&other, "launch")["although"].is_string());
 }
 
-/// A trace with a header and with events as they are in braces.
-fn with_header(header: &str, events: &[&str]) -> Value {
+/// A file of a trace with a header and with events as they are in braces.
+fn file_of(header: &str, events: &[&str]) -> (tempfile::TempDir, String) {
     let events: Vec<String> = events.iter().map(|event| format!("{{{event}}}")).collect();
     let text = format!(r#"{{"schemaVersion":1,{header},"traceEvents":[{}]}}"#, events.join(","));
-    let (_folder, path) = scratch("trace.json", text.as_bytes());
+    scratch("trace.json", text.as_bytes())
+}
+
+fn with_header(header: &str, events: &[&str]) -> Value {
+    let (_folder, path) = file_of(header, events);
     trace(&path)
 }
 
@@ -374,11 +378,8 @@ fn verdict(args: &[&str]) -> String {
     first.join(" ")
 }
 
-/// The verdict on a trace with these events.
 fn verdict_on(header: &str, events: &[&str]) -> String {
-    let events: Vec<String> = events.iter().map(|event| format!("{{{event}}}")).collect();
-    let text = format!(r#"{{"schemaVersion":1,{header},"traceEvents":[{}]}}"#, events.join(","));
-    let (_folder, path) = scratch("trace.json", text.as_bytes());
+    let (_folder, path) = file_of(header, events);
     verdict(&[&path])
 }
 
@@ -433,9 +434,9 @@ fn nothing_is_missing_only_where_nothing_is() {
         asked.ends_with("It answers 10 of 11 questions. No other setting of the profiler adds to that."),
         "{asked}"
     );
-    let events: Vec<String> = all.iter().map(|event| format!("{{{event}}}")).collect();
-    let (_folder, path) =
-        scratch("cut.json", format!(r#"{{"schemaVersion":1,"traceEvents":[{},{{"ph""#, events.join(",")).as_bytes());
+    let (_folder, path) = file_of(r#""a":1"#, &all);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{},{{\"ph\"", text.trim_end_matches("]}"))).unwrap();
     let cut = verdict(&[&path]);
     assert!(
         cut.starts_with("The trace is cut off (copy it again, or record again), and how much is missing is unknown.")

@@ -60,8 +60,8 @@ pub(super) struct TraceQuestion {
     pub(super) flag: Option<&'static str>,
     /// Whether the trace shows that it was asked for, even if the header does not.
     pub(super) is_seen: fn(&Tally, &Having) -> bool,
-    /// If nothing has it, by whether the flag was on: the reason, if there is a special one, and what to turn on.
-    pub(super) without: fn(&Tally, bool) -> Option<(&'static str, Option<&'static str>)>,
+    /// Advice of its own if nothing has it, by whether the flag was on.
+    pub(super) without: fn(&Tally, bool) -> Option<Advice>,
     /// Why some lack it although it was asked for; for kernels, why those lack it that no common reason explains.
     pub(super) although: fn(&Tally) -> &'static str,
 }
@@ -78,6 +78,9 @@ pub(super) struct RecordQuestion {
     /// The events of a recording's plugin that have it. Where they were asked for, asking again is useless.
     pub(super) events: u64,
 }
+
+/// Why something is not recorded, and what to turn on.
+pub(super) type Advice = (&'static str, Option<&'static str>);
 
 /// What records something, and how to use it.
 pub type Recorder = (&'static str, &'static str);
@@ -402,7 +405,7 @@ impl RecordQuestion {
 }
 
 /// PyTorch follows Python only if it records the CPU, and advises verbosity if `with_stack` alone records nothing. Older writers have a text.
-fn without_frames(t: &Tally, is_on: bool) -> Option<(&'static str, Option<&'static str>)> {
+fn without_frames(t: &Tally, is_on: bool) -> Option<Advice> {
     const AS_TEXT: &str = "operators have a Call stack as text, which sql shows but stacks do not use";
     const NO_FRAMES: &str = "no Python function was recorded";
     const VERBOSE_ON: &str = "with_stack=True with experimental_config=_ExperimentalConfig(verbose=True)";
