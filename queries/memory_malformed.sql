@@ -1,5 +1,5 @@
 -- Values of memory events that do not fit their keys, and so are in no sum.
--- Row: a key with such values.
+-- Row: a key of memory events with such values.
 -- Order: by key.
 -- Nothing: all values of memory events fit their keys.
 -- Reads: memory

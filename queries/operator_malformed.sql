@@ -1,5 +1,5 @@
 -- Inputs and counters of operators that do not fit their keys, and so are in no other answer.
--- Row: a key with such values.
+-- Row: a key of operators with such values.
 -- Order: by key.
 -- Nothing: all inputs and counters of operators fit their keys.
 -- Reads: operators

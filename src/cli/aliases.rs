@@ -8,7 +8,7 @@ use super::args::{Climbing, GroupArgs, Kernels, Reading, Sections, Selection, Sp
 use super::stop::Stop;
 use super::terminal::note;
 use super::typed::{self, quote};
-use super::{opening, sql};
+use super::{opening, query};
 
 /// How many rows of a query are shown in a table.
 const ROWS: usize = 10;
@@ -76,7 +76,7 @@ fn sections(
     query.run(&args.trace, &args.span, args.output.as_deref(), args.reading.clone())
 }
 
-/// The queries that an alias stands for.
+/// The queries of an alias.
 struct Query {
     names: &'static [&'static str],
     param: Vec<(String, String)>,
@@ -99,7 +99,7 @@ impl Query {
             quote(&trace.display().to_string()),
             typed::words(&options)
         ));
-        sql::run(&Sql {
+        query::run(&Sql {
             trace: Some(trace.to_owned()),
             second: None,
             more: Vec::new(),

@@ -81,6 +81,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         Some(Command::Repair(args)) => repair::run(args),
         Some(Command::Report(args)) => report::run(args),
         Some(Command::Describe(args)) => describe::run(args),
+        Some(Command::Sql(args)) if !args.query.is_empty() => query::run(args),
         Some(Command::Sql(args)) => sql::run(args),
         Some(Command::Completions(args)) => completions::run(args),
         Some(Command::Man(args)) => man::run(args),

@@ -22,12 +22,9 @@ use super::output::Output;
 use super::session::Session;
 use super::stop::Stop;
 use super::terminal::{self, stdout_width};
-use super::{notes, opening, prompt, query};
+use super::{notes, opening, prompt};
 
 pub(super) fn run(args: &Sql) -> Result<(), Stop> {
-    if !args.query.is_empty() {
-        return query::run(args);
-    }
     if args.span.is_narrowed() {
         return Err(Stop::Usage(
             "a window is for --query; write a condition on ts into your own statements".to_owned(),

@@ -8,8 +8,7 @@ use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Lin
 use rusqlite::types::ValueRef;
 
 use super::Shown;
-use super::blob::hexadecimal;
-use super::unit::Unit;
+use super::unit::{Unit, raw};
 use crate::report::format::visible;
 use crate::time::Ns;
 
@@ -144,15 +143,4 @@ fn lines(mut layout: Layout) -> String {
         column.set_padding((0, if i == last { 0 } else { GAP as u16 }));
     }
     layout.lines().map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
-/// A value as SQL has it.
-pub(super) fn raw(value: ValueRef<'_>) -> String {
-    match value {
-        ValueRef::Null => "[NULL]".to_owned(),
-        ValueRef::Integer(value) => value.to_string(),
-        ValueRef::Real(value) => format!("{value:?}"),
-        ValueRef::Text(text) => visible(&String::from_utf8_lossy(text)).into_owned(),
-        ValueRef::Blob(bytes) => hexadecimal(bytes),
-    }
 }

@@ -2,8 +2,8 @@
 
 use rusqlite::types::ValueRef;
 
-use super::table::raw;
-use crate::report::format::{count, duration, grouped, percent, size};
+use super::blob::hexadecimal;
+use crate::report::format::{count, duration, grouped, percent, size, visible};
 use crate::time::Ns;
 
 /// The unit of a column.
@@ -76,6 +76,17 @@ impl Unit {
             Unit::Decimal => grouped(number, 1),
             Unit::Ratio => grouped(number, 2),
         }
+    }
+}
+
+/// A value as SQL has it.
+pub(super) fn raw(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => "[NULL]".to_owned(),
+        ValueRef::Integer(value) => value.to_string(),
+        ValueRef::Real(value) => format!("{value:?}"),
+        ValueRef::Text(text) => visible(&String::from_utf8_lossy(text)).into_owned(),
+        ValueRef::Blob(bytes) => hexadecimal(bytes),
     }
 }
 
