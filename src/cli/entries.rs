@@ -49,15 +49,7 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
         ));
     }
     let is_page = form == RankForm::Html;
-    let form = match form {
-        RankForm::Text | RankForm::Table | RankForm::Html => EntryForm::Text,
-        RankForm::Json => EntryForm::Json,
-        _ => {
-            return Err(Stop::Usage(
-                "--format: an answer about calls of NCCL has the forms text, json and html".to_owned(),
-            ));
-        }
-    };
+    let form = entry_form(form)?;
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let output = Output::open(args.output.as_deref(), &inputs)?.of_form(is_page)?;
     let screen = Screen {
@@ -83,6 +75,14 @@ pub(super) fn run(args: &Ranks, form: RankForm, files: &[PathBuf]) -> Result<Opt
     let mut completeness = Completeness::default();
     completeness.ranks.extend(&report.ranks_here);
     Stop::if_incomplete(Ok(()), &completeness, args.expect).map(|()| None)
+}
+
+fn entry_form(form: RankForm) -> Result<EntryForm, Stop> {
+    match form {
+        RankForm::Text | RankForm::Table | RankForm::Html => Ok(EntryForm::Text),
+        RankForm::Json => Ok(EntryForm::Json),
+        _ => Err(Stop::Usage("--format: an answer about calls of NCCL has the forms text, json and html".to_owned())),
+    }
 }
 
 /// Why the ranks are unknown, and how to provide them.
