@@ -46,7 +46,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     };
     let records_left_out = files.left_out();
     records_left_out.iter().for_each(|line| say(line));
-    if files.are_parts().is_ok_and(|are_parts| are_parts) {
+    if matches!(files.are_parts(), Ok(true)) {
         opening::refuse_for_parts(&args.span, &args.climbing, &[("capture-trace", !args.capture_trace.is_empty())])?;
     }
     let inputs = args.selection.family_file.iter().chain(&files.traces).chain(&files.parts);

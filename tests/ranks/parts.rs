@@ -219,6 +219,11 @@ fn missing_ranks_are_named() {
     let (said, of_three) = incomplete(&["ranks", &parts, "--expect", "4"]);
     assert_eq!(said, "Missing: 1 of 4 ranks: 1\n");
     assert_eq!(of_three, answer(&["ranks", &traces[0], &traces[2], &traces[3]]));
+    // Traces, and records of calls, are checked if a number is given.
+    let (said, _) = incomplete(&["ranks", &traces[0], &traces[2], &traces[3], "--expect", "4"]);
+    assert_eq!(said, "Missing: 1 of 4 ranks: 1\n");
+    let output = run(&["ranks", "--quiet", &testdata("records/megatrace"), "--expect", "9"]);
+    assert_eq!((output.status.code(), &*stderr(&output)), (Some(6), "Missing: 1 of 9 ranks: 8\n"));
     // Headers say how many there are, too.
     for args in [&["ranks", &*parts][..], &[&*parts]] {
         let (said, _) = incomplete(args);
