@@ -18,6 +18,49 @@ use super::terminal::note;
 use super::{opening, typed};
 
 /// Answers from records of when NCCL was entered. From records of when kernels ran, returns the reductions, which are then compared like those
+/// of traces.
+pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Option<Vec<RankReduction>>, Stop> {
+    let runner = opening::run(&args.reading);
+    let mut records = runner.records(files, Keep::All)?;
+    give_ranks(&args.rank, &mut records)?;
+    let found = RecordedReductions::from_records(&records);
+    runner.report_recorded_parts(&found);
+    let RecordedReductions { reductions, without_rank, .. } = found;
+    if !reductions.is_empty() {
+        // The times of the calls explain why a rank's kernels were late.
+        let calls = EntryReport::compare(&records, args.outliers.into());
+        if !calls.slow.is_empty() {
+            note(&entries_verdict(&calls).join(" "));
+        }
+        return Ok(Some(reductions));
+    }
+    let report = EntryReport::compare(&records, args.outliers.into());
+    if report.ranks_here.is_empty() && (report.calls > 0 || without_rank > 0) {
+        return Err(Stop::NotFound(without_ranks(&records)));
+    }
+    if report.calls == 0 {
+        return Err(Stop::NotFound("Nothing found: the records have no times.".to_owned()));
+    }
+    if !args.fail_if.is_empty() {
+        return Err(Stop::Usage(
+            "--fail-if: the records have only the times of calls to NCCL, not who waited for whom".to_owned(),
+        ));
+    }
+    if !EntriesAnswer::forms().any(|form| form == show.form) {
+        return Err(Stop::Usage(
+            "--format: an answer about calls of NCCL has the forms text, json and html".to_owned(),
+        ));
+    }
+    let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
+    let output = show.open(&inputs)?;
+    let name = run::files::in_order(&args.traces);
+    let on_page = typed::on_page(&args.traces, &[], damage_lines(&records));
+    show.print(&EntriesAnswer::new(&report, &name).shown(args.limit, on_page), &show.screen(&output), output)?;
+    let mut completeness = Completeness::default();
+    completeness.ranks.extend(&report.ranks_here);
+    Stop::if_incomplete(Ok(()), &completeness, args.expect).map(|()| None)
+}
+
 /// Why the ranks are unknown, and how to provide them.
 fn without_ranks(records: &Records) -> String {
     let sources: BTreeSet<&str> = records.operations.iter().map(|operation| operation.source.title()).collect();
