@@ -30,23 +30,42 @@ pub fn origins<'a>(telling: impl Iterator<Item = &'a Vec<String>>) -> Vec<Vec<&'
 /// How many stacks of one headline are compared with each other.
 const COMPARED: usize = 256;
 
-/// The headline of each stack; if other stacks share it, also the frames that distinguish it: for each other stack, the innermost frame in which they
-/// differ. Stacks are equal only if all their frames are; equal stacks are not distinguished.
-pub fn names<'a>(telling: &[&'a [String]]) -> Vec<Vec<&'a str>> {
-    let mut of_headline: BTreeMap<Option<&String>, Vec<&'a [String]>> = BTreeMap::new();
-    for frames in telling.iter().copied() {
-        let alike = of_headline.entry(frames.first()).or_default();
-        if alike.len() < COMPARED && !alike.contains(&frames) {
-            alike.push(frames);
+/// The names of stacks: the headline of each; if other stacks share it, also the frames that distinguish it: for each other stack, the innermost
+/// frame in which they differ. Stacks are equal only if all their frames are; equal stacks are not distinguished.
+#[derive(Debug)]
+pub struct Names<'a> {
+    telling: Vec<&'a [String]>,
+    of_headline: BTreeMap<Option<&'a String>, Vec<&'a [String]>>,
+}
+
+impl<'a> Names<'a> {
+    /// Prepares the names of stacks, given by their telling frames. To name a stack takes long if many share its headline.
+    pub fn new(telling: impl Iterator<Item = &'a [String]>) -> Self {
+        let telling: Vec<&[String]> = telling.collect();
+        let mut of_headline: BTreeMap<Option<&String>, Vec<&'a [String]>> = BTreeMap::new();
+        for frames in telling.iter().copied() {
+            let alike = of_headline.entry(frames.first()).or_default();
+            if alike.len() < COMPARED && !alike.contains(&frames) {
+                alike.push(frames);
+            }
         }
+        Names { telling, of_headline }
     }
-    let name = |frames: &'a [String]| {
-        let alike = of_headline.get(&frames.first()).map_or(&[][..], Vec::as_slice);
+
+    /// The name of the stack at this position, its headline first.
+    pub fn name(&self, at: usize) -> Vec<&'a str> {
+        let frames = self.telling[at];
+        let alike = self.of_headline.get(&frames.first()).map_or(&[][..], Vec::as_slice);
         let differ = |other: &&[String]| (1..frames.len()).find(|at| other.get(*at) != frames.get(*at));
         let depths: BTreeSet<usize> = alike.iter().filter(|other| **other != frames).filter_map(differ).collect();
         frames.first().into_iter().chain(depths.into_iter().map(|at| &frames[at])).map(String::as_str).collect()
-    };
-    telling.iter().copied().map(name).collect()
+    }
+}
+
+/// The names of all stacks.
+pub fn names<'a>(telling: &[&'a [String]]) -> Vec<Vec<&'a str>> {
+    let names = Names::new(telling.iter().copied());
+    (0..telling.len()).map(|at| names.name(at)).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The verdict on a window: how long collectives ran, how much of that nothing hid, and which stack accounts for most of it.
 
 use super::cost::Distribution;
-use super::origin::names;
+use super::origin::Names;
 use super::stacks::{Stack, StackReport};
 use crate::time::Ns;
 
@@ -98,8 +98,8 @@ impl StackReport {
             |most: &Stack| stacks.iter().filter(|stack| stack.cost.exposed >= most.cost.exposed).count() == 1;
         let most = most.filter(|(_, stack)| stack.cost.exposed > Ns::ZERO && is_alone(stack));
         let costliest = most.map(|(at, stack)| {
-            let telling: Vec<&[String]> = stacks.iter().map(|stack| stack.telling.as_slice()).collect();
-            let mut name = names(&telling).swap_remove(at).into_iter();
+            let names = Names::new(stacks.iter().map(|stack| stack.telling.as_slice()));
+            let mut name = names.name(at).into_iter();
             let (from, within) = (name.next(), name.collect());
             Costliest {
                 share: share(stack.cost.exposed, all),

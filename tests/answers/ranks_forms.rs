@@ -211,12 +211,3 @@ fn without_steps_there_are_spans_of_time() {
         assert_eq!(steps.iter().map(sum).sum::<i64>(), report["waited_ns"].as_i64().unwrap(), "{field}");
     }
 }
-
-#[test]
-fn the_heat_map_is_on_the_page() {
-    let (_folder, path) = written(&late());
-    let output = run(&["ranks", &path, "--format", "svg"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).starts_with("error: --format svg: the heat map"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("use --format html"), "{}", stderr(&output));
-}

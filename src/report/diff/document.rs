@@ -6,9 +6,9 @@ use super::{compared, other_steps};
 use crate::analysis::cost::Order;
 use crate::analysis::delta::{Delta, Per, SideTotals};
 use crate::analysis::diff::{Diff, Side};
+use crate::analysis::origin::Names;
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::format::{change, count, duration, percent_or_unknown, value};
-use crate::report::html::labels;
 use crate::time::Ns;
 
 /// The smallest change that is a finding, as a share of the exposed time.
@@ -16,12 +16,11 @@ const NOTABLE: f64 = 0.01;
 
 /// What all forms say.
 pub(super) fn document(diff: &Diff) -> Document {
-    let labels = labels(diff.changes.iter().map(|change| change.telling.as_slice()));
     Document {
         title: "What changed".to_owned(),
         damage: damaged(diff),
         verdict: verdict(diff),
-        findings: findings(diff, &labels),
+        findings: findings(diff),
         facts: facts(diff),
         ..Document::default()
     }
@@ -82,7 +81,8 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
 }
 
 /// The stacks whose exposed time changed most.
-fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
+fn findings(diff: &Diff) -> Vec<Finding> {
+    let names = Names::new(diff.changes.iter().map(|change| change.telling.as_slice()));
     let mut order: Vec<usize> = (0..diff.changes.len()).collect();
     let growth = |at: usize| diff.changes[at].growth(Order::Exposed);
     // Regressions come first.
@@ -117,7 +117,7 @@ fn findings(diff: &Diff, labels: &[Vec<String>]) -> Vec<Finding> {
             cost_ns: Some(Ns::rounded(growth(at))),
             place: Place { line: of.telling.first().cloned(), row: Some(at), ..Place::default() },
             cost: format!("{} exposed{per}", change(Order::Exposed, delta)),
-            what: labels[at].join(" in "),
+            what: if of.telling.is_empty() { "(no frames)".to_owned() } else { names.name(at).join(" in ") },
             evidence: vec![text],
             is_better: growth(at) < 0.0,
             link: Some(Link { text: "Before and after", view: "diff", stack: Some(at), ..Link::default() }),

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use super::page::labels_of;
+use super::page::{label, names_of};
 use crate::analysis::collective_info::Bytes;
 use crate::analysis::cost::Totals;
 use crate::analysis::not_asked::{FamilyTime, NotAsked, PossibleTime};
@@ -204,16 +204,18 @@ fn findings(report: &StackReport) -> Vec<Finding> {
     let all: Ns = rows.iter().map(|row| row.exposed).chain(hidden).chain([apart.exposed]).sum();
     let share = |of: Totals| of.exposed.share_of(all).unwrap_or(0.0);
     let notable: Vec<usize> = (0..rows.len()).filter(|at| share(rows[*at]) >= NOTABLE).collect();
-    // To tell many stacks from each other takes long.
-    let labels = if notable.is_empty() { Vec::new() } else { labels_of(report) };
-    let finding = |at: usize| Finding {
-        kind: FindingKind::Exposed,
-        what: labels[at].join(" in "),
-        place: Place { row: Some(at), line: line(report, at), ..Place::default() },
-        link: Some(Link { text: "Its row", view: "stacks", stack: Some(at), ..Link::default() }),
-        ..match report.groups() {
-            Some(_) => of_group(rows[at], share(rows[at])),
-            None => of_stack(report, &report.stacks[at], &labels[at], share(rows[at])),
+    let names = names_of(report);
+    let finding = |at: usize| {
+        let label = label(report, &names, at);
+        Finding {
+            kind: FindingKind::Exposed,
+            what: label.join(" in "),
+            place: Place { row: Some(at), line: line(report, at), ..Place::default() },
+            link: Some(Link { text: "Its row", view: "stacks", stack: Some(at), ..Link::default() }),
+            ..match report.groups() {
+                Some(_) => of_group(rows[at], share(rows[at])),
+                None => of_stack(report, &report.stacks[at], &label, share(rows[at])),
+            }
         }
     };
     let mut found: Vec<(Ns, Finding)> = notable.into_iter().map(|at| (rows[at].exposed, finding(at))).collect();

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::{StacksAnswer, grouping, table};
+use crate::analysis::origin::Names;
 use crate::analysis::stacks::StackReport;
 use crate::report::document::Answer;
 use crate::report::form::Form;
 use crate::report::html::timeline::Streams;
-use crate::report::html::{Command, Documents, Page, labels};
+use crate::report::html::{Command, Documents, Page};
 use crate::report::sheet::Sheet;
 
 /// Writes the page of an answer.
@@ -45,14 +46,27 @@ pub(in crate::report) fn document(report: &StackReport, trace: &str) -> io::Resu
 
 /// The labels of each stack or group, which distinguish it from the others.
 pub(in crate::report) fn labels_of(report: &StackReport) -> Vec<Vec<String>> {
+    let names = names_of(report);
+    let rows = report.groups().map_or(report.stacks.len(), |grouped| grouped.groups.len());
+    (0..rows).map(|at| label(report, &names, at)).collect()
+}
+
+/// The names of the stacks of a report.
+pub(super) fn names_of(report: &StackReport) -> Names<'_> {
+    Names::new(report.stacks.iter().map(|stack| stack.telling.as_slice()))
+}
+
+/// The label of a stack or group: its rank, if ranks are distinguished, then its name.
+pub(super) fn label(report: &StackReport, names: &Names<'_>, at: usize) -> Vec<String> {
     if let Some(grouped) = report.groups() {
-        return grouped.groups.iter().map(|group| vec![group.label()]).collect();
+        return vec![grouped.groups[at].label()];
     }
-    let mut labels = labels(report.stacks.iter().map(|stack| stack.telling.as_slice()));
-    for (label, stack) in labels.iter_mut().zip(&report.stacks) {
-        label.splice(..0, stack.rank.clone());
+    let mut label: Vec<String> = names.name(at).into_iter().map(str::to_owned).collect();
+    if label.is_empty() {
+        label.push("(no frames)".to_owned());
     }
-    labels
+    label.splice(..0, report.stacks[at].rank.clone());
+    label
 }
 
 /// The frames that name the stacks.
