@@ -109,7 +109,8 @@ impl Operators<'_> {
             return Vec::new();
         };
         // By sizes and strides.
-        let mut odd: BTreeMap<(Vec<i64>, Vec<i64>), (Layout, Vec<usize>)> = BTreeMap::new();
+        type Odd = BTreeMap<(Vec<i64>, Vec<i64>), (Layout, Vec<usize>)>;
+        let mut odd = Odd::new();
         let inputs = dims.elements().unwrap_or_default().iter().zip(strides.elements().unwrap_or_default());
         for (input, (dims, strides)) in inputs.enumerate() {
             let mut add = |dims: &Value, strides: &Value| {
