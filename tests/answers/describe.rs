@@ -600,7 +600,7 @@ fn the_text_fits_a_screen() {
     let text = stdout(&output);
     assert!(text.lines().count() <= 48, "{} lines", text.lines().count());
     let (verdict, text) = text.split_once("\n\n").unwrap();
-    assert!(verdict.starts_with("A trace of "), "{verdict}");
+    assert!(verdict.starts_with("This is a trace of "), "{verdict}");
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not in\n{text}"));
     assert!(place("\n yes ") < place("\n partly ") && place("\n partly ") < place("\n no "));

@@ -88,6 +88,7 @@ pub struct RecordAnswer {
     pub sources: Vec<&'static str>,
     /// What to record with: any of these.
     #[serde(serialize_with = "as_text")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub turn_on: Vec<Recorder>,
 }
 
