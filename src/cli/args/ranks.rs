@@ -39,7 +39,7 @@ impl TypedValueParser for RankFormatParser {
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<RankFormat, Error> {
         if value == "svg" {
-            let gone = "--format svg: the heat map of ranks and steps is on the page; use --format html\n";
+            let gone = "--format svg: the heat map of ranks and steps is on the page; use --format html";
             return Err(command.clone().error(ErrorKind::InvalidValue, gone));
         }
         EnumValueParser::new().parse_ref(command, arg, value)
