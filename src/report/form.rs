@@ -1,6 +1,6 @@
 //! The forms of answers, each with its word on the command line.
 
-/// A form of an answer. No answer has all of them: see [`Answer::forms`](super::document::Answer::forms).
+/// A form of an answer. No answer has all of them: see [`Answer::forms`](super::answer::Answer::forms).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Form {

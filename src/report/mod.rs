@@ -2,6 +2,7 @@
 //! computed here, and nothing is written to a terminal. [`format`](mod@format) defines the notation of numbers and names, `column` the layout
 //! of tables.
 
+pub mod answer;
 mod column;
 mod csv;
 mod damage;
@@ -29,8 +30,9 @@ pub mod stacks;
 
 use crate::analysis::timeline::Timeline;
 pub use crate::analysis::weight::Weight;
+pub use answer::Answer;
 pub use csv::without_formulas;
-pub use document::{Answer, Document, Finding, FindingKind, Place};
+pub use document::{Document, Finding, FindingKind, Place};
 pub use form::Form;
 pub use stacks::{StacksAnswer, beside, script};
 

@@ -9,7 +9,8 @@ use std::io;
 use serde::Serialize;
 
 use super::Screen;
-use super::document::{Answer, Document, no_such_form};
+use super::answer::{Answer, no_such_form};
+use super::document::Document;
 use super::form::Form;
 use crate::analysis::describe::Descriptions;
 

@@ -15,7 +15,8 @@ use serde::Serialize;
 pub(crate) use measure::by_what;
 pub use measure::{compared, other_steps, suffix};
 
-use super::document::{Answer, Document, no_such_form};
+use super::answer::{Answer, no_such_form};
+use super::document::Document;
 use super::form::Form;
 use super::{OnPage, Screen};
 use crate::analysis::diff::Diff;

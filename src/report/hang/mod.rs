@@ -11,7 +11,8 @@ use std::io;
 
 use serde::Serialize;
 
-use super::document::{Answer, Document, no_such_form};
+use super::answer::{Answer, no_such_form};
+use super::document::Document;
 use super::form::Form;
 use super::{OnPage, Screen};
 use crate::analysis::hang::HangReport;

@@ -9,7 +9,8 @@ use std::io;
 
 use serde::Serialize;
 
-use super::document::{Answer, Document, Finding, FindingKind, Place, no_such_form};
+use super::answer::{Answer, no_such_form};
+use super::document::{Document, Finding, FindingKind, Place};
 use super::form::Form;
 use super::format::{count, duration, percent, visible};
 use super::{Screen, damage};

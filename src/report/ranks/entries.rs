@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::entry_sentences::{group_name, signed, trust, verdict};
 use crate::ranks::entries::{EntryRank, EntryReport};
+use crate::report::answer::{Answer, no_such_form};
 use crate::report::column::{Align, Cell, Column, Table};
-use crate::report::document::{Answer, Document, Finding, FindingKind, Link, Place, no_such_form};
+use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::form::Form;
 use crate::report::format::{count, duration, percent};
 use crate::report::html::{Command, Page};

@@ -22,7 +22,8 @@ pub use entries::EntriesAnswer;
 pub use entry_sentences::verdict as entries_verdict;
 pub use verdict::plain as verdict;
 
-use super::document::{Answer, Document, no_such_form};
+use super::answer::{Answer, no_such_form};
+use super::document::Document;
 use super::form::Form;
 use super::{OnPage, Screen};
 use crate::analysis::stacks::StackReport;

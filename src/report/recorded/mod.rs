@@ -13,8 +13,9 @@ use std::io;
 
 use serde::Serialize;
 
+use super::answer::{Answer, no_such_form};
 use super::csv::write_rows;
-use super::document::{Answer, Document, no_such_form};
+use super::document::Document;
 use super::form::Form;
 use super::{OnPage, Screen};
 use crate::analysis::recorded::RecordsReport;

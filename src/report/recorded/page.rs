@@ -5,7 +5,7 @@ use std::io;
 use super::RecordsAnswer;
 use super::table::sheets;
 use crate::report::OnPage;
-use crate::report::document::Answer;
+use crate::report::answer::Answer;
 use crate::report::form::Form;
 use crate::report::html::{Command, Page};
 

@@ -231,7 +231,7 @@ fn line(report: &StackReport, at: usize) -> Option<String> {
     if report.groups().is_some() { None } else { report.stacks.get(at)?.headline.clone() }
 }
 
-/// What an amount of exposed time costs: `39.203 ms exposed`.
+/// The cost of kernels: `39.203 ms exposed`.
 fn exposed(row: Totals) -> Finding {
     Finding { cost: format!("{} exposed", duration(row.exposed)), cost_ns: Some(row.exposed), ..Finding::default() }
 }

@@ -20,8 +20,9 @@ pub use document::beside;
 pub(super) use document::measured;
 pub(super) use page::{document as page_documents, labels_of, sheets as stack_sheets, telling};
 
+use super::answer::{Answer, no_such_form};
 use super::csv::write_rows;
-use super::document::{Answer, Document, no_such_form};
+use super::document::Document;
 use super::form::Form;
 use super::{OnPage, Screen};
 use crate::analysis::stacks::StackReport;

@@ -6,7 +6,7 @@ use std::io;
 use super::{StacksAnswer, grouping, table};
 use crate::analysis::origin::Names;
 use crate::analysis::stacks::StackReport;
-use crate::report::document::Answer;
+use crate::report::answer::Answer;
 use crate::report::form::Form;
 use crate::report::html::timeline::Streams;
 use crate::report::html::{Command, Documents, Page};

@@ -1,0 +1,83 @@
+//! What an answer has to give so that it can be written in every form.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::document::Document;
+use super::form::Form;
+use super::format::visible;
+use super::{Screen, json};
+
+/// An answer that can be written in several forms.
+pub trait Answer {
+    /// The name of its schema.
+    const SCHEMA: &'static str;
+
+    /// The forms that it has besides those of all answers.
+    const OWN_FORMS: &'static [Form];
+
+    /// Whether its text lists the findings after the verdict, because [`Answer::body`] does not show them.
+    const LISTS_FINDINGS: bool = true;
+
+    /// The names of the inputs; `None` if the answer's own data names them.
+    fn inputs(&self) -> Option<&str>;
+
+    /// What all forms say.
+    fn document(&self) -> Document;
+
+    /// Everything, for programs.
+    fn data(&self) -> impl Serialize;
+
+    /// Writes what follows the document in the forms for people.
+    ///
+    /// # Errors
+    /// Returns the writer's error.
+    fn body(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Its forms.
+    fn forms() -> impl Iterator<Item = Form> {
+        Form::OF_ALL.iter().chain(Self::OWN_FORMS).copied()
+    }
+
+    /// Writes one of its own forms, other than tables for people.
+    ///
+    /// # Errors
+    /// Returns the writer's error, or an error if the answer has no such form.
+    fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Writes the answer in a form.
+    ///
+    /// # Errors
+    /// Returns the writer's error, or an error if the answer has no such form.
+    fn write(&self, form: Form, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
+        match form {
+            Form::Text | Form::Table => {
+                let document = self.document();
+                document.write(Self::LISTS_FINDINGS, screen, out)?;
+                self.body(form, screen, out)?;
+                if !document.notes.is_empty() {
+                    writeln!(out)?;
+                }
+                document.notes.iter().try_for_each(|note| writeln!(out, "{}", screen.fill(&visible(note))))
+            }
+            Form::Json => json::write(Self::SCHEMA, self.inputs(), &self.document(), &self.data(), out),
+            form => self.other(form, out),
+        }
+    }
+
+    /// The bytes of the answer in a form, in lines of any width.
+    ///
+    /// # Errors
+    /// The same.
+    fn bytes(&self, form: Form) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.write(form, &Screen::default(), &mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// The error for a form that an answer does not have.
+pub(crate) fn no_such_form(form: Form) -> io::Error {
+    io::Error::other(format!("this answer has no form {}", form.word()))
+}
