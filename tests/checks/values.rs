@@ -1,7 +1,7 @@
 //! Values of operators' arguments, from any text.
 //!
 //! A value that is read, written with quotes, is read as the same value. Read from an event, a text under a key of lists is a list if it
-//! parses as one, and else its own text. Whatever the arguments of an event are, all readers end, and all answers on the trace can be written.
+//! parses as one, and else its own text. Whatever the arguments of an event are, all readers end, and all named queries have an answer.
 //! The first byte chooses: 255 the text of an argument, 254 the inside of `args`, else the text alone. Allowed: anything may be malformed.
 
 use std::fmt::Write;
