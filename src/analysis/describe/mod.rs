@@ -1,4 +1,4 @@
-//! Describes a file: facts about a trace and, for each [question](questions), how much of the trace has what it needs.
+//! Describes a file: facts about a trace and, for each [`Question`], how much of the trace has what it needs.
 //!
 //! Shares are counted from the events, not taken from what the header says was asked for: a profiler that was asked for stacks may have recorded
 //! none. The header only determines the advice. `header` reads the header, `tally` counts, `above` climbs from launches, `sources` counts in records,
