@@ -141,11 +141,11 @@ pub(super) const OF_TRACES: &[TraceQuestion] = &[
         .operators(|t| t.dims.into())
         .shapes(|t| without_inputs(t, t.dims, "")),
     ask("layout", "By memory layout", "Input Strides")
-        .by("nccl-stacks operators TRACE")
+        .by("nccl-stacks sql TRACE --query operator_layouts")
         .operators(|t| t.strides.into())
         .shapes(|t| without_inputs(t, t.strides, "this version writes no strides; a newer PyTorch does")),
     ask("concrete-inputs", "By values of scalar inputs", "Concrete Inputs")
-        .by("nccl-stacks operators TRACE")
+        .by("nccl-stacks sql TRACE --query operator_values")
         .operators(|t| t.concrete.into())
         .shapes(|t| without_inputs(t, t.concrete, "this version writes no values; a newer PyTorch does")),
     ask("forward-backward", "Pairs of forward and backward", "Sequence number and Fwd thread id, or fwdbwd flows")
@@ -216,13 +216,13 @@ pub(super) const OF_TRACES: &[TraceQuestion] = &[
         .turn_on("torch.profiler.record_function(\"…\") around what matters")
         .nsys("--trace=cuda,nvtx, and torch.cuda.nvtx.range_push(\"…\")"),
     ask("memory", "Memory over time", "[memory] events")
-        .by("nccl-stacks memory TRACE")
+        .by("nccl-stacks sql TRACE --query memory")
         .counts(Basis::Trace, "memory events", |t| t.memory_events)
         .turn_on("profile_memory=True")
         .flag("profile_memory")
         .although(|_| "nothing was allocated or freed while it was recorded"),
     ask("counters", "Counters of the processor", "performance_events")
-        .by("nccl-stacks operators TRACE")
+        .by("nccl-stacks sql TRACE --query operator_counters")
         .counts(Basis::Trace, "operators with counters", |t| t.counters)
         .turn_on("experimental_config=_ExperimentalConfig(performance_events=[\"cycles\", \"instructions\"])"),
 ];
