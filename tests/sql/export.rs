@@ -257,7 +257,9 @@ fn check_cut(trace: &str, flags: &[&str], more: &[&str]) -> Cut {
     // The fastest kernel of the whole trace may be outside of the window, and so of the cut.
     let text = |output: &Output| {
         let text = stdout(output);
-        text.lines().filter(|line| !line.starts_with("Its kernels took ")).map(str::to_owned).collect::<Vec<_>>()
+        let lines = text.lines().filter(|line| !line.starts_with("  First: "));
+        let without_waiting = |line: &str| line.split(" They take a mean of ").next().unwrap_or_default().to_owned();
+        lines.map(without_waiting).collect::<Vec<_>>()
     };
     let (of_whole, of_part) = (text(&whole), text(&part));
     // Pieces of a compiled model have the numbers of a whole forward pass, which a cut need not have.
