@@ -144,14 +144,15 @@ fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
     said
 }
 
-/// The share of the window in which the GPUs were idle, if it is large: no collective explains that.
+/// The share of the window in which the GPUs were idle, if it is large. Why they were idle is not measured here: a slow CPU, a wait for another process,
+/// or a trace with next to no GPU work look alike. That no collective ran in that time is certain.
 fn idle(report: &StackReport) -> Option<String> {
     let summary = &report.summary;
     let idle = 1.0 - summary.share(summary.busy)?;
     (summary.gpus > 0 && idle >= LAUNCH_BOUND).then(|| {
         let gpus = if summary.gpus == 1 { "the GPU".to_owned() } else { format!("{} GPUs", count(summary.gpus)) };
         format!(
-            "For {} of the {} no kernel ran on {gpus}: there the CPU sets the pace, and not the collectives.",
+            "For {} of the {} no kernel ran on {gpus}: collectives do not explain that time.",
             percent(idle),
             summary.whole()
         )
