@@ -6,6 +6,7 @@
 //! - [`matching`]: which kernels of different ranks carried out one collective, in which process group (`alignment` compares two ranks).
 //! - [`clocks`]: how the ranks' clocks differ, by the ends of these.
 //! - [`calls`]: the same for records that know only when NCCL was entered: streams of calls, their groups, and their hosts' clocks.
+//! - `nearness`: which ranks belong together, by the distances between their times alone.
 //! - [`join`]: which record is of which kernel of a trace.
 //! - [`recorded_groups`]: the groups of records, with what each member did; `communicators`, which of the names that sources have are of
 //!   one communicator; [`recorded_ranks`], of which rank a record is.
@@ -19,6 +20,7 @@ pub mod clocks;
 pub(crate) mod communicators;
 pub mod join;
 pub mod matching;
+pub(crate) mod nearness;
 pub mod outliers;
 pub mod recorded_groups;
 pub mod recorded_ranks;
