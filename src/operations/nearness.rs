@@ -156,6 +156,7 @@ impl Matrix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operations::random::Random;
     use crate::statistics::Deviation;
 
     /// Items by their place on a line.
@@ -165,28 +166,6 @@ mod tests {
 
     fn members(nearness: &Nearness) -> Vec<&[usize]> {
         nearness.groups.iter().map(|group| &group.members[..]).collect()
-    }
-
-    /// The same numbers as long as the seed is the same (xorshift).
-    struct Random(u64);
-
-    impl Random {
-        fn unit(&mut self) -> f64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 >> 11) as f64 / (1_u64 << 53) as f64
-        }
-
-        fn normal(&mut self) -> f64 {
-            (-2.0 * (1.0 - self.unit()).ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
-        }
-
-        fn shuffled(&mut self, n: usize) -> Vec<usize> {
-            let mut order: Vec<usize> = (0..n).collect();
-            (1..n).rev().for_each(|at| order.swap(at, (self.unit() * (at + 1) as f64) as usize));
-            order
-        }
     }
 
     #[test]
@@ -262,7 +241,7 @@ mod tests {
         }
     }
 
-    /// The measure behind [`CLEAR`]: sets that are one group, each item with noise of its own.
+    /// The simulation of [`CLEAR`]: sets that are one group, each item with noise of its own.
     #[test]
     fn noise_is_hardly_ever_a_group() {
         let mut random = Random(11);

@@ -390,7 +390,9 @@ fn answers_on_calls_fit() {
             let answer = answer(&args).unwrap();
             assert_fits(&schema, &answer, &args);
             assert_eq!(answer["outliers"], outliers);
-            assert!(!answer["slow"].as_array().unwrap().is_empty(), "{args:?}");
+            // By deviations, which Grubbs' test leaves its 32 lags to, no rank of the job of 64 is slow.
+            let is_healthy = folder.contains("64ranks") && outliers != "iqr";
+            assert_eq!(answer["slow"].as_array().unwrap().is_empty(), is_healthy, "{args:?}");
         }
     }
 }

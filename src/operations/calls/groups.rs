@@ -3,35 +3,31 @@
 //! Where a source names communicators, these are the groups. Otherwise streams are compared: members of a group call the same functions
 //! with the same numbers of elements in the same order. Replicas of a model do so, too, so a class of equal streams may contain several
 //! groups. Members of a group wait for each other at every call and enter the next one at nearly the same time, whereas other replicas
-//! drift. So two ranks are compared by how much the difference of their times varies, which a constant offset of their clocks does not change.
+//! drift. So two ranks are compared by how much the difference of their times varies, which a constant offset of their clocks does not change,
+//! and a class is divided into the groups that are clear by that (`nearness`). The numbers of the ranks have no part in it.
 //!
 //! Traces without records of their groups are grouped by equal sequences, too (see [`matching`](crate::operations::matching)). There the ends
 //! of kernels show which ranks belong together, and half of the kernels may be missing; calls have no ends, so nearly all must be equal.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::layout::Layout;
 use super::{CallKind, Calls, Stream};
-use crate::statistics::{median, median_time};
+use crate::operations::nearness::Nearness;
+use crate::statistics::Deviation;
 use crate::time::Ns;
 
-/// Streams with fewer calls are not grouped.
-const FEWEST_CALLS: usize = 16;
+/// Streams with fewer calls are not grouped: with fewer samples, noise may pass for a clear group.
+const FEWEST_CALLS: usize = 32;
 
 /// Two streams are equal, but for lost calls, if at least this share of their calls is alike.
 const ALIKE: f64 = 0.95;
 
-/// A rank is compared with those at most this far from it in the order of its class.
-const NEAR: usize = 64;
+/// The distance of two streams is measured with at most, and if there are many streams with at least, so many calls of each.
+const SAMPLES: (usize, usize) = (2048, 64);
 
-/// At most this many matched calls of two streams are compared.
-const SAMPLES: usize = 2048;
-
-/// Ranks outside a group must be at least this many times as far away as its members.
-const NEARER: f64 = 1.3;
-
-/// At least this share of the ranks must be nearer to the members of their group than to others.
-const AGREE: f64 = 0.9;
+/// Differences that are taken for a class at most, by sampling the calls of many streams more sparsely: 1.6 s of work for 1,024 streams.
+const DIFFERENCES: usize = 1 << 26;
 
 /// What a group is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -67,6 +63,8 @@ impl Role {
 pub struct CallGroup {
     /// What it is for.
     pub role: Role,
+    /// Whether no rank of it has a stream with more calls.
+    pub is_busiest: bool,
     /// Its ranks, ascending.
     pub ranks: Vec<u32>,
     /// By rank: its stream, a position in [`Calls::streams`].
@@ -89,6 +87,8 @@ pub struct CallGroups {
     pub alone_calls: u64,
     /// How many are on streams with too few calls to be compared.
     pub few_calls: u64,
+    /// How many are on streams that others equal, in a class of clear groups to none of which they belong.
+    pub unclear_calls: u64,
 }
 
 impl CallGroups {
@@ -111,63 +111,77 @@ impl CallGroups {
                 collective.push(at);
             }
         }
+        let busiest = busiest(calls, named.values().flatten().chain(&collective));
         for streams in named.into_values() {
-            groups.add(calls, Role::Named, streams);
+            groups.add(calls, &busiest, |_| Role::Named, streams);
         }
-        groups.infer(calls, &collective, &p2p);
+        groups.infer(calls, &busiest, &collective, &p2p);
         groups
     }
 
-    fn add(&mut self, calls: &Calls, role: Role, streams: Vec<usize>) {
+    fn add(&mut self, calls: &Calls, busiest: &HashSet<usize>, role: impl Fn(&CallGroup) -> Role, streams: Vec<usize>) {
         if streams.len() < 2 {
-            self.alone_calls += streams.iter().map(|at| calls.streams[*at].calls.len() as u64).sum::<u64>();
+            self.alone_calls += count(calls, &streams);
             return;
         }
         let ranks = streams.iter().map(|at| calls.streams[*at].rank).collect();
-        self.groups.push(CallGroup { role, ranks, streams });
+        let is_busiest = streams.iter().all(|at| busiest.contains(at));
+        let group = CallGroup { role: Role::Equal, is_busiest, ranks, streams };
+        self.groups.push(CallGroup { role: role(&group), ..group });
     }
 
-    fn infer(&mut self, calls: &Calls, collective: &[usize], p2p: &[usize]) {
-        let lengths = collective.iter().map(|at| calls.streams[*at].calls.len());
-        self.few_calls = lengths.filter(|length| *length < FEWEST_CALLS).sum::<usize>() as u64;
-        let found = classes(calls, collective);
-        if found.is_empty() {
-            return;
+    fn infer(&mut self, calls: &Calls, busiest: &HashSet<usize>, collective: &[usize], p2p: &[usize]) {
+        let (few, enough): (Vec<usize>, Vec<usize>) =
+            collective.iter().partition(|at| calls.streams[**at].calls.len() < FEWEST_CALLS);
+        self.few_calls = count(calls, &few);
+        let classes_of_all = classes(calls, &enough);
+        let (main, others): (Vec<_>, Vec<_>) =
+            classes_of_all.into_iter().partition(|class| class.iter().all(|at| busiest.contains(at)));
+        let [of_main, of_others] =
+            [&main, &others].map(|of| of.iter().flat_map(|class| self.divide(calls, class)).collect::<Vec<_>>());
+        // Where all groups are of one kind, nothing shows which kind it is.
+        let has_others = !others.is_empty() || !p2p.is_empty();
+        let layout = has_others.then(|| Layout::infer(calls, &of_main, &main, &classes(calls, p2p))).flatten();
+        for streams in of_main.into_iter().chain(of_others) {
+            let role = |group: &CallGroup| match &layout {
+                Some(_) if group.is_busiest => Role::Tensor,
+                Some(layout) if layout.are_replicas(&group.ranks) => Role::Data,
+                _ => Role::Equal,
+            };
+            self.add(calls, busiest, role, streams);
         }
-        // The classes of the busiest stream of each rank are those of tensor parallelism, if there are others.
-        let mut busiest: BTreeMap<u32, usize> = BTreeMap::new();
-        for at in collective {
-            let best = busiest.entry(calls.streams[*at].rank).or_insert(*at);
-            if calls.streams[*at].calls.len() > calls.streams[*best].calls.len() {
-                *best = *at;
-            }
-        }
-        let is_main = |class: &Vec<usize>| class.iter().all(|at| busiest.get(&calls.streams[*at].rank) == Some(at));
-        let (main, others): (Vec<_>, Vec<_>) = found.into_iter().partition(is_main);
-        if others.is_empty() && p2p.is_empty() {
-            main.into_iter().for_each(|class| self.add(calls, Role::Equal, class));
-            return;
-        }
-        let size = group_size(calls, &main);
-        self.layout = size.and_then(|size| Layout::infer(calls, &main, &classes(calls, p2p), size));
-        for class in main {
-            let size = size.filter(|size| class.len().is_multiple_of(*size)).unwrap_or(class.len());
-            let role = if size == class.len() && self.layout.is_none() { Role::Equal } else { Role::Tensor };
-            class.chunks(size).for_each(|group| self.add(calls, role, group.to_vec()));
-        }
-        for class in others {
-            match &self.layout {
-                Some(layout) => {
-                    let mut of_place: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
-                    for at in class {
-                        of_place.entry(layout.replicas_of(calls.streams[at].rank)).or_default().push(at);
-                    }
-                    of_place.into_values().for_each(|group| self.add(calls, Role::Data, group));
-                }
-                None => self.add(calls, Role::Equal, class),
-            }
+        self.layout = layout;
+    }
+
+    /// The groups of a class: those that are clear, or all of it.
+    fn divide(&mut self, calls: &Calls, class: &[usize]) -> Vec<Vec<usize>> {
+        let pairs = class.len() * class.len().saturating_sub(1) / 2;
+        let (most, least) = SAMPLES;
+        let rows = calls.rows(class, (DIFFERENCES / pairs.max(1)).clamp(least, most));
+        let Some(Nearness { groups, alone }) = Nearness::find(class.len(), |a, b| distance(&rows, a, b)) else {
+            return vec![class.to_vec()];
+        };
+        let streams = |members: Vec<usize>| members.into_iter().map(|member| class[member]).collect::<Vec<_>>();
+        self.unclear_calls += count(calls, &streams(alone));
+        groups.into_iter().map(|group| streams(group.members)).collect()
+    }
+}
+
+fn count(calls: &Calls, streams: &[usize]) -> u64 {
+    streams.iter().map(|at| calls.streams[*at].calls.len() as u64).sum()
+}
+
+/// The stream of each rank that has most calls; of several the first.
+fn busiest<'s>(calls: &Calls, streams: impl Iterator<Item = &'s usize>) -> HashSet<usize> {
+    let mut busiest: BTreeMap<u32, usize> = BTreeMap::new();
+    for at in streams {
+        let best = busiest.entry(calls.streams[*at].rank).or_insert(*at);
+        let key = |at: usize| (calls.streams[at].calls.len(), std::cmp::Reverse(at));
+        if key(*at) > key(*best) {
+            *best = *at;
         }
     }
+    busiest.into_values().collect()
 }
 
 /// Streams with the same calls, each class by rank. A rank with several such streams has one in each of several classes.
@@ -226,73 +240,9 @@ fn in_common(a: &Stream, b: &Stream) -> usize {
     b.calls.iter().map(|call| call.kind).map(has).filter(|has| *has).count()
 }
 
-/// How many ranks the groups of the classes have, by their times; `None` if no size divides them clearly.
-fn group_size(calls: &Calls, classes: &[Vec<usize>]) -> Option<usize> {
-    let mut votes: BTreeMap<usize, usize> = BTreeMap::new();
-    for class in classes {
-        *votes.entry(size_within(calls, class).unwrap_or(class.len())).or_default() += class.len();
-    }
-    let ranks: usize = classes.iter().map(Vec::len).sum();
-    let (size, _) = votes.into_iter().rev().max_by_key(|(_, ranks)| *ranks)?;
-    (ranks >= 2 && classes.iter().all(|class| class.len().is_multiple_of(size))).then_some(size)
-}
-
-/// The size of the groups in a class, if its ranks in their order fall into groups that are nearer to each other than to the rest.
-fn size_within(calls: &Calls, class: &[usize]) -> Option<usize> {
-    let n = class.len();
-    let candidates = (2..=n / 2).filter(|size| n.is_multiple_of(*size) && *size <= NEAR);
-    let candidates: Vec<usize> = candidates.collect();
-    if candidates.is_empty() {
-        return None;
-    }
-    let distances = Distances::measure(calls, class);
-    let ratio_of = |size: usize| {
-        let mut ratios: Vec<f64> = Vec::with_capacity(n);
-        for at in 0..n {
-            let own = at / size;
-            let (mut inside, mut outside) = (0.0_f64, f64::INFINITY);
-            for (other, distance) in distances.from(at) {
-                match other / size == own {
-                    true => inside = inside.max(distance),
-                    false => outside = outside.min(distance),
-                }
-            }
-            ratios.push(if outside.is_finite() { outside / inside.max(1.0) } else { 0.0 });
-        }
-        let agree = ratios.iter().filter(|ratio| **ratio > 1.0).count() as f64;
-        (agree >= AGREE * n as f64).then(|| median(ratios))
-    };
-    let best = candidates.into_iter().filter_map(|size| Some((size, ratio_of(size)?)));
-    best.filter(|(_, ratio)| *ratio >= NEARER).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(size, _)| size)
-}
-
-/// By stream of a class and each of those after it that are near: how much the difference of their times varies, in ns: its median
-/// absolute deviation.
-struct Distances(Vec<Vec<f64>>);
-
-impl Distances {
-    fn measure(calls: &Calls, class: &[usize]) -> Self {
-        let row = |at: usize| {
-            let near = &class[at + 1..class.len().min(at + NEAR)];
-            near.iter().map(|other| distance(&calls.streams[class[at]], &calls.streams[*other])).collect()
-        };
-        Distances((0..class.len()).map(row).collect())
-    }
-
-    /// The others near a stream, with their distances.
-    fn from(&self, at: usize) -> impl Iterator<Item = (usize, f64)> {
-        let before = (at.saturating_sub(NEAR - 1)..at).map(move |other| (other, self.0[other][at - other - 1]));
-        before.chain((at + 1..).zip(self.0[at].iter().copied()))
-    }
-}
-
-fn distance(a: &Stream, b: &Stream) -> f64 {
-    let pairs = a.pairs(b);
-    let step = pairs.len().div_ceil(SAMPLES).max(1);
-    let difference = |(i, j): &(usize, usize)| a.calls[*i].time - b.calls[*j].time;
-    let mut differences: Vec<Ns> = pairs.iter().step_by(step).map(difference).collect();
-    let center = median_time(&mut differences);
-    let mut deviations: Vec<Ns> =
-        differences.iter().map(|of| Ns(of.0.saturating_sub(center.0).saturating_abs())).collect();
-    if deviations.is_empty() { f64::INFINITY } else { median_time(&mut deviations).as_f64() }
+/// How far two columns are apart, in ns: by how much the difference of their times varies, its median absolute deviation.
+fn distance(rows: &[Vec<Option<Ns>>], a: usize, b: usize) -> f64 {
+    let difference = |row: &Vec<Option<Ns>>| Some(row[a]?.0.saturating_sub(row[b]?.0) as f64);
+    let differences: Vec<f64> = rows.iter().filter_map(difference).collect();
+    if differences.is_empty() { f64::INFINITY } else { Deviation::measure(differences).distance }
 }

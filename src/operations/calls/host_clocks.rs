@@ -21,19 +21,7 @@ const STILL: Ns = Ns(1_000);
 
 /// By call that all ranks have: when each enters it.
 pub(crate) fn common(calls: &Calls, group: &CallGroup) -> Vec<Vec<Ns>> {
-    let streams: Vec<_> = group.streams.iter().map(|at| &calls.streams[*at]).collect();
-    let Some(reference) = streams.iter().copied().max_by_key(|stream| stream.calls.len()) else { return Vec::new() };
-    let mut rows: Vec<Vec<Ns>> = reference.calls.iter().map(|_| Vec::with_capacity(streams.len())).collect();
-    for (member, stream) in streams.iter().enumerate() {
-        for (of_reference, own) in reference.pairs(stream) {
-            // A row that lacks an earlier member stays short.
-            if rows[of_reference].len() == member {
-                rows[of_reference].push(stream.calls[own].time);
-            }
-        }
-    }
-    rows.retain(|row| row.len() == streams.len());
-    rows
+    calls.rows(&group.streams, usize::MAX).into_iter().filter_map(|row| row.into_iter().collect()).collect()
 }
 
 /// The hosts of a group's ranks, and some of its calls: when each rank enters them.
@@ -127,7 +115,7 @@ pub(crate) fn test_job(groups: &[(&[u32], Vec<Vec<i64>>)]) -> (Calls, Vec<CallGr
             streams.push(calls.streams.len());
             calls.streams.push(super::Stream { rank: *rank, calls: of_rank, ..super::Stream::default() });
         }
-        found.push(CallGroup { role: super::groups::Role::Named, ranks: ranks.to_vec(), streams });
+        found.push(CallGroup { role: super::groups::Role::Named, is_busiest: true, ranks: ranks.to_vec(), streams });
     }
     (calls, found)
 }

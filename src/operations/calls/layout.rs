@@ -1,8 +1,8 @@
 //! How a model is divided over the ranks, as far as their streams show it: tensor, pipeline and data parallel.
 //!
-//! Megatron's order is assumed, and checked: ranks of a tensor parallel group are neighbours, replicas follow, and each stage of the
-//! pipeline is a block of ranks. The first and the last stage call other functions than those between, which are all alike: the first
-//! block's size is that of every stage.
+//! Megatron's order is looked for: ranks of a tensor parallel group are neighbours, replicas follow, and each stage of the pipeline is a
+//! block of ranks. The first and the last stage call other functions than those between, which are all alike: the first block's size is
+//! that of every stage. Groups are found without it. Where they contradict that order there is no layout, and they have no names.
 
 use serde::Serialize;
 
@@ -25,11 +25,20 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of ranks, by the classes of their busiest streams and of their sends and receives, and the size of their groups.
-    pub(super) fn infer(calls: &Calls, main: &[Vec<usize>], p2p: &[Vec<usize>], size: usize) -> Option<Self> {
+    /// The layout of ranks, by the groups of their busiest streams, the classes of these, and the classes of their sends and receives.
+    pub(super) fn infer(calls: &Calls, groups: &[Vec<usize>], main: &[Vec<usize>], p2p: &[Vec<usize>]) -> Option<Self> {
         let world = calls.ranks.len();
         // Ranks that are not here would shift the blocks.
         if calls.ranks.last().copied() != u32::try_from(world).ok()?.checked_sub(1) {
+            return None;
+        }
+        let size = groups.first()?.len();
+        let rank = |at: &usize| calls.streams[*at].rank as usize;
+        let is_block = |group: &Vec<usize>| {
+            let first = group.first().map_or(0, rank);
+            group.len() == size && first.is_multiple_of(size) && group.iter().map(rank).eq(first..first + size)
+        };
+        if groups.len() * size != world || !groups.iter().all(is_block) {
             return None;
         }
         let class_of = |classes: &[Vec<usize>], rank: u32| {
@@ -66,8 +75,9 @@ impl Layout {
         rank / self.stage_ranks()
     }
 
-    /// What a rank has in common with its replicas: the stage, and the place in the tensor parallel group.
-    pub fn replicas_of(&self, rank: u32) -> (u32, u32) {
-        (self.stage_of(rank), rank % self.tensor.max(1))
+    /// Whether ranks have the same part of the model: the stage, and the place in the tensor parallel group.
+    pub fn are_replicas(&self, ranks: &[u32]) -> bool {
+        let part = |rank: &u32| (self.stage_of(*rank), rank % self.tensor.max(1));
+        ranks.windows(2).all(|pair| part(&pair[0]) == part(&pair[1]))
     }
 }

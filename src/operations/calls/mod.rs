@@ -150,6 +150,25 @@ impl Calls {
         calls
     }
 
+    /// Calls that several streams have, as rows: when each of the streams enters, `None` where it lacks the call. Of many calls so many are
+    /// taken, evenly.
+    pub(super) fn rows(&self, streams: &[usize], most: usize) -> Vec<Vec<Option<Ns>>> {
+        let streams: Vec<&Stream> = streams.iter().map(|at| &self.streams[*at]).collect();
+        let Some(reference) = streams.iter().copied().max_by_key(|stream| stream.calls.len()) else {
+            return Vec::new();
+        };
+        let step = reference.calls.len().div_ceil(most).max(1);
+        let mut rows = vec![vec![None; streams.len()]; reference.calls.len().div_ceil(step)];
+        for (member, stream) in streams.iter().enumerate() {
+            for (of_reference, own) in reference.pairs(stream) {
+                if of_reference.is_multiple_of(step) {
+                    rows[of_reference / step][member] = Some(stream.calls[own].time);
+                }
+            }
+        }
+        rows
+    }
+
     /// Whether all calls of a stream are of a kind.
     pub(super) fn all(&self, stream: &Stream, is: fn(&CallKind) -> bool) -> bool {
         stream.calls.iter().all(|call| is(&self.kinds[call.kind as usize]))

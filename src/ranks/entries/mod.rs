@@ -1,8 +1,8 @@
 //! Which ranks enter NCCL late: ranks compared at the same calls, from records that only have the time of entry.
 //!
 //! A call of a group cannot end before its last member has entered. A rank's lag to its peers is not how long they wait, because their GPUs may
-//! be busy with work queued earlier. But a rank that enters late in most calls, and much later than ranks at the same place of the layout, has a
-//! slower CPU or waits for something that its peers do not wait for.
+//! be busy with work queued earlier. But a rank that enters late in most calls, and much later than the last ranks of all other groups of its
+//! size, has a slower CPU or waits for something that its peers do not wait for. The layout has no part in that: it only gives names.
 
 mod lateness;
 
@@ -15,13 +15,23 @@ use crate::operations::calls::groups::{CallGroup, CallGroups, Role};
 use crate::operations::calls::host_clocks::host_offsets;
 use crate::operations::calls::layout::Layout;
 use crate::operations::calls::{Calls, Stream};
-use crate::operations::outliers::{FEWEST, Judged, Outliers};
+use crate::operations::outliers::{FEWEST, Judged, Outliers, score_among};
 use crate::records::Records;
-use crate::statistics::median_time;
+use crate::statistics::{Deviation, median_time};
 use crate::time::Ns;
 
 /// A rank with a shorter lag is not late.
 const LEAST_LAG: Ns = Ns(20_000);
+
+/// A rank that is later than this is slow where the lags of the job deviate by no more than [`CLOSE`], whatever its score. Few groups say
+/// little of how far healthy ranks are apart; real jobs say more. In one of 64 ranks, 28 of 32 tensor parallel pairs are 146 µs apart (root mean
+/// square; at most 273 µs), in another the three pairs without the slow rank 133 µs. With half-normal lags of 150 µs, four pairs have one
+/// beyond this limit in 0.4 % of jobs.
+const UNUSUAL: Ns = Ns(490_000);
+
+/// Lags that deviate by more are of a job whose ranks may be further apart. If a job's healthy lags are 400 µs, 3 % of its sets of four deviate
+/// by less and have one beyond [`UNUSUAL`]; from 16 groups on hardly any do.
+const CLOSE: f64 = 50_000.0;
 
 /// Groups with fewer common calls are not judged.
 const FEWEST_CALLS: u64 = 16;
@@ -56,7 +66,7 @@ pub struct EntryReport {
     pub groups: Vec<EntryGroup>,
     /// By group and rank.
     pub ranks: Vec<EntryRank>,
-    /// The ranks that enter clearly later than others at their place in the layout, latest first. A rank may be late in several groups.
+    /// The ranks that enter clearly later than the others compared with them, latest first. A rank may be late in several groups.
     pub slow: Vec<SlowRank>,
     /// Ranks that were once much later than usual, latest first.
     pub delays: Vec<Delay>,
@@ -73,6 +83,9 @@ pub struct EntryReport {
 pub struct EntryGroup {
     /// Its purpose.
     pub role: Role,
+    /// Whether no rank of it has a stream with more calls. It is compared with all groups of its size of which this is true, or with all of
+    /// which it is false.
+    pub is_busiest: bool,
     /// Its ranks.
     pub ranks: Vec<u32>,
     /// The stage of the pipeline; `None` if the layout is unknown.
@@ -146,7 +159,7 @@ pub struct SlowRank {
     pub row: usize,
     /// Its peers in the group.
     pub peers: Vec<u32>,
-    /// The smallest and the largest lag among the others at its place, in ns.
+    /// The smallest and the largest lag among the others compared with it, in ns.
     #[serde(rename = "others_lag_ns")]
     #[cfg_attr(test, schemars(with = "(i64, i64)"))]
     pub others: (Ns, Ns),
@@ -231,6 +244,7 @@ impl EntryReport {
             ("barriers and flags", groups.control_calls),
             ("on streams that no other rank has", groups.alone_calls),
             ("on streams with few calls", groups.few_calls),
+            ("on streams in step with no other", groups.unclear_calls),
             ("that some rank of the group lacks", seen - report.compared),
             ("without a rank", calls.without_rank),
             ("from another source, which has fewer", calls.of_other_sources),
@@ -280,15 +294,16 @@ impl EntryReport {
                 limit: None,
             });
         }
+        // Streams that wait for each other at every call show how their clocks differ; others show their ranks' other waits.
+        let is_loose = group.role != Role::Named && !group.is_busiest;
         // With few calls, a single one is nearly all of them.
-        let has_other_clock =
-            |row: &RankLateness| !is_few && !is_one_clock && row.is_one_sided && group.role != Role::Data;
+        let has_other_clock = |row: &RankLateness| !is_few && !is_one_clock && row.is_one_sided && !is_loose;
         let doubtful = ranks.iter().zip(&group.ranks).filter(|(row, _)| has_other_clock(row));
         let before = self.clock.doubtful_ranks.len();
         self.clock.doubtful_ranks.extend(doubtful.map(|(_, rank)| *rank));
         let not_judged = if is_few {
             Some("its ranks have too few calls in common")
-        } else if group.role == Role::Data && !is_one_clock {
+        } else if is_loose && !is_one_clock {
             Some("it is unknown which of its ranks share a clock")
         } else if self.clock.doubtful_ranks.len() > before {
             Some("a rank is later in nearly every call, which may be its clock")
@@ -303,6 +318,7 @@ impl EntryReport {
         let stage = self.layout.as_ref().map(|layout| layout.stage_of(of_group));
         self.groups.push(EntryGroup {
             role: group.role,
+            is_busiest: group.is_busiest,
             ranks: group.ranks.clone(),
             stage,
             calls: compared,
@@ -312,24 +328,14 @@ impl EntryReport {
         });
     }
 
-    /// Compares each rank with ranks at the same place: the last rank of each group with those of the other groups in its stage, or in the job if
-    /// there are few; with few groups, all ranks with each other.
+    /// Compares the last rank of each group with those of all groups of its size, be they on the busiest streams or not; with few groups, all
+    /// ranks with each other.
     fn judge(&mut self) {
-        let mut pools: BTreeMap<(Role, Option<u32>, usize), Vec<usize>> = BTreeMap::new();
+        let mut pools: BTreeMap<(bool, usize), Vec<usize>> = BTreeMap::new();
         for (at, group) in self.groups.iter().enumerate().filter(|(_, group)| group.not_judged.is_none()) {
-            pools.entry((group.role, group.stage, group.ranks.len())).or_default().push(at);
+            pools.entry((group.is_busiest, group.ranks.len())).or_default().push(at);
         }
-        // Stages with few groups are pooled.
-        let mut wide: BTreeMap<(Role, usize), Vec<usize>> = BTreeMap::new();
-        let mut found = Vec::new();
-        for ((role, _, size), groups) in pools {
-            match groups.len() >= FEWEST {
-                true => found.push(groups),
-                false => wide.entry((role, size)).or_default().extend(groups),
-            }
-        }
-        found.extend(wide.into_values());
-        for groups in found {
+        for groups in pools.into_values() {
             self.judge_pool(&groups);
         }
         self.slow.sort_by_key(|slow| (std::cmp::Reverse(self.ranks[slow.row].lag), slow.rank));
@@ -344,7 +350,7 @@ impl EntryReport {
         let values: Vec<f64> = rows.iter().map(|row| self.ranks[*row].lag.0 as f64).collect();
         // The two ranks of a pair mirror each other: nothing shows which of them is normal.
         let is_few = groups.len() < FEWEST && groups.iter().all(|group| self.groups[*group].ranks.len() < FEWEST);
-        let judged = self.outliers.judge(&values).filter(|_| !is_few);
+        let judged = judge_lags(self.outliers, &values).filter(|_| !is_few);
         let Some(judged) = judged else {
             for group in groups {
                 self.groups[*group].not_judged = Some("there are too few others to compare with");
@@ -362,7 +368,7 @@ impl EntryReport {
             .map(|(row, _)| *row)
             .collect();
         let names_it = |by: Outliers, at: usize| {
-            by.judge(&values).and_then(|judged| judged.get(at).copied()).is_some_and(|judged| judged.is_outlier())
+            judge_lags(by, &values).and_then(|judged| judged.get(at).copied()).is_some_and(|judged| judged.is_outlier())
         };
         let named_by = |row: usize| {
             let at = rows.iter().position(|of| *of == row).unwrap_or_default();
@@ -399,6 +405,83 @@ impl EntryReport {
     }
 }
 
+/// Judges lags by their statistic, and by what lags usually are.
+fn judge_lags(by: Outliers, lags: &[f64]) -> Option<Vec<Judged>> {
+    let mut judged = by.judge(lags)?;
+    if by == Outliers::Mad && Deviation::measure(lags.iter().copied()).standard() <= CLOSE {
+        let unusual = score_among(lags, UNUSUAL.as_f64());
+        judged.iter_mut().for_each(|of| of.limit = of.limit.min(unusual));
+    }
+    Some(judged)
+}
+
 fn hexadecimal<S: serde::Serializer>(handle: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
     handle.map(|handle| format!("{handle:#x}")).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::random::Random;
+
+    /// The share of simulated jobs in which the last value is named, and that in which another is. Groups have lags of half-normal size, and the last
+    /// one's is shifted.
+    fn named(random: &mut Random, groups: usize, scale_us: f64, late_us: f64) -> (f64, f64) {
+        const JOBS: usize = 4000;
+        let (mut last, mut others) = (0, 0);
+        for _ in 0..JOBS {
+            let mut lags: Vec<f64> = (0..groups).map(|_| scale_us * 1e3 * random.normal()).collect();
+            lags[groups - 1] += late_us * 1e3;
+            lags.iter_mut().for_each(|lag| *lag = lag.abs());
+            let judged = judge_lags(Outliers::Mad, &lags).unwrap();
+            let is_named = |at: usize| judged[at].is_outlier() && lags[at] > LEAST_LAG.as_f64();
+            last += usize::from(is_named(groups - 1));
+            others += usize::from((0..groups - 1).any(is_named));
+        }
+        (last as f64 / JOBS as f64, others as f64 / JOBS as f64)
+    }
+
+    /// At lags as in real jobs (150 µs), and at others.
+    #[test]
+    fn healthy_jobs_hardly_ever_have_a_slow_rank() {
+        let mut random = Random(3);
+        for groups in [4, 5, 6, 7, 8, 12, 16, 32, 64] {
+            for scale in [5.0, 50.0, 150.0] {
+                let (last, others) = named(&mut random, groups, scale, 0.0);
+                // Two standard errors of 1 % of 4,000 are 0.3 %.
+                assert!(last + others < 0.013, "{groups} groups at {scale} µs: {last} {others}");
+            }
+            // What UNUSUAL costs where ranks are further apart than they were in any real job.
+            let (last, others) = named(&mut random, groups, 400.0, 0.0);
+            assert!(last + others < 0.05, "{groups} groups: {last} {others}");
+        }
+    }
+
+    /// In µs: how far healthy ranks are apart, and how late one is. The fewer groups there are, the later it must be.
+    #[test]
+    fn a_rank_that_is_late_is_named() {
+        let mut random = Random(4);
+        for (groups, scale, late) in [
+            (4, 20.0, 600.0),
+            (4, 100.0, 4000.0),
+            (6, 100.0, 2500.0),
+            (8, 100.0, 2000.0),
+            (16, 100.0, 1000.0),
+            (32, 100.0, 800.0),
+        ] {
+            let (last, _) = named(&mut random, groups, scale, late);
+            assert!(last >= 0.95, "{groups} groups at {scale} µs, {late} µs late: {last}");
+        }
+    }
+
+    /// Four pairs of a real job, of which the second was slowed down, in µs. By its four lags alone it would not be named: their score is 8.3.
+    #[test]
+    fn few_lags_are_judged_by_those_of_other_jobs_too() {
+        let is_named = |lags: [f64; 4]| judge_lags(Outliers::Mad, &lags.map(|us| us * 1e3)).unwrap()[1].is_outlier();
+        assert!(is_named([122.0, 506.0, 165.0, 106.0]));
+        assert!(!Outliers::Mad.judge(&[122.0, 506.0, 165.0, 106.0]).unwrap()[1].is_outlier());
+        // Not as late as to be unusual; and a job whose ranks are further apart.
+        assert!(!is_named([122.0, 480.0, 165.0, 106.0]));
+        assert!(!is_named([122.0, 506.0, 265.0, 6.0]));
+    }
 }

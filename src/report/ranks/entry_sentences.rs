@@ -23,7 +23,7 @@ pub fn verdict(report: &EntryReport) -> Vec<String> {
         return vec!["No rank can be judged; the reasons are below.".to_owned()];
     }
     if report.slow.is_empty() {
-        let mut sentences = vec!["No rank enters NCCL clearly later than ranks in the same place.".to_owned()];
+        let mut sentences = vec!["No rank enters NCCL clearly later than the others.".to_owned()];
         sentences.extend(delays(report));
         return sentences;
     }
@@ -39,7 +39,7 @@ pub fn verdict(report: &EntryReport) -> Vec<String> {
     let mut more: Vec<u32> = named.iter().skip(NAMED).map(|slow| slow.rank).collect();
     more.sort_unstable();
     if !more.is_empty() {
-        sentences.push(format!("Ranks {} are also later than others in the same place.", ranges(&more)));
+        sentences.push(format!("Ranks {} are also later than the others.", ranges(&more)));
     }
     sentences
 }
@@ -65,9 +65,9 @@ fn slow_sentence(report: &EntryReport, slow: &SlowRank) -> String {
     };
     let stream = row.stream.map_or(String::new(), |stream| format!(" on stream {stream:#x}"));
     let others = match slow.others_count {
-        1 => format!("the other rank in the same place is {} later than its peers", duration(slow.others.0)),
+        1 => format!("the only other rank compared is {} later than its peers", duration(slow.others.0)),
         n => format!(
-            "the {} others in the same place are {} to {} later than their peers",
+            "the {} others compared are {} to {} later than their peers",
             count(n),
             duration(slow.others.0),
             duration(slow.others.1)
