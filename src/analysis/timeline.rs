@@ -114,7 +114,7 @@ impl Timeline {
                 continue;
             }
             let next = lanes.len() as u32;
-            let lane = *lanes.entry((store.gpu_of(kernel), store.thread_of(kernel))).or_insert(next);
+            let lane = *lanes.entry((store.gpu_of(kernel), store.stream_of(kernel))).or_insert(next);
             rows.push(Row {
                 lane,
                 window: Window {

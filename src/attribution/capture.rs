@@ -224,8 +224,7 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(store: &Store, work: Vec<SliceId>, recordings: &'a [Recording]) -> Self {
-        let stream = |slice: &SliceId| store.thread_of(*slice);
-        let in_order = work.windows(2).all(|pair| stream(&pair[0]) == stream(&pair[1]));
+        let in_order = work.windows(2).all(|pair| store.stream_of(pair[0]) == store.stream_of(pair[1]));
         let mut held: Vec<(Option<Work>, &str)> =
             work.iter().map(|slice| (work_of(store, *slice), name_of(store, *slice))).collect();
         let same = if in_order {

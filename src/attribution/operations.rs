@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
             path: row.path,
             capture: row.capture,
             gpu: Some(gpu),
-            stream: store.thread_of(kernel),
+            stream: store.stream_of(kernel),
             ..Operation::default()
         }
     }

@@ -82,7 +82,7 @@ fn tracks(store: &Store, kernels: &[SliceId]) -> (Vec<Track>, HashMap<u64, usize
     let mut of_streams: HashMap<ThreadId, (Vec<usize>, MaxTree)> = HashMap::new();
     for kernel in kernels {
         let slice = *kernel;
-        let (Some(offset), Some(stream)) = (store.slices.offset(slice), store.thread_of(slice)) else { continue };
+        let (Some(offset), Some(stream)) = (store.slices.offset(slice), store.stream_of(slice)) else { continue };
         let start = store.slices.ts(slice);
         let end = start + store.slices.dur(slice).max(Ns::ZERO);
         let left_after = |time: Ns| (Ns::MAX - time).0;

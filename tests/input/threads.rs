@@ -257,10 +257,11 @@ const IDS: &[&str] = &[
     "Fwd thread id",
     "graph id",
     "graph node id",
+    "stream",
 ];
 
-/// The ids that an event of a category has; a value that does not fit is none.
-fn ids_of(category: &str, args: &serde_json::Value) -> EventIds {
+/// The ids that an event of a category has; a value that does not fit is none. Nor is a stream that the thread is already.
+fn ids_of(category: &str, args: &serde_json::Value, tid: i64) -> EventIds {
     let number = |key: &str| args[key].as_i64();
     let id = |key: &str| number(key).unwrap_or(0);
     // The store keeps this number plus one, so the largest becomes the one before it.
@@ -278,7 +279,9 @@ fn ids_of(category: &str, args: &serde_json::Value) -> EventIds {
         "kernel" | "gpu_memcpy" => {
             let graph_node_id = id("graph node id");
             let graph_id = if graph_node_id == 0 { 0 } else { id("graph id") };
-            EventIds::Gpu { correlation: id("correlation"), external_id: id("External id"), graph_id, graph_node_id }
+            let stream = number("stream").map(below_the_largest).filter(|stream| *stream != tid);
+            let (correlation, external_id) = (id("correlation"), id("External id"));
+            EventIds::Gpu { correlation, external_id, graph_id, graph_node_id, stream }
         }
         _ => {
             let sequence_number = number("Sequence number").map(below_the_largest);
@@ -368,8 +371,9 @@ proptest! {
             .iter()
             .map(|event| {
                 let text = |key: &str| event[key].as_str().unwrap().to_owned();
-                let ids = format!("{:?}", ids_of(&text("cat"), &event["args"]));
-                (nanos(&event["ts"]), nanos(&event["dur"]), text("name"), text("cat"), event["tid"].as_i64().unwrap(), ids)
+                let tid = event["tid"].as_i64().unwrap();
+                let ids = format!("{:?}", ids_of(&text("cat"), &event["args"], tid));
+                (nanos(&event["ts"]), nanos(&event["dur"]), text("name"), text("cat"), tid, ids)
             })
             .collect();
         want.sort();

@@ -54,6 +54,16 @@ impl Files {
         self.folder.path().to_str().unwrap()
     }
 
+    /// Writes the trace of a rank again, with the text of each event as it is edited: `None` leaves it out. Not as parsed JSON, whose floating point
+    /// numbers would change the times.
+    pub(crate) fn edited(&self, rank: u32, name: &str, mut edit: impl FnMut(&str) -> Option<String>) -> String {
+        const BETWEEN: &str = "\n  {\n    ";
+        let text = std::fs::read_to_string(self.path(&format!("rank{rank}.json"))).unwrap();
+        let (header, events) = text.split_once(BETWEEN).unwrap();
+        let events = events.split(BETWEEN).filter_map(|event| Some(format!("{BETWEEN}{}", edit(event)?)));
+        self.put(name, (header.to_owned() + &events.collect::<String>()).as_bytes())
+    }
+
     /// The traces of some ranks.
     pub(crate) fn ranks(&self, ranks: &[u32]) -> Vec<String> {
         ranks.iter().map(|rank| self.path(&format!("rank{rank}.json"))).collect()
@@ -203,6 +213,44 @@ fn a_name_that_contradicts_the_header_is_an_error() {
     traces.pop();
     traces.push(worker);
     assert_eq!(without_names(answer(&traces, &[])), all);
+}
+
+/// Some exporters move kernels that overlap others of their stream to another thread, and the stream stays in the arguments. Kernels that a graph
+/// replays have no record, so their group is that of their stream.
+#[test]
+fn the_stream_of_a_kernel_is_not_always_its_thread() {
+    let files = Files::new(&Job { graphs: true, ..late() });
+    let moved = |folder: &str, keeps_stream: bool| -> Vec<String> {
+        let of_rank = |rank: u32| {
+            let (mut kernels, mut is_moved) = (0, false);
+            files.edited(rank, &format!("{folder}/rank{rank}.json"), |event| {
+                let is_kernel = event.contains("\"cat\": \"kernel\"");
+                if is_kernel {
+                    kernels += 1;
+                    // Other kernels on each rank, as those that overlap are.
+                    is_moved = kernels % (rank + 2) == 0;
+                }
+                // The end of its flow follows a kernel.
+                if !is_moved || !is_kernel && !event.contains("\"ph\": \"f\"") {
+                    return Some(event.to_owned());
+                }
+                let (before, rest) = event.split_once("\"tid\": ").unwrap();
+                let (stream, rest) = rest.split_once(',').unwrap();
+                let rest = if keeps_stream { rest.to_owned() } else { rest.replace("\"stream\"", "\"lost\"") };
+                Some(format!("{before}\"tid\": \"{stream}_hack\",{rest}"))
+            })
+        };
+        (0..4).map(of_rank).collect()
+    };
+    let expected = without_names(answer(&[files.root()], &[]));
+    assert_eq!(expected["groups"].as_array().unwrap().len(), 1, "{}", expected["groups"]);
+    let mut of_moved = without_names(answer(&moved("moved", true), &[]));
+    of_moved["damage"]["text_bytes"] = expected["damage"]["text_bytes"].clone();
+    assert_eq!(of_moved, expected);
+    let output = ranks_of(&moved("lost", false), &["--json"]);
+    let groups =
+        |output: &Output| serde_json::from_str::<Value>(&stdout(output)).map(|answer| answer["groups"].clone());
+    assert_ne!(groups(&output).ok().as_ref(), Some(&expected["groups"]), "nothing says that they are of one stream");
 }
 
 /// A trace of which nothing says which rank it is.

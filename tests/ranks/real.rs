@@ -125,6 +125,32 @@ fn traces_that_do_not_fit_together_are_refused() {
     assert_eq!(report["clock"]["method"], "none");
 }
 
+/// Each capture is there twice: as Kineto writes it, and with the kernels that overlap others of their stream on a thread `128_hack`.
+#[test]
+fn kernels_that_were_moved_to_another_thread_are_of_their_stream() {
+    let Some(shared) = shared() else { return };
+    for (plain, moved) in [
+        (
+            "lora_perf_lora_profile__sglang_tp4_J_base_bs16_v2_rank?",
+            "lora_perf_lora_profile__sglang_tp4_J_base_bs16_compat_rank?",
+        ),
+        ("lora-dev-script__sglang_tp4_F_decode_lora_rank?", "lora-dev-script__sglang_tp4_F_decode_lora_compat_rank?"),
+    ] {
+        let [plain, moved] = [plain, moved].map(|name| {
+            let mut report = json(&["ranks", &pattern(&shared, name)]);
+            // Names, the sizes of the texts, and the flows that no slice has, of which the moved kernels have fewer.
+            let answer = report.as_object_mut().unwrap();
+            assert!(answer.remove("trace").is_some() && answer.remove("damage").is_some());
+            for rank in answer["ranks"].as_array_mut().unwrap() {
+                assert!(rank.as_object_mut().unwrap().remove("trace").is_some());
+            }
+            report
+        });
+        assert!(plain["collectives"].as_u64().unwrap() > 300, "{}", plain["matches"]);
+        assert_eq!(plain, moved);
+    }
+}
+
 #[test]
 fn four_ranks_in_one_file() {
     let Some(shared) = shared() else { return };

@@ -95,7 +95,7 @@ impl<'a> ByKernel<'a> {
 
     fn stream(&self, kernel: SliceId) -> String {
         let gpu = self.store.tracks.process(self.store.gpu_of(kernel).process).pid;
-        match self.store.thread_of(kernel) {
+        match self.store.stream_of(kernel) {
             Some(stream) => format!("GPU {gpu} stream {}", self.store.tracks.thread(stream).tid),
             None => format!("GPU {gpu}"),
         }

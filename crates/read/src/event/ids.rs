@@ -3,6 +3,7 @@
 //! An event's category determines which numbers it has. Only this file knows the rules: a reader finds the value of an argument
 //! ([`IdSource`]), and [`EventIds::read`] decides which arguments to read.
 
+use super::Id;
 use crate::names::args;
 use crate::names::category::CategoryKind;
 
@@ -26,6 +27,8 @@ pub enum IdArg {
     GraphId,
     /// [`args::GRAPH_NODE_ID`]
     GraphNodeId,
+    /// [`args::STREAM`]
+    Stream,
 }
 
 impl IdArg {
@@ -33,7 +36,7 @@ impl IdArg {
     pub const COUNT: usize = IdArg::ALL.len();
 
     /// All of them; each is at its own discriminant.
-    pub const ALL: [IdArg; 8] = [
+    pub const ALL: [IdArg; 9] = [
         IdArg::Correlation,
         IdArg::ExternalId,
         IdArg::PythonId,
@@ -42,6 +45,7 @@ impl IdArg {
         IdArg::ForwardThread,
         IdArg::GraphId,
         IdArg::GraphNodeId,
+        IdArg::Stream,
     ];
 
     /// Its key in `args`.
@@ -55,6 +59,7 @@ impl IdArg {
             IdArg::ForwardThread => args::FORWARD_THREAD,
             IdArg::GraphId => args::GRAPH_ID,
             IdArg::GraphNodeId => args::GRAPH_NODE_ID,
+            IdArg::Stream => args::STREAM,
         }
     }
 
@@ -94,6 +99,8 @@ pub enum EventIds {
         graph_id: i64,
         /// Its node in this graph.
         graph_node_id: i64,
+        /// Its stream. The store forgets it where the thread id is the same number.
+        stream: Option<i64>,
     },
     /// A runtime or driver call. An event without a category may be one.
     Call {
@@ -153,14 +160,27 @@ impl EventIds {
             }
             CategoryKind::Kernel | CategoryKind::Gpu => {
                 let external_id = id(source.value(IdArg::ExternalId));
+                let stream = match source.value(IdArg::Stream) {
+                    IdValue::Number(stream) if stream >= 0 => Some(stream),
+                    _ => None,
+                };
                 let correlation = id(source.value(IdArg::Correlation));
                 let graph_id = id(source.value(IdArg::GraphId));
                 let graph_node_id = id(source.value(IdArg::GraphNodeId));
                 let graph_id = if graph_node_id == 0 { 0 } else { graph_id };
-                EventIds::Gpu { correlation, external_id, graph_id, graph_node_id }
+                EventIds::Gpu { correlation, external_id, graph_id, graph_node_id, stream }
             }
             CategoryKind::Runtime => EventIds::Call { correlation: id(source.value(IdArg::Correlation)) },
         }
+    }
+
+    /// The same without a stream that is the event's thread: that of almost all GPU work, which so costs no memory.
+    #[inline]
+    pub(crate) fn without_own_stream(mut self, tid: &Id<'_>) -> EventIds {
+        if let (EventIds::Gpu { stream, .. }, Id::Number(tid)) = (&mut self, tid) {
+            *stream = stream.filter(|stream| *stream != i64::from(*tid));
+        }
+        self
     }
 }
 

@@ -20,6 +20,10 @@ pub const SEQUENCE_NUMBER: &str = "Sequence number";
 /// On a backward operator: the thread that created its node, in PyTorch's own numbering. 0 in the forward pass.
 pub const FORWARD_THREAD: &str = "Fwd thread id";
 
+/// The stream of GPU work. Kineto writes it as the thread id too, but the thread may be another: some exporters move kernels that overlap others
+/// of their stream to a thread `7_hack`.
+pub const STREAM: &str = "stream";
+
 /// The CUDA graph that launched GPU work; 0 if none did.
 pub const GRAPH_ID: &str = "graph id";
 

@@ -211,9 +211,9 @@ impl Shard {
         let has_args = kind.is_slice() || kind == RawKind::End;
         let args = if has_args && !event.args.is_empty() { self.args(event.args) } else { ArgSetId::NONE };
         let batch = &mut self.batch;
-        let packed = PackedIds::pack(event.ids);
+        let packed = PackedIds::pack(event.ids.without_own_stream(&event.tid));
         let small = match (u32::try_from(packed.first), u32::try_from(packed.second)) {
-            (Ok(first), Ok(second)) if packed.pair == (0, 0) => Some((first, second)),
+            (Ok(first), Ok(second)) if packed.rare == [0; 3] => Some((first, second)),
             _ => None,
         };
         let has_extra = event.bind.is_some() || event.thread_time != (None, None) || small.is_none();

@@ -1,12 +1,12 @@
 //! The ids of slices ([`EventIds`]): packed into columns, and read by name.
 //!
-//! Every slice has two numbers, and a few have another pair, so the ids of most slices take eight bytes. The slice's category determines the
+//! Every slice has two numbers, and a few have more, so the ids of most slices take eight bytes. The slice's category determines the
 //! meaning of the numbers; only `PackedIds::pack` and `PackedIds::unpack` know it.
 
 use super::Store;
 use super::strings::StringId;
 use crate::event::ids::{EventIds, PythonCaller};
-use crate::id::{SliceId, TraceId};
+use crate::id::{SliceId, ThreadId, TraceId};
 use crate::names::category::CategoryKind;
 
 /// The ids of an event as stored in the columns. 0 means none.
@@ -17,21 +17,21 @@ pub(super) struct PackedIds {
     /// GPU work: the External id. Python functions: the caller's number plus 1, or 1 if there is no caller. Operators: the sequence
     /// number plus 1.
     pub(super) second: i64,
-    /// GPU work: the ids of its graph and of its node in it. Operators: the thread of the forward pass, and 0.
-    pub(super) pair: (i64, i64),
+    /// GPU work: the ids of its graph and of its node in it, and the stream plus 1. Operators: the thread of the forward pass.
+    pub(super) rare: [i64; 3],
 }
 
 impl PackedIds {
     #[inline]
     pub(super) fn pack(ids: EventIds) -> Self {
         match ids {
-            EventIds::Gpu { correlation, external_id, graph_id, graph_node_id } => {
-                PackedIds { first: correlation, second: external_id, pair: (graph_id, graph_node_id) }
+            EventIds::Gpu { correlation, external_id, graph_id, graph_node_id, stream } => {
+                let rare = [graph_id, graph_node_id, plus_one(stream)];
+                PackedIds { first: correlation, second: external_id, rare }
             }
-            EventIds::Call { correlation } => PackedIds { first: correlation, second: 0, pair: (0, 0) },
+            EventIds::Call { correlation } => PackedIds { first: correlation, ..PackedIds::default() },
             EventIds::Operator { external_id, sequence_number, forward_thread } => {
-                let second = sequence_number.map_or(0, |number| number.saturating_add(1));
-                PackedIds { first: external_id, second, pair: (forward_thread, 0) }
+                PackedIds { first: external_id, second: plus_one(sequence_number), rare: [forward_thread, 0, 0] }
             }
             EventIds::Python { python_id, python_caller } => {
                 let second = match python_caller {
@@ -39,7 +39,7 @@ impl PackedIds {
                     PythonCaller::Nobody => 1,
                     PythonCaller::Frame(number) => number.saturating_add(1),
                 };
-                PackedIds { first: python_id, second, pair: (0, 0) }
+                PackedIds { first: python_id, second, ..PackedIds::default() }
             }
         }
     }
@@ -47,17 +47,18 @@ impl PackedIds {
     /// `kind` is the kind of the slice's category; [`CategoryKind::Runtime`] without a category.
     #[inline]
     pub(super) fn unpack(self, kind: CategoryKind) -> EventIds {
-        let PackedIds { first, second, pair } = self;
+        let PackedIds { first, second, rare } = self;
+        let minus_one = |number: i64| (number != 0).then(|| number - 1);
         match kind {
             CategoryKind::Kernel | CategoryKind::Gpu => {
-                EventIds::Gpu { correlation: first, external_id: second, graph_id: pair.0, graph_node_id: pair.1 }
+                let [graph_id, graph_node_id, stream] = rare;
+                let stream = minus_one(stream);
+                EventIds::Gpu { correlation: first, external_id: second, graph_id, graph_node_id, stream }
             }
             CategoryKind::Runtime => EventIds::Call { correlation: first },
-            CategoryKind::Cpu => EventIds::Operator {
-                external_id: first,
-                sequence_number: (second != 0).then(|| second - 1),
-                forward_thread: pair.0,
-            },
+            CategoryKind::Cpu => {
+                EventIds::Operator { external_id: first, sequence_number: minus_one(second), forward_thread: rare[0] }
+            }
             CategoryKind::Frame => {
                 let python_caller = match second {
                     0 => PythonCaller::Unknown,
@@ -68,6 +69,11 @@ impl PackedIds {
             }
         }
     }
+}
+
+/// 0 is none.
+fn plus_one(number: Option<i64>) -> i64 {
+    number.map_or(0, |number| number.saturating_add(1))
 }
 
 /// The numbers that autograd gives to an operator.
@@ -85,11 +91,11 @@ impl Store {
         self.slices.packed_ids(slice).unpack(self.ids_kind(slice))
     }
 
-    /// All ids except the pair, which takes a search.
+    /// All ids except the rare ones, which take a search.
     #[inline]
     fn common_ids(&self, slice: SliceId) -> EventIds {
         let (first, second) = self.slices.common_ids(slice);
-        PackedIds { first, second, pair: (0, 0) }.unpack(self.ids_kind(slice))
+        PackedIds { first, second, ..PackedIds::default() }.unpack(self.ids_kind(slice))
     }
 
     /// The kind that determines the ids. A slice without a category may be a runtime call.
@@ -151,6 +157,13 @@ impl Store {
             _ => None,
         }
     }
+
+    /// The stream of GPU work, as the thread whose number it is: the one that its arguments name, or its own.
+    pub fn stream_of(&self, slice: SliceId) -> Option<ThreadId> {
+        let thread = self.thread_of(slice)?;
+        let EventIds::Gpu { stream: Some(stream), .. } = self.ids(slice) else { return Some(thread) };
+        Some(self.tracks.find_thread(self.tracks.thread(thread).upid, stream).unwrap_or(thread))
+    }
 }
 
 #[cfg(test)]
@@ -160,13 +173,14 @@ mod tests {
     #[test]
     fn ids_come_back_by_name() {
         use CategoryKind::{Cpu, Frame, Gpu, Kernel, Runtime};
-        let gpu = EventIds::Gpu { correlation: 4, external_id: 3, graph_id: 5, graph_node_id: 6 };
+        let gpu_on = |stream| EventIds::Gpu { correlation: 4, external_id: 3, graph_id: 5, graph_node_id: 6, stream };
         let operator =
             |number, thread| EventIds::Operator { external_id: 3, sequence_number: number, forward_thread: thread };
         let python = |caller| EventIds::Python { python_id: 5, python_caller: caller };
         for (kind, ids) in [
-            (Kernel, gpu),
-            (Gpu, gpu),
+            (Kernel, gpu_on(None)),
+            (Gpu, gpu_on(Some(0))),
+            (Gpu, gpu_on(Some(7))),
             (Runtime, EventIds::Call { correlation: i64::MAX }),
             (Runtime, EventIds::NONE),
             (Cpu, operator(None, 0)),

@@ -68,7 +68,7 @@ pub(super) struct Extra {
 impl RawEvent {
     /// The ids of an event without [`Extra`].
     pub(super) fn small_ids(&self) -> PackedIds {
-        PackedIds { first: self.ids.0.into(), second: self.ids.1.into(), pair: (0, 0) }
+        PackedIds { first: self.ids.0.into(), second: self.ids.1.into(), ..PackedIds::default() }
     }
 }
 

@@ -55,10 +55,10 @@ pub(super) struct Rows {
     /// See [`PackedIds`].
     first_ids: NarrowColumn,
     second_ids: NarrowColumn,
-    /// The [`PackedIds::pair`] of the few slices that have one, with the row, in order of rows.
-    id_pairs: Vec<(u32, (i64, i64))>,
-    /// The pairs that slices get from their end events, by row. They take precedence.
-    late_id_pairs: HashMap<u32, (i64, i64)>,
+    /// The [`PackedIds::rare`] of the few slices that have any, with the row, in order of rows.
+    rare_ids: Vec<(u32, [i64; 3])>,
+    /// Those that slices get from their end events, by row. They take precedence.
+    late_rare_ids: HashMap<u32, [i64; 3]>,
     /// The byte offset of each event in the text, if the load keeps offsets.
     pub(super) offsets: Vec<u64>,
     /// By row; few traces have them.
@@ -151,14 +151,14 @@ impl Slices {
     /// Its ids.
     pub(super) fn packed_ids(&self, id: SliceId) -> PackedIds {
         let row = self.row(id);
-        let pair = match self.rows.late_id_pairs.get(&(row as u32)) {
+        let rare = match self.rows.late_rare_ids.get(&(row as u32)) {
             Some(late) => *late,
-            None => self.rows.find_id_pair(row).map_or((0, 0), |at| self.rows.id_pairs[at].1),
+            None => self.rows.find_rare_ids(row).map_or([0; 3], |at| self.rows.rare_ids[at].1),
         };
-        PackedIds { first: self.rows.first_ids.get(row), second: self.rows.second_ids.get(row), pair }
+        PackedIds { first: self.rows.first_ids.get(row), second: self.rows.second_ids.get(row), rare }
     }
 
-    /// The first two of its ids, without the pair.
+    /// The first two of its ids, without the rare ones.
     #[inline]
     pub(super) fn common_ids(&self, id: SliceId) -> (i64, i64) {
         let row = self.row(id);
@@ -203,8 +203,8 @@ impl Slices {
         if ids.second != 0 {
             self.rows.second_ids.set(row, ids.second);
         }
-        if ids.pair != (0, 0) {
-            self.rows.late_id_pairs.insert(row as u32, ids.pair);
+        if ids.rare != [0; 3] {
+            self.rows.late_rare_ids.insert(row as u32, ids.rare);
         }
     }
 
@@ -278,8 +278,8 @@ impl Rows {
         let ids = extra.map_or_else(|| raw.small_ids(), |extra| extra.ids);
         self.first_ids.push(ids.first);
         self.second_ids.push(ids.second);
-        if ids.pair != (0, 0) {
-            self.id_pairs.push((self.ts.len() as u32, ids.pair));
+        if ids.rare != [0; 3] {
+            self.rare_ids.push((self.ts.len() as u32, ids.rare));
         }
         self.dur.push(if raw.kind == RawKind::Begin { UNFINISHED.0 } else { raw.value });
         self.ts.push(raw.ts);
@@ -288,8 +288,8 @@ impl Rows {
         self.category.push(raw.category);
     }
 
-    fn find_id_pair(&self, row: usize) -> Option<usize> {
-        self.id_pairs.binary_search_by_key(&(row as u32), |(row, _)| *row).ok()
+    fn find_rare_ids(&self, row: usize) -> Option<usize> {
+        self.rare_ids.binary_search_by_key(&(row as u32), |(row, _)| *row).ok()
     }
 }
 

@@ -344,6 +344,12 @@ impl Tracks {
         &self.threads[utid.row()]
     }
 
+    /// The thread of a process with a number as an event may have it.
+    pub(super) fn find_thread(&self, upid: ProcessId, tid: i64) -> Option<ThreadId> {
+        let tid = if tid == 0 { self.process(upid).pid } else { tid };
+        self.utids.get(&(upid, tid)).copied()
+    }
+
     /// The process with this id.
     #[inline]
     pub fn process(&self, upid: ProcessId) -> &Process {

@@ -135,12 +135,14 @@ mod tests {
         let python = |python_id, python_caller| EventIds::Python { python_id, python_caller };
         let operator =
             |sequence_number, forward_thread| EventIds::Operator { external_id: 3, sequence_number, forward_thread };
-        let gpu = |external_id, graph_id, graph_node_id| EventIds::Gpu {
+        let gpu_on = |stream, external_id, graph_id, graph_node_id| EventIds::Gpu {
             correlation: 4,
             external_id,
             graph_id,
             graph_node_id,
+            stream,
         };
+        let gpu = |external_id, graph_id, graph_node_id| gpu_on(None, external_id, graph_id, graph_node_id);
         for (category, object, want) in [
             ("python_function", r#"{"Python parent id": 4, "Python id": 5, "Ev Idx": 6}"#, python(5, Frame(4))),
             ("python_function", r#"{ "Python parent id": null, "Python id": 5 }"#, python(5, Nobody)),
@@ -165,7 +167,14 @@ mod tests {
             ("cpu_op", r#"{"Ev Idx":1,"External id":3,"Fwd thread id":2}"#, operator(None, 0)),
             ("cpu_op", r#"{"External id":3,"Sequence number":-1}"#, operator(None, 0)),
             ("cpu_op", r#"{"External id":3,"Call stack":"a \"Sequence number\": 4"}"#, operator(None, 0)),
-            ("kernel", r#"{"External id":3,"correlation":4,"stream":7,"graph id":5,"graph node id":6}"#, gpu(3, 5, 6)),
+            (
+                "kernel",
+                r#"{"External id":3,"correlation":4,"stream":7,"graph id":5,"graph node id":6}"#,
+                gpu_on(Some(7), 3, 5, 6),
+            ),
+            ("kernel", r#"{"stream":0,"correlation":4,"x":{"stream":7}}"#, gpu_on(Some(0), 0, 0, 0)),
+            ("gpu_memset", r#"{"stream":"0x7f","correlation":4}"#, gpu(0, 0, 0)),
+            ("kernel", r#"{"stream":-1,"correlation":4,"x":{"stream":7}}"#, gpu(0, 0, 0)),
             ("kernel", r#"{"External id":"3","correlation":"4","graph id":"5","graph node id":"6"}"#, gpu(3, 5, 6)),
             ("kernel", r#"{"correlation":4,"graph node id":0,"graph id":5}"#, gpu(0, 0, 0)),
             ("gpu_memcpy", r#"{"graph node id":7,"correlation":4}"#, gpu(0, 0, 7)),

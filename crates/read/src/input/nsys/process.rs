@@ -374,7 +374,7 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
             }
             more(&mut self.output.args);
         }
-        let ids = EventIds::Gpu { correlation, external_id: 0, graph_id, graph_node_id };
+        let ids = EventIds::Gpu { correlation, external_id: 0, graph_id, graph_node_id, stream: None };
         self.output.of_stream(place, at, dur, Named { name, category }, ids);
     }
 }
