@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::reduction::{RankReduction, RankRows, RankSource, Row};
 use crate::operation::ranges::ranges;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
+use crate::time::Window;
 
 /// The ranks of a job, as far as they are here.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Job {
     pub missing: Vec<u32>,
     /// Traces that are not of this job.
     pub refused: Vec<Refused>,
+    /// By rank: the part of its trace that is judged, on its own clock, by the starts of collectives. Empty until they are matched.
+    pub(super) spans: Vec<Window>,
 }
 
 /// A trace that was left out.
@@ -100,7 +103,7 @@ impl Job {
         }
         let (ranks, reductions): (Vec<u32>, Vec<RankReduction>) = numbered.into_iter().unzip();
         let missing = missing(&ranks, &reductions, world_size);
-        Ok(Job { ranks, reductions, world_size, missing, refused })
+        Ok(Job { ranks, reductions, world_size, missing, refused, spans: Vec::new() })
     }
 
     /// The collectives of each rank.
@@ -121,6 +124,14 @@ impl Job {
         collective: &MatchedCollective,
     ) -> impl Iterator<Item = (usize, &Row)> + Clone {
         (0..group.members.len()).filter_map(move |member| Some((member, self.row(group, collective, member)?)))
+    }
+
+    /// Whether a collective is in the span that the traces of all ranks have.
+    pub(super) fn is_in_common(&self, group: &MatchedGroup, collective: &MatchedCollective) -> bool {
+        let is_in = |(member, row): (usize, &Row)| {
+            self.spans.get(group.members[member]).is_none_or(|span| span.contains(row.start))
+        };
+        self.rows(group, collective).all(is_in)
     }
 
     /// Leaves a rank out.

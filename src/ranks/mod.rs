@@ -3,7 +3,7 @@
 //! Each trace is reduced to a [`reduction::RankReduction`] ([`mod@reduce`], with the times between launches and kernels of `segments`) and dropped;
 //! [`recorded_reductions`] makes the same of NCCL's own records. Parts are small, can be written to files (module `parts`), and are all that the
 //! rest needs: [`job`] finds out which rank each part is, [`operations`](crate::operations) matches their collectives and compares their
-//! clocks, [`waiting`] adds up who waited for whom, [`cause`] says why the late rank was late (`chain`, where it waited for another itself),
+//! clocks, [`waiting`] adds up who waited for whom where all have a trace (`common_span`), [`cause`] says why the late rank was late (`chain`, where it waited for another itself),
 //! and [`report`] puts all of it together with a [`verdict`]. [`mod@rows`] has the same for SQL, [`timeline`] all ranks on one axis of time,
 //! and [`change`] compares two runs. Of records that know only when NCCL was entered, [`entries`] says who enters late.
 //!
@@ -13,6 +13,7 @@
 pub mod cause;
 mod chain;
 pub mod change;
+mod common_span;
 pub mod entries;
 pub mod job;
 mod packed;

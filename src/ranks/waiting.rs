@@ -34,10 +34,10 @@ pub struct Measured {
     pub is_doubtful: bool,
 }
 
-/// Measures a collective: by clocks where these are known, or by the lengths of kernels. `None` if nobody can have waited, or if nothing
-/// says who did.
+/// Measures a collective: by clocks where these are known, or by the lengths of kernels. `None` if nobody can have waited, if nothing
+/// says who did, or outside of the span that the traces of all ranks have.
 pub fn measure(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &MatchedCollective) -> Option<Measured> {
-    if collective.fault.is_some() || collective.present() < 2 {
+    if collective.fault.is_some() || collective.present() < 2 || !job.is_in_common(group, collective) {
         return None;
     }
     if clocks.cover(group) {
@@ -51,7 +51,11 @@ pub fn measure(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &Ma
 
 /// By the lengths of kernels.
 pub fn by_lengths(job: &Job, group: &MatchedGroup, collective: &MatchedCollective) -> Option<Measured> {
-    if !collective.tie.synchronises() || collective.fault.is_some() || collective.present() < 2 {
+    if !collective.tie.synchronises()
+        || collective.fault.is_some()
+        || collective.present() < 2
+        || !job.is_in_common(group, collective)
+    {
         return None;
     }
     let rows: Vec<(usize, &Row)> = job.rows(group, collective).collect();

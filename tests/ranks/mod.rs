@@ -5,3 +5,4 @@ mod inputs;
 mod parts;
 mod real;
 mod simulated;
+mod unjudged;

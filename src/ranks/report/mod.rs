@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use self::sums::Sums;
 use super::cause::LateRank;
+use super::common_span::common_spans;
 use super::job::{Job, JobError, Refused};
 use super::reduction::RankReduction;
 use super::timeline::{Axis, Spans};
@@ -69,10 +70,11 @@ pub struct RankReport {
     pub clock: ClockReport,
     /// How the kernels are matched.
     pub matches: Counts,
-    /// Matched kernels without a measurable wait, by collective: broadcasts, sends and the like between ranks whose clocks are not aligned, and
-    /// exchanges of parts of different sizes.
-    #[serde(rename = "unmeasured_kernels")]
-    pub unmeasured: BTreeMap<String, u64>,
+    /// The time of matched kernels without a measurable wait, in ns, by collective: broadcasts, sends and the like between ranks whose clocks are
+    /// not aligned, and exchanges of parts of different sizes. Kernels of which it is unknown what they do are named after their family.
+    #[serde(rename = "unmeasured_ns")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, u64>"))]
+    pub unmeasured: BTreeMap<String, Ns>,
     /// The number of ranks in the job, if a header names it.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub world_size: Option<u32>,
@@ -121,6 +123,10 @@ pub struct RankWaits {
     #[serde(rename = "transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
+    /// How long its collectives ran where the trace of another rank had ended or not begun. They are not measured.
+    #[serde(rename = "left_out_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub left_out: Ns,
     /// Its waits judged by the lengths of kernels alone, without any clock; only for collectives at which every rank waits for every other.
     pub by_lengths: ByLengths,
     /// How far its clock is ahead of the lowest rank that it is aligned with; `None` if it is aligned with none.
@@ -409,7 +415,10 @@ impl Compared {
             let ranks = job.rank_rows();
             let mut matches = Matches::find(&ranks);
             match Clocks::compare(&ranks, &mut matches, mode)? {
-                ComparedClocks::Possible(clocks) => return Ok(Compared { job, matches, clocks }),
+                ComparedClocks::Possible(clocks) => {
+                    job.spans = common_spans(&job, &matches);
+                    return Ok(Compared { job, matches, clocks });
+                }
                 ComparedClocks::Misfit { rank, why } => job.refuse(rank, why),
             }
         }

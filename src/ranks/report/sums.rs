@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Compared, GroupWaits, Pair, RankReport, RankWaits, SizeRow, StackWaits, StepWaits, TransferBandwidth};
 use crate::analysis::losses::Losses;
+use crate::attribution::selection::family_of;
 use crate::names::collectives::Collective;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
 use crate::ranks::cause::{Causes, LateAt};
@@ -106,7 +107,7 @@ impl Sums<'_> {
             self.count(job, group, collective);
             self.lengths(job, group, collective);
             let Some(measured) = measure(job, clocks, group, collective) else {
-                self.unmeasured(job, group, collective);
+                self.not_measured(job, group, collective);
                 continue;
             };
             self.add(job, (number, at), group, collective, &measured);
@@ -148,14 +149,21 @@ impl Sums<'_> {
         self.stacks.get_mut(key).expect("it was put there")
     }
 
-    /// Counts the kernels of a matched collective whose waits are unknown.
-    fn unmeasured(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
-        if collective.fault.is_some() || collective.present() < 2 {
+    /// Adds the time of a collective whose waits are unknown.
+    fn not_measured(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
+        if collective.fault.is_some() {
             return;
         }
+        let is_left_out = !job.is_in_common(group, collective);
         for (member, row) in job.rows(group, collective) {
-            let name = job.reductions[group.members[member]].collective(row).to_owned();
-            *self.report.unmeasured.entry(name).or_default() += 1;
+            let rank = group.members[member];
+            if is_left_out {
+                self.report.ranks[rank].left_out += row.dur;
+            } else if collective.present() > 1 {
+                let name = job.reductions[rank].collective(row);
+                let name = family_of(name).map_or(name, |family| family.name);
+                *self.report.unmeasured.entry(name.to_owned()).or_default() += row.dur;
+            }
         }
     }
 

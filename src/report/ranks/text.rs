@@ -89,16 +89,15 @@ fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Wri
     Ok(())
 }
 
-/// `48 kernels: waited 61.2 of 70.1 ms, for rank 3 (55.1 %), rank 2 (40.2 %); transfer 8.9 ms at 320.1 GB/s, whole kernels 40.0 GB/s`
+/// `48 all_reduce: waited 61.2 of 70.1 ms, for rank 3 (55.1 %), rank 2 (40.2 %); transfer 8.9 ms at 320.1 GB/s, whole kernels 40.0 GB/s`
 fn stack_line(stack: &StackWaits) -> String {
     let collectives: Vec<&str> = stack.collectives.keys().map(String::as_str).collect();
-    let mut text = format!(
-        "{} {}: waited {} of {}",
-        count(stack.count),
-        collectives.join(", "),
-        duration(stack.waited),
-        duration(stack.gpu)
-    );
+    let mut text = format!("{} {}: ", count(stack.count), collectives.join(", "));
+    let measured = stack.waited + stack.transfer;
+    if measured == Ns::ZERO {
+        return text + &format!("{}, not measured", duration(stack.gpu));
+    }
+    text.push_str(&format!("waited {} of {}", duration(stack.waited), duration(measured)));
     let late: Vec<String> = stack
         .late_ranks
         .iter()
@@ -109,9 +108,7 @@ fn stack_line(stack: &StackWaits) -> String {
     if !late.is_empty() {
         text.push_str(&format!(", for {}", late.join(", ")));
     }
-    if stack.waited + stack.transfer > Ns::ZERO {
-        text.push_str(&format!("; transfer {}", duration(stack.transfer)));
-    }
+    text.push_str(&format!("; transfer {}", duration(stack.transfer)));
     if let Some(bandwidth) = stack.bandwidth {
         text.push_str(&format!(" at {:.1} GB/s, whole kernels {:.1} GB/s", bandwidth.transfer, bandwidth.kernel));
     }

@@ -24,11 +24,6 @@ pub(super) fn trust(report: &RankReport) -> Vec<String> {
             some_ranks(&report.clock.unsteady_ranks)
         ));
     }
-    if !report.unmeasured.is_empty() {
-        let kernels = report.unmeasured.iter().map(|(name, kernels)| format!("{} {}", count(*kernels), visible(name)));
-        let kernels = kernels.collect::<Vec<_>>().join(", ");
-        lines.push(format!("Not measured: {kernels}. Only aligned clocks can show who waits at these."));
-    }
     if !report.missing_ranks.is_empty() {
         let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
         lines.push(format!("Not here: {}; {more} may be the late one.", some_ranks(&report.missing_ranks)));

@@ -115,7 +115,7 @@ function trustDamage(what, damage) {
   return trustBad(what, `${text}; ${size(damage.lost_bytes)} (${percent(damage.lost_share)}) are lost.`, table);
 }
 
-function trustMatches({ matches, unmeasured_kernels: unmeasured, doubtful, collectives }) {
+function trustMatches({ matches, doubtful, collectives }) {
   const { kernels, matched, partial, mismatched, unmatched } = matches;
   const text = `${trustOf(matched, kernels)} kernels are matched with kernels of all ranks of their group`;
   const rows = [
@@ -129,8 +129,6 @@ function trustMatches({ matches, unmeasured_kernels: unmeasured, doubtful, colle
     const of = trustOf(doubtful, collectives);
     checks.push(trustBad('Doubtful', `At ${of} collectives a rank lacks its kernel, so who was late is unknown.`));
   }
-  const silent = Object.entries(unmeasured ?? {});
-  if (silent.length > 0) checks.push(trustNote('Not measured', `At matched kernels of ${countsText(unmeasured)} nothing says who waited.`));
   return checks;
 }
 

@@ -1,0 +1,213 @@
+//! Collectives that are not judged: outside of the span that the traces of all ranks have, and of kernels that show nothing about waiting. The
+//! verdict says how much that is, and the tables are of the rest, as the verdict is.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use serde_json::{Value, json};
+
+use crate::job::Job;
+use crate::ranks::inputs::{Files, assert_names, late};
+use crate::support::program::{run, stderr, stdout, verdict_of};
+
+/// A kernel of which it is unknown what it does.
+const MSCCLPP: &str = "void mscclpp::executionKernel<__half, mscclpp::LL8Packet, true>(int)";
+
+fn answer(traces: &[String], options: &[&str]) -> Value {
+    let traces: Vec<&str> = traces.iter().map(String::as_str).collect();
+    let output = run(&[&["ranks", "--quiet", "--json"], options, &traces].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+fn is_collective(event: &str) -> bool {
+    event.contains("\"cat\": \"kernel\"") && event.contains("\"name\": \"nccl")
+}
+
+/// A time of an event, in ns: the job writes µs with three decimals.
+fn nanos(event: &str, key: &str) -> Option<i64> {
+    let (_, rest) = event.split_once(&format!("\"{key}\": "))?;
+    let number: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    number.replace('.', "").parse().ok()
+}
+
+/// The starts and lengths of a rank's collectives.
+fn collectives(files: &Files, rank: u32) -> Vec<(i64, i64)> {
+    let mut found = Vec::new();
+    files.edited(rank, "unused.json", |event| {
+        let time = |key| nanos(event, key).unwrap();
+        is_collective(event).then(|| found.push((time("ts"), time("dur"))));
+        None
+    });
+    found.sort_unstable();
+    found
+}
+
+/// The trace of a rank without what starts before its collective number `from`, or at or after its collective number `to`.
+fn cut(files: &Files, folder: &str, rank: u32, (from, to): (usize, usize)) -> String {
+    let starts = collectives(files, rank);
+    let (first, last) = (starts[from].0, starts.get(to).map_or(i64::MAX, |(start, _)| *start));
+    files.edited(rank, &format!("{folder}/rank{rank}.json"), |event| {
+        let is_in = (if from == 0 { i64::MIN } else { first }..last).contains(&nanos(event, "ts").unwrap());
+        // Names, and the mark that ends the file.
+        (is_in || !event.contains("\"ph\": \"X\"") || event.contains("traceName")).then(|| event.to_owned())
+    })
+}
+
+/// Each trace with its part of the collectives.
+fn cut_all(files: &Files, folder: &str, parts: [(usize, usize); 4]) -> Vec<String> {
+    (0..).zip(parts).map(|(rank, part)| cut(files, folder, rank, part)).collect()
+}
+
+fn of_ranks(answer: &Value, field: &str) -> Vec<Value> {
+    answer["ranks"].as_array().unwrap().iter().map(|rank| rank[field].clone()).collect()
+}
+
+#[test]
+fn traces_of_different_lengths_are_judged_over_what_all_have() {
+    let files = Files::new(&late());
+    let all: Vec<Vec<(i64, i64)>> = (0..4).map(|rank| collectives(&files, rank)).collect();
+    let (count, whole) = (all[0].len(), (0, all[0].len()));
+    assert_eq!(count, 9);
+    for (name, parts, (from, to)) in [
+        ("another-ends", [whole, whole, whole, (0, 4)], (0, 4)),
+        ("the-late-one-ends", [whole, whole, (0, 5), whole], (0, 5)),
+        ("one-begins-later", [(3, count), whole, whole, whole], (3, count)),
+        ("all-differ", [(1, 8), (2, 7), (0, 6), whole], (2, 6)),
+    ] {
+        let traces = cut_all(&files, name, parts);
+        let equal = cut_all(&files, &format!("{name}-equal"), [(from, to); 4]);
+        let [cut, expected] = [&traces, &equal].map(|traces| answer(traces, &["--clock", "none"]));
+        for field in ["collectives", "waited_ns", "measured_ns", "late", "together", "doubtful", "pairs"] {
+            assert_eq!(cut[field], expected[field], "{name}: {field}");
+        }
+        for field in ["waited_ns", "caused_ns", "added_ns", "late_count", "transfer_ns"] {
+            assert_eq!(of_ranks(&cut, field), of_ranks(&expected, field), "{name}: {field}");
+        }
+        // The rest of each trace is left out, and the verdict says how much that is.
+        let rest = |(rank, (first, last)): (usize, (usize, usize))| -> i64 {
+            (first..last).filter(|at| !(from..to).contains(at)).map(|at| all[rank][at].1).sum()
+        };
+        let left_out: Vec<i64> = parts.into_iter().enumerate().map(rest).collect();
+        assert_eq!(of_ranks(&cut, "left_out_ns"), left_out.iter().map(|of| json!(of)).collect::<Vec<_>>(), "{name}");
+        assert_names(&verdict_of(&cut), &["Left out: ", " of collectives on "]);
+        assert!(!verdict_of(&expected).contains("Left out"), "{}", verdict_of(&expected));
+        // With clocks, what the verdict says of the late rank is what the table says.
+        let cut = answer(&traces, &[]);
+        assert_eq!(cut["collectives"], expected["collectives"], "{name}");
+        let of = |value: &Value| value.as_f64().unwrap();
+        let share = 100.0 * of(&cut["ranks"][2]["caused_ns"]) / of(&cut["waited_ns"]);
+        assert!(share > 95.0, "{name}: {share}");
+        let root = 100.0 * of(&cut["late_ranks"][0]["root_caused_ns"]) / of(&cut["waited_ns"]);
+        assert_eq!(cut["late_ranks"][0]["rank"], 2, "{name}");
+        assert!((share - root).abs() < 2.0, "{name}: {share} in the table, {root} in the verdict");
+    }
+}
+
+/// A kernel that was lost is followed by others, so its trace has not ended there.
+#[test]
+fn a_lost_kernel_is_not_the_end_of_a_trace() {
+    let files = Files::new(&late());
+    let mut traces = files.ranks(&[0, 1, 2]);
+    let mut before = 0;
+    traces.push(files.edited(3, "lost/rank3.json", |event| {
+        before += usize::from(is_collective(event));
+        (before != 5 || !is_collective(event)).then(|| event.to_owned())
+    }));
+    let answer = answer(&traces, &[]);
+    assert_eq!((&answer["matches"]["partial"], &answer["doubtful"]), (&json!(3), &json!(1)));
+    assert_eq!(of_ranks(&answer, "left_out_ns"), [0, 0, 0, 0].map(|none| json!(none)));
+    assert!(!verdict_of(&answer).contains("Left out"), "{}", verdict_of(&answer));
+}
+
+/// Of two tensor-parallel groups only one has the rank whose trace ends; the other is tied to it by the data-parallel groups.
+#[test]
+fn the_end_of_a_trace_concerns_other_groups_too() {
+    let files = Files::new(&Job { tp: 2, dp: 2, steps: 6, ..late() });
+    let each = collectives(&files, 0).len() / 6;
+    let mut traces = files.ranks(&[0, 1, 2]);
+    traces.push(cut(&files, "cut", 3, (0, 2 * each)));
+    let answer = answer(&traces, &[]);
+    let left_out: Vec<i64> = of_ranks(&answer, "left_out_ns").iter().map(|of| of.as_i64().unwrap()).collect();
+    // Two of six steps are judged, and of ranks 0 and 1 also what they did together before the next collective with the other ranks.
+    for (rank, left_out) in left_out.into_iter().enumerate() {
+        let all = collectives(&files, rank as u32);
+        let after = |steps: usize| all[steps * each..].iter().map(|(_, dur)| dur).sum::<i64>();
+        match rank {
+            3 => assert_eq!(left_out, 0),
+            2 => assert_eq!(left_out, after(2)),
+            _ => assert!(after(3) <= left_out && left_out < after(2), "{left_out}: {} to {}", after(3), after(2)),
+        }
+    }
+    assert_eq!(answer["doubtful"], 0);
+}
+
+/// The traces of a job whose graphs are replayed, so that nothing is recorded of a kernel but its name: in place of some collectives there are kernels
+/// of another library. With them the time of these, and of all.
+fn with_mscclpp(files: &Files, folder: &str, is_other: fn(usize) -> bool) -> (Vec<String>, i64, i64) {
+    let (mut other, mut all) = (0, 0);
+    let mut trace = |rank: u32| {
+        let mut number = 0;
+        files.edited(rank, &format!("{folder}/rank{rank}.json"), |event| {
+            if !is_collective(event) {
+                return Some(event.to_owned());
+            }
+            number += 1;
+            let dur = nanos(event, "dur").unwrap();
+            all += dur;
+            if !is_other(number) {
+                return Some(event.to_owned());
+            }
+            other += dur;
+            let (before, rest) = event.split_once("\"name\": \"").unwrap();
+            let (_, rest) = rest.split_once('"').unwrap();
+            Some(format!("{before}\"name\": \"{MSCCLPP}\"{rest}"))
+        })
+    };
+    let traces = (0..4).map(&mut trace).collect();
+    (traces, other, all)
+}
+
+#[test]
+fn kernels_that_show_nothing_are_said_in_the_verdict() {
+    let files = Files::new(&Job { graphs: true, ..late() });
+    let millis = |nanos: i64| format!("{:.3} ms", nanos as f64 / 1e6);
+    let (traces, other, all) = with_mscclpp(&files, "mixed", |number| number % 3 != 0);
+    let mixed = answer(&traces, &[]);
+    let said = format!(
+        "No waiting can be measured in {:.1} % of collectives' time: {} of {} over all ranks, in kernels of mscclpp.",
+        100.0 * other as f64 / all as f64,
+        millis(other),
+        millis(all)
+    );
+    assert_eq!(mixed["unmeasured_ns"], json!({ "mscclpp": other }));
+    assert_eq!(mixed["gpu_ns"], all);
+    assert!(verdict_of(&mixed).contains(&said), "{said}: {}", verdict_of(&mixed));
+    assert!(!mixed["notes"].to_string().contains("Not measured"), "{}", mixed["notes"]);
+    let folder = [files.path("mixed")];
+    for format in ["text", "html"] {
+        let output = run(&["ranks", "--quiet", "--format", format, &folder[0]]);
+        assert_names(&stdout(&output).replace('\n', " "), &["No waiting can be measured in", "in kernels of mscclpp"]);
+    }
+    // If there is nothing else, nothing is known. If there is nothing of the kind, nothing is said.
+    let none = answer(&with_mscclpp(&files, "all", |_| true).0, &[]);
+    assert_names(&verdict_of(&none), &["No collective can be measured", "100.0 % of collectives' time"]);
+    let whole = answer(&with_mscclpp(&files, "whole", |_| false).0, &[]);
+    assert_eq!(whole["unmeasured_ns"], json!({}));
+    assert!(!verdict_of(&whole).contains("measured"), "{}", verdict_of(&whole));
+}
+
+/// Who waits at a send or receive only clocks can show.
+#[test]
+fn clocks_are_asked_for_where_they_would_help() {
+    let files = Files::new(&Job { tp: 2, pp: 2, ..late() });
+    let traces = files.ranks(&[0, 1, 2, 3]);
+    let without = answer(&traces, &["--clock", "none"]);
+    assert_names(&verdict_of(&without), &["No waiting can be measured in", "Aligned clocks would show who waits at "]);
+    let with = answer(&traces, &[]);
+    assert!(!verdict_of(&with).contains("Aligned clocks"), "{}", verdict_of(&with));
+    // Not for kernels of which no clock shows more.
+    let files = Files::new(&Job { graphs: true, ..late() });
+    let unknown = answer(&with_mscclpp(&files, "mixed", |number| number % 3 != 0).0, &["--clock", "none"]);
+    assert_names(&verdict_of(&unknown), &["in kernels of mscclpp."]);
+    assert!(!verdict_of(&unknown).contains("Aligned clocks"), "{}", verdict_of(&unknown));
+}
