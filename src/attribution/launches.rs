@@ -7,12 +7,13 @@
 //!
 //! Several calls may have a kernel's id: a file merged from the traces of several ranks has each id once per rank, and a long recording reuses
 //! ids. Then calls that cannot launch a kernel are ruled out, and so are calls of a process that does not launch onto this GPU; the kernels with
-//! only one possible call show which process does. Flows decide among the rest.
+//! only one possible call show which process does. If there are none, names of both with one rank do, or the order in a file that was put
+//! together rank by rank. Flows decide among the rest.
 //!
 //! Calls, flows and operators are scanned once for all chosen kernels, in the store's columns: one SQL query per kernel would take longer than
 //! everything else together.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
@@ -173,8 +174,9 @@ struct Finder<'a> {
     store: &'a Store,
     /// The calls with an id, in order of their starts, by trace and correlation id.
     calls: Calls,
-    /// By GPU: the process that launched most of the kernels with only one possible call. Empty if no id has several calls.
-    launchers: HashMap<GpuId, ProcessId>,
+    /// By GPU: the process that launches onto it, if that is known, and whether more than the order of the file shows it. Empty if no id has
+    /// several calls.
+    launchers: HashMap<GpuId, (ProcessId, bool)>,
     /// Whether any id has several calls.
     has_rivals: bool,
     /// The results of [`Finder::possible`].
@@ -247,7 +249,8 @@ impl<'a> Finder<'a> {
                 let in_time = possible.partition_point(|call| slices.ts(*call) <= latest_start);
                 let left = &possible[..in_time];
                 let mut of_flows = flows.clone().filter(|from| may_trust_flows && left.binary_search(from).is_ok());
-                let (of_flow, is_sure) = (of_flows.next(), left.len() == 1);
+                let is_by_order = self.launchers.get(&self.store.gpu_of(kernel)).is_some_and(|(_, is_sure)| !is_sure);
+                let (of_flow, is_sure) = (of_flows.next(), left.len() == 1 && !is_by_order);
                 let before = left.partition_point(|call| slices.ts(*call) <= kernel_ts);
                 let call = of_flow.or(left[..before].last().copied()).or(left.first().copied()).or(first);
                 (call, Evidence::Correlation, !is_sure && of_flow.is_none())
@@ -268,7 +271,7 @@ impl<'a> Finder<'a> {
         }
         let all = self.calls.get(&id).map_or(&[][..], Vec::as_slice);
         let launches = if is_kernel { launches_among(store, all) } else { all.to_vec() };
-        let launcher = self.launchers.get(&gpu).copied();
+        let launcher = self.launchers.get(&gpu).map(|(process, _)| *process);
         let of_launcher = |call: &SliceId| launcher.is_some() && store.process_of(*call) == launcher;
         let theirs: Vec<SliceId> = launches.iter().copied().filter(of_launcher).collect();
         let possible: Rc<[SliceId]> = if theirs.is_empty() { launches.into() } else { theirs.into() };
@@ -307,8 +310,8 @@ fn launches_among(store: &Store, calls: &[SliceId]) -> Vec<SliceId> {
     if launches.is_empty() { calls.to_vec() } else { launches }
 }
 
-/// By GPU: the process that launched most of its kernels, counting those with only one possible call.
-fn launchers(store: &Store, kernels: &[SliceId], calls: &Calls) -> HashMap<GpuId, ProcessId> {
+/// See [`Finder::launchers`].
+fn launchers(store: &Store, kernels: &[SliceId], calls: &Calls) -> HashMap<GpuId, (ProcessId, bool)> {
     let mut only_launches: HashMap<(TraceId, i64), Option<ProcessId>, foldhash::fast::FixedState> = HashMap::default();
     let mut votes: BTreeMap<GpuId, BTreeMap<ProcessId, u64>> = BTreeMap::new();
     for kernel in kernels.iter().copied().filter(|kernel| store.category_kind(*kernel) == CategoryKind::Kernel) {
@@ -323,7 +326,30 @@ fn launchers(store: &Store, kernels: &[SliceId], calls: &Calls) -> HashMap<GpuId
     }
     let most =
         |of: BTreeMap<ProcessId, u64>| of.into_iter().max_by_key(|(_, votes)| *votes).map(|(process, _)| process);
-    votes.into_iter().filter_map(|(gpu, of)| Some((gpu, most(of)?))).collect()
+    let gpus: BTreeSet<GpuId> = store.kernels.iter().map(|kernel| store.gpu_of(*kernel)).collect();
+    let callers = store.calling_processes();
+    let mut launchers: HashMap<GpuId, (ProcessId, bool)> =
+        in_order(&gpus, &callers).into_iter().map(|(gpu, process)| (gpu, (process, false))).collect();
+    let rank = |process: ProcessId| Some((store.tracks.process(process).trace, store.rank_in_name(process)?));
+    let named = |gpu: GpuId| {
+        callers.iter().copied().find(|caller| rank(gpu.process).is_some_and(|of| rank(*caller) == Some(of)))
+    };
+    launchers.extend(gpus.iter().filter_map(|gpu| Some((*gpu, (named(*gpu)?, true)))));
+    launchers.extend(votes.into_iter().filter_map(|(gpu, of)| Some((gpu, (most(of)?, true)))));
+    launchers
+}
+
+/// By GPU: the process beside it in a file of one process and one GPU after the other, as several traces are put together. A file in the order of
+/// time has all processes before the GPUs.
+fn in_order(gpus: &BTreeSet<GpuId>, callers: &BTreeSet<ProcessId>) -> HashMap<GpuId, ProcessId> {
+    let mut places: Vec<(ProcessId, Option<GpuId>)> = gpus.iter().map(|gpu| (gpu.process, Some(*gpu))).collect();
+    places.extend(callers.iter().map(|process| (*process, None)));
+    places.sort_unstable_by_key(|(process, _)| *process);
+    let pair = |pair: &[(ProcessId, Option<GpuId>)]| match *pair {
+        [(process, None), (_, Some(gpu))] | [(_, Some(gpu)), (process, None)] => Some((gpu, process)),
+        _ => None,
+    };
+    places.chunks(2).map(pair).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// How many of the first calls belong to one process.

@@ -10,7 +10,7 @@ use super::ranks::Ranks;
 use super::records::{Record, RecordedGroup, Records};
 use super::{Attribution, KernelLaunch};
 use crate::event::ArgValue;
-use crate::id::{GpuId, PathId, RankId, SliceId};
+use crate::id::{GpuId, PathId};
 use crate::names::args;
 use crate::names::collectives::{ANNOTATION, Collective, Method};
 use crate::names::ranks::ranks_of_text;
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         Operation {
             source: Source::TRACE,
             kernel: Some(kernel),
-            rank: self.ranks.of_kernel(row).or_else(|| self.merged_rank(kernel)),
+            rank: self.ranks.of_kernel(row),
             communicator: record.and_then(|record| self.communicator(gpu, &record.group)),
             sequence: self.sequence(set, row),
             collective: self.collective(row, record, name).map(Arc::from),
@@ -161,12 +161,6 @@ impl<'a> Reader<'a> {
         let has_root = || record.and_then(|record| record.collective).is_some_and(Collective::has_root);
         let root = || self.number(self.store.slices.args(row.record?), args::RANK);
         other.or_else(|| if has_root() { root() } else { None })
-    }
-
-    /// The rank that a script added to a kernel when it merged the traces of several ranks.
-    fn merged_rank(&self, kernel: SliceId) -> Option<RankId> {
-        let rank = self.number(self.store.slices.args(kernel), args::MERGED_RANK)?;
-        u32::try_from(rank).ok().map(RankId)
     }
 
     /// Whether there is a list of unequal parts.

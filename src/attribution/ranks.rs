@@ -2,13 +2,17 @@
 //!
 //! The header has both if the profiler knew them (`distributedInfo`). Otherwise they come from the records of collectives, and last from the name
 //! of the file, by which people distinguish their ranks.
+//!
+//! People merge the traces of several ranks into one file. They keep the processes apart: other numbers (torch's `profile_analysis --combine`),
+//! texts for numbers (SGLang: `[TP03] 4711`), names (`RANK 3 - GPU`), an argument `rank` on each event. The header, if one is kept, is
+//! that of one rank, and so is nothing in such a file.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::KernelLaunch;
 use crate::event::ArgValue;
 use crate::id::{ProcessId, RankId, SliceId, TraceId};
-use crate::names::args::{COLLECTIVE, GROUP_RANKS, RANK};
+use crate::names::args::{COLLECTIVE, GROUP_RANKS, MERGED_RANK, RANK};
 use crate::names::collectives::Collective;
 use crate::names::ranks::{rank_of_file, ranks_of_text};
 use crate::store::Store;
@@ -19,7 +23,7 @@ use crate::store::traces::Trace;
 pub(crate) struct Ranks<'a> {
     store: &'a Store,
     traces: Vec<OfTrace>,
-    /// By launching process: its rank according to its records; `None` if they disagree.
+    /// By launching process: its rank according to its records; by GPU, according to the arguments of its kernels. `None` if they disagree.
     processes: HashMap<ProcessId, Option<RankId>>,
 }
 
@@ -27,6 +31,8 @@ pub(crate) struct Ranks<'a> {
 struct OfTrace {
     rank: Option<RankId>,
     file_rank: Option<RankId>,
+    /// Whether several ranks are in it. Then the header and the name of the file are not about all of it.
+    is_merged: bool,
     /// By name of the process group.
     groups: HashMap<String, Vec<u32>>,
 }
@@ -42,18 +48,40 @@ impl<'a> Ranks<'a> {
     /// The ranks of a store and of kernels with their records.
     pub(crate) fn find(store: &'a Store, kernels: &[KernelLaunch]) -> Self {
         let mut ranks = Ranks { store, traces: of_header(store), processes: HashMap::new() };
+        let argument = store.arg_key(MERGED_RANK);
+        let argued = kernels.iter().filter_map(|row| {
+            let rank = store.whole_arg(store.slices.args(row.launched.kernel), argument?)?;
+            Some((row.launched.kernel, RankId(u32::try_from(rank).ok()?)))
+        });
         let records: BTreeSet<SliceId> = kernels.iter().filter_map(|row| row.record).collect();
-        for slice in records {
-            if let (Some(process), Some(rank)) = (store.process_of(slice), ranks.recorded(slice)) {
-                let known = ranks.processes.entry(process).or_insert(Some(rank));
-                *known = known.filter(|known| *known == rank);
-            }
+        let recorded = records.into_iter().filter_map(|slice| Some((slice, ranks.recorded(slice)?)));
+        for (slice, rank) in argued.chain(recorded).collect::<Vec<_>>() {
+            let Some(process) = store.process_of(slice) else { continue };
+            let known = ranks.processes.entry(process).or_insert(Some(rank));
+            *known = known.filter(|known| *known == rank);
         }
+        ranks.separate();
         ranks
     }
 
-    /// The rank that ran a kernel: from the header; else from its record or other records of the process that launched it; else from the name of
-    /// the file. `None` if none of them has it.
+    /// Finds the traces of several ranks: of several processes that call the runtime, or whose ranks differ. The profiler records only its own.
+    fn separate(&mut self) {
+        let store = self.store;
+        let trace_of = |process: ProcessId| store.tracks.process(process).trace;
+        let callers: Vec<TraceId> = store.calling_processes().into_iter().map(trace_of).collect();
+        let known: BTreeSet<(TraceId, RankId)> =
+            self.processes.iter().filter_map(|(process, rank)| Some((trace_of(*process), (*rank)?))).collect();
+        for (trace, of) in (0..).map(TraceId).zip(&mut self.traces) {
+            of.is_merged = callers.iter().filter(|of| **of == trace).nth(1).is_some()
+                || known.iter().filter(|(of, _)| *of == trace).nth(1).is_some();
+            if of.is_merged {
+                (of.rank, of.file_rank) = (None, None);
+            }
+        }
+    }
+
+    /// The rank that ran a kernel: from the header; else from its arguments; else from its record or other records of the process that launched it;
+    /// else from the name of this process, or of the GPU; else from the name of the file. `None` if none of them has it.
     pub(crate) fn of_kernel(&self, row: &KernelLaunch) -> Option<RankId> {
         let trace = self.traces.get(self.store.trace_of(row.launched.kernel).row())?;
         let of_record = || row.record.and_then(|slice| self.recorded(slice));
@@ -61,7 +89,17 @@ impl<'a> Ranks<'a> {
             let process = self.store.process_of(row.launched.call?)?;
             *self.processes.get(&process)?
         };
-        trace.rank.or_else(of_record).or_else(of_process).or(trace.file_rank)
+        let of_arguments = || *self.processes.get(&self.store.process_of(row.launched.kernel)?)?;
+        let named = |slice: SliceId| self.store.rank_in_name(self.store.process_of(slice)?).map(RankId);
+        // A trace of one rank may have this name for all GPUs of the host.
+        let of_name = || row.launched.call.and_then(named).or_else(|| named(row.launched.kernel));
+        let known = trace.rank.or_else(of_arguments).or_else(of_record).or_else(of_process);
+        known.or_else(of_name).or(trace.file_rank)
+    }
+
+    /// Whether several ranks are in a trace.
+    pub(crate) fn is_merged(&self, trace: TraceId) -> bool {
+        self.traces.get(trace.row()).is_some_and(|of| of.is_merged)
     }
 
     /// The global ranks of a process group, as the header lists them.

@@ -54,6 +54,17 @@ pub enum JobError {
         /// The other.
         second: (RankSource, u32),
     },
+    /// Several ranks in one file have a GPU of one number.
+    #[error(
+        "{trace}: kernels of ranks {} are there together, and nothing tells them apart: compare the traces that were merged",
+        ranges(ranks)
+    )]
+    Shared {
+        /// The file and the GPU.
+        trace: String,
+        /// The ranks.
+        ranks: Vec<u32>,
+    },
     /// A rank is there twice.
     #[error("rank {rank} is there twice: {first} and {second}")]
     Twice {
@@ -148,6 +159,11 @@ impl Job {
 /// Nothing says it, or two sources contradict each other.
 pub fn rank_of(reduction: &RankReduction) -> Result<u32, JobError> {
     let trace = reduction.trace.clone();
+    let of_records = reduction.said.iter().filter(|(source, _)| *source == RankSource::Records);
+    let ranks: Vec<u32> = of_records.map(|(_, rank)| *rank).collect();
+    if ranks.len() > 1 {
+        return Err(JobError::Shared { trace, ranks });
+    }
     let given = reduction.said.iter().find(|(source, _)| *source == RankSource::Given);
     let Some(first) = given.or(reduction.said.first()).copied() else { return Err(JobError::Unknown { trace }) };
     let mut others = reduction.said.iter().copied().filter(|(source, _)| *source != RankSource::FileWord);

@@ -12,7 +12,7 @@ use crate::analysis::stack_key::StackKey;
 use crate::analysis::stacks::StackOptions;
 use crate::analysis::steps::Steps;
 use crate::attribution::busy::Busy;
-use crate::attribution::launches::{self, Evidence, Launches, WindowOn};
+use crate::attribution::launches::{self, Evidence, Launched, Launches, WindowOn};
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
 use crate::attribution::{Attribution, Attributor, KernelLaunch};
@@ -47,13 +47,16 @@ pub fn reduce_attributed(
     window: Window,
     options: &StackOptions,
 ) -> Vec<RankReduction> {
-    let window_of = windows(store, window);
+    let window_of = windows(store, window, attribution.kernels.iter().map(|row| &row.launched));
     let ranks = Ranks::find(store, &attribution.kernels);
     let mut found = Found::default();
     let mut own: Vec<Own<'_>> = Vec::new();
     found.groups = Operations::each(store, attribution, |operation, row| own.push(found.own(store, operation, row)));
     let mut reductions = Vec::new();
-    for RankGpus { trace, rank, gpus } in by_rank(&own, &ranks) {
+    let all = by_rank(&own);
+    let has_gpu = |rank: RankId| all.iter().any(|of| of.rank == Some(rank));
+    let without_gpu: BTreeSet<RankId> = own.iter().filter_map(|own| own.rank).filter(|rank| !has_gpu(*rank)).collect();
+    for RankGpus { trace, rank, gpus } in all {
         let own: Vec<&Own<'_>> = own.iter().filter(|own| gpus.contains(&own.gpu)).collect();
         let measured: Vec<(Window, Ns)> = gpus.iter().filter_map(|gpu| queues.of.get(gpu)).copied().collect();
         let wall = measured.iter().map(|(span, _)| span.duration()).sum();
@@ -61,9 +64,14 @@ pub fn reduce_attributed(
         let gpu_span = measured.iter().map(|(span, _)| *span).reduce(Window::around).filter(|_| queues.is_of_work);
         let Found { texts, kinds, groups, .. } = &found;
         let reducer = Reducer { store, attribution, options, texts: texts.clone(), trace, gpus };
-        let reduction = reducer.reduction(&own, window_of(trace));
-        let trace = name_of(store, trace).unwrap_or(name).to_owned();
-        let said = said(store, &ranks, rank, &own);
+        let gpu = reducer.gpus.first().copied();
+        let window = reducer.gpus.iter().map(|gpu| window_of(*gpu)).reduce(Window::around).unwrap_or(window);
+        let reduction = reducer.reduction(&own, window);
+        let file = name_of(store, trace).unwrap_or(name);
+        let said = said(store, &ranks, rank, &own, &without_gpu);
+        // So that it can be meant.
+        let gpu = gpu.filter(|_| ranks.is_merged(trace) && said.len() != 1);
+        let trace = gpu.map_or_else(|| file.to_owned(), |gpu| format!("{file}/GPU {}", number_of(store, gpu)));
         reductions.push(RankReduction {
             trace,
             said,
@@ -140,10 +148,32 @@ impl Found {
     }
 }
 
-/// The window of each trace: its own, where all of it is asked for.
-fn windows(store: &Store, window: Window) -> impl Fn(TraceId) -> Window {
+/// The window of each GPU: where all is asked for, that of its trace; in a file of several ranks, that of its process and of the process that
+/// launched most of these kernels.
+fn windows<'k>(store: &Store, window: Window, kernels: impl Iterator<Item = &'k Launched>) -> impl Fn(GpuId) -> Window {
     let spans = if window == Window::ALL { store.trace_spans() } else { Vec::new() };
-    move |trace: TraceId| spans.get(trace.row()).copied().unwrap_or(window)
+    let mut of_gpus: BTreeMap<GpuId, Window> = BTreeMap::new();
+    let callers = store.calling_processes();
+    let traces: BTreeSet<TraceId> = callers.iter().map(|process| store.tracks.process(*process).trace).collect();
+    if window == Window::ALL && callers.len() > traces.len() {
+        let mut of_processes: BTreeMap<ProcessId, Window> = BTreeMap::new();
+        for slice in store.slices.ids().filter(|slice| store.slices.dur(*slice) > Ns::ZERO) {
+            let Some(process) = store.process_of(slice) else { continue };
+            let own = Window { start: store.slices.ts(slice), end: end_of(store, slice) };
+            of_processes.entry(process).and_modify(|of| *of = of.around(own)).or_insert(own);
+        }
+        let mut launchers: BTreeMap<GpuId, BTreeMap<ProcessId, u64>> = BTreeMap::new();
+        for launched in kernels {
+            let Some(process) = launched.call.and_then(|call| store.process_of(call)) else { continue };
+            *launchers.entry(store.gpu_of(launched.kernel)).or_default().entry(process).or_default() += 1;
+        }
+        for (gpu, votes) in launchers {
+            let most = votes.into_iter().max_by_key(|(_, kernels)| *kernels).map(|(process, _)| process);
+            let both = most.into_iter().chain([gpu.process]).filter_map(|process| of_processes.get(&process).copied());
+            of_gpus.extend(both.reduce(Window::around).map(|window| (gpu, window)));
+        }
+    }
+    move |gpu: GpuId| of_gpus.get(&gpu).or(spans.get(gpu.trace.row())).copied().unwrap_or(window)
 }
 
 /// For how long nothing was queued on each GPU.
@@ -161,7 +191,7 @@ pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
     let launches = launches::for_work(store, store.kernels.clone());
     let own = if is_by_launches(window, on) { launched_in(store, &launches.kernels, window) } else { Vec::new() };
     let (is_of_work, spans) = (!own.is_empty(), spans_of(store, &own));
-    let window_of = windows(store, window);
+    let window_of = windows(store, window, launches.kernels.iter());
     let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
     for launched in &launches.kernels {
         let (start, end) = (store.slices.ts(launched.kernel), end_of(store, launched.kernel));
@@ -170,7 +200,7 @@ pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
         of_gpu.entry(store.gpu_of(launched.kernel)).or_default().push((queued, end - queued));
     }
     let measured = |(gpu, queued): (GpuId, Vec<(Ns, Ns)>)| {
-        let span = if is_of_work { *spans.get(&gpu)? } else { window_of(gpu.trace) };
+        let span = if is_of_work { *spans.get(&gpu)? } else { window_of(gpu) };
         Some((gpu, (span, span.duration() - Busy::from_spans(queued).within(span.start, span.end))))
     };
     Queues { of: of_gpu.into_iter().filter_map(measured).collect(), is_of_work }
@@ -194,12 +224,11 @@ struct RankGpus {
 }
 
 /// The GPUs of each rank of each trace. A GPU of unknown rank counts as a rank by itself.
-fn by_rank(all: &[Own<'_>], ranks: &Ranks<'_>) -> Vec<RankGpus> {
+fn by_rank(all: &[Own<'_>]) -> Vec<RankGpus> {
     let mut votes: BTreeMap<GpuId, BTreeMap<RankId, u64>> = BTreeMap::new();
     for own in all {
         let of_gpu = votes.entry(own.gpu).or_default();
-        let rank = ranks.of_records(own.row).or(own.rank);
-        rank.into_iter().for_each(|rank| *of_gpu.entry(rank).or_default() += 1);
+        own.rank.into_iter().for_each(|rank| *of_gpu.entry(rank).or_default() += 1);
     }
     let mut found: BTreeMap<(TraceId, Option<RankId>, Option<GpuId>), Vec<GpuId>> = BTreeMap::new();
     for (gpu, votes) in votes {
@@ -210,9 +239,27 @@ fn by_rank(all: &[Own<'_>], ranks: &Ranks<'_>) -> Vec<RankGpus> {
     found.into_iter().map(|((trace, rank, _), gpus)| RankGpus { trace, rank, gpus }).collect()
 }
 
-/// What says which rank it is. A header and a file's name are about all of a file, and so say nothing where it has several ranks.
-fn said(store: &Store, ranks: &Ranks<'_>, rank: Option<RankId>, own: &[&Own<'_>]) -> Vec<(RankSource, u32)> {
+/// The number of a GPU, or what the trace has in its place.
+fn number_of(store: &Store, gpu: GpuId) -> String {
+    let number = store.tracks.process(gpu.process).pid;
+    let text = store.tracks.text_of(number).and_then(|text| store.strings.get(text));
+    text.map_or_else(|| number.to_string(), str::to_owned)
+}
+
+/// What says which rank it is. Where a file has several ranks, that is what tells them apart, and if a rank has no GPU of its own, nothing does.
+fn said(
+    store: &Store,
+    ranks: &Ranks<'_>,
+    rank: Option<RankId>,
+    own: &[&Own<'_>],
+    without_gpu: &BTreeSet<RankId>,
+) -> Vec<(RankSource, u32)> {
     let trace = own.first().map_or(TraceId(0), |own| own.gpu.trace);
+    if ranks.is_merged(trace) {
+        let others = own.iter().filter_map(|own| own.rank).filter(|rank| without_gpu.contains(rank));
+        let all: BTreeSet<RankId> = rank.into_iter().chain(others).collect();
+        return all.into_iter().map(|rank| (RankSource::Records, rank.0)).collect();
+    }
     let of_records = own.iter().find_map(|own| ranks.of_records(own.row));
     let header = ranks.of_header(trace);
     let is_merged = header.is_none() && of_records.is_some();

@@ -2,6 +2,7 @@
 
 mod independent;
 mod inputs;
+mod merged;
 mod parts;
 mod real;
 mod simulated;

@@ -73,7 +73,7 @@ pub struct RankReport {
     /// The time of matched kernels without a measurable wait, in ns, by collective: broadcasts, sends and the like between ranks whose clocks are
     /// not aligned, and exchanges of parts of different sizes. Kernels of which it is unknown what they do are named after their family.
     #[serde(rename = "unmeasured_ns")]
-    #[cfg_attr(test, schemars(with = "BTreeMap<String, u64>"))]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, u64>", extend("additionalProperties" = {"type": "integer", "minimum": 1})))]
     pub unmeasured: BTreeMap<String, Ns>,
     /// The number of ranks in the job, if a header names it.
     #[cfg_attr(test, schemars(range(min = 1)))]

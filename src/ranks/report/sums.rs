@@ -159,7 +159,7 @@ impl Sums<'_> {
             let rank = group.members[member];
             if is_left_out {
                 self.report.ranks[rank].left_out += row.dur;
-            } else if collective.present() > 1 {
+            } else if collective.present() > 1 && row.dur > Ns::ZERO {
                 let name = job.reductions[rank].collective(row);
                 let name = family_of(name).map_or(name, |family| family.name);
                 *self.report.unmeasured.entry(name.to_owned()).or_default() += row.dur;

@@ -30,12 +30,14 @@ pub mod tracks;
 #[doc(hidden)]
 pub use builder::Builder;
 
+use std::collections::BTreeSet;
 use std::num::NonZero;
 
 use crate::damage::DamageReport;
 use crate::id::{ProcessId, SliceId, ThreadId, TrackId};
 use crate::names::args::{in_annotations, in_table};
 use crate::names::category::CategoryKind;
+use crate::names::ranks::rank_of_file;
 use crate::time::Window;
 use args::{ArgSetId, Args};
 use flows::Flows;
@@ -136,6 +138,21 @@ impl Store {
             Owner::ProcessEvents(upid) | Owner::UnderProcess(upid) => Some(upid),
             _ => None,
         }
+    }
+
+    /// The processes that call the runtime, in the order of the file.
+    pub fn calling_processes(&self) -> BTreeSet<ProcessId> {
+        let mut is_caller = vec![false; self.tracks.tracks.len()];
+        self.runtime_calls.iter().for_each(|call| is_caller[self.slices.track(*call).row()] = true);
+        let tracks = (0..self.tracks.tracks.len()).filter(|track| is_caller[*track]).map(TrackId::of_row);
+        tracks.filter_map(|track| Some(self.tracks.thread(self.tracks.thread_of(track)?).upid)).collect()
+    }
+
+    /// The rank in the name of a process or GPU, or in the text that the trace has for its number: `RANK 3 - GPU`, `[TP03] 4711`.
+    pub fn rank_in_name(&self, process: ProcessId) -> Option<u32> {
+        let process = self.tracks.process(process);
+        let names = [Some(process.name), self.tracks.text_of(process.pid)].into_iter().flatten();
+        names.filter_map(|name| rank_of_file(self.strings.get(name)?)).next()
     }
 
     /// The argument key of a name as the profiler writes it (the format determines the prefix); `None` if the trace does not have it.

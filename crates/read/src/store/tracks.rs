@@ -344,6 +344,11 @@ impl Tracks {
         &self.threads[utid.row()]
     }
 
+    /// The text that the trace has in place of a number of a process or thread.
+    pub fn text_of(&self, number: i64) -> Option<StringId> {
+        self.text_ids.iter().find(|(_, known)| **known == number).map(|(text, _)| *text)
+    }
+
     /// The thread of a process with a number as an event may have it.
     pub(super) fn find_thread(&self, upid: ProcessId, tid: i64) -> Option<ThreadId> {
         let tid = if tid == 0 { self.process(upid).pid } else { tid };
