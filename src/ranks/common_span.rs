@@ -53,7 +53,7 @@ impl<'a> Side<'a> {
                 }
             }
         }
-        self.spread(&mut outside);
+        self.propagate(&mut outside);
         outside
     }
 
@@ -87,7 +87,7 @@ impl<'a> Side<'a> {
     }
 
     /// What a rank did with another after that one's end is after its own.
-    fn spread(&self, outside: &mut [i64]) {
+    fn propagate(&self, outside: &mut [i64]) {
         let mut has_changed = outside.iter().any(|time| *time < i64::MAX);
         while std::mem::take(&mut has_changed) {
             for (group, collective) in self.collectives() {

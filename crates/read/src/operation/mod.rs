@@ -229,7 +229,7 @@ pub struct Operation {
     pub recorded_path: Option<u32>,
     /// The GPU of the kernel.
     pub gpu: Option<GpuId>,
-    /// The stream of a trace: a thread of the GPU ([`crate::store::Store::stream_of`]).
+    /// The stream of a trace: a thread of the GPU, as the store knows it (`Store::stream_of`).
     pub stream: Option<ThreadId>,
     /// The number that the program passed to NCCL with the call, for profilers.
     pub user_tag: Option<u64>,
