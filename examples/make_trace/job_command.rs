@@ -106,6 +106,9 @@ fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
             "--tp" => job.tp = count(1)?,
             "--pp" => job.pp = count(1)?,
             "--dp" => job.dp = count(1)?,
+            "--ep" => job.ep = count(1)?,
+            "--hosts" => job.hosts = count(1)?,
+            "--cut" => job.cut = Some(cut(arg, args.next())?),
             "--steps" => job.steps = count(1)?,
             "--layers" => job.layers = count(0)?,
             "--lose" => job.lose = count(0)?,
@@ -119,6 +122,7 @@ fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
             "--graphs" => job.graphs = true,
             "--no-stacks" => job.stacks = false,
             "--small" => job.small = true,
+            "--no-args" => job.arguments = false,
             "--records" => records = true,
             "--record-offset-us" => recording.max_offset_ns = nanoseconds(arg, args.next(), 1e3)?,
             "--lose-records" => recording.lose_percent = decimal(arg, args.next())?,
@@ -147,6 +151,12 @@ fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
     }
     job.late = late.map(|text| parse_late(text, &job)).transpose()?;
     let out = out.ok_or_else(|| format!("the folder is missing\n{USAGE}"))?;
+    if !job.dp.is_multiple_of(job.ep) {
+        return Err(format!("`--ep {}` does not divide `--dp {}`", job.ep, job.dp));
+    }
+    if records && job.ep > 1 {
+        return Err("`--records` does not know the exchanges of experts, so it does not go with `--ep`".to_owned());
+    }
     if records && job.graphs {
         return Err("`--records` needs calls of NCCL, and with `--graphs` there are none".to_owned());
     }
@@ -173,6 +183,15 @@ fn decimal(option: &str, value: Option<&String>) -> Result<f64, String> {
 /// A time in a unit of so many nanoseconds.
 fn nanoseconds(option: &str, value: Option<&String>, unit: f64) -> Result<i64, String> {
     Ok((decimal(option, value)? * unit).round() as i64)
+}
+
+/// `1:0.5`: a rank, and the share of the job after which its trace ends.
+fn cut(option: &str, value: Option<&String>) -> Result<(u32, f64), String> {
+    let parts = value.and_then(|value| value.split_once(':'));
+    let parsed = parts.and_then(|(rank, share)| Some((rank.parse().ok()?, share.parse().ok()?)));
+    parsed
+        .filter(|(_, share)| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("`{option}` needs a rank and a share such as 1:0.5\n{USAGE}"))
 }
 
 fn ranks(option: &str, value: Option<&String>) -> Result<Vec<u32>, String> {

@@ -41,15 +41,18 @@ const USAGE: &str = "usage:
       write the small traces of the tests into DIR
   make_trace big --size-mb N [--seed S] [--ranks R] OUT.json[.gz]
       write a trace of about N MB (uncompressed); with R ranks (1 to 4), R files OUT_rank0 to OUT_rank<R-1>
-  make_trace job [--tp T] [--pp P] [--dp D] [--steps S] [--layers L] [--seed S] [--jitter-us N] [--offset-us N]
-                 [--drift-ppm X] [--length-s X] [--late LATE] [--lose N] [--missing R,R] [--graphs] [--no-stacks]
-                 [--small] [--records] [--inspector verbose|brief|mixed] [--megatrace L2|L4] [--record-offset-us N]
+  make_trace job [--tp T] [--pp P] [--dp D] [--ep E] [--steps S] [--layers L] [--seed S] [--jitter-us N]
+                 [--offset-us N] [--drift-ppm X] [--hosts N] [--length-s X] [--late LATE] [--lose N] [--missing R,R]
+                 [--cut R:SHARE] [--graphs] [--no-stacks] [--no-args] [--small] [--records]
+                 [--inspector verbose|brief|mixed] [--megatrace L2|L4] [--record-offset-us N]
                  [--recorder both|plugin|interceptor|none] [--lose-records PERCENT] [--trace-from-step N] DIR
       simulate a job of T*P*D ranks: write DIR/rank<r>.json.gz for each, and the truth to DIR/truth.txt; LATE is one of
         RANK:cpu:FUNCTION:US[:WHEN]   a Python function takes US microseconds more
         RANK:gpu:KERNEL:US[:WHEN]     a compute kernel does
         RANK:slow:FACTOR              all that the CPU does takes longer
         RANK:lag:US                   the rank begins later
+      --hosts N gives the ranks of each host one clock instead of each its own, --cut ends one rank's trace after a share of the job,
+        --no-args leaves out process groups and the arguments of collectives, --ep spreads experts over E of the D replicas
       WHEN is step (once in each step, the default), layer (in each layer), once (in the middle step) or once=STEP
       with --records also DIR/records/: of the same collectives, on clocks of their own (--record-offset-us), what NCCL's example
         profiler plugin, Inspector (verbose: with times), the flight recorder and Megatrace (L2: without groups, L4: with them) leave;

@@ -1,4 +1,5 @@
-//! The clocks of the ranks, none of which shows the true time: each has a constant offset and runs a little fast or slow.
+//! The clocks of the ranks, none of which shows the true time: each has a constant offset and runs a little fast or slow. Ranks of one host share
+//! its clock, but for what converting the times of their GPUs costs.
 
 use super::rng::Rng;
 use super::truth::RankTruth;
@@ -6,6 +7,9 @@ use super::{Job, Offsets};
 
 /// When every job starts, in nanoseconds since 1970.
 const START: i64 = 1_759_300_374_000_000_000;
+
+/// How far a GPU's times are from its host's clock at most, in nanoseconds.
+const CONVERSION: f64 = 1_000.0;
 
 #[derive(Clone, Copy)]
 pub(super) struct Clock {
@@ -15,13 +19,17 @@ pub(super) struct Clock {
 
 impl Clock {
     pub(super) fn new(job: &Job, rank: u32) -> Self {
-        let mut rng = Rng::new(job.seed, u64::from(rank) + 2_000_000_000);
+        let of_gpu = u64::from(rank) + 2_000_000_000;
+        let per_host = job.ranks().div_ceil(job.hosts.max(1));
+        let seed = if job.hosts == 0 { of_gpu } else { u64::from(rank / per_host) + 3_000_000_000 };
+        let conversion = if job.hosts == 0 { 0.0 } else { Rng::new(job.seed, of_gpu).either_side() * CONVERSION };
+        let mut rng = Rng::new(job.seed, seed);
         let (offset, drift) = (rng.either_side(), rng.either_side());
         let offset = match job.offsets {
             Offsets::None => 0,
             Offsets::Random { max_ns } => (offset * max_ns as f64).round() as i64,
         };
-        Self { offset, drift_ppm: drift * job.drift_ppm }
+        Self { offset: offset + conversion.round() as i64, drift_ppm: drift * job.drift_ppm }
     }
 
     /// What it shows at a true time since the start of the job.

@@ -64,10 +64,11 @@ pub(super) enum Stream {
     Tensor = 20,
     Data = 24,
     Pipeline = 28,
+    Expert = 32,
 }
 
 impl Stream {
-    pub(super) const ALL: [Self; 4] = [Self::Compute, Self::Tensor, Self::Data, Self::Pipeline];
+    pub(super) const ALL: [Self; 5] = [Self::Compute, Self::Tensor, Self::Data, Self::Pipeline, Self::Expert];
 
     /// Its index in [`Self::ALL`].
     pub(super) fn index(self) -> usize {
@@ -76,6 +77,7 @@ impl Stream {
             Self::Tensor => 1,
             Self::Data => 2,
             Self::Pipeline => 3,
+            Self::Expert => 4,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The process groups of a job: those of tensor, pipeline and data parallelism, and the group of all ranks.
+//! The process groups of a job: those of tensor, pipeline, data and expert parallelism, and the group of all ranks.
 
 use super::Job;
 
@@ -19,17 +19,19 @@ pub(super) struct Layout {
     tp: u32,
     pp: u32,
     dp: u32,
+    ep: u32,
     pub(super) groups: Vec<Group>,
     /// The first group of each dimension.
     first_pipeline: usize,
     first_data: usize,
+    first_expert: usize,
 }
 
 impl Layout {
     pub(super) fn new(job: &Job) -> Self {
-        let (tp, pp, dp) = (job.tp, job.pp, job.dp);
+        let (tp, pp, dp, ep) = (job.tp, job.pp, job.dp, job.ep);
         let stride = tp * pp;
-        let mut layout = Self { tp, pp, dp, groups: Vec::new(), first_pipeline: 0, first_data: 0 };
+        let mut layout = Self { tp, pp, dp, ep, groups: Vec::new(), first_pipeline: 0, first_data: 0, first_expert: 0 };
         layout.add("default_pg", (0..stride * dp).collect());
         if tp > 1 {
             (0..dp * pp).for_each(|block| layout.add("mesh_tp", (block * tp..(block + 1) * tp).collect()));
@@ -44,6 +46,12 @@ impl Layout {
         if dp > 1 {
             (0..stride)
                 .for_each(|first| layout.add("mesh_dp", (0..dp).map(|replica| first + replica * stride).collect()));
+        }
+        layout.first_expert = layout.groups.len();
+        if ep > 1 {
+            for first in (0..dp / ep).flat_map(|block| (0..stride).map(move |place| block * ep * stride + place)) {
+                layout.add("mesh_ep", (0..ep).map(|replica| first + replica * stride).collect());
+            }
         }
         layout
     }
@@ -88,9 +96,20 @@ impl Layout {
         (self.dp > 1).then(|| self.first_data + (rank % (self.tp * self.pp)) as usize)
     }
 
+    pub(super) fn expert_group(&self, rank: u32) -> Option<usize> {
+        let stride = self.tp * self.pp;
+        let block = rank / stride / self.ep;
+        (self.ep > 1).then(|| self.first_expert + (block * stride + rank % stride) as usize)
+    }
+
+    pub(super) fn has_experts(&self) -> bool {
+        self.ep > 1
+    }
+
     /// All groups of a rank.
     pub(super) fn groups_of(&self, rank: u32) -> impl Iterator<Item = &Group> {
-        let narrow = [self.tensor_group(rank), self.pipeline_group(rank), self.data_group(rank)];
+        let narrow =
+            [self.tensor_group(rank), self.pipeline_group(rank), self.data_group(rank), self.expert_group(rank)];
         [Some(0)].into_iter().chain(narrow).flatten().map(|group| &self.groups[group])
     }
 

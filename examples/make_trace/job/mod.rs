@@ -37,6 +37,8 @@ pub(crate) struct Job {
     pub(crate) tp: u32,
     pub(crate) pp: u32,
     pub(crate) dp: u32,
+    /// Experts are spread over so many data-parallel replicas, a divisor of their number; with 1 there are none.
+    pub(crate) ep: u32,
     pub(crate) steps: u32,
     /// Layers per stage.
     pub(crate) layers: u32,
@@ -44,6 +46,8 @@ pub(crate) struct Job {
     /// The largest random extra time of a piece of CPU or GPU work.
     pub(crate) jitter_ns: i64,
     pub(crate) offsets: Offsets,
+    /// The ranks are divided among so many hosts in order, each with one clock that its GPUs follow to a microsecond; with 0 each rank has its own.
+    pub(crate) hosts: u32,
     /// The largest deviation of a clock's speed: 20 means 20 µs per second.
     pub(crate) drift_ppm: f64,
     /// The approximate length of the job, including idle time between steps. It cannot be shorter than the work.
@@ -53,15 +57,19 @@ pub(crate) struct Job {
     pub(crate) lose: u32,
     /// The ranks without a trace.
     pub(crate) missing: Vec<u32>,
+    /// The rank whose trace ends early, and after which share of the job.
+    pub(crate) cut: Option<(u32, f64)>,
     /// Whether each step is one replay of a CUDA graph.
     pub(crate) graphs: bool,
     /// Whether the traces have Python functions.
     pub(crate) stacks: bool,
     /// Whether each step also has a small all-reduce of 512 bytes.
     pub(crate) small: bool,
+    /// Whether the traces name process groups, and the kernels and records have the arguments of their collectives.
+    pub(crate) arguments: bool,
 }
 
-/// The constant offsets of the ranks' clocks.
+/// The constant offsets of the clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Offsets {
     None,
@@ -130,19 +138,23 @@ impl Default for Job {
             tp: 4,
             pp: 1,
             dp: 1,
+            ep: 1,
             steps: 4,
             layers: 8,
             seed: 1,
             jitter_ns: 2_000,
             offsets: Offsets::None,
+            hosts: 0,
             drift_ppm: 0.0,
             length_ns: 0,
             late: None,
             lose: 0,
             missing: Vec::new(),
+            cut: None,
             graphs: false,
             stacks: true,
             small: false,
+            arguments: true,
         }
     }
 }
@@ -166,7 +178,7 @@ impl Job {
     pub(crate) fn each(&self, mut f: impl FnMut(u32, Vec<u8>)) -> Truth {
         self.each_rank(|layout, rank, clock, events| {
             if !self.missing.contains(&rank) {
-                f(rank, text::trace(layout, rank, clock, self.stacks, &events));
+                f(rank, text::trace(self, layout, rank, clock, &events));
             }
         })
     }
@@ -187,7 +199,7 @@ impl Job {
             let records = records::of_rank(self, recording, layout, rank, clock, &events);
             records::trace_part(recording, &mut events);
             let has_trace = !self.missing.contains(&rank);
-            let trace = has_trace.then(|| text::trace(layout, rank, clock, self.stacks, &events));
+            let trace = has_trace.then(|| text::trace(self, layout, rank, clock, &events));
             f(rank, trace, records);
         })
     }
@@ -202,15 +214,25 @@ impl Job {
         for rank in 0..layout.ranks() {
             let clock = Clock::new(self, rank);
             per_rank.push(clock.truth(rank, self.missing.contains(&rank)));
-            let events = simulation::record(self, &layout, rank, &outcome.done[rank as usize]);
+            let mut events = simulation::record(self, &layout, rank, &outcome.done[rank as usize]);
+            self.cut_off(rank, &mut events);
             f(&layout, rank, clock, events);
         }
         let lost = (0..).zip(&outcome.done).flat_map(|(rank, done)| lost(&layout, rank, done)).collect();
         Truth::new(self, &layout, per_rank, lost, outcome.totals)
     }
 
+    /// Drops the events after the end of a trace that is cut.
+    fn cut_off(&self, rank: u32, events: &mut Vec<Event<'_>>) {
+        let Some((_, share)) = self.cut.filter(|(cut, _)| *cut == rank) else { return };
+        let end = events.iter().map(|event| event.end).max().unwrap_or_default();
+        let until = (end as f64 * share) as i64;
+        events.retain(|event| event.end <= until);
+    }
+
     fn check(&self) {
         assert!(self.ranks() > 0 && self.steps > 0, "a job has ranks and steps");
+        assert!(self.ep > 0 && self.dp.is_multiple_of(self.ep), "experts are spread over a divisor of the replicas");
         let Some(late) = &self.late else { return };
         assert!(late.rank < self.ranks(), "there is no rank {}", late.rank);
         if let How::Gpu { kernel } = &late.how {

@@ -16,6 +16,8 @@ pub(super) enum Phase {
     Receive,
     Forward,
     Layer(u32),
+    /// The tokens of a layer go to their experts, or come back.
+    Exchange,
     /// To the next pipeline stage.
     Send,
     /// A small all-reduce: the norm of the gradients.
@@ -35,6 +37,7 @@ pub(super) struct Program<'a> {
     extra: Extra,
     tensor_seq: u32,
     data_seq: u32,
+    expert_seq: u32,
     has_received: bool,
 }
 
@@ -42,13 +45,16 @@ impl<'a> Program<'a> {
     pub(super) fn new(job: &'a Job, layout: &'a Layout, rank: u32, records: bool) -> Self {
         let machine = Machine::new(job, rank, records);
         let extra = Extra::new(job, layout, rank);
-        Self { job, layout, machine, extra, tensor_seq: 0, data_seq: 0, has_received: false }
+        Self { job, layout, machine, extra, tensor_seq: 0, data_seq: 0, expert_seq: 0, has_received: false }
     }
 
     /// The phases of a step: up to the send, and after it. A graph contains everything except sends and receives.
     pub(super) fn phases(job: &Job) -> (Vec<Phase>, Vec<Phase>) {
         let mut before = vec![Phase::Begin, Phase::Receive, Phase::Forward];
-        before.extend((0..job.layers).map(Phase::Layer));
+        for layer in 0..job.layers {
+            before.push(Phase::Layer(layer));
+            before.extend([Phase::Exchange; 2].into_iter().filter(|_| job.ep > 1));
+        }
         if job.graphs {
             before.extend([Phase::Reduce, Phase::Gather, Phase::Send]);
             return (before, vec![Phase::End]);
@@ -75,6 +81,7 @@ impl<'a> Program<'a> {
             Phase::Forward => self.forward(moment),
             Phase::Layer(layer) if self.job.graphs => return self.replayed_layer(Moment { step, layer: Some(layer) }),
             Phase::Layer(layer) => return self.layer(Moment { step, layer: Some(layer) }),
+            Phase::Exchange => return self.exchange(),
             Phase::Send => return self.send(moment),
             Phase::Reduce => return self.reduce(moment),
             Phase::Small => return self.small_all_reduce(),
@@ -171,6 +178,14 @@ impl<'a> Program<'a> {
         let comm = self.collective("allreduce", (SMALL, SMALL), group, self.tensor_seq);
         let names = ("c10d::allreduce_", Name::Text("nccl:all_reduce"), ALL_REDUCE);
         Some(self.communicate(names, Stream::Tensor, comm, true))
+    }
+
+    fn exchange(&mut self) -> Option<Pending> {
+        let group = self.layout.expert_group(self.machine.rank)?;
+        self.expert_seq += 1;
+        let comm = self.collective("all_to_all", (ACTIVATIONS, ACTIVATIONS), group, self.expert_seq);
+        let names = ("c10d::alltoall_base_", Name::Text("nccl:all_to_all"), SEND_RECV);
+        Some(self.communicate(names, Stream::Expert, comm, true))
     }
 
     fn send(&mut self, moment: Moment) -> Option<Pending> {

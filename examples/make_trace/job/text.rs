@@ -2,6 +2,7 @@
 
 use std::fmt::{Arguments, Write as _};
 
+use super::Job;
 use super::clock::Clock;
 use super::events::{Comm, Event, Launch, Name, Peer, Stream, What};
 use super::layout::{Layout, list};
@@ -18,14 +19,15 @@ pub(super) struct Text<'a> {
     layout: &'a Layout,
     clock: Clock,
     pid: u32,
+    arguments: bool,
     is_first: bool,
 }
 
 /// The whole trace of a rank.
-pub(super) fn trace(layout: &Layout, rank: u32, clock: Clock, stacks: bool, events: &[Event<'_>]) -> Vec<u8> {
+pub(super) fn trace(job: &Job, layout: &Layout, rank: u32, clock: Clock, events: &[Event<'_>]) -> Vec<u8> {
     let out = String::with_capacity(events.len() * 320 + 10_000);
-    let mut text = Text { out, layout, clock, pid: 40_000 + rank, is_first: true };
-    text.header(rank, stacks);
+    let mut text = Text { out, layout, clock, pid: 40_000 + rank, arguments: job.arguments, is_first: true };
+    text.header(rank, job.stacks);
     let parts: [fn(&What) -> bool; 3] = [
         |what| matches!(what, What::Op { .. } | What::Record { .. } | What::Note { .. }),
         |what| matches!(what, What::Frame { .. }),
@@ -61,11 +63,23 @@ impl Text<'_> {
         ));
         let layout = self.layout;
         let count = layout.groups_of(rank).count();
+        let ranks = layout.ranks();
         self.put(format_args!(
-            "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {rank}, \"world_size\": {}, \"pg_count\": {count}, \
-             \"pg_config\": [",
-            layout.ranks()
+            "\"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {rank}, \"world_size\": {ranks}, "
         ));
+        if self.arguments {
+            self.put(format_args!("\"pg_count\": {count}, \"pg_config\": ["));
+            self.process_groups(rank);
+            self.put(format_args!("], "));
+        }
+        self.out.push_str(
+            "\"nccl_version\": \"2.27.5\"},\n  \
+             \"displayTimeUnit\": \"ms\",\n  \"baseTimeNanoseconds\": 0,\n  \"traceEvents\": [",
+        );
+    }
+
+    fn process_groups(&mut self, rank: u32) {
+        let layout = self.layout;
         for (index, group) in layout.groups_of(rank).enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             self.put(format_args!(
@@ -77,10 +91,6 @@ impl Text<'_> {
                 list(&group.ranks)
             ));
         }
-        self.out.push_str(
-            "], \"nccl_version\": \"2.27.5\"},\n  \
-             \"displayTimeUnit\": \"ms\",\n  \"baseTimeNanoseconds\": 0,\n  \"traceEvents\": [",
-        );
     }
 
     /// Begins an event.
@@ -142,8 +152,10 @@ impl Text<'_> {
             What::Record { external, comm } => {
                 self.slice("cpu_op", name, thread, start, end);
                 self.put(format_args!("\"External id\": {external}, \"Record function id\": 0"));
-                self.comm(&comm);
-                self.put(format_args!(", \"Seq\": {}, \"Rank\": {}", comm.seq, comm.place));
+                if self.arguments {
+                    self.comm(&comm);
+                    self.put(format_args!(", \"Seq\": {}, \"Rank\": {}", comm.seq, comm.place));
+                }
                 self.close();
             }
             What::Call { launch, launches } => {
@@ -179,7 +191,7 @@ impl Text<'_> {
         if let Some(node) = node {
             self.put(format_args!(", \"graph id\": 1, \"graph node id\": {node}"));
         }
-        if let Some(comm) = comm {
+        if let Some(comm) = comm.filter(|_| self.arguments) {
             self.comm(&comm);
         }
     }
@@ -214,7 +226,9 @@ impl Text<'_> {
             self.metadata("process_labels", (process, 0), start, format_args!("\"labels\": \"{label}\""));
             self.metadata("process_sort_index", (process, 0), start, format_args!("\"sort_index\": {sort_index}"));
         }
-        for stream in Stream::ALL.map(|stream| stream as u32) {
+        let has_experts = self.layout.has_experts();
+        let streams = Stream::ALL.into_iter().filter(|stream| has_experts || *stream != Stream::Expert);
+        for stream in streams.map(|stream| stream as u32) {
             self.metadata("thread_name", (DEVICE, stream), start, format_args!("\"name\": \"stream {stream} \""));
             self.metadata("thread_sort_index", (DEVICE, stream), start, format_args!("\"sort_index\": {stream}"));
         }
