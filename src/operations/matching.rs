@@ -2,16 +2,18 @@
 //!
 //! The ranks of a process group run its collectives in the same order. So the rows of each group are aligned (`alignment`), rank by
 //! rank. A group is identified by its global ranks and its description, because names are not unique over a job. Kernels that a graph
-//! replays have no record: they belong to the group whose recorded kernels ran on their stream. Where nothing is recorded at all, ranks
-//! whose streams ran the same collectives in the same order are taken for a group, and the answer says so.
+//! replays have no record: they belong to the group whose recorded kernels ran on their stream. Where nothing is recorded at all, groups are
+//! inferred from the order and the ends of kernels (`inferred`), and the answer says so.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::alignment::{Token, pairs};
+use super::alignment::{Token, pairs, sharpness};
+use super::inferred::{self, Inferred, Kernel, Sequences, tokens_of};
 use super::rows::{Kind, RankRows, Row, Tie};
 use crate::names::collectives::Collective;
+use crate::time::Ns;
 
 /// The collectives of a job, matched.
 #[derive(Debug, Default)]
@@ -33,6 +35,8 @@ pub struct MatchedGroup {
     pub absent: Vec<u32>,
     /// Its collectives, in order.
     pub collectives: Vec<MatchedCollective>,
+    /// For an inferred group: how many times farther than its members' the ends of other ranks' kernels are; `None` if there are no others.
+    pub gap: Option<f64>,
 }
 
 /// What identifies a process group, or two ranks that send and receive.
@@ -136,7 +140,7 @@ pub struct Counts {
     #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": ["collective", "size", "times"]})))]
     pub mismatched: BTreeMap<&'static str, u64>,
     /// The number of kernels without a match, by reason.
-    #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": ["no other rank has it", "no other rank of its group is here"]})))]
+    #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": ["no other rank has it", "no other rank of its group is here", "nothing shows its group"]})))]
     pub unmatched: BTreeMap<&'static str, u64>,
 }
 
@@ -145,16 +149,15 @@ impl Matches {
     pub fn find(ranks: &[RankRows<'_>]) -> Self {
         let mut words = HashMap::new();
         let tokens: Vec<Vec<Token>> = ranks.iter().map(|rank| tokens(rank, &mut words)).collect();
-        let mut groups = Vec::new();
-        for (name, members) in sequences(ranks) {
-            if name.inferred_from_stream.is_some() {
-                for cluster in clusters(&members, &tokens) {
-                    let here = Some(cluster.iter().map(|(at, _)| ranks[*at].rank).collect());
-                    groups.push(match_group(ranks, GroupName { ranks: here, ..name.clone() }, cluster, &tokens));
-                }
-            } else {
-                groups.push(match_group(ranks, name, members, &tokens));
-            }
+        let kernels = kernels(ranks, &tokens);
+        let (unnamed, named): (Vec<_>, Vec<_>) =
+            sequences(ranks).into_iter().partition(|(name, _)| name.inferred_from_stream.is_some());
+        let named = named.into_iter().map(|(name, members)| match_group(ranks, name, members, &tokens));
+        let mut groups: Vec<MatchedGroup> = named.collect();
+        for (name, Inferred { sequences, gap }) in inferred::groups(unnamed, &tokens, &kernels) {
+            let here = Some(sequences.iter().map(|(at, _)| ranks[*at].rank).collect());
+            let group = match_group(ranks, GroupName { ranks: here, ..name }, sequences, &tokens);
+            groups.push(MatchedGroup { gap, ..group });
         }
         Matches { groups }
     }
@@ -163,8 +166,11 @@ impl Matches {
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for group in &self.groups {
-            let is_alone = group.members.len() == 1;
-            let lone = if is_alone { "no other rank of its group is here" } else { "no other rank has it" };
+            let lone = match group.members.len() {
+                1 if group.name.inferred_from_stream.is_some() => "nothing shows its group",
+                1 => "no other rank of its group is here",
+                _ => "no other rank has it",
+            };
             for collective in &group.collectives {
                 let rows = collective.present() as u64;
                 counts.kernels += rows;
@@ -210,9 +216,6 @@ impl MatchedGroup {
         }
     }
 }
-
-/// Rows of ranks: the position of a rank, and of its rows.
-type Sequences = Vec<(usize, Vec<u32>)>;
 
 /// A group as a rank numbers it, the stream where there is none, and the pair of a send or receive.
 type LocalGroup = (Option<u32>, u32, Option<(u32, u32)>);
@@ -316,26 +319,22 @@ fn tokens(rank: &RankRows<'_>, words: &mut HashMap<String, u32>) -> Vec<Token> {
     rank.rows.iter().map(token).collect()
 }
 
-/// Ranks whose streams ran much the same.
-fn clusters(members: &Sequences, tokens: &[Vec<Token>]) -> Vec<Sequences> {
-    let mut found: Vec<Sequences> = Vec::new();
-    for (rank, rows) in members {
-        let own = tokens_of(&tokens[*rank], rows);
-        let is_alike = |cluster: &&mut Sequences| {
-            let (first, of_first) = &cluster[0];
-            let first = tokens_of(&tokens[*first], of_first);
-            pairs(&first, &own).len() * 2 >= first.len().max(own.len())
-        };
-        match found.iter_mut().find(is_alike) {
-            Some(cluster) => cluster.push((*rank, rows.clone())),
-            None => found.push(vec![(*rank, rows.clone())]),
+/// What the kernels are, by [`Token::what`], where they have no record.
+fn kernels(ranks: &[RankRows<'_>], tokens: &[Vec<Token>]) -> HashMap<u32, Kernel> {
+    let mut durations: HashMap<u32, (Vec<Ns>, bool)> = HashMap::new();
+    for (rank, tokens) in ranks.iter().zip(tokens) {
+        for (row, token) in rank.rows.iter().zip(tokens).filter(|(row, _)| row.group.is_none()) {
+            let is_exchange = || rank.kind(row).is_exchange();
+            durations.entry(token.what).or_insert_with(|| (Vec::new(), is_exchange())).0.push(row.dur);
         }
     }
-    found
-}
-
-fn tokens_of(tokens: &[Token], rows: &[u32]) -> Vec<Token> {
-    rows.iter().map(|row| tokens[*row as usize]).collect()
+    // One rank in ten or more comes last, and its kernel only transfers.
+    let kernel = |(mut durations, is_exchange): (Vec<Ns>, bool)| {
+        let at = durations.len() / 10;
+        let transfer = durations.select_nth_unstable(at).1.as_f64();
+        Kernel { tolerance: sharpness(transfer), is_exchange }
+    };
+    durations.into_iter().map(|(what, of)| (what, kernel(of))).collect()
 }
 
 /// Aligns the ranks of a group: the one with the most collectives first, then each other with all before it.
@@ -366,7 +365,7 @@ fn match_group(
     }
     mark_other_collectives(&heads, &mut collectives);
     mark_other_sizes(&members, tokens, &mut collectives);
-    MatchedGroup { name, members, absent, collectives }
+    MatchedGroup { name, members, absent, collectives, gap: None }
 }
 
 /// Adds a rank's collectives to those of others. What only it has goes before the next that both have.

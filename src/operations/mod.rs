@@ -18,6 +18,7 @@ mod alignment;
 pub mod calls;
 pub mod clocks;
 pub(crate) mod communicators;
+mod inferred;
 pub mod join;
 pub mod matching;
 pub(crate) mod nearness;

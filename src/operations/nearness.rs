@@ -45,6 +45,12 @@ impl Nearness {
     /// Divides items by the distances between each two of them, in ns; each pair is asked for once, and what cannot be compared is infinitely
     /// far. `None` if there are no clear groups: then all may be one group, or nothing shows which they are.
     pub(crate) fn find(items: usize, distance: impl FnMut(usize, usize) -> f64) -> Option<Self> {
+        let found = Nearness::clear(items, distance);
+        Some(found).filter(|found| found.groups.len() >= 2 && found.alone.len() <= (items / ALONE).max(1))
+    }
+
+    /// The clear groups, however few, which may be chance.
+    pub(crate) fn clear(items: usize, distance: impl FnMut(usize, usize) -> f64) -> Self {
         let distances = Matrix::measure(items, distance);
         let mut clusters: Vec<Cluster> = (0..items).map(Cluster::single).collect();
         let mut cluster_of: Vec<usize> = (0..items).collect();
@@ -58,16 +64,12 @@ impl Nearness {
             other.members.iter().for_each(|item| cluster_of[*item] = a);
             clusters[a] = one.join(other, &distances);
         }
-        let all = clusters.into_iter().max_by_key(|cluster| cluster.members.len())?;
-        let (mut groups, grouped) = (all.groups, all.grouped);
-        if groups.len() < 2 || items - grouped > (items / ALONE).max(1) {
-            return None;
-        }
+        let mut groups = clusters.into_iter().max_by_key(|cluster| cluster.members.len()).unwrap_or_default().groups;
         groups.iter_mut().for_each(|group| group.members.sort_unstable());
         groups.sort_by_key(|group| group.members[0]);
         let mut is_alone = vec![true; items];
         groups.iter().flat_map(|group| &group.members).for_each(|item| is_alone[*item] = false);
-        Some(Nearness { groups, alone: (0..items).filter(|item| is_alone[*item]).collect() })
+        Nearness { groups, alone: (0..items).filter(|item| is_alone[*item]).collect() }
     }
 }
 

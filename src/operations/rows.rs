@@ -130,6 +130,11 @@ impl Tie {
 }
 
 impl Kind {
+    /// Whether all that is known is that the kernel sends and receives.
+    pub(super) fn is_exchange(&self) -> bool {
+        self.collective.as_deref().and_then(Collective::of_record) == Some(Collective::SendRecv)
+    }
+
     /// How it ties its members. NCCL carries out all-to-all by a kernel `SendRecv`; without a record it is taken for one, and the
     /// bounds on the clocks show where that is wrong.
     pub fn tie(&self) -> Tie {

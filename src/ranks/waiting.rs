@@ -89,9 +89,9 @@ fn by_clocks(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &Matc
         (member, wait.min(row.dur))
     };
     let waits: Vec<(usize, Ns)> = job.rows(group, collective).zip(&starts).map(wait).collect();
-    let second = starts.iter().filter(|(member, _)| *member != last).map(|(_, start)| *start).max()?;
-    let uncertain = TOGETHER.max(Ns(clocks.uncertainty().0.saturating_mul(3)));
-    Some(measured(collective, waits, last, (awaited - second).max(Ns::ZERO), uncertain, true))
+    let (second, start) = *starts.iter().filter(|(member, _)| *member != last).max_by_key(|(_, start)| *start)?;
+    let uncertain = TOGETHER.max(clocks.uncertainty(group.members[last], group.members[second]));
+    Some(measured(collective, waits, last, (awaited - start).max(Ns::ZERO), uncertain, true))
 }
 
 fn measured(

@@ -50,7 +50,7 @@ fn jobs() -> u64 {
 const RIGHT: u64 = 95;
 
 /// A number that depends on a seed alone.
-fn pick<T: Clone>(seed: u64, salt: u64, from: &[T]) -> T {
+pub(crate) fn pick<T: Clone>(seed: u64, salt: u64, from: &[T]) -> T {
     let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(salt));
     from[random.below(from.len())].clone()
 }

@@ -6,7 +6,7 @@
 //! So of all ways to pair them in order, the one is taken in which the difference changes least. Leaving two collectives out costs more
 //! than any pair, so pairs are not left out because their times disagree; whether they do is decided by the clocks.
 
-use super::Token;
+use super::{FASTEST, Token};
 use crate::statistics::median;
 
 /// What leaving out one collective costs, in ns of disagreement.
@@ -21,20 +21,40 @@ const OTHER_SIZE: i64 = 5_000;
 /// How far one rank may be ahead in the count of collectives, beside the difference in how many they have.
 const WINDOW: usize = 64;
 
+/// At most so many pairs show whether a shift fits.
+const SAMPLES: usize = 128;
+
 /// The widest band that is searched.
 const MAX_BAND: usize = 4096;
+
+/// Clocks of hosts that are set over the network are nearer to each other than this, in ns. A greater difference has to fit better: twice as
+/// well for each time this, up to [`MOST_APART`] times.
+const APART: i64 = 1_000_000_000;
+const MOST_APART: i64 = 10;
 
 /// The pairs, in order.
 pub(super) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
     if are_alike(a, b) {
         return (0..a.len()).map(|at| (at, at)).collect();
     }
-    let first = cheapest(a, b, &|_| None);
-    match expected(a, b, &first) {
-        Some(expected) => cheapest(a, b, &|end| Some(expected.at(end))),
-        None => first,
-    }
+    let (_, by_order) = cheapest(a, b, None);
+    // Where all fit alike, as with one pair, order decides, and then the clocks as they are.
+    let mut candidates = shifted(a, b);
+    candidates.sort_by_key(|candidate| candidate.difference.saturating_abs());
+    candidates.splice(0..0, Expected::of(a, b, by_order.iter().copied()));
+    candidates.sort_by_key(Expected::cost);
+    let least = candidates.first().map_or(0, Expected::cost);
+    candidates.retain(|candidate| candidate.cost() <= least.saturating_mul(CLOSE));
+    let ways = candidates.iter().take(CANDIDATES).map(|expected| {
+        let (cost, pairs) = cheapest(a, b, Some(expected));
+        (cost.saturating_mul(expected.unlikely()), pairs)
+    });
+    ways.min_by_key(|(cost, _)| *cost).map_or(by_order, |(_, pairs)| pairs)
 }
+
+/// Of the expectations that fit about as well as the best, so many are tried.
+const CANDIDATES: usize = 8;
+const CLOSE: i64 = 4;
 
 /// The difference between two clocks over time, as most pairs have it.
 struct Expected {
@@ -42,38 +62,66 @@ struct Expected {
     /// In ns per ns, from this time on.
     slope: f64,
     from: i64,
+    /// How far apart the half of the differences is that agrees best, in ns.
+    width: i64,
 }
 
 impl Expected {
     fn at(&self, end: i64) -> i64 {
         self.difference.saturating_add((self.slope * end.saturating_sub(self.from) as f64) as i64)
     }
+
+    fn cost(&self) -> i64 {
+        self.width.saturating_mul(self.unlikely())
+    }
+
+    fn unlikely(&self) -> i64 {
+        1 + (self.difference.saturating_abs() / APART).min(MOST_APART)
+    }
+
+    /// The difference that most pairs agree on: pairs that are wrong have differences that vary with the time between collectives. So it is
+    /// the middle of the shortest span with half of all differences.
+    fn of(a: &[Token], b: &[Token], pairs: impl Iterator<Item = (usize, usize)>) -> Option<Self> {
+        let tied = pairs.filter(|(i, _)| a[*i].is_tied);
+        let points: Vec<(i64, i64)> = tied.map(|(i, j)| (a[i].end, b[j].end.saturating_sub(a[i].end))).collect();
+        let from = points.first()?.0;
+        let (early, late) = points.split_at(points.len() / 2);
+        let slopes = early.iter().zip(late).filter(|(a, b)| b.0 > a.0);
+        let slope = median(slopes.map(|(a, b)| b.1.saturating_sub(a.1) as f64 / b.0.saturating_sub(a.0) as f64));
+        let slope = if slope.abs() < FASTEST { slope } else { 0.0 };
+        let least = points.len().div_ceil(2).max(2).min(points.len());
+        let shortest = |slope: f64| {
+            let drift = |end: i64| (slope * end.saturating_sub(from) as f64) as i64;
+            let mut differences: Vec<i64> =
+                points.iter().map(|(end, difference)| difference.saturating_sub(drift(*end))).collect();
+            differences.sort_unstable();
+            let spans = differences.windows(least);
+            let spans = spans.map(|span| (span[least - 1].saturating_sub(span[0]), span[least / 2]));
+            spans.min_by_key(|(width, _)| *width).map(|(width, difference)| Expected { difference, slope, from, width })
+        };
+        let (steady, drifting) = (shortest(0.0)?, shortest(slope)?);
+        // A slope of chance hardly shortens it.
+        Some(if drifting.width < steady.width / 2 { drifting } else { steady })
+    }
 }
 
-/// Drift is estimated only from collectives that cover at least this time, in ns.
-const LONG: i64 = 5_000_000_000;
-
-/// No two clocks drift apart faster: 200 us in a second.
-const FASTEST: f64 = 2e-4;
-
-/// The difference that most pairs agree on: pairs that are wrong have differences that vary with the time between collectives. So it is the
-/// middle of the shortest span with a quarter of all differences.
-fn expected(a: &[Token], b: &[Token], pairs: &[(usize, usize)]) -> Option<Expected> {
-    let tied = pairs.iter().filter(|(i, _)| a[*i].is_tied);
-    let points: Vec<(i64, i64)> = tied.map(|(i, j)| (a[*i].end, b[*j].end.saturating_sub(a[*i].end))).collect();
-    let from = points.first()?.0;
-    let half = points.len() / 2;
-    let slopes = points[..half].iter().zip(&points[half..]).filter(|(a, b)| b.0 > a.0);
-    let slope = median(slopes.map(|(a, b)| (b.1.saturating_sub(a.1)) as f64 / b.0.saturating_sub(a.0) as f64));
-    let is_long = points.last()?.0.saturating_sub(from) >= LONG && slope.abs() < FASTEST;
-    let slope = if is_long { slope } else { 0.0 };
-    let without_drift =
-        |(end, difference): &(i64, i64)| difference.saturating_sub((slope * end.saturating_sub(from) as f64) as i64);
-    let mut differences: Vec<i64> = points.iter().map(without_drift).collect();
-    differences.sort_unstable();
-    let quarter = differences.len().div_ceil(4).max(2).min(differences.len());
-    let shortest = differences.windows(quarter).min_by_key(|span| span[quarter - 1].saturating_sub(span[0]))?;
-    Some(Expected { difference: shortest[quarter / 2], slope, from })
+/// The differences between the clocks if all collectives of one side are those of the other so many places later, for each number: by order alone, a trace
+/// that ends early might as well begin late, step after step.
+fn shifted(a: &[Token], b: &[Token]) -> Vec<Expected> {
+    let more = b.len().abs_diff(a.len()).min(MAX_BAND);
+    let most = i64::try_from(WINDOW + more).unwrap_or(i64::MAX);
+    let shift = |shift: i64| {
+        let (skip_a, skip_b) = (usize::try_from(-shift).unwrap_or(0), usize::try_from(shift).unwrap_or(0));
+        let common = a.len().saturating_sub(skip_a).min(b.len().saturating_sub(skip_b));
+        if common == 0 || common * 4 < a.len().min(b.len()) * 3 {
+            return None;
+        }
+        let places = (0..common).step_by(common.div_ceil(SAMPLES)).map(|at| (at + skip_a, at + skip_b));
+        let (sampled, pairs) = (places.len(), places.filter(|(i, j)| a[*i].may_be(&b[*j])).collect::<Vec<_>>());
+        // A lost one moves all that follow it, so half may differ.
+        if pairs.len() * 2 > sampled { Expected::of(a, b, pairs.into_iter()) } else { None }
+    };
+    (-most..=most).filter_map(shift).collect()
 }
 
 /// Whether they are equal one by one, and none of the differences between the clocks jumps.
@@ -81,21 +129,39 @@ fn are_alike(a: &[Token], b: &[Token]) -> bool {
     let mut last = None;
     a.len() == b.len()
         && a.iter().zip(b).all(|(a, b)| {
-            let difference = b.end.saturating_sub(a.end);
-            let is_near = |last: i64| last.abs_diff(difference) < MAX_CHANGE as u64;
-            let fits = !a.is_tied || last.is_none_or(is_near);
+            let now = Difference::of(a, b);
+            let fits = !a.is_tied || last.is_none_or(|last| now.change(last) < MAX_CHANGE);
             if a.is_tied {
-                last = Some(difference);
+                last = Some(now);
             }
             a.may_be(b) && !a.has_other_size(b) && fits
         })
+}
+
+/// The difference between the clocks at an end on the first.
+#[derive(Debug, Clone, Copy)]
+struct Difference {
+    end: i64,
+    ahead: i64,
+}
+
+impl Difference {
+    fn of(a: &Token, b: &Token) -> Self {
+        Difference { end: a.end, ahead: b.end.saturating_sub(a.end) }
+    }
+
+    /// How much it has changed since another, in ns: by more than drift explains.
+    fn change(self, last: Self) -> i64 {
+        let drift = (FASTEST * self.end.saturating_sub(last.end) as f64).abs() as i64;
+        self.ahead.saturating_sub(last.ahead).saturating_abs().saturating_sub(drift).max(0)
+    }
 }
 
 /// The cheapest way to a place, and the last difference between the clocks on it.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     cost: i64,
-    difference: Option<i64>,
+    difference: Option<Difference>,
 }
 
 const NO_WAY: Way = Way { cost: i64::MAX / 2, difference: None };
@@ -107,12 +173,12 @@ const WITHOUT_B: u8 = 3;
 
 /// The cheapest pairs, by how much the difference between the clocks is not as expected at an end of `a`, or where nothing is expected by how
 /// much it changes. A way is at `lead` before `a[at]` if `b[at + lead]` comes next on the other side.
-fn cheapest(a: &[Token], b: &[Token], expected: &dyn Fn(i64) -> Option<i64>) -> Vec<(usize, usize)> {
+fn cheapest(a: &[Token], b: &[Token], expected: Option<&Expected>) -> (i64, Vec<(usize, usize)>) {
     let more = b.len().abs_diff(a.len()).min(MAX_BAND);
     let (less, band) = (WINDOW + if b.len() < a.len() { more } else { 0 }, 2 * WINDOW + more + 1);
     // Each lead at the end leaves a different number of `b` out; the best is the one at the end of `b`. If the band does not reach it, there are no pairs.
     let end = (b.len() + less).checked_sub(a.len()).filter(|lead| *lead < band);
-    let Some(end) = end else { return Vec::new() };
+    let Some(end) = end else { return (NO_WAY.cost, Vec::new()) };
     // The place in `b` of a lead, counted from the lowest.
     let place = |at: usize, lead: usize| (at + lead).checked_sub(less).filter(|place| *place <= b.len());
     let mut ways = vec![NO_WAY; band];
@@ -135,7 +201,8 @@ fn cheapest(a: &[Token], b: &[Token], expected: &dyn Fn(i64) -> Option<i64>) -> 
             }
             let other = place(at, lead).and_then(|place| b.get(place)).filter(|other| token.may_be(other));
             if let Some(other) = other {
-                let (change, difference) = change(token, other, expected(token.end).or(difference));
+                let last = expected.map(|expected| Difference { end: token.end, ahead: expected.at(token.end) });
+                let (change, difference) = change(token, other, last.or(difference));
                 if cost + change < next[lead].cost {
                     next[lead] = Way { cost: cost + change, difference };
                     steps[(at + 1) * band + lead] = PAIRED;
@@ -148,22 +215,21 @@ fn cheapest(a: &[Token], b: &[Token], expected: &dyn Fn(i64) -> Option<i64>) -> 
         }
         ways = next;
     }
-    backwards(&steps, band, a.len(), end, less)
+    (ways[end].cost, backwards(&steps, band, a.len(), end, less))
 }
 
 /// What pairing two costs, and the difference between the clocks from then on.
-fn change(a: &Token, b: &Token, last: Option<i64>) -> (i64, Option<i64>) {
+fn change(a: &Token, b: &Token, last: Option<Difference>) -> (i64, Option<Difference>) {
     let size = if a.has_other_size(b) { OTHER_SIZE } else { 0 };
+    let now = Difference::of(a, b);
     // Equal numbers are stronger than any time.
     if a.seq.is_some() && a.seq == b.seq {
-        return (size.min(LEFT_OUT / 10), if a.is_tied { Some(b.end.saturating_sub(a.end)) } else { last });
+        return (size.min(LEFT_OUT / 10), if a.is_tied { Some(now) } else { last });
     }
     if !a.is_tied {
         return (size, last);
     }
-    let difference = b.end.saturating_sub(a.end);
-    let change = last.map_or(0, |last| i64::try_from(last.abs_diff(difference)).unwrap_or(i64::MAX).min(MAX_CHANGE));
-    (change + size, Some(difference))
+    (last.map_or(0, |last| now.change(last)).min(MAX_CHANGE) + size, Some(now))
 }
 
 fn backwards(steps: &[u8], band: usize, end: usize, lead: usize, less: usize) -> Vec<(usize, usize)> {
@@ -190,6 +256,8 @@ fn backwards(steps: &[u8], band: usize, end: usize, lead: usize, less: usize) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LONG: i64 = 5_000_000_000;
 
     /// Ends of a job in which collectives come every 90 us, and up to `random` ns later, on a rank whose clock is ahead.
     fn rank(ahead: i64, random: i64, without: &[usize]) -> Vec<Token> {
@@ -250,10 +318,10 @@ mod tests {
         for (a, b) in [(&far[..], &far[1..]), (&far[..6], &far[..]), (&far[2..], &[token(i64::MAX); 7][..])] {
             assert!(pairs(a, b).windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 < two[1].1));
         }
-        let expected = Expected { difference: i64::MAX, slope: 1e-4, from: 0 };
+        let expected = Expected { difference: i64::MAX, slope: 1e-4, from: 0, width: 0 };
         assert_eq!(expected.at(i64::MAX), i64::MAX);
         let (a, b) = ([i64::MIN, -5, LONG, i64::MAX].map(token), [i64::MAX; 4].map(token));
-        assert!(super::expected(&a, &b, &[(0, 0), (1, 1), (2, 2), (3, 3)]).is_some());
+        assert!(Expected::of(&a, &b, (0..4).map(|at| (at, at))).is_some());
     }
 
     #[test]

@@ -13,6 +13,15 @@ mod by_order;
 
 pub(crate) use by_order::by_order;
 
+/// No two clocks drift apart faster: 200 us in a second.
+pub(crate) const FASTEST: f64 = 2e-4;
+
+/// How far the ends of a collective may be apart that mean the same moment, in ns, if its transfer takes so long: one that takes long ends
+/// less sharply.
+pub(crate) fn sharpness(transfer: f64) -> f64 {
+    1_000.0 + 0.05 * transfer
+}
+
 /// A collective of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token {

@@ -1,9 +1,12 @@
-//! The estimate of the clocks: a weighted median polish over the ends of collectives.
+//! The estimate of the clocks: which ranks can be compared, the joint fit, and how well each clock is known.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use super::solve::{Anchor, NORMAL, Problem, Unknowns};
 use super::{RankClock, Residual};
 use crate::operation::ranges::ranges;
+use crate::operations::alignment::FASTEST;
 use crate::operations::matching::Matches;
 use crate::operations::rows::RankRows;
 use crate::statistics::{median, weighted_median};
@@ -12,28 +15,26 @@ use crate::time::Ns;
 /// Two ranks with fewer anchors in common are not aligned.
 const ANCHORS: usize = 5;
 
-/// Ranks whose residuals have a larger median are not aligned.
+/// Ranks whose ends are farther apart in the median are not aligned.
 const MAX_RESIDUAL: Ns = Ns(50_000);
 
-/// A slope is estimated only if the anchors cover at least this time, in ns.
-const LONG: f64 = 10e9;
+/// Slopes are estimated if some clock gains more than this over the trace, in ns. Ranks that come within it of each other come together
+/// anyway.
+const GAIN: f64 = 5_000.0;
+
+/// A slope is clear if it is so many of its standard deviations, and what the clock gains so many of those of its ends: who comes late ends
+/// an all-to-all later, so that a trend of the waiting looks like a slope of that size.
+const CLEAR: f64 = 4.0;
 
 /// A clock is unsteady if the median residuals of its quarters differ by more, in ns.
 const UNSTEADY: f64 = 5_000.0;
 
-/// Offsets and moments are estimated in turn, at most this often.
-const ROUNDS: usize = 20;
-
-/// A collective by which clocks are compared: the positions of ranks, and their ends since the start of their traces.
-pub(super) struct Anchor {
-    pub(super) of: (usize, usize),
-    pub(super) weight: f64,
-    pub(super) ends: Vec<(usize, f64)>,
-}
+/// The clocks are fitted to at least one anchor from each of so many parts of a group's.
+const PARTS: usize = 256;
 
 /// The estimate.
-pub(super) struct Fit<'a> {
-    anchors: &'a [Anchor],
+pub(super) struct Fit {
+    anchors: Vec<Anchor>,
     /// By rank.
     offsets: Vec<f64>,
     slopes: Vec<f64>,
@@ -43,38 +44,38 @@ pub(super) struct Fit<'a> {
     of_rank: Vec<Vec<(usize, usize)>>,
     moments: Vec<f64>,
     middle: f64,
-    span: f64,
+    half: f64,
     refused: Vec<(Vec<usize>, String)>,
 }
 
-impl<'a> Fit<'a> {
-    pub(super) fn new(ranks: usize, anchors: &'a [Anchor], matches: &Matches) -> Self {
-        let mut of_rank: Vec<Vec<(usize, usize)>> = vec![Vec::new(); ranks];
-        for (at, anchor) in anchors.iter().enumerate() {
-            anchor.ends.iter().enumerate().for_each(|(place, (rank, _))| of_rank[*rank].push((at, place)));
-        }
+impl Fit {
+    pub(super) fn new(ranks: usize, anchors: Vec<Anchor>, matches: &Matches) -> Self {
         let ends = anchors.iter().flat_map(|anchor| anchor.ends.iter().map(|(_, end)| *end));
         let (least, most) = ends.fold((f64::MAX, f64::MIN), |(least, most), end| (least.min(end), most.max(end)));
         let mut fit = Fit {
-            anchors,
             offsets: vec![0.0; ranks],
             slopes: vec![0.0; ranks],
             component: vec![None; ranks],
-            of_rank,
+            of_rank: vec![Vec::new(); ranks],
             moments: vec![0.0; anchors.len()],
             middle: if anchors.is_empty() { 0.0 } else { (least + most) / 2.0 },
-            span: (most - least).max(0.0),
+            half: ((most - least) / 2.0).max(1.0),
             refused: Vec::new(),
+            anchors,
         };
+        for (at, anchor) in fit.anchors.iter().enumerate() {
+            anchor.ends.iter().enumerate().for_each(|(place, (rank, _))| fit.of_rank[*rank].push((at, place)));
+        }
         fit.connect(matches);
         fit
     }
 
     /// Which ranks are connected by enough anchors, with a first estimate from one to the next.
     fn connect(&mut self, matches: &Matches) {
-        let mut by_group: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        for (at, anchor) in self.anchors.iter().enumerate() {
-            by_group.entry(anchor.of.0).or_default().push(at);
+        let by_group = self.thinned();
+        let mut groups_of: Vec<Vec<usize>> = vec![Vec::new(); self.offsets.len()];
+        for group in by_group.keys() {
+            matches.groups[*group].members.iter().for_each(|rank| groups_of[*rank].push(*group));
         }
         for start in 0..self.offsets.len() {
             if self.component[start].is_some() || self.of_rank[start].is_empty() {
@@ -83,14 +84,12 @@ impl<'a> Fit<'a> {
             let (mut queue, mut found) = (vec![start], vec![start]);
             self.component[start] = Some(start);
             while let Some(rank) = queue.pop() {
-                for (group, anchors) in
-                    by_group.iter().filter(|(group, _)| matches.groups[**group].members.contains(&rank))
-                {
+                for group in &groups_of[rank] {
                     for other in &matches.groups[*group].members {
                         if self.component[*other].is_some() {
                             continue;
                         }
-                        let differences = self.differences(anchors, rank, *other);
+                        let differences = self.differences(&by_group[group], rank, *other);
                         if differences.len() < ANCHORS {
                             continue;
                         }
@@ -107,6 +106,33 @@ impl<'a> Fit<'a> {
         }
     }
 
+    /// By group: the anchors that the clocks are fitted to. Each part of a group's has one with most of its members, and more until each
+    /// member is there that the part has at all.
+    fn thinned(&self) -> BTreeMap<usize, Vec<usize>> {
+        let mut by_group: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (at, anchor) in self.anchors.iter().enumerate() {
+            by_group.entry(anchor.of.0).or_default().push(at);
+        }
+        for anchors in by_group.values_mut() {
+            let mut kept = Vec::new();
+            for part in anchors.chunks(anchors.len().div_ceil(PARTS)) {
+                let mut fullest = part.to_vec();
+                fullest.sort_by_key(|at| Reverse(self.anchors[*at].ends.len()));
+                let mut seen = BTreeSet::new();
+                let mut is_new = |at: &usize| {
+                    let before = seen.len();
+                    seen.extend(self.anchors[*at].ends.iter().map(|(rank, _)| *rank));
+                    seen.len() > before
+                };
+                fullest.retain(&mut is_new);
+                kept.extend(fullest);
+            }
+            kept.sort_unstable();
+            *anchors = kept;
+        }
+        by_group
+    }
+
     /// How far one rank's ends are after another's.
     fn differences(&self, anchors: &[usize], rank: usize, other: usize) -> Vec<(f64, f64)> {
         let end = |anchor: &Anchor, wanted: usize| {
@@ -115,7 +141,7 @@ impl<'a> Fit<'a> {
         };
         let pair = |at: &usize| {
             let anchor = &self.anchors[*at];
-            Some((end(anchor, other)? - end(anchor, rank)?, anchor.weight))
+            Some((end(anchor, other)? - end(anchor, rank)?, 1.0 / anchor.sharpness.powi(2)))
         };
         anchors.iter().filter_map(pair).collect()
     }
@@ -125,47 +151,59 @@ impl<'a> Fit<'a> {
         end - self.offsets[rank] - self.slopes[rank] * (end - self.middle)
     }
 
-    pub(super) fn polish(&mut self) {
-        self.rounds(false);
-        if self.span >= LONG {
-            self.rounds(true);
-            let earned: Vec<bool> = (0..self.offsets.len())
-                .map(|rank| {
-                    let deviation = median(self.residuals(rank).into_iter().map(|(_, residual, _)| residual.abs()));
-                    self.slopes[rank].abs() * self.span > 3.0 * deviation
-                })
-                .collect();
-            if earned.contains(&false) {
-                self.slopes.iter_mut().zip(earned).filter(|(_, earned)| !earned).for_each(|(slope, _)| *slope = 0.0);
-                self.rounds(false);
-            }
+    /// Fits offsets, and slopes in the components where clocks drift.
+    pub(super) fn solve(&mut self) {
+        let fitted: Vec<Anchor> = self.thinned().into_values().flatten().flat_map(|at| self.split(at)).collect();
+        let mut problem = Problem::new(fitted.iter(), self.middle, self.half);
+        let ranks = self.offsets.len();
+        let mut steady: Vec<Unknowns> = self.offsets.iter().map(|offset| [*offset, 0.0]).collect();
+        problem.solve(&mut steady, &self.free(&vec![false; ranks]));
+        let mut drifting = steady.clone();
+        problem.solve(&mut drifting, &self.free(&vec![true; ranks]));
+        let has_slope = self.with_slope(&drifting, &problem.deviations(ranks));
+        let choose = |((has_slope, drifting), steady): ((&bool, &Unknowns), Unknowns)| {
+            if *has_slope { *drifting } else { steady }
+        };
+        let mut clocks: Vec<Unknowns> = has_slope.iter().zip(&drifting).zip(steady).map(choose).collect();
+        if has_slope.contains(&true) {
+            problem.solve(&mut clocks, &self.free(&has_slope));
         }
-        self.refer();
+        self.offsets = clocks.iter().map(|clock| clock[0]).collect();
+        self.slopes = clocks.iter().map(|clock| clock[1] / self.half).collect();
+        self.estimate_moments();
     }
 
-    /// Estimates the moments, the offsets and perhaps the slopes in turn.
-    fn rounds(&mut self, with_slopes: bool) {
-        for _ in 0..ROUNDS {
-            self.estimate_moments();
-            let mut change: f64 = 0.0;
-            for rank in 0..self.offsets.len() {
-                let residuals = self.residuals(rank);
-                if residuals.is_empty() || self.component[rank].is_none() {
-                    continue;
-                }
-                if with_slopes {
-                    self.slopes[rank] += slope(&residuals);
-                }
-                let of = self.residuals(rank).into_iter().map(|(_, residual, weight)| (residual, weight));
-                let shift = weighted_median(of.collect());
-                self.offsets[rank] += shift;
-                change = change.max(shift.abs());
-            }
-            if change < 0.5 && !with_slopes {
-                break;
-            }
+    /// Which unknowns are fitted, if these ranks have a slope: those of all ranks but the first of each component.
+    fn free(&self, has_slope: &[bool]) -> Vec<[bool; 2]> {
+        let is_free = |rank: usize| self.component[rank].is_some_and(|first| first != rank);
+        has_slope.iter().enumerate().map(|(rank, slope)| [is_free(rank), is_free(rank) && *slope]).collect()
+    }
+
+    /// Which ranks have a slope that is clear, in components where one matters and all are possible.
+    fn with_slope(&self, clocks: &[Unknowns], deviations: &[Unknowns]) -> Vec<bool> {
+        let is_clear = |rank: usize| clocks[rank][1].abs() > CLEAR * deviations[rank][1];
+        let (mut matters, mut possible) = (vec![false; clocks.len()], vec![true; clocks.len()]);
+        for (rank, first) in self.component.iter().enumerate() {
+            let Some(first) = *first else { continue };
+            let gain = clocks[rank][1].abs();
+            matters[first] |= 2.0 * gain > GAIN.max(CLEAR * deviations[rank][0]) && is_clear(rank);
+            possible[first] &= gain < FASTEST * self.half;
         }
-        self.estimate_moments();
+        let has_slope = |(rank, first): (usize, &Option<usize>)| {
+            first.is_some_and(|first| matters[first] && possible[first]) && is_clear(rank)
+        };
+        self.component.iter().enumerate().map(has_slope).collect()
+    }
+
+    /// The anchor with the ranks of one component each.
+    fn split(&self, at: usize) -> Vec<Anchor> {
+        let Anchor { of, sharpness, ends } = &self.anchors[at];
+        let mut parts: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
+        for (rank, end) in ends {
+            self.component[*rank].iter().for_each(|first| parts.entry(*first).or_default().push((*rank, *end)));
+        }
+        let parts = parts.into_values().filter(|ends| ends.len() > 1);
+        parts.map(|ends| Anchor { of: *of, sharpness: *sharpness, ends }).collect()
     }
 
     fn estimate_moments(&mut self) {
@@ -175,23 +213,73 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// Of a rank: its ends, how far they are from the moments, and their weights.
-    fn residuals(&self, rank: usize) -> Vec<(f64, f64, f64)> {
+    /// Of a rank: its ends, and how far they are from the moments.
+    fn residuals(&self, rank: usize) -> Vec<(f64, f64)> {
         let residual = |(at, place): &(usize, usize)| {
             let end = self.anchors[*at].ends[*place].1;
-            (end, self.aligned(rank, end) - self.moments[*at], self.anchors[*at].weight)
+            (end, self.aligned(rank, end) - self.moments[*at])
         };
         self.of_rank[rank].iter().map(residual).collect()
     }
 
-    /// Makes the lowest rank of each component the one whose clock is right.
-    fn refer(&mut self) {
-        for rank in (0..self.offsets.len()).rev() {
-            let Some(first) = self.component[rank] else { continue };
-            self.offsets[rank] -= self.offsets[first];
-            self.slopes[rank] -= self.slopes[first];
+    /// How far a rank's ends are from those of the others: a moment lies between them, so that of two ranks a residual is half the distance.
+    fn apart(&self, rank: usize) -> Vec<f64> {
+        let apart = |((at, _), (_, residual)): (&(usize, usize), (f64, f64))| {
+            let members = self.anchors[*at].ends.len() as f64;
+            residual.abs() * members / (members - 1.0)
+        };
+        self.of_rank[rank].iter().zip(self.residuals(rank)).map(apart).collect()
+    }
+
+    /// By rank: how far the offset may be wrong. A skew of a rank in a group does not average out over many collectives, so each clock
+    /// is known as well as from one collective of each group on the best way from the reference: within two standard deviations.
+    fn uncertainties(&self) -> Vec<f64> {
+        let ranks = self.offsets.len();
+        // By group and by rank: the variance of the rank's ends in the group.
+        let mut of_group: BTreeMap<usize, Vec<(usize, f64)>> = BTreeMap::new();
+        let mut of_rank: Vec<Vec<(usize, f64)>> = vec![Vec::new(); ranks];
+        for (rank, anchors) in self.of_rank.iter().enumerate() {
+            let mut residuals: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+            for ((at, _), (_, residual)) in anchors.iter().zip(self.residuals(rank)) {
+                let Anchor { of, ends, .. } = &self.anchors[*at];
+                // A residual is from a moment that the rank's own end has moved.
+                let shared = (ends.len() as f64 / (ends.len() as f64 - 1.0)).sqrt();
+                residuals.entry(of.0).or_default().push(residual.abs() * shared);
+            }
+            for (group, residuals) in residuals {
+                of_group.entry(group).or_default().push((rank, (NORMAL * median(residuals)).powi(2)));
+            }
         }
-        self.estimate_moments();
+        for (group, members) in &mut of_group {
+            // Of few ends one rank's may agree by chance.
+            let common = median(members.iter().map(|(_, variance)| *variance));
+            for (rank, variance) in members {
+                *variance = variance.max(common);
+                of_rank[*rank].push((*group, *variance));
+            }
+        }
+        let mut known: Vec<Option<f64>> = vec![None; ranks];
+        let mut passed: BTreeMap<usize, f64> = BTreeMap::new();
+        // Variances in whole square nanoseconds can be ordered.
+        let first = |rank: &usize| self.component[*rank] == Some(*rank);
+        let mut ways: BinaryHeap<(Reverse<u64>, usize)> =
+            (0..ranks).filter(first).map(|rank| (Reverse(0), rank)).collect();
+        while let Some((Reverse(variance), rank)) = ways.pop() {
+            if known[rank].is_some() {
+                continue;
+            }
+            known[rank] = Some(2.0 * (variance as f64).sqrt());
+            for (group, own) in &of_rank[rank] {
+                let here = variance as f64 + own;
+                if passed.get(group).is_some_and(|before| *before <= here) {
+                    continue;
+                }
+                passed.insert(*group, here);
+                let unknown = of_group[group].iter().filter(|(other, _)| known[*other].is_none());
+                ways.extend(unknown.map(|(other, variance)| (Reverse((here + variance) as u64), *other)));
+            }
+        }
+        known.into_iter().map(Option::unwrap_or_default).collect()
     }
 
     pub(super) fn trust(&mut self, bases: &[Ns]) {
@@ -212,8 +300,7 @@ impl<'a> Fit<'a> {
             component.iter().for_each(|component| by_component.entry(*component).or_default().push(rank));
         }
         for ranks in by_component.into_values() {
-            let residuals = ranks.iter().flat_map(|rank| self.residuals(*rank));
-            let apart = median(residuals.map(|(_, residual, _)| residual.abs()));
+            let apart = median(ranks.iter().flat_map(|rank| self.apart(*rank)));
             if apart > MAX_RESIDUAL.as_f64() {
                 let why = format!("the ends of their collectives are {:.0} µs apart in the median", apart / 1000.0);
                 ranks.iter().for_each(|rank| self.component[*rank] = None);
@@ -243,41 +330,42 @@ impl<'a> Fit<'a> {
     pub(super) fn residual(&self) -> Option<Residual> {
         let aligned = (0..self.offsets.len()).filter(|rank| self.component[*rank].is_some());
         let mut all: Vec<f64> =
-            aligned.flat_map(|rank| self.residuals(rank)).map(|(_, residual, _)| residual.abs()).collect();
+            aligned.flat_map(|rank| self.residuals(rank)).map(|(_, residual)| residual.abs()).collect();
         all.sort_by(f64::total_cmp);
         let at = |share: f64| Ns::rounded(all[((all.len() - 1) as f64 * share) as usize]);
         (!all.is_empty()).then(|| Residual { median: at(0.5), p95: at(0.95), max: at(1.0) })
     }
 
-    pub(super) fn clock(&self, rank: usize, bases: &[Ns]) -> RankClock {
+    pub(super) fn clocks(&self, bases: &[Ns]) -> Vec<RankClock> {
+        let known = self.uncertainties();
+        (0..self.offsets.len()).map(|rank| self.clock(rank, known[rank], bases)).collect()
+    }
+
+    fn clock(&self, rank: usize, known: f64, bases: &[Ns]) -> RankClock {
         let Some(first) = self.component[rank] else { return RankClock::default() };
         let residuals = self.residuals(rank);
-        let deviation = median(residuals.iter().map(|(_, residual, _)| residual.abs()));
         let quarter = |quarter: usize| {
             let (from, until) = (residuals.len() * quarter / 4, residuals.len() * (quarter + 1) / 4);
-            median(residuals[from..until].iter().map(|(_, residual, _)| *residual))
+            median(residuals[from..until].iter().map(|(_, residual)| *residual))
         };
         let quarters: Vec<f64> = if residuals.len() < 8 { Vec::new() } else { (0..4).map(quarter).collect() };
         let most = quarters.iter().copied().fold(0.0, f64::max);
         let change = most - quarters.iter().copied().fold(0.0, f64::min);
         let is_unsteady = change > UNSTEADY;
-        let uncertainty = if is_unsteady { deviation.max(change / 2.0) } else { deviation };
+        let uncertainty = if is_unsteady { known.max(change / 2.0) } else { known };
+        // A trace that is cut has its middle elsewhere.
+        let ends = residuals.iter().map(|(end, _)| *end);
+        let (least, most) = ends.fold((f64::MAX, f64::MIN), |(least, most), end| (least.min(end), most.max(end)));
+        let middle = if self.slopes[rank] == 0.0 { self.middle } else { (least + most) / 2.0 };
+        let offset = self.offsets[rank] + self.slopes[rank] * (middle - self.middle);
         RankClock {
             component: Some(first),
-            offset: Ns::rounded(self.offsets[rank]) + bases[rank] - bases[first],
+            offset: Ns::rounded(offset) + bases[rank] - bases[first],
             slope: self.slopes[rank],
-            middle: bases[rank] + Ns::rounded(self.middle),
+            middle: bases[rank] + Ns::rounded(middle),
             uncertainty: Ns::rounded(uncertainty),
             possible: (None, None),
             is_unsteady,
         }
     }
-}
-
-/// The median of the slopes between each residual of the first half and one of the second.
-fn slope(residuals: &[(f64, f64, f64)]) -> f64 {
-    let half = residuals.len() / 2;
-    let pairs = residuals[..half].iter().zip(&residuals[half..]);
-    let slopes = pairs.filter(|(a, b)| b.0 > a.0).map(|(a, b)| (b.1 - a.1) / (b.0 - a.0));
-    median(slopes)
 }

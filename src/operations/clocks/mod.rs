@@ -1,17 +1,20 @@
 //! How the ranks' clocks differ, and how well that is known.
 //!
 //! Each rank's times are its host's clock, converted for its GPU. The ends of matched all-reduces agree within microseconds, so a
-//! weighted median polish over them gives one offset per rank, and where the trace is long and the ends drift apart, a slope. `bounds`
+//! robust fit to them all gives one offset per rank (`solve`), and where the ends drift apart, a slope. `bounds`
 //! says within which limits an offset can be at all. Where the ends do not agree, the estimate is refused, and waiting is known from
 //! the lengths of kernels alone.
 
 mod bounds;
 mod fit;
+mod solve;
 
 use serde::Serialize;
 
 use self::bounds::{Constraint, Impossible, possible};
-use self::fit::{Anchor, Fit};
+use self::fit::Fit;
+use self::solve::Anchor;
+use super::alignment::{FASTEST, sharpness};
 use super::matching::{Fault, MatchedCollective, MatchedGroup, Matches};
 use super::rows::{RankRows, Row};
 use crate::time::Ns;
@@ -72,7 +75,7 @@ pub struct RankClock {
     pub slope: f64,
     /// Where the slope is 0 on the rank's clock.
     middle: Ns,
-    /// How far the offset may be wrong, by how much the ends disagree.
+    /// How far the offset may be wrong, by how much the ends disagree on the way from the lowest rank.
     pub uncertainty: Ns,
     /// How far the offset could be lower and higher, by what is possible at all.
     pub possible: (Option<Ns>, Option<Ns>),
@@ -121,9 +124,10 @@ impl Clocks {
         group.members.windows(2).all(|pair| self.are_comparable(pair[0], pair[1]))
     }
 
-    /// How far apart two ends may be without meaning anything.
-    pub fn uncertainty(&self) -> Ns {
-        self.residual.map_or(Ns::ZERO, |residual| residual.median)
+    /// How far the times of two ranks may be apart without meaning anything.
+    pub fn uncertainty(&self, a: usize, b: usize) -> Ns {
+        let variance = |rank: usize| self.ranks.get(rank).map_or(0.0, |clock| clock.uncertainty.as_f64().powi(2));
+        Ns::rounded((variance(a) + variance(b)).sqrt())
     }
 
     /// Compares the clocks of a job's ranks. A collective whose times are impossible is taken out of the matches, one for each group.
@@ -167,15 +171,15 @@ impl Clocks {
         }
         let bases = bases(ranks);
         let anchors = anchors(ranks, matches, &bases);
-        let mut fit = Fit::new(ranks.len(), &anchors, matches);
+        let mut fit = Fit::new(ranks.len(), anchors, matches);
         if mode == ClockMode::Align {
-            fit.polish();
+            fit.solve();
             fit.refuse_what_disagrees();
         } else {
             fit.trust(&bases);
         }
         let refused = fit.refused(ranks);
-        let clocks = (0..ranks.len()).map(|rank| fit.clock(rank, &bases)).collect();
+        let clocks = fit.clocks(&bases);
         let residual = fit.residual();
         Clocks { ranks: clocks, anchors: fit.used() as u64, residual, refused, ..none }
     }
@@ -223,11 +227,9 @@ fn anchors(ranks: &[RankRows<'_>], matches: &Matches, bases: &[Ns]) -> Vec<Ancho
             let rows = group.rows(ranks, collective);
             let transfer = rows.clone().map(|(_, row)| row.dur).min().unwrap_or_default();
             let end = |(rank, row): (usize, &Row)| (rank, (row.end() - bases[rank]).as_f64());
-            // A collective that takes long ends less sharply.
-            let sharpness = 1_000.0 + 0.05 * transfer.as_f64();
             found.push(Anchor {
                 of: (number, at),
-                weight: 1.0 / (sharpness * sharpness),
+                sharpness: sharpness(transfer.as_f64()),
                 ends: rows.map(end).collect(),
             });
         }
@@ -262,9 +264,12 @@ fn constraints(ranks: &[RankRows<'_>], matches: &Matches, clocks: &Clocks) -> Ve
                 let (clock, base) = (&clocks.ranks[rank], clocks.ranks[rank].component.unwrap_or(rank));
                 // Small numbers: sums of some times of day do not fit.
                 let since = |time: Ns| (clock.aligned(time) - bases[base]).0;
+                // A clock whose slope is unknown may be this much ahead or back at that time.
+                let is_fitted = clocks.mode == ClockMode::Align && clock.component.is_some();
+                let drift = if is_fitted { 0 } else { (FASTEST / 2.0 * (row.end() - bases[rank]).as_f64()) as i64 };
                 // What never ended has no end to speak of.
-                let end = if row.dur > Ns::ZERO { since(row.end()) } else { i64::MAX / 8 };
-                (rank, since(row.start), end)
+                let end = if row.dur > Ns::ZERO { since(row.end()) + drift } else { i64::MAX / 8 };
+                (rank, since(row.start) - drift, end)
             };
             found.push(Constraint { of: (number, at), members: group.rows(ranks, collective).map(member).collect() });
         }

@@ -272,6 +272,9 @@ pub struct GroupWaits {
     #[serde(rename = "transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
+    /// For an inferred group: how many times farther than its ranks' the ends of other ranks' kernels are; `None` if no others ran the same.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub gap: Option<f64>,
     /// Whether waiting was measured with clocks; otherwise by the lengths of kernels.
     pub by_clocks: bool,
     /// The ranks that were waited for, each with that time in ns, longest first.

@@ -97,6 +97,7 @@ impl Sums<'_> {
             ranks_here: group.members.iter().map(|reduction| job.ranks[*reduction]).collect(),
             ranks_missing: group.absent.clone(),
             collectives: group.collectives.len() as u64,
+            gap: group.gap,
             waited: Ns::ZERO,
             transfer: Ns::ZERO,
             by_clocks: clocks.cover(group) && group.members.len() > 1,

@@ -37,7 +37,9 @@ fn clock(rank: &RankWaits) -> String {
     let (Some(offset), Some(uncertainty)) = (rank.offset, rank.uncertainty) else { return "-".to_owned() };
     let sign = if offset > Ns::ZERO { "+" } else { "" };
     let drift = if rank.drift == 0.0 { String::new() } else { format!(", {:+.1} ns/ms", rank.drift) };
-    format!("{sign}{} ± {}{drift}", duration(offset), duration(uncertainty))
+    // By its own clock a rank is not wrong.
+    let error = if uncertainty == Ns::ZERO { String::new() } else { format!(" ± {}", duration(uncertainty)) };
+    format!("{sign}{}{error}{drift}", duration(offset))
 }
 
 pub(super) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Write) -> io::Result<()> {

@@ -33,15 +33,28 @@ pub(super) fn trust(report: &RankReport) -> Vec<String> {
     }
     let refused = report.refused.iter().take(LINES);
     lines.extend(refused.map(|refused| format!("Left out: {}: {}.", visible(&refused.trace), refused.why)));
-    let inferred =
-        report.groups.iter().filter(|group| group.group.inferred_from_stream.is_some() && group.ranks_here.len() > 1);
-    if let n @ 1.. = inferred.count() {
-        let groups = if n == 1 { "1 group is".to_owned() } else { format!("{n} groups are") };
-        lines.push(format!(
-            "The traces do not name their process groups; {groups} inferred from equal sequences of kernels."
-        ));
-    }
+    lines.extend(inferred(report));
     lines
+}
+
+/// How groups were found that the traces do not name, and how sure that is.
+fn inferred(report: &RankReport) -> Option<String> {
+    let of = || {
+        let groups = report.groups.iter().filter(|group| group.group.inferred_from_stream.is_some());
+        groups.filter(|group| group.ranks_here.len() > 1)
+    };
+    let groups = match of().count() {
+        0 => return None,
+        1 => "1 group is".to_owned(),
+        n => format!("{n} groups are"),
+    };
+    let gap = of().filter_map(|group| group.gap).min_by(f64::total_cmp);
+    let sure = gap.map_or(String::new(), |gap| {
+        format!(" and from their ends, which vary at least {gap:.1} times as much between groups as within")
+    });
+    Some(format!(
+        "The traces do not name their process groups; {groups} inferred from equal sequences of kernels{sure}."
+    ))
 }
 
 /// `Matched: 1,568 of 1,568 kernels with all ranks of their group. Measured: 392 collectives; the last two ranks arrived together at 298.`
