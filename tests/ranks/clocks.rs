@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::time::Ns;
 
-use super::simulated::{parts, pick};
+use super::simulated::{each, parts, pick};
 use crate::job::{How, Job, KERNELS, Late, Made, Offsets, Truth, When};
 use crate::support::random::{is_long, rounds};
 
@@ -64,29 +61,6 @@ fn job(seed: u64) -> Job {
 fn compare(made: &Made) -> Result<Compared, String> {
     let parts = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
     Compared::from_reductions(parts, ClockMode::Align).map_err(|error| error.to_string())
-}
-
-/// What each seed gives, on two threads.
-fn each<T: Send>(seeds: std::ops::Range<u64>, of: impl Fn(u64) -> T + Sync) -> Vec<(u64, T)> {
-    let next = AtomicU64::new(seeds.start);
-    let found = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        break;
-                    }
-                    let result = of(seed);
-                    found.lock().unwrap().push((seed, result));
-                }
-            });
-        }
-    });
-    let mut found = found.into_inner().unwrap();
-    found.sort_by_key(|(seed, _)| *seed);
-    found
 }
 
 /// What the clock of a rank shows at a true time.
@@ -215,8 +189,8 @@ fn clocks_of_many_groups_are_found() {
     // One of a few jobs is more than one in a hundred.
     let most = (jobs * WRONG / 100).max(1);
     assert!(refused <= most, "{refused} of {jobs} are refused");
-    assert!(blamed <= 2 * most, "{blamed} of {jobs}");
-    assert!(invented <= most, "{invented} of {jobs}");
+    assert!(blamed <= most, "{blamed} of {jobs}");
+    assert!(invented * 100 <= WRONG * jobs, "{invented} of {jobs}");
     // Where everything is recorded, every rank has a clock, and what is printed holds.
     let is_recorded = |seed: u64| job(seed).arguments && !job(seed).graphs;
     let wrong = found.iter().filter(|(seed, outcome)| {
@@ -277,7 +251,8 @@ fn who_is_late_in_graphs_without_arguments() {
         let how = How::Gpu { kernel: KERNELS[2].to_owned() };
         let late = Job { late: Some(Late { rank, extra_ns: 300_000, how, when: When::EveryLayer }), ..quiet.clone() };
         let found = outcome(&quiet);
-        assert_eq!((found.refused, found.invented, found.apart), (None, Vec::new(), 0), "seed {seed}");
+        let wrong = (found.refused, found.blamed, found.invented, found.apart);
+        assert_eq!(wrong, (None, None, Vec::new(), 0), "seed {seed}");
         let compared = compare(&late.make()).unwrap();
         let report = compared.report();
         let blamed: Vec<u32> = report.verdict().blamed.iter().map(|blame| blame.rank).collect();

@@ -62,28 +62,34 @@ fn job(seed: u64) -> Job {
     Job { tp, dp, steps: pick(seed, 3, &[3, 4, 5]), layers: pick(seed, 4, &[4, 6, 8]), offsets, seed, ..Job::default() }
 }
 
-/// For how many seeds something holds, and the seeds for which it does not.
-fn count(holds: impl Fn(u64) -> Result<(), String> + Sync) -> (u64, Vec<String>) {
-    let (jobs, next) = (jobs(), AtomicU64::new(0));
-    let wrong = Mutex::new(Vec::new());
+/// What each seed gives, on two threads.
+pub(crate) fn each<T: Send>(seeds: std::ops::Range<u64>, of: impl Fn(u64) -> T + Sync) -> Vec<(u64, T)> {
+    let next = AtomicU64::new(seeds.start);
+    let found = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= jobs {
+                    if seed >= seeds.end {
                         break;
                     }
-                    if let Err(what) = holds(seed) {
-                        wrong.lock().unwrap().push(format!("seed {seed}: {what}"));
-                    }
+                    let result = of(seed);
+                    found.lock().unwrap().push((seed, result));
                 }
             });
         }
     });
-    let mut wrong = wrong.into_inner().unwrap();
-    wrong.sort();
-    (jobs - wrong.len() as u64, wrong)
+    let mut found = found.into_inner().unwrap();
+    found.sort_by_key(|(seed, _)| *seed);
+    found
+}
+
+/// For how many seeds something holds, and the seeds for which it does not.
+fn count(holds: impl Fn(u64) -> Result<(), String> + Sync) -> (u64, Vec<String>) {
+    let found = each(0..jobs(), holds).into_iter();
+    let wrong: Vec<String> = found.filter_map(|(seed, held)| Some(format!("seed {seed}: {}", held.err()?))).collect();
+    (jobs() - wrong.len() as u64, wrong)
 }
 
 /// Whether the first rank that is blamed is this one, and the first thing that is blamed there.
