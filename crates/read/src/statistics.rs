@@ -84,7 +84,7 @@ pub struct Deviation {
 
 impl Deviation {
     /// The standard deviation of a normal distribution, in median absolute deviations.
-    const SCALE: f64 = 1.4826;
+    pub const SCALE: f64 = 1.4826;
 
     /// Measures some values; zeros if there are none.
     pub fn measure(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> Self {

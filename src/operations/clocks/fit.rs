@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use super::solve::{Anchor, NORMAL, Problem, Unknowns};
+use super::solve::{Anchor, Problem, Unknowns};
 use super::{RankClock, Residual};
 use crate::operation::ranges::ranges;
 use crate::operations::alignment::FASTEST;
 use crate::operations::matching::Matches;
 use crate::operations::rows::RankRows;
-use crate::statistics::{median, weighted_median};
+use crate::statistics::{Deviation, median, weighted_median};
 use crate::time::Ns;
 
 /// Two ranks with fewer anchors in common are not aligned.
@@ -35,6 +35,8 @@ const PARTS: usize = 256;
 /// The estimate.
 pub(super) struct Fit {
     anchors: Vec<Anchor>,
+    /// Which of them the clocks are fitted to.
+    fitted: Vec<usize>,
     /// By rank.
     offsets: Vec<f64>,
     slopes: Vec<f64>,
@@ -53,6 +55,7 @@ impl Fit {
         let ends = anchors.iter().flat_map(|anchor| anchor.ends.iter().map(|(_, end)| *end));
         let (least, most) = ends.fold((f64::MAX, f64::MIN), |(least, most), end| (least.min(end), most.max(end)));
         let mut fit = Fit {
+            fitted: Vec::new(),
             offsets: vec![0.0; ranks],
             slopes: vec![0.0; ranks],
             component: vec![None; ranks],
@@ -72,7 +75,7 @@ impl Fit {
 
     /// Which ranks are connected by enough anchors, with a first estimate from one to the next.
     fn connect(&mut self, matches: &Matches) {
-        let by_group = self.thinned();
+        let by_group = self.by_group();
         let mut groups_of: Vec<Vec<usize>> = vec![Vec::new(); self.offsets.len()];
         for group in by_group.keys() {
             matches.groups[*group].members.iter().for_each(|rank| groups_of[*rank].push(*group));
@@ -104,11 +107,12 @@ impl Fit {
                 self.component[start] = None;
             }
         }
+        self.fitted = by_group.into_values().flatten().collect();
     }
 
     /// By group: the anchors that the clocks are fitted to. Each part of a group's has one with most of its members, and more until each
     /// member is there that the part has at all.
-    fn thinned(&self) -> BTreeMap<usize, Vec<usize>> {
+    fn by_group(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut by_group: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (at, anchor) in self.anchors.iter().enumerate() {
             by_group.entry(anchor.of.0).or_default().push(at);
@@ -153,7 +157,7 @@ impl Fit {
 
     /// Fits offsets, and slopes in the components where clocks drift.
     pub(super) fn solve(&mut self) {
-        let fitted: Vec<Anchor> = self.thinned().into_values().flatten().flat_map(|at| self.split(at)).collect();
+        let fitted: Vec<Anchor> = self.fitted.iter().flat_map(|at| self.split(*at)).collect();
         let mut problem = Problem::new(fitted.iter(), self.middle, self.half);
         let ranks = self.offsets.len();
         let mut steady: Vec<Unknowns> = self.offsets.iter().map(|offset| [*offset, 0.0]).collect();
@@ -247,7 +251,7 @@ impl Fit {
                 residuals.entry(of.0).or_default().push(residual.abs() * shared);
             }
             for (group, residuals) in residuals {
-                of_group.entry(group).or_default().push((rank, (NORMAL * median(residuals)).powi(2)));
+                of_group.entry(group).or_default().push((rank, (Deviation::SCALE * median(residuals)).powi(2)));
             }
         }
         for (group, members) in &mut of_group {

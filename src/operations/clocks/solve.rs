@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use crate::statistics::median;
+use crate::statistics::{Deviation, median};
 
 /// The weights are estimated anew at most this often. Half of all ends wrong by milliseconds takes 30 rounds.
 const ROUNDS: usize = 60;
@@ -93,7 +93,7 @@ impl Problem {
         let deviation = |ends: Vec<(f64, f64)>| {
             let middle = ends.iter().map(|(share, _)| share).sum::<f64>() / ends.len() as f64;
             let squares: f64 = ends.iter().map(|(share, _)| (share - middle).powi(2)).sum();
-            let of_ends = NORMAL * median(ends.iter().map(|(_, residual)| residual.abs()));
+            let of_ends = Deviation::SCALE * median(ends.iter().map(|(_, residual)| residual.abs()));
             [of_ends, of_ends / squares.max(1e-12).sqrt()]
         };
         of_rank.into_iter().map(deviation).collect()
@@ -112,7 +112,7 @@ impl Problem {
             let sharpness = *sharpness;
             ends[range.clone()].iter().map(move |end| end.residual.abs() / sharpness)
         };
-        let deviation = (NORMAL * median(collectives.iter().flat_map(scaled))).max(LEAST_DEVIATION);
+        let deviation = (Deviation::SCALE * median(collectives.iter().flat_map(scaled))).max(LEAST_DEVIATION);
         for (range, sharpness) in collectives {
             for end in &mut ends[range.clone()] {
                 let far = end.residual.abs() / (*sharpness * deviation);
@@ -190,9 +190,6 @@ impl Problem {
         blocks
     }
 }
-
-/// From a median of deviations to the standard deviation of a normal distribution.
-pub(super) const NORMAL: f64 = 1.4826;
 
 fn gained(clock: Unknowns, share: f64) -> f64 {
     clock[0] + clock[1] * share
