@@ -26,6 +26,9 @@ pub(crate) enum Failure {
     #[error("{name}:{line}:{column}: {message}")]
     Config { name: String, line: usize, column: usize, message: String },
 
+    #[error("--if {0}")]
+    Rule(String),
+
     #[error("SQL statement {number} (line {line}): {message}")]
     Statement { number: usize, line: usize, message: String },
 

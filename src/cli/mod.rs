@@ -38,6 +38,7 @@ mod stop;
 mod terminal;
 mod typed;
 mod watcher;
+mod what_if;
 
 use std::process::ExitCode;
 
@@ -72,6 +73,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
         Some(Command::Operators(args)) => aliases::operators(args),
         Some(Command::Memory(args)) => aliases::memory(args),
         Some(Command::Ranks(args)) => ranks::run(args),
+        Some(Command::WhatIf(args)) => what_if::run(args),
         Some(Command::Part(args)) => part::run(args),
         Some(Command::Record(args)) => record::run(args),
         Some(Command::Records(args)) => records::run(args),

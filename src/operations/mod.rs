@@ -23,7 +23,6 @@ pub mod join;
 pub mod matching;
 pub(crate) mod nearness;
 pub mod outliers;
-#[cfg(test)]
 pub(crate) mod random;
 pub mod recorded_groups;
 pub mod recorded_ranks;

@@ -52,7 +52,7 @@ pub struct Row {
     pub dur: Ns,
     /// How long no compute kernel ran beside it.
     pub exposed: Ns,
-    /// How long compute kernels ran on its GPU since the collective before, on all streams.
+    /// How long compute kernels ran on its GPU since the collective before, on any stream.
     pub busy_before: Ns,
     /// For how much of that time none did.
     pub idle_before: Ns,
@@ -70,8 +70,6 @@ pub struct Row {
     pub step: Option<u32>,
     /// The segment that ends with its launch.
     pub segment: Option<u32>,
-    /// The class of what ran on the GPU since the collective before.
-    pub gpu_class: Option<u32>,
     /// Whether a graph replayed it.
     pub is_replay: bool,
 }

@@ -3,15 +3,13 @@
 //! Each trace is reduced to a [`reduction::RankReduction`] ([`mod@reduce`], with the times between launches and kernels of `segments`) and dropped;
 //! [`recorded_reductions`] makes the same of NCCL's own records. Parts are small, can be written to files (module `parts`), and are all that the
 //! rest needs: [`job`] finds out which rank each part is, [`operations`](crate::operations) matches their collectives and compares their
-//! clocks, [`waiting`] adds up who waited for whom where all have a trace (`common_span`), [`cause`] says why the late rank was late (`chain`, where it waited for another itself),
+//! clocks, [`waiting`] adds up who waited for whom where all have a trace (`common_span`), reruns of the job ([`replay`](crate::replay)) show what makes it long,
 //! and [`report`] puts all of it together with a [`verdict`]. [`mod@rows`] has the same for SQL, [`timeline`] all ranks on one axis of time,
-//! and [`change`] compares two runs. Of records that know only when NCCL was entered, [`entries`] says who enters late.
+//! [`change`] compares two runs, and [`what_if`] asks what the job would take if something were different. Of records that know only when NCCL was entered, [`entries`] says who enters late.
 //!
 //! Definitions: a collective that synchronises cannot end anywhere before its last member has started. What a member's kernel ran
 //! before that start is waiting (Scalasca: "Wait at N x N"), the rest is transfer. Who started last has caused the waiting of the others.
 
-pub mod cause;
-mod chain;
 pub mod change;
 mod common_span;
 pub mod entries;
@@ -27,3 +25,4 @@ mod segments;
 pub mod timeline;
 pub mod verdict;
 pub mod waiting;
+pub mod what_if;

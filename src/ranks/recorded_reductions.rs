@@ -10,6 +10,7 @@ use crate::operations::communicators::Communicators;
 use crate::operations::recorded_ranks::RecordedRanks;
 use crate::ranks::reduction::{Kind, RankReduction, RankSource, ReducedStack, Row};
 use crate::records::Records;
+use crate::replay::rank::RankGraph;
 use crate::time::{Ns, Window};
 
 /// How many frames of a recorded call path are shown first, from the innermost.
@@ -142,7 +143,6 @@ fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankRedu
             stream: streams.number((operation.stream_handle, communicator)),
             step: None,
             segment: None,
-            gpu_class: None,
             is_replay: false,
         }
     };
@@ -169,10 +169,7 @@ fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankRedu
         steps: Vec::new(),
         rows,
         segments: Vec::new(),
-        cpu: Vec::new(),
-        cpu_outliers: Vec::new(),
-        gpu: Vec::new(),
-        gpu_outliers: Vec::new(),
+        graph: RankGraph::default(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::reduction::{Kind, MOST_RANKS, RankReduction, RankSource, ReducedStack, Row, Step};
-use super::segments::{self, Gap, Launch, Texts};
+use super::reduction::{Kind, MOST_RANKS, RankReduction, RankSource, ReducedStack, Row, Segment, Step};
+use super::segments::{self, Texts};
 use crate::analysis::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::analysis::grouping::{GroupKey, GroupValue, Keys, Naming};
 use crate::analysis::losses::Losses;
@@ -19,6 +19,7 @@ use crate::attribution::{Attribution, Attributor, KernelLaunch};
 use crate::event::ArgValue;
 use crate::id::{GpuId, ProcessId, RankId, SliceId, ThreadId, TraceId};
 use crate::operation::{Communicator, Operation};
+use crate::replay::build::{Source, build};
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
@@ -287,7 +288,7 @@ struct Reducer<'a> {
 
 impl Reducer<'_> {
     /// The part, without what it has in common with others.
-    fn reduction(mut self, own: &[&Own<'_>], window: Window) -> RankReduction {
+    fn reduction(self, own: &[&Own<'_>], window: Window) -> RankReduction {
         let (stacks, stack_of) = self.stacks(own);
         let steps = self.steps(own, window);
         let mut streams: Vec<Option<ThreadId>> = Vec::new();
@@ -312,13 +313,19 @@ impl Reducer<'_> {
                 stream: stream as u32,
                 step: step_of(&steps, launched),
                 segment: None,
-                gpu_class: None,
                 is_replay: own.row.launched.evidence == Evidence::GraphReplay,
             });
         }
         let kernels = self.kernels();
-        let (segments, cpu) = self.segments(own, &mut rows, window);
-        let gpu = self.gaps(&mut rows, &kernels);
+        let segments = self.segments(own, &mut rows, window);
+        self.find_busy(&mut rows, &kernels);
+        let graph = build(&Source {
+            store: self.store,
+            gpus: &self.gpus,
+            window,
+            rows: own.iter().map(|own| own.kernel).collect(),
+            steps: steps.iter().map(|step| step.window).collect(),
+        });
         RankReduction {
             trace: String::new(),
             damage: Losses::default(),
@@ -335,10 +342,7 @@ impl Reducer<'_> {
             steps,
             rows,
             segments,
-            cpu: cpu.classes,
-            cpu_outliers: cpu.outliers,
-            gpu: gpu.classes,
-            gpu_outliers: gpu.outliers,
+            graph,
         }
     }
 
@@ -410,51 +414,25 @@ impl Reducer<'_> {
     }
 
     /// The segments that end with the launches. One call may launch many kernels of a graph.
-    fn segments(
-        &mut self,
-        own: &[&Own<'_>],
-        rows: &mut [Row],
-        window: Window,
-    ) -> (Vec<super::reduction::Segment>, segments::Summed) {
-        let calls = own.iter().zip(rows.iter()).filter_map(|(own, row)| Some((own.launch?, (row.stack, row.step))));
-        let mut first: BTreeMap<SliceId, (Option<u32>, Option<u32>)> = BTreeMap::new();
-        calls.for_each(|(call, of)| {
-            first.entry(call).or_insert(of);
-        });
-        let launches: Vec<Launch> =
-            first.into_iter().map(|(call, (stack, step))| Launch { call, stack, step }).collect();
+    fn segments(&self, own: &[&Own<'_>], rows: &mut [Row], window: Window) -> Vec<Segment> {
+        let calls: BTreeSet<SliceId> = own.iter().filter_map(|own| own.launch).collect();
         // A call without a thread has no segment.
-        let with_thread: Vec<Launch> =
-            launches.into_iter().filter(|launch| self.store.thread_of(launch.call).is_some()).collect();
-        let (segments, summed) = segments::sum_threads(self.store, &with_thread, window, &mut self.texts);
+        let calls: Vec<SliceId> = calls.into_iter().filter(|call| self.store.thread_of(*call).is_some()).collect();
         for (own, row) in own.iter().zip(rows) {
-            let at = own.launch.and_then(|call| with_thread.binary_search_by_key(&call, |launch| launch.call).ok());
-            row.segment = at.map(|at| at as u32);
+            row.segment = own.launch.and_then(|call| calls.binary_search(&call).ok()).map(|at| at as u32);
         }
-        (segments, summed)
+        segments::find(self.store, &calls, window)
     }
 
     /// What ran between the collectives.
-    fn gaps(&mut self, rows: &mut [Row], kernels: &[SliceId]) -> segments::Summed {
+    fn find_busy(&self, rows: &mut [Row], kernels: &[SliceId]) {
         let activity = &self.attribution.activity;
-        let compute = |kernel: &SliceId| {
+        let is_compute = |kernel: &SliceId| {
             let name = self.store.slices.name(*kernel);
             !activity.is_collective[name.0 as usize] && activity.may_communicate(name).is_none()
         };
-        let compute: Vec<SliceId> = kernels.iter().copied().filter(compute).collect();
-        let mut last: Option<(Ns, &Row)> = None;
-        let mut gaps = Vec::with_capacity(rows.len());
-        for row in rows.iter() {
-            let (start, from) = last.map_or((row.start, None), |(end, last)| (end, last.stack));
-            let is_new_step = last.is_none_or(|(_, last)| last.step != row.step);
-            gaps.push(Gap { from, to: row.stack, is_new_step, start, end: row.start });
-            last = Some((row.end().max(start), row));
-        }
-        let (of_gaps, summed) = segments::sum_gaps(self.store, &gaps, &compute, &mut self.texts);
-        for (row, of) in rows.iter_mut().zip(of_gaps) {
-            (row.gpu_class, row.busy_before, row.idle_before) = (Some(of.class), of.busy, of.idle);
-        }
-        summed
+        let compute: Vec<SliceId> = kernels.iter().copied().filter(is_compute).collect();
+        segments::find_busy(self.store, rows, &compute);
     }
 
     fn world_size(&self) -> Option<u32> {

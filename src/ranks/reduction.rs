@@ -1,5 +1,5 @@
-//! A rank's trace, reduced to what a comparison of ranks needs: a row for each collective, the code that launched it, and where
-//! the time between launches and between collectives went.
+//! A rank's trace, reduced to what a comparison of ranks needs: a row for each collective, the code that launched it, and what had to happen before
+//! what.
 //!
 //! The module `parts` writes it to files, so that ranks can be reduced where their traces are, and compared elsewhere. All times are on the
 //! trace's own clock, in ns.
@@ -13,6 +13,7 @@ pub use super::segment::Segment;
 use crate::analysis::losses::Losses;
 use crate::operation::Communicator;
 pub use crate::operations::rows::{Kind, RankRows, Row, Tie};
+use crate::replay::rank::RankGraph;
 use crate::time::{Ns, Window};
 
 /// A rank of a trace. A file into which several ranks were merged has a part for each.
@@ -36,7 +37,7 @@ pub struct RankReduction {
     pub wall: Ns,
     /// For how much of that nothing was queued on the GPU: every launched kernel had ended, the next was not launched.
     pub queue_empty: Ns,
-    /// Names of kernels and functions; other fields have their positions.
+    /// Names of kernels; other fields have their positions.
     pub texts: Vec<String>,
     /// The process groups.
     pub groups: Vec<Communicator>,
@@ -52,14 +53,9 @@ pub struct RankReduction {
     /// The segments of the launching threads: each ends with a launch, and begins with the launch before.
     #[serde(with = "packed::segments")]
     pub segments: Vec<Segment>,
-    /// Where the CPU's time went, by class of segment.
-    pub cpu: Vec<Class>,
-    /// The same for each segment that is much longer than others of its class.
-    pub cpu_outliers: Vec<Outlier>,
-    /// Which kernels ran between two collectives, by class.
-    pub gpu: Vec<Class>,
-    /// The same for the rows before which much more ran than before others of their class.
-    pub gpu_outliers: Vec<Outlier>,
+    /// What had to happen before what.
+    #[serde(default, with = "crate::replay::packed")]
+    pub graph: RankGraph,
 }
 
 /// Where a rank's number comes from.
@@ -146,34 +142,6 @@ pub struct Step {
     pub window: Window,
 }
 
-/// Segments, or times between collectives, that begin and end with the same stacks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Class {
-    /// The stack with which it begins; `None` for the first of a thread.
-    pub from: Option<u32>,
-    /// The stack with which it ends.
-    pub to: Option<u32>,
-    /// Whether it ends in another step than it begins in.
-    pub is_new_step: bool,
-    /// How many there are.
-    pub count: u32,
-    /// How long they are in all, without what the thread was blocked; between collectives, how long kernels ran.
-    pub total: Ns,
-    /// Functions by their own time, or kernels by theirs: positions in the texts. The longest first; what is short is left out.
-    pub parts: Vec<(u32, Ns)>,
-}
-
-/// One that is much longer than others of its class.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Outlier {
-    /// The segment, or the row before which it is.
-    pub at: u32,
-    /// As in [`Class::parts`].
-    pub parts: Vec<(u32, Ns)>,
-}
-
 /// As many ranks as a job is believed to have.
 pub const MOST_RANKS: u32 = 1 << 24;
 
@@ -194,20 +162,10 @@ impl RankReduction {
                 && inside(row.stack, self.stacks.len())
                 && inside(row.step, self.steps.len())
                 && inside(row.segment, self.segments.len())
-                && inside(row.gpu_class, self.gpu.len())
         };
-        let parts = |parts: &[(u32, Ns)]| parts.iter().all(|(text, _)| inside(Some(*text), self.texts.len()));
-        let class = |class: &Class| {
-            parts(&class.parts) && inside(class.from, self.stacks.len()) && inside(class.to, self.stacks.len())
-        };
-        let outliers = |outliers: &[Outlier]| outliers.iter().all(|outlier| parts(&outlier.parts));
         let is_whole = self.rows.iter().all(row)
             && self.rows.windows(2).all(|pair| pair[0].start <= pair[1].start)
-            && self.kinds.iter().all(|kind| inside(Some(kind.kernel), self.texts.len()))
-            && self.segments.iter().all(|segment| inside(Some(segment.class), self.cpu.len()))
-            && self.cpu.iter().chain(&self.gpu).all(class)
-            && outliers(&self.cpu_outliers)
-            && outliers(&self.gpu_outliers);
+            && self.kinds.iter().all(|kind| inside(Some(kind.kernel), self.texts.len()));
         if is_whole { Ok(()) } else { Err("it points to what it does not have") }
     }
 

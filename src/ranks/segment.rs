@@ -8,8 +8,6 @@ use crate::time::Ns;
 pub struct Segment {
     /// The thread, by the order of their first launches.
     pub thread: u32,
-    /// A position in the classes.
-    pub class: u32,
     /// When the launch before ended.
     pub start: Ns,
     /// When the call that launches started.

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::cause::{ExcessPart, LateRank, Pattern, Why};
 use super::report::{RankReport, RankWaits};
+use crate::replay::findings::Reruns;
 use crate::time::Ns;
 
 /// The verdict.
@@ -12,125 +12,29 @@ use crate::time::Ns;
 pub struct RanksVerdict<'a> {
     /// The share of waiting in the time of the measured collectives.
     pub waiting: f64,
-    /// For which share of the window nothing was queued, on the GPU where that is least and where it is most; if the job is launch-bound.
+    /// What reruns say; `None` if there are none.
+    pub reruns: Option<&'a Reruns>,
+    /// Which share of the time CPUs and GPUs twice as fast would save, if the CPUs set the pace.
     pub launch_bound: Option<(f64, f64)>,
-    /// The ranks for which others wait, and why, the one with most waiting first.
-    pub blamed: Vec<Blame<'a>>,
     /// Whether all that is known comes from the lengths of kernels.
     pub is_by_lengths: bool,
 }
 
-/// A rank for which others wait.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct Blame<'a> {
-    /// The rank.
-    pub rank: u32,
-    /// The share of all waiting that is for it, also by way of ranks that waited for it.
-    pub share: f64,
-    /// The part of that by way of other ranks.
-    pub by_way_of_others: f64,
-    /// Why.
-    pub reason: Reason<'a>,
-}
-
-/// Why others wait for a rank.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum Reason<'a> {
-    /// Its launches are late.
-    Launch(&'a super::cause::LaunchLate),
-    /// Its GPU is late, because of these kernels.
-    Gpu {
-        /// How much longer they took, in all.
-        total: Ns,
-        /// The kernels.
-        kernels: &'a [ExcessPart],
-        /// Whether it launches late, too, although its CPU does nothing longer than others do.
-        is_launch_late: bool,
-    },
-}
-
-/// If nothing is queued for more of the window than this, on every GPU, then the CPUs set the pace.
-pub const LAUNCH_BOUND: f64 = 0.3;
-
-/// With less of all waiting a rank is not named.
-const NOTABLE: f64 = 0.1;
-
-/// No rank is named if waiting is a smaller share of the time in which GPUs have work.
-const NEGLIGIBLE: f64 = 0.005;
-
-/// A lag of this length is more than chance.
-const LONG_LAG: Ns = Ns(50_000);
-
-/// How many ranks are named.
-const NAMED: usize = 3;
-
-/// Most of what a late rank has caused.
-const MOST: f64 = 0.5;
+/// The CPUs set the pace if the job is shorter by this share with CPUs twice as fast: half of what it would be if there were nothing else.
+pub const LAUNCH_BOUND: f64 = 0.25;
 
 impl RankReport {
     /// The verdict.
     pub fn verdict(&self) -> RanksVerdict<'_> {
-        // Of the time in which GPUs had something to do: traces may be idle for seconds between their steps.
-        let used = |rank: &RankWaits| {
-            let all = if rank.wall > Ns::ZERO { rank.wall } else { rank.window.duration() };
-            all.as_f64() * (1.0 - rank.queue_empty_share.unwrap_or(0.0)).clamp(0.0, 1.0)
-        };
-        let all: f64 = self.ranks.iter().map(used).sum();
-        let is_little = self.waited.as_f64() < NEGLIGIBLE * all;
-        let mut blamed: Vec<Blame<'_>> = Vec::new();
-        for late in self.late_ranks.iter().filter(|_| !is_little) {
-            let share = late.root_caused.share_of(self.waited).unwrap_or(0.0);
-            let Some(reason) = reason(late, share).filter(|_| share >= NOTABLE) else { continue };
-            let own: Ns =
-                late.by.iter().filter(|(why, _)| **why != Why::WaitingElsewhere).map(|(_, caused)| *caused).sum();
-            let by_way_of_others = (late.root_caused - own).share_of(self.waited).unwrap_or(0.0);
-            blamed.push(Blame { rank: late.rank, share, by_way_of_others, reason });
-        }
-        blamed.truncate(NAMED);
-        let empty: Vec<f64> = self.ranks.iter().filter_map(|rank| rank.queue_empty_share).collect();
-        let least = empty.iter().copied().fold(1.0, f64::min);
-        let most = empty.iter().copied().fold(0.0, f64::max);
+        let reruns = self.reruns.as_ref();
+        let share = |saved: i64, of: &Reruns| Ns(saved).share_of(Ns(of.length)).unwrap_or(0.0);
+        let pace = reruns.map(|of| (share(of.fast_cpus, of), share(of.fast_gpus, of)));
         RanksVerdict {
             waiting: self.waited.share_of(self.measured).unwrap_or(0.0),
-            launch_bound: (!empty.is_empty() && least >= LAUNCH_BOUND).then_some((least, most)),
-            blamed,
+            reruns,
+            launch_bound: pace.filter(|(cpus, gpus)| *cpus >= LAUNCH_BOUND && cpus > gpus),
             is_by_lengths: !matches!(self.clock.method, "align" | "trust"),
         }
-    }
-}
-
-/// The reason for most of what a rank has caused, if it is more than chance. Chance makes any rank late now and then, and once late it
-/// stays so for a while: a lag alone says little, unless most waiting is for that rank.
-fn reason(late: &LateRank, share: f64) -> Option<Reason<'_>> {
-    // What it caused because it waited elsewhere is its root's.
-    let own = late.by.iter().filter(|(why, _)| **why != Why::WaitingElsewhere);
-    let (why, caused) = own.clone().max_by_key(|(why, caused)| (**caused, std::cmp::Reverse(**why)))?;
-    if caused.share_of(own.map(|(_, caused)| *caused).sum())? < MOST {
-        return None;
-    }
-    let gpu = late.gpu.as_ref().filter(|gpu| !gpu.parts.is_empty());
-    let is_launch_late = *why == Why::LaunchLate;
-    let of_gpu = gpu.map(|gpu| Reason::Gpu { total: gpu.total, kernels: &gpu.parts, is_launch_late });
-    match why {
-        Why::LaunchLate => {
-            let launch = late.launch.as_ref()?;
-            match launch.pattern {
-                Pattern::OneEvent | Pattern::SamePlace | Pattern::SlowerEverywhere | Pattern::BlockedByGpu => {
-                    Some(Reason::Launch(launch))
-                }
-                // Its CPU does nothing longer than others do: where its GPU does, that is why it is late.
-                _ if gpu.is_some_and(|gpu| gpu.total > launch.total_excess) => of_gpu,
-                Pattern::ConstantLag | Pattern::EarlierLag => (share >= MOST).then_some(Reason::Launch(launch)),
-                Pattern::Unsteady => {
-                    let is_long = launch.lag.is_none_or(|lag| lag > LONG_LAG);
-                    (share >= MOST && is_long).then_some(Reason::Launch(launch))
-                }
-            }
-        }
-        Why::GpuLate => of_gpu,
-        Why::WaitingElsewhere | Why::Unknown => None,
     }
 }
 

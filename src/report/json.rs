@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::document::{Document, Finding};
 
 /// The version of the documents.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 
 /// An answer with what all answers begin with.
 #[derive(Serialize)]

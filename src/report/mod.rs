@@ -27,6 +27,7 @@ pub mod results;
 mod schemas;
 mod sheet;
 pub mod stacks;
+pub mod what_if;
 
 use crate::analysis::timeline::Timeline;
 pub use crate::analysis::weight::Weight;

@@ -22,6 +22,7 @@ use crate::analysis::diff::Diff;
 use crate::analysis::stacks::StackReport;
 use crate::ranks::change::RankChanges;
 use crate::ranks::entries::EntryReport;
+use crate::ranks::what_if::WhatIf;
 
 /// What all answers have in common.
 const COMMON: &str = "What is not known is null, or is left out of a map of counts; it is never guessed. Times are \
@@ -199,6 +200,11 @@ fn the_schemas_are_those_of_the_structs() {
             "ranks TRACE...",
             "The ranks of a job side by side: who waited for whom, at which stack, and why. Times are sums over ranks unless a field says otherwise. A \
              collective is measured if at least two ranks have it, nothing is wrong with its match, and it is known how long they waited.",
+        ),
+        schema::<WhatIf>(
+            "what-if",
+            "what-if TRACE...",
+            "What a job would take if something were different: reruns of its causal graph, one for each rule. Savings do not add up.",
         ),
         schema::<EntryReport>(
             "ranks-entries",

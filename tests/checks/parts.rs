@@ -92,23 +92,8 @@ fn change_row(part: &mut RankReduction, place: u8, field: u8, to: u8) {
     let rows = part.rows.len().max(1);
     let Some(row) = part.rows.get_mut(usize::from(place) % rows) else { return };
     let position = |is: Option<u32>| (to != 6).then(|| number(to, i64::from(is.unwrap_or_default())) as u32);
-    let Row {
-        start,
-        dur,
-        exposed,
-        busy_before,
-        idle_before,
-        kind,
-        group,
-        seq,
-        stack,
-        stream,
-        step,
-        segment,
-        gpu_class,
-        ..
-    } = row;
-    match field % 14 {
+    let Row { start, dur, exposed, busy_before, idle_before, kind, group, seq, stack, stream, step, segment, .. } = row;
+    match field % 13 {
         0 => *start = Ns(number(to, start.0)),
         1 => *dur = Ns(number(to, dur.0)),
         2 => *exposed = Ns(number(to, exposed.0)),
@@ -121,7 +106,6 @@ fn change_row(part: &mut RankReduction, place: u8, field: u8, to: u8) {
         9 => *stream = (number(to, i64::from(*stream)) as u32) % 8,
         10 => *step = position(*step),
         11 => *segment = position(*segment),
-        12 => *gpu_class = position(*gpu_class),
         _ => part.rows.sort_by_key(|row| row.start),
     }
 }
@@ -129,13 +113,12 @@ fn change_row(part: &mut RankReduction, place: u8, field: u8, to: u8) {
 fn change_segment(part: &mut RankReduction, place: u8, field: u8, to: u8) {
     let segments = part.segments.len().max(1);
     let Some(segment) = part.segments.get_mut(usize::from(place) % segments) else { return };
-    let Segment { thread, class, start, call, end, blocked, .. } = segment;
-    match field % 6 {
+    let Segment { thread, start, call, end, blocked, .. } = segment;
+    match field % 5 {
         0 => *thread = number(to, i64::from(*thread)) as u32,
-        1 => *class = number(to, i64::from(*class)) as u32,
-        2 => *start = Ns(number(to, start.0)),
-        3 => *call = Ns(number(to, call.0)),
-        4 => *end = Ns(number(to, end.0)),
+        1 => *start = Ns(number(to, start.0)),
+        2 => *call = Ns(number(to, call.0)),
+        3 => *end = Ns(number(to, end.0)),
         _ => *blocked = Ns(number(to, blocked.0)),
     }
 }

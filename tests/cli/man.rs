@@ -101,8 +101,9 @@ fn write_errors_are_reported() {
     let unknown = run(&["man", "sqll"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        stderr(&unknown)
-            .contains("no such command; the commands are pairs, ranks, part, records, record, hang, report, diff, sql"),
+        stderr(&unknown).contains(
+            "no such command; the commands are pairs, ranks, what-if, part, records, record, hang, report, diff, sql"
+        ),
         "{}",
         stderr(&unknown)
     );

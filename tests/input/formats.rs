@@ -98,7 +98,7 @@ fn samples() -> Vec<(&'static str, &'static str, Vec<u8>, [&'static str; 2])> {
         (
             "part of a rank",
             "rank0.json",
-            br#"{"nccl_stacks_part":4,"ranks":[]}"#.to_vec(),
+            br#"{"nccl_stacks_part":5,"ranks":[]}"#.to_vec(),
             ["a part of a rank", "The main command and `nccl-stacks ranks` answer from parts"],
         ),
         (

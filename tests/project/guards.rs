@@ -69,6 +69,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "time",
         ],
     ),
+    ("packing", &["time"]),
+    ("replay", &["attribution", "id", "names", "operations", "packing", "statistics", "store", "time"]),
     (
         "ranks",
         &[
@@ -80,7 +82,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "names",
             "operation",
             "operations",
+            "packing",
             "records",
+            "replay",
             "sql",
             "statistics",
             "store",
@@ -90,7 +94,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("parts", &["analysis", "operation", "ranks", "time"]),
     (
         "report",
-        &["analysis", "attribution", "chrome", "damage", "names", "operation", "operations", "ranks", "store", "time"],
+        &[
+            "analysis",
+            "attribution",
+            "chrome",
+            "damage",
+            "names",
+            "operation",
+            "operations",
+            "ranks",
+            "replay",
+            "store",
+            "time",
+        ],
     ),
     (
         "export",
@@ -614,7 +630,7 @@ fn options_and_commands_are_documented() {
     let name = regex::Regex::new(r"(?m)(?:^|[\s`'(\[])(--[a-z][a-z-]*)").unwrap();
     let help = screen(&["--help".to_owned()]);
     let commands = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
-    let command = regex::Regex::new(r"(?m)^  ([a-z]+) ").unwrap();
+    let command = regex::Regex::new(r"(?m)^  ([a-z-]+) ").unwrap();
     let commands: Vec<&str> = command
         .captures_iter(commands)
         .map(|found| found.get(1).unwrap().as_str())

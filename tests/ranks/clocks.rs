@@ -124,15 +124,9 @@ fn outcome(job: &Job) -> Outcome {
     outcome
 }
 
-/// The rank that the verdict blames first.
+/// The rank that reruns blame first.
 fn blamed(compared: &Compared) -> Option<u32> {
-    compared.report().verdict().blamed.first().map(|blame| blame.rank)
-}
-
-/// Whether the rank that is blamed would not be, if all ranks had one clock: kernels that vary by tens of microseconds are late by chance, too.
-fn is_for_clocks(seed: u64, rank: u32) -> bool {
-    let perfect = Job { offsets: Offsets::None, drift_ppm: 0.0, hosts: 0, ..job(seed) };
-    perfect.jitter_ns <= 2_000 || compare(&perfect.make()).map_or(true, |compared| blamed(&compared) != Some(rank))
+    compared.report().reruns?.findings.first().map(|finding| finding.ranks[0])
 }
 
 /// Whether these ranks are in one process group of the job, or in several of one stage, which end at once where an all-reduce of each comes
@@ -175,15 +169,12 @@ fn clocks_of_many_groups_are_found() {
     let compared = count(&|outcome| outcome.ranks > 0);
     let within = count(&|outcome| outcome.ranks > 0 && outcome.within == outcome.ranks);
     let refused = count(&|outcome| outcome.refused.is_some());
-    let by_chance = count(&|outcome| outcome.blamed.is_some());
-    let for_clocks =
-        found.iter().filter(|(seed, outcome)| outcome.blamed.is_some_and(|rank| is_for_clocks(*seed, rank)));
-    let blamed = for_clocks.count();
+    let blamed = count(&|outcome| outcome.blamed.is_some());
     let invented = count(&|outcome| !outcome.invented.is_empty());
     let apart = count(&|outcome| outcome.apart > 0);
     println!(
-        "{jobs} jobs: {compared} compared, {within} with all offsets within what is printed, {refused} refused, {blamed} with a rank blamed for \
-         its clock and {by_chance} with any, {invented} with invented groups, {apart} with ranks without a clock"
+        "{jobs} jobs: {compared} compared, {within} with all offsets within what is printed, {refused} refused, {blamed} with a rank blamed, \
+         {invented} with invented groups, {apart} with ranks without a clock"
     );
     assert!(within * 100 >= WITHIN * compared, "{within} of {compared}");
     // One of a few jobs is more than one in a hundred.
@@ -255,14 +246,19 @@ fn who_is_late_in_graphs_without_arguments() {
         assert_eq!(wrong, (None, None, Vec::new(), 0), "seed {seed}");
         let compared = compare(&late.make()).unwrap();
         let report = compared.report();
-        let blamed: Vec<u32> = report.verdict().blamed.iter().map(|blame| blame.rank).collect();
-        assert_eq!(blamed, [rank], "seed {seed}: {:?}", report.refused);
+        let reruns = report.reruns.as_ref().unwrap();
+        let blamed: Vec<&[u32]> = reruns.findings.iter().map(|finding| &finding.ranks[..]).collect();
+        // Of eight pairs whose ends tell too little some may be unknown. Then reruns are wrong, and say so.
+        let is_known = reruns.error.unwrap().mean < 0.01;
+        assert!(is_known || tp == 8, "seed {seed}: {reruns:?}");
+        let expected: &[&[u32]] = if is_known { &[&[rank]] } else { &[] };
+        assert_eq!(blamed, expected, "seed {seed}: {reruns:?} {:?}", report.refused);
         let groups = report.groups.iter().filter(|group| group.ranks_here.len() > 1);
         for group in groups {
             // Reduce-scatters of all replicas end at once, after an all-reduce of each: nothing tells them apart.
             let is_all = group.ranks_here.len() as u32 == late.ranks() && group.gap.is_none();
             let is_one = is_group(&late, &group.ranks_here) && group.gap.is_some_and(|gap| gap > 2.0);
-            assert!(is_all || is_one, "{group:?}");
+            assert!(is_all || is_one || !is_known, "{group:?}");
         }
     }
 }

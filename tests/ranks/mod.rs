@@ -6,5 +6,6 @@ mod inputs;
 mod merged;
 mod parts;
 mod real;
+mod reruns;
 mod simulated;
 mod unjudged;

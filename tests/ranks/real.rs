@@ -17,12 +17,15 @@ use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::reduce::reduce;
 use nccl_stacks::ranks::reduction::{RankReduction, Tie};
 use nccl_stacks::ranks::report::Compared;
+use nccl_stacks::replay::rank::EdgeKind;
 use nccl_stacks::time::Window;
 
 use crate::support::program::{run, stderr, stdout, verdict_of};
 use crate::support::shared;
 
 pub(crate) const SET_A: &str = "lora-dev-script__sglang_tp4_A_mixed_rank?";
+const SET_F: &str = "lora-dev-script__sglang_tp4_F_decode_lora_rank?";
+const SET_J: &str = "lora_perf_lora_profile__sglang_tp4_J_base_bs16_v2_rank?";
 pub(crate) const PARAM: &str = "param__dlrm_kineto_worker?_*";
 const MERGED: &str = "HPCTrainingExamples__ddp_rccl_merged_4ranks";
 const KERNELS_ONLY: &str = "HPCTrainingExamples__rccl_only_merged";
@@ -47,6 +50,14 @@ pub(crate) fn compared(paths: &[PathBuf]) -> Compared {
 /// The path of traces, as a pattern that the program expands.
 pub(crate) fn pattern(shared: &Path, name: &str) -> String {
     shared.join("traces").join(format!("{name}.json.gz")).to_str().unwrap().to_owned()
+}
+
+/// The traces of a set.
+fn paths(shared: &Path, name: &str) -> Vec<PathBuf> {
+    let begin = name.split('?').next().unwrap_or_default();
+    let files = std::fs::read_dir(shared.join("traces")).unwrap().map(|entry| entry.unwrap().path());
+    let is_of = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(begin);
+    files.filter(is_of).collect()
 }
 
 /// The answer of a command about traces.
@@ -84,30 +95,70 @@ fn clocks_of_one_host_agree() {
     }
 }
 
+/// With nothing changed, reruns are exact. Giving each rank the work of another one changes the length of a step by the error of the graph.
 #[test]
-fn two_slow_ranks_are_named_and_no_function() {
+fn reruns_of_real_jobs_are_as_good_as_they_say() {
+    let Some(shared) = shared() else { return };
+    // The mean and the largest error of a step, in percent: measured, and with some room.
+    for (set, mean, max) in
+        [(SET_A, 0.5, 1.5), (SET_F, 0.5, 1.0), (SET_J, 0.5, 5.0), (PARAM, 0.5, 1.0), (MERGED, 0.5, 1.0)]
+    {
+        let report = json(&["ranks", &pattern(&shared, set)]);
+        let error = &report["reruns"]["error"];
+        println!("{set}: {error}");
+        let of = |field: &str| 100.0 * error[field].as_f64().unwrap();
+        assert!(of("mean") <= mean && of("max") <= max, "{set}: {error}");
+    }
+}
+
+/// A graph that does not know for what streams wait has the waiting of one rank in the work of another, and giving ranks each other's work shows that.
+#[test]
+fn a_graph_that_lacks_edges_errs() {
+    let Some(shared) = shared() else { return };
+    for (set, least) in [(MERGED, 0.05), (PARAM, 0.1)] {
+        let mut all: Vec<RankReduction> = paths(&shared, set).iter().flat_map(|path| parts(path)).collect();
+        let error = |all: &[RankReduction]| {
+            let compared = Compared::from_reductions(all.to_vec(), ClockMode::Align).unwrap();
+            compared.report().reruns.unwrap().error.unwrap()
+        };
+        let whole = error(&all);
+        for edges in all.iter_mut().flat_map(|part| &mut part.graph.edges) {
+            edges.retain(|edge| !matches!(edge.kind, EdgeKind::WaitEvent | EdgeKind::Unexplained));
+        }
+        let lacking = error(&all);
+        println!("{set}: {whole:?}, without edges between streams {lacking:?}");
+        assert!(whole.mean < 0.005 && lacking.mean > least, "{set}: {whole:?} {lacking:?}");
+    }
+}
+
+/// Ranks 2 and 3 of one set cause nearly all of the waiting of 139 ms, and the job would hardly be shorter if they were as fast as the others.
+#[test]
+fn waiting_is_not_what_would_be_saved() {
     let Some(shared) = shared() else { return };
     let report = json(&["ranks", &pattern(&shared, SET_A)]);
-    let late = report["late_ranks"].as_array().unwrap();
-    assert_eq!(late.iter().map(|late| late["rank"].as_u64().unwrap()).collect::<Vec<_>>(), [3, 2]);
-    for late in late {
-        let launch = &late["launch"];
-        println!("{launch}");
-        assert_eq!(launch["pattern"], "slower-everywhere");
-        assert_eq!(launch["segments"], 97);
-        let share = launch["longer"].as_f64().unwrap() / 97.0;
-        assert!((0.65..=0.80).contains(&share), "{share}");
-        let of = |field: &str| launch[field].as_i64().unwrap();
-        assert!((14_000..=20_000).contains(&of("median_excess_ns")), "{launch}");
-        assert!((1_300_000..=1_600_000).contains(&of("total_excess_ns")), "{launch}");
-        assert_eq!(launch["excess"]["parts"].as_array().unwrap().len(), 0, "{launch}");
-        let caused = late["caused_by_ns"]["launch-late"].as_f64().unwrap();
-        assert!(caused > 0.9 * late["caused_ns"].as_f64().unwrap(), "{late}");
-    }
+    assert!(report["waited_ns"].as_i64().unwrap() > 130_000_000);
+    assert!(report["reruns"]["all_like_peers_saves_ns"].as_i64().unwrap() < 4_000_000, "{}", report["reruns"]);
+    let findings = report["reruns"]["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0]["ranks"], serde_json::json!([2, 3]));
+    assert!(findings[0]["saves_ns"].as_i64().unwrap() < 2_000_000, "{findings:?}");
     let verdict = verdict_of(&report);
-    for said in ["for ranks 3 and 2:", "their CPUs are slower everywhere", "97 times", "no function stands out"] {
-        assert!(verdict.contains(said), "{said}: {verdict}");
-    }
+    assert!(verdict.contains("With the CPUs of ranks 2-3 as fast as their peers', steps would take "), "{verdict}");
+}
+
+/// Rank 1 of another set is slower in all that its CPU does: no function has most of it.
+#[test]
+fn a_slow_cpu_is_named_and_no_function() {
+    let Some(shared) = shared() else { return };
+    let report = json(&["ranks", &pattern(&shared, SET_J)]);
+    let first = &report["reruns"]["findings"][0];
+    println!("{first}");
+    assert_eq!((&first["ranks"], &first["part"]), (&serde_json::json!([1]), &"cpu".into()));
+    // A prototype of the same rerun gave 6.9 to 9.2 ms of 317.
+    assert!((5_000_000..10_000_000).contains(&first["saves_ns"].as_i64().unwrap()), "{first}");
+    let verdict = verdict_of(&report);
+    assert!(verdict.contains("With rank 1's CPU as fast as its peers', steps would take "), "{verdict}");
+    assert!(verdict.contains("no function has most of that"), "{verdict}");
 }
 
 #[test]

@@ -15,14 +15,12 @@ use nccl_stacks::event::ArgsWanted;
 use nccl_stacks::input::from_reader;
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::operations::clocks::ClockMode;
-use nccl_stacks::ranks::cause::Pattern;
 use nccl_stacks::ranks::reduce::reduce;
 use nccl_stacks::ranks::reduction::RankReduction;
-use nccl_stacks::ranks::report::{Compared, RankReport};
-use nccl_stacks::ranks::verdict::Reason;
+use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::time::Window;
 
-use crate::job::{How, Job, KERNELS, Late, Made, Offsets, When};
+use crate::job::{How, Job, Late, Made, Offsets, When};
 use crate::support::random::{Random, rounds};
 
 /// What a trace is reduced to.
@@ -40,14 +38,6 @@ pub(crate) fn compare(made: &Made) -> Compared {
     let parts = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
     Compared::from_reductions(parts, ClockMode::Align).unwrap()
 }
-
-/// How many jobs of each kind.
-fn jobs() -> u64 {
-    rounds(40) as u64
-}
-
-/// In so many of a hundred the answer must be the truth.
-const RIGHT: u64 = 95;
 
 /// A number that depends on a seed alone.
 pub(crate) fn pick<T: Clone>(seed: u64, salt: u64, from: &[T]) -> T {
@@ -83,90 +73,6 @@ pub(crate) fn each<T: Send>(seeds: std::ops::Range<u64>, of: impl Fn(u64) -> T +
     let mut found = found.into_inner().unwrap();
     found.sort_by_key(|(seed, _)| *seed);
     found
-}
-
-/// For how many seeds something holds, and the seeds for which it does not.
-fn count(holds: impl Fn(u64) -> Result<(), String> + Sync) -> (u64, Vec<String>) {
-    let found = each(0..jobs(), holds).into_iter();
-    let wrong: Vec<String> = found.filter_map(|(seed, held)| Some(format!("seed {seed}: {}", held.err()?))).collect();
-    (jobs() - wrong.len() as u64, wrong)
-}
-
-/// Whether the first rank that is blamed is this one, and the first thing that is blamed there.
-fn blames(report: &RankReport, rank: u32, name: &str) -> Result<(), String> {
-    let verdict = report.verdict();
-    let first = verdict.blamed.first().ok_or("nobody is blamed")?;
-    let named = match first.reason {
-        Reason::Launch(launch) => launch.excess.parts.first(),
-        Reason::Gpu { kernels, .. } => kernels.first(),
-        _ => None,
-    };
-    match named {
-        Some(named) if first.rank == rank && named.name == name => Ok(()),
-        named => Err(format!("rank {} is blamed, not {rank}: {named:?}, {:?}", first.rank, report.late_ranks)),
-    }
-}
-
-#[test]
-fn time_in_a_function_of_one_rank_is_found() {
-    let (right, wrong) = count(|seed| {
-        let job = job(seed);
-        let functions = [
-            "mlp.py(50): mlp",
-            "attention.py(30): attention",
-            "data.py(7): prepare_batch",
-            "lora.py(12): prepare_lora_batch",
-        ];
-        let function = pick(seed, 5, &functions);
-        let rank = pick(seed, 6, &(0..job.ranks()).collect::<Vec<_>>());
-        let when = pick(seed, 7, &[When::EveryStep, When::EveryLayer, When::Once { step: 1 }]);
-        let extra_ns = match when {
-            When::Once { .. } => pick(seed, 8, &[1_000_000, 3_000_000]),
-            _ => pick(seed, 8, &[100_000, 300_000, 1_000_000]),
-        };
-        let late = Some(Late { rank, extra_ns, how: How::Cpu { function: function.to_owned() }, when });
-        let made = Job { late, ..job }.make();
-        blames(&compare(&made).report(), rank, function)
-    });
-    let jobs = jobs();
-    println!("{right} of {jobs}; not: {wrong:#?}");
-    assert!(right * 100 >= RIGHT * jobs, "{right} of {jobs}: {wrong:#?}");
-}
-
-#[test]
-fn time_in_a_kernel_of_one_rank_is_found() {
-    let (right, wrong) = count(|seed| {
-        let job = job(seed);
-        let kernel = pick(seed, 5, KERNELS);
-        let rank = pick(seed, 6, &(0..job.ranks()).collect::<Vec<_>>());
-        let when = pick(seed, 7, &[When::EveryStep, When::EveryLayer, When::Once { step: 1 }]);
-        let extra_ns = match when {
-            When::Once { .. } => pick(seed, 8, &[2_000_000, 4_000_000]),
-            _ => pick(seed, 8, &[200_000, 500_000, 1_000_000]),
-        };
-        let late = Some(Late { rank, extra_ns, how: How::Gpu { kernel: kernel.to_owned() }, when });
-        let made = Job { late, ..job }.make();
-        blames(&compare(&made).report(), rank, kernel)
-    });
-    let jobs = jobs();
-    println!("{right} of {jobs}; not: {wrong:#?}");
-    assert!(right * 100 >= RIGHT * jobs, "{right} of {jobs}: {wrong:#?}");
-}
-
-#[test]
-fn nobody_is_blamed_for_chance() {
-    let (right, wrong) = count(|seed| {
-        let made = job(seed).make();
-        let compared = compare(&made);
-        let report = compared.report();
-        match report.verdict().blamed.first() {
-            None => Ok(()),
-            Some(blame) => Err(format!("{blame:?}")),
-        }
-    });
-    let jobs = jobs();
-    println!("{right} of {jobs}; not: {wrong:#?}");
-    assert!(right * 100 >= RIGHT * jobs, "{right} of {jobs}: {wrong:#?}");
 }
 
 /// Clocks that differ by up to a second are found to 2 us, from the true offsets that the job was made with.
@@ -244,24 +150,4 @@ fn waiting_is_the_truth() {
             );
         }
     }
-}
-
-/// A profile of three steps has what happens in each twice, since the first launch ends no segment: it is unknown what was before. That is
-/// not one event.
-#[test]
-fn what_happens_twice_is_not_one_event() {
-    let mut wrong = Vec::new();
-    for seed in 0..40 {
-        let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
-        let late = Late { rank: seed as u32 % 4, extra_ns: 300_000, how, when: When::EveryStep };
-        let job = Job { tp: 4, dp: 1, steps: 3, layers: 3, late: Some(late), ..job(seed) };
-        let report = compare(&job.make()).report();
-        let pattern = report.late_ranks.first().and_then(|late| Some(late.launch.as_ref()?.pattern));
-        let named = blames(&report, seed as u32 % 4, "mlp.py(50): mlp");
-        if pattern != Some(Pattern::SamePlace) || named.is_err() {
-            wrong.push(format!("seed {seed}: {pattern:?}, {named:?}"));
-        }
-    }
-    println!("{} of 40 are wrong: {wrong:#?}", wrong.len());
-    assert!(wrong.is_empty(), "{} of 40: {wrong:#?}", wrong.len());
 }

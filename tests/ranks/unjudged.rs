@@ -91,15 +91,15 @@ fn traces_of_different_lengths_are_judged_over_what_all_have() {
         assert_eq!(of_ranks(&cut, "left_out_ns"), left_out.iter().map(|of| json!(of)).collect::<Vec<_>>(), "{name}");
         assert_names(&verdict_of(&cut), &["Left out: ", " of collectives on "]);
         assert!(!verdict_of(&expected).contains("Left out"), "{}", verdict_of(&expected));
-        // With clocks, what the verdict says of the late rank is what the table says.
+        // With clocks, the verdict names the rank that caused the waiting.
         let cut = answer(&traces, &[]);
         assert_eq!(cut["collectives"], expected["collectives"], "{name}");
         let of = |value: &Value| value.as_f64().unwrap();
         let share = 100.0 * of(&cut["ranks"][2]["caused_ns"]) / of(&cut["waited_ns"]);
         assert!(share > 95.0, "{name}: {share}");
-        let root = 100.0 * of(&cut["late_ranks"][0]["root_caused_ns"]) / of(&cut["waited_ns"]);
-        assert_eq!(cut["late_ranks"][0]["rank"], 2, "{name}");
-        assert!((share - root).abs() < 2.0, "{name}: {share} in the table, {root} in the verdict");
+        // Of a trace that begins or ends elsewhere than the others too little may be like theirs.
+        let named = &cut["reruns"]["findings"][0]["ranks"];
+        assert!(*named == json!([2]) || name == "all-differ" && named.is_null(), "{name}: {}", cut["reruns"]);
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     pub(super) fn new(job: &'a Job, rank: u32, records: bool) -> Self {
-        let late = job.late.as_ref().filter(|late| late.rank == rank);
+        let late = job.late_of(rank);
         let factor = match late.map(|late| &late.how) {
             Some(How::SlowCpu { factor }) => *factor,
             _ => 1.0,

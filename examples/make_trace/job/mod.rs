@@ -53,6 +53,8 @@ pub(crate) struct Job {
     /// The approximate length of the job, including idle time between steps. It cannot be shorter than the work.
     pub(crate) length_ns: i64,
     pub(crate) late: Option<Late>,
+    /// Further ranks that are late, each once.
+    pub(crate) also_late: Vec<Late>,
     /// How many kernels of collectives ran but are in no trace.
     pub(crate) lose: u32,
     /// The ranks without a trace.
@@ -148,6 +150,7 @@ impl Default for Job {
             drift_ppm: 0.0,
             length_ns: 0,
             late: None,
+            also_late: Vec::new(),
             lose: 0,
             missing: Vec::new(),
             cut: None,
@@ -230,13 +233,19 @@ impl Job {
         events.retain(|event| event.end <= until);
     }
 
+    /// What makes a rank late.
+    fn late_of(&self, rank: u32) -> Option<&Late> {
+        self.late.iter().chain(&self.also_late).find(|late| late.rank == rank)
+    }
+
     fn check(&self) {
         assert!(self.ranks() > 0 && self.steps > 0, "a job has ranks and steps");
         assert!(self.ep > 0 && self.dp.is_multiple_of(self.ep), "experts are spread over a divisor of the replicas");
-        let Some(late) = &self.late else { return };
-        assert!(late.rank < self.ranks(), "there is no rank {}", late.rank);
-        if let How::Gpu { kernel } = &late.how {
-            assert!(KERNELS.contains(&kernel.as_str()), "there is no kernel `{kernel}`");
+        for late in self.late.iter().chain(&self.also_late) {
+            assert!(late.rank < self.ranks(), "there is no rank {}", late.rank);
+            if let How::Gpu { kernel } = &late.how {
+                assert!(KERNELS.contains(&kernel.as_str()), "there is no kernel `{kernel}`");
+            }
         }
     }
 }

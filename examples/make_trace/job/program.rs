@@ -344,8 +344,7 @@ enum Extra {
 
 impl Extra {
     fn new(job: &Job, layout: &Layout, rank: u32) -> Self {
-        let Some(Late { how: How::Cpu { function }, when, .. }) = job.late.as_ref().filter(|late| late.rank == rank)
-        else {
+        let Some(Late { how: How::Cpu { function }, when, .. }) = job.late_of(rank) else {
             return Self::Nowhere;
         };
         let in_pipeline = [layout.previous(rank).map(|_| RECEIVE), layout.next(rank).map(|_| SEND)];

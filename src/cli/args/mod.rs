@@ -12,6 +12,7 @@ mod records;
 mod report;
 mod shared;
 mod size;
+mod what_if;
 mod words;
 
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use report::Report;
 pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, asked, asked_of};
+pub(crate) use what_if::WhatIf;
 pub(crate) use words::{Colour, On, Sort, Switch, TableFormat, Weigh, WhichOutliers, form_of};
 
 use shared::parse_limit;
@@ -97,6 +99,7 @@ impl Cli {
             Some(Command::Operators(args)) => Some(&mut args.reading),
             Some(Command::Memory(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.reading),
+            Some(Command::WhatIf(args)) => Some(&mut args.reading),
             Some(Command::Part(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Hang(args)) => Some(&mut args.reading),
@@ -144,6 +147,11 @@ pub(crate) enum Command {
     /// Each trace is a rank. The kernels of each collective are matched over the ranks and align their clocks. The answer says how accurate
     /// that is.
     Ranks(Box<Ranks>),
+    /// What a job would take if something were different: reruns of its causal graph
+    ///
+    /// What had to happen before what is found in the traces of all ranks: launches, streams, threads, collectives. A rerun computes all times again
+    /// with what a rule changes. The answer says how wrong that is. Without a rule it lists what would save most.
+    WhatIf(Box<WhatIf>),
     /// Reduce traces to parts: small files from which `ranks` and the main job answer as from the traces
     ///
     /// Reduce each trace where it is, and answer from the parts of all ranks anywhere; medians and percentiles of stacks may then be off by 0.8 %.

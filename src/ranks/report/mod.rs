@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use self::sums::Sums;
-use super::cause::LateRank;
 use super::common_span::common_spans;
 use super::job::{Job, JobError, Refused};
 use super::reduction::RankReduction;
@@ -16,6 +15,8 @@ use super::timeline::{Axis, Spans};
 use crate::analysis::losses::Losses;
 use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unfit};
 use crate::operations::matching::{Counts, GroupName, Matches};
+use crate::replay::findings::{self, Reruns};
+use crate::replay::rank::RankGraph;
 use crate::time::{Ns, Window};
 
 /// The ranks of a job compared.
@@ -64,8 +65,9 @@ pub struct RankReport {
     pub pairs: Vec<Pair>,
     /// Collectives by size, with their bandwidths.
     pub sizes: Vec<SizeRow>,
-    /// Why ranks were late, the one with the largest `root_caused_ns` first; at most 16.
-    pub late_ranks: Vec<LateRank>,
+    /// What the job would take if ranks did as their peers; `None` if nothing was recorded that has causes: of NCCL's own records, of parts, and of a
+    /// single rank.
+    pub reruns: Option<Reruns>,
     /// How the clocks compare.
     pub clock: ClockReport,
     /// How the kernels are matched.
@@ -434,12 +436,17 @@ impl Compared {
 
     /// The answer.
     pub fn report(&self) -> RankReport {
+        let graphs: Vec<&RankGraph> = self.job.reductions.iter().map(|reduction| &reduction.graph).collect();
+        let reruns = findings::find(&self.job.ranks, &graphs, &self.matches, &self.clocks);
+        RankReport { reruns, ..self.measured() }
+    }
+
+    /// The answer without reruns.
+    pub(super) fn measured(&self) -> RankReport {
         let axis = Axis::new(&self.job, &self.clocks);
         let mut sums = Sums::new(&self.job);
         sums.spans = Spans::for_job(&self.job, &axis).map(|spans| (spans, axis));
-        for (number, group) in self.matches.groups.iter().enumerate() {
-            sums.add_group(self, number, group);
-        }
+        self.matches.groups.iter().for_each(|group| sums.add_group(self, group));
         sums.fill_spans();
         sums.report(self)
     }

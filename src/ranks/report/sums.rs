@@ -7,7 +7,6 @@ use crate::analysis::losses::Losses;
 use crate::attribution::selection::family_of;
 use crate::names::collectives::Collective;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
-use crate::ranks::cause::{Causes, LateAt};
 use crate::ranks::job::Job;
 use crate::ranks::reduction::{RankReduction, ReducedStack, Row, Tie};
 use crate::ranks::timeline::{Axis, Spans};
@@ -23,7 +22,6 @@ pub(super) struct Sums<'c> {
     /// By step: its name, and each rank's waited and caused times.
     steps: BTreeMap<u32, StepWaits>,
     sizes: BTreeMap<(String, u64, u64), Sizes>,
-    late: BTreeMap<usize, Vec<LateAt>>,
     /// Spans of time, for jobs without steps.
     pub(super) spans: Option<(Spans, Axis<'c>)>,
 }
@@ -42,9 +40,6 @@ struct Sizes {
     transfers: Vec<Ns>,
     kernels: Vec<Ns>,
 }
-
-/// Causes are explained for at most this many ranks: those that others waited for most.
-const EXPLAINED: usize = 16;
 
 impl Sums<'_> {
     pub(super) fn new(job: &Job) -> Self {
@@ -85,12 +80,11 @@ impl Sums<'_> {
             pairs: BTreeMap::new(),
             steps: BTreeMap::new(),
             sizes: BTreeMap::new(),
-            late: BTreeMap::new(),
             spans: None,
         }
     }
 
-    pub(super) fn add_group(&mut self, compared: &Compared, number: usize, group: &MatchedGroup) {
+    pub(super) fn add_group(&mut self, compared: &Compared, group: &MatchedGroup) {
         let Compared { job, clocks, .. } = compared;
         let mut waits = GroupWaits {
             group: group.name.clone(),
@@ -104,14 +98,14 @@ impl Sums<'_> {
             late_ranks: Vec::new(),
         };
         let mut late: BTreeMap<u32, Ns> = BTreeMap::new();
-        for (at, collective) in group.collectives.iter().enumerate() {
+        for collective in &group.collectives {
             self.count(job, group, collective);
             self.lengths(job, group, collective);
             let Some(measured) = measure(job, clocks, group, collective) else {
                 self.not_measured(job, group, collective);
                 continue;
             };
-            self.add(job, (number, at), group, collective, &measured);
+            self.add(job, group, collective, &measured);
             let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
             let ran: Ns =
                 measured.waits.iter().filter_map(|(member, _)| Some(job.row(group, collective, *member)?.dur)).sum();
@@ -183,14 +177,7 @@ impl Sums<'_> {
         }
     }
 
-    fn add(
-        &mut self,
-        job: &Job,
-        at: (usize, usize),
-        group: &MatchedGroup,
-        collective: &MatchedCollective,
-        measured: &Measured,
-    ) {
+    fn add(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective, measured: &Measured) {
         let waited: Ns = measured.waits.iter().map(|(_, wait)| *wait).sum();
         let last = group.members[measured.last];
         self.report.collectives += 1;
@@ -209,9 +196,6 @@ impl Sums<'_> {
         if is_late {
             self.report.ranks[last].added += measured.added;
             self.report.ranks[last].late_count += 1;
-            let row = collective.rows[measured.last].unwrap_or_default();
-            let late = LateAt { group: at.0, collective: at.1, rank: last, row, caused: waited, added: measured.added };
-            self.late.entry(last).or_default().push(late);
         }
         let first = measured.waits.first().map_or(0, |(member, _)| *member);
         let row = job.row(group, collective, first);
@@ -332,7 +316,6 @@ impl Sums<'_> {
             let (least, most) = clock.possible;
             rank.possible = (most.map(|most| clock.offset - most), least.map(|least| clock.offset - least));
         }
-        report.late_ranks = Causes::new(job, matches, clocks).explain(self.late, EXPLAINED);
         report
     }
 }

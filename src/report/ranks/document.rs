@@ -2,12 +2,12 @@
 
 use super::RankAnswer;
 use super::trust::trust;
-use super::verdict::{blames, damaged, sentences};
+use super::verdict::{damaged, main_step, sentences, some_ranks};
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::attribution::call_tree::CallPath;
-use crate::ranks::cause::{Excess, LateRank, LaunchLate, Pattern};
 use crate::ranks::report::{RankReport, StackWaits};
-use crate::ranks::verdict::{Blame, Reason};
+use crate::replay::culprits::Culprit;
+use crate::replay::findings::{LateWork, Reruns, WorkPart};
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
 use crate::report::stacks::measured;
@@ -18,6 +18,9 @@ const NOTABLE: f64 = 0.05;
 
 /// The smallest share of a stack's waiting for which a late rank is named.
 pub(super) const WORTH_NAMING: f64 = 0.25;
+
+/// How many functions or kernels are listed.
+const NAMED: usize = 3;
 
 /// What all forms say.
 pub(super) fn document(answer: &RankAnswer<'_>) -> Document {
@@ -69,52 +72,44 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     facts
 }
 
-/// The blamed ranks, then the stacks with the most waiting.
+/// What reruns show, then the stacks with the most waiting.
 fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
-    let found = report.verdict();
-    let of_ranks = blames(&found).into_iter().map(|(group, _)| of_ranks(report, group));
+    let reruns = report.reruns.iter();
+    let of_ranks = reruns.flat_map(|reruns| reruns.findings.iter().map(|of| late_work(report, reruns, of)));
     let waited = |stack: &&StackWaits| stack.waited.share_of(report.waited).is_some_and(|share| share >= NOTABLE);
     let of_stacks = report.stacks.iter().enumerate().filter(|(_, stack)| waited(stack));
     of_ranks.chain(of_stacks.map(|(at, stack)| of_stack(report, at, id(at, stack, stacks)))).collect()
 }
 
-fn of_ranks(report: &RankReport, group: &[Blame<'_>]) -> Finding {
-    let ranks: Vec<u32> = group.iter().map(|blame| blame.rank).collect();
-    let is_of = |late: &&LateRank| ranks.contains(&late.rank);
-    let caused: Ns = report.late_ranks.iter().filter(is_of).map(|late| late.root_caused).sum();
-    let list: Vec<String> = ranks.iter().map(u32::to_string).collect();
-    let late = format!("rank{} {}", if ranks.len() > 1 { "s" } else { "" }, list.join(" and "));
-    let part = match group.first().map(|blame| blame.reason) {
-        Some(Reason::Launch(launch)) => launch.excess.parts.first(),
-        Some(Reason::Gpu { kernels, .. }) => kernels.first(),
-        None => None,
+fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
+    let late = some_ranks(&of.ranks);
+    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
+    let culprit = of.culprit().map(|culprit| culprit.name.clone());
+    let what = match &culprit {
+        Some(name) => format!("{late}: {name}"),
+        None => format!("{late}: {part}"),
     };
-    // If no function there takes longer, the line at which the others wait.
-    let at = |stack: &&StackWaits| {
-        stack.late_ranks.iter().filter(|(rank, _)| ranks.contains(rank)).map(|(_, of)| *of).sum::<Ns>()
-    };
-    let line = || report.stacks.iter().filter(|stack| at(stack) > Ns::ZERO).max_by_key(at)?.headline.clone();
-    let (line, what) = match (part, line()) {
-        (Some(part), _) => (Some(part.name.clone()), format!("{late}: {}", part.name)),
-        (None, Some(line)) => (Some(line.clone()), format!("{late}; the others wait at {line}")),
-        (None, None) => (None, late.clone()),
-    };
-    let here = report.ranks.len() as u64;
-    let (each, steps) = (each(caused, here), steps_of(report, &ranks));
+    let share = percent(Ns(of.saves).share_of(Ns(reruns.length)).unwrap_or(0.0));
+    let is_beyond_error = |culprit: &&Culprit| culprit.saves > of.error;
+    let named = of.culprits.iter().filter(is_beyond_error).take(NAMED);
+    let named: Vec<String> = named.map(|of| format!("{} {}", visible(&of.name), duration(Ns(of.saves)))).collect();
+    let each = format!("Each by itself, which does not add up: {}.", named.join(", "));
+    let evidence = if named.len() > 1 { vec![each] } else { Vec::new() };
+    let step = main_step(report, of).map(str::to_owned);
     Finding {
         kind: FindingKind::LateRank,
-        cost: format!("{} waited per rank for {late}{}", duration(each), in_steps(each, &steps)),
-        cost_ns: Some(each),
+        cost: format!("{} ({share}, ± {}) would be saved", duration(Ns(of.saves)), duration(Ns(of.error))),
+        cost_ns: Some(Ns(of.saves)),
         what,
-        evidence: vec![format!("Summed over {} ranks that is {}.", count(here), duration(caused))],
-        advice: group.first().map(|blame| advice(blame, &late)),
-        link: ranks.first().map(|rank| Link {
+        evidence,
+        advice: Some(advice(of, &late)),
+        link: of.ranks.first().map(|rank| Link {
             text: "The steps in which",
             view: "heat",
             rank: Some(*rank),
             ..Link::default()
         }),
-        place: Place { ranks, line, steps, ..Place::default() },
+        place: Place { ranks: of.ranks.clone(), line: culprit, steps: step.into_iter().collect(), ..Place::default() },
         ..Finding::default()
     }
 }
@@ -122,27 +117,6 @@ fn of_ranks(report: &RankReport, group: &[Blame<'_>]) -> Finding {
 /// The mean per rank.
 fn each(time: Ns, ranks: u64) -> Ns {
     Ns::rounded(time.as_f64() / ranks.max(1) as f64)
-}
-
-/// The names of the steps in which others waited for one of these ranks, if the traces mark steps.
-fn steps_of(report: &RankReport, ranks: &[u32]) -> Vec<String> {
-    let places: Vec<usize> =
-        report.ranks.iter().enumerate().filter(|(_, of)| ranks.contains(&of.rank)).map(|(at, _)| at).collect();
-    let caused = |at: &usize, caused: &[Ns]| caused.get(*at).is_some_and(|time| *time > Ns::ZERO);
-    let steps = report.steps.iter().filter(|step| places.iter().any(|at| caused(at, &step.caused)));
-    if report.has_spans { Vec::new() } else { steps.map(|step| step.name.clone()).collect() }
-}
-
-/// How a time is distributed over the steps that have some of it: `, 13.068 ms a step in 3 steps`.
-fn in_steps(time: Ns, steps: &[String]) -> String {
-    match steps {
-        [] => String::new(),
-        [one] => format!(", all in {}", visible(one)),
-        several => {
-            let each = Ns::rounded(time.as_f64() / several.len() as f64);
-            format!(", {} a step in {} steps", duration(each), count(several.len() as u64))
-        }
-    }
 }
 
 /// The page's number for a stack: its index in the call stacks of all ranks if these are known, and `at` otherwise.
@@ -157,35 +131,22 @@ fn id(at: usize, stack: &StackWaits, stacks: Option<&StackReport>) -> Option<usi
     stacks.map_or(Some(at), |report| report.stacks.iter().position(is_it))
 }
 
-/// What to do first about a late rank.
-fn advice(blame: &Blame<'_>, late: &str) -> String {
-    let what = match blame.reason {
-        Reason::Gpu { .. } => {
-            format!("compare these kernels on {late} with another rank's: their shapes, the GPU's clock")
+/// What to do first about ranks that take longer.
+fn advice(of: &LateWork, late: &str) -> String {
+    match (of.culprit(), of.part, of.is_everywhere) {
+        (Some(culprit), WorkPart::Cpu, _) => {
+            format!("see what {} does on {late}, and not on the others.", visible(&culprit.name))
         }
-        Reason::Launch(LaunchLate { excess: Excess { parts, .. }, .. }) if !parts.is_empty() => {
-            format!("see what {} does on {late}, and not on the other ranks", visible(&parts[0].name))
+        (_, WorkPart::Gpu, _) => {
+            format!("compare these kernels on {late} with another rank's: their shapes, the GPU's clock.")
         }
-        Reason::Launch(launch) => match launch.pattern {
-            Pattern::OneEvent => format!(
-                "see what happened once on {late} there: garbage collection, a log, a checkpoint, a compilation"
-            ),
-            Pattern::SamePlace => format!("profile that place on {late}, with stacks"),
-            Pattern::SlowerEverywhere => {
-                format!("compare the host of {late} with the others': CPU clock, affinity, other processes")
-            }
-            Pattern::BlockedByGpu => {
-                format!("compare these kernels on {late} with another rank's, and see why its CPU waits for its GPU")
-            }
-            Pattern::ConstantLag | Pattern::EarlierLag => {
-                format!("record from earlier on: what delayed {late} was before this window")
-            }
-            Pattern::Unsteady => {
-                format!("see what else the host of {late} does: other processes, data loading, logging")
-            }
-        },
-    };
-    format!("{what}.")
+        (None, WorkPart::Cpu, true) => {
+            format!("compare the host of {late} with the others': CPU clock, affinity, other processes.")
+        }
+        (None, WorkPart::Cpu, false) => {
+            format!("see what else happened there on {late}: garbage collection, a log, a checkpoint, a compilation.")
+        }
+    }
 }
 
 fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {

@@ -164,8 +164,8 @@ impl Placed<'_> {
         name_lanes(trace, (pid, first), &lanes, ("launches", "thread"))?;
         for (at, lane) in order.into_iter().zip(of) {
             let (track, window) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].launches[at]);
-            let stack =
-                reduction.cpu[reduction.segments[at].class as usize].to.map(|stack| &reduction.stacks[stack as usize]);
+            let stack = rows[at].first().and_then(|row| reduction.rows[*row].stack);
+            let stack = stack.map(|stack| &reduction.stacks[stack as usize]);
             let name = stack.and_then(|stack| stack.frames.last()).map_or("launch", String::as_str);
             let headline = stack.and_then(|stack| stack.telling.first()).map(String::as_str);
             let args = LaunchArgs { headline, kernels: rows[at].len() };

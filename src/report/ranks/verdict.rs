@@ -2,26 +2,24 @@
 
 use crate::names::collectives::Collective;
 use crate::operation::ranges::ranges;
-use crate::ranks::cause::{Excess, ExcessPart, LaunchLate, Pattern, Place};
 use crate::ranks::report::RankReport;
-use crate::ranks::verdict::{Blame, RanksVerdict, Reason};
+use crate::replay::findings::{LateWork, Reruns, WorkPart};
 use crate::report::damage;
 use crate::report::format::{count, duration, percent, visible};
 use crate::time::{Ns, Window};
 
-/// Smaller shares are not mentioned.
-const NOTABLE: f64 = 0.05;
+/// If this share of what would be saved is in one step, it is named.
+const IN_ONE_STEP: f64 = 0.8;
+
+/// With a larger error reruns say nothing: on real jobs it is below 0.01, without some of the collectives 0.1 and more.
+const USELESS: f64 = 0.1;
+
+/// How many findings have a sentence.
+const SENTENCES: usize = 3;
 
 /// The verdict on one line.
 pub fn plain(report: &RankReport) -> String {
     [damaged(report), sentences(report)].concat().join(" ")
-}
-
-/// The sentences of the verdict without those about damage, most important first.
-pub(super) fn sentences(report: &RankReport) -> Vec<String> {
-    let mut text = whole(report);
-    text.extend(blames(&report.verdict()).into_iter().map(|(_, sentence)| sentence));
-    text
 }
 
 /// The sentences about damage that precede the verdict.
@@ -30,8 +28,8 @@ pub(super) fn damaged(report: &RankReport) -> Vec<String> {
     damage::sentences(&report.damage, windows.len(), &windows)
 }
 
-/// The verdict without individual ranks.
-fn whole(report: &RankReport) -> Vec<String> {
+/// The sentences of the verdict without those about damage, most important first.
+pub(super) fn sentences(report: &RankReport) -> Vec<String> {
     let verdict = report.verdict();
     let unjudged = [unmeasured(report), left_out(report)].into_iter().flatten();
     if report.collectives == 0 {
@@ -41,27 +39,164 @@ fn whole(report: &RankReport) -> Vec<String> {
         };
         return std::iter::once(none.to_owned()).chain(unjudged).collect();
     }
-    let mut text = Vec::new();
-    if let Some((least, most)) = verdict.launch_bound {
+    let mut text = verdict.reruns.map_or_else(Vec::new, |reruns| of_reruns(report, reruns));
+    if let Some((cpus, gpus)) = verdict.launch_bound {
         text.push(format!(
-            "All ranks are launch-bound: for {} of the {} nothing was queued on their GPUs, so their CPUs set the pace.",
-            between(least, most),
-            if report.ranks.iter().any(|rank| rank.gpu_span.is_some()) { "GPU span" } else { "window" }
+            "The CPUs set the pace: with CPUs twice as fast {} would be {} shorter, with GPUs twice as fast {}. CUDA graphs, compiled code or larger batches take work off the CPUs.",
+            if verdict.reruns.is_some_and(|reruns| reruns.steps > 0) { "steps" } else { "the job" },
+            percent(cpus),
+            percent(gpus)
         ));
-        text.push("CUDA graphs, compiled code or larger batches take work off the CPUs of all ranks.".to_owned());
     }
-    let what = what(report);
     text.push(format!(
-        "{} of {what} time is waiting for another rank: {} of {} over all ranks.",
+        "{} of {} time is waiting for another rank: {} of {} over all ranks.",
         percent(verdict.waiting),
+        what(report),
         duration(report.waited),
         duration(report.measured)
     ));
     text.extend(unjudged);
-    if verdict.blamed.is_empty() {
-        text.push(nobody(report));
+    text.extend(verdict.reruns.is_none().then(|| without_reruns(report)).flatten());
+    text
+}
+
+/// What the job would take without what is longer on some ranks.
+fn of_reruns(report: &RankReport, reruns: &Reruns) -> Vec<String> {
+    let whole = Whole::new(reruns);
+    let mut text = vec![whole.sentence()];
+    text.extend(
+        reruns.findings.iter().take(SENTENCES).enumerate().map(|(at, of)| late_work(report, &whole, of, at > 0)),
+    );
+    if reruns.findings.is_empty() {
+        text.push(nobody(reruns, &whole));
     }
     text
+}
+
+/// What times are of: the mean step, or the whole job.
+struct Whole {
+    length: Ns,
+    steps: i64,
+}
+
+impl Whole {
+    fn new(reruns: &Reruns) -> Self {
+        Whole { length: Ns(reruns.length), steps: i64::from(reruns.steps.max(1)) }
+    }
+
+    /// A time of the whole job, by step.
+    fn each(&self, time: Ns) -> Ns {
+        Ns(time.0 / self.steps)
+    }
+
+    fn noun(&self) -> &'static str {
+        if self.steps > 1 { "steps" } else { "the job" }
+    }
+
+    fn sentence(&self) -> String {
+        match self.steps {
+            1 => format!("From the first start to the last end the job takes {}.", duration(self.length)),
+            _ => format!("Steps take a mean of {}.", duration(self.each(self.length))),
+        }
+    }
+
+    /// `they would take 56.300 ms (−21.0 %, ± 0.9 %)`
+    fn shorter(&self, saves: i64, error: i64) -> String {
+        let share = |time: i64| percent(Ns(time).share_of(self.length).unwrap_or(0.0));
+        let left = duration(self.each(self.length - Ns(saves)));
+        format!("{} would take {left} (−{}, ± {})", self.noun(), share(saves), share(error))
+    }
+}
+
+/// `rank 1's CPU`, `the GPUs of ranks 8-15`
+fn whose(of: &LateWork) -> String {
+    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
+    match &of.ranks[..] {
+        [one] => format!("rank {one}'s {part}"),
+        several => format!("the {part}s of ranks {}", ranges(several)),
+    }
+}
+
+/// `With mlp.py(50): mlp as fast on rank 2 as on its peers, steps would take 0.700 ms (−39.0 %, ± 2.1 %).` If no function has most of it:
+/// `With rank 1's CPU as fast as its peers', steps would take 56.300 ms (−21.0 %, ± 0.9 %); no function has most of that.`
+fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, is_further: bool) -> String {
+    let their = if of.ranks.len() > 1 { "their" } else { "its" };
+    let (too, saves) =
+        (if is_further { ", too," } else { "," }, of.culprit().map_or(of.saves, |culprit| culprit.saves));
+    let head = match (of.culprit(), of.is_everywhere) {
+        (Some(culprit), _) => {
+            format!("With {} as fast on {} as on {their} peers{too}", visible(&culprit.name), some_ranks(&of.ranks))
+        }
+        (None, true) => format!("With {} as fast as {their} peers'{too}", whose(of)),
+        (None, false) => format!("Without the times at which {} took far longer than {their} peers'{too}", whose(of)),
+    };
+    let rest = match (of.culprit(), of.part) {
+        (Some(_), _) => "",
+        (None, WorkPart::Cpu) => "; no function has most of that",
+        (None, WorkPart::Gpu) => "; no kernel has most of that",
+    };
+    let step =
+        main_step(report, of).map_or_else(String::new, |step| format!(", nearly all of it in {}", visible(step)));
+    format!("{head} {}{rest}{step}.", whole.shorter(saves, of.error))
+}
+
+/// The step that has nearly all of what would be saved.
+pub(super) fn main_step<'r>(report: &'r RankReport, of: &LateWork) -> Option<&'r str> {
+    if report.has_spans || of.by_step.len() < 2 {
+        return None;
+    }
+    let (saves, step) = of.by_step.iter().zip(0_u32..).max()?;
+    let is_most = *saves as f64 >= IN_ONE_STEP * of.saves as f64;
+    report.steps.iter().find(|known| is_most && known.number == step).map(|step| step.name.as_str())
+}
+
+/// Why no rank is named.
+fn nobody(reruns: &Reruns, whole: &Whole) -> String {
+    let share = |time: i64| percent(Ns(time.max(0)).share_of(whole.length).unwrap_or(0.0));
+    let Some(error) = reruns.error else {
+        return "No two ranks do the same work, so that nothing shows what takes longer than it has to.".to_owned();
+    };
+    let error = error.whole.max(error.mean);
+    if error > USELESS {
+        return format!(
+            "Reruns of this job are wrong by up to {}, so that no cause can be named: what its ranks wait for is not all known, such as which of their collectives belong together.",
+            percent(error)
+        );
+    }
+    let all = format!(
+        "No rank stands out: with all ranks as fast as their peers {} would be {} shorter (± {})",
+        whole.noun(),
+        share(reruns.all_like_peers),
+        percent(error)
+    );
+    match reruns.all_like_peers as f64 > error * reruns.length as f64 {
+        true => format!(
+            "{all}; with their work distributed over them at random that is {}, so it is chance.",
+            share(reruns.chance)
+        ),
+        false => format!("{all}."),
+    }
+}
+
+/// What is known of late ranks without reruns.
+fn without_reruns(report: &RankReport) -> Option<String> {
+    if report.late == 0 {
+        return Some("The ranks arrive together: no rank is late at any collective.".to_owned());
+    }
+    let most = report.ranks.iter().max_by_key(|rank| (rank.caused, std::cmp::Reverse(rank.rank)))?;
+    let share = most.caused.share_of(report.waited)?;
+    Some(match share >= 0.5 {
+        true => format!(
+            "{} of it is for rank {}. Nothing here shows why: traces of the same steps do.",
+            percent(share),
+            most.rank
+        ),
+        false => format!(
+            "No rank stands out: at {} of {} collectives some rank was late, in turn or by chance.",
+            count(report.late),
+            count(report.collectives)
+        ),
+    })
 }
 
 /// `No waiting can be measured in 95.5 % of collectives' time: 64.000 ms of 67.000 ms over all ranks, in kernels of mscclpp.`
@@ -104,11 +239,6 @@ fn left_out(report: &RankReport) -> Option<String> {
     ))
 }
 
-fn between(least: f64, most: f64) -> String {
-    let (least, most) = (format!("{:.0}", least * 100.0), format!("{:.0}", most * 100.0));
-    if least == most { format!("{least} %") } else { format!("{least} to {most} %") }
-}
-
 /// `all-reduce`, if ranks waited at nothing else.
 fn what(report: &RankReport) -> String {
     let names: std::collections::BTreeSet<&str> = report
@@ -124,170 +254,9 @@ fn what(report: &RankReport) -> String {
     }
 }
 
-/// The blamed ranks, each with a sentence, or several with a common one.
-pub(super) fn blames<'v, 'r>(verdict: &'v RanksVerdict<'r>) -> Vec<(&'v [Blame<'r>], String)> {
-    let mut found = Vec::new();
-    let mut rest = &verdict.blamed[..];
-    while let Some((first, _)) = rest.split_first() {
-        // Consecutive ranks that are slower everywhere share a sentence.
-        let alike = rest.iter().take_while(|blame| slower(first).is_some() && slower(blame).is_some()).count().max(1);
-        let (group, others) = rest.split_at(alike);
-        found.push((group, sentence(group)));
-        rest = others;
-    }
-    found
-}
-
 /// Whether launch times are known. Traces have them; NCCL's own records have only kernels.
 pub(super) fn has_launches(report: &RankReport) -> bool {
     report.ranks.iter().any(|rank| rank.queue_empty_share.is_some())
-}
-
-fn nobody(report: &RankReport) -> String {
-    if report.late == 0 {
-        return "The ranks arrive together: no rank is late at any collective.".to_owned();
-    }
-    match report.late_ranks.first() {
-        Some(late)
-            if late.caused.share_of(report.waited).is_some_and(|share| share >= 0.5) && !has_launches(report) =>
-        {
-            format!(
-                "{} of it is for rank {}. Records have no launches, which would say why: traces of the same steps do.",
-                percent(late.caused.share_of(report.waited).unwrap_or(0.0)),
-                late.rank
-            )
-        }
-        Some(late) if late.caused.share_of(report.waited).is_some_and(|share| share >= 0.5) => format!(
-            "{} of it is for rank {}, and no measurement shows why: between its launches it is sometimes slower and sometimes faster than the others.",
-            percent(late.caused.share_of(report.waited).unwrap_or(0.0)),
-            late.rank
-        ),
-        _ => format!(
-            "No rank stands out: at {} of {} collectives some rank was late, in turn or by chance.",
-            count(report.late),
-            count(report.collectives)
-        ),
-    }
-}
-
-/// The late launches of a rank that is slower everywhere without a function that accounts for most of it.
-fn slower<'a>(blame: &Blame<'a>) -> Option<&'a LaunchLate> {
-    match blame.reason {
-        Reason::Launch(launch) if launch.pattern == Pattern::SlowerEverywhere && launch.excess.parts.is_empty() => {
-            Some(launch)
-        }
-        _ => None,
-    }
-}
-
-fn sentence(group: &[Blame<'_>]) -> String {
-    let Some(first) = group.first() else { return String::new() };
-    let list = |of: &dyn Fn(&Blame<'_>) -> String| group.iter().map(of).collect::<Vec<_>>().join(" and ");
-    let ranks = list(&|blame| blame.rank.to_string());
-    let ranks = format!("rank{} {ranks}", if group.len() > 1 { "s" } else { "" });
-    let share = list(&|blame| percent(blame.share));
-    let others = match first.by_way_of_others {
-        share if share >= NOTABLE && group.len() == 1 => {
-            format!(" ({} of it by way of ranks that wait for it in another group)", percent(share / first.share))
-        }
-        _ => String::new(),
-    };
-    let head = format!("{share} of the waiting is for {ranks}{others}: ");
-    let (they, their) = if group.len() > 1 { ("they launch", "their CPUs are") } else { ("it launches", "its CPU is") };
-    if let Some(launch) = slower(first) {
-        let all: Vec<&LaunchLate> = group.iter().filter_map(slower).collect();
-        let each =
-            |of: &dyn Fn(&LaunchLate) -> String| all.iter().map(|launch| of(launch)).collect::<Vec<_>>().join(" and ");
-        return format!(
-            "{head}{they} late, since {their} slower everywhere. {} of {} times between launches are longer than on the other ranks, by a median of {}, {} in all ({}); no function stands out.",
-            each(&|launch| format!("{:.0} %", 100.0 * launch.longer as f64 / launch.segments.max(1) as f64)),
-            count(launch.segments),
-            each(&|launch| duration(launch.median_excess)),
-            each(&|launch| duration(launch.total_excess)),
-            each(&|launch| percent(launch.total_excess.share_of(launch.others).unwrap_or(0.0))),
-        );
-    }
-    head + &match first.reason {
-        Reason::Launch(launch) => launches(launch),
-        Reason::Gpu { total, kernels, is_launch_late } => format!(
-            "{}: what runs before takes {} longer there{}.",
-            if is_launch_late {
-                "it launches late, after its GPU, which needs longer"
-            } else {
-                "it launches in time, but its GPU is still busy"
-            },
-            duration(total),
-            parts(kernels, total)
-        ),
-    }
-}
-
-fn launches(launch: &LaunchLate) -> String {
-    let LaunchLate { excess: Excess { total, parts: named }, .. } = launch;
-    let place = place(launch);
-    let of = parts(named, *total);
-    match launch.pattern {
-        Pattern::OneEvent => format!(
-            "it launches late after one event: {} longer than elsewhere, once{place}{of}.",
-            duration(launch.largest_excess)
-        ),
-        Pattern::SamePlace => format!(
-            "it launches late because one place takes {} longer in all{place}{of}.",
-            duration((*total).max(launch.largest_excess))
-        ),
-        Pattern::SlowerEverywhere => format!(
-            "it launches late: {} of {} times between launches are longer than elsewhere, {} in all{of}.",
-            count(launch.longer),
-            count(launch.segments),
-            duration(launch.total_excess)
-        ),
-        Pattern::ConstantLag => format!(
-            "it launches {} after the others throughout, a constant lag: it fell back before the first of these calls, and all ranks launch at the same pace since. The lag can be gained once, not at every call.",
-            launch.lag.map_or_else(|| "some time".to_owned(), duration)
-        ),
-        Pattern::BlockedByGpu => format!(
-            "it launches late because its CPU is blocked until its GPU is done, for {} longer than elsewhere{place}; between collectives its kernels take {} longer{of}.",
-            duration(launch.total_excess),
-            duration(*total)
-        ),
-        Pattern::EarlierLag => format!(
-            "it was {} late at the first of these collectives already, and less from then on: what delayed it was before.",
-            launch.largest_lag.map_or_else(|| "some time".to_owned(), duration)
-        ),
-        Pattern::Unsteady => format!(
-            "it launches late{}. {} of {} times between launches are longer than elsewhere, {} in all ({}); neither one place nor one function has most of it.",
-            launch.lag.map_or_else(String::new, |lag| format!(", a median of {} after the others", duration(lag))),
-            count(launch.longer),
-            count(launch.segments),
-            duration(launch.total_excess),
-            percent(launch.total_excess.share_of(launch.others).unwrap_or(0.0))
-        ),
-    }
-}
-
-fn place(launch: &LaunchLate) -> String {
-    let Some(Place { from, to, is_new_step, .. }) = &launch.place else { return String::new() };
-    let between = match (from, to) {
-        (Some(from), Some(to)) if from == to => format!("between calls of {}", visible(to)),
-        (Some(from), Some(to)) => format!("between {} and {}", visible(from), visible(to)),
-        (None, Some(to)) => format!("before {}", visible(to)),
-        (_, None) => "between two launches".to_owned(),
-    };
-    match (is_new_step, to) {
-        (true, Some(to)) => format!(", at the start of a step, before {}", visible(to)),
-        _ => format!(", {between}"),
-    }
-}
-
-/// `, 2.041 ms of it in f`
-fn parts(named: &[ExcessPart], total: Ns) -> String {
-    let Some(first) = named.first() else { return "; nothing that was recorded has most of it".to_owned() };
-    let part = |part: &ExcessPart| {
-        let share = if part.excess >= total { String::new() } else { format!("{} of it ", duration(part.excess)) };
-        format!("{share}in {}", visible(&part.name))
-    };
-    let others: String = named[1..].iter().map(|of| format!(", {}", part(of))).collect();
-    format!(", {}{others}", part(first))
 }
 
 /// A list of ranks with its noun.

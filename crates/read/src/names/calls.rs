@@ -69,6 +69,12 @@ pub fn waits_for_gpu(name: &str) -> bool {
     ["cuda", "hip", "cu"].into_iter().any(is_call)
 }
 
+/// Whether a function waits for other threads of its process, by its name: PyTorch's backward pass, which runs on threads of its own, and the
+/// waiting functions of Python's and the system's libraries.
+pub fn waits_for_thread(name: &str) -> bool {
+    ["run_backward", "acquire", "select", "poll", "recv", "wait"].iter().any(|word| name.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +89,20 @@ mod tests {
             ("synchronize", false),
         ] {
             assert_eq!(waits_for_gpu(name), waits, "{name}");
+        }
+    }
+
+    #[test]
+    fn some_functions_wait_for_other_threads() {
+        for (name, waits) in [
+            ("<built-in method run_backward of torch._C._EngineBase object at 0x7f>", true),
+            ("<built-in method acquire of _thread.lock object at 0x7f>", true),
+            ("threading.py(323): wait", true),
+            ("<built-in method poll of select.epoll object at 0x7f>", true),
+            ("aten::linear", false),
+            ("model.py(40): layer_forward", false),
+        ] {
+            assert_eq!(waits_for_thread(name), waits, "{name}");
         }
     }
 

@@ -1,0 +1,76 @@
+//! The arguments of `nccl-stacks what-if`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use nccl_stacks::ranks::what_if::Rule;
+use nccl_stacks::report::Form;
+use nccl_stacks::report::what_if::WhatIfAnswer;
+
+use super::ranks::{RankOf, parse_rank};
+use super::shared::{Climbing, Reading, Selection, Span};
+use super::words::{Colour, WhichClock, form_of};
+
+const EXAMPLES: &str = "\
+Examples:
+  What would make the steps of a job shorter, most first:
+    nccl-stacks what-if traces/
+  What if rank 3 were as fast as its peers, and the second stack's collectives took no time:
+    nccl-stacks what-if traces/ --if 'rank 3 like peers' --if 'stack 2 free'
+  What if one function took half as long:
+    nccl-stacks what-if traces/ --if \"'*forward_normal' cpu x0.5\"";
+
+/// Options of reruns.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct WhatIf {
+    /// Traces of the ranks, folders, archives, or what `nccl-stacks part` wrote
+    #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
+    pub(crate) traces: Vec<PathBuf>,
+
+    /// What is different: 'rank 3 like peers', 'ranks 8-15 cpu like peers', 'all like peers', 'all begin together', 'stack 2 free' (as `ranks`
+    /// numbers them), "'*forward_normal' cpu x0.5", "kernel '*gemm*' x0.8", 'cpus x0.5', 'gpus x0.5'. Several at once are one rerun. Repeatable
+    #[arg(long = "if", value_name = "RULE", value_parser = Rule::parse, help_heading = "Rules")]
+    pub(crate) rules: Vec<Rule>,
+
+    /// Which kernels are collectives.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Which part of each trace.
+    #[command(flatten)]
+    pub(crate) span: Span,
+
+    /// What the stacks show.
+    #[command(flatten)]
+    pub(crate) climbing: Climbing,
+
+    /// The rank of a trace that names none itself: 3=node1.json.gz. Repeatable
+    #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
+    pub(crate) rank: Vec<RankOf>,
+
+    /// How to compare the ranks' clocks, as in `ranks`
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
+    pub(crate) clock: WhichClock,
+
+    /// Form of the answer
+    #[arg(long, value_name = "FORM", value_parser = form_of::<WhatIfAnswer<'_>>(), default_value = "text")]
+    pub(crate) format: Form,
+
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+
+    /// When to use colours: on a terminal, always or never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    pub(crate) color: Colour,
+
+    /// Write the answer to this file instead of standard output: whole, or not at all
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// How to read the traces.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}

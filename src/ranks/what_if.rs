@@ -1,0 +1,322 @@
+//! What a job would take if …: rules as people write them, and reruns of the job by them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::reduction::{MOST_RANKS, ReducedStack};
+use super::report::{Compared, RankReport, StackWaits};
+use crate::attribution::selection::Pattern;
+use crate::replay::job::{JobGraph, Role, Times};
+use crate::replay::peers::{Part, Peers};
+use crate::replay::question::Question;
+use crate::replay::rank::RankGraph;
+use crate::replay::transplant::{self, RerunError};
+
+/// How many functions, kernels and stacks are tried if no rule is given, and how many answers there are at most.
+const TRIED: usize = 8;
+const ANSWERS: usize = 20;
+
+/// Without a rule it is tried what half of the time would save.
+const HALF: f64 = 0.5;
+
+/// What is different.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    text: String,
+    kind: RuleKind,
+}
+
+#[derive(Debug, Clone)]
+enum RuleKind {
+    /// These ranks, or all, do this part of their work, or both, as their peers.
+    LikePeers(Option<BTreeSet<u32>>, Option<Part>),
+    /// All ranks begin together.
+    Together,
+    /// A stack's collectives take no time.
+    Free(usize),
+    /// Functions, kernels, or all work of a part take this many times as long.
+    Functions(Pattern, f64),
+    Kernels(Pattern, f64),
+    All(Part, f64),
+}
+
+/// What reruns of a job gave. Times are in ns.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct WhatIf {
+    /// From the first start to the last end.
+    #[serde(rename = "length_ns")]
+    pub length: i64,
+    /// How many steps that are.
+    pub steps: u32,
+    /// The error of reruns; `None` if no two ranks are alike, so that it cannot be measured.
+    pub error: Option<RerunError>,
+    /// By rule, those that save most first; with several rules, the first is all of them together.
+    pub answers: Vec<RuleAnswer>,
+    /// How many rules were tried, if none was given, and save no more than the error.
+    pub below_error: u64,
+}
+
+/// What one rerun gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct RuleAnswer {
+    /// The rule, or several joined by `, `.
+    pub rule: String,
+    /// How much earlier the job ends.
+    #[serde(rename = "saves_ns")]
+    pub saves: i64,
+}
+
+impl Rule {
+    /// Parses a rule: `rank 3 like peers`, `ranks 8-15 cpu like peers`, `all like peers`, `all begin together`, `stack 2 free`,
+    /// `'*forward_normal' cpu x0.5`, `kernel '*gemm*' x0.8`, `cpus x0.5`, `gpus x0.5`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let words = words(text)?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let part = |word: &str| match word {
+            "cpu" | "cpus" => Ok(Part::Cpu),
+            "gpu" | "gpus" => Ok(Part::Gpu),
+            _ => Err(format!("'{word}' is neither cpu nor gpu")),
+        };
+        let pattern = |name: &str| Pattern::parse(name).map_err(|error| error.to_string());
+        let ranks =
+            |list: &str| ranks(list).map(Some).ok_or(format!("'{list}' is no list of ranks such as 3 or 0,8-15"));
+        let kind = match words[..] {
+            ["all", "like", "peers"] => RuleKind::LikePeers(None, None),
+            ["all", of, "like", "peers"] => RuleKind::LikePeers(None, Some(part(of)?)),
+            ["rank" | "ranks", list, "like", "peers"] => RuleKind::LikePeers(ranks(list)?, None),
+            ["rank" | "ranks", list, of, "like", "peers"] => RuleKind::LikePeers(ranks(list)?, Some(part(of)?)),
+            ["all", "begin", "together"] => RuleKind::Together,
+            ["stack", number, "free"] => match number.parse::<usize>() {
+                Ok(number @ 1..) => RuleKind::Free(number - 1),
+                _ => return Err(format!("'{number}' is no number of a stack, which begin at 1")),
+            },
+            ["kernel", name, of] => RuleKind::Kernels(pattern(name)?, factor(of)?),
+            [of @ ("cpus" | "gpus"), by] => RuleKind::All(part(of)?, factor(by)?),
+            [name, "cpu", of] => RuleKind::Functions(pattern(name)?, factor(of)?),
+            _ => {
+                return Err("expected is a rule such as 'rank 3 like peers', 'all begin together', 'stack 2 free', \
+                            '\"*forward*\" cpu x0.5' or 'kernel \"*gemm*\" x0.8'"
+                    .to_owned());
+            }
+        };
+        Ok(Rule { text: text.trim().to_owned(), kind })
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The words of a rule; those in quotes may have blanks.
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let (word, after) = match first {
+            '\'' | '"' => rest[1..].split_once(first).ok_or(format!("{first} is not closed"))?,
+            _ => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+        };
+        words.push(word.to_owned());
+        rest = after.trim_start();
+    }
+    Ok(words)
+}
+
+/// `0,8-15`
+fn ranks(list: &str) -> Option<BTreeSet<u32>> {
+    let mut found = BTreeSet::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        found.extend((first <= last && last - first < MOST_RANKS).then_some(first..=last)?);
+    }
+    Some(found)
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let number = text.strip_prefix('x').and_then(|number| number.parse::<f64>().ok());
+    number.filter(|number| (0.0..=1000.0).contains(number)).ok_or(format!("'{text}' is no factor such as x0.5"))
+}
+
+fn quoted(name: &str) -> String {
+    let quote = if name.contains('\'') { '"' } else { '\'' };
+    format!("{quote}{name}{quote}")
+}
+
+impl Compared {
+    /// What the job would take by these rules; without rules, by those that may save most. `None` if nothing was recorded that has causes.
+    ///
+    /// # Errors
+    /// If a rule names a rank, stack, function or kernel that is not there.
+    pub fn what_if(&self, rules: &[Rule]) -> Result<Option<WhatIf>, String> {
+        let ranks: Vec<&RankGraph> = self.job.reductions.iter().map(|reduction| &reduction.graph).collect();
+        if ranks.iter().all(|graph| graph.is_empty()) {
+            return Ok(None);
+        }
+        let job = JobGraph::join(&ranks, &self.matches, &self.clocks);
+        let peers = Peers::find(&job, &ranks, &self.matches);
+        let asked = Asked { compared: self, question: Question::new(&job, &ranks, &peers), report: self.measured() };
+        asked.answer(rules).map(Some)
+    }
+}
+
+struct Asked<'a> {
+    compared: &'a Compared,
+    question: Question<'a>,
+    report: RankReport,
+}
+
+impl Asked<'_> {
+    fn answer(&self, rules: &[Rule]) -> Result<WhatIf, String> {
+        let Question { job, ranks, peers, .. } = self.question;
+        let error = transplant::measure(job, ranks, peers);
+        let length = self.question.length();
+        let steps = ranks.iter().map(|graph| graph.steps).max().unwrap_or_default();
+        let mut answers: Vec<RuleAnswer> = Vec::new();
+        let mut below_error = 0;
+        if rules.is_empty() {
+            let least = error.map_or(0.0, |error| error.whole.max(error.mean) * length as f64) as i64;
+            for rule in self.rules() {
+                let saves = self.saves(&[&rule])?;
+                match saves > least {
+                    true => answers.push(RuleAnswer { rule: rule.text, saves }),
+                    false => below_error += 1,
+                }
+            }
+            answers.sort_by(|a, b| b.saves.cmp(&a.saves).then_with(|| a.rule.cmp(&b.rule)));
+            answers.truncate(ANSWERS);
+        } else {
+            if rules.len() > 1 {
+                let all: Vec<&Rule> = rules.iter().collect();
+                let text = rules.iter().map(Rule::text).collect::<Vec<_>>().join(", ");
+                answers.push(RuleAnswer { rule: text, saves: self.saves(&all)? });
+            }
+            for rule in rules {
+                answers.push(RuleAnswer { rule: rule.text.clone(), saves: self.saves(&[rule])? });
+            }
+        }
+        Ok(WhatIf { length, steps, error, answers, below_error })
+    }
+
+    fn saves(&self, rules: &[&Rule]) -> Result<i64, String> {
+        let mut times = self.question.job.times.clone();
+        rules.iter().try_for_each(|rule| self.apply(rule, &mut times))?;
+        Ok(self.question.saves(&times))
+    }
+
+    fn apply(&self, rule: &Rule, times: &mut Vec<Times>) -> Result<(), String> {
+        let Question { job, ranks, peers, .. } = self.question;
+        let has_name = |pattern: &Pattern| ranks.iter().flat_map(|graph| &graph.texts).any(|text| pattern.fits(text));
+        match &rule.kind {
+            RuleKind::LikePeers(wanted, part) => {
+                let numbers = &self.compared.job.ranks;
+                let missing = wanted.iter().flatten().find(|rank| !numbers.contains(rank));
+                if let Some(rank) = missing {
+                    return Err(format!("{}: there is no rank {rank}", rule.text));
+                }
+                let is_set = |(at, rank): (usize, &u32)| {
+                    peers.alike(at) > 1 && wanted.as_ref().is_none_or(|wanted| wanted.contains(rank))
+                };
+                let set: Vec<bool> = numbers.iter().enumerate().map(is_set).collect();
+                for part in [Part::Cpu, Part::Gpu].into_iter().filter(|of| part.is_none_or(|part| part == *of)) {
+                    *times = peers.like_peers(job, times, &set, part, None);
+                }
+            }
+            RuleKind::Together => self.question.together(times),
+            RuleKind::Free(number) => {
+                let Some(stack) = self.report.stacks.get(*number) else {
+                    let all = self.report.stacks.len();
+                    return Err(format!("{}: there are {all} stacks, as `nccl-stacks ranks` lists them", rule.text));
+                };
+                let is_free = |rank: usize, row: u32| {
+                    let reduction = &self.compared.job.reductions[rank];
+                    let of = reduction.rows[row as usize].stack.map(|at| &reduction.stacks[at as usize]);
+                    of.map_or(stack.frames.is_empty(), |of| is_same(of, stack))
+                };
+                self.question.free(times, &is_free);
+            }
+            RuleKind::Functions(pattern, _) | RuleKind::Kernels(pattern, _) if !has_name(pattern) => {
+                return Err(format!("{}: nothing has a name like {}", rule.text, pattern.text()));
+            }
+            RuleKind::Functions(pattern, factor) => {
+                self.question.scale_functions(times, *factor, &|name| pattern.fits(name));
+            }
+            RuleKind::Kernels(pattern, factor) => {
+                self.question.scale_kernels(times, *factor, &|name| pattern.fits(name));
+            }
+            RuleKind::All(part, factor) => self.question.scale(times, *part, *factor),
+        }
+        Ok(())
+    }
+
+    /// What may save most.
+    fn rules(&self) -> Vec<Rule> {
+        let rule = |text: String, kind: RuleKind| Rule { text, kind };
+        let mut rules = vec![
+            rule("all like peers".to_owned(), RuleKind::LikePeers(None, None)),
+            rule("all begin together".to_owned(), RuleKind::Together),
+            rule(format!("cpus x{HALF}"), RuleKind::All(Part::Cpu, HALF)),
+            rule(format!("gpus x{HALF}"), RuleKind::All(Part::Gpu, HALF)),
+        ];
+        let late = self.report.ranks.iter().enumerate().filter(|(at, _)| self.question.peers.alike(*at) > 1);
+        rules.extend(late.take(ANSWERS).map(|(_, rank)| {
+            let one = BTreeSet::from([rank.rank]);
+            rule(format!("rank {} like peers", rank.rank), RuleKind::LikePeers(Some(one), None))
+        }));
+        let scaled = |name: &str, is_kernel: bool| {
+            let pattern = Pattern::parse(name).ok()?;
+            Some(match is_kernel {
+                true => rule(format!("kernel {} x{HALF}", quoted(name)), RuleKind::Kernels(pattern, HALF)),
+                false => rule(format!("{} cpu x{HALF}", quoted(name)), RuleKind::Functions(pattern, HALF)),
+            })
+        };
+        rules.extend(self.longest_functions().iter().filter_map(|name| scaled(name, false)));
+        rules.extend(self.longest_kernels().iter().filter_map(|name| scaled(name, true)));
+        let mut stacks: Vec<(usize, &StackWaits)> = self.report.stacks.iter().enumerate().collect();
+        stacks.sort_by_key(|(at, stack)| (std::cmp::Reverse(stack.transfer), *at));
+        let free = stacks.into_iter().take(TRIED);
+        rules.extend(free.map(|(at, _)| rule(format!("stack {} free", at + 1), RuleKind::Free(at))));
+        rules
+    }
+
+    fn longest_functions(&self) -> Vec<String> {
+        let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+        for graph in self.question.ranks {
+            for (name, time) in graph.intervals.iter().flat_map(|interval| &interval.functions) {
+                *sums.entry(&graph.texts[*name as usize]).or_default() += time.0;
+            }
+        }
+        longest(sums)
+    }
+
+    fn longest_kernels(&self) -> Vec<String> {
+        let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
+        let job = self.question.job;
+        for (node, times) in job.nodes.iter().zip(&job.times).filter(|(node, _)| node.role == Role::Gpu) {
+            *sums.entry(self.question.ranks[node.rank as usize].name(node.of)).or_default() += times.own;
+        }
+        longest(sums)
+    }
+}
+
+fn longest(sums: BTreeMap<&str, i64>) -> Vec<String> {
+    let mut sums: Vec<(&str, i64)> = sums.into_iter().collect();
+    sums.sort_by_key(|(name, sum)| (std::cmp::Reverse(*sum), *name));
+    sums.into_iter().take(TRIED).map(|(name, _)| name.to_owned()).collect()
+}
+
+fn is_same(of: &ReducedStack, stack: &StackWaits) -> bool {
+    of.frames == stack.frames
+        && of.captured == stack.captured
+        && of.forward == stack.forward
+        && of.thread == stack.thread
+}

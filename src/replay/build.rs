@@ -1,0 +1,430 @@
+//! Finds the causal graph of one rank in its trace.
+//!
+//! Edges between streams are known where a call made one stream wait for another (`cudaStreamWaitEvent`): what was launched next waits for what was
+//! launched last on each other stream before that call. Which event a call waits for is in no trace, so a wait for an event is an edge only if the
+//! call was blocked.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use foldhash::fast::FixedState;
+
+use super::places;
+use super::rank::{EdgeKind, NodeKind, RankEdge, RankGraph, RankNode};
+use super::threads::Threads;
+use crate::attribution::launches::{self, Launched};
+use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
+use crate::names::calls::{Work, waits_for_gpu};
+use crate::names::category::CategoryKind;
+use crate::names::frames::fold;
+use crate::store::Store;
+use crate::store::strings::StringId;
+use crate::time::{Ns, Window};
+
+/// What a rank's graph is made from.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    /// The trace.
+    pub(crate) store: &'a Store,
+    /// The GPUs of the rank.
+    pub(crate) gpus: &'a [GpuId],
+    /// The window that is asked about.
+    pub(crate) window: Window,
+    /// The kernels of its rows of collectives, in the order of the rows.
+    pub(crate) rows: Vec<SliceId>,
+    /// Its steps, in order.
+    pub(crate) steps: Vec<Window>,
+}
+
+/// What starts at most this much after its launch, or the slice before it, has waited for nothing else. Of the real traces that were measured none
+/// changes its answer between 5 and 50 µs.
+const UNEXPLAINED: Ns = Ns(20_000);
+
+/// The name of the time in which a thread is in no slice.
+const OUTSIDE: &str = "(outside of any slice)";
+
+/// How many slices of a stream may still run when a slice starts that waited for an earlier one of them.
+const LOOK_BACK: usize = 256;
+
+/// No job uses as many streams at once.
+const MOST_STREAMS: usize = 256;
+
+/// A call of a thread that launches or waits.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    slice: SliceId,
+    start: Ns,
+    end: Ns,
+    thread: ThreadId,
+    launches: bool,
+    waits: bool,
+    makes_stream_wait: bool,
+}
+
+/// A slice on a stream.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    slice: SliceId,
+    start: Ns,
+    end: Ns,
+    stream: ThreadId,
+    call: Option<SliceId>,
+}
+
+/// By stream: its slices, by when they were launched.
+type ByLaunch = BTreeMap<ThreadId, Vec<(Ns, usize)>>;
+
+/// The graph of a rank.
+pub(crate) fn build(source: &Source<'_>) -> RankGraph {
+    let pieces = pieces(source);
+    let calls = calls(source.store, &pieces);
+    let mut builder = Builder {
+        source,
+        pieces: &pieces,
+        graph: RankGraph { steps: source.steps.len() as u32, ..RankGraph::default() },
+        names: Names::default(),
+        launch_nodes: HashMap::default(),
+        threads: Vec::new(),
+        of_thread: Vec::new(),
+        blocked: Vec::new(),
+    };
+    builder.add_calls(&calls);
+    builder.add_slices(&calls);
+    let threads = Threads::find(source.store, &builder.threads);
+    builder.add_waits(&threads);
+    builder.link_threads();
+    places::find(&mut builder.graph);
+    for (interval, functions) in threads.functions(&builder.graph, &builder.of_thread).into_iter().enumerate() {
+        let mut texts: BTreeMap<u32, Ns> = BTreeMap::new();
+        for (name, time) in functions {
+            *texts.entry(builder.text(name)).or_default() += time;
+        }
+        builder.graph.intervals[interval].functions = super::threads::longest(texts);
+    }
+    builder.graph
+}
+
+/// The work on the rank's GPUs in the window, in the order of starts.
+fn pieces(source: &Source<'_>) -> Vec<Piece> {
+    let store = source.store;
+    let is_work = |slice: SliceId| match store.category_kind(slice) {
+        CategoryKind::Kernel => true,
+        CategoryKind::Gpu => Work::of_slice(store.slice_name(slice), false).is_some(),
+        _ => false,
+    };
+    let is_own = |slice: &SliceId| {
+        is_work(*slice) && store.slices.dur(*slice) >= Ns::ZERO && source.gpus.contains(&store.gpu_of(*slice))
+    };
+    let work: Vec<SliceId> = store.slices.ids().filter(is_own).collect();
+    let is_call =
+        |call: &SliceId| store.thread_of(*call).is_some() && store.category_kind(*call) == CategoryKind::Runtime;
+    let piece = |launched: &Launched| {
+        let (slice, call) = (launched.kernel, launched.call.filter(is_call));
+        let start = store.slices.ts(slice);
+        let at = call.map_or(start, |call| store.slices.ts(call));
+        let piece = Piece { slice, start, end: start + store.slices.dur(slice), stream: store.stream_of(slice)?, call };
+        (source.window.contains(at) || source.window.contains(start)).then_some(piece)
+    };
+    launches::for_work(store, work).kernels.iter().filter_map(piece).collect()
+}
+
+/// The calls that launch or wait, of processes that launch, in the order of starts.
+fn calls(store: &Store, pieces: &[Piece]) -> Vec<Call> {
+    let mut launching: HashMap<SliceId, Vec<usize>, FixedState> = HashMap::default();
+    for (at, piece) in pieces.iter().enumerate() {
+        piece.call.into_iter().for_each(|call| launching.entry(call).or_default().push(at));
+    }
+    let mut processes: Vec<ProcessId> = launching.keys().filter_map(|call| store.process_of(*call)).collect();
+    processes.sort_unstable();
+    processes.dedup();
+    let first = pieces.iter().filter_map(|piece| Some(store.slices.ts(piece.call?))).min().unwrap_or(Ns::MAX);
+    let last = pieces.iter().map(|piece| piece.end).max().unwrap_or(Ns::MIN);
+    let mut found = Vec::new();
+    for slice in store.runtime_calls.iter().copied() {
+        let Some(thread) = store.thread_of(slice) else { continue };
+        let start = store.slices.ts(slice);
+        let launches = |process: ProcessId| processes.binary_search(&process).is_ok();
+        if !(first..=last).contains(&start) || !store.process_of(slice).is_some_and(launches) {
+            continue;
+        }
+        let name = store.slice_name(slice);
+        let end = start + store.slices.dur(slice).max(Ns::ZERO);
+        let work = launching.get(&slice);
+        // A call that goes on after the end of its copy waited for it.
+        let has_ended = |at: &usize| {
+            let of = pieces[*at].slice;
+            let is_copy = store.category_kind(of) == CategoryKind::Gpu
+                && Work::of_slice(store.slice_name(of), false) == Some(Work::Copy);
+            is_copy && pieces[*at].end <= end
+        };
+        let waits = waits_for_gpu(name) || work.is_some_and(|work| work.iter().all(has_ended));
+        let makes_stream_wait = name.contains("StreamWaitEvent");
+        if work.is_some() || waits || makes_stream_wait {
+            found.push(Call { slice, start, end, thread, launches: work.is_some(), waits, makes_stream_wait });
+        }
+    }
+    found
+}
+
+/// Names as texts.
+#[derive(Default)]
+struct Names {
+    texts: HashMap<String, u32, FixedState>,
+    names: HashMap<StringId, u32, FixedState>,
+}
+
+struct Builder<'a> {
+    source: &'a Source<'a>,
+    pieces: &'a [Piece],
+    graph: RankGraph,
+    names: Names,
+    launch_nodes: HashMap<SliceId, u32, FixedState>,
+    threads: Vec<ThreadId>,
+    /// By thread: its nodes.
+    of_thread: Vec<Vec<u32>>,
+    /// Nodes of calls that wait.
+    blocked: Vec<(u32, SliceId)>,
+}
+
+impl Builder<'_> {
+    /// A name as a text: numbers of layers are folded.
+    fn text(&mut self, name: StringId) -> u32 {
+        if let Some(at) = self.names.names.get(&name) {
+            return *at;
+        }
+        let text = match self.source.store.strings.get(name).filter(|_| name != StringId::NULL) {
+            Some(name) => fold(name).into_owned(),
+            None => OUTSIDE.to_owned(),
+        };
+        let texts = &mut self.graph.texts;
+        let at = *self.names.texts.entry(text).or_insert_with_key(|text| {
+            texts.push(text.clone());
+            texts.len() as u32 - 1
+        });
+        self.names.names.insert(name, at);
+        at
+    }
+
+    fn step(&self, time: Ns) -> Option<u32> {
+        let after = self.source.steps.partition_point(|step| step.start <= time);
+        let at = after.checked_sub(1)?;
+        self.source.steps[at].contains(time).then_some(at as u32)
+    }
+
+    fn push(&mut self, node: RankNode, edges: Vec<RankEdge>) -> u32 {
+        self.graph.nodes.push(node);
+        self.graph.edges.push(edges);
+        self.graph.nodes.len() as u32 - 1
+    }
+
+    fn on_thread(&mut self, lane: usize, kind: NodeKind, start: Ns, end: Ns, name: StringId) -> u32 {
+        let (name, step) = (self.text(name), self.step(start));
+        let node = RankNode { start, end, lane: lane as u32, name, step, ..RankNode::new(kind) };
+        let at = self.push(node, Vec::new());
+        self.of_thread[lane].push(at);
+        at
+    }
+
+    fn add_calls(&mut self, calls: &[Call]) {
+        let mut lanes: HashMap<ThreadId, usize, FixedState> = HashMap::default();
+        for call in calls.iter().filter(|call| call.launches || call.waits) {
+            let next = self.threads.len();
+            let lane = *lanes.entry(call.thread).or_insert(next);
+            if lane == next {
+                self.threads.push(call.thread);
+                self.of_thread.push(Vec::new());
+            }
+            let name = self.source.store.slices.name(call.slice);
+            if call.launches {
+                // A call that waits for its own copy has launched it when it begins.
+                let end = if call.waits { call.start } else { call.end };
+                let at = self.on_thread(lane, NodeKind::Launch, call.start, end, name);
+                self.launch_nodes.insert(call.slice, at);
+            }
+            if call.waits {
+                let at = self.on_thread(lane, NodeKind::Blocked, call.start, call.end, name);
+                self.blocked.push((at, call.slice));
+            }
+        }
+    }
+
+    /// The nodes of streams, and the edges from threads and between streams. Where slices of a stream overlap (programmatic dependent launch), the
+    /// later one starts when the earlier one ends.
+    fn add_slices(&mut self, calls: &[Call]) {
+        let rows: HashMap<SliceId, u32, FixedState> = self.source.rows.iter().copied().zip(0..).collect();
+        let (waiting, by_launch) = (self.waiting_launches(calls), self.by_launch());
+        let mut streams: HashMap<ThreadId, u32, FixedState> = HashMap::default();
+        // By stream: the node that ends last; and all nodes by their ends.
+        let mut last: Vec<Option<u32>> = Vec::new();
+        let mut ended: BTreeSet<(Ns, u32)> = BTreeSet::new();
+        let first = self.graph.nodes.len() as u32;
+        for (piece, at) in self.pieces.iter().zip(first..) {
+            let next = last.len() as u32;
+            let lane = *streams.entry(piece.stream).or_insert(next);
+            if lane == next {
+                last.push(None);
+            }
+            let row = rows.get(&piece.slice).copied();
+            let launch = piece.call.and_then(|call| self.launch_nodes.get(&call)).copied();
+            let before = last[lane as usize];
+            let before_end = before.map(|before| self.graph.nodes[before as usize].end);
+            let mut edges: Vec<RankEdge> =
+                launch.map(|from| RankEdge { from, kind: EdgeKind::Launch }).into_iter().collect();
+            edges.extend(before.map(|from| RankEdge { from, kind: EdgeKind::Stream }));
+            if let Some(waited) = piece.call.and_then(|call| waiting.get(&call)) {
+                self.wait_events(piece, *waited, &by_launch, first, &mut edges);
+            }
+            edges.extend(self.unexplained(piece, lane, &ended, &edges));
+            let node = RankNode {
+                start: before_end.map_or(piece.start, |end| end.max(piece.start)),
+                end: piece.end,
+                lane,
+                name: self.text(self.source.store.slices.name(piece.slice)),
+                step: launch.and_then(|launch| self.graph.nodes[launch as usize].step),
+                ..RankNode::new(row.map_or(NodeKind::Slice, NodeKind::Collective))
+            };
+            self.push(node, edges);
+            ended.insert((piece.end, at));
+            if before_end.is_none_or(|end| piece.end >= end) {
+                last[lane as usize] = Some(at);
+            }
+        }
+        self.add_blocked_edges(first);
+    }
+
+    fn by_launch(&self) -> ByLaunch {
+        let mut found = ByLaunch::new();
+        for (at, piece) in self.pieces.iter().enumerate() {
+            let Some(launch) = piece.call.and_then(|call| self.launch_nodes.get(&call)) else { continue };
+            found.entry(piece.stream).or_default().push((self.graph.nodes[*launch as usize].start, at));
+        }
+        found.values_mut().for_each(|of| of.sort_unstable());
+        found
+    }
+
+    /// For the launches after calls that made a stream wait: when the last of those calls began.
+    fn waiting_launches(&self, calls: &[Call]) -> HashMap<SliceId, Ns, FixedState> {
+        let mut pending: BTreeMap<ThreadId, Ns> = BTreeMap::new();
+        let mut found: HashMap<SliceId, Ns, FixedState> = HashMap::default();
+        for call in calls {
+            if call.makes_stream_wait {
+                pending.insert(call.thread, call.start);
+            } else if call.launches
+                && let Some(at) = pending.remove(&call.thread)
+            {
+                found.insert(call.slice, at);
+            }
+        }
+        found
+    }
+
+    /// Edges from what was launched last on each other stream before the call that made this one wait.
+    fn wait_events(&self, piece: &Piece, waited: Ns, by_launch: &ByLaunch, first: u32, edges: &mut Vec<RankEdge>) {
+        let others = by_launch.iter().filter(|(stream, _)| **stream != piece.stream).map(|(_, of)| of);
+        for launched in others.take(MOST_STREAMS) {
+            let before = &launched[..launched.partition_point(|(launched, _)| *launched < waited)];
+            let ended = before.iter().rev().take(LOOK_BACK).find(|(_, at)| self.pieces[*at].end <= piece.start);
+            edges.extend(ended.map(|(_, at)| RankEdge { from: first + *at as u32, kind: EdgeKind::WaitEvent }));
+        }
+    }
+
+    /// `ended` are the slices that started earlier, by their ends.
+    fn unexplained(
+        &self,
+        piece: &Piece,
+        lane: u32,
+        ended: &BTreeSet<(Ns, u32)>,
+        edges: &[RankEdge],
+    ) -> Option<RankEdge> {
+        let explained = edges.iter().map(|edge| self.graph.nodes[edge.from as usize].end).max();
+        if explained.is_some_and(|explained| piece.start - explained <= UNEXPLAINED) {
+            return None;
+        }
+        let before = ended.range(..=(piece.start, u32::MAX)).rev().take(LOOK_BACK);
+        let (end, from) = before.copied().find(|(_, at)| self.graph.nodes[*at as usize].lane != lane)?;
+        explained.is_none_or(|explained| end > explained).then_some(RankEdge { from, kind: EdgeKind::Unexplained })
+    }
+
+    /// What calls that wait for the GPU wait for: what their own thread launched last, on all streams if they wait for the device.
+    fn add_blocked_edges(&mut self, first: u32) {
+        let mut launched: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
+        for (piece, at) in self.pieces.iter().zip(first..) {
+            let Some(launch) = piece.call.and_then(|call| self.launch_nodes.get(&call)) else { continue };
+            let launch = self.graph.nodes[*launch as usize];
+            launched.entry(launch.lane).or_default().push((launch.start, at));
+        }
+        launched.values_mut().for_each(|of| of.sort_unstable());
+        for (node, call) in std::mem::take(&mut self.blocked) {
+            let blocked = self.graph.nodes[node as usize];
+            let end = |at: u32| self.graph.nodes[at as usize].end;
+            let waited = |of: &Vec<(Ns, u32)>| {
+                let before = &of[..of.partition_point(|(launched, _)| *launched <= blocked.start)];
+                before.iter().rev().map(|(_, at)| *at).take(LOOK_BACK).find(|at| end(*at) <= blocked.end)
+            };
+            let name = self.source.store.slice_name(call);
+            let found: Vec<u32> = match name.contains("DeviceSynchronize") {
+                true => launched.values().filter_map(waited).collect(),
+                false => launched.get(&blocked.lane).and_then(waited).into_iter().collect(),
+            };
+            let is_event = name.contains("EventSynchronize");
+            let found = found.into_iter().filter(|at| !is_event || end(*at) > blocked.start);
+            let edges: Vec<RankEdge> = found.map(|from| RankEdge { from, kind: EdgeKind::Blocked }).collect();
+            self.graph.edges[node as usize].extend(edges);
+        }
+    }
+
+    /// Where threads wait: for collectives of CPUs, or while another one launches.
+    fn add_waits(&mut self, threads: &Threads) {
+        // Of several threads that are quiet when it ends, the one that waited for the shortest time.
+        let mut cpus: BTreeMap<u32, (Ns, usize, Ns, Window)> = BTreeMap::new();
+        for lane in 0..self.threads.len() {
+            for (number, start, wait) in threads.cpu_collectives(lane) {
+                let of = (wait.duration(), lane, start, wait);
+                cpus.entry(number).and_modify(|known| *known = if of.0 < known.0 { of } else { *known }).or_insert(of);
+            }
+        }
+        for (number, (_, lane, start, wait)) in cpus {
+            let name = threads.name_of(number);
+            self.on_thread(lane, NodeKind::CpuArrival(number), start, start.min(wait.start), name);
+            self.on_thread(lane, NodeKind::CpuLeft(number), wait.start, wait.end, name);
+        }
+        // By process: what its threads launched, by when that returned.
+        let mut launched: BTreeMap<ProcessId, Vec<(Ns, u32)>> = BTreeMap::new();
+        for (at, node) in self.graph.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_cpu()) {
+            let process = self.source.store.tracks.thread(self.threads[node.lane as usize]).upid;
+            launched.entry(process).or_default().push((node.end, at as u32));
+        }
+        launched.values_mut().for_each(|of| of.sort_unstable());
+        for lane in 0..self.threads.len() {
+            let process = self.source.store.tracks.thread(self.threads[lane]).upid;
+            for idle in threads.idle(lane) {
+                self.add_wake(lane, idle, launched.get(&process).map_or(&[], Vec::as_slice));
+            }
+        }
+    }
+
+    /// A thread did nothing while another one of its process launched: it was woken by that.
+    fn add_wake(&mut self, lane: usize, idle: Window, launched: &[(Ns, u32)]) {
+        let before = &launched[..launched.partition_point(|(end, _)| *end <= idle.end)];
+        let in_time = before.iter().rev().take_while(|(end, _)| *end >= idle.start).take(LOOK_BACK);
+        let other = in_time.map(|(_, at)| *at).find(|at| self.graph.nodes[*at as usize].lane as usize != lane);
+        let Some(from) = other else { return };
+        let at = self.on_thread(lane, NodeKind::Woken, idle.start, idle.end, StringId::NULL);
+        self.graph.nodes[at as usize].step = self.step(idle.end);
+        self.graph.edges[at as usize].push(RankEdge { from, kind: EdgeKind::Wake });
+    }
+
+    /// Each thread does one thing after the other. What it does before its first node begins with the step, if there is one.
+    fn link_threads(&mut self) {
+        for of in &mut self.of_thread {
+            of.sort_by_key(|at| (self.graph.nodes[*at as usize].end, *at));
+            for pair in of.windows(2) {
+                self.graph.edges[pair[1] as usize].push(RankEdge { from: pair[0], kind: EdgeKind::Thread });
+            }
+            let Some(first) = of.first().map(|at| *at as usize) else { continue };
+            if let Some(step) = self.graph.nodes[first].step {
+                let start = self.source.steps[step as usize].start;
+                self.graph.nodes[first].start = self.graph.nodes[first].start.min(start);
+            }
+        }
+    }
+}

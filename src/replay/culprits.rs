@@ -1,0 +1,151 @@
+//! The functions and kernels that take longer on some ranks than on their peers, by reruns in which each takes as long as there.
+
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::FixedState;
+use serde::Serialize;
+
+use super::job::Times;
+use super::peers::Part;
+use super::question::{Question, RankInterval};
+use super::rank::FUNCTIONS;
+use crate::time::Ns;
+
+/// Of so many with the most excess the reruns are computed.
+const ASKED: usize = 5;
+
+/// A function or kernel that takes longer than on peers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Culprit {
+    /// Its name.
+    pub name: String,
+    /// How much earlier the job ends if it takes as long as on the peers, in ns.
+    #[serde(rename = "saves_ns")]
+    pub saves: i64,
+}
+
+/// The work in which functions or kernels are looked for.
+pub(super) struct Culprits<'a, 'q> {
+    question: &'a Question<'q>,
+    set: &'a [usize],
+    part: Part,
+    /// `None` for all.
+    intervals: Option<&'a [RankInterval]>,
+}
+
+impl<'a, 'q> Culprits<'a, 'q> {
+    pub(super) fn new(
+        question: &'a Question<'q>,
+        set: &'a [usize],
+        part: Part,
+        intervals: Option<&'a [RankInterval]>,
+    ) -> Self {
+        Culprits { question, set, part, intervals }
+    }
+
+    /// Those that save something by themselves, most first.
+    pub(super) fn find(&self, base: &[Times]) -> Vec<Culprit> {
+        let end = self.question.end_of(base);
+        let candidates = if self.part == Part::Cpu { self.functions(base) } else { self.kernels(base) };
+        let saved = |(name, times): (String, Vec<Times>)| Culprit { name, saves: end - self.question.end_of(&times) };
+        let mut found: Vec<Culprit> = candidates.into_iter().map(saved).filter(|of| of.saves > 0).collect();
+        found.sort_by(|a, b| b.saves.cmp(&a.saves).then_with(|| a.name.cmp(&b.name)));
+        found
+    }
+
+    fn is_asked(&self, of: RankInterval) -> bool {
+        self.set.contains(&of.0) && self.intervals.is_none_or(|intervals| intervals.contains(&of))
+    }
+
+    /// Kernels with the most excess, with the times in which they take as long as on the peers.
+    fn kernels(&self, base: &[Times]) -> Vec<(String, Vec<Times>)> {
+        let Question { ranks, peers, job, .. } = *self.question;
+        let mut of: BTreeMap<&str, (i64, Vec<usize>)> = BTreeMap::new();
+        for node in self.set.iter().flat_map(|rank| self.question.work(*rank, self.part)) {
+            if self.question.interval(node).is_some_and(|interval| self.is_asked(interval)) {
+                let (rank, of_rank) = (job.nodes[node].rank as usize, job.nodes[node].of);
+                let (sum, nodes) = of.entry(ranks[rank].name(of_rank)).or_default();
+                *sum += peers.excess[node];
+                nodes.push(node);
+            }
+        }
+        let times = |nodes: &[usize]| {
+            let mut times = base.to_vec();
+            nodes.iter().for_each(|node| times[*node].own -= peers.excess[*node]);
+            times
+        };
+        most(of.into_iter().map(|(name, (sum, nodes))| (name.to_owned(), sum, nodes)).collect(), |nodes| times(&nodes))
+    }
+
+    /// The same of functions. Their excess is taken from the work of the interval, from each piece in proportion to its own.
+    fn functions(&self, base: &[Times]) -> Vec<(String, Vec<Times>)> {
+        let mut pieces: HashMap<RankInterval, Vec<usize>, FixedState> = HashMap::default();
+        for node in self.set.iter().flat_map(|rank| self.question.work(*rank, self.part)) {
+            let interval = self.question.interval(node).filter(|of| self.is_asked(*of));
+            let longer = interval.filter(|_| self.question.peers.excess[node] > 0);
+            longer.into_iter().for_each(|interval| pieces.entry(interval).or_default().push(node));
+        }
+        let times = |of: BTreeMap<RankInterval, i64>| {
+            let mut times = base.to_vec();
+            for (interval, excess) in of {
+                let Some(nodes) = pieces.get(&interval) else { continue };
+                let all: i64 = nodes.iter().map(|node| self.question.peers.excess[*node]).sum();
+                // A function takes no more of the excess than there is.
+                let share = excess.min(all) as f64 / all as f64;
+                nodes.iter().for_each(|node| {
+                    times[*node].own -= (self.question.peers.excess[*node] as f64 * share) as i64;
+                });
+            }
+            times
+        };
+        let of = self.function_excess().into_iter();
+        most(of.map(|(name, of)| (name.to_owned(), of.values().sum(), of)).collect(), times)
+    }
+
+    /// By function, and by rank and interval: its excess over the median of the peers that are not in the set.
+    fn function_excess(&self) -> BTreeMap<&str, BTreeMap<RankInterval, i64>> {
+        let Question { ranks, peers, .. } = *self.question;
+        let mut same: HashMap<(u32, u64), Vec<RankInterval>, FixedState> = HashMap::default();
+        for (rank, graph) in ranks.iter().enumerate().filter(|(rank, _)| !self.set.contains(rank)) {
+            for (place, at) in peers.interval_of[rank].iter().zip(0..graph.intervals.len() as u32) {
+                same.entry((peers.class[rank], *place)).or_default().push((rank, at));
+            }
+        }
+        let mut found: BTreeMap<&str, BTreeMap<RankInterval, i64>> = BTreeMap::new();
+        for rank in self.set {
+            for (interval, at) in ranks[*rank].intervals.iter().zip(0..).filter(|(_, at)| self.is_asked((*rank, *at))) {
+                let place = peers.interval_of[*rank][at as usize];
+                let Some(others) = same.get(&(peers.class[*rank], place)) else { continue };
+                for (name, time) in &interval.functions {
+                    let name = ranks[*rank].texts[*name as usize].as_str();
+                    let mut theirs: Vec<i64> =
+                        others.iter().map(|(other, at)| self.time_of(*other, *at, name)).collect();
+                    let middle = theirs.len() / 2;
+                    let excess = time.0 - *theirs.select_nth_unstable(middle).1;
+                    if excess > 0 {
+                        found.entry(name).or_default().insert((*rank, at), excess);
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// How long a rank was in a function in an interval, at most.
+    fn time_of(&self, rank: usize, interval: u32, name: &str) -> i64 {
+        let graph = self.question.ranks[rank];
+        let functions = &graph.intervals[interval as usize].functions;
+        let known = functions.iter().find(|(text, _)| graph.texts[*text as usize] == name);
+        let at_most = functions.last().filter(|_| functions.len() == FUNCTIONS);
+        known.or(at_most).map_or(Ns::ZERO, |(_, time)| *time).0
+    }
+}
+
+/// The times without the excess of those that have most of it.
+fn most<T>(mut of: Vec<(String, i64, T)>, mut times: impl FnMut(T) -> Vec<Times>) -> Vec<(String, Vec<Times>)> {
+    of.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    of.truncate(ASKED);
+    of.into_iter().map(|(name, _, of)| (name, times(of))).collect()
+}

@@ -1,0 +1,109 @@
+//! The edges within a rank: their least delays, and what was binding.
+
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::FixedState;
+
+use super::job::{Draft, Edge};
+use super::rank::{EdgeKind, NodeKind, RankEdge, RankGraph};
+
+/// What has the same least delay: edges of a kind, of the call that launches or waits.
+type Key = (EdgeKind, u32);
+
+/// The least delay of edges, and whether any of them came from the latest of what comes first.
+#[derive(Debug, Clone, Copy)]
+struct Least {
+    delay: i64,
+    was_binding: bool,
+}
+
+/// The edges of a rank, with the nodes of the job's graph at which those of the rank's graph are freed and end.
+struct RankEdges<'a> {
+    graph: &'a RankGraph,
+    arrivals: &'a [u32],
+    ends: &'a [u32],
+    least: HashMap<Key, Least, FixedState>,
+    of_kinds: BTreeMap<EdgeKind, i64>,
+}
+
+/// Adds the edges within a rank, and the own times of its threads.
+pub(super) fn add_edges(draft: &mut Draft, graph: &RankGraph, arrivals: &[u32], ends: &[u32]) {
+    let mut edges = RankEdges { graph, arrivals, ends, least: HashMap::default(), of_kinds: BTreeMap::new() };
+    edges.measure(draft);
+    let shortest = edges.shortest(draft);
+    for (at, of) in graph.edges.iter().enumerate() {
+        let (kind, to) = (graph.nodes[at].kind, arrivals[at] as usize);
+        draft.edges[to] = of.iter().map(|edge| edges.edge(at, edge)).collect();
+        let (node, bound) = (draft.nodes[to], draft.bound(to));
+        let is_blocked = bound.is_some_and(|(latest, _)| latest > node.start);
+        if kind.is_cpu() {
+            let active = match kind {
+                NodeKind::Blocked if is_blocked => {
+                    let shortest = shortest.get(&graph.nodes[at].name).copied().unwrap_or_default();
+                    (node.start + shortest).min(node.time)
+                }
+                // Until it is known for whom it waits.
+                NodeKind::CpuLeft(_) | NodeKind::Woken => node.start,
+                _ => node.time,
+            };
+            draft.times[to].own = active - draft.before(to);
+        }
+        if let Some((latest, binding)) = bound.filter(|_| !kind.is_cpu() || is_blocked || kind == NodeKind::Woken) {
+            (draft.times[to].extra, draft.times[to].binding) = (node.freed() - latest, binding);
+        }
+    }
+}
+
+impl RankEdges<'_> {
+    fn key(&self, at: usize, edge: &RankEdge) -> Key {
+        match edge.kind {
+            EdgeKind::Launch => (edge.kind, self.graph.nodes[edge.from as usize].name),
+            EdgeKind::Blocked => (edge.kind, self.graph.nodes[at].name),
+            _ => (edge.kind, 0),
+        }
+    }
+
+    fn ended(&self, draft: &Draft, edge: &RankEdge) -> i64 {
+        draft.nodes[self.ends[edge.from as usize] as usize].time
+    }
+
+    fn measure(&mut self, draft: &Draft) {
+        for (at, edges) in self.graph.edges.iter().enumerate() {
+            let freed = draft.nodes[self.arrivals[at] as usize].freed();
+            let latest = edges.iter().map(|edge| self.ended(draft, edge)).max();
+            for edge in edges.iter().filter(|edge| edge.kind != EdgeKind::Thread) {
+                let (ended, key) = (self.ended(draft, edge), self.key(at, edge));
+                let delay = freed - ended;
+                let least = self.least.entry(key).or_insert(Least { delay, was_binding: false });
+                least.delay = least.delay.min(delay);
+                least.was_binding |= Some(ended) == latest;
+                self.of_kinds.entry(edge.kind).and_modify(|least| *least = (*least).min(delay)).or_insert(delay);
+            }
+        }
+    }
+
+    fn edge(&self, at: usize, edge: &RankEdge) -> Edge {
+        let least = |of: &Least| match edge.kind {
+            _ if of.was_binding => of.delay,
+            // A call whose work always had to wait for something else does not show how soon it could have started.
+            EdgeKind::Launch | EdgeKind::Blocked => of.delay.min(self.of_kinds[&edge.kind]),
+            _ => of.delay.min(0),
+        };
+        let least = self.least.get(&self.key(at, edge)).map_or(0, least);
+        Edge { from: self.ends[edge.from as usize], least, kind: edge.kind }
+    }
+
+    /// By name: how long a call takes at least that does not have to wait.
+    fn shortest(&self, draft: &Draft) -> HashMap<u32, i64, FixedState> {
+        let mut found: HashMap<u32, i64, FixedState> = HashMap::default();
+        for (at, node) in self.graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Blocked) {
+            let of = draft.nodes[self.ends[at] as usize];
+            let mut waited = self.graph.edges[at].iter().filter(|edge| edge.kind == EdgeKind::Blocked);
+            if waited.all(|edge| self.ended(draft, edge) <= of.start) {
+                let length = of.time - of.start;
+                found.entry(node.name).and_modify(|shortest| *shortest = (*shortest).min(length)).or_insert(length);
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,328 @@
+//! What makes a job longer than its ranks' peers would, by reruns: which ranks, which part of their work, which functions or kernels.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::culprits::{Culprit, Culprits};
+use super::job::{JobGraph, Times};
+use super::peers::{Part, Peers};
+use super::question::{Question, RankInterval};
+use super::rank::{NO_NODE, RankGraph};
+use super::transplant::{self, RerunError};
+use crate::operations::clocks::Clocks;
+use crate::operations::matching::Matches;
+use crate::operations::random::Random;
+
+/// A rank's work is longer than its peers' beyond so many standard deviations of the sum. In 200 simulated jobs in which nothing is late no rank is.
+const BEYOND_CHANCE: f64 = 7.0;
+
+/// What a rank takes longer in some steps is this many times what it takes less in others.
+const STEADY: i64 = 4;
+
+/// If one of so many pieces is far longer, that is everywhere.
+const FEW: usize = 3;
+
+/// Most of what several ranks save together, and nearly all of it.
+const MOST: f64 = 0.5;
+const NEARLY_ALL: f64 = 0.8;
+
+/// How many ranks are asked about one by one.
+const ASKED: usize = 16;
+
+/// How often work is distributed at random.
+const SHUFFLES: usize = 12;
+const DRAWS: usize = 5;
+
+/// What reruns of a job say. Times are in ns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Reruns {
+    /// From the first start to the last end.
+    #[serde(rename = "length_ns")]
+    pub length: i64,
+    /// How many steps that are.
+    pub steps: u32,
+    /// The error of reruns; `None` if no two ranks are alike, so that it cannot be measured.
+    pub error: Option<RerunError>,
+    /// How much earlier the job ends if all ranks do as their peers.
+    #[serde(rename = "all_like_peers_saves_ns")]
+    pub all_like_peers: i64,
+    /// The same of a job in which work is distributed over like ranks at random: the mean of several.
+    #[serde(rename = "chance_saves_ns")]
+    pub chance: i64,
+    /// How much the length of such jobs varies: a standard deviation.
+    #[serde(rename = "unsteady_ns")]
+    pub unsteady: i64,
+    /// How much earlier the job ends if all threads take half as long for what they do.
+    #[serde(rename = "cpus_twice_as_fast_saves_ns")]
+    pub fast_cpus: i64,
+    /// The same of all kernels, copies and fills.
+    #[serde(rename = "gpus_twice_as_fast_saves_ns")]
+    pub fast_gpus: i64,
+    /// What would save most, first.
+    pub findings: Vec<LateWork>,
+}
+
+/// Ranks that take longer than their peers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct LateWork {
+    /// The ranks.
+    #[cfg_attr(test, schemars(length(min = 1)))]
+    pub ranks: Vec<u32>,
+    /// Which part of their work is longer.
+    pub part: WorkPart,
+    /// Whether all of it is, or single pieces.
+    pub is_everywhere: bool,
+    /// How much earlier the job ends if they do that as their peers.
+    #[serde(rename = "saves_ns")]
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub saves: i64,
+    /// The error of that: of the graph, and by chance.
+    #[serde(rename = "error_ns")]
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub error: i64,
+    /// By step: how much shorter it is then, in ns; empty without steps.
+    #[serde(rename = "saves_by_step_ns")]
+    pub by_step: Vec<i64>,
+    /// The functions or kernels that take longer there, each with what it saves by itself. What several save does not add up.
+    pub culprits: Vec<Culprit>,
+}
+
+impl LateWork {
+    /// The function or kernel that has most of it by itself.
+    pub fn culprit(&self) -> Option<&Culprit> {
+        self.culprits.first().filter(|of| of.saves as f64 >= MOST * self.saves as f64 && of.saves > self.error)
+    }
+}
+
+/// The words for a part of a rank's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkPart {
+    /// What its threads do.
+    Cpu,
+    /// What its GPUs do, without collectives.
+    Gpu,
+}
+
+/// Asks what makes a job longer than its ranks' peers would. `numbers` are the ranks' numbers. `None` if nothing was recorded that has causes.
+pub fn find(numbers: &[u32], ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Option<Reruns> {
+    if ranks.iter().all(|graph| graph.is_empty()) {
+        return None;
+    }
+    let job = JobGraph::join(ranks, matches, clocks);
+    let peers = Peers::find(&job, ranks, matches);
+    let mut reruns = Question::new(&job, ranks, &peers).reruns();
+    for finding in &mut reruns.findings {
+        finding.ranks.iter_mut().for_each(|rank| *rank = numbers[*rank as usize]);
+        finding.ranks.sort_unstable();
+    }
+    Some(reruns)
+}
+
+/// The times in which some ranks do as their peers, in place of others.
+type Cure<'c> = dyn Fn(&[Times], &[usize]) -> Vec<Times> + 'c;
+
+impl Question<'_> {
+    fn reruns(&self) -> Reruns {
+        let (job, peers) = (self.job, self.peers);
+        let all: Vec<usize> = peers.with_peers();
+        let half = |part: Part| {
+            let mut times = job.times.clone();
+            self.scale(&mut times, part, 0.5);
+            self.saves(&times)
+        };
+        let mut reruns = Reruns {
+            length: self.length(),
+            steps: self.ranks.iter().map(|graph| graph.steps).max().unwrap_or_default(),
+            error: transplant::measure(job, self.ranks, peers),
+            all_like_peers: self.saved_by_all(&job.times, &all),
+            fast_cpus: half(Part::Cpu),
+            fast_gpus: half(Part::Gpu),
+            ..Reruns::default()
+        };
+        let Some(error) = reruns.error else { return reruns };
+        let mut random = Random(0x9e37_79b9_7f4a_7c15);
+        let shuffled: Vec<(f64, f64)> = (0..SHUFFLES)
+            .map(|_| {
+                let times = peers.shuffled(job, &mut |below| random.below(below));
+                (self.end_of(&times) as f64, self.saved_by_all(&times, &all) as f64)
+            })
+            .collect();
+        let (ends, chance): (Vec<f64>, Vec<f64>) = shuffled.into_iter().unzip();
+        (reruns.chance, reruns.unsteady) = (mean(&chance) as i64, deviation(&ends) as i64);
+        let of_graph = (reruns.length as f64 * error.whole.max(error.mean)) as i64;
+        for part in [Part::Cpu, Part::Gpu] {
+            reruns.findings.extend(self.late_work(part, of_graph, reruns.unsteady, &mut random));
+        }
+        reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves));
+        reruns
+    }
+
+    /// What is saved if these ranks do as peers at random: the mean, and the standard deviation.
+    fn saved_by_draws(&self, base: &[Times], set: &[usize], part: Part, random: &mut Random) -> (i64, i64) {
+        let (end, flags) = (self.end_of(base), self.flags(set));
+        let mut draw = || {
+            let mut below = |below| random.below(below);
+            (end - self.end_of(&self.peers.like_peers(self.job, base, &flags, part, Some(&mut below)))) as f64
+        };
+        let draws: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
+        (mean(&draws) as i64, deviation(&draws) as i64)
+    }
+
+    /// The ranks whose work of a part is longer, each with those before it as fast as their peers: first those that are slower everywhere, then those
+    /// with single pieces that are far longer.
+    fn late_work(&self, part: Part, of_graph: i64, unsteady: i64, random: &mut Random) -> Vec<LateWork> {
+        let mut base = self.job.times.clone();
+        let mut found = Vec::new();
+        let least = of_graph + 2 * unsteady;
+        let everywhere = self.longer(part);
+        let is_other = |rank: &usize| !everywhere.contains(rank);
+        let mut singles: Vec<(i64, usize)> = self
+            .peers
+            .with_peers()
+            .into_iter()
+            .filter(is_other)
+            .map(|rank| (self.single_excess(rank, part), rank))
+            .collect();
+        singles.retain(|(excess, _)| *excess > 0);
+        singles.sort_by_key(|(excess, rank)| (std::cmp::Reverse(*excess), *rank));
+        let singles: Vec<usize> = singles.into_iter().map(|(_, rank)| rank).collect();
+        for (is_everywhere, mut rest) in [(true, everywhere), (false, singles)] {
+            rest.truncate(ASKED);
+            let cure = |base: &[Times], set: &[usize]| match is_everywhere {
+                true => self.like_peers(base, set, part),
+                false => self.without_singles(base, set, part),
+            };
+            while !rest.is_empty() {
+                let Some(set) = self.smallest(&base, &rest, least, &cure) else { break };
+                rest.retain(|rank| !set.contains(rank));
+                let cured = cure(&base, &set);
+                let (saves, deviation) = match is_everywhere {
+                    true => self.saved_by_draws(&base, &set, part, random),
+                    false => (self.end_of(&base) - self.end_of(&cured), 0),
+                };
+                let error = (of_graph + 2 * deviation.max(unsteady)).max(1);
+                if saves <= error {
+                    continue;
+                }
+                let by_step = self.by_step(&base, &cured);
+                let intervals = (!is_everywhere).then(|| self.intervals_of_singles(&set, part));
+                let culprits = Culprits::new(self, &set, part, intervals.as_deref()).find(&base);
+                let mut ranks: Vec<u32> = set.iter().map(|rank| *rank as u32).collect();
+                ranks.sort_unstable();
+                found.push(LateWork { ranks, part: part.into(), is_everywhere, saves, error, by_step, culprits });
+                base = cured;
+            }
+        }
+        found
+    }
+
+    /// The rank that has most of what several save together, if not all save theirs by themselves; else the fewest that have nearly all of it. `None` if
+    /// they save too little.
+    fn smallest(&self, base: &[Times], rest: &[usize], least: i64, cure: &Cure<'_>) -> Option<Vec<usize>> {
+        let end = self.end_of(base);
+        let saved = |set: &[usize]| end - self.end_of(&cure(base, set));
+        let joint = saved(rest);
+        if joint <= least {
+            return None;
+        }
+        let singles: Vec<(i64, usize)> = rest.iter().map(|rank| (saved(&[*rank]), *rank)).collect();
+        let sum: i64 = singles.iter().map(|(saved, _)| saved).sum();
+        let best = singles.into_iter().max_by_key(|(saved, rank)| (*saved, std::cmp::Reverse(*rank)));
+        let (most, rank) = best.filter(|(saved, _)| *saved > least).unwrap_or_default();
+        if most as f64 >= MOST * joint as f64 || most > 0 && sum as f64 >= NEARLY_ALL * joint as f64 {
+            return Some(vec![rank]);
+        }
+        let enough = (1..=rest.len()).find(|size| saved(&rest[..*size]) as f64 >= NEARLY_ALL * joint as f64);
+        Some(rest[..enough.unwrap_or(rest.len())].to_vec())
+    }
+
+    /// The ranks whose work is longer than their peers' beyond chance, the one with most excess first.
+    fn longer(&self, part: Part) -> Vec<usize> {
+        let mut found: Vec<(i64, usize)> = Vec::new();
+        for rank in self.peers.with_peers() {
+            let (mut sum, mut variance) = (0, 0.0);
+            let mut steps: BTreeMap<Option<u32>, i64> = BTreeMap::new();
+            // A single piece says nothing about the rest, unless most are such.
+            let nodes: Vec<usize> = self.work(rank, part).collect();
+            let are_few = nodes.iter().filter(|node| self.peers.is_single(**node)).count() * FEW < nodes.len();
+            for node in nodes.into_iter().filter(|node| !are_few || !self.peers.is_single(*node)) {
+                sum += self.peers.excess[node];
+                variance += self.peers.noise[node].powi(2);
+                let step = self.ranks[rank].nodes[self.job.nodes[node].of as usize].step;
+                *steps.entry(step).or_default() += self.peers.excess[node];
+            }
+            let longer: i64 = steps.values().filter(|excess| **excess > 0).sum();
+            let shorter: i64 = steps.values().filter(|excess| **excess < 0).sum();
+            let is_beyond = sum as f64 > BEYOND_CHANCE * f64::max(variance.sqrt(), 1.0);
+            if is_beyond && longer >= STEADY * -shorter {
+                found.push((sum, rank));
+            }
+        }
+        found.sort_by_key(|(sum, rank)| (std::cmp::Reverse(*sum), *rank));
+        found.into_iter().map(|(_, rank)| rank).collect()
+    }
+
+    /// The single pieces of a rank's work that are far longer than its peers'.
+    fn singles(&self, rank: usize, part: Part) -> impl Iterator<Item = usize> {
+        self.work(rank, part).filter(|node| self.peers.is_single(*node))
+    }
+
+    fn single_excess(&self, rank: usize, part: Part) -> i64 {
+        self.singles(rank, part).map(|node| self.peers.excess[node]).sum()
+    }
+
+    fn intervals_of_singles(&self, set: &[usize], part: Part) -> Vec<RankInterval> {
+        set.iter().flat_map(|rank| self.singles(*rank, part)).filter_map(|node| self.interval(node)).collect()
+    }
+
+    fn without_singles(&self, base: &[Times], set: &[usize], part: Part) -> Vec<Times> {
+        let mut times = base.to_vec();
+        for node in set.iter().flat_map(|rank| self.singles(*rank, part)) {
+            times[node].own -= self.peers.excess[node];
+        }
+        times
+    }
+
+    /// By step: how much shorter it is in one run than in another.
+    fn by_step(&self, before: &[Times], after: &[Times]) -> Vec<i64> {
+        let ends = |times: &[Times]| {
+            let mut ends: BTreeMap<u32, i64> = BTreeMap::new();
+            for (node, time) in self.job.nodes.iter().zip(self.job.rerun(times)).filter(|(node, _)| node.of != NO_NODE)
+            {
+                let step = self.ranks[node.rank as usize].nodes[node.of as usize].step;
+                if let Some(step) = step.and_then(|step| self.peers.step(node.rank as usize, step)) {
+                    ends.entry(step).and_modify(|end| *end = time.max(*end)).or_insert(time);
+                }
+            }
+            ends
+        };
+        let (before, after) = (ends(before), ends(after));
+        let earlier: BTreeMap<u32, i64> = before.iter().map(|(step, end)| (*step, end - after[step])).collect();
+        let mut last = 0;
+        let steps = earlier.keys().max().map_or(0, |last| last + 1);
+        (0..steps)
+            .map(|step| earlier.get(&step).map_or(0, |earlier| earlier - std::mem::replace(&mut last, *earlier)))
+            .collect()
+    }
+}
+
+impl From<Part> for WorkPart {
+    fn from(part: Part) -> Self {
+        if part == Part::Cpu { WorkPart::Cpu } else { WorkPart::Gpu }
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn deviation(values: &[f64]) -> f64 {
+    crate::statistics::std_dev(values.iter().copied())
+}

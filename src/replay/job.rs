@@ -1,0 +1,146 @@
+//! The causal graph of a job: the graphs of its ranks on one clock, joined at their collectives.
+//!
+//! A collective of several ranks has one more node, when its last member has arrived, and a second one for each member, when it ends there. Every node
+//! happens at the latest of what comes first, each with a delay. One of these was binding when the job ran, and has the delay that was recorded; the
+//! others have the least delay that their kind has anywhere on that rank. So with nothing changed every node happens when it was recorded.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use super::rank::{EdgeKind, NodeKind, RankGraph};
+
+/// What a node's own time is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Of a thread: since the node before on its thread.
+    Cpu,
+    /// Of a slice: since its start.
+    Gpu,
+    /// The same, of a collective that was matched with none of another rank: how much of it is waiting is unknown.
+    Alone,
+    /// None: a member of a collective has arrived.
+    Arrival,
+    /// None: all members of a collective have arrived.
+    Rendezvous,
+    /// Of a member of a collective: since all have arrived.
+    Transfer,
+}
+
+impl Role {
+    /// Whether the rank's own doing determines the node's own time.
+    pub fn is_work(self) -> bool {
+        matches!(self, Role::Cpu | Role::Gpu)
+    }
+}
+
+/// A node of a job's graph. Times are in ns on the job's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Node {
+    /// What its own time is.
+    pub role: Role,
+    /// A position in the ranks; of a rendezvous its first member.
+    pub rank: u32,
+    /// Its node in the rank's graph; [`NO_NODE`](super::rank::NO_NODE) for a rendezvous.
+    pub of: u32,
+    /// When it happened.
+    pub time: i64,
+    /// When its own time began.
+    pub start: i64,
+}
+
+impl Node {
+    /// When what comes first let it happen.
+    pub(super) fn freed(&self) -> i64 {
+        if matches!(self.role, Role::Gpu | Role::Alone) { self.start } else { self.time }
+    }
+}
+
+/// What may differ from one run to another at a node, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Times {
+    /// Its own time.
+    pub own: i64,
+    /// When its own time begins if nothing comes first.
+    pub begin: i64,
+    /// How much longer than the least delay it took from what was binding.
+    pub extra: i64,
+    /// The kind of the edge that was binding.
+    pub binding: EdgeKind,
+}
+
+/// An edge into a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Edge {
+    /// The node that comes first.
+    pub from: u32,
+    /// The least time between them, in ns.
+    pub least: i64,
+    /// Why.
+    pub kind: EdgeKind,
+}
+
+/// The graph of a job, in an order in which nothing comes before what it waits for.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct JobGraph {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// By node: its times as recorded.
+    pub times: Vec<Times>,
+    /// By node: the position of its first edge; one more at the end.
+    pub first_edge: Vec<u32>,
+    /// The edges into each node.
+    pub edges: Vec<Edge>,
+    /// By rank and node of its graph: the node that is its end.
+    pub ends: Vec<Vec<u32>>,
+    /// Edges that were left out because nodes would wait for each other in a circle.
+    pub circular: u64,
+}
+
+/// A graph whose nodes have no order yet.
+pub(super) struct Draft {
+    pub(super) nodes: Vec<Node>,
+    pub(super) times: Vec<Times>,
+    pub(super) edges: Vec<Vec<Edge>>,
+}
+
+impl Draft {
+    pub(super) fn push(&mut self, node: Node, own: i64) -> u32 {
+        self.nodes.push(node);
+        self.times.push(Times { own, begin: node.start, extra: 0, binding: EdgeKind::Thread });
+        self.edges.push(Vec::new());
+        self.nodes.len() as u32 - 1
+    }
+
+    /// When what comes first, apart from its own thread, let a node happen at the earliest, and the kind of the edge that was binding.
+    pub(super) fn bound(&self, to: usize) -> Option<(i64, EdgeKind)> {
+        let others = self.edges[to].iter().filter(|edge| edge.kind != EdgeKind::Thread);
+        others.map(|edge| (self.nodes[edge.from as usize].time + edge.least, edge.kind)).max()
+    }
+
+    /// When a thread's own time began: at the node before, or when it was recorded.
+    pub(super) fn before(&self, to: usize) -> i64 {
+        let before = self.edges[to].iter().find(|edge| edge.kind == EdgeKind::Thread);
+        before.map_or(self.nodes[to].start, |edge| self.nodes[edge.from as usize].time)
+    }
+}
+
+impl JobGraph {
+    /// The edges into a node.
+    pub fn edges_into(&self, node: usize) -> &[Edge] {
+        &self.edges[self.first_edge[node] as usize..self.first_edge[node + 1] as usize]
+    }
+}
+
+/// By row: its node.
+pub(super) fn rows(graph: &RankGraph) -> HashMap<u32, usize, FixedState> {
+    let row = |(at, kind): (usize, NodeKind)| match kind {
+        NodeKind::Collective(row) => Some((row, at)),
+        _ => None,
+    };
+    graph.nodes.iter().map(|node| node.kind).enumerate().filter_map(row).collect()
+}

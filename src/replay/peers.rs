@@ -1,0 +1,366 @@
+//! Like ranks, what they do at the same place, and the times of a job in which a rank does as its peers do.
+//!
+//! Work is what a rank's own doing determines: what its threads do from one node to the next, and how long its kernels take. Its excess is how much
+//! more that is than the median of its peers at the same place. How much that varies by chance is measured by how it varies from step to step.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use foldhash::fast::FixedState;
+
+use super::job::{JobGraph, Role, Times};
+use super::places::{in_step, step_shifts};
+use super::rank::{EdgeKind, RankGraph};
+use crate::operations::matching::Matches;
+
+/// Ranks are alike if this share of the places of the one with fewer is also the other's: its trace may have ended earlier.
+const ALIKE: f64 = 0.9;
+
+/// But then it has at least this share of the other's places.
+const LEAST: f64 = 0.25;
+
+/// Standard deviations of a normal distribution for each median absolute deviation.
+const SCALE: f64 = 1.4826;
+
+/// A single piece of work is far longer than its peers', beyond so many standard deviations.
+const SINGLE: f64 = 10.0;
+
+/// From so many steps on, what a rank does at a place shows how much it varies.
+const FEWEST: usize = 3;
+
+/// From so many values on, their deviation is known well enough to judge single values by it.
+const ENOUGH: usize = 16;
+
+/// A peer within so many standard deviations of the median is like the others.
+const NEAR: f64 = 4.0;
+
+/// Which work of ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// What their threads do.
+    Cpu,
+    /// Their kernels, copies and fills, without collectives.
+    Gpu,
+}
+
+impl Part {
+    /// The role of its nodes.
+    pub fn role(self) -> Role {
+        if self == Part::Cpu { Role::Cpu } else { Role::Gpu }
+    }
+}
+
+/// A place that several like ranks have.
+#[derive(Debug)]
+struct Place {
+    role: Role,
+    /// Its ranks, each with its node in the job's graph.
+    members: Vec<(u32, u32)>,
+}
+
+/// Like ranks, and what they have in common.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Peers {
+    /// By rank: the lowest rank that is like it.
+    pub class: Vec<u32>,
+    /// By rank and node of its graph: equal for nodes of like ranks that do the same in the same step.
+    pub place_of: Vec<Vec<u64>>,
+    /// The same by rank and interval.
+    pub interval_of: Vec<Vec<u64>>,
+    /// By node of the job's graph: its work, in ns. A thread's work at a node that its peers lack counts at the next node that they have.
+    pub work: Vec<i64>,
+    /// By node of the job's graph: its excess, in ns.
+    pub excess: Vec<i64>,
+    /// By node of the job's graph: how much its excess varies by chance, a standard deviation in ns.
+    pub noise: Vec<f64>,
+    /// The same, where few values show it no less than usual for work of that length.
+    pub safe_noise: Vec<f64>,
+    /// By rank: how many more steps than the first rank it has before the same step.
+    step_shifts: Vec<i64>,
+    /// By rank: of how many ranks it is the lowest that is like them.
+    sizes: Vec<usize>,
+    /// By node of the job's graph: whether its work is far longer than its peers', there alone or again in each step.
+    is_single: Vec<bool>,
+    places: Vec<Place>,
+    /// Nodes that no peer has.
+    alone: Vec<u32>,
+}
+
+impl Peers {
+    /// Finds like ranks, and what they have in common.
+    pub fn find(job: &JobGraph, ranks: &[&RankGraph], matches: &Matches) -> Self {
+        let shifts = step_shifts(ranks, matches);
+        let places = |(graph, shift): (&&RankGraph, &i64)| {
+            graph.nodes.iter().map(|node| in_step(node.place, node.step, *shift)).collect()
+        };
+        let intervals = |(graph, shift): (&&RankGraph, &i64)| {
+            graph.intervals.iter().map(|of| in_step(of.place, of.step, *shift)).collect()
+        };
+        let place_of: Vec<Vec<u64>> = ranks.iter().zip(&shifts).map(places).collect();
+        let interval_of = ranks.iter().zip(&shifts).map(intervals).collect();
+        let class = classes(&place_of);
+        let mut sizes = vec![0; ranks.len()];
+        class.iter().for_each(|class| sizes[*class as usize] += 1);
+        let nodes = job.nodes.len();
+        let mut peers = Peers {
+            class,
+            place_of,
+            interval_of,
+            work: job.times.iter().map(|times| times.own).collect(),
+            excess: vec![0; nodes],
+            noise: vec![0.0; nodes],
+            safe_noise: vec![0.0; nodes],
+            step_shifts: shifts,
+            sizes,
+            is_single: vec![false; nodes],
+            places: Vec::new(),
+            alone: Vec::new(),
+        };
+        let is_common = peers.find_places(job, ranks);
+        peers.find_work(job, ranks, &is_common);
+        peers.find_excess(job);
+        peers.find_noise(job, ranks);
+        peers
+    }
+
+    /// The number of a rank's step, by the first rank's.
+    pub fn step(&self, rank: usize, step: u32) -> Option<u32> {
+        u32::try_from(i64::from(step) - self.step_shifts[rank]).ok()
+    }
+
+    /// How many ranks are like a rank, itself included.
+    pub fn alike(&self, rank: usize) -> usize {
+        self.sizes[self.class[rank] as usize]
+    }
+
+    /// The ranks that have a peer.
+    pub fn with_peers(&self) -> Vec<usize> {
+        (0..self.class.len()).filter(|rank| self.alike(*rank) > 1).collect()
+    }
+
+    /// Finds the places that most of a class have, and by node whether it is at one.
+    fn find_places(&mut self, job: &JobGraph, ranks: &[&RankGraph]) -> Vec<bool> {
+        let mut at: HashMap<(u32, u64), Vec<(u32, u32)>, FixedState> = HashMap::default();
+        for rank in 0..ranks.len() {
+            for (place, end) in self.place_of[rank].iter().zip(&job.ends[rank]) {
+                at.entry((self.class[rank], *place)).or_default().push((rank as u32, *end));
+            }
+        }
+        let mut is_common = vec![false; job.nodes.len()];
+        for ((class, _), members) in at {
+            let role = job.nodes[members[0].1 as usize].role;
+            if members.len() > 1 && members.len() * 2 > self.alike(class as usize) {
+                members.iter().for_each(|(_, node)| is_common[*node as usize] = true);
+                // A collective that is matched on some ranks only is nobody's work.
+                if role.is_work() && members.iter().all(|(_, node)| job.nodes[*node as usize].role == role) {
+                    self.places.push(Place { role, members });
+                }
+            } else {
+                self.alone.extend(members.iter().map(|(_, node)| *node));
+            }
+        }
+        self.places.sort_by_key(|place| place.members[0]);
+        self.alone.sort_unstable();
+        is_common
+    }
+
+    fn find_work(&mut self, job: &JobGraph, ranks: &[&RankGraph], is_common: &[bool]) {
+        for (rank, graph) in ranks.iter().enumerate() {
+            let mut order: Vec<usize> =
+                (0..graph.nodes.len()).filter(|node| graph.nodes[*node].kind.is_cpu()).collect();
+            order.sort_by_key(|node| (graph.nodes[*node].lane, graph.nodes[*node].end, *node));
+            let (mut lane, mut pending) = (None, 0);
+            for node in order {
+                if lane != Some(graph.nodes[node].lane) {
+                    (lane, pending) = (Some(graph.nodes[node].lane), 0);
+                }
+                let at = job.ends[rank][node] as usize;
+                pending += job.times[at].own;
+                (self.work[at], pending) = if is_common[at] { (pending, 0) } else { (0, pending) };
+            }
+        }
+    }
+
+    fn find_excess(&mut self, job: &JobGraph) {
+        let mut values: Vec<i64> = Vec::new();
+        for place in &self.places {
+            for (rank, node) in &place.members {
+                let others = place.members.iter().filter(|(other, _)| other != rank);
+                values.clear();
+                values.extend(others.map(|(_, node)| self.work[*node as usize]));
+                self.excess[*node as usize] = self.work[*node as usize] - median(&mut values);
+            }
+        }
+        // Kernels that no peer runs are excess as a whole; threads' work was counted at the next place.
+        for node in self.alone.iter().map(|node| *node as usize).filter(|node| job.nodes[*node].role == Role::Gpu) {
+            self.excess[node] = self.work[node];
+        }
+    }
+
+    fn find_noise(&mut self, job: &JobGraph, ranks: &[&RankGraph]) {
+        // How far equal work is apart, as a multiple of the root of its length.
+        let apart = |role: Role| {
+            let nodes = self.places.iter().filter(|place| place.role == role).flat_map(|place| &place.members);
+            let relative = |node: usize| {
+                let usual = self.work[node] - self.excess[node];
+                (usual > 0).then(|| self.excess[node].abs() as f64 / (usual as f64).sqrt())
+            };
+            let mut values: Vec<f64> = nodes.filter_map(|(_, node)| relative(*node as usize)).collect();
+            SCALE * upper_middle(&mut values)
+        };
+        let apart = [Role::Cpu, Role::Gpu].map(apart);
+        let mut kinds: HashMap<(u32, u64), Vec<(u32, u32)>, FixedState> = HashMap::default();
+        for (rank, node) in self.places.iter().flat_map(|place| &place.members) {
+            let of = &ranks[*rank as usize].nodes[job.nodes[*node as usize].of as usize];
+            kinds.entry((self.class[*rank as usize], of.place)).or_default().push((*rank, *node));
+        }
+        for of in kinds.values() {
+            let mut by_rank: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+            for (rank, node) in of {
+                by_rank.entry(*rank).or_default().push(self.excess[*node as usize] as f64);
+            }
+            // A rank that takes longer in each step deviates from itself no more than others do.
+            let mut deviations: Vec<f64> = Vec::new();
+            for values in by_rank.values_mut().filter(|values| values.len() >= FEWEST) {
+                let middle = upper_middle(values);
+                deviations.extend(values.iter().map(|value| (value - middle).abs()));
+            }
+            let (count, deviation) = (deviations.len(), SCALE * upper_middle(&mut deviations));
+            let mut by_rank: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+            of.iter().for_each(|(rank, node)| by_rank.entry(*rank).or_default().push(*node as usize));
+            let mut of_ranks: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+            for (rank, node) in of.iter().map(|(rank, node)| (*rank, *node as usize)) {
+                let usual = (self.work[node] - self.excess[node]).max(1) as f64;
+                let by_length = apart[usize::from(job.nodes[node].role == Role::Gpu)] * usual.sqrt();
+                let noise = if count == 0 { by_length } else { deviation.max(by_length / 4.0) };
+                let safe = if count < ENOUGH { noise.max(by_length) } else { noise };
+                (self.noise[node], self.safe_noise[node]) = (noise, safe);
+                self.is_single[node] = self.excess[node] as f64 > SINGLE * safe;
+                of_ranks.entry(rank).or_default().push(node);
+            }
+            // What is longer in each step is beyond chance sooner.
+            for nodes in of_ranks.into_values().filter(|nodes| nodes.len() >= FEWEST) {
+                let sum: i64 = nodes.iter().map(|node| self.excess[*node]).sum();
+                let noise = nodes.iter().map(|node| self.safe_noise[*node].powi(2)).sum::<f64>().sqrt();
+                let is_steady = nodes.iter().all(|node| self.excess[*node] > 0) && sum as f64 > SINGLE * noise;
+                nodes.iter().for_each(|node| self.is_single[*node] |= is_steady);
+            }
+        }
+    }
+
+    /// The times of a job in which these ranks do this part of their work as the median of their peers does: of those that are not among them, or of
+    /// all if all are. If `draw` is given, they do as a peer at random, which is as unsteady as a rank is; it gets the number of peers.
+    pub fn like_peers(
+        &self,
+        job: &JobGraph,
+        times: &[Times],
+        set: &[bool],
+        part: Part,
+        mut draw: Option<&mut dyn FnMut(usize) -> usize>,
+    ) -> Vec<Times> {
+        let mut found = times.to_vec();
+        let is_set = |(rank, _): &&(u32, u32)| set[*rank as usize];
+        let mut work: Vec<i64> = Vec::new();
+        for place in self.places.iter().filter(|place| place.role == part.role()) {
+            if !place.members.iter().any(|member| is_set(&member)) {
+                continue;
+            }
+            let is_all = place.members.iter().all(|member| is_set(&member));
+            let peers = place.members.iter().filter(|member| is_all || !is_set(member)).map(|(_, node)| *node as usize);
+            work.clear();
+            work.extend(peers.clone().map(|node| self.work_in(job, times, node)));
+            let usual = median(&mut work);
+            let noise = self.safe_noise[place.members[0].1 as usize];
+            // A peer that is far from the others is no example.
+            work.retain(|own| (own - usual).abs() as f64 <= NEAR * noise);
+            let mut wakes: Vec<i64> = peers.filter_map(|node| wake(&times[node])).collect();
+            for (_, node) in place.members.iter().filter(is_set) {
+                let of = &mut found[*node as usize];
+                of.own = match &mut draw {
+                    Some(draw) if !work.is_empty() => work[draw(work.len())],
+                    _ => usual,
+                };
+                if of.binding == EdgeKind::Wake && !wakes.is_empty() {
+                    of.extra = median(&mut wakes);
+                }
+            }
+        }
+        for node in self.alone.iter().map(|node| *node as usize) {
+            let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
+            if role == part.role() && set[rank] && self.alike(rank) > 1 {
+                found[node].own = 0;
+            }
+        }
+        found
+    }
+
+    /// What a node's work is in a run: a time that was changed is of work already.
+    fn work_in(&self, job: &JobGraph, times: &[Times], node: usize) -> i64 {
+        if times[node].own == job.times[node].own { self.work[node] } else { times[node].own }
+    }
+
+    /// Whether a node's work is far longer than its peers'.
+    pub fn is_single(&self, node: usize) -> bool {
+        self.is_single[node]
+    }
+
+    /// The times of the job with the work of each place given to another of its ranks at random; work that is far longer than its peers' is none that
+    /// comes by chance, and is as long as theirs. `below` gives a random number below another one.
+    pub fn shuffled(&self, job: &JobGraph, below: &mut dyn FnMut(usize) -> usize) -> Vec<Times> {
+        let mut found = job.times.clone();
+        for place in &self.places {
+            let by_chance = |node: usize| self.work[node] - if self.is_single(node) { self.excess[node] } else { 0 };
+            let mut work: Vec<i64> = place.members.iter().map(|(_, node)| by_chance(*node as usize)).collect();
+            for at in (1..work.len()).rev() {
+                work.swap(at, below(at + 1));
+            }
+            for ((_, node), own) in place.members.iter().zip(work) {
+                found[*node as usize].own = own;
+            }
+        }
+        for node in self.alone.iter().map(|node| *node as usize).filter(|node| job.nodes[*node].role == Role::Cpu) {
+            found[node].own = self.work[node];
+        }
+        found
+    }
+}
+
+/// How long a thread took to wake another one, which is work of its own.
+fn wake(times: &Times) -> Option<i64> {
+    (times.binding == EdgeKind::Wake).then_some(times.extra)
+}
+
+/// By rank: the lowest rank that is like it.
+fn classes(places: &[Vec<u64>]) -> Vec<u32> {
+    let sets: Vec<HashSet<u64, FixedState>> = places.iter().map(|places| places.iter().copied().collect()).collect();
+    let mut first: Vec<u32> = Vec::new();
+    let mut class: Vec<u32> = Vec::new();
+    for (rank, set) in sets.iter().enumerate() {
+        let is_alike = |of: &u32| {
+            let other = &sets[*of as usize];
+            let both = set.iter().filter(|place| other.contains(place)).count();
+            let (fewer, more) = (set.len().min(other.len()), set.len().max(other.len()));
+            both as f64 >= ALIKE * fewer as f64 && fewer as f64 >= LEAST * more as f64
+        };
+        let found = first.iter().copied().find(is_alike).unwrap_or_else(|| {
+            first.push(rank as u32);
+            rank as u32
+        });
+        class.push(found);
+    }
+    class
+}
+
+/// The median of some values, of which there is one at least.
+fn median(values: &mut [i64]) -> i64 {
+    let count = values.len();
+    let (below, upper, _) = values.select_nth_unstable(count / 2);
+    let upper = *upper;
+    below.iter().max().filter(|_| count.is_multiple_of(2)).map_or(upper, |lower| lower.midpoint(upper))
+}
+
+/// The middle value, of an even number the upper one; 0 if there is none.
+fn upper_middle(values: &mut [f64]) -> f64 {
+    let at = values.len() / 2;
+    if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(at, f64::total_cmp).1 }
+}

@@ -1,0 +1,71 @@
+//! A job of which reruns are asked, and what they have in common.
+
+use super::job::{JobGraph, Role, Times};
+use super::peers::{Part, Peers};
+use super::rank::{NO_NODE, RankGraph};
+
+/// A rank, and an interval of it.
+pub(super) type RankInterval = (usize, u32);
+
+/// A job that is asked about.
+pub(crate) struct Question<'a> {
+    pub(crate) job: &'a JobGraph,
+    pub(crate) ranks: &'a [&'a RankGraph],
+    pub(crate) peers: &'a Peers,
+    /// By part and rank: the nodes that are work.
+    work: [Vec<Vec<u32>>; 2],
+    /// When it started and ended, in ns.
+    start: i64,
+    end: i64,
+}
+
+impl<'a> Question<'a> {
+    pub(crate) fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a Peers) -> Self {
+        let start = job.nodes.iter().map(|node| node.start).min().unwrap_or_default();
+        let end = job.nodes.iter().map(|node| node.time).max().unwrap_or_default();
+        let mut work = [vec![Vec::new(); ranks.len()], vec![Vec::new(); ranks.len()]];
+        for (node, at) in job.nodes.iter().zip(0..).filter(|(node, _)| node.role.is_work()) {
+            work[usize::from(node.role == Role::Gpu)][node.rank as usize].push(at);
+        }
+        Question { job, ranks, peers, work, start, end }
+    }
+
+    /// From the first start to the last end, in ns.
+    pub(crate) fn length(&self) -> i64 {
+        self.end - self.start
+    }
+
+    /// How much earlier the job ends with these times, in ns.
+    pub(crate) fn saves(&self, times: &[Times]) -> i64 {
+        self.end - self.end_of(times)
+    }
+
+    pub(super) fn end_of(&self, times: &[Times]) -> i64 {
+        self.job.rerun(times).into_iter().max().unwrap_or_default()
+    }
+
+    pub(super) fn like_peers(&self, base: &[Times], set: &[usize], part: Part) -> Vec<Times> {
+        self.peers.like_peers(self.job, base, &self.flags(set), part, None)
+    }
+
+    pub(super) fn flags(&self, set: &[usize]) -> Vec<bool> {
+        (0..self.ranks.len()).map(|rank| set.contains(&rank)).collect()
+    }
+
+    pub(super) fn saved_by_all(&self, base: &[Times], all: &[usize]) -> i64 {
+        let cpus = self.like_peers(base, all, Part::Cpu);
+        self.end_of(base) - self.end_of(&self.like_peers(&cpus, all, Part::Gpu))
+    }
+
+    /// The nodes of a rank that are work of a part.
+    pub(super) fn work(&self, rank: usize, part: Part) -> impl Iterator<Item = usize> {
+        self.work[usize::from(part == Part::Gpu)][rank].iter().map(|node| *node as usize)
+    }
+
+    /// The rank and interval of a node.
+    pub(super) fn interval(&self, node: usize) -> Option<RankInterval> {
+        let node = self.job.nodes[node];
+        (node.of != NO_NODE)
+            .then(|| (node.rank as usize, self.ranks[node.rank as usize].nodes[node.of as usize].interval))
+    }
+}

@@ -1,0 +1,149 @@
+//! The causal graph of one rank: what had to happen before each launch, wait and slice of its trace.
+//!
+//! | node | happens |
+//! |---|---|
+//! | [`NodeKind::Launch`] | when a call that puts work onto the GPU returns |
+//! | [`NodeKind::Blocked`] | when a call that waits for the GPU returns |
+//! | [`NodeKind::Woken`] | when a thread goes on that waited for another thread |
+//! | [`NodeKind::CpuArrival`], [`NodeKind::CpuLeft`] | when a thread comes to a collective of CPUs, and when it leaves |
+//! | [`NodeKind::Slice`], [`NodeKind::Collective`] | when work on a stream ends |
+//!
+//! An edge leads to a node from what it cannot have happened before.
+
+use crate::time::Ns;
+
+/// No node.
+pub const NO_NODE: u32 = u32::MAX;
+
+/// What happens at a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeKind {
+    /// A thread has launched something.
+    Launch,
+    /// A call that waits for the GPU has returned.
+    Blocked,
+    /// A thread that waited for another one goes on.
+    Woken,
+    /// A thread has come to a collective of CPUs. It has the collective's number on this rank.
+    CpuArrival(u32),
+    /// A thread has left that collective.
+    CpuLeft(u32),
+    /// A kernel, copy or fill has ended.
+    Slice,
+    /// The kernel of a collective has ended. It has a position in the rank's rows.
+    Collective(u32),
+}
+
+impl NodeKind {
+    /// Whether it is on a CPU thread.
+    pub fn is_cpu(self) -> bool {
+        !matches!(self, NodeKind::Slice | NodeKind::Collective(_))
+    }
+}
+
+/// Why a node cannot happen before another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EdgeKind {
+    /// A thread does one thing after the other.
+    Thread,
+    /// A slice starts after its launch.
+    Launch,
+    /// A stream runs one slice after the other.
+    Stream,
+    /// A call made a stream wait for another.
+    WaitEvent,
+    /// Neither its launch nor its stream explains why a slice did not start earlier, and this slice of another stream ended last before.
+    Unexplained,
+    /// A call returns after the slice that it waits for.
+    Blocked,
+    /// A thread goes on after another one has launched.
+    Wake,
+    /// All members of a collective have arrived.
+    Rendezvous,
+    /// All members of a collective of CPUs have arrived.
+    Cpus,
+}
+
+/// A node of a rank's graph. Times are on the trace's own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RankNode {
+    /// What happens.
+    pub kind: NodeKind,
+    /// When the slice or call starts. A slice starts no earlier than the slice before it on its stream ends.
+    pub start: Ns,
+    /// When it happens.
+    pub end: Ns,
+    /// Its thread or stream, by the order of first use.
+    pub lane: u32,
+    /// The name of the slice or call: a position in the texts.
+    pub name: u32,
+    /// The step in which it was launched.
+    pub step: Option<u32>,
+    /// Equal for nodes of like ranks that do the same, in all steps.
+    pub place: u64,
+    /// A position in the intervals.
+    pub interval: u32,
+}
+
+impl RankNode {
+    /// A node of which only the kind is known yet.
+    pub(super) fn new(kind: NodeKind) -> Self {
+        let none = Ns::ZERO;
+        RankNode { kind, start: none, end: none, lane: 0, name: 0, step: None, place: 0, interval: 0 }
+    }
+}
+
+/// An edge into a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RankEdge {
+    /// The node that comes first.
+    pub from: u32,
+    /// Why.
+    pub kind: EdgeKind,
+}
+
+/// What a thread or a stream does from one collective to the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Interval {
+    /// Equal for intervals of like ranks in which the same happens, in all steps.
+    pub place: u64,
+    /// Its step.
+    pub step: Option<u32>,
+    /// Of a thread: how long it was itself in which function (a position in the texts), without waiting, longest first. Functions that are not
+    /// listed take at most as long as the last one, if there are [`FUNCTIONS`], and no time otherwise.
+    pub functions: Vec<(u32, Ns)>,
+}
+
+/// How many functions of an interval are kept.
+pub const FUNCTIONS: usize = 32;
+
+/// The graph of one rank.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RankGraph {
+    /// Its nodes.
+    pub nodes: Vec<RankNode>,
+    /// By node: the edges into it.
+    pub edges: Vec<Vec<RankEdge>>,
+    /// The intervals between collectives.
+    pub intervals: Vec<Interval>,
+    /// Names of slices, calls and functions.
+    pub texts: Vec<String>,
+    /// How many steps it has.
+    pub steps: u32,
+}
+
+impl RankGraph {
+    /// The name of a node.
+    pub fn name(&self, node: u32) -> &str {
+        &self.texts[self.nodes[node as usize].name as usize]
+    }
+
+    /// Whether it has no nodes: nothing was recorded, or only what has no causes (NCCL's own records).
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+}

@@ -1,0 +1,213 @@
+//! What the launching threads of a rank do: in which functions they are themselves, and where they wait for other threads or for other ranks' CPUs.
+//!
+//! A thread waits for another one where it is in no function, or in one that is known to wait, for a while. Collectives of CPUs (`gloo:broadcast`) are
+//! recorded on threads of their own; the thread that waits for one is in one function when it ends, and in another one then.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use foldhash::fast::FixedState;
+
+use super::rank::{FUNCTIONS, NodeKind, RankGraph};
+use crate::id::{ProcessId, SliceId, ThreadId};
+use crate::names::calls::waits_for_thread;
+use crate::store::Store;
+use crate::store::strings::StringId;
+use crate::time::{Ns, Window};
+
+/// A thread that waits for another one does nothing for at least this: a thread that launches takes some time from one call to the next, too.
+const IDLE: Ns = Ns(50_000);
+
+/// A time in which a thread starts and ends no slice.
+#[derive(Debug, Clone, Copy)]
+struct Quiet {
+    window: Window,
+    /// The innermost slice that it is in; [`StringId::NULL`] for none.
+    name: StringId,
+    /// Whether it may wait for another thread.
+    may_wait: bool,
+}
+
+/// A collective of CPUs.
+#[derive(Debug, Clone, Copy)]
+struct CpuCollective {
+    window: Window,
+    name: StringId,
+}
+
+/// The launching threads of a rank.
+#[derive(Debug)]
+pub(super) struct Threads {
+    /// By thread, in order.
+    quiet: Vec<Vec<Quiet>>,
+    /// In the order of their ends.
+    cpu_collectives: Vec<CpuCollective>,
+}
+
+impl Threads {
+    pub(super) fn find(store: &Store, threads: &[ThreadId]) -> Self {
+        Threads { quiet: quiet(store, threads), cpu_collectives: cpu_collectives(store, threads) }
+    }
+
+    /// The name of a collective of CPUs.
+    pub(super) fn name_of(&self, number: u32) -> StringId {
+        self.cpu_collectives[number as usize].name
+    }
+
+    /// The collectives of CPUs for which a thread waits: their numbers, when they start, and when the thread waits.
+    pub(super) fn cpu_collectives(&self, lane: usize) -> Vec<(u32, Ns, Window)> {
+        let wait = |quiet: &Quiet| {
+            let Window { start, end } = quiet.window;
+            let (number, of) = self.ends_in(quiet.window)?;
+            Some((number, of.window.start, Window { start: of.window.start.max(start).min(end), end }))
+        };
+        self.quiet[lane].iter().filter_map(wait).collect()
+    }
+
+    /// The times in which a thread may wait for another one.
+    pub(super) fn idle(&self, lane: usize) -> Vec<Window> {
+        let is_idle = |quiet: &&Quiet| quiet.may_wait && quiet.window.duration() >= IDLE;
+        let idle = self.quiet[lane].iter().filter(is_idle).map(|quiet| quiet.window);
+        idle.filter(|window| self.ends_in(*window).is_none()).collect()
+    }
+
+    /// The last collective of CPUs that ends in a window.
+    fn ends_in(&self, window: Window) -> Option<(u32, CpuCollective)> {
+        let after = self.cpu_collectives.partition_point(|of| of.window.end <= window.end);
+        let last = after.checked_sub(1)?;
+        let of = self.cpu_collectives[last];
+        (of.window.end > window.start).then_some((last as u32, of))
+    }
+
+    /// By interval of a graph: how long its thread was itself in which function, without waiting.
+    pub(super) fn functions(
+        &self,
+        graph: &RankGraph,
+        of_thread: &[Vec<u32>],
+    ) -> Vec<HashMap<StringId, Ns, FixedState>> {
+        let mut sums: Vec<HashMap<StringId, Ns, FixedState>> = vec![HashMap::default(); graph.intervals.len()];
+        for (nodes, quiet) in of_thread.iter().zip(&self.quiet) {
+            let mut at = 0;
+            for Quiet { window, name, .. } in quiet {
+                let mut start = window.start;
+                while start < window.end {
+                    let Some(node) = nodes.get(at).map(|at| &graph.nodes[*at as usize]) else { break };
+                    if node.end <= start {
+                        at += 1;
+                        continue;
+                    }
+                    let until = node.end.min(window.end);
+                    let waits = !matches!(node.kind, NodeKind::Launch | NodeKind::CpuArrival(_));
+                    let active = if waits { until.min(node.start.max(start)) } else { until } - start;
+                    if active > Ns::ZERO {
+                        *sums[node.interval as usize].entry(*name).or_default() += active;
+                    }
+                    start = until;
+                }
+            }
+        }
+        sums
+    }
+}
+
+/// The longest of some functions.
+pub(super) fn longest(times: BTreeMap<u32, Ns>) -> Vec<(u32, Ns)> {
+    let mut functions: Vec<(u32, Ns)> = times.into_iter().collect();
+    functions.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
+    functions.truncate(FUNCTIONS);
+    functions
+}
+
+/// By thread: the times in which it starts and ends no slice.
+fn quiet(store: &Store, threads: &[ThreadId]) -> Vec<Vec<Quiet>> {
+    let lane_of: HashMap<ThreadId, usize, FixedState> = threads.iter().copied().zip(0..).collect();
+    let waiting = Waiting::find(store);
+    let mut sweeps: Vec<Sweep<'_>> = threads
+        .iter()
+        .map(|_| Sweep { waiting: &waiting, open: Vec::new(), last: store.span.start, found: Vec::new() })
+        .collect();
+    for slice in store.slices.ids() {
+        let Some(lane) = store.thread_of(slice).and_then(|thread| lane_of.get(&thread)).copied() else { continue };
+        let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
+        sweeps[lane].close(start);
+        sweeps[lane].open.push((if dur < Ns::ZERO { store.span.end } else { start + dur }, slice));
+    }
+    sweeps.into_iter().map(Sweep::finish).collect()
+}
+
+/// In which slices a thread may wait for another one.
+struct Waiting<'a> {
+    store: &'a Store,
+    /// An annotation says what a thread is busy with, not that it is busy.
+    annotations: Option<StringId>,
+    /// By name: whether it is of a function that waits.
+    is_waiting: Vec<bool>,
+}
+
+impl<'a> Waiting<'a> {
+    fn find(store: &'a Store) -> Self {
+        let mut is_waiting = vec![false; store.strings.len()];
+        for name in store.names.iter().filter(|name| name.of_cpu).map(|name| name.id) {
+            is_waiting[name.0 as usize] = store.strings.get(name).is_some_and(waits_for_thread);
+        }
+        Waiting { store, annotations: store.strings.find("user_annotation"), is_waiting }
+    }
+
+    fn may_wait(&self, slice: SliceId) -> bool {
+        let slices = &self.store.slices;
+        Some(slices.category(slice)) == self.annotations || self.is_waiting[slices.name(slice).0 as usize]
+    }
+}
+
+/// Goes through the slices of a thread in the order of their starts.
+struct Sweep<'a> {
+    waiting: &'a Waiting<'a>,
+    open: Vec<(Ns, SliceId)>,
+    last: Ns,
+    found: Vec<Quiet>,
+}
+
+impl Sweep<'_> {
+    fn add(&mut self, end: Ns, of: Option<SliceId>) {
+        if end > self.last {
+            let may_wait = of.is_none_or(|of| self.waiting.may_wait(of));
+            let name = of.map_or(StringId::NULL, |of| self.waiting.store.slices.name(of));
+            self.found.push(Quiet { window: Window { start: self.last, end }, name, may_wait });
+            self.last = end;
+        }
+    }
+
+    fn close(&mut self, until: Ns) {
+        while let Some((end, of)) = self.open.pop_if(|(end, _)| *end <= until) {
+            self.add(end, Some(of));
+        }
+        self.add(until, self.open.last().map(|(_, of)| *of));
+    }
+
+    fn finish(mut self) -> Vec<Quiet> {
+        while let Some((end, of)) = self.open.pop() {
+            self.add(end, Some(of));
+        }
+        self.found
+    }
+}
+
+/// The collectives of CPUs of the threads' processes, in the order of their ends.
+fn cpu_collectives(store: &Store, threads: &[ThreadId]) -> Vec<CpuCollective> {
+    let process = |thread: ThreadId| store.tracks.thread(thread).upid;
+    let processes: BTreeSet<ProcessId> = threads.iter().map(|thread| process(*thread)).collect();
+    let of_rank = |slice: SliceId| store.thread_of(slice).is_some_and(|of| processes.contains(&process(of)));
+    let is_named = |name: StringId| store.strings.get(name).is_some_and(|name| name.starts_with("gloo:"));
+    let names: Vec<StringId> =
+        store.names.iter().filter(|name| name.of_cpu && is_named(name.id)).map(|name| name.id).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let collective = |slice: SliceId| {
+        let (name, dur) = (store.slices.name(slice), store.slices.dur(slice));
+        let is_one = names.contains(&name) && dur >= Ns::ZERO && of_rank(slice);
+        is_one.then(|| CpuCollective { window: Window::new(store.slices.ts(slice), dur), name })
+    };
+    let mut found: Vec<CpuCollective> = store.slices.ids().filter_map(collective).collect();
+    found.sort_by_key(|of| of.window.end);
+    found
+}

@@ -1,0 +1,255 @@
+//! What reruns say, against the simulator: each job is made twice with the same random times, with and without what is late, so that it is known how
+//! much shorter it would have been.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, and prints what is wrong"
+)]
+
+use nccl_stacks::operations::clocks::ClockMode;
+use nccl_stacks::ranks::report::{Compared, RankReport};
+use nccl_stacks::ranks::what_if::Rule;
+use nccl_stacks::replay::findings::{LateWork, Reruns};
+
+use super::simulated::{compare, each, parts, pick};
+use crate::job::{How, Job, KERNELS, Late, Offsets, When};
+use crate::support::random::rounds;
+
+/// A job, different for each seed. Graphs record no groups, so that they have one.
+fn job(seed: u64) -> Job {
+    let layouts = [(2, 1, 1), (4, 1, 1), (8, 1, 1), (4, 1, 2), (2, 2, 2), (4, 2, 2), (8, 2, 2), (1, 1, 8), (1, 4, 2)];
+    let (tp, pp, dp) = pick(seed, 1, &layouts);
+    let has_one_group = pp == 1 && (tp == 1 || dp == 1);
+    let graphs = has_one_group && pick(seed, 4, &[false, false, true]);
+    let (steps, layers) = (pick(seed, 2, &[3, 6, 10]), pick(seed, 3, &[2, 4, 8]));
+    let offsets = Offsets::Random { max_ns: 1_000_000 };
+    let jitter_ns = pick(seed, 5, &[2_000, 10_000, 50_000]);
+    Job { tp, pp, dp, steps, layers, graphs, jitter_ns, offsets, seed, ..Job::default() }
+}
+
+/// What is late in it.
+fn late(seed: u64, how: &str) -> Late {
+    let job = job(seed);
+    let rank = pick(seed, 6, &(0..job.ranks()).collect::<Vec<_>>());
+    let when = pick(seed, 7, &[When::EveryStep, When::EveryLayer, When::Once { step: 1 }]);
+    let extra_ns = match when {
+        When::Once { .. } => pick(seed, 8, &[2_000_000, 4_000_000]),
+        _ => pick(seed, 8, &[200_000, 500_000, 1_000_000]),
+    };
+    let function = pick(seed, 9, &["mlp.py(50): mlp", "attention.py(30): attention", "gc.py(1): collect"]).to_owned();
+    let how = match how {
+        "function" => How::Cpu { function },
+        "kernel" => How::Gpu { kernel: pick(seed, 9, KERNELS).to_owned() },
+        _ => How::SlowCpu { factor: 1.3 },
+    };
+    Late { rank, extra_ns, how, when }
+}
+
+fn reruns(job: &Job) -> Reruns {
+    compare(&job.make()).report().reruns.unwrap()
+}
+
+/// With and without what is late.
+fn both(seed: u64, how: &str) -> (Late, Reruns, Reruns) {
+    let (quiet, late) = (job(seed), late(seed, how));
+    let with = reruns(&Job { late: Some(late.clone()), ..quiet.clone() });
+    (late, with, reruns(&quiet))
+}
+
+/// What is smaller than this is not named: the error of the graph, and chance.
+fn least(reruns: &Reruns) -> i64 {
+    let error = reruns.error.unwrap();
+    (reruns.length as f64 * error.whole.max(error.mean).max(0.005)) as i64 + 2 * reruns.unsteady
+}
+
+/// Whether a finding is what is late.
+#[derive(Debug, Default, Clone, Copy)]
+struct Right {
+    ranks: bool,
+    name: bool,
+    saving: bool,
+}
+
+fn judge(late: &Late, with: &Reruns, quiet: &Reruns) -> Right {
+    let truth = with.length - quiet.length;
+    let Some(first) = with.findings.first() else {
+        let ranks = truth <= least(with);
+        return Right { ranks, name: true, saving: true };
+    };
+    let ranks = first.ranks == [late.rank];
+    let name = match &late.how {
+        How::Cpu { function: name } | How::Gpu { kernel: name } => {
+            first.culprit().is_some_and(|culprit| culprit.name == *name)
+        }
+        _ => first.culprit().is_none_or(|culprit| culprit.saves < first.saves),
+    };
+    Right { ranks, name: name || !ranks, saving: !ranks || (first.saves - truth).abs() <= bound(first, with) }
+}
+
+/// The stated error. Of two ranks each is the other's only peer, and a rerun takes away what both vary by chance.
+fn bound(finding: &LateWork, reruns: &Reruns) -> i64 {
+    finding.error.max(reruns.length / 200) + 2 * reruns.chance.max(0)
+}
+
+/// In so many of a hundred jobs the ranks, the function or kernel, and the saving must be right.
+const RANKS: usize = 98;
+const NAMES: usize = 95;
+const SAVINGS: usize = 95;
+
+fn check(how: &str) {
+    let found = each(0..rounds(30) as u64, |seed| {
+        let (late, with, quiet) = both(seed, how);
+        (judge(&late, &with, &quiet), late, with, quiet.length)
+    });
+    let jobs = found.len();
+    let count = |of: fn(&Right) -> bool| found.iter().filter(|(_, (right, ..))| of(right)).count();
+    for (seed, (right, late, with, quiet)) in &found {
+        if !(right.ranks && right.name && right.saving) {
+            let (truth, all) = (with.length - quiet, with.length);
+            println!("{seed}: {right:?} {:?} {late:?}\n    truth {truth} of {all}: {with:?}", job(*seed));
+        }
+    }
+    let right = (count(|right| right.ranks), count(|right| right.name), count(|right| right.saving));
+    println!("{how}: of {jobs} jobs ranks, names and savings are right in {right:?}");
+    // One of a few is more than the share that may be wrong.
+    let enough = |right: usize, share: usize| right * 100 >= share * jobs || right + 1 >= jobs;
+    assert!(enough(right.0, RANKS) && enough(right.1, NAMES) && enough(right.2, SAVINGS), "{how}: {right:?} of {jobs}");
+}
+
+#[test]
+fn a_function_of_one_rank_is_found() {
+    check("function");
+}
+
+#[test]
+fn a_kernel_of_one_rank_is_found() {
+    check("kernel");
+}
+
+#[test]
+fn a_slow_cpu_is_found() {
+    check("slow");
+}
+
+/// Ranks that are late together are beside each other: neither is late after the other.
+#[test]
+fn two_ranks_that_are_late_together_are_found() {
+    let found = each(0..rounds(20) as u64, |seed| {
+        // Of two ranks both would be late, and of four half of them.
+        let Job { tp, dp, .. } = job(seed);
+        let quiet = Job { tp: tp.max(4), dp, pp: 1, graphs: false, jitter_ns: 2_000, ..job(seed) };
+        let rank = pick(seed, 6, &(0..quiet.ranks() - 1).collect::<Vec<_>>());
+        let how = How::Cpu { function: "attention.py(30): attention".to_owned() };
+        let one = |rank| Late { rank, extra_ns: 500_000, how: how.clone(), when: When::EveryLayer };
+        let with = reruns(&Job { late: Some(one(rank)), also_late: vec![one(rank + 1)], ..quiet.clone() });
+        let truth = with.length - reruns(&quiet).length;
+        let first = with.findings.first();
+        // With four ranks the median of the others is between a late one and one in time.
+        let is_right = first.is_some_and(|first| first.ranks == [rank, rank + 1]);
+        let saves = first.map_or(0, |first| first.saves);
+        (is_right, (saves - truth).abs() * 20 <= truth, quiet.ranks(), format!("{truth}: {first:?}"))
+    });
+    let large = || found.iter().filter(|(_, (.., ranks, _))| *ranks > 4);
+    let wrong: Vec<_> = large().filter(|(_, (ranks, saving, ..))| !ranks || !saving).collect();
+    println!("{} of {} are wrong: {wrong:#?}", wrong.len(), large().count());
+    assert!(large().count() > 5 && wrong.len() * 100 <= 5 * large().count(), "{wrong:#?}");
+}
+
+/// Where another rank is late in each step, no rank is named for all of it, and reruns say how much of the time it is.
+#[test]
+fn ranks_that_are_late_in_turn_are_named_for_their_step_only() {
+    for seed in 0..rounds(6) as u64 {
+        let quiet = Job { tp: 8, pp: 1, dp: 1, steps: 6, graphs: false, jitter_ns: 2_000, ..job(seed) };
+        let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
+        let one = |step| Late { rank: step, extra_ns: 2_000_000, how: how.clone(), when: When::Once { step } };
+        let with = reruns(&Job { late: Some(one(0)), also_late: (1..6).map(one).collect(), ..quiet.clone() });
+        let truth = with.length - reruns(&quiet).length;
+        assert!((with.all_like_peers - truth).abs() * 20 <= truth, "seed {seed}: {truth} {with:?}");
+        assert_eq!(with.findings.len(), 6, "seed {seed}: {with:?}");
+        for finding in &with.findings {
+            let (step, saves) = finding.by_step.iter().enumerate().max_by_key(|(_, saves)| **saves).unwrap();
+            assert_eq!(finding.ranks, [step as u32], "seed {seed}: {finding:?}");
+            assert!(*saves * 10 >= 9 * finding.saves && !finding.is_everywhere, "seed {seed}: {finding:?}");
+        }
+    }
+}
+
+/// In so many of a hundred jobs in which nothing is late somebody may be named.
+const INVENTED: usize = 1;
+
+#[test]
+fn nobody_is_named_where_nothing_is_late() {
+    let found = each(0..rounds(40) as u64, |seed| reruns(&job(seed)));
+    let invented: Vec<_> = found.iter().filter(|(_, reruns)| !reruns.findings.is_empty()).collect();
+    println!("{} of {}: {invented:#?}", invented.len(), found.len());
+    assert!(invented.len() * 100 <= INVENTED * found.len(), "{} of {}", invented.len(), found.len());
+}
+
+fn compared(seed: u64) -> (Compared, RankReport) {
+    let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
+    let late = Late { rank: 2, extra_ns: 500_000, how, when: When::EveryLayer };
+    let made = Job { late: Some(late), tp: 4, pp: 1, dp: 1, graphs: false, jitter_ns: 2_000, ..job(seed) }.make();
+    let all = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
+    let compared = Compared::from_reductions(all, ClockMode::Align).unwrap();
+    let report = compared.report();
+    (compared, report)
+}
+
+/// What a rule gives is what the finding says, several rules are one rerun, and names are patterns.
+#[test]
+fn rules_change_what_they_say() {
+    let (compared, report) = compared(1);
+    let saved = |rules: &[&str]| {
+        let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+        compared.what_if(&rules).unwrap().unwrap().answers[0].saves
+    };
+    let reruns = report.reruns.unwrap();
+    let found = reruns.findings[0].saves;
+    let one = saved(&["rank 2 like peers"]);
+    assert!((one - found).abs() * 20 <= found, "{one} {found}");
+    assert_eq!(one, saved(&["ranks 2 like peers"]));
+    assert!(saved(&["rank 2 gpu like peers"]) * 20 < found);
+    assert!(saved(&["rank 1 like peers"]) * 20 < found);
+    assert_eq!(saved(&["all like peers"]), reruns.all_like_peers);
+    assert_eq!(saved(&["cpus x0.5"]), reruns.fast_cpus);
+    assert_eq!(saved(&["gpus x1"]), 0);
+    let function = saved(&["'mlp.py*' cpu x0"]);
+    assert!(function * 10 > found * 9, "{function} {found}");
+    assert!(saved(&["kernel '*gemm*' x0"]) * 5 < found);
+    // Once the rank is like its peers, the function is no more there than elsewhere.
+    let both = saved(&["rank 2 like peers", "'mlp.py*' cpu x0"]);
+    assert!(both >= one && both < one + function / 2, "{both} {one} {function}");
+}
+
+/// Without a rule the best ones are listed, most first, and each can be given as it is printed.
+#[test]
+fn rules_that_are_listed_can_be_given() {
+    let (compared, _) = compared(2);
+    let all = compared.what_if(&[]).unwrap().unwrap();
+    assert!(all.answers.len() > 3 && all.answers.len() <= 20, "{:?}", all.answers);
+    assert!(all.answers.iter().any(|answer| answer.rule == "rank 2 like peers"), "{:?}", all.answers);
+    assert!(all.answers.is_sorted_by_key(|answer| std::cmp::Reverse(answer.saves)), "{:?}", all.answers);
+    for answer in &all.answers {
+        let again = compared.what_if(&[Rule::parse(&answer.rule).unwrap()]).unwrap().unwrap();
+        assert_eq!(again.answers, std::slice::from_ref(answer));
+    }
+}
+
+#[test]
+fn rules_that_mean_nothing_are_refused() {
+    for rule in
+        ["", "rank x like peers", "rank 5-2 like peers", "stack 0 free", "kernel 'a' x-1", "kernel 'a x1", "a b c"]
+    {
+        assert!(Rule::parse(rule).is_err(), "{rule}");
+    }
+    let (compared, _) = compared(3);
+    for (rule, said) in [
+        ("rank 9 like peers", "there is no rank 9"),
+        ("stack 99 free", "stacks"),
+        ("'no_such_function' cpu x0.5", "nothing has a name like no_such_function"),
+    ] {
+        let error = compared.what_if(&[Rule::parse(rule).unwrap()]).unwrap_err();
+        assert!(error.contains(said), "{error}");
+    }
+}
