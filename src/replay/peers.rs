@@ -11,15 +11,13 @@ use super::job::{JobGraph, Role, Times};
 use super::places::{in_step, step_shifts};
 use super::rank::{EdgeKind, RankGraph};
 use crate::operations::matching::Matches;
+use crate::statistics::Deviation;
 
 /// Ranks are alike if this share of the places of the one with fewer is also the other's: its trace may have ended earlier.
 const ALIKE: f64 = 0.9;
 
 /// But then it has at least this share of the other's places.
 const LEAST: f64 = 0.25;
-
-/// Standard deviations of a normal distribution for each median absolute deviation.
-const SCALE: f64 = 1.4826;
 
 /// A single piece of work is far longer than its peers', beyond so many standard deviations.
 const SINGLE: f64 = 10.0;
@@ -206,7 +204,7 @@ impl Peers {
                 (usual > 0).then(|| self.excess[node].abs() as f64 / (usual as f64).sqrt())
             };
             let mut values: Vec<f64> = nodes.filter_map(|(_, node)| relative(*node as usize)).collect();
-            SCALE * upper_middle(&mut values)
+            Deviation::SCALE * upper_middle(&mut values)
         };
         let apart = [Role::Cpu, Role::Gpu].map(apart);
         let mut kinds: HashMap<(u32, u64), Vec<(u32, u32)>, FixedState> = HashMap::default();
@@ -225,9 +223,7 @@ impl Peers {
                 let middle = upper_middle(values);
                 deviations.extend(values.iter().map(|value| (value - middle).abs()));
             }
-            let (count, deviation) = (deviations.len(), SCALE * upper_middle(&mut deviations));
-            let mut by_rank: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-            of.iter().for_each(|(rank, node)| by_rank.entry(*rank).or_default().push(*node as usize));
+            let (count, deviation) = (deviations.len(), Deviation::SCALE * upper_middle(&mut deviations));
             let mut of_ranks: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
             for (rank, node) in of.iter().map(|(rank, node)| (*rank, *node as usize)) {
                 let usual = (self.work[node] - self.excess[node]).max(1) as f64;
