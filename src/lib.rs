@@ -56,8 +56,8 @@
 //! - A **window** is the span of time that a question covers.
 //! - A **rank** is a process of a distributed job. A **step** is one iteration of its loop, as the trace marks it.
 //! - Kernels of different ranks that carried out one collective are **matched**. The rank that started last **caused** the time that the
-//!   others **waited**; the rest of a kernel is **transfer**. The last rank is **late** if it came clearly after the one before it, by the
-//!   time that it **added**; otherwise the ranks came **together**.
+//!   others **waited**; the rest of a kernel is **transfer**. The last rank is **late** if it came clearly after the one before it;
+//!   otherwise the ranks came **together**.
 //! - A **reduction** is what a trace is reduced to, a **part** its file; a **segment** is the time from one launch of a thread to the next.
 //!
 //! # Modules, and where to add things

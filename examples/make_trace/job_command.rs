@@ -120,6 +120,7 @@ fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
             "--late" => late = Some(args.next().ok_or_else(|| format!("`{arg}` needs a value\n{USAGE}"))?),
             "--missing" => job.missing = ranks(arg, args.next())?,
             "--graphs" => job.graphs = true,
+            "--pieces" => job.pieces = true,
             "--no-stacks" => job.stacks = false,
             "--small" => job.small = true,
             "--no-args" => job.arguments = false,
@@ -204,7 +205,7 @@ fn ranks(option: &str, value: Option<&String>) -> Result<Vec<u32>, String> {
 fn parse_late(text: &str, job: &Job) -> Result<Late, String> {
     let wrong = || format!("`--late {text}` is not understood\n{USAGE}");
     let (rank, rest) = text.split_once(':').ok_or_else(wrong)?;
-    let (how, rest) = rest.split_once(':').ok_or_else(wrong)?;
+    let (how, rest) = rest.split_once(':').unwrap_or((rest, ""));
     let rank = rank.parse().map_err(|_| wrong())?;
     if rank >= job.ranks() {
         return Err(format!("`--late {text}`: there are only {} ranks", job.ranks()));
@@ -213,6 +214,7 @@ fn parse_late(text: &str, job: &Job) -> Result<Late, String> {
     let late = |extra_ns, how, when| Ok(Late { rank, extra_ns, how, when });
     match how {
         "slow" => late(0, How::SlowCpu { factor: decimal("--late", Some(&rest.to_owned()))? }, When::EveryStep),
+        "sync" => late(0, How::Sync, When::EveryLayer),
         "lag" => late(microseconds(rest)?, How::Lag, When::Once { step: 0 }),
         "cpu" | "gpu" => {
             let (rest, when) = split_when(rest, job);

@@ -121,7 +121,7 @@ fn bounds(args: &Args) -> Result<Vec<&Bound>, Stop> {
             }
             (DiffBound::Stacks(of), true) => {
                 return Err(Stop::Usage(format!(
-                    "--fail-if '{}' is a bound on stacks; with --ranks, bound waited, caused, added or late",
+                    "--fail-if '{}' is a bound on stacks; with --ranks, bound waited, caused or late",
                     of.text
                 )));
             }
@@ -144,7 +144,7 @@ fn ranks(args: &Args, show: &Show<'_>, output: Output) -> Result<(), Stop> {
         note(&format!("{which}: {}", trace.display()));
         let parts = run.ranks(&Sources::without_records(std::slice::from_ref(trace))?, &question)?;
         let compared = compared(run, parts.ranks, question.clock, (&parts.damage, opening::what(&args.selection)))?;
-        let report = compared.report();
+        let report = compared.measured();
         parts.damage.iter().for_each(|line| say(line));
         damage.extend(parts.damage.iter().map(|line| format!("{which}: {line}")));
         Ok(report)

@@ -20,9 +20,9 @@ use super::{opening, typed};
 /// Answers from records of when NCCL was entered. From records of when kernels ran, returns the reductions, which are then compared like those
 /// of traces.
 pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Option<Vec<RankReduction>>, Stop> {
-    let runner = opening::run(&args.reading);
+    let runner = opening::run(&args.of_ranks.reading);
     let mut records = runner.records(files, Keep::All)?;
-    give_ranks(&args.rank, &mut records)?;
+    give_ranks(&args.of_ranks.rank, &mut records)?;
     let found = RecordedReductions::from_records(&records);
     runner.report_recorded_parts(&found);
     let RecordedReductions { reductions, without_rank, .. } = found;

@@ -7,10 +7,11 @@ use nccl_stacks::attribution::selection::{OwnFamilies, Pattern, Wanted};
 use nccl_stacks::error::Error;
 use nccl_stacks::input::limit::Limits;
 use nccl_stacks::names::frames::UserCode;
-use nccl_stacks::run::{self, Run, TraceQuestion};
+use nccl_stacks::run::sources::Sources;
+use nccl_stacks::run::{self, RankQuestion, Run, TraceQuestion};
 use nccl_stacks::time::TimeRule;
 
-use super::args::{Climbing, Reading, Selection, Span, Switch};
+use super::args::{Climbing, OfRanks, Reading, Selection, Span, Switch, asked};
 use super::failure::Failure;
 use super::stop::Stop;
 use super::terminal::is_verbose;
@@ -32,6 +33,24 @@ pub(super) fn run(reading: &Reading) -> Run<'static> {
 /// The question to ask of each trace.
 pub(super) fn question(wanted: Wanted, span: &Span, climbing: &Climbing) -> TraceQuestion {
     TraceQuestion { wanted, window: span.choice(), stacks: stack_options(span, climbing), ..TraceQuestion::default() }
+}
+
+/// What to ask of the ranks of a job, and which part of each trace that is: the same for all, which a terminal may be asked for.
+pub(super) fn rank_question(
+    run: &Run<'_>,
+    args: &OfRanks,
+    files: &Sources,
+    captures: &[PathBuf],
+) -> Result<(RankQuestion, Span), Stop> {
+    let OfRanks { selection, span, climbing, rank, clock, reading } = args;
+    check_window(span)?;
+    let mut traces = question(wanted(selection, reading)?, span, climbing);
+    traces.captures = captures.to_vec();
+    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files.traces)?;
+    let span = chosen.as_ref().map_or_else(|| span.clone(), |chosen| span.with(chosen));
+    traces.window = chosen.unwrap_or(traces.window);
+    let asked = asked(selection, &span, climbing);
+    Ok((RankQuestion { traces, asked, given: rank.clone(), clock: (*clock).into(), draws: false }, span))
 }
 
 /// The options for stacks.

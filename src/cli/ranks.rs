@@ -13,7 +13,7 @@ use nccl_stacks::report::{Form, OnPage};
 use nccl_stacks::run::sources::Sources;
 use nccl_stacks::run::{PageParts, RankQuestion, RanksOfFiles, Run, RunError, files};
 
-use super::args::{Ranks, asked};
+use super::args::{OfRanks, Ranks};
 use super::failure::Failure;
 use super::output::Output;
 use super::show::Show;
@@ -34,8 +34,9 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
         form: if args.json { Form::Json } else { args.format },
         path: args.output.as_deref(),
         colour: args.color,
-        verbose: args.reading.verbose,
+        verbose: args.of_ranks.reading.verbose,
     };
+    let OfRanks { selection, span, climbing, rank, clock, reading } = &args.of_ranks;
     let files = Sources::sort(&args.traces)?;
     let of_records = match files.traces.is_empty() && files.parts.is_empty() {
         false => None,
@@ -47,41 +48,28 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     let records_left_out = files.left_out();
     records_left_out.iter().for_each(|line| say(line));
     if matches!(files.are_parts(), Ok(true)) {
-        opening::refuse_for_parts(&args.span, &args.climbing, &[("capture-trace", !args.capture_trace.is_empty())])?;
+        opening::refuse_for_parts(span, climbing, &[("capture-trace", !args.capture_trace.is_empty())])?;
     }
-    let inputs = args.selection.family_file.iter().chain(&files.traces).chain(&files.parts);
+    let inputs = selection.family_file.iter().chain(&files.traces).chain(&files.parts);
     let others: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
     let output = show.open(&others)?;
-    opening::check_window(&args.span)?;
-    let run = opening::run(&args.reading);
-    let wanted = opening::wanted(&args.selection, &args.reading)?;
-    let mut traces = opening::question(wanted, &args.span, &args.climbing);
-    traces.captures = args.capture_trace.clone();
-    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files.traces)?;
-    let span = &chosen.as_ref().map_or_else(|| args.span.clone(), |chosen| args.span.with(chosen));
-    traces.window = chosen.unwrap_or(traces.window);
-    let question = RankQuestion {
-        traces,
-        asked: asked(&args.selection, span, &args.climbing),
-        given: args.rank.clone(),
-        clock: args.clock.into(),
-        draws: show.form == Form::Html,
-    };
+    let run = opening::run(reading);
+    let (question, span) = opening::rank_question(&run, &args.of_ranks, &files, &args.capture_trace)?;
+    let question = RankQuestion { draws: show.form == Form::Html, ..question };
     let of_records = of_records.map(RanksOfFiles::from_records);
     let found = of_records.map_or_else(|| run.ranks(&files, &question), Ok)?;
     let RanksOfFiles { ranks, page, damage, mut left_out, mut completeness, .. } = found;
     left_out.extend(records_left_out);
     let mut drawn = drawn(args, page, &[&damage[..], &left_out].concat());
-    let options = typed::options(&args.selection, span, &args.climbing);
+    let options = typed::options(selection, &span, climbing);
     let OnPage { inputs, options, .. } = typed::on_page(&args.traces, &options, Vec::new());
-    let clock = args.clock.word();
-    drawn.on_page = OnPage { inputs, options, of_ranks: typed::of_ranks(&args.rank, clock), ..drawn.on_page };
+    drawn.on_page = OnPage { inputs, options, of_ranks: typed::of_ranks(rank, clock.word()), ..drawn.on_page };
     if let Some((one, report)) =
         one.filter(|_| ranks.len() < 2).zip(drawn.stacks.take_if(|_| one.is_some() && ranks.len() < 2))
     {
         return one(report, drawn.on_page, &damage, output);
     }
-    let what = opening::what(&args.selection);
+    let what = opening::what(selection);
     let answered = compared(run, ranks, question.clock, (&damage, what)).and_then(|compared| {
         completeness.narrow(&compared);
         print(args, &show, &compared, &damage, drawn, output)
@@ -101,7 +89,7 @@ fn print(
     let report = compared.report();
     damage.iter().for_each(|line| say(line));
     for refused in &report.refused {
-        if args.reading.strict {
+        if args.of_ranks.reading.strict {
             let list = format!("\n  {}", refused.why);
             return Err(Failure::Strict { name: refused.trace.clone(), list }.into());
         }
@@ -130,7 +118,8 @@ struct Drawn {
 fn drawn(args: &Ranks, page: PageParts, damage: &[String]) -> Drawn {
     let PageParts { mut stacks, timelines, missing, .. } = page;
     stacks.iter_mut().for_each(|report| report.arrange(Order::Exposed, 0.0, args.limit));
-    let missing = notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name);
+    let selection = &args.of_ranks.selection;
+    let missing = notes::missing(&missing, opening::what(selection), &selection.kernel_name);
     let on_page = OnPage { notes: damage.to_vec(), ..OnPage::default() };
     Drawn { stacks, on_page: on_page.timelines(timelines).reason(missing.as_deref()) }
 }

@@ -30,7 +30,7 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
             min_share: None,
             limit: None,
             weight: Weigh::Gpu,
-            window_on: args.span.window_on.into(),
+            window_on: args.of_ranks.span.window_on.into(),
             screen: Screen::default(),
             on_page,
         };
@@ -50,11 +50,7 @@ fn ranks_of(args: &Report) -> Ranks {
     Ranks {
         traces: args.inputs.clone(),
         expect: None,
-        selection: args.selection.clone(),
-        span: args.span.clone(),
-        climbing: args.climbing.clone(),
-        rank: args.rank.clone(),
-        clock: args.clock,
+        of_ranks: args.of_ranks.clone(),
         outliers: WhichOutliers::Mad,
         capture_trace: args.capture_trace.clone(),
         format: Form::Html,
@@ -63,13 +59,12 @@ fn ranks_of(args: &Report) -> Ranks {
         color: Colour::Never,
         fail_if: Vec::new(),
         output: args.output.clone(),
-        reading: args.reading.clone(),
     }
 }
 
 /// If the job hangs, that is the page. Otherwise the records may have the times of kernels, or of calls to NCCL.
 fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
-    let (report, damage) = opening::run(&args.reading).hang(records)?;
+    let (report, damage) = opening::run(&args.of_ranks.reading).hang(records)?;
     let is_open = matches!(report.outcome, Outcome::Hung | Outcome::Lagging | Outcome::Unclear);
     let page_of_hang = || {
         let inputs: Vec<_> = records.iter().map(PathBuf::as_path).collect();
@@ -91,7 +86,7 @@ fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
             limit: None,
             flow_rank: None,
             output: args.output.clone(),
-            reading: args.reading.clone(),
+            reading: args.of_ranks.reading.clone(),
         }),
         answered => answered,
     }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use nccl_stacks::report::Form;
 use nccl_stacks::report::what_if::WhatIfAnswer;
 use nccl_stacks::run::sources::Sources;
-use nccl_stacks::run::{RankQuestion, RanksOfFiles, files};
+use nccl_stacks::run::{RanksOfFiles, files};
 
-use super::args::{WhatIf, asked};
+use super::args::WhatIf;
 use super::failure::Failure;
 use super::opening;
 use super::ranks::compared;
@@ -17,29 +17,17 @@ use super::terminal::say;
 
 pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let form = if args.json { Form::Json } else { args.format };
-    let show = Show { form, path: args.output.as_deref(), colour: args.color, verbose: args.reading.verbose };
+    let show = Show { form, path: args.output.as_deref(), colour: args.color, verbose: args.of_ranks.reading.verbose };
     let files = Sources::sort(&args.traces)?;
     files.left_out().iter().for_each(|line| say(line));
-    let inputs = args.selection.family_file.iter().chain(&files.traces).chain(&files.parts);
+    let inputs = args.of_ranks.selection.family_file.iter().chain(&files.traces).chain(&files.parts);
     let others: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
     let output = show.open(&others)?;
-    opening::check_window(&args.span)?;
-    let run = opening::run(&args.reading);
-    let wanted = opening::wanted(&args.selection, &args.reading)?;
-    let mut traces = opening::question(wanted, &args.span, &args.climbing);
-    let chosen = run.window_for_all(&traces.window, &traces.wanted, &files.traces)?;
-    let span = &chosen.as_ref().map_or_else(|| args.span.clone(), |chosen| args.span.with(chosen));
-    traces.window = chosen.unwrap_or(traces.window);
-    let question = RankQuestion {
-        traces,
-        asked: asked(&args.selection, span, &args.climbing),
-        given: args.rank.clone(),
-        clock: args.clock.into(),
-        draws: false,
-    };
+    let run = opening::run(&args.of_ranks.reading);
+    let (question, _) = opening::rank_question(&run, &args.of_ranks, &files, &[])?;
     let RanksOfFiles { ranks, damage, left_out, .. } = run.ranks(&files, &question)?;
     left_out.iter().for_each(|line| say(line));
-    let what = opening::what(&args.selection);
+    let what = opening::what(&args.of_ranks.selection);
     let compared = compared(run, ranks, question.clock, (&damage, what))?;
     damage.iter().for_each(|line| say(line));
     let found = compared.what_if(&args.rules).map_err(Failure::Rule)?;

@@ -84,10 +84,6 @@ pub struct Waits {
     #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
-    /// How much later than the last but one they came, where they were late.
-    #[serde(rename = "added_ns")]
-    #[cfg_attr(test, schemars(with = "u64"))]
-    pub added: Ns,
     /// How often they were late.
     pub late_count: u64,
     /// These numbers, divided.
@@ -107,9 +103,6 @@ pub struct EachWaits {
     /// How long others waited for them.
     #[serde(rename = "caused_ns")]
     pub caused: f64,
-    /// How much later than the last but one they came, where they were late.
-    #[serde(rename = "added_ns")]
-    pub added: f64,
     /// How often they were late.
     pub late_count: f64,
 }
@@ -121,7 +114,6 @@ impl Waits {
             kernels: by(self.kernels as f64),
             waited: by(self.waited.as_f64()),
             caused: by(self.caused.as_f64()),
-            added: by(self.added.as_f64()),
             late_count: by(self.late_count as f64),
         };
         Waits { each, ..self }
@@ -233,7 +225,6 @@ fn waits_of_rank(report: &RankReport, rank: u32) -> Option<Waits> {
         kernels: of.kernels,
         waited: of.waited,
         caused: of.caused,
-        added: of.added,
         late_count: of.late_count,
         each: EachWaits::default(),
     })
@@ -255,7 +246,6 @@ fn add(
     waits.kernels += stack.count;
     waits.waited += stack.waited;
     waits.caused += stack.caused;
-    waits.added += stack.added;
     waits.late_count += stack.late_count;
 }
 
@@ -270,7 +260,7 @@ pub struct RankChangeBound {
 }
 
 impl RankChangeBound {
-    /// Parses `waited>+5%`, `caused(rank=3)>2ms`, `added>+1ms`, `late>10`.
+    /// Parses `waited>+5%`, `caused(rank=3)>2ms`, `late>10`.
     ///
     /// # Errors
     /// What is wrong with it.

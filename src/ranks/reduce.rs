@@ -66,8 +66,8 @@ pub fn reduce_attributed(
         let Found { texts, kinds, groups, .. } = &found;
         let reducer = Reducer { store, attribution, options, texts: texts.clone(), trace, gpus };
         let gpu = reducer.gpus.first().copied();
-        let window = reducer.gpus.iter().map(|gpu| window_of(*gpu)).reduce(Window::around).unwrap_or(window);
-        let reduction = reducer.reduction(&own, window);
+        let of_rank = reducer.gpus.iter().map(|gpu| window_of(*gpu)).reduce(Window::around).unwrap_or(window);
+        let reduction = reducer.reduction(&own, of_rank, window);
         let file = name_of(store, trace).unwrap_or(name);
         let said = said(store, &ranks, rank, &own, &without_gpu);
         // So that it can be meant.
@@ -287,8 +287,8 @@ struct Reducer<'a> {
 }
 
 impl Reducer<'_> {
-    /// The part, without what it has in common with others.
-    fn reduction(self, own: &[&Own<'_>], window: Window) -> RankReduction {
+    /// The part, without what it has in common with others. `window` is the rank's part of what was `asked` for.
+    fn reduction(self, own: &[&Own<'_>], window: Window, asked: Window) -> RankReduction {
         let (stacks, stack_of) = self.stacks(own);
         let steps = self.steps(own, window);
         let mut streams: Vec<Option<ThreadId>> = Vec::new();
@@ -322,7 +322,7 @@ impl Reducer<'_> {
         let graph = build(&Source {
             store: self.store,
             gpus: &self.gpus,
-            window,
+            window: asked,
             rows: own.iter().map(|own| own.kernel).collect(),
             steps: steps.iter().map(|step| step.window).collect(),
         });

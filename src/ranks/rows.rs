@@ -38,7 +38,7 @@ pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String>
 
 fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
     let trace = |first: Option<u32>| first.map_or(TraceId(0), |kernel| store.trace_of(SliceId(kernel)));
-    let of_job = compared.report().ranks.into_iter().zip(&compared.job.reductions);
+    let of_job = compared.measured().ranks.into_iter().zip(&compared.job.reductions);
     let row = |(waits, reduction): (RankWaits, &RankReduction)| RankRow {
         rank: RankId(waits.rank),
         machine: trace(reduction.rows.first().map(|row| row.kernel)),
@@ -48,7 +48,6 @@ fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
         drift_ns_per_ms: waits.drift,
         waited: waits.waited,
         caused: waits.caused,
-        added: waits.added,
         late_count: waits.late_count,
         transfer: waits.transfer,
         queue_empty_share: waits.queue_empty_share,
@@ -100,7 +99,6 @@ fn match_rows(
             aligned_start: clock.component.map(|_| clock.aligned(row.start)),
             is_late,
             late_rank: last.map(rank),
-            added: measured.as_ref().filter(|_| is_late == Some(true)).map(|of| of.added),
             ..MatchRow::default()
         });
     }

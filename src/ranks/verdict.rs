@@ -60,8 +60,6 @@ pub enum Bounded {
     Waited,
     /// What others waited for a rank.
     Caused,
-    /// How much later late ranks came.
-    Added,
     /// How often.
     Late,
 }
@@ -79,13 +77,12 @@ pub enum RankLimit {
 }
 
 impl RankBound {
-    /// Parses `waited>20%`, `caused(rank=3)>2ms`, `added>1ms`, `late(rank=0)>10`.
+    /// Parses `waited>20%`, `caused(rank=3)>2ms`, `late(rank=0)>10`.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let expected =
-            || "expected is a bound such as 'waited>20%', 'caused(rank=3)>2ms', 'added>1ms' or 'late>10'".to_owned();
+        let expected = || "expected is a bound such as 'waited>20%', 'caused(rank=3)>2ms' or 'late>10'".to_owned();
         let (what, limit) = text.split_once('>').ok_or_else(expected)?;
         let (what, rank) = match what.trim().split_once('(') {
             Some((what, of)) => {
@@ -98,7 +95,6 @@ impl RankBound {
         let of = match what {
             "waited" => Bounded::Waited,
             "caused" => Bounded::Caused,
-            "added" => Bounded::Added,
             "late" => Bounded::Late,
             _ => return Err(expected()),
         };
@@ -118,7 +114,6 @@ impl RankBound {
         match self.of {
             Bounded::Waited => time(|rank| rank.waited),
             Bounded::Caused => time(|rank| rank.caused),
-            Bounded::Added => time(|rank| rank.added),
             Bounded::Late => ranks.map(|rank| rank.late_count).sum::<u64>() as f64,
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! For a synchronising collective, and a member r of it: by clocks, r waited from its own start to the last member's; by lengths alone,
 //! as long as its kernel took more than the shortest one. The rest is transfer. The last member has caused what the others
-//! waited, and `added` is how much later it came than the last but one: what vanishes if it alone had been in time. Where that is within
-//! the uncertainty, the ranks came together and nobody was late. At a broadcast the others wait for the root, at a reduce the root for the
-//! others, and a send and its receive for each other; that is known by clocks only.
+//! waited. Where it came later than the last but one by no more than the uncertainty, the ranks came together and nobody was late. At a
+//! broadcast the others wait for the root, at a reduce the root for the others, and a send and its receive for each other; that is known by
+//! clocks only.
 
 use super::job::Job;
 use super::reduction::{Row, Tie};
@@ -26,8 +26,6 @@ pub struct Measured {
     pub last: usize,
     /// The same, if it was late: no other came at about the same time.
     pub late: Option<usize>,
-    /// How much later the last came than the last but one.
-    pub added: Ns,
     /// Whether that is by clocks.
     pub by_clocks: bool,
     /// Whether a rank that is here lacks it, so that another may have come last.
@@ -98,13 +96,13 @@ fn measured(
     collective: &MatchedCollective,
     waits: Vec<(usize, Ns)>,
     last: usize,
-    added: Ns,
+    after: Ns,
     together: Ns,
     by_clocks: bool,
 ) -> Measured {
     let is_doubtful = collective.rows.iter().any(Option::is_none);
-    let late = Some(last).filter(|_| added >= together && !is_doubtful);
-    Measured { waits, last, late, added, by_clocks, is_doubtful }
+    let late = Some(last).filter(|_| after >= together && !is_doubtful);
+    Measured { waits, last, late, by_clocks, is_doubtful }
 }
 
 /// The root's place among the members, and whether it gives (broadcast, scatter) or takes.

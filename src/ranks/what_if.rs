@@ -10,8 +10,9 @@ use crate::attribution::selection::Pattern;
 use crate::replay::job::{JobGraph, Role, Times};
 use crate::replay::peers::{Part, Peers};
 use crate::replay::question::Question;
-use crate::replay::rank::RankGraph;
+use crate::replay::rank::{RankGraph, RankNode};
 use crate::replay::transplant::{self, RerunError};
+use crate::time::Window;
 
 /// How many functions, kernels and stacks are tried if no rule is given, and how many answers there are at most.
 const TRIED: usize = 8;
@@ -57,6 +58,37 @@ pub struct WhatIf {
     pub answers: Vec<RuleAnswer>,
     /// How many rules were tried, if none was given, and save no more than the error.
     pub below_error: u64,
+    /// The job as it was recorded, and as the rerun of the first answer has it.
+    #[serde(skip)]
+    pub ranks: Vec<RerunRank>,
+}
+
+/// A rank, recorded and rerun.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RerunRank {
+    /// Its number.
+    pub rank: u32,
+    /// What its threads and streams did.
+    pub slices: Vec<RerunSlice>,
+    /// Names; slices have their positions.
+    pub texts: Vec<String>,
+}
+
+/// A call, kernel, copy or fill, recorded and rerun.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct RerunSlice {
+    /// Whether it is of a thread, not of a stream.
+    pub is_cpu: bool,
+    /// Its thread or stream, by the order of first use.
+    pub lane: u32,
+    /// Its name: a position in the texts.
+    pub name: u32,
+    /// When it was, from the start of the job.
+    pub recorded: Window,
+    /// When it is in the rerun.
+    pub rerun: Window,
 }
 
 /// What one rerun gave.
@@ -184,7 +216,7 @@ impl Asked<'_> {
         let mut answers: Vec<RuleAnswer> = Vec::new();
         let mut below_error = 0;
         if rules.is_empty() {
-            let least = error.map_or(0.0, |error| error.whole.max(error.mean) * length as f64) as i64;
+            let least = error.map_or(0.0, |error| error.of_saving(steps) * length as f64) as i64;
             for rule in self.rules() {
                 let saves = self.saves(&[&rule])?;
                 match saves > least {
@@ -204,13 +236,42 @@ impl Asked<'_> {
                 answers.push(RuleAnswer { rule: rule.text.clone(), saves: self.saves(&[rule])? });
             }
         }
-        Ok(WhatIf { length, steps, error, answers, below_error })
+        let first = match rules {
+            [] => answers.first().map(|best| Rule::parse(&best.rule)).transpose()?.into_iter().collect(),
+            given => given.to_vec(),
+        };
+        let ranks = self.rerun(&self.times(&first.iter().collect::<Vec<_>>())?);
+        Ok(WhatIf { length, steps, error, answers, below_error, ranks })
+    }
+
+    /// The recording beside a rerun.
+    fn rerun(&self, times: &[Times]) -> Vec<RerunRank> {
+        let Question { job, ranks, .. } = self.question;
+        let (recorded, rerun) = (job.windows(ranks, &job.times), job.windows(ranks, times));
+        let start = recorded.iter().flatten().map(|window| window.start).min().unwrap_or_default();
+        let since = |window: &Window| Window { start: window.start - start, end: window.end - start };
+        let of_rank = |(at, graph): (usize, &&RankGraph)| {
+            let slice = |(node, (recorded, rerun)): (&RankNode, (&Window, &Window))| RerunSlice {
+                is_cpu: node.kind.is_cpu(),
+                lane: node.lane,
+                name: node.name,
+                recorded: since(recorded),
+                rerun: since(rerun),
+            };
+            let slices = graph.nodes.iter().zip(recorded[at].iter().zip(&rerun[at])).map(slice).collect();
+            RerunRank { rank: self.compared.job.ranks[at], slices, texts: graph.texts.clone() }
+        };
+        ranks.iter().enumerate().map(of_rank).collect()
+    }
+
+    fn times(&self, rules: &[&Rule]) -> Result<Vec<Times>, String> {
+        let mut times = self.question.job.times.clone();
+        rules.iter().try_for_each(|rule| self.apply(rule, &mut times))?;
+        Ok(times)
     }
 
     fn saves(&self, rules: &[&Rule]) -> Result<i64, String> {
-        let mut times = self.question.job.times.clone();
-        rules.iter().try_for_each(|rule| self.apply(rule, &mut times))?;
-        Ok(self.question.saves(&times))
+        Ok(self.question.saves(&self.times(rules)?))
     }
 
     fn apply(&self, rule: &Rule, times: &mut Vec<Times>) -> Result<(), String> {

@@ -76,7 +76,7 @@ type ByLaunch = BTreeMap<ThreadId, Vec<(Ns, usize)>>;
 /// The graph of a rank.
 pub(crate) fn build(source: &Source<'_>) -> RankGraph {
     let pieces = pieces(source);
-    let calls = calls(source.store, &pieces);
+    let calls = calls(source, &pieces);
     let mut builder = Builder {
         source,
         pieces: &pieces,
@@ -122,13 +122,14 @@ fn pieces(source: &Source<'_>) -> Vec<Piece> {
         let start = store.slices.ts(slice);
         let at = call.map_or(start, |call| store.slices.ts(call));
         let piece = Piece { slice, start, end: start + store.slices.dur(slice), stream: store.stream_of(slice)?, call };
-        (source.window.contains(at) || source.window.contains(start)).then_some(piece)
+        source.window.contains(at).then_some(piece)
     };
     launches::for_work(store, work).kernels.iter().filter_map(piece).collect()
 }
 
-/// The calls that launch or wait, of processes that launch, in the order of starts.
-fn calls(store: &Store, pieces: &[Piece]) -> Vec<Call> {
+/// The calls of the window that launch or wait, of processes that launch, in the order of starts.
+fn calls(source: &Source<'_>, pieces: &[Piece]) -> Vec<Call> {
+    let store = source.store;
     let mut launching: HashMap<SliceId, Vec<usize>, FixedState> = HashMap::default();
     for (at, piece) in pieces.iter().enumerate() {
         piece.call.into_iter().for_each(|call| launching.entry(call).or_default().push(at));
@@ -143,7 +144,8 @@ fn calls(store: &Store, pieces: &[Piece]) -> Vec<Call> {
         let Some(thread) = store.thread_of(slice) else { continue };
         let start = store.slices.ts(slice);
         let launches = |process: ProcessId| processes.binary_search(&process).is_ok();
-        if !(first..=last).contains(&start) || !store.process_of(slice).is_some_and(launches) {
+        let is_asked = (first..=last).contains(&start) && source.window.contains(start);
+        if !is_asked || !store.process_of(slice).is_some_and(launches) {
             continue;
         }
         let name = store.slice_name(slice);
@@ -377,7 +379,9 @@ impl Builder<'_> {
         // Of several threads that are quiet when it ends, the one that waited for the shortest time.
         let mut cpus: BTreeMap<u32, (Ns, usize, Ns, Window)> = BTreeMap::new();
         for lane in 0..self.threads.len() {
-            for (number, start, wait) in threads.cpu_collectives(lane) {
+            let asked =
+                threads.cpu_collectives(lane).into_iter().filter(|(_, start, _)| self.source.window.contains(*start));
+            for (number, start, wait) in asked {
                 let of = (wait.duration(), lane, start, wait);
                 cpus.entry(number).and_modify(|known| *known = if of.0 < known.0 { of } else { *known }).or_insert(of);
             }
@@ -396,7 +400,7 @@ impl Builder<'_> {
         launched.values_mut().for_each(|of| of.sort_unstable());
         for lane in 0..self.threads.len() {
             let process = self.source.store.tracks.thread(self.threads[lane]).upid;
-            for idle in threads.idle(lane) {
+            for idle in threads.idle(lane).into_iter().filter(|idle| self.source.window.contains(idle.start)) {
                 self.add_wake(lane, idle, launched.get(&process).map_or(&[], Vec::as_slice));
             }
         }
@@ -413,7 +417,8 @@ impl Builder<'_> {
         self.graph.edges[at as usize].push(RankEdge { from, kind: EdgeKind::Wake });
     }
 
-    /// Each thread does one thing after the other. What it does before its first node begins with the step, if there is one.
+    /// Each thread does one thing after the other. What it does before its first node begins with the step, if there is
+    /// one, or with the window.
     fn link_threads(&mut self) {
         for of in &mut self.of_thread {
             of.sort_by_key(|at| (self.graph.nodes[*at as usize].end, *at));
@@ -422,7 +427,7 @@ impl Builder<'_> {
             }
             let Some(first) = of.first().map(|at| *at as usize) else { continue };
             if let Some(step) = self.graph.nodes[first].step {
-                let start = self.source.steps[step as usize].start;
+                let start = self.source.steps[step as usize].start.max(self.source.window.start);
                 self.graph.nodes[first].start = self.graph.nodes[first].start.min(start);
             }
         }

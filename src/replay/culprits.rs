@@ -26,6 +26,15 @@ pub struct Culprit {
     pub saves: i64,
 }
 
+impl Culprit {
+    /// Those that save something, most first.
+    pub(super) fn ranked(found: impl Iterator<Item = Self>) -> Vec<Self> {
+        let mut found: Vec<Self> = found.filter(|of| of.saves > 0).collect();
+        found.sort_by(|a, b| b.saves.cmp(&a.saves).then_with(|| a.name.cmp(&b.name)));
+        found
+    }
+}
+
 /// The work in which functions or kernels are looked for.
 pub(super) struct Culprits<'a, 'q> {
     question: &'a Question<'q>,
@@ -50,9 +59,7 @@ impl<'a, 'q> Culprits<'a, 'q> {
         let end = self.question.end_of(base);
         let candidates = if self.part == Part::Cpu { self.functions(base) } else { self.kernels(base) };
         let saved = |(name, times): (String, Vec<Times>)| Culprit { name, saves: end - self.question.end_of(&times) };
-        let mut found: Vec<Culprit> = candidates.into_iter().map(saved).filter(|of| of.saves > 0).collect();
-        found.sort_by(|a, b| b.saves.cmp(&a.saves).then_with(|| a.name.cmp(&b.name)));
-        found
+        Culprit::ranked(candidates.into_iter().map(saved))
     }
 
     fn is_asked(&self, of: RankInterval) -> bool {
@@ -83,9 +90,13 @@ impl<'a, 'q> Culprits<'a, 'q> {
     fn functions(&self, base: &[Times]) -> Vec<(String, Vec<Times>)> {
         let mut pieces: HashMap<RankInterval, Vec<usize>, FixedState> = HashMap::default();
         for node in self.set.iter().flat_map(|rank| self.question.work(*rank, self.part)) {
-            let interval = self.question.interval(node).filter(|of| self.is_asked(*of));
-            let longer = interval.filter(|_| self.question.peers.excess[node] > 0);
-            longer.into_iter().for_each(|interval| pieces.entry(interval).or_default().push(node));
+            // Where single pieces are far longer, the rest of their intervals is not.
+            let is_longer = match self.intervals {
+                Some(_) => self.question.peers.is_single(node),
+                None => self.question.peers.excess[node] > 0,
+            };
+            let interval = self.question.interval(node).filter(|of| is_longer && self.is_asked(*of));
+            interval.into_iter().for_each(|interval| pieces.entry(interval).or_default().push(node));
         }
         let times = |of: BTreeMap<RankInterval, i64>| {
             let mut times = base.to_vec();

@@ -8,11 +8,12 @@ use super::culprits::{Culprit, Culprits};
 use super::job::{JobGraph, Times};
 use super::peers::{Part, Peers};
 use super::question::{Question, RankInterval};
-use super::rank::{NO_NODE, RankGraph};
+use super::rank::{NO_NODE, NodeKind, RankGraph};
 use super::transplant::{self, RerunError};
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::Matches;
 use crate::operations::random::Random;
+use crate::statistics::std_dev;
 
 /// A rank's work is longer than its peers' beyond so many standard deviations of the sum. In 200 simulated jobs in which nothing is late no rank is.
 const BEYOND_CHANCE: f64 = 7.0;
@@ -26,6 +27,9 @@ const FEW: usize = 3;
 /// Most of what several ranks save together, and nearly all of it.
 const MOST: f64 = 0.5;
 const NEARLY_ALL: f64 = 0.8;
+
+/// Jobs in which nothing differs but chance are within so many standard deviations of each other.
+const UNSTEADY: i64 = 2;
 
 /// How many ranks are asked about one by one.
 const ASKED: usize = 16;
@@ -75,8 +79,8 @@ pub struct LateWork {
     pub ranks: Vec<u32>,
     /// Which part of their work is longer.
     pub part: WorkPart,
-    /// Whether all of it is, or single pieces.
-    pub is_everywhere: bool,
+    /// How much of it.
+    pub extent: Extent,
     /// How much earlier the job ends if they do that as their peers.
     #[serde(rename = "saves_ns")]
     #[cfg_attr(test, schemars(range(min = 1)))]
@@ -92,11 +96,36 @@ pub struct LateWork {
     pub culprits: Vec<Culprit>,
 }
 
+impl Reruns {
+    /// Whether all that is saved if all ranks do as their peers is saved as well where work is distributed over them at random.
+    pub fn is_chance(&self) -> bool {
+        self.all_like_peers <= self.chance + UNSTEADY * self.unsteady
+    }
+}
+
 impl LateWork {
+    /// What the culprit saves by itself; without one, what all of it saves.
+    pub fn named_saving(&self) -> i64 {
+        self.culprit().map_or(self.saves, |culprit| culprit.saves)
+    }
+
     /// The function or kernel that has most of it by itself.
     pub fn culprit(&self) -> Option<&Culprit> {
         self.culprits.first().filter(|of| of.saves as f64 >= MOST * self.saves as f64 && of.saves > self.error)
     }
+}
+
+/// How much of a rank's work takes longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Extent {
+    /// All of it.
+    Everywhere,
+    /// Single pieces.
+    Pieces,
+    /// Calls that wait for the GPU, and that the peers do not make there.
+    Calls,
 }
 
 /// The words for a part of a rank's work.
@@ -128,6 +157,17 @@ pub fn find(numbers: &[u32], ranks: &[&RankGraph], matches: &Matches, clocks: &C
 /// The times in which some ranks do as their peers, in place of others.
 type Cure<'c> = dyn Fn(&[Times], &[usize]) -> Vec<Times> + 'c;
 
+/// Ranks that do as their peers.
+struct Cured {
+    extent: Extent,
+    set: Vec<usize>,
+    /// How much earlier the job ends.
+    saves: i64,
+    /// How much less work that is.
+    less: i64,
+    times: Vec<Times>,
+}
+
 impl Question<'_> {
     fn reruns(&self) -> Reruns {
         let (job, peers) = (self.job, self.peers);
@@ -155,8 +195,8 @@ impl Question<'_> {
             })
             .collect();
         let (ends, chance): (Vec<f64>, Vec<f64>) = shuffled.into_iter().unzip();
-        (reruns.chance, reruns.unsteady) = (mean(&chance) as i64, deviation(&ends) as i64);
-        let of_graph = (reruns.length as f64 * error.whole.max(error.mean)) as i64;
+        (reruns.chance, reruns.unsteady) = (mean(&chance) as i64, std_dev(ends.iter().copied()) as i64);
+        let of_graph = (reruns.length as f64 * error.of_saving(reruns.steps)) as i64;
         for part in [Part::Cpu, Part::Gpu] {
             reruns.findings.extend(self.late_work(part, of_graph, reruns.unsteady, &mut random));
         }
@@ -172,55 +212,106 @@ impl Question<'_> {
             (end - self.end_of(&self.peers.like_peers(self.job, base, &flags, part, Some(&mut below)))) as f64
         };
         let draws: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
-        (mean(&draws) as i64, deviation(&draws) as i64)
+        (mean(&draws) as i64, std_dev(draws.iter().copied()) as i64)
     }
 
-    /// The ranks whose work of a part is longer, each with those before it as fast as their peers: first those that are slower everywhere, then those
-    /// with single pieces that are far longer.
+    /// The ranks whose work of a part is longer, each with those before it as fast as their peers: those that are slower everywhere, and others with
+    /// single pieces that are far longer. What saves most comes first; of what saves equally much, what takes less work away.
     fn late_work(&self, part: Part, of_graph: i64, unsteady: i64, random: &mut Random) -> Vec<LateWork> {
         let mut base = self.job.times.clone();
         let mut found = Vec::new();
-        let least = of_graph + 2 * unsteady;
+        let least = of_graph + UNSTEADY * unsteady;
         let everywhere = self.longer(part);
-        let is_other = |rank: &usize| !everywhere.contains(rank);
-        let mut singles: Vec<(i64, usize)> = self
-            .peers
-            .with_peers()
-            .into_iter()
-            .filter(is_other)
-            .map(|rank| (self.single_excess(rank, part), rank))
-            .collect();
-        singles.retain(|(excess, _)| *excess > 0);
-        singles.sort_by_key(|(excess, rank)| (std::cmp::Reverse(*excess), *rank));
-        let singles: Vec<usize> = singles.into_iter().map(|(_, rank)| rank).collect();
-        for (is_everywhere, mut rest) in [(true, everywhere), (false, singles)] {
-            rest.truncate(ASKED);
-            let cure = |base: &[Times], set: &[usize]| match is_everywhere {
-                true => self.like_peers(base, set, part),
-                false => self.without_singles(base, set, part),
+        let pieces = self.with_singles(part, &everywhere);
+        let calls = if part == Part::Cpu { self.with_calls() } else { Vec::new() };
+        let mut left = [(Extent::Everywhere, everywhere), (Extent::Pieces, pieces), (Extent::Calls, calls)];
+        left.iter_mut().for_each(|(_, rest)| rest.truncate(ASKED));
+        loop {
+            let cure = |extent: Extent, base: &[Times], set: &[usize]| match extent {
+                Extent::Everywhere => self.like_peers(base, set, part),
+                Extent::Pieces => self.without_singles(base, set, part),
+                Extent::Calls => self.without_calls(base, set.iter().flat_map(|rank| self.calls(*rank))),
             };
-            while !rest.is_empty() {
-                let Some(set) = self.smallest(&base, &rest, least, &cure) else { break };
+            let end = self.end_of(&base);
+            let cured = |(extent, rest): &(Extent, Vec<usize>)| {
+                let set = self.smallest(&base, rest, least, &|base, set| cure(*extent, base, set))?;
+                let times = cure(*extent, &base, &set);
+                let less: i64 = base.iter().zip(&times).map(|(before, after)| (before.own - after.own).max(0)).sum();
+                Some(Cured { extent: *extent, saves: end - self.end_of(&times), set, less, times })
+            };
+            let mut candidates: Vec<Cured> = left.iter().filter_map(cured).collect();
+            let most = candidates.iter().map(|of| of.saves).max().unwrap_or_default();
+            candidates.retain(|of| of.saves + least >= most);
+            let Some(Cured { extent, set, saves, times, .. }) = candidates.into_iter().min_by_key(|of| of.less) else {
+                break;
+            };
+            for (_, rest) in left.iter_mut().filter(|(of, _)| *of == extent) {
                 rest.retain(|rank| !set.contains(rank));
-                let cured = cure(&base, &set);
-                let (saves, deviation) = match is_everywhere {
-                    true => self.saved_by_draws(&base, &set, part, random),
-                    false => (self.end_of(&base) - self.end_of(&cured), 0),
-                };
-                let error = (of_graph + 2 * deviation.max(unsteady)).max(1);
-                if saves <= error {
-                    continue;
-                }
-                let by_step = self.by_step(&base, &cured);
-                let intervals = (!is_everywhere).then(|| self.intervals_of_singles(&set, part));
-                let culprits = Culprits::new(self, &set, part, intervals.as_deref()).find(&base);
-                let mut ranks: Vec<u32> = set.iter().map(|rank| *rank as u32).collect();
-                ranks.sort_unstable();
-                found.push(LateWork { ranks, part: part.into(), is_everywhere, saves, error, by_step, culprits });
-                base = cured;
             }
+            let (saves, deviation) = match extent {
+                Extent::Everywhere => self.saved_by_draws(&base, &set, part, random),
+                _ => (saves, 0),
+            };
+            let error = (of_graph + UNSTEADY * deviation.max(unsteady)).max(1);
+            if saves <= error {
+                continue;
+            }
+            let by_step = self.by_step(&base, &times);
+            let culprits = match extent {
+                Extent::Everywhere => Culprits::new(self, &set, part, None).find(&base),
+                Extent::Pieces => {
+                    Culprits::new(self, &set, part, Some(&self.intervals_of_singles(&set, part))).find(&base)
+                }
+                Extent::Calls => self.names_of_calls(&base, &set),
+            };
+            let mut ranks: Vec<u32> = set.iter().map(|rank| *rank as u32).collect();
+            ranks.sort_unstable();
+            found.push(LateWork { ranks, part: part.into(), extent, saves, error, by_step, culprits });
+            base = times;
         }
         found
+    }
+
+    /// The calls of a rank that wait for the GPU, and that its peers do not make there.
+    fn calls(&self, rank: usize) -> impl Iterator<Item = usize> {
+        let is_one = move |node: &usize| {
+            let node = self.job.nodes[*node];
+            node.rank as usize == rank && self.ranks[rank].nodes[node.of as usize].kind == NodeKind::Blocked
+        };
+        self.peers.alone().filter(is_one)
+    }
+
+    fn with_calls(&self) -> Vec<usize> {
+        self.peers.with_peers().into_iter().filter(|rank| self.calls(*rank).next().is_some()).collect()
+    }
+
+    fn without_calls(&self, base: &[Times], calls: impl Iterator<Item = usize>) -> Vec<Times> {
+        let mut times = base.to_vec();
+        calls.for_each(|node| times[node].waits_no_more());
+        times
+    }
+
+    /// The names of the calls, with what each saves.
+    fn names_of_calls(&self, base: &[Times], set: &[usize]) -> Vec<Culprit> {
+        let mut of: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for node in set.iter().flat_map(|rank| self.calls(*rank)) {
+            let name = self.ranks[self.job.nodes[node].rank as usize].name(self.job.nodes[node].of);
+            of.entry(name).or_default().push(node);
+        }
+        let end = self.end_of(base);
+        Culprit::ranked(of.into_iter().map(|(name, calls)| Culprit {
+            name: name.to_owned(),
+            saves: end - self.end_of(&self.without_calls(base, calls.into_iter())),
+        }))
+    }
+
+    /// The ranks with single pieces of work that are far longer than their peers', without those that are slower everywhere.
+    fn with_singles(&self, part: Part, everywhere: &[usize]) -> Vec<usize> {
+        let others = self.peers.with_peers().into_iter().filter(|rank| !everywhere.contains(rank));
+        let mut found: Vec<(i64, usize)> = others.map(|rank| (self.single_excess(rank, part), rank)).collect();
+        found.retain(|(excess, _)| *excess > 0);
+        found.sort_by_key(|(excess, rank)| (std::cmp::Reverse(*excess), *rank));
+        found.into_iter().map(|(_, rank)| rank).collect()
     }
 
     /// The rank that has most of what several save together, if not all save theirs by themselves; else the fewest that have nearly all of it. `None` if
@@ -321,8 +412,4 @@ impl From<Part> for WorkPart {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-fn deviation(values: &[f64]) -> f64 {
-    crate::statistics::std_dev(values.iter().copied())
 }

@@ -36,7 +36,6 @@ impl Role {
 
 /// A node of a job's graph. Times are in ns on the job's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Node {
     /// What its own time is.
     pub role: Role,
@@ -59,7 +58,6 @@ impl Node {
 
 /// What may differ from one run to another at a node, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Times {
     /// Its own time.
     pub own: i64,
@@ -71,9 +69,20 @@ pub struct Times {
     pub binding: EdgeKind,
 }
 
+impl Times {
+    /// A call that waited for the GPU does so no more.
+    pub(super) fn waits_no_more(&mut self) {
+        if self.binding == EdgeKind::Blocked {
+            self.extra = -LONG;
+        }
+    }
+}
+
+/// Longer than any trace, in ns; times since 1970 less this are numbers, too.
+const LONG: i64 = 1 << 60;
+
 /// An edge into a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Edge {
     /// The node that comes first.
     pub from: u32,

@@ -11,7 +11,8 @@ use super::job::{JobGraph, Role, Times};
 use super::places::{in_step, step_shifts};
 use super::rank::{EdgeKind, RankGraph};
 use crate::operations::matching::Matches;
-use crate::statistics::Deviation;
+use crate::statistics::{Deviation, median_time, middle};
+use crate::time::{Ns, Window};
 
 /// Ranks are alike if this share of the places of the one with fewer is also the other's: its trace may have ended earlier.
 const ALIKE: f64 = 0.9;
@@ -80,7 +81,7 @@ pub struct Peers {
     /// By node of the job's graph: whether its work is far longer than its peers', there alone or again in each step.
     is_single: Vec<bool>,
     places: Vec<Place>,
-    /// Nodes that no peer has.
+    /// Nodes that no peer has, though its trace goes on there.
     alone: Vec<u32>,
 }
 
@@ -145,6 +146,7 @@ impl Peers {
             }
         }
         let mut is_common = vec![false; job.nodes.len()];
+        let common = self.common_spans(job);
         for ((class, _), members) in at {
             let role = job.nodes[members[0].1 as usize].role;
             if members.len() > 1 && members.len() * 2 > self.alike(class as usize) {
@@ -154,12 +156,28 @@ impl Peers {
                     self.places.push(Place { role, members });
                 }
             } else {
-                self.alone.extend(members.iter().map(|(_, node)| *node));
+                let span = common[class as usize][usize::from(role != Role::Cpu)];
+                let is_recorded = |(_, node): &&(u32, u32)| span.contains(Ns(job.nodes[*node as usize].time));
+                self.alone.extend(members.iter().filter(is_recorded).map(|(_, node)| *node));
             }
         }
         self.places.sort_by_key(|place| place.members[0]);
         self.alone.sort_unstable();
         is_common
+    }
+
+    /// By class: from when to when all its ranks have recorded their threads' work, and the rest. A trace may be cut, or begin later.
+    fn common_spans(&self, job: &JobGraph) -> Vec<[Window; 2]> {
+        let mut common = vec![[Window::ALL; 2]; self.class.len()];
+        for (class, ends) in self.class.iter().zip(&job.ends) {
+            let nodes = || ends.iter().map(|node| job.nodes[*node as usize]);
+            for (common, is_cpu) in common[*class as usize].iter_mut().zip([true, false]) {
+                let times = || nodes().filter(|node| (node.role == Role::Cpu) == is_cpu).map(|node| node.time);
+                let (first, last) = (times().min().unwrap_or(i64::MAX), times().max().unwrap_or(i64::MIN));
+                *common = Window { start: common.start.max(Ns(first)), end: common.end.min(Ns(last) + Ns(1)) };
+            }
+        }
+        common
     }
 
     fn find_work(&mut self, job: &JobGraph, ranks: &[&RankGraph], is_common: &[bool]) {
@@ -180,19 +198,18 @@ impl Peers {
     }
 
     fn find_excess(&mut self, job: &JobGraph) {
-        let mut values: Vec<i64> = Vec::new();
+        let mut values: Vec<Ns> = Vec::new();
         for place in &self.places {
             for (rank, node) in &place.members {
                 let others = place.members.iter().filter(|(other, _)| other != rank);
                 values.clear();
-                values.extend(others.map(|(_, node)| self.work[*node as usize]));
-                self.excess[*node as usize] = self.work[*node as usize] - median(&mut values);
+                values.extend(others.map(|(_, node)| Ns(self.work[*node as usize])));
+                self.excess[*node as usize] = self.work[*node as usize] - median_time(&mut values).0;
             }
         }
         // Kernels that no peer runs are excess as a whole; threads' work was counted at the next place.
-        for node in self.alone.iter().map(|node| *node as usize).filter(|node| job.nodes[*node].role == Role::Gpu) {
-            self.excess[node] = self.work[node];
-        }
+        let alone: Vec<usize> = self.alone().filter(|node| job.nodes[*node].role == Role::Gpu).collect();
+        alone.into_iter().for_each(|node| self.excess[node] = self.work[node]);
     }
 
     fn find_noise(&mut self, job: &JobGraph, ranks: &[&RankGraph]) {
@@ -256,7 +273,7 @@ impl Peers {
     ) -> Vec<Times> {
         let mut found = times.to_vec();
         let is_set = |(rank, _): &&(u32, u32)| set[*rank as usize];
-        let mut work: Vec<i64> = Vec::new();
+        let mut work: Vec<Ns> = Vec::new();
         for place in self.places.iter().filter(|place| place.role == part.role()) {
             if !place.members.iter().any(|member| is_set(&member)) {
                 continue;
@@ -264,30 +281,36 @@ impl Peers {
             let is_all = place.members.iter().all(|member| is_set(&member));
             let peers = place.members.iter().filter(|member| is_all || !is_set(member)).map(|(_, node)| *node as usize);
             work.clear();
-            work.extend(peers.clone().map(|node| self.work_in(job, times, node)));
-            let usual = median(&mut work);
+            work.extend(peers.clone().map(|node| Ns(self.work_in(job, times, node))));
+            let usual = median_time(&mut work).0;
             let noise = self.safe_noise[place.members[0].1 as usize];
             // A peer that is far from the others is no example.
-            work.retain(|own| (own - usual).abs() as f64 <= NEAR * noise);
-            let mut wakes: Vec<i64> = peers.filter_map(|node| wake(&times[node])).collect();
+            work.retain(|own| (own.0 - usual).abs() as f64 <= NEAR * noise);
+            let mut wakes: Vec<Ns> = peers.filter_map(|node| wake(&times[node])).collect();
             for (_, node) in place.members.iter().filter(is_set) {
                 let of = &mut found[*node as usize];
                 of.own = match &mut draw {
-                    Some(draw) if !work.is_empty() => work[draw(work.len())],
+                    Some(draw) if !work.is_empty() => work[draw(work.len())].0,
                     _ => usual,
                 };
                 if of.binding == EdgeKind::Wake && !wakes.is_empty() {
-                    of.extra = median(&mut wakes);
+                    of.extra = median_time(&mut wakes).0;
                 }
             }
         }
-        for node in self.alone.iter().map(|node| *node as usize) {
+        for node in self.alone() {
             let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
             if role == part.role() && set[rank] && self.alike(rank) > 1 {
                 found[node].own = 0;
+                found[node].waits_no_more();
             }
         }
         found
+    }
+
+    /// Nodes that no peer has, though its trace goes on there.
+    pub(super) fn alone(&self) -> impl Iterator<Item = usize> {
+        self.alone.iter().map(|node| *node as usize)
     }
 
     /// What a node's work is in a run: a time that was changed is of work already.
@@ -314,7 +337,7 @@ impl Peers {
                 found[*node as usize].own = own;
             }
         }
-        for node in self.alone.iter().map(|node| *node as usize).filter(|node| job.nodes[*node].role == Role::Cpu) {
+        for node in self.alone().filter(|node| job.nodes[*node].role == Role::Cpu) {
             found[node].own = self.work[node];
         }
         found
@@ -322,8 +345,8 @@ impl Peers {
 }
 
 /// How long a thread took to wake another one, which is work of its own.
-fn wake(times: &Times) -> Option<i64> {
-    (times.binding == EdgeKind::Wake).then_some(times.extra)
+fn wake(times: &Times) -> Option<Ns> {
+    (times.binding == EdgeKind::Wake).then_some(Ns(times.extra))
 }
 
 /// By rank: the lowest rank that is like it.
@@ -347,16 +370,7 @@ fn classes(places: &[Vec<u64>]) -> Vec<u32> {
     class
 }
 
-/// The median of some values, of which there is one at least.
-fn median(values: &mut [i64]) -> i64 {
-    let count = values.len();
-    let (below, upper, _) = values.select_nth_unstable(count / 2);
-    let upper = *upper;
-    below.iter().max().filter(|_| count.is_multiple_of(2)).map_or(upper, |lower| lower.midpoint(upper))
-}
-
-/// The middle value, of an even number the upper one; 0 if there is none.
+/// The middle value, of an even number the upper one, so that two values do not hide how far they are apart; 0 if there is none.
 fn upper_middle(values: &mut [f64]) -> f64 {
-    let at = values.len() / 2;
-    if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(at, f64::total_cmp).1 }
+    middle(values, f64::total_cmp).map_or(0.0, |middle| middle.upper)
 }

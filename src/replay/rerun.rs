@@ -1,7 +1,12 @@
 //! Reruns of a job: when everything happens with other times.
 
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
 use super::job::{JobGraph, Role, Times};
-use super::rank::EdgeKind;
+use super::rank::{EdgeKind, NodeKind, RankGraph};
+use crate::time::{Ns, Window};
 
 impl JobGraph {
     /// When each node happens with these times, in ns on the job's clock.
@@ -25,5 +30,33 @@ impl JobGraph {
             });
         }
         found
+    }
+
+    /// By rank and node of its graph: from when to when it is with these times, on the job's clock. A call that launches is as long as it was, as far as
+    /// its thread has the time; one that waits begins as long after what is before it on its thread as it did.
+    pub fn windows(&self, ranks: &[&RankGraph], times: &[Times]) -> Vec<Vec<Window>> {
+        let found = self.rerun(times);
+        let arrival = |at: usize| {
+            (self.nodes[at].role == Role::Arrival).then_some(((self.nodes[at].rank, self.nodes[at].of), at))
+        };
+        let arrivals: HashMap<(u32, u32), usize, FixedState> = (0..self.nodes.len()).filter_map(arrival).collect();
+        let window = |kind: NodeKind, at: usize| {
+            let (node, end) = (self.nodes[at], found[at]);
+            let before =
+                self.edges_into(at).iter().find(|edge| edge.kind == EdgeKind::Thread).map(|edge| edge.from as usize);
+            let start = match node.role {
+                Role::Gpu | Role::Alone => end - times[at].own,
+                Role::Transfer => arrivals.get(&(node.rank, node.of)).map_or(node.start, |arrival| found[*arrival]),
+                _ if matches!(kind, NodeKind::Launch | NodeKind::CpuArrival(_)) => {
+                    before.map_or(i64::MIN, |before| found[before]).max(end - (node.time - node.start))
+                }
+                _ => before.map_or(node.start, |before| node.start + found[before] - self.nodes[before].time),
+            };
+            Window { start: Ns(start.min(end)), end: Ns(end) }
+        };
+        let of_rank = |(graph, ends): (&&RankGraph, &Vec<u32>)| {
+            graph.nodes.iter().zip(ends).map(|(node, end)| window(node.kind, *end as usize)).collect()
+        };
+        ranks.iter().zip(&self.ends).map(of_rank).collect()
     }
 }

@@ -35,6 +35,13 @@ pub struct RerunError {
     pub rotations: u64,
 }
 
+impl RerunError {
+    /// The error of what a rerun saves, as a share of the whole length: as much as the length itself is wrong by, and no less than one of the steps is.
+    pub fn of_saving(&self, steps: u32) -> f64 {
+        self.whole.max(self.mean / f64::from(steps.max(1)))
+    }
+}
+
 /// A rank's nodes by place.
 type ByPlace = HashMap<u64, u32, FixedState>;
 

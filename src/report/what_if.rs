@@ -11,8 +11,11 @@ use super::csv::write_rows;
 use super::document::Document;
 use super::form::Form;
 use super::format::{count, duration, percent, visible};
-use crate::ranks::what_if::{RuleAnswer, WhatIf};
-use crate::time::Ns;
+use super::ranks::name_lanes;
+use crate::chrome::{TraceWriter, Track};
+use crate::ranks::timeline::lanes;
+use crate::ranks::what_if::{RerunSlice, RuleAnswer, WhatIf};
+use crate::time::{Ns, Window};
 
 /// Reruns by rules, and how to show them.
 #[derive(Debug, Clone)]
@@ -30,6 +33,42 @@ impl<'a> WhatIfAnswer<'a> {
         WhatIfAnswer { found, name }
     }
 
+    /// The recording and the rerun of the first answer as processes beside each other, for each rank.
+    fn trace(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut trace = TraceWriter::new(out);
+        // Viewers take the thread with its process's number for the main thread.
+        let tids = 2 * self.found.ranks.len() as u32;
+        let rule = self.found.answers.first().map_or("nothing different", |answer| &answer.rule);
+        for (of, recorded) in self.found.ranks.iter().zip((0..).step_by(2)) {
+            let rerun = format!("rank {}, rerun: {rule}", of.rank);
+            for (pid, name, window) in [
+                (
+                    recorded,
+                    format!("rank {}, recorded", of.rank),
+                    (|slice| slice.recorded) as fn(&RerunSlice) -> Window,
+                ),
+                (recorded + 1, rerun, |slice| slice.rerun),
+            ] {
+                trace.process(pid, &name)?;
+                let mut first = tids;
+                for (is_cpu, kind) in [(true, ("thread", "thread")), (false, ("stream", "stream"))] {
+                    let mut slices: Vec<&RerunSlice> =
+                        of.slices.iter().filter(|slice| slice.is_cpu == is_cpu).collect();
+                    slices.sort_by_key(|slice| (window(slice).start, window(slice).end));
+                    let (keys, of_slice) = lanes(slices.iter().map(|slice| (slice.lane, window(slice))));
+                    name_lanes(&mut trace, (pid, first), &keys, kind)?;
+                    for (slice, lane) in slices.into_iter().zip(of_slice) {
+                        let (Window { start, end }, name) = (window(slice), &of.texts[slice.name as usize]);
+                        let track = Track { pid, tid: first + lane };
+                        trace.slice(track, (start, Some(end)), (kind.0, name), &serde_json::Map::new())?;
+                    }
+                    first += keys.len() as u32;
+                }
+            }
+        }
+        trace.finish()
+    }
+
     fn rows(&self) -> impl Iterator<Item = (&'a RuleAnswer, Ns)> {
         self.found.answers.iter().map(|answer| (answer, Ns(self.found.length)))
     }
@@ -42,15 +81,10 @@ const COLUMNS: &[Column<RuleAnswer, Ns>] = &[
     Column::number("left_ns", "left", |answer, length| Cell::Time(*length - Ns(answer.saves))),
 ];
 
-/// The error of a rerun as a share: of the whole, or what a step is wrong by in the mean if that is more.
-fn error(of: &WhatIf) -> Option<f64> {
-    of.error.map(|error| error.whole.max(error.mean))
-}
-
 impl Answer for WhatIfAnswer<'_> {
     const SCHEMA: &'static str = "what-if";
 
-    const OWN_FORMS: &'static [Form] = &[Form::Csv];
+    const OWN_FORMS: &'static [Form] = &[Form::Csv, Form::Perfetto];
 
     fn inputs(&self) -> Option<&str> {
         Some(self.name)
@@ -66,7 +100,7 @@ impl Answer for WhatIfAnswer<'_> {
                 format!("{} steps take {length}, a mean of {each} each.", count(steps.into()))
             }
         };
-        let trust = match error(of) {
+        let trust = match of.error.map(|error| error.of_saving(of.steps)) {
             Some(error) => format!(
                 "Each line is a rerun, wrong by up to {}: so much the length changes if like ranks exchange their work. What several save does not add up.",
                 percent(error)
@@ -102,6 +136,7 @@ impl Answer for WhatIfAnswer<'_> {
     fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
             Form::Csv => write_rows(COLUMNS.iter(), self.rows(), out),
+            Form::Perfetto => self.trace(out),
             form => Err(no_such_form(form)),
         }
     }

@@ -32,7 +32,6 @@ static RANK: Table = Table {
         real("drift_ns_per_ms", |s, i| Cell::Real(rank(s, i).drift_ns_per_ms)),
         int("waited", Scan, |s, i| Cell::Int(rank(s, i).waited.into())),
         int("caused", Scan, |s, i| Cell::Int(rank(s, i).caused.into())),
-        int("added", Scan, |s, i| Cell::Int(rank(s, i).added.into())),
         int("late_count", Scan, |s, i| i64::try_from(rank(s, i).late_count).ok().into()),
         int("transfer", Scan, |s, i| Cell::Int(rank(s, i).transfer.into())),
         real("queue_empty_share", |s, i| rank(s, i).queue_empty_share.map_or(Cell::Null, Cell::Real)),
@@ -61,6 +60,5 @@ static COLLECTIVE_MATCH: Table = Table {
         int("aligned_ts", Scan, |s, i| known(matched(s, i).aligned_start)),
         int("is_late", Scan, |s, i| known(matched(s, i).is_late)),
         int("late_rank", Integer, |s, i| known(matched(s, i).late_rank)),
-        int("added", Scan, |s, i| known(matched(s, i).added)),
     ],
 };

@@ -57,8 +57,6 @@ pub struct RankRow {
     pub waited: Ns,
     /// The time that others waited for it.
     pub caused: Ns,
-    /// How much later it came than the rank before it, summed over the times it was late.
-    pub added: Ns,
     /// How often it was late.
     pub late_count: u64,
     /// The time that its measured kernels ran without waiting.
@@ -92,6 +90,4 @@ pub struct MatchRow {
     pub is_late: Option<bool>,
     /// The rank that came last.
     pub late_rank: Option<RankId>,
-    /// If this rank was late: how much later it came than the rank before it.
-    pub added: Option<Ns>,
 }

@@ -362,12 +362,12 @@ fn answers_on_many_ranks_fit() {
             assert_fits(&schema, &answer, &args);
             for finding in answer["reruns"]["findings"].as_array().unwrap() {
                 let part = finding["part"].as_str().unwrap();
-                seen.insert(format!("{part} {}", finding["is_everywhere"]));
+                seen.insert(format!("{part} {}", finding["extent"].as_str().unwrap()));
             }
             seen.insert(format!("clock {}", answer["clock"]["method"].as_str().unwrap()));
         }
     }
-    let reasons = ["cpu true", "cpu false", "gpu false"];
+    let reasons = ["cpu everywhere", "cpu pieces", "gpu pieces"];
     let clocks = ["clock align", "clock trust", "clock none", "clock refused"];
     for name in reasons.into_iter().chain(clocks) {
         assert!(seen.contains(name), "none has {name}: {seen:?}");

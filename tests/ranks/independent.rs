@@ -31,7 +31,6 @@ struct Event {
     /// By rank.
     waited: Vec<i64>,
     last: usize,
-    added: i64,
     is_late: bool,
 }
 
@@ -40,7 +39,6 @@ struct Event {
 struct Sums {
     waited: Vec<i64>,
     caused: Vec<i64>,
-    added: Vec<i64>,
     late: Vec<u64>,
     together: u64,
 }
@@ -96,7 +94,7 @@ fn event_by_clocks(members: &[Kernel], offsets: &[i64]) -> Event {
     let last = starts.iter().position(|start| *start == latest).unwrap();
     let second = starts.iter().enumerate().filter(|(rank, _)| *rank != last).map(|(_, start)| *start).max().unwrap();
     let waited = starts.iter().zip(members).map(|(start, kernel)| (latest - start).min(kernel.dur)).collect();
-    Event { waited, last, added: latest - second, is_late: latest - second >= TOGETHER }
+    Event { waited, last, is_late: latest - second >= TOGETHER }
 }
 
 /// By the lengths of the kernels.
@@ -105,8 +103,7 @@ fn event_by_lengths(members: &[Kernel]) -> Event {
     let waited = lengths.iter().map(|dur| dur - lengths.iter().min().unwrap()).collect();
     let last = (0..lengths.len()).min_by_key(|rank| lengths[*rank]).unwrap();
     lengths.sort_unstable();
-    let added = lengths[1] - lengths[0];
-    Event { waited, last, added, is_late: added >= TOGETHER }
+    Event { waited, last, is_late: lengths[1] - lengths[0] >= TOGETHER }
 }
 
 /// The collectives: by number, by rank.
@@ -118,20 +115,13 @@ fn collectives(ranks: &[Vec<Kernel>]) -> Vec<Vec<Kernel>> {
 /// By clocks whoever comes last has caused the waiting, by lengths only who is late.
 fn sums(events: &[Event], of_all: bool) -> Sums {
     let ranks = events[0].waited.len();
-    let mut sums = Sums {
-        waited: vec![0; ranks],
-        caused: vec![0; ranks],
-        added: vec![0; ranks],
-        late: vec![0; ranks],
-        together: 0,
-    };
+    let mut sums = Sums { waited: vec![0; ranks], caused: vec![0; ranks], late: vec![0; ranks], together: 0 };
     for event in events {
         sums.waited.iter_mut().zip(&event.waited).for_each(|(sum, waited)| *sum += waited);
         if event.is_late || of_all {
             sums.caused[event.last] += event.waited.iter().sum::<i64>();
         }
         if event.is_late {
-            sums.added[event.last] += event.added;
             sums.late[event.last] += 1;
         }
         sums.together += u64::from(!event.is_late);
@@ -168,7 +158,7 @@ fn of_library(compared: &Compared, how: impl Fn(&Compared, usize, usize) -> Meas
             let last = group.members[measured.last];
             let first = compared.job.row(group, collective, 0).unwrap().start;
             let is_late = measured.late.is_some();
-            found.push((first, Event { waited, last, added: measured.added.0, is_late }));
+            found.push((first, Event { waited, last, is_late }));
         }
     }
     found.sort_by_key(|(start, _)| *start);
@@ -207,7 +197,6 @@ fn all_agree(paths: &[PathBuf]) -> (Vec<Vec<Kernel>>, Vec<i64>) {
     let said = |name: &str| by_rank(&report, |rank| &rank["by_lengths"][name]);
     assert_eq!(said("waited_ns"), of_lengths.waited);
     assert_eq!(said("caused_ns"), of_lengths.caused);
-    assert_eq!(said("added_ns"), of_lengths.added);
     assert_eq!(said("late_count"), of_lengths.late.iter().map(|count| *count as i64).collect::<Vec<_>>());
 
     let mut compared = crate::ranks::real::compared(paths);
@@ -231,9 +220,9 @@ fn all_agree(paths: &[PathBuf]) -> (Vec<Vec<Kernel>>, Vec<i64>) {
         assert_eq!(library, events, "{offsets:?}");
         let (report, expected) = (compared.report(), sums(&events, true));
         for (at, rank) in report.ranks.iter().enumerate() {
-            let of_rank = (rank.waited.0, rank.caused.0, rank.added.0, rank.late_count);
+            let of_rank = (rank.waited.0, rank.caused.0, rank.late_count);
             let (waited, caused) = (expected.waited[at], expected.caused[at]);
-            assert_eq!(of_rank, (waited, caused, expected.added[at], expected.late[at]), "{offsets:?}, rank {at}");
+            assert_eq!(of_rank, (waited, caused, expected.late[at]), "{offsets:?}, rank {at}");
         }
         assert_eq!((report.together, report.collectives), (expected.together, events.len() as u64), "{offsets:?}");
     }
@@ -281,8 +270,6 @@ fn four_ranks_of_a_server() {
     assert_ms(lengths.waited.iter().sum(), 138.17);
     assert_ms(lengths.caused[3], 71.61);
     assert_ms(lengths.caused[2], 58.94);
-    assert_ms(lengths.added[3], 4.55);
-    assert_ms(lengths.added[2], 3.82);
     assert_eq!(lengths.together, 298);
 }
 

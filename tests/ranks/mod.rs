@@ -2,9 +2,11 @@
 
 mod clocks;
 mod independent;
+mod injected;
 mod inputs;
 mod merged;
 mod parts;
+mod published;
 mod real;
 mod reruns;
 mod simulated;

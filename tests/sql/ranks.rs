@@ -101,7 +101,6 @@ fn assert_same_as_ranks(traces: &[&str]) -> Value {
         "SELECT r.rank, (SELECT SUM(waited) FROM collective_match m WHERE m.rank = r.rank) AS waited, \
          (SELECT SUM(transfer) FROM collective_match m WHERE m.rank = r.rank) AS transfer, \
          (SELECT SUM(waited) FROM collective_match m WHERE m.late_rank = r.rank) AS caused, \
-         (SELECT SUM(added) FROM collective_match m WHERE m.rank = r.rank) AS added, \
          (SELECT SUM(is_late) FROM collective_match m WHERE m.rank = r.rank) AS late_count FROM rank r",
     );
     for ((table, sums), rank) in of_table.iter().zip(&sums).zip(ranks) {
@@ -113,7 +112,6 @@ fn assert_same_as_ranks(traces: &[&str]) -> Value {
             ("drift_ns_per_ms", "drift_ns_per_ms"),
             ("waited", "waited_ns"),
             ("caused", "caused_ns"),
-            ("added", "added_ns"),
             ("late_count", "late_count"),
             ("transfer", "transfer_ns"),
             ("queue_empty_share", "queue_empty_share"),
@@ -129,7 +127,6 @@ fn assert_same_as_ranks(traces: &[&str]) -> Value {
             ("waited", "waited_ns"),
             ("transfer", "transfer_ns"),
             ("caused", "caused_ns"),
-            ("added", "added_ns"),
             ("late_count", "late_count"),
         ] {
             assert_eq!(number(&sums[column]), number(&rank[field]), "{column} of {}", rank["rank"]);
@@ -194,7 +191,7 @@ fn one_trace_has_one_rank_and_a_trace_without_a_rank_says_so() {
         let message = error(&[&nameless, query], 1);
         assert!(message.contains("cannot be read: ") && message.contains("says which rank it is"), "{message}");
     }
-    assert_eq!(rows(&[&nameless], "SELECT COUNT(*) AS n FROM pragma_table_info('rank')"), [json!({"n": 13})]);
+    assert_eq!(rows(&[&nameless], "SELECT COUNT(*) AS n FROM pragma_table_info('rank')"), [json!({"n": 12})]);
     let twice = error(&[&trace, &nameless, &path(&folder, "rank0.json"), "SELECT * FROM rank"], 1);
     assert!(twice.contains("costs.json: neither its header"), "{twice}");
     assert!(error(&[&trace, "SELECT * FROM rnak"], 1).contains("Did you mean rank?"));

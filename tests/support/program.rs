@@ -33,6 +33,13 @@ pub(crate) fn rows(trace: &str, query: &str, more: &[&str]) -> Vec<serde_json::V
     if output.stdout.is_empty() { Vec::new() } else { serde_json::from_slice(&output.stdout).unwrap() }
 }
 
+/// The only number of the only row of an SQL query.
+pub(crate) fn number(trace: &str, query: &str) -> i64 {
+    let output = run(&["sql", trace, query, "--format", "json", "--quiet"]);
+    let rows: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_slice(&output.stdout).unwrap();
+    rows[0].values().next().unwrap().as_i64().unwrap()
+}
+
 /// The same with the JSON answer, the most frequent stack first, for [`stacks`].
 pub(crate) fn run_json(args: &[&str]) -> Output {
     run(&[&["--json", "--sort", "count"], args].concat())

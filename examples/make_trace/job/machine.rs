@@ -127,6 +127,15 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Waits for the GPU, if that is what is late.
+    pub(super) fn synchronize_late(&mut self) {
+        if let Some(Late { how: How::Sync, .. }) = self.late {
+            self.operator("aten::item", None);
+            self.synchronize("cudaDeviceSynchronize");
+            self.close();
+        }
+    }
+
     /// Takes the one-time delay, before anything else.
     pub(super) fn lag(&mut self) {
         if let Some(Late { how: How::Lag, extra_ns, .. }) = self.late {

@@ -63,6 +63,8 @@ pub(crate) struct Job {
     pub(crate) cut: Option<(u32, f64)>,
     /// Whether each step is one replay of a CUDA graph.
     pub(crate) graphs: bool,
+    /// Whether a part of each layer, its collective included, is a replay of a small graph.
+    pub(crate) pieces: bool,
     /// Whether the traces have Python functions.
     pub(crate) stacks: bool,
     /// Whether each step also has a small all-reduce of 512 bytes.
@@ -101,6 +103,8 @@ pub(crate) enum How {
     Gpu { kernel: String },
     /// All CPU work takes longer by this factor.
     SlowCpu { factor: f64 },
+    /// The CPU waits for its GPU, at the beginning of each layer.
+    Sync,
     /// The rank starts later by the extra time, with nothing recorded until then.
     Lag,
 }
@@ -155,6 +159,7 @@ impl Default for Job {
             missing: Vec::new(),
             cut: None,
             graphs: false,
+            pieces: false,
             stacks: true,
             small: false,
             arguments: true,

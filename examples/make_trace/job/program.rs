@@ -134,6 +134,7 @@ impl<'a> Program<'a> {
         let machine = &mut self.machine;
         machine.enter(LAYER, moment);
         machine.work(6_000);
+        machine.synchronize_late();
         if self.extra == Extra::InLayer {
             machine.call_late(moment);
         }
@@ -148,9 +149,15 @@ impl<'a> Program<'a> {
         machine.work(2_000);
         machine.enter(MLP, moment);
         machine.work(5_000);
-        launch(machine, "aten::linear", 22_000, (GEMM_MLP, 15_000), moment);
+        if self.job.pieces {
+            machine.launch_graph(20_000);
+            machine.compute(GEMM_MLP, 15_000, moment);
+        } else {
+            launch(machine, "aten::linear", 22_000, (GEMM_MLP, 15_000), moment);
+        }
         machine.leave();
         let pending = self.tensor_all_reduce();
+        self.machine.end_graph();
         self.machine.work(4_000);
         self.machine.leave();
         pending

@@ -261,7 +261,7 @@ pub(crate) struct Diff {
     /// Exit with 5 if the kernels of the second trace cost more than the first trace's by this much, per step or call: 'exposed>+5%',
     /// 'gpu>+2ms', 'mean>+10us', 'count>+0'. Repeatable
     ///
-    /// With --ranks: 'waited>+5%', 'caused(rank=3)>2ms', 'added>+1ms', 'late>+10'. Without the plus sign, the bound is on the total of the
+    /// With --ranks: 'waited>+5%', 'caused(rank=3)>2ms', 'late>+10'. Without the plus sign, the bound is on the total of the
     /// second run alone.
     #[arg(long, value_name = "BOUND", value_parser = DiffBound::parse)]
     pub(crate) fail_if: Vec<DiffBound>,

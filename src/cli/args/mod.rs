@@ -25,7 +25,7 @@ pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
 pub(crate) use pairs::Pairs;
 pub(crate) use parts::Part;
-pub(crate) use ranks::{RankOf, Ranks};
+pub(crate) use ranks::{OfRanks, RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use report::Report;
@@ -98,12 +98,12 @@ impl Cli {
             Some(Command::Pairs(args)) => Some(&mut args.reading),
             Some(Command::Operators(args)) => Some(&mut args.reading),
             Some(Command::Memory(args)) => Some(&mut args.reading),
-            Some(Command::Ranks(args)) => Some(&mut args.reading),
-            Some(Command::WhatIf(args)) => Some(&mut args.reading),
+            Some(Command::Ranks(args)) => Some(&mut args.of_ranks.reading),
+            Some(Command::WhatIf(args)) => Some(&mut args.of_ranks.reading),
             Some(Command::Part(args)) => Some(&mut args.reading),
             Some(Command::Records(args)) => Some(&mut args.reading),
             Some(Command::Hang(args)) => Some(&mut args.reading),
-            Some(Command::Report(args)) => Some(&mut args.reading),
+            Some(Command::Report(args)) => Some(&mut args.of_ranks.reading),
             Some(Command::Diff(args)) => Some(&mut args.reading),
             Some(Command::Sql(args)) => Some(&mut args.reading),
             Some(Command::Export(args)) => Some(&mut args.reading),

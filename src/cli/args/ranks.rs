@@ -29,19 +29,9 @@ pub(super) fn parse_rank(text: &str) -> Result<RankOf, String> {
     Ok(RankOf { rank, trace: PathBuf::from(trace) })
 }
 
-/// Options of the comparison of ranks.
-#[derive(Debug, Args)]
-#[command(before_help = EXAMPLES)]
-#[command(next_help_heading = "Show")]
-pub(crate) struct Ranks {
-    /// Traces of the ranks, or NCCL's own records of them, folders, archives, or what `nccl-stacks part` wrote
-    #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
-    pub(crate) traces: Vec<PathBuf>,
-
-    /// The number of ranks of the job. Missing and surplus ranks are named, and the exit code is then 6 [default for parts: by the traces' headers]
-    #[arg(long, value_name = "N", help_heading = "Input")]
-    pub(crate) expect: Option<u32>,
-
+/// What is read of each rank, and how their clocks are compared.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OfRanks {
     /// Which kernels.
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -62,6 +52,28 @@ pub(crate) struct Ranks {
     /// durations of kernels
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
     pub(crate) clock: WhichClock,
+
+    /// How to read the inputs.
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+}
+
+/// Options of the comparison of ranks.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+#[command(next_help_heading = "Show")]
+pub(crate) struct Ranks {
+    /// Traces of the ranks, or NCCL's own records of them, folders, archives, or what `nccl-stacks part` wrote
+    #[arg(required = true, value_name = "TRACE", help_heading = "Arguments")]
+    pub(crate) traces: Vec<PathBuf>,
+
+    /// The number of ranks of the job. Missing and surplus ranks are named, and the exit code is then 6 [default for parts: by the traces' headers]
+    #[arg(long, value_name = "N", help_heading = "Input")]
+    pub(crate) expect: Option<u32>,
+
+    /// What to read of each rank.
+    #[command(flatten)]
+    pub(crate) of_ranks: OfRanks,
 
     /// A trace of the capture of CUDA graphs that these traces replay, as in the main job. Repeatable
     #[arg(long, value_name = "FILE", help_heading = "Input")]
@@ -89,15 +101,11 @@ pub(crate) struct Ranks {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
     pub(crate) color: Colour,
 
-    /// Exit with 5 if ranks wait for longer than this: 'waited>20%', 'caused(rank=3)>2ms', 'added>1ms', 'late>10'. Repeatable
+    /// Exit with 5 if ranks wait for longer than this: 'waited>20%', 'caused(rank=3)>2ms', 'late>10'. Repeatable
     #[arg(long, value_name = "BOUND", value_parser = RankBound::parse)]
     pub(crate) fail_if: Vec<RankBound>,
 
     /// Write the answer to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-
-    /// How to read the traces.
-    #[command(flatten)]
-    pub(crate) reading: Reading,
 }

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::ranks::{RankOf, parse_rank};
-use super::shared::{Climbing, Reading, Selection, Span};
-use super::words::WhichClock;
+use super::ranks::OfRanks;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,31 +30,11 @@ pub(crate) struct Report {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// Which kernels.
+    /// What to read of each rank.
     #[command(flatten)]
-    pub(crate) selection: Selection,
-
-    /// Which part of each trace.
-    #[command(flatten)]
-    pub(crate) span: Span,
-
-    /// What the stacks show.
-    #[command(flatten)]
-    pub(crate) climbing: Climbing,
+    pub(crate) of_ranks: OfRanks,
 
     /// A trace of the capture of CUDA graphs that these traces replay, as in the main job. Repeatable
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     pub(crate) capture_trace: Vec<PathBuf>,
-
-    /// The rank of a trace that names none itself: 3=node1.json.gz. Repeatable
-    #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
-    pub(crate) rank: Vec<RankOf>,
-
-    /// How to compare the ranks' clocks, as in `ranks`
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
-    pub(crate) clock: WhichClock,
-
-    /// How to read the inputs.
-    #[command(flatten)]
-    pub(crate) reading: Reading,
 }

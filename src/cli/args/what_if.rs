@@ -7,9 +7,8 @@ use nccl_stacks::ranks::what_if::Rule;
 use nccl_stacks::report::Form;
 use nccl_stacks::report::what_if::WhatIfAnswer;
 
-use super::ranks::{RankOf, parse_rank};
-use super::shared::{Climbing, Reading, Selection, Span};
-use super::words::{Colour, WhichClock, form_of};
+use super::ranks::OfRanks;
+use super::words::{Colour, form_of};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,25 +33,9 @@ pub(crate) struct WhatIf {
     #[arg(long = "if", value_name = "RULE", value_parser = Rule::parse, help_heading = "Rules")]
     pub(crate) rules: Vec<Rule>,
 
-    /// Which kernels are collectives.
+    /// What to read of each rank.
     #[command(flatten)]
-    pub(crate) selection: Selection,
-
-    /// Which part of each trace.
-    #[command(flatten)]
-    pub(crate) span: Span,
-
-    /// What the stacks show.
-    #[command(flatten)]
-    pub(crate) climbing: Climbing,
-
-    /// The rank of a trace that names none itself: 3=node1.json.gz. Repeatable
-    #[arg(long, value_name = "RANK=TRACE", value_parser = parse_rank, help_heading = "Input")]
-    pub(crate) rank: Vec<RankOf>,
-
-    /// How to compare the ranks' clocks, as in `ranks`
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
-    pub(crate) clock: WhichClock,
+    pub(crate) of_ranks: OfRanks,
 
     /// Form of the answer
     #[arg(long, value_name = "FORM", value_parser = form_of::<WhatIfAnswer<'_>>(), default_value = "text")]
@@ -69,8 +52,4 @@ pub(crate) struct WhatIf {
     /// Write the answer to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-
-    /// How to read the traces.
-    #[command(flatten)]
-    pub(crate) reading: Reading,
 }

@@ -115,10 +115,6 @@ pub struct RankWaits {
     #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
-    /// How much later it came than the second to last rank, where it was late.
-    #[serde(rename = "added_ns")]
-    #[cfg_attr(test, schemars(with = "u64"))]
-    pub added: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
     /// How long its measured kernels ran without waiting.
@@ -176,10 +172,6 @@ pub struct ByLengths {
     #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
-    /// How much longer the next shortest kernel is, where it was late.
-    #[serde(rename = "added_ns")]
-    #[cfg_attr(test, schemars(with = "u64"))]
-    pub added: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
 }
@@ -221,10 +213,6 @@ pub struct StackWaits {
     #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
-    /// How much later the late kernels came than the second to last.
-    #[serde(rename = "added_ns")]
-    #[cfg_attr(test, schemars(with = "u64"))]
-    pub added: Ns,
     /// The number of late kernels.
     pub late_count: u64,
     /// How long the measured ones ran without waiting.
@@ -442,7 +430,7 @@ impl Compared {
     }
 
     /// The answer without reruns.
-    pub(super) fn measured(&self) -> RankReport {
+    pub fn measured(&self) -> RankReport {
         let axis = Axis::new(&self.job, &self.clocks);
         let mut sums = Sums::new(&self.job);
         sums.spans = Spans::for_job(&self.job, &axis).map(|spans| (spans, axis));

@@ -172,7 +172,6 @@ impl Sums<'_> {
         if let Some(late) = measured.late {
             let rank = &mut self.report.ranks[group.members[late]].by_lengths;
             rank.caused += waited;
-            rank.added += measured.added;
             rank.late_count += 1;
         }
     }
@@ -194,7 +193,6 @@ impl Sums<'_> {
             self.report.ranks[last].caused += waited;
         }
         if is_late {
-            self.report.ranks[last].added += measured.added;
             self.report.ranks[last].late_count += 1;
         }
         let first = measured.waits.first().map_or(0, |(member, _)| *member);
@@ -226,7 +224,6 @@ impl Sums<'_> {
             if rank == last {
                 stack.waits.caused += waited;
                 stack.waits.late_count += u64::from(is_late);
-                stack.waits.added += if is_late { measured.added } else { Ns::ZERO };
             }
         }
         self.step(job, (step, name), (group, collective), measured);

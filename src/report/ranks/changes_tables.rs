@@ -60,8 +60,6 @@ const STACK: &[Column<StackChange>] = &[
     Column::all_right("waited before", |stack, ()| cell_text(stack.before, |each| each.waited)),
     Column::all_right("after", |stack, ()| cell_text(stack.after, |each| each.waited)),
     Column::all_right("change", |stack, ()| grown(stack.before, stack.after, |each| each.waited)),
-    Column::dropped(0, Align::AllRight, "added before", |stack, ()| cell_text(stack.before, |each| each.added)),
-    Column::dropped(1, Align::AllRight, "after", |stack, ()| cell_text(stack.after, |each| each.added)),
 ];
 
 fn cell_text(waits: Option<Waits>, get: fn(&EachWaits) -> f64) -> String {
@@ -136,8 +134,6 @@ const COLUMNS: &[Column<Row, Divided>] = &[
     Column::right("waited_after_ns", |row, _| number(row.after, |waits| waits.waited.0)),
     Column::right("caused_before_ns", |row, _| number(row.before, |waits| waits.caused.0)),
     Column::right("caused_after_ns", |row, _| number(row.after, |waits| waits.caused.0)),
-    Column::right("added_before_ns", |row, _| number(row.before, |waits| waits.added.0)),
-    Column::right("added_after_ns", |row, _| number(row.after, |waits| waits.added.0)),
     Column::right("kernels_before", |row, _| number(row.before, |waits| waits.kernels as i64)),
     Column::right("kernels_after", |row, _| number(row.after, |waits| waits.kernels as i64)),
     Column::left("stack", |row, _| row.stack.clone()),
@@ -148,8 +144,6 @@ const COLUMNS: &[Column<Row, Divided>] = &[
     Column::right("waited_after_each_ns", |row, _| each(row.after, |each| each.waited)),
     Column::right("caused_before_each_ns", |row, _| each(row.before, |each| each.caused)),
     Column::right("caused_after_each_ns", |row, _| each(row.after, |each| each.caused)),
-    Column::right("added_before_each_ns", |row, _| each(row.before, |each| each.added)),
-    Column::right("added_after_each_ns", |row, _| each(row.after, |each| each.added)),
 ];
 
 fn number(waits: Option<Waits>, get: fn(&Waits) -> i64) -> String {

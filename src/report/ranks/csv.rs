@@ -23,7 +23,6 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::right("gpu_ns", |row, ()| both(row, |rank| rank.gpu, |stack| stack.gpu)),
         Column::right("waited_ns", |row, ()| both(row, |rank| rank.waited, |stack| stack.waited)),
         Column::right("caused_ns", |row, ()| both(row, |rank| rank.caused, |stack| stack.caused)),
-        Column::right("added_ns", |row, ()| both(row, |rank| rank.added, |stack| stack.added)),
         Column::right("late_count", |row, ()| both(row, |rank| rank.late_count, |stack| stack.late_count)),
         Column::right("transfer_ns", |row, ()| both(row, |rank| rank.transfer, |stack| stack.transfer)),
         Column::right("offset_ns", |row, ()| of_rank(row, |rank| known(rank.offset))),

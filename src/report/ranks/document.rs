@@ -7,7 +7,7 @@ use crate::analysis::stacks::{Stack, StackReport};
 use crate::attribution::call_tree::CallPath;
 use crate::ranks::report::{RankReport, StackWaits};
 use crate::replay::culprits::Culprit;
-use crate::replay::findings::{LateWork, Reruns, WorkPart};
+use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
 use crate::report::stacks::measured;
@@ -89,7 +89,8 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         Some(name) => format!("{late}: {name}"),
         None => format!("{late}: {part}"),
     };
-    let share = percent(Ns(of.saves).share_of(Ns(reruns.length)).unwrap_or(0.0));
+    let saves = Ns(of.named_saving());
+    let share = percent(saves.share_of(Ns(reruns.length)).unwrap_or(0.0));
     let is_beyond_error = |culprit: &&Culprit| culprit.saves > of.error;
     let named = of.culprits.iter().filter(is_beyond_error).take(NAMED);
     let named: Vec<String> = named.map(|of| format!("{} {}", visible(&of.name), duration(Ns(of.saves)))).collect();
@@ -98,8 +99,8 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
     let step = main_step(report, of).map(str::to_owned);
     Finding {
         kind: FindingKind::LateRank,
-        cost: format!("{} ({share}, ± {}) would be saved", duration(Ns(of.saves)), duration(Ns(of.error))),
-        cost_ns: Some(Ns(of.saves)),
+        cost: format!("{} ({share}, ± {}) would be saved", duration(saves), duration(Ns(of.error))),
+        cost_ns: Some(saves),
         what,
         evidence,
         advice: Some(advice(of, &late)),
@@ -133,17 +134,22 @@ fn id(at: usize, stack: &StackWaits, stacks: Option<&StackReport>) -> Option<usi
 
 /// What to do first about ranks that take longer.
 fn advice(of: &LateWork, late: &str) -> String {
-    match (of.culprit(), of.part, of.is_everywhere) {
+    match (of.culprit(), of.part, of.extent) {
+        (_, _, Extent::Calls) => {
+            format!(
+                "find what waits for the GPU on {late} alone: .item(), .cpu(), printing a tensor, a copy from pageable memory."
+            )
+        }
         (Some(culprit), WorkPart::Cpu, _) => {
             format!("see what {} does on {late}, and not on the others.", visible(&culprit.name))
         }
         (_, WorkPart::Gpu, _) => {
             format!("compare these kernels on {late} with another rank's: their shapes, the GPU's clock.")
         }
-        (None, WorkPart::Cpu, true) => {
+        (None, WorkPart::Cpu, Extent::Everywhere) => {
             format!("compare the host of {late} with the others': CPU clock, affinity, other processes.")
         }
-        (None, WorkPart::Cpu, false) => {
+        (None, WorkPart::Cpu, Extent::Pieces) => {
             format!("see what else happened there on {late}: garbage collection, a log, a checkpoint, a compilation.")
         }
     }

@@ -20,6 +20,7 @@ use serde::Serialize;
 pub use changes::ChangesAnswer;
 pub use entries::EntriesAnswer;
 pub use entry_sentences::verdict as entries_verdict;
+pub(crate) use perfetto::name_lanes;
 pub use verdict::plain as verdict;
 
 use super::answer::{Answer, no_such_form};

@@ -100,7 +100,7 @@ fn first_rows(reductions: &[RankReduction]) -> Vec<u64> {
 }
 
 /// The trace that is written.
-type Trace<'t> = TraceWriter<&'t mut Vec<u8>>;
+pub(crate) type Trace<'t> = TraceWriter<&'t mut Vec<u8>>;
 
 /// A comparison on its timeline.
 struct Placed<'a> {
@@ -280,7 +280,7 @@ impl Placed<'_> {
 }
 
 /// Names the threads of one kind.
-fn name_lanes(
+pub(crate) fn name_lanes(
     trace: &mut Trace<'_>,
     (pid, first): (u32, u32),
     lanes: &[u32],

@@ -23,7 +23,6 @@ const STACKS: &[Column<StackWaits>] = &[
     Column::number("count", "count", |stack, ()| Cell::Count(stack.count)),
     Column::number("waited_ns", "waited", |stack, ()| Cell::Time(stack.waited)),
     Column::number_at(3, "caused_ns", "caused", |stack, ()| Cell::Time(stack.caused)),
-    Column::number_at(1, "added_ns", "added", |stack, ()| Cell::Time(stack.added)),
     Column::number_at(0, "late_count", "late", |stack, ()| Cell::Count(stack.late_count)),
     Column::number_at(2, "transfer_ns", "transfer", |stack, ()| Cell::Time(stack.transfer)),
     Column::words("late_rank", "mostly for", |stack, ()| Cell::Text(mostly(&stack.late_ranks))),

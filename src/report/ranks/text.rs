@@ -25,7 +25,6 @@ const COLUMNS: &[Column<RankWaits>] = &[
     Column::dropped(5, Align::Right, "collectives", |rank, ()| duration(rank.gpu)),
     Column::right("waited", |rank, ()| duration(rank.waited)),
     Column::right("caused", |rank, ()| duration(rank.caused)),
-    Column::right("added", |rank, ()| duration(rank.added)),
     Column::right("late", |rank, ()| count(rank.late_count)),
     Column::dropped(4, Align::Right, "transfer", |rank, ()| duration(rank.transfer)),
     Column::dropped(3, Align::Right, "queue empty", |rank, ()| percent_or_unknown(rank.queue_empty_share)),

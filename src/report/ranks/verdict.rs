@@ -3,7 +3,7 @@
 use crate::names::collectives::Collective;
 use crate::operation::ranges::ranges;
 use crate::ranks::report::RankReport;
-use crate::replay::findings::{LateWork, Reruns, WorkPart};
+use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
 use crate::report::damage;
 use crate::report::format::{count, duration, percent, visible};
 use crate::time::{Ns, Window};
@@ -43,7 +43,7 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
     if let Some((cpus, gpus)) = verdict.launch_bound {
         text.push(format!(
             "The CPUs set the pace: with CPUs twice as fast {} would be {} shorter, with GPUs twice as fast {}. CUDA graphs, compiled code or larger batches take work off the CPUs.",
-            if verdict.reruns.is_some_and(|reruns| reruns.steps > 0) { "steps" } else { "the job" },
+            verdict.reruns.map_or("the job", |reruns| Whole::new(reruns).noun()),
             percent(cpus),
             percent(gpus)
         ));
@@ -121,23 +121,29 @@ fn whose(of: &LateWork) -> String {
 /// `With rank 1's CPU as fast as its peers', steps would take 56.300 ms (−21.0 %, ± 0.9 %); no function has most of that.`
 fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, is_further: bool) -> String {
     let their = if of.ranks.len() > 1 { "their" } else { "its" };
-    let (too, saves) =
-        (if is_further { ", too," } else { "," }, of.culprit().map_or(of.saves, |culprit| culprit.saves));
-    let head = match (of.culprit(), of.is_everywhere) {
+    let too = if is_further { ", too," } else { "," };
+    let head = match (of.culprit(), of.extent) {
+        (call, Extent::Calls) => format!(
+            "Without waiting in {} on {}, which {their} peers do not call there{too}",
+            call.map_or("calls".into(), |call| visible(&call.name)),
+            some_ranks(&of.ranks)
+        ),
         (Some(culprit), _) => {
             format!("With {} as fast on {} as on {their} peers{too}", visible(&culprit.name), some_ranks(&of.ranks))
         }
-        (None, true) => format!("With {} as fast as {their} peers'{too}", whose(of)),
-        (None, false) => format!("Without the times at which {} took far longer than {their} peers'{too}", whose(of)),
+        (None, Extent::Everywhere) => format!("With {} as fast as {their} peers'{too}", whose(of)),
+        (None, Extent::Pieces) => {
+            format!("Without the times at which {} took far longer than {their} peers'{too}", whose(of))
+        }
     };
-    let rest = match (of.culprit(), of.part) {
-        (Some(_), _) => "",
-        (None, WorkPart::Cpu) => "; no function has most of that",
-        (None, WorkPart::Gpu) => "; no kernel has most of that",
+    let rest = match (of.culprit(), of.extent, of.part) {
+        (Some(_), ..) | (None, Extent::Calls, _) => "",
+        (None, _, WorkPart::Cpu) => "; no function has most of that",
+        (None, _, WorkPart::Gpu) => "; no kernel has most of that",
     };
     let step =
         main_step(report, of).map_or_else(String::new, |step| format!(", nearly all of it in {}", visible(step)));
-    format!("{head} {}{rest}{step}.", whole.shorter(saves, of.error))
+    format!("{head} {}{rest}{step}.", whole.shorter(of.named_saving(), of.error))
 }
 
 /// The step that has nearly all of what would be saved.
@@ -156,26 +162,25 @@ fn nobody(reruns: &Reruns, whole: &Whole) -> String {
     let Some(error) = reruns.error else {
         return "No two ranks do the same work, so that nothing shows what takes longer than it has to.".to_owned();
     };
-    let error = error.whole.max(error.mean);
-    if error > USELESS {
+    let worst = error.whole.max(error.mean);
+    if worst > USELESS {
         return format!(
             "Reruns of this job are wrong by up to {}, so that no cause can be named: what its ranks wait for is not all known, such as which of their collectives belong together.",
-            percent(error)
+            percent(worst)
         );
     }
+    let error = error.of_saving(reruns.steps);
     let all = format!(
         "No rank stands out: with all ranks as fast as their peers {} would be {} shorter (± {})",
         whole.noun(),
         share(reruns.all_like_peers),
         percent(error)
     );
-    match reruns.all_like_peers as f64 > error * reruns.length as f64 {
-        true => format!(
-            "{all}; with their work distributed over them at random that is {}, so it is chance.",
-            share(reruns.chance)
-        ),
-        false => format!("{all}."),
+    if reruns.all_like_peers as f64 <= error * reruns.length as f64 {
+        return format!("{all}.");
     }
+    let rest = if reruns.is_chance() { "so it is chance" } else { "and no rank or set of ranks has the rest" };
+    format!("{all}; with their work distributed over them at random that is {}, {rest}.", share(reruns.chance))
 }
 
 /// What is known of late ranks without reruns.
@@ -262,4 +267,40 @@ pub(super) fn has_launches(report: &RankReport) -> bool {
 /// A list of ranks with its noun.
 pub(super) fn some_ranks(ranks: &[u32]) -> String {
     format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, ranges(ranks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::transplant::RerunError;
+
+    /// Four steps of 10 ms, whose reruns are wrong by 1 %.
+    fn nobody_of(all_like_peers: i64, chance: i64) -> String {
+        let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
+        let reruns = Reruns {
+            length: 40_000_000,
+            steps: 4,
+            error,
+            all_like_peers,
+            chance,
+            unsteady: 100_000,
+            ..Reruns::default()
+        };
+        nobody(&reruns, &Whole::new(&reruns))
+    }
+
+    #[test]
+    fn what_is_saved_is_chance_only_where_it_is_saved_by_chance_too() {
+        let all = "No rank stands out: with all ranks as fast as their peers steps would be";
+        assert_eq!(nobody_of(300_000, 250_000), format!("{all} 0.8 % shorter (± 1.0 %)."));
+        let random = "with their work distributed over them at random that is";
+        assert_eq!(
+            nobody_of(4_000_000, 3_800_000),
+            format!("{all} 10.0 % shorter (± 1.0 %); {random} 9.5 %, so it is chance.")
+        );
+        assert_eq!(
+            nobody_of(4_000_000, 1_000_000),
+            format!("{all} 10.0 % shorter (± 1.0 %); {random} 2.5 %, and no rank or set of ranks has the rest.")
+        );
+    }
 }
