@@ -140,11 +140,12 @@ fn waiting_is_not_what_would_be_saved() {
     assert!(report["waited_ns"].as_i64().unwrap() > 130_000_000);
     assert!(report["reruns"]["all_like_peers_saves_ns"].as_i64().unwrap() < 4_000_000, "{}", report["reruns"]);
     let findings = report["reruns"]["findings"].as_array().unwrap();
-    assert_eq!(findings.len(), 1, "{findings:?}");
     assert_eq!(findings[0]["ranks"], serde_json::json!([2, 3]));
     assert!(findings[0]["saves_ns"].as_i64().unwrap() < 2_000_000, "{findings:?}");
     let verdict = verdict_of(&report);
-    assert!(verdict.contains("With the CPUs of ranks 2-3 as fast as their peers', steps would take "), "{verdict}");
+    assert!(verdict.contains(" as fast on ranks 2-3 as on their peers, steps would take 48."), "{verdict}");
+    // What else would be saved is less than a hundredth of the time.
+    assert_eq!(verdict.matches("would take").count(), 1, "{verdict}");
 }
 
 /// A graph was replayed three times, once with all ranks in time: 4,613 us from its first kernel. In the first replay two ranks came 225 us late; without

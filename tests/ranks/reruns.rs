@@ -144,6 +144,24 @@ fn a_call_that_waits_for_the_gpu_on_one_rank_is_found() {
     check("sync");
 }
 
+/// Where launching takes the CPUs longer than the GPUs take to run it, the CPUs set the pace, and steps would be as much shorter as they are in a job whose
+/// CPUs are twice as fast. Where graphs are replayed, neither is said.
+#[test]
+fn the_cpus_set_the_pace_only_where_they_do() {
+    let verdict = |job: &Job| compare(&job.make()).report().verdict().launch_bound;
+    for seed in 0..rounds(4) as u64 {
+        let eager = Job { steps: 6, layers: 8, graphs: false, pieces: false, jitter_ns: 2_000, ..job(seed) };
+        let one = |rank| Late { rank, extra_ns: 0, how: How::SlowCpu { factor: 0.5 }, when: When::EveryStep };
+        let fast = Job { late: Some(one(0)), also_late: (1..eager.ranks()).map(one).collect(), ..eager.clone() };
+        let (slow, fast) = (reruns(&eager), reruns(&fast));
+        let (predicted, truth) = (slow.fast_cpus as f64, (slow.length - fast.length) as f64);
+        assert!((predicted / truth - 1.0).abs() < 0.05, "seed {seed}: {predicted} {truth}");
+        assert!(verdict(&eager).is_some(), "seed {seed}");
+        let graphs = Job { graphs: true, layers: 32, ..Job { tp: 4, pp: 1, dp: 1, ..eager } };
+        assert_eq!(verdict(&graphs), None, "seed {seed}");
+    }
+}
+
 /// Eight ranks of 16 are a host whose CPUs are slower: each is beside seven that are as late.
 #[test]
 fn a_slow_host_is_found() {

@@ -14,8 +14,9 @@ const IN_ONE_STEP: f64 = 0.8;
 /// With a larger error reruns say nothing: on real jobs it is below 0.01, without some of the collectives 0.1 and more.
 const USELESS: f64 = 0.1;
 
-/// How many findings have a sentence.
+/// How many findings have a sentence: the first, and others that save at least this share of the time. Less is nothing to begin with.
 const SENTENCES: usize = 3;
+const WORTH: f64 = 0.01;
 
 /// The verdict on one line.
 pub fn plain(report: &RankReport) -> String {
@@ -64,9 +65,9 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
 fn of_reruns(report: &RankReport, reruns: &Reruns) -> Vec<String> {
     let whole = Whole::new(reruns);
     let mut text = vec![whole.sentence()];
-    text.extend(
-        reruns.findings.iter().take(SENTENCES).enumerate().map(|(at, of)| late_work(report, &whole, of, at > 0)),
-    );
+    let is_worth = |(at, of): &(usize, &LateWork)| *at == 0 || of.named_saving() as f64 >= WORTH * reruns.length as f64;
+    let findings = reruns.findings.iter().enumerate().take(SENTENCES).filter(is_worth);
+    text.extend(findings.map(|(at, of)| late_work(report, &whole, of, at > 0)));
     if reruns.findings.is_empty() {
         text.push(nobody(reruns, &whole));
     }
@@ -179,7 +180,7 @@ fn nobody(reruns: &Reruns, whole: &Whole) -> String {
     if reruns.all_like_peers as f64 <= error * reruns.length as f64 {
         return format!("{all}.");
     }
-    let rest = if reruns.is_chance() { "so it is chance" } else { "and no rank or set of ranks has the rest" };
+    let rest = if reruns.is_chance() { "so it is chance" } else { "and the rest is spread over the ranks" };
     format!("{all}; with their work distributed over them at random that is {}, {rest}.", share(reruns.chance))
 }
 
@@ -300,7 +301,7 @@ mod tests {
         );
         assert_eq!(
             nobody_of(4_000_000, 1_000_000),
-            format!("{all} 10.0 % shorter (± 1.0 %); {random} 2.5 %, and no rank or set of ranks has the rest.")
+            format!("{all} 10.0 % shorter (± 1.0 %); {random} 2.5 %, and the rest is spread over the ranks.")
         );
     }
 }
