@@ -225,22 +225,23 @@ impl Question<'_> {
         (mean(&draws) as i64, std_dev(draws.iter().copied()) as i64)
     }
 
-    /// The ranks whose work of a part is longer, each with those before it as fast as their peers: those that are slower everywhere, and others with
-    /// single pieces that are far longer. What saves most comes first; of what saves equally much, what takes less work away.
+    /// The ranks whose work of a part is longer, each with those before it as fast as their peers: those that are slower everywhere, others with
+    /// single pieces that are far longer, and those that wait in calls of their own. What saves most comes first; of what saves equally much, what takes less work away.
     fn late_work(&self, part: Part, of_graph: i64, unsteady: i64, random: &mut Random) -> Vec<LateWork> {
         let mut base = self.job.times.clone();
         let mut found = Vec::new();
         let least = of_graph + UNSTEADY * unsteady;
         let everywhere = self.longer(part);
         let pieces = self.with_singles(part, &everywhere);
-        let calls = if part == Part::Cpu { self.with_calls() } else { Vec::new() };
-        let mut left = [(Extent::Everywhere, everywhere), (Extent::Pieces, pieces), (Extent::Calls, calls)];
+        let calls = if part == Part::Cpu { self.calls() } else { Vec::new() };
+        let with_calls = (0..calls.len()).filter(|rank| !calls[*rank].is_empty()).collect();
+        let mut left = [(Extent::Everywhere, everywhere), (Extent::Pieces, pieces), (Extent::Calls, with_calls)];
         left.iter_mut().for_each(|(_, rest)| rest.truncate(ASKED));
         loop {
             let cure = |extent: Extent, base: &[Times], set: &[usize]| match extent {
                 Extent::Everywhere => self.like_peers(base, set, part),
                 Extent::Pieces => self.without_singles(base, set, part),
-                Extent::Calls => self.without_calls(base, set.iter().flat_map(|rank| self.calls(*rank))),
+                Extent::Calls => self.without_calls(base, set.iter().flat_map(|rank| &calls[*rank])),
             };
             let end = self.end_of(&base);
             let cured = |(extent, rest): &(Extent, Vec<usize>)| {
@@ -272,7 +273,7 @@ impl Question<'_> {
                 Extent::Pieces => {
                     Culprits::new(self, &set, part, Some(&self.intervals_of_singles(&set, part))).find(&base)
                 }
-                Extent::Calls => self.names_of_calls(&base, &set),
+                Extent::Calls => self.names_of_calls(&base, set.iter().flat_map(|rank| &calls[*rank])),
             };
             let mut ranks: Vec<u32> = set.iter().map(|rank| *rank as u32).collect();
             ranks.sort_unstable();
@@ -282,51 +283,51 @@ impl Question<'_> {
         found
     }
 
-    /// The calls of a rank that wait for the GPU, and that its peers do not make there. Where a peer has others of that name, both may be the same calls,
+    /// By rank: its calls that wait for the GPU, and that its peers do not make there. Where a peer has others of that name, both may be the same calls,
     /// which one makes elsewhere.
-    fn calls(&self, rank: usize) -> Vec<usize> {
-        let call = |node: usize| {
-            let node = self.job.nodes[node];
-            let graph = self.ranks[node.rank as usize];
-            let is_one = graph.nodes[node.of as usize].kind == NodeKind::Blocked;
-            is_one.then(|| (node.rank as usize, graph.name(node.of)))
-        };
-        let is_like = |other: usize| self.peers.class[other] == self.peers.class[rank];
-        let mut counts: BTreeMap<(usize, &str), usize> = BTreeMap::new();
-        for of in self.peers.alone().filter_map(call).filter(|of| is_like(of.0)) {
-            *counts.entry(of).or_default() += 1;
+    fn calls(&self) -> Vec<Vec<usize>> {
+        // By class and name: the calls of each rank.
+        let mut found: BTreeMap<(u32, &str), BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
+        for at in self.peers.alone() {
+            let node = self.job.nodes[at];
+            let (rank, graph) = (node.rank as usize, self.ranks[node.rank as usize]);
+            if graph.nodes[node.of as usize].kind == NodeKind::Blocked && self.peers.alike(rank) > 1 {
+                let of_name = found.entry((self.peers.class[rank], graph.name(node.of))).or_default();
+                of_name.entry(rank).or_default().push(at);
+            }
         }
-        let of_peers = |name: &str| {
-            let others = counts.iter().filter(|((other, call), _)| *other != rank && *call == name);
-            others.map(|(_, count)| *count).max().unwrap_or_default()
-        };
-        let is_one = |node: &usize| {
-            call(*node).is_some_and(|(of, name)| of == rank && counts[&(rank, name)] > MORE * of_peers(name))
-        };
-        self.peers.alone().filter(is_one).collect()
+        let mut of_rank = vec![Vec::new(); self.ranks.len()];
+        for of_name in found.into_values() {
+            let mut counts: Vec<usize> = of_name.values().map(Vec::len).collect();
+            counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+            let second = counts.get(1).copied().unwrap_or_default();
+            for (rank, calls) in of_name {
+                let of_peers = if calls.len() == counts[0] { second } else { counts[0] };
+                if calls.len() > MORE * of_peers {
+                    of_rank[rank].extend(calls);
+                }
+            }
+        }
+        of_rank
     }
 
-    fn with_calls(&self) -> Vec<usize> {
-        self.peers.with_peers().into_iter().filter(|rank| !self.calls(*rank).is_empty()).collect()
-    }
-
-    fn without_calls(&self, base: &[Times], calls: impl Iterator<Item = usize>) -> Vec<Times> {
+    fn without_calls<'n>(&self, base: &[Times], calls: impl Iterator<Item = &'n usize>) -> Vec<Times> {
         let mut times = base.to_vec();
-        calls.for_each(|node| times[node].waits_no_more());
+        calls.for_each(|node| times[*node].waits_no_more());
         times
     }
 
     /// The names of the calls, with what each saves.
-    fn names_of_calls(&self, base: &[Times], set: &[usize]) -> Vec<Culprit> {
+    fn names_of_calls<'n>(&self, base: &[Times], calls: impl Iterator<Item = &'n usize>) -> Vec<Culprit> {
         let mut of: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for node in set.iter().flat_map(|rank| self.calls(*rank)) {
-            let name = self.ranks[self.job.nodes[node].rank as usize].name(self.job.nodes[node].of);
-            of.entry(name).or_default().push(node);
+        for node in calls {
+            let name = self.ranks[self.job.nodes[*node].rank as usize].name(self.job.nodes[*node].of);
+            of.entry(name).or_default().push(*node);
         }
         let end = self.end_of(base);
         Culprit::ranked(of.into_iter().map(|(name, calls)| Culprit {
             name: name.to_owned(),
-            saves: end - self.end_of(&self.without_calls(base, calls.into_iter())),
+            saves: end - self.end_of(&self.without_calls(base, calls.iter())),
         }))
     }
 
