@@ -8,7 +8,7 @@ use super::culprits::{Culprit, Culprits};
 use super::job::{JobGraph, Times};
 use super::peers::{Part, Peers};
 use super::question::{Question, RankInterval};
-use super::rank::{NO_NODE, NodeKind, RankGraph};
+use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 use super::transplant::{self, RerunError};
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::Matches;
@@ -311,9 +311,15 @@ impl Question<'_> {
         of_rank
     }
 
+    /// The times in which some calls take no time, and wait for nothing; what their threads do before them stays.
     fn without_calls<'n>(&self, base: &[Times], calls: impl Iterator<Item = &'n usize>) -> Vec<Times> {
         let mut times = base.to_vec();
-        calls.for_each(|node| times[*node].waits_no_more());
+        for node in calls {
+            let thread = self.job.edges_into(*node).iter().find(|edge| edge.kind == EdgeKind::Thread);
+            let before = thread.map_or(times[*node].begin, |edge| self.job.nodes[edge.from as usize].time);
+            times[*node].own = times[*node].own.min((self.job.nodes[*node].start - before).max(0));
+            times[*node].waits = false;
+        }
         times
     }
 

@@ -67,19 +67,9 @@ pub struct Times {
     pub extra: i64,
     /// The kind of the edge that was binding.
     pub binding: EdgeKind,
+    /// Whether a thread's node waits for anything but what is before it on its thread.
+    pub waits: bool,
 }
-
-impl Times {
-    /// A call that waited for the GPU does so no more.
-    pub(super) fn waits_no_more(&mut self) {
-        if self.binding == EdgeKind::Blocked {
-            self.extra = -LONG;
-        }
-    }
-}
-
-/// Longer than any trace, in ns; times since 1970 less this are numbers, too.
-const LONG: i64 = 1 << 60;
 
 /// An edge into a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +110,7 @@ pub(super) struct Draft {
 impl Draft {
     pub(super) fn push(&mut self, node: Node, own: i64) -> u32 {
         self.nodes.push(node);
-        self.times.push(Times { own, begin: node.start, extra: 0, binding: EdgeKind::Thread });
+        self.times.push(Times { own, begin: node.start, extra: 0, binding: EdgeKind::Thread, waits: true });
         self.edges.push(Vec::new());
         self.nodes.len() as u32 - 1
     }

@@ -302,7 +302,7 @@ impl Peers {
             let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
             if role == part.role() && set[rank] && self.alike(rank) > 1 {
                 found[node].own = 0;
-                found[node].waits_no_more();
+                found[node].waits = role != Role::Cpu;
             }
         }
         found

@@ -19,7 +19,7 @@ impl JobGraph {
                 let from = found[edge.from as usize];
                 if edge.kind == EdgeKind::Thread {
                     thread = from;
-                } else {
+                } else if of.waits {
                     latest = latest.max(from + edge.least + if edge.kind == of.binding { of.extra } else { 0 });
                 }
             }

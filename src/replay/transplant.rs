@@ -153,7 +153,7 @@ impl Transplant<'_> {
             let own = &mut times[self.job.ends[rank][at] as usize];
             let Some(of) = self.by_place[from].get(&self.peers.place_of[rank][at]) else {
                 let begin = begins.get(&(node.kind.is_cpu(), node.lane)).copied().unwrap_or(own.begin);
-                *own = Times { own: 0, begin, extra: 0, ..*own };
+                *own = Times { own: 0, begin, extra: 0, waits: !node.kind.is_cpu(), ..*own };
                 continue;
             };
             let theirs = self.job.times[self.job.ends[from][*of as usize] as usize];

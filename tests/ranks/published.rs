@@ -268,7 +268,7 @@ impl Model {
         graph.first_edge = vec![0];
         let mut push = |role: Role, from: &[usize]| {
             graph.nodes.push(Node { role, rank: 0, of: NO_NODE, time: 0, start: 0 });
-            graph.times.push(Times { own: 0, begin: 0, extra: 0, binding: EdgeKind::Thread });
+            graph.times.push(Times { own: 0, begin: 0, extra: 0, binding: EdgeKind::Thread, waits: true });
             graph.edges.extend(from.iter().map(|from| Edge { from: *from as u32, least: 0, kind: EdgeKind::Stream }));
             graph.first_edge.push(graph.edges.len() as u32);
             graph.nodes.len() - 1
