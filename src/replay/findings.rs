@@ -204,7 +204,7 @@ impl Question<'_> {
         for part in [Part::Cpu, Part::Gpu] {
             reruns.findings.extend(self.late_work(part, of_graph, reruns.unsteady, &mut random));
         }
-        // If most ranks are longer here and there, and no function or call shows why, it is spread over them and none is late.
+        // If most ranks are longer here and there, and no function or call shows why, it is distributed over them and none is late.
         let nameless = reruns.findings.iter().filter(|of| of.culprit().is_none());
         let late: BTreeSet<u32> = nameless.flat_map(|of| of.ranks.iter().copied()).collect();
         if late.len() * 2 > all.len() {

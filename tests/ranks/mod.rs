@@ -6,7 +6,6 @@ mod injected;
 mod inputs;
 mod merged;
 mod parts;
-mod published;
 mod real;
 mod reruns;
 mod simulated;
