@@ -180,7 +180,7 @@ fn nobody(reruns: &Reruns, whole: &Whole) -> String {
     if reruns.all_like_peers as f64 <= error * reruns.length as f64 {
         return format!("{all}.");
     }
-    let rest = if reruns.is_chance() { "so it is chance" } else { "and the rest is distributed over the ranks" };
+    let rest = if reruns.is_chance() { "so it is chance" } else { "and nothing shows whose the rest is" };
     format!("{all}; with their work distributed over them at random that is {}, {rest}.", share(reruns.chance))
 }
 
@@ -301,7 +301,7 @@ mod tests {
         );
         assert_eq!(
             nobody_of(4_000_000, 1_000_000),
-            format!("{all} 10.0 % shorter (± 1.0 %); {random} 2.5 %, and the rest is distributed over the ranks.")
+            format!("{all} 10.0 % shorter (± 1.0 %); {random} 2.5 %, and nothing shows whose the rest is.")
         );
     }
 }
