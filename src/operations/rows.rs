@@ -68,8 +68,6 @@ pub struct Row {
     pub stream: u32,
     /// A position in the steps.
     pub step: Option<u32>,
-    /// The segment that ends with its launch.
-    pub segment: Option<u32>,
     /// Whether a graph replayed it.
     pub is_replay: bool,
 }

@@ -12,7 +12,9 @@
 
 pub mod change;
 mod common_span;
+pub mod critical;
 pub mod entries;
+pub mod hidden;
 pub mod job;
 mod packed;
 pub mod recorded_reductions;
@@ -20,7 +22,6 @@ pub mod reduce;
 pub mod reduction;
 pub mod report;
 pub mod rows;
-mod segment;
 mod segments;
 pub mod timeline;
 pub mod verdict;

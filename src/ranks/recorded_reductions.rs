@@ -142,7 +142,6 @@ fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankRedu
             stack: operation.recorded_path.map(|path| paths.number(path)),
             stream: streams.number((operation.stream_handle, communicator)),
             step: None,
-            segment: None,
             is_replay: false,
         }
     };
@@ -168,7 +167,6 @@ fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankRedu
         stacks: paths.list.iter().map(stack).collect(),
         steps: Vec::new(),
         rows,
-        segments: Vec::new(),
         graph: RankGraph::default(),
     }
 }

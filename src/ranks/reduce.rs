@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::reduction::{Kind, MOST_RANKS, RankReduction, RankSource, ReducedStack, Row, Segment, Step};
+use super::reduction::{Kind, MOST_RANKS, RankReduction, RankSource, ReducedStack, Row, Step};
 use super::segments::{self, Texts};
 use crate::analysis::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::analysis::grouping::{GroupKey, GroupValue, Keys, Naming};
@@ -312,12 +312,10 @@ impl Reducer<'_> {
                 stack,
                 stream: stream as u32,
                 step: step_of(&steps, launched),
-                segment: None,
                 is_replay: own.row.launched.evidence == Evidence::GraphReplay,
             });
         }
         let kernels = self.kernels();
-        let segments = self.segments(own, &mut rows, window);
         self.find_busy(&mut rows, &kernels);
         let graph = build(&Source {
             store: self.store,
@@ -341,7 +339,6 @@ impl Reducer<'_> {
             stacks,
             steps,
             rows,
-            segments,
             graph,
         }
     }
@@ -411,17 +408,6 @@ impl Reducer<'_> {
     /// The kernels of this rank's GPUs, in order.
     fn kernels(&self) -> Vec<SliceId> {
         self.store.kernels.iter().copied().filter(|kernel| self.gpus.contains(&self.store.gpu_of(*kernel))).collect()
-    }
-
-    /// The segments that end with the launches. One call may launch many kernels of a graph.
-    fn segments(&self, own: &[&Own<'_>], rows: &mut [Row], window: Window) -> Vec<Segment> {
-        let calls: BTreeSet<SliceId> = own.iter().filter_map(|own| own.launch).collect();
-        // A call without a thread has no segment.
-        let calls: Vec<SliceId> = calls.into_iter().filter(|call| self.store.thread_of(*call).is_some()).collect();
-        for (own, row) in own.iter().zip(rows) {
-            row.segment = own.launch.and_then(|call| calls.binary_search(&call).ok()).map(|at| at as u32);
-        }
-        segments::find(self.store, &calls, window)
     }
 
     /// What ran between the collectives.

@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::packed;
-pub use super::segment::Segment;
 use crate::analysis::losses::Losses;
 use crate::operation::Communicator;
 pub use crate::operations::rows::{Kind, RankRows, Row, Tie};
-use crate::replay::rank::RankGraph;
+use crate::replay::rank::{NodeKind, RankGraph, RankNode};
 use crate::time::{Ns, Window};
 
 /// A rank of a trace. A file into which several ranks were merged has a part for each.
@@ -50,9 +49,6 @@ pub struct RankReduction {
     /// A row for each collective kernel, in the order of their starts.
     #[serde(with = "packed::rows")]
     pub rows: Vec<Row>,
-    /// The segments of the launching threads: each ends with a launch, and begins with the launch before.
-    #[serde(with = "packed::segments")]
-    pub segments: Vec<Segment>,
     /// What had to happen before what.
     #[serde(default, with = "crate::replay::packed")]
     pub graph: RankGraph,
@@ -161,9 +157,14 @@ impl RankReduction {
                 && inside(row.group, self.groups.len())
                 && inside(row.stack, self.stacks.len())
                 && inside(row.step, self.steps.len())
-                && inside(row.segment, self.segments.len())
+        };
+        let is_here = |node: &RankNode| match node.kind {
+            NodeKind::Collective(row) => inside(Some(row), self.rows.len()),
+            _ => true,
         };
         let is_whole = self.rows.iter().all(row)
+            && self.graph.steps as usize <= self.steps.len()
+            && self.graph.nodes.iter().all(is_here)
             && self.rows.windows(2).all(|pair| pair[0].start <= pair[1].start)
             && self.kinds.iter().all(|kind| inside(Some(kind.kernel), self.texts.len()));
         if is_whole { Ok(()) } else { Err("it points to what it does not have") }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::critical::{PlacedPiece, placed};
 use super::reduce::reduce;
 use super::reduction::{GivenRank, RankReduction};
 use super::report::{Compared, RankWaits};
@@ -15,7 +16,7 @@ use crate::id::{RankId, SliceId, TraceId};
 use crate::operation::Communicator;
 use crate::operations::clocks::ClockMode;
 use crate::operations::matching::{GroupName, MatchedCollective, MatchedGroup};
-use crate::sql::ranks::{MatchRow, RankRow, RankRows};
+use crate::sql::ranks::{MatchRow, PathRow, RankRow, RankRows};
 use crate::store::Store;
 use crate::time::Window;
 
@@ -33,7 +34,7 @@ pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String>
     let mut reductions = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
     given.iter().try_for_each(|given| given.set(&mut reductions))?;
     let compared = Compared::from_reductions(reductions, ClockMode::Align).map_err(|error| error.to_string())?;
-    Ok(RankRows { ranks: ranks(store, &compared), matches: matches(&compared) })
+    Ok(RankRows { ranks: ranks(store, &compared), matches: matches(&compared), path: path(&compared) })
 }
 
 fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
@@ -53,6 +54,19 @@ fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
         queue_empty_share: waits.queue_empty_share,
     };
     of_job.map(row).collect()
+}
+
+/// In the order of time.
+fn path(compared: &Compared) -> Vec<PathRow> {
+    let pieces = compared.asked(|question| placed(question, &question.job.critical_path())).unwrap_or_default();
+    let row = |piece: PlacedPiece| PathRow {
+        rank: RankId(compared.job.ranks[piece.rank]),
+        slice: compared.job.reductions[piece.rank].graph.slices[piece.node as usize],
+        kind: piece.kind.name(),
+        start: piece.window.start + piece.ahead,
+        dur: piece.window.duration(),
+    };
+    pieces.into_iter().map(row).collect()
 }
 
 /// In the order of their kernels.

@@ -38,10 +38,22 @@ pub struct RankTimes {
     pub is_aligned: bool,
     /// By step.
     pub steps: Vec<Window>,
-    /// By segment: the call that launched.
-    pub launches: Vec<Window>,
+    /// The calls that launched collectives, in the order of their starts.
+    pub launches: Vec<LaunchTime>,
     /// By row.
     pub kernels: Vec<KernelTime>,
+}
+
+/// When a call launched collectives.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct LaunchTime {
+    /// From its start to its return.
+    pub window: Window,
+    /// Its thread: a number.
+    pub thread: u32,
+    /// The rows that it launched.
+    pub rows: Vec<u32>,
 }
 
 /// When a kernel ran.
@@ -50,6 +62,8 @@ pub struct RankTimes {
 pub struct KernelTime {
     /// When it ran.
     pub window: Window,
+    /// Its launch: a position in the rank's launches.
+    pub launch: Option<usize>,
     /// How long it waited, if that is known.
     pub waited: Option<Ns>,
     /// Its collective: a position in the collectives.
@@ -112,11 +126,11 @@ impl<'c> Axis<'c> {
     }
 }
 
-/// When a rank's first launch, kernel or step was.
+/// When a rank's first call, kernel or step was.
 fn begin(reduction: &RankReduction) -> Option<Ns> {
     let steps = reduction.steps.iter().map(|step| step.window.start);
-    let launches = reduction.segments.iter().map(|segment| segment.call);
-    reduction.rows.iter().map(|row| row.start).chain(launches).chain(steps).min()
+    let nodes = reduction.graph.nodes.iter().map(|node| node.start);
+    reduction.rows.iter().map(|row| row.start).chain(nodes).chain(steps).min()
 }
 
 impl Timeline {
@@ -126,6 +140,16 @@ impl Timeline {
         let times = |(rank, reduction): (usize, &RankReduction)| {
             let kernel =
                 |row: &Row| KernelTime { window: axis.window(rank, row.start, row.end()), ..KernelTime::default() };
+            let mut kernels: Vec<KernelTime> = reduction.rows.iter().map(kernel).collect();
+            let launch = |(node, rows): (u32, Vec<u32>)| {
+                let node = &reduction.graph.nodes[node as usize];
+                LaunchTime { window: axis.window(rank, node.start, node.end), thread: node.lane, rows }
+            };
+            let mut launches: Vec<LaunchTime> = reduction.graph.rows_by_launch().into_iter().map(launch).collect();
+            launches.sort_by_key(|launch| launch.window.start);
+            for (at, launch) in launches.iter().enumerate() {
+                launch.rows.iter().for_each(|row| kernels[*row as usize].launch = Some(at));
+            }
             RankTimes {
                 is_aligned: clocks.ranks[rank].component.is_some(),
                 steps: reduction
@@ -133,8 +157,8 @@ impl Timeline {
                     .iter()
                     .map(|step| axis.window(rank, step.window.start, step.window.end))
                     .collect(),
-                launches: reduction.segments.iter().map(|of| axis.window(rank, of.call, of.end)).collect(),
-                kernels: reduction.rows.iter().map(kernel).collect(),
+                launches,
+                kernels,
             }
         };
         let ranks = job.reductions.iter().enumerate().map(times).collect();

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::reduction::{MOST_RANKS, ReducedStack};
+use super::reduction::MOST_RANKS;
 use super::report::{Compared, RankReport, StackWaits};
 use crate::attribution::selection::Pattern;
-use crate::replay::job::{JobGraph, Role, Times};
-use crate::replay::peers::{Part, Peers};
+use crate::replay::job::{Role, Times};
+use crate::replay::peers::Part;
 use crate::replay::question::Question;
 use crate::replay::rank::{RankGraph, RankNode};
 use crate::replay::transplant::{self, RerunError};
@@ -190,20 +190,13 @@ impl Compared {
     /// # Errors
     /// If a rule names a rank, stack, function or kernel that is not there.
     pub fn what_if(&self, rules: &[Rule]) -> Result<Option<WhatIf>, String> {
-        let ranks: Vec<&RankGraph> = self.job.reductions.iter().map(|reduction| &reduction.graph).collect();
-        if ranks.iter().all(|graph| graph.is_empty()) {
-            return Ok(None);
-        }
-        let job = JobGraph::join(&ranks, &self.matches, &self.clocks);
-        let peers = Peers::find(&job, &ranks, &self.matches);
-        let asked = Asked { compared: self, question: Question::new(&job, &ranks, &peers), report: self.measured() };
-        asked.answer(rules).map(Some)
+        self.asked(|question| Asked { compared: self, question, report: self.measured() }.answer(rules)).transpose()
     }
 }
 
 struct Asked<'a> {
     compared: &'a Compared,
-    question: Question<'a>,
+    question: &'a Question<'a>,
     report: RankReport,
 }
 
@@ -301,7 +294,7 @@ impl Asked<'_> {
                 let is_free = |rank: usize, row: u32| {
                     let reduction = &self.compared.job.reductions[rank];
                     let of = reduction.rows[row as usize].stack.map(|at| &reduction.stacks[at as usize]);
-                    of.map_or(stack.frames.is_empty(), |of| is_same(of, stack))
+                    of.map_or(stack.frames.is_empty(), |of| stack.is_of(of))
                 };
                 self.question.free(times, &is_free);
             }
@@ -373,11 +366,4 @@ fn longest(sums: BTreeMap<&str, i64>) -> Vec<String> {
     let mut sums: Vec<(&str, i64)> = sums.into_iter().collect();
     sums.sort_by_key(|(name, sum)| (std::cmp::Reverse(*sum), *name));
     sums.into_iter().take(TRIED).map(|(name, _)| name.to_owned()).collect()
-}
-
-fn is_same(of: &ReducedStack, stack: &StackWaits) -> bool {
-    of.frames == stack.frames
-        && of.captured == stack.captured
-        && of.forward == stack.forward
-        && of.thread == stack.thread
 }

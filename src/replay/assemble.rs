@@ -1,7 +1,7 @@
 //! Joins the graphs of ranks to that of their job.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap};
 
 use foldhash::fast::FixedState;
 
@@ -50,32 +50,68 @@ impl JobGraph {
             Some((arrivals[rank][at], ends[rank][at]))
         });
         join_cpus(&mut draft, ranks, &ends, clocks);
-        in_order(draft, ends)
+        in_order(draft, ends, arrivals)
+    }
+}
+
+/// By node: those that wait for it.
+struct After {
+    first: Vec<u32>,
+    nodes: Vec<u32>,
+}
+
+impl After {
+    fn new(edges: &[Vec<Edge>]) -> Self {
+        let mut first = vec![0; edges.len() + 1];
+        edges.iter().flatten().for_each(|edge| first[edge.from as usize + 1] += 1);
+        (1..first.len()).for_each(|at| first[at] += first[at - 1]);
+        let (mut next, mut nodes) = (first.clone(), vec![0; first[edges.len()] as usize]);
+        for (edges, to) in edges.iter().zip(0..) {
+            for edge in edges {
+                let at = &mut next[edge.from as usize];
+                nodes[*at as usize] = to;
+                *at += 1;
+            }
+        }
+        After { first, nodes }
+    }
+
+    fn of(&self, node: u32) -> &[u32] {
+        &self.nodes[self.first[node as usize] as usize..self.first[node as usize + 1] as usize]
     }
 }
 
 /// Puts nodes into an order in which nothing comes before what it waits for; of those that can come next, the one that happened first.
-fn in_order(draft: Draft, ends: Vec<Vec<u32>>) -> JobGraph {
+fn in_order(draft: Draft, ends: Vec<Vec<u32>>, arrivals: Vec<Vec<u32>>) -> JobGraph {
     let count = draft.nodes.len();
     let mut waiting: Vec<u32> = draft.edges.iter().map(|edges| edges.len() as u32).collect();
-    let mut after: Vec<Vec<u32>> = vec![Vec::new(); count];
-    for (to, edges) in draft.edges.iter().enumerate() {
-        edges.iter().for_each(|edge| after[edge.from as usize].push(to as u32));
-    }
+    let after = After::new(&draft.edges);
     let key = |at: u32| (draft.nodes[at as usize].time, at);
-    let (ready, rest): (Vec<u32>, Vec<u32>) = (0..count as u32).partition(|at| waiting[*at as usize] == 0);
-    let mut ready: BinaryHeap<Reverse<(i64, u32)>> = ready.into_iter().map(|at| Reverse(key(at))).collect();
-    let mut rest: BTreeSet<(i64, u32)> = rest.into_iter().map(key).collect();
+    let free = (0..count as u32).filter(|at| waiting[*at as usize] == 0);
+    let mut ready: BinaryHeap<Reverse<(i64, u32)>> = free.map(|at| Reverse(key(at))).collect();
+    // If all that are left wait for each other, the one that happened first goes first.
+    let mut rest: Option<std::vec::IntoIter<u32>> = None;
     let mut place = vec![NO_NODE; count];
     let mut order: Vec<u32> = Vec::with_capacity(count);
-    // If all others wait for each other, the one that happened first goes first.
-    while let Some((_, at)) = ready.pop().map(|Reverse(next)| next).or_else(|| rest.pop_first()) {
+    while order.len() < count {
+        let next = ready.pop().map(|Reverse((_, at))| at).or_else(|| {
+            let rest = rest.get_or_insert_with(|| {
+                let mut left: Vec<u32> = (0..count as u32).filter(|at| place[*at as usize] == NO_NODE).collect();
+                left.sort_unstable_by_key(|at| key(*at));
+                left.into_iter()
+            });
+            rest.find(|at| place[*at as usize] == NO_NODE)
+        });
+        let Some(at) = next else { break };
+        if place[at as usize] != NO_NODE {
+            continue;
+        }
         place[at as usize] = order.len() as u32;
         order.push(at);
-        for to in &after[at as usize] {
+        for to in after.of(at) {
             let left = &mut waiting[*to as usize];
             *left = left.saturating_sub(1);
-            if *left == 0 && rest.remove(&key(*to)) {
+            if *left == 0 {
                 ready.push(Reverse(key(*to)));
             }
         }
@@ -93,6 +129,7 @@ fn in_order(draft: Draft, ends: Vec<Vec<u32>>) -> JobGraph {
         }
         graph.first_edge.push(graph.edges.len() as u32);
     }
-    graph.ends = ends.into_iter().map(|ends| ends.into_iter().map(|at| place[at as usize]).collect()).collect();
+    let placed = |nodes: Vec<u32>| nodes.into_iter().map(|at| place[at as usize]).collect();
+    (graph.ends, graph.arrivals) = (ends.into_iter().map(placed).collect(), arrivals.into_iter().map(placed).collect());
     graph
 }

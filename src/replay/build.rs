@@ -37,7 +37,7 @@ pub(crate) struct Source<'a> {
 
 /// What starts at most this much after its launch, or the slice before it, has waited for nothing else. Of the real traces that were measured none
 /// changes its answer between 5 and 50 µs.
-const UNEXPLAINED: Ns = Ns(20_000);
+const UNEXPLAINED: Ns = Ns(5_000);
 
 /// The name of the time in which a thread is in no slice.
 const OUTSIDE: &str = "(outside of any slice)";
@@ -212,16 +212,17 @@ impl Builder<'_> {
         self.source.steps[at].contains(time).then_some(at as u32)
     }
 
-    fn push(&mut self, node: RankNode, edges: Vec<RankEdge>) -> u32 {
+    fn push(&mut self, node: RankNode, slice: Option<SliceId>, edges: Vec<RankEdge>) -> u32 {
         self.graph.nodes.push(node);
+        self.graph.slices.push(slice);
         self.graph.edges.push(edges);
         self.graph.nodes.len() as u32 - 1
     }
 
-    fn on_thread(&mut self, lane: usize, kind: NodeKind, start: Ns, end: Ns, name: StringId) -> u32 {
+    fn on_thread(&mut self, lane: usize, kind: NodeKind, Window { start, end }: Window, name: StringId) -> u32 {
         let (name, step) = (self.text(name), self.step(start));
         let node = RankNode { start, end, lane: lane as u32, name, step, ..RankNode::new(kind) };
-        let at = self.push(node, Vec::new());
+        let at = self.push(node, None, Vec::new());
         self.of_thread[lane].push(at);
         at
     }
@@ -239,11 +240,13 @@ impl Builder<'_> {
             if call.launches {
                 // A call that waits for its own copy has launched it when it begins.
                 let end = if call.waits { call.start } else { call.end };
-                let at = self.on_thread(lane, NodeKind::Launch, call.start, end, name);
+                let at = self.on_thread(lane, NodeKind::Launch, Window { start: call.start, end }, name);
+                self.graph.slices[at as usize] = Some(call.slice);
                 self.launch_nodes.insert(call.slice, at);
             }
             if call.waits {
-                let at = self.on_thread(lane, NodeKind::Blocked, call.start, call.end, name);
+                let at = self.on_thread(lane, NodeKind::Blocked, Window { start: call.start, end: call.end }, name);
+                self.graph.slices[at as usize] = Some(call.slice);
                 self.blocked.push((at, call.slice));
             }
         }
@@ -284,7 +287,7 @@ impl Builder<'_> {
                 step: launch.and_then(|launch| self.graph.nodes[launch as usize].step),
                 ..RankNode::new(row.map_or(NodeKind::Slice, NodeKind::Collective))
             };
-            self.push(node, edges);
+            self.push(node, Some(piece.slice), edges);
             ended.insert((piece.end, at));
             if before_end.is_none_or(|end| piece.end >= end) {
                 last[lane as usize] = Some(at);
@@ -388,8 +391,9 @@ impl Builder<'_> {
         }
         for (number, (_, lane, start, wait)) in cpus {
             let name = threads.name_of(number);
-            self.on_thread(lane, NodeKind::CpuArrival(number), start, start.min(wait.start), name);
-            self.on_thread(lane, NodeKind::CpuLeft(number), wait.start, wait.end, name);
+            let arrival = Window { start, end: start.min(wait.start) };
+            self.on_thread(lane, NodeKind::CpuArrival(number), arrival, name);
+            self.on_thread(lane, NodeKind::CpuLeft(number), wait, name);
         }
         // By process: what its threads launched, by when that returned.
         let mut launched: BTreeMap<ProcessId, Vec<(Ns, u32)>> = BTreeMap::new();
@@ -412,7 +416,7 @@ impl Builder<'_> {
         let in_time = before.iter().rev().take_while(|(end, _)| *end >= idle.start).take(LOOK_BACK);
         let other = in_time.map(|(_, at)| *at).find(|at| self.graph.nodes[*at as usize].lane as usize != lane);
         let Some(from) = other else { return };
-        let at = self.on_thread(lane, NodeKind::Woken, idle.start, idle.end, StringId::NULL);
+        let at = self.on_thread(lane, NodeKind::Woken, idle, StringId::NULL);
         self.graph.nodes[at as usize].step = self.step(idle.end);
         self.graph.edges[at as usize].push(RankEdge { from, kind: EdgeKind::Wake });
     }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::job::Times;
 use super::peers::Part;
-use super::question::{Question, RankInterval};
-use super::rank::FUNCTIONS;
+use super::question::{Question, RankInterval, each};
+use super::rank::{FUNCTIONS, RankGraph};
 use crate::time::Ns;
 
 /// Of so many with the most excess the reruns are computed.
@@ -58,8 +58,11 @@ impl<'a, 'q> Culprits<'a, 'q> {
     pub(super) fn find(&self, base: &[Times]) -> Vec<Culprit> {
         let end = self.question.end_of(base);
         let candidates = if self.part == Part::Cpu { self.functions(base) } else { self.kernels(base) };
-        let saved = |(name, times): (String, Vec<Times>)| Culprit { name, saves: end - self.question.end_of(&times) };
-        Culprit::ranked(candidates.into_iter().map(saved))
+        let saved = |at: usize| Culprit {
+            name: candidates[at].0.clone(),
+            saves: end - self.question.end_of(&candidates[at].1),
+        };
+        Culprit::ranked(each(candidates.len(), saved).into_iter())
     }
 
     fn is_asked(&self, of: RankInterval) -> bool {
@@ -118,21 +121,23 @@ impl<'a, 'q> Culprits<'a, 'q> {
     /// By function, and by rank and interval: its excess over the median of the peers that are not in the set.
     fn function_excess(&self) -> BTreeMap<&str, BTreeMap<RankInterval, i64>> {
         let Question { ranks, peers, .. } = *self.question;
-        let mut same: HashMap<(u32, u64), Vec<RankInterval>, FixedState> = HashMap::default();
+        let mut same: HashMap<(u32, u32), Vec<RankInterval>, FixedState> = HashMap::default();
         for (rank, graph) in ranks.iter().enumerate().filter(|(rank, _)| !self.set.contains(rank)) {
             for (place, at) in peers.interval_of[rank].iter().zip(0..graph.intervals.len() as u32) {
                 same.entry((peers.class[rank], *place)).or_default().push((rank, at));
             }
         }
+        let numbers = numbers(ranks);
         let mut found: BTreeMap<&str, BTreeMap<RankInterval, i64>> = BTreeMap::new();
         for rank in self.set {
             for (interval, at) in ranks[*rank].intervals.iter().zip(0..).filter(|(_, at)| self.is_asked((*rank, *at))) {
                 let place = peers.interval_of[*rank][at as usize];
                 let Some(others) = same.get(&(peers.class[*rank], place)) else { continue };
                 for (name, time) in &interval.functions {
-                    let name = ranks[*rank].texts[*name as usize].as_str();
+                    let number = numbers[*rank][*name as usize];
                     let mut theirs: Vec<i64> =
-                        others.iter().map(|(other, at)| self.time_of(*other, *at, name)).collect();
+                        others.iter().map(|(other, at)| self.time_of(*other, *at, &numbers[*other], number)).collect();
+                    let name = ranks[*rank].texts[*name as usize].as_str();
                     let middle = theirs.len() / 2;
                     let excess = time.0 - *theirs.select_nth_unstable(middle).1;
                     if excess > 0 {
@@ -144,14 +149,26 @@ impl<'a, 'q> Culprits<'a, 'q> {
         found
     }
 
-    /// How long a rank was in a function in an interval, at most.
-    fn time_of(&self, rank: usize, interval: u32, name: &str) -> i64 {
-        let graph = self.question.ranks[rank];
-        let functions = &graph.intervals[interval as usize].functions;
-        let known = functions.iter().find(|(text, _)| graph.texts[*text as usize] == name);
+    /// How long a rank was in a function in an interval, at most. `numbers` are those of its texts.
+    fn time_of(&self, rank: usize, interval: u32, numbers: &[u32], name: u32) -> i64 {
+        let functions = &self.question.ranks[rank].intervals[interval as usize].functions;
+        let known = functions.iter().find(|(text, _)| numbers[*text as usize] == name);
         let at_most = functions.last().filter(|_| functions.len() == FUNCTIONS);
         known.or(at_most).map_or(Ns::ZERO, |(_, time)| *time).0
     }
+}
+
+/// By rank and text: a number, equal for equal texts.
+fn numbers<'t>(ranks: &[&'t RankGraph]) -> Vec<Vec<u32>> {
+    let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
+    let of_rank = |graph: &&'t RankGraph| {
+        let number = |text: &'t String| {
+            let next = known.len() as u32;
+            *known.entry(text).or_insert(next)
+        };
+        graph.texts.iter().map(number).collect()
+    };
+    ranks.iter().map(of_rank).collect()
 }
 
 /// The times without the excess of those that have most of it.

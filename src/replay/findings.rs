@@ -5,13 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::culprits::{Culprit, Culprits};
-use super::job::{JobGraph, Times};
-use super::peers::{Part, Peers};
-use super::question::{Question, RankInterval};
-use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
+use super::job::Times;
+use super::peers::Part;
+use super::question::{Question, RankInterval, as_many, each};
+use super::rank::{EdgeKind, NO_NODE, NodeKind};
 use super::transplant::{self, RerunError};
-use crate::operations::clocks::Clocks;
-use crate::operations::matching::Matches;
 use crate::operations::random::Random;
 use crate::statistics::std_dev;
 
@@ -38,9 +36,10 @@ const MORE: usize = 2;
 /// How many ranks are asked about one by one.
 const ASKED: usize = 16;
 
-/// How often work is distributed at random.
+/// How often work is distributed at random, and at least in a large job.
 const SHUFFLES: usize = 12;
 const DRAWS: usize = 5;
+const LEAST: usize = 4;
 
 /// What reruns of a job say. Times are in ns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -143,23 +142,18 @@ pub enum WorkPart {
     Gpu,
 }
 
-/// Asks what makes a job longer than its ranks' peers would. `numbers` are the ranks' numbers. `None` if nothing was recorded that has causes.
-pub fn find(numbers: &[u32], ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Option<Reruns> {
-    if ranks.iter().all(|graph| graph.is_empty()) {
-        return None;
-    }
-    let job = JobGraph::join(ranks, matches, clocks);
-    let peers = Peers::find(&job, ranks, matches);
-    let mut reruns = Question::new(&job, ranks, &peers).reruns();
+/// Asks what makes a job longer than its ranks' peers would. `numbers` are the ranks' numbers.
+pub(crate) fn find(question: &Question<'_>, numbers: &[u32]) -> Reruns {
+    let mut reruns = question.reruns();
     for finding in &mut reruns.findings {
         finding.ranks.iter_mut().for_each(|rank| *rank = numbers[*rank as usize]);
         finding.ranks.sort_unstable();
     }
-    Some(reruns)
+    reruns
 }
 
 /// The times in which some ranks do as their peers, in place of others.
-type Cure<'c> = dyn Fn(&[Times], &[usize]) -> Vec<Times> + 'c;
+type Cure<'c> = dyn Fn(&[Times], &[usize]) -> Vec<Times> + Sync + 'c;
 
 /// Ranks that do as their peers.
 struct Cured {
@@ -191,18 +185,16 @@ impl Question<'_> {
             ..Reruns::default()
         };
         let Some(error) = reruns.error else { return reruns };
-        let mut random = Random(0x9e37_79b9_7f4a_7c15);
-        let shuffled: Vec<(f64, f64)> = (0..SHUFFLES)
-            .map(|_| {
-                let times = peers.shuffled(job, &mut |below| random.below(below));
-                (self.end_of(&times) as f64, self.saved_by_all(&times, &all) as f64)
-            })
-            .collect();
+        let shuffled = each(as_many(job, SHUFFLES, LEAST), |at| {
+            let mut random = seeded(at);
+            let times = peers.shuffled(job, &mut |below| random.below(below));
+            (self.end_of(&times) as f64, self.saved_by_all(&times, &all) as f64)
+        });
         let (ends, chance): (Vec<f64>, Vec<f64>) = shuffled.into_iter().unzip();
         (reruns.chance, reruns.unsteady) = (mean(&chance) as i64, std_dev(ends.iter().copied()) as i64);
         let of_graph = (reruns.length as f64 * error.of_saving(reruns.steps)) as i64;
         for part in [Part::Cpu, Part::Gpu] {
-            reruns.findings.extend(self.late_work(part, of_graph, reruns.unsteady, &mut random));
+            reruns.findings.extend(self.late_work(part, of_graph, reruns.unsteady));
         }
         // If most ranks are longer here and there, and no function or call shows why, it is distributed over them and none is late.
         let nameless = reruns.findings.iter().filter(|of| of.culprit().is_none());
@@ -215,19 +207,20 @@ impl Question<'_> {
     }
 
     /// What is saved if these ranks do as peers at random: the mean, and the standard deviation.
-    fn saved_by_draws(&self, base: &[Times], set: &[usize], part: Part, random: &mut Random) -> (i64, i64) {
+    fn saved_by_draws(&self, base: &[Times], set: &[usize], part: Part) -> (i64, i64) {
         let (end, flags) = (self.end_of(base), self.flags(set));
-        let mut draw = || {
+        let draw = |at: usize| {
+            let mut random = seeded(SHUFFLES + at);
             let mut below = |below| random.below(below);
             (end - self.end_of(&self.peers.like_peers(self.job, base, &flags, part, Some(&mut below)))) as f64
         };
-        let draws: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
+        let draws = each(as_many(self.job, DRAWS, LEAST), draw);
         (mean(&draws) as i64, std_dev(draws.iter().copied()) as i64)
     }
 
     /// The ranks whose work of a part is longer, each with those before it as fast as their peers: those that are slower everywhere, others with
     /// single pieces that are far longer, and those that wait in calls of their own. What saves most comes first; of what saves equally much, what takes less work away.
-    fn late_work(&self, part: Part, of_graph: i64, unsteady: i64, random: &mut Random) -> Vec<LateWork> {
+    fn late_work(&self, part: Part, of_graph: i64, unsteady: i64) -> Vec<LateWork> {
         let mut base = self.job.times.clone();
         let mut found = Vec::new();
         let least = of_graph + UNSTEADY * unsteady;
@@ -260,7 +253,7 @@ impl Question<'_> {
                 rest.retain(|rank| !set.contains(rank));
             }
             let (saves, deviation) = match extent {
-                Extent::Everywhere => self.saved_by_draws(&base, &set, part, random),
+                Extent::Everywhere => self.saved_by_draws(&base, &set, part),
                 _ => (saves, 0),
             };
             let error = (of_graph + UNSTEADY * deviation.max(unsteady)).max(1);
@@ -361,7 +354,7 @@ impl Question<'_> {
         if joint <= least {
             return None;
         }
-        let singles: Vec<(i64, usize)> = rest.iter().map(|rank| (saved(&[*rank]), *rank)).collect();
+        let singles = each(rest.len(), |at| (saved(&rest[at..=at]), rest[at]));
         let sum: i64 = singles.iter().map(|(saved, _)| saved).sum();
         let best = singles.into_iter().max_by_key(|(saved, rank)| (*saved, std::cmp::Reverse(*rank)));
         let (most, rank) = best.filter(|(saved, _)| *saved > least).unwrap_or_default();
@@ -445,6 +438,11 @@ impl From<Part> for WorkPart {
     fn from(part: Part) -> Self {
         if part == Part::Cpu { WorkPart::Cpu } else { WorkPart::Gpu }
     }
+}
+
+/// Random numbers that differ from one rerun to the next, and are the same each time.
+fn seeded(rerun: usize) -> Random {
+    Random(0x9e37_79b9_7f4a_7c15 ^ (rerun as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03))
 }
 
 fn mean(values: &[f64]) -> f64 {

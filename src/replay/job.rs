@@ -96,6 +96,8 @@ pub struct JobGraph {
     pub edges: Vec<Edge>,
     /// By rank and node of its graph: the node that is its end.
     pub ends: Vec<Vec<u32>>,
+    /// By rank and node of its graph: where it has arrived, if it is a member of a collective; otherwise its end.
+    pub arrivals: Vec<Vec<u32>>,
     /// Edges that were left out because nodes would wait for each other in a circle.
     pub circular: u64,
 }

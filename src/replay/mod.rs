@@ -7,10 +7,13 @@
 //! as recorded, or with what the [`peers`] of a rank do in place of its own work. [`transplant`] measures how far that can be trusted, and [`findings`]
 //! (by `question` and `culprits`) which ranks, functions and kernels make the job longer than its peers would.
 //!
+//! [`critical`] is what the job consists of: the path back from its last end.
+//!
 //! Whatever is called a cause has been taken out in a rerun, and the job got shorter by more than the error of the graph and than chance.
 
 mod assemble;
 pub(crate) mod build;
+pub mod critical;
 pub mod culprits;
 mod edges;
 pub mod findings;

@@ -54,7 +54,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<RankGrap
 fn read(packed: Packed) -> Result<RankGraph, Wrong> {
     let nodes = read_nodes(&packed.nodes, &packed)?;
     let edges = read_edges(&packed.edges, &nodes)?;
-    let mut graph = RankGraph { edges, intervals: Vec::new(), texts: packed.texts, steps: packed.steps, nodes };
+    let mut graph = RankGraph { edges, texts: packed.texts, steps: packed.steps, nodes, ..RankGraph::default() };
     places::find(&mut graph);
     read_functions(&packed.functions, &mut graph)?;
     Ok(graph)
@@ -123,7 +123,7 @@ fn read_nodes(text: &str, packed: &Packed) -> Result<Vec<RankNode>, Wrong> {
     let mut nodes: Vec<RankNode> = kinds.into_iter().zip(numbers).map(&mut node).collect::<Result<_, Wrong>>()?;
     reader.column(&mut nodes, |node, value| {
         node.lane = number(value)?;
-        Ok(())
+        if node.lane as usize >= kinds_of { Err(UNKNOWN) } else { Ok(()) }
     })?;
     reader.column(&mut nodes, |node, value| {
         node.name = number(value)?;

@@ -3,7 +3,7 @@
 //! Work is what a rank's own doing determines: what its threads do from one node to the next, and how long its kernels take. Its excess is how much
 //! more that is than the median of its peers at the same place. How much that varies by chance is measured by how it varies from step to step.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::FixedState;
 
@@ -28,6 +28,10 @@ const FEWEST: usize = 3;
 
 /// From so many values on, their deviation is known well enough to judge single values by it.
 const ENOUGH: usize = 16;
+
+/// The standard deviation of a normal distribution, as a multiple of what a quarter of its values are at most apart from its middle. So what takes longer in
+/// every second step does not count as chance.
+const OF_QUARTER: f64 = 3.138;
 
 /// A peer within so many standard deviations of the median is like the others.
 const NEAR: f64 = 4.0;
@@ -62,10 +66,12 @@ struct Place {
 pub struct Peers {
     /// By rank: the lowest rank that is like it.
     pub class: Vec<u32>,
-    /// By rank and node of its graph: equal for nodes of like ranks that do the same in the same step.
-    pub place_of: Vec<Vec<u64>>,
+    /// By rank and node of its graph: a number, equal for nodes of like ranks that do the same in the same step.
+    pub place_of: Vec<Vec<u32>>,
     /// The same by rank and interval.
-    pub interval_of: Vec<Vec<u64>>,
+    pub interval_of: Vec<Vec<u32>>,
+    /// By class: how many places its ranks have.
+    pub(super) places_in: Vec<usize>,
     /// By node of the job's graph: its work, in ns. A thread's work at a node that its peers lack counts at the next node that they have.
     pub work: Vec<i64>,
     /// By node of the job's graph: its excess, in ns.
@@ -90,14 +96,15 @@ impl Peers {
     pub fn find(job: &JobGraph, ranks: &[&RankGraph], matches: &Matches) -> Self {
         let shifts = step_shifts(ranks, matches);
         let places = |(graph, shift): (&&RankGraph, &i64)| {
-            graph.nodes.iter().map(|node| in_step(node.place, node.step, *shift)).collect()
+            graph.nodes.iter().map(|node| in_step(node.place, node.step, *shift)).collect::<Vec<u64>>()
         };
         let intervals = |(graph, shift): (&&RankGraph, &i64)| {
-            graph.intervals.iter().map(|of| in_step(of.place, of.step, *shift)).collect()
+            graph.intervals.iter().map(|of| in_step(of.place, of.step, *shift)).collect::<Vec<u64>>()
         };
-        let place_of: Vec<Vec<u64>> = ranks.iter().zip(&shifts).map(places).collect();
-        let interval_of = ranks.iter().zip(&shifts).map(intervals).collect();
-        let class = classes(&place_of);
+        let (place_of, count) = numbered(ranks.iter().zip(&shifts).map(places));
+        let class = classes(&place_of, count);
+        let (place_of, places_in) = numbered_in(&class, place_of);
+        let interval_of = numbered(ranks.iter().zip(&shifts).map(intervals)).0;
         let mut sizes = vec![0; ranks.len()];
         class.iter().for_each(|class| sizes[*class as usize] += 1);
         let nodes = job.nodes.len();
@@ -105,6 +112,7 @@ impl Peers {
             class,
             place_of,
             interval_of,
+            places_in,
             work: job.times.iter().map(|times| times.own).collect(),
             excess: vec![0; nodes],
             noise: vec![0.0; nodes],
@@ -139,24 +147,26 @@ impl Peers {
 
     /// Finds the places that most of a class have, and by node whether it is at one.
     fn find_places(&mut self, job: &JobGraph, ranks: &[&RankGraph]) -> Vec<bool> {
-        let mut at: HashMap<(u32, u64), Vec<(u32, u32)>, FixedState> = HashMap::default();
+        let mut at: Vec<Vec<Vec<(u32, u32)>>> = self.places_in.iter().map(|places| vec![Vec::new(); *places]).collect();
         for rank in 0..ranks.len() {
             for (place, end) in self.place_of[rank].iter().zip(&job.ends[rank]) {
-                at.entry((self.class[rank], *place)).or_default().push((rank as u32, *end));
+                at[self.class[rank] as usize][*place as usize].push((rank as u32, *end));
             }
         }
         let mut is_common = vec![false; job.nodes.len()];
         let common = self.common_spans(job);
-        for ((class, _), members) in at {
+        for (class, members) in
+            (0..).zip(at).flat_map(|(class, of)| of.into_iter().map(move |members| (class, members)))
+        {
             let role = job.nodes[members[0].1 as usize].role;
-            if members.len() > 1 && members.len() * 2 > self.alike(class as usize) {
+            if members.len() > 1 && members.len() * 2 > self.alike(class) {
                 members.iter().for_each(|(_, node)| is_common[*node as usize] = true);
                 // A collective that is matched on some ranks only is nobody's work.
                 if role.is_work() && members.iter().all(|(_, node)| job.nodes[*node as usize].role == role) {
                     self.places.push(Place { role, members });
                 }
             } else {
-                let span = common[class as usize][usize::from(role != Role::Cpu)];
+                let span = common[class][usize::from(role != Role::Cpu)];
                 let is_recorded = |(_, node): &&(u32, u32)| span.contains(Ns(job.nodes[*node as usize].time));
                 self.alone.extend(members.iter().filter(is_recorded).map(|(_, node)| *node));
             }
@@ -241,6 +251,7 @@ impl Peers {
                 deviations.extend(values.iter().map(|value| (value - middle).abs()));
             }
             let (count, deviation) = (deviations.len(), Deviation::SCALE * upper_middle(&mut deviations));
+            let of_most = OF_QUARTER * quarter(&mut deviations);
             let mut of_ranks: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
             for (rank, node) in of.iter().map(|(rank, node)| (*rank, *node as usize)) {
                 let usual = (self.work[node] - self.excess[node]).max(1) as f64;
@@ -248,7 +259,8 @@ impl Peers {
                 let noise = if count == 0 { by_length } else { deviation.max(by_length / 4.0) };
                 let safe = if count < ENOUGH { noise.max(by_length) } else { noise };
                 (self.noise[node], self.safe_noise[node]) = (noise, safe);
-                self.is_single[node] = self.excess[node] as f64 > SINGLE * safe;
+                let usual_noise = if count < ENOUGH { safe } else { of_most.max(by_length / 4.0).min(safe) };
+                self.is_single[node] = self.excess[node] as f64 > SINGLE * usual_noise;
                 of_ranks.entry(rank).or_default().push(node);
             }
             // What is longer in each step is beyond chance sooner.
@@ -349,25 +361,58 @@ fn wake(times: &Times) -> Option<Ns> {
     (times.binding == EdgeKind::Wake).then_some(Ns(times.extra))
 }
 
-/// By rank: the lowest rank that is like it.
-fn classes(places: &[Vec<u64>]) -> Vec<u32> {
-    let sets: Vec<HashSet<u64, FixedState>> = places.iter().map(|places| places.iter().copied().collect()).collect();
-    let mut first: Vec<u32> = Vec::new();
+/// Places by numbers, equal ones by the same, and how many there are.
+fn numbered(places: impl Iterator<Item = Vec<u64>>) -> (Vec<Vec<u32>>, usize) {
+    let mut numbers: HashMap<u64, u32, FixedState> = HashMap::default();
+    let mut number = |place: u64| {
+        let next = numbers.len() as u32;
+        *numbers.entry(place).or_insert(next)
+    };
+    let found = places.map(|places| places.into_iter().map(&mut number).collect()).collect();
+    (found, numbers.len())
+}
+
+/// The places of each class by numbers of its own, and by class how many there are.
+fn numbered_in(class: &[u32], places: Vec<Vec<u32>>) -> (Vec<Vec<u32>>, Vec<usize>) {
+    let mut numbers: Vec<HashMap<u32, u32, FixedState>> = vec![HashMap::default(); class.len()];
+    let in_class = |(places, class): (Vec<u32>, &u32)| {
+        let numbers = &mut numbers[*class as usize];
+        let number = |place: u32| {
+            let next = numbers.len() as u32;
+            *numbers.entry(place).or_insert(next)
+        };
+        places.into_iter().map(number).collect()
+    };
+    let found = places.into_iter().zip(class).map(in_class).collect();
+    (found, numbers.iter().map(HashMap::len).collect())
+}
+
+/// By rank: the lowest rank that is like it. `count` is the number of places.
+fn classes(places: &[Vec<u32>], count: usize) -> Vec<u32> {
+    let mut first: Vec<(u32, Vec<bool>, usize)> = Vec::new();
     let mut class: Vec<u32> = Vec::new();
-    for (rank, set) in sets.iter().enumerate() {
-        let is_alike = |of: &u32| {
-            let other = &sets[*of as usize];
-            let both = set.iter().filter(|place| other.contains(place)).count();
-            let (fewer, more) = (set.len().min(other.len()), set.len().max(other.len()));
+    for (rank, places) in (0..).zip(places) {
+        let mut own = vec![false; count];
+        places.iter().for_each(|place| own[*place as usize] = true);
+        let all = own.iter().filter(|is_own| **is_own).count();
+        let is_alike = |(_, other, theirs): &&(u32, Vec<bool>, usize)| {
+            let both = own.iter().zip(other).filter(|(own, other)| **own && **other).count();
+            let (fewer, more) = (all.min(*theirs), all.max(*theirs));
             both as f64 >= ALIKE * fewer as f64 && fewer as f64 >= LEAST * more as f64
         };
-        let found = first.iter().copied().find(is_alike).unwrap_or_else(|| {
-            first.push(rank as u32);
-            rank as u32
-        });
-        class.push(found);
+        let found = first.iter().find(is_alike).map(|(of, ..)| *of);
+        if found.is_none() {
+            first.push((rank, own, all));
+        }
+        class.push(found.unwrap_or(rank));
     }
     class
+}
+
+/// What a quarter of the values are at most; 0 if there is none.
+fn quarter(values: &mut [f64]) -> f64 {
+    let at = values.len().div_ceil(4);
+    values.get(at).copied().map_or(0.0, |_| *values.select_nth_unstable_by(at, f64::total_cmp).1)
 }
 
 /// The middle value, of an even number the upper one, so that two values do not hide how far they are apart; 0 if there is none.

@@ -1,11 +1,28 @@
 //! A job of which reruns are asked, and what they have in common.
 
+use std::num::NonZero;
+
 use super::job::{JobGraph, Role, Times};
 use super::peers::{Part, Peers};
 use super::rank::{NO_NODE, RankGraph};
+use crate::parallel::in_parts;
 
 /// A rank, and an interval of it.
-pub(super) type RankInterval = (usize, u32);
+pub(crate) type RankInterval = (usize, u32);
+
+/// How many nodes are computed again, in all, to measure what is due to chance or to the graph: about a tenth of a second for each processor.
+const BUDGET: usize = 2_000_000;
+
+/// How many reruns of a job measure that: fewer of a large one, where each says more.
+pub(super) fn as_many(job: &JobGraph, most: usize, least: usize) -> usize {
+    (BUDGET / job.nodes.len().max(1)).clamp(least, most)
+}
+
+/// What each of so many reruns gives, on all processors.
+pub(crate) fn each<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    in_parts(count, 1, threads, |range| range.map(&of).collect::<Vec<T>>()).into_iter().flatten().collect()
+}
 
 /// A job that is asked about.
 pub(crate) struct Question<'a> {
@@ -63,7 +80,7 @@ impl<'a> Question<'a> {
     }
 
     /// The rank and interval of a node.
-    pub(super) fn interval(&self, node: usize) -> Option<RankInterval> {
+    pub(crate) fn interval(&self, node: usize) -> Option<RankInterval> {
         let node = self.job.nodes[node];
         (node.of != NO_NODE)
             .then(|| (node.rank as usize, self.ranks[node.rank as usize].nodes[node.of as usize].interval))

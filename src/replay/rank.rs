@@ -10,6 +10,9 @@
 //!
 //! An edge leads to a node from what it cannot have happened before.
 
+use std::collections::BTreeMap;
+
+use crate::id::SliceId;
 use crate::time::Ns;
 
 /// No node.
@@ -128,6 +131,8 @@ pub struct RankGraph {
     pub nodes: Vec<RankNode>,
     /// By node: the edges into it.
     pub edges: Vec<Vec<RankEdge>>,
+    /// By node: its slice in the trace, if it is one. Empty in a file of parts, where there is no trace.
+    pub slices: Vec<Option<SliceId>>,
     /// The intervals between collectives.
     pub intervals: Vec<Interval>,
     /// Names of slices, calls and functions.
@@ -140,6 +145,17 @@ impl RankGraph {
     /// The name of a node.
     pub fn name(&self, node: u32) -> &str {
         &self.texts[self.nodes[node as usize].name as usize]
+    }
+
+    /// The rows of collectives, by the nodes of their launches. One call may launch many kernels of a graph.
+    pub fn rows_by_launch(&self) -> BTreeMap<u32, Vec<u32>> {
+        let mut found: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (node, edges) in self.nodes.iter().zip(&self.edges) {
+            let NodeKind::Collective(row) = node.kind else { continue };
+            let launch = edges.iter().find(|edge| edge.kind == EdgeKind::Launch);
+            launch.into_iter().for_each(|launch| found.entry(launch.from).or_default().push(row));
+        }
+        found
     }
 
     /// Whether it has no nodes: nothing was recorded, or only what has no causes (NCCL's own records).

@@ -1,9 +1,5 @@
 //! Reruns of a job: when everything happens with other times.
 
-use std::collections::HashMap;
-
-use foldhash::fast::FixedState;
-
 use super::job::{JobGraph, Role, Times};
 use super::rank::{EdgeKind, NodeKind, RankGraph};
 use crate::time::{Ns, Window};
@@ -36,17 +32,13 @@ impl JobGraph {
     /// its thread has the time; one that waits begins as long after what is before it on its thread as it did.
     pub fn windows(&self, ranks: &[&RankGraph], times: &[Times]) -> Vec<Vec<Window>> {
         let found = self.rerun(times);
-        let arrival = |at: usize| {
-            (self.nodes[at].role == Role::Arrival).then_some(((self.nodes[at].rank, self.nodes[at].of), at))
-        };
-        let arrivals: HashMap<(u32, u32), usize, FixedState> = (0..self.nodes.len()).filter_map(arrival).collect();
-        let window = |kind: NodeKind, at: usize| {
+        let window = |kind: NodeKind, at: usize, arrival: u32| {
             let (node, end) = (self.nodes[at], found[at]);
             let before =
                 self.edges_into(at).iter().find(|edge| edge.kind == EdgeKind::Thread).map(|edge| edge.from as usize);
             let start = match node.role {
                 Role::Gpu | Role::Alone => end - times[at].own,
-                Role::Transfer => arrivals.get(&(node.rank, node.of)).map_or(node.start, |arrival| found[*arrival]),
+                Role::Transfer => found[arrival as usize],
                 _ if matches!(kind, NodeKind::Launch | NodeKind::CpuArrival(_)) => {
                     before.map_or(i64::MIN, |before| found[before]).max(end - (node.time - node.start))
                 }
@@ -54,9 +46,10 @@ impl JobGraph {
             };
             Window { start: Ns(start.min(end)), end: Ns(end) }
         };
-        let of_rank = |(graph, ends): (&&RankGraph, &Vec<u32>)| {
-            graph.nodes.iter().zip(ends).map(|(node, end)| window(node.kind, *end as usize)).collect()
+        let of_rank = |(graph, (ends, arrivals)): (&&RankGraph, (&Vec<u32>, &Vec<u32>))| {
+            let nodes = graph.nodes.iter().zip(ends.iter().zip(arrivals));
+            nodes.map(|(node, (end, arrival))| window(node.kind, *end as usize, *arrival)).collect()
         };
-        ranks.iter().zip(&self.ends).map(of_rank).collect()
+        ranks.iter().zip(self.ends.iter().zip(&self.arrivals)).map(of_rank).collect()
     }
 }

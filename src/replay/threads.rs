@@ -10,6 +10,7 @@ use foldhash::fast::FixedState;
 use super::rank::{FUNCTIONS, NodeKind, RankGraph};
 use crate::id::{ProcessId, SliceId, ThreadId};
 use crate::names::calls::waits_for_thread;
+use crate::names::frames::is_c_function;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
@@ -87,8 +88,10 @@ impl Threads {
         let mut sums: Vec<HashMap<StringId, Ns, FixedState>> = vec![HashMap::default(); graph.intervals.len()];
         for (nodes, quiet) in of_thread.iter().zip(&self.quiet) {
             let mut at = 0;
+            // What a thread did before its first node began is no work of the job's.
+            let begin = nodes.first().map_or(Ns::MAX, |first| graph.nodes[*first as usize].start);
             for Quiet { window, name, .. } in quiet {
-                let mut start = window.start;
+                let mut start = window.start.max(begin);
                 while start < window.end {
                     let Some(node) = nodes.get(at).map(|at| &graph.nodes[*at as usize]) else { break };
                     if node.end <= start {
@@ -141,15 +144,21 @@ struct Waiting<'a> {
     annotations: Option<StringId>,
     /// By name: whether it is of a function that waits.
     is_waiting: Vec<bool>,
+    /// By name: whether it is of a C function called from Python.
+    is_c_function: Vec<bool>,
 }
 
 impl<'a> Waiting<'a> {
     fn find(store: &'a Store) -> Self {
-        let mut is_waiting = vec![false; store.strings.len()];
-        for name in store.names.iter().filter(|name| name.of_cpu).map(|name| name.id) {
-            is_waiting[name.0 as usize] = store.strings.get(name).is_some_and(waits_for_thread);
-        }
-        Waiting { store, annotations: store.strings.find("user_annotation"), is_waiting }
+        let by_name = |is: fn(&str) -> bool| {
+            let mut found = vec![false; store.strings.len()];
+            for name in store.names.iter().filter(|name| name.of_cpu).map(|name| name.id) {
+                found[name.0 as usize] = store.strings.get(name).is_some_and(is);
+            }
+            found
+        };
+        let (is_waiting, is_c_function) = (by_name(waits_for_thread), by_name(is_c_function));
+        Waiting { store, annotations: store.strings.find("user_annotation"), is_waiting, is_c_function }
     }
 
     fn may_wait(&self, slice: SliceId) -> bool {
@@ -170,10 +179,19 @@ impl Sweep<'_> {
     fn add(&mut self, end: Ns, of: Option<SliceId>) {
         if end > self.last {
             let may_wait = of.is_none_or(|of| self.waiting.may_wait(of));
-            let name = of.map_or(StringId::NULL, |of| self.waiting.store.slices.name(of));
+            let name = of.map_or(StringId::NULL, |of| self.name(of));
             self.found.push(Quiet { window: Window { start: self.last, end }, name, may_wait });
             self.last = end;
         }
+    }
+
+    /// The name of a slice; of a C function called from Python that of its caller, which has a line.
+    fn name(&self, of: SliceId) -> StringId {
+        let name = |slice: SliceId| self.waiting.store.slices.name(slice);
+        let is_c = |slice: SliceId| self.waiting.is_c_function[name(slice).0 as usize];
+        let callers = self.open.iter().rev().map(|(_, slice)| *slice);
+        let caller = callers.filter(|_| is_c(of)).find(|slice| !is_c(*slice));
+        name(caller.unwrap_or(of))
     }
 
     fn close(&mut self, until: Ns) {

@@ -4,17 +4,16 @@
 //! one after that, and so on; what a rerun then differs from the recorded time is the error of the graph. A graph that lacks a cause of waiting has the
 //! waiting of one rank in the work of another, and errs.
 
-use std::collections::HashMap;
-
-use foldhash::fast::FixedState;
 use serde::Serialize;
 
 use super::job::{JobGraph, Node, Role, Times};
 use super::peers::Peers;
-use super::rank::{EdgeKind, NO_NODE, RankGraph};
+use super::question::{as_many, each};
+use super::rank::{EdgeKind, NO_NODE, RankGraph, RankNode};
 
-/// So many rotations at most: they take time, and more of them say the same.
+/// So many rotations: they take time, and more of them say the same.
 const MOST: usize = 8;
+const LEAST: usize = 3;
 
 /// The error of reruns, as shares of the recorded time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -42,40 +41,41 @@ impl RerunError {
     }
 }
 
-/// A rank's nodes by place.
-type ByPlace = HashMap<u64, u32, FixedState>;
-
 /// Gives ranks the work of like ones.
 struct Transplant<'a> {
     job: &'a JobGraph,
     peers: &'a Peers,
     ranks: &'a [&'a RankGraph],
-    by_place: Vec<ByPlace>,
-    /// By rank and node: the node of a rendezvous at which it arrives.
-    arrivals: HashMap<(u32, u32), u32, FixedState>,
+    /// By rank and place of its class: its node there.
+    by_place: Vec<Vec<u32>>,
+    /// By rank: its nodes on threads and streams, in the order of their ends.
+    in_order: Vec<Vec<u32>>,
+    /// By rank and lane: when the first of its nodes begins.
+    begins: Vec<Vec<Option<i64>>>,
+}
+
+/// A number for a thread or stream.
+fn lane(node: &RankNode) -> usize {
+    2 * node.lane as usize + usize::from(node.kind.is_cpu())
+}
+
+fn lanes(graph: &RankGraph) -> usize {
+    graph.nodes.iter().map(lane).max().map_or(0, |last| last + 1)
 }
 
 /// Measures the error; `None` if no two ranks are alike.
 pub fn measure(job: &JobGraph, ranks: &[&RankGraph], peers: &Peers) -> Option<RerunError> {
     let largest = peers.with_peers().into_iter().map(|rank| peers.alike(rank)).max()?;
-    let by_place = |places: &Vec<u64>| places.iter().copied().zip(0..).collect();
-    let arrival =
-        |(at, node): (usize, &Node)| (node.role == Role::Arrival).then_some(((node.rank, node.of), at as u32));
-    let transplant = Transplant {
-        job,
-        peers,
-        ranks,
-        by_place: peers.place_of.iter().map(by_place).collect(),
-        arrivals: job.nodes.iter().enumerate().filter_map(arrival).collect(),
-    };
+    let transplant = Transplant::new(job, ranks, peers);
     let ends = Ends::find(job, ranks, peers);
     let recorded: Vec<i64> = job.nodes.iter().map(|node| node.time).collect();
     let start = job.nodes.iter().map(|node| node.start).min()?;
     let (steps, whole) = ends.lengths(&recorded, start);
     let mut error = RerunError::default();
     let mut count = 0.0;
-    for by in 1..largest.min(MOST + 1) {
-        let (rotated, rotated_whole) = ends.lengths(&job.rerun(&transplant.rotated(by)), start);
+    let rotations = (largest - 1).min(as_many(job, MOST, LEAST));
+    let rotated = each(rotations, |by| ends.lengths(&job.rerun(&transplant.rotated(by + 1)), start));
+    for (rotated, rotated_whole) in rotated {
         for (step, rotated) in steps.iter().zip(rotated).filter(|(step, _)| **step > 0) {
             let off = (rotated - step).abs() as f64 / *step as f64;
             (error.mean, error.max, count) = (error.mean + off, error.max.max(off), count + 1.0);
@@ -97,16 +97,16 @@ struct Ends {
 impl Ends {
     fn find(job: &JobGraph, ranks: &[&RankGraph], peers: &Peers) -> Self {
         let has_steps = ranks.iter().any(|graph| graph.steps > 0);
-        let mut count: HashMap<(u32, u64), usize, FixedState> = HashMap::default();
+        let mut count: Vec<Vec<usize>> = peers.places_in.iter().map(|places| vec![0; *places]).collect();
         for (class, places) in peers.class.iter().zip(&peers.place_of) {
-            places.iter().for_each(|place| *count.entry((*class, *place)).or_default() += 1);
+            places.iter().for_each(|place| count[*class as usize][*place as usize] += 1);
         }
         let step_of = |node: &Node| {
             let rank = node.rank as usize;
             let of = (node.of != NO_NODE).then(|| &ranks[rank].nodes[node.of as usize])?;
             let step = if has_steps { peers.step(rank, of.step?)? } else { 0 };
-            let place = (peers.class[rank], peers.place_of[rank][node.of as usize]);
-            (count[&place] == peers.alike(rank)).then_some(step)
+            let place = peers.place_of[rank][node.of as usize] as usize;
+            (count[peers.class[rank] as usize][place] == peers.alike(rank)).then_some(step)
         };
         let step_of: Vec<Option<u32>> = job.nodes.iter().map(step_of).collect();
         Ends { steps: step_of.iter().flatten().max().map_or(0, |last| *last as usize + 1), step_of }
@@ -126,7 +126,31 @@ impl Ends {
     }
 }
 
-impl Transplant<'_> {
+impl<'a> Transplant<'a> {
+    fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a Peers) -> Self {
+        let mut by_place: Vec<Vec<u32>> =
+            peers.class.iter().map(|class| vec![NO_NODE; peers.places_in[*class as usize]]).collect();
+        for (of_rank, places) in by_place.iter_mut().zip(&peers.place_of) {
+            (0..).zip(places).for_each(|(node, place)| of_rank[*place as usize] = node);
+        }
+        let in_order = |graph: &&RankGraph| {
+            let mut order: Vec<u32> = (0..graph.nodes.len() as u32).collect();
+            order.sort_by_key(|node| (graph.nodes[*node as usize].end, *node));
+            order
+        };
+        let begins = |(graph, ends): (&&RankGraph, &Vec<u32>)| {
+            let mut begins: Vec<Option<i64>> = vec![None; lanes(graph)];
+            for (node, end) in graph.nodes.iter().zip(ends) {
+                let (begin, first) = (job.times[*end as usize].begin, &mut begins[lane(node)]);
+                *first = Some(first.map_or(begin, |first| first.min(begin)));
+            }
+            begins
+        };
+        let (in_order, begins) =
+            (ranks.iter().map(in_order).collect(), ranks.iter().zip(&job.ends).map(begins).collect());
+        Transplant { job, peers, ranks, by_place, in_order, begins }
+    }
+
     /// The times in which each rank has those of the one that comes so many places after it among like ones.
     fn rotated(&self, by: usize) -> Vec<Times> {
         let mut times = self.job.times.clone();
@@ -141,45 +165,42 @@ impl Transplant<'_> {
 
     fn give(&self, times: &mut [Times], rank: usize, from: usize) {
         let work = self.work(rank, from);
-        let mut begins: HashMap<(bool, u32), i64, FixedState> = HashMap::default();
-        for (node, end) in self.ranks[from].nodes.iter().zip(&self.job.ends[from]) {
-            let begin = self.job.times[*end as usize].begin;
-            begins
-                .entry((node.kind.is_cpu(), node.lane))
-                .and_modify(|first| *first = begin.min(*first))
-                .or_insert(begin);
-        }
         for (at, node) in self.ranks[rank].nodes.iter().enumerate() {
             let own = &mut times[self.job.ends[rank][at] as usize];
-            let Some(of) = self.by_place[from].get(&self.peers.place_of[rank][at]) else {
-                let begin = begins.get(&(node.kind.is_cpu(), node.lane)).copied().unwrap_or(own.begin);
+            let of = self.by_place[from][self.peers.place_of[rank][at] as usize];
+            if of == NO_NODE {
+                let begin = self.begins[from].get(lane(node)).copied().flatten().unwrap_or(own.begin);
                 *own = Times { own: 0, begin, extra: 0, waits: !node.kind.is_cpu(), ..*own };
                 continue;
-            };
-            let theirs = self.job.times[self.job.ends[from][*of as usize] as usize];
-            (own.own, own.begin) = (if node.kind.is_cpu() { work[*of as usize] } else { theirs.own }, theirs.begin);
+            }
+            let theirs = self.job.times[self.job.ends[from][of as usize] as usize];
+            (own.own, own.begin) = (work[of as usize], theirs.begin);
             if own.binding == EdgeKind::Wake && theirs.binding == EdgeKind::Wake {
                 own.extra = theirs.extra;
             }
-            let arrival = |rank: usize, of: u32| self.arrivals.get(&(rank as u32, of)).map(|at| *at as usize);
-            if let (Some(own), Some(theirs)) = (arrival(rank, at as u32), arrival(from, *of)) {
-                times[own].begin = self.job.times[theirs].begin;
+            let (own, theirs) = (self.job.arrivals[rank][at], self.job.arrivals[from][of as usize]);
+            if [own, theirs].map(|node| self.job.nodes[node as usize].role) == [Role::Arrival; 2] {
+                times[own as usize].begin = self.job.times[theirs as usize].begin;
             }
         }
     }
 
-    /// By node of a rank: its work, with that of nodes before it on its thread which another rank lacks.
+    /// By node of a rank: its time, with the work of nodes before it on its thread or stream which another rank lacks.
     fn work(&self, rank: usize, from: usize) -> Vec<i64> {
         let graph = self.ranks[from];
-        let mut order: Vec<usize> = (0..graph.nodes.len()).filter(|node| graph.nodes[*node].kind.is_cpu()).collect();
-        order.sort_by_key(|node| (graph.nodes[*node].end, *node));
-        let mut pending: HashMap<u32, i64, FixedState> = HashMap::default();
+        let mut pending = vec![0; lanes(graph)];
         let mut work = vec![0; graph.nodes.len()];
-        for node in order {
-            let pending = pending.entry(graph.nodes[node].lane).or_default();
-            *pending += self.job.times[self.job.ends[from][node] as usize].own;
-            if self.by_place[rank].contains_key(&self.peers.place_of[from][node]) {
-                work[node] = std::mem::take(pending);
+        for at in self.in_order[from].iter().map(|at| *at as usize) {
+            let (node, end) = (graph.nodes[at], self.job.ends[from][at] as usize);
+            let own = self.job.times[end].own;
+            if !self.job.nodes[end].role.is_work() {
+                work[at] = own;
+                continue;
+            }
+            let pending = &mut pending[lane(&node)];
+            *pending += own;
+            if self.by_place[rank][self.peers.place_of[from][at] as usize] != NO_NODE {
+                work[at] = std::mem::take(pending);
             }
         }
         work

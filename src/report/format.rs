@@ -236,6 +236,17 @@ pub(super) fn ranks(ranks: &[u32]) -> String {
     format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, numbers(ranks))
 }
 
+/// A kernel's name up to its parameters and template arguments, which is a pattern that matches it.
+pub(crate) fn kernel_beginning(kernel: &str) -> &str {
+    let anonymous = kernel.find("(anonymous namespace)").map_or(0, |at| at + "(anonymous namespace)".len());
+    kernel[anonymous..].find(['(', '<']).map_or(kernel, |at| &kernel[..anonymous + at])
+}
+
+/// The same without the type of what it returns: `at::native::vectorized_elementwise_kernel`.
+pub(crate) fn short_kernel(kernel: &str) -> &str {
+    kernel_beginning(kernel.strip_prefix("void ").unwrap_or(kernel))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -134,8 +134,13 @@ const MEANINGS: &[(&str, &str)] = &[
     ("mean", "of the kernels' times"),
     ("mostly for", "the rank that the others waited for most, and its share of that waiting"),
     ("of window", "in which any of its kernels ran, as a share of what is measured, over its GPUs"),
+    ("on the path", "how long it is on the critical path, in a mean step if there are steps"),
     ("share", "of the time that is measured, over its GPUs"),
     ("transfer", "how long they ran without waiting"),
+    (
+        "without it",
+        "how much shorter a rerun is in which it takes no time on any rank, as a share: less than its own where another path is nearly as long",
+    ),
     ("waited", "how long of that they waited for a rank that came later"),
 ];
 

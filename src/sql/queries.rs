@@ -31,6 +31,8 @@ queries! {
     STACKS = "stacks";
     /// Kernels by name, with the columns of nsys.
     KERNELS = "kernels";
+    /// The critical path by line.
+    CRITICAL_PATH = "critical_path";
     /// The memory of each device: totals, peaks, contradictions.
     MEMORY = "memory";
     /// The call paths that hold the memory at the peak.

@@ -2,13 +2,13 @@
 //!
 //! They exist in databases that were opened with a comparison. A query that reads them fails if the ranks cannot be compared.
 
-use super::ranks::{MatchRow, RankRow};
+use super::ranks::{MatchRow, PathRow, RankRow};
 use super::source::Source;
 use super::table::Lookup::{Integer, Scan, Sorted};
 use super::table::{Cell, CellOf, Column, Table, id, int, known, text};
 
 /// All these tables.
-pub(super) const TABLES: &[&Table] = &[&RANK, &COLLECTIVE_MATCH];
+pub(super) const TABLES: &[&Table] = &[&RANK, &COLLECTIVE_MATCH, &CRITICAL_PATH];
 
 const fn real(name: &'static str, cell: CellOf) -> Column {
     Column { name, sql_type: "REAL", hidden: false, lookup: Scan, cell }
@@ -60,5 +60,23 @@ static COLLECTIVE_MATCH: Table = Table {
         int("aligned_ts", Scan, |s, i| known(matched(s, i).aligned_start)),
         int("is_late", Scan, |s, i| known(matched(s, i).is_late)),
         int("late_rank", Integer, |s, i| known(matched(s, i).late_rank)),
+    ],
+};
+
+fn piece(s: &Source, i: usize) -> &PathRow {
+    &s.rank_rows().path[i]
+}
+
+/// `critical_path`: one row per piece of the critical path of the compared ranks, see [`PathRow`].
+static CRITICAL_PATH: Table = Table {
+    name: c"critical_path",
+    rows: |s| s.rank_rows().path.len(),
+    columns: &[
+        id(),
+        int("rank", Integer, |s, i| Cell::Int(piece(s, i).rank.into())),
+        int("slice_id", Integer, |s, i| known(piece(s, i).slice)),
+        text("kind", |s, i| Cell::Text(piece(s, i).kind)),
+        int("ts", Scan, |s, i| Cell::Int(piece(s, i).start.into())),
+        int("dur", Scan, |s, i| Cell::Int(piece(s, i).dur.into())),
     ],
 };

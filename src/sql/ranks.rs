@@ -29,13 +29,15 @@ impl fmt::Debug for Compare {
     }
 }
 
-/// The rows of `rank` and of `collective_match`.
+/// The rows of `rank`, `collective_match` and `critical_path`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankRows {
     /// In order of rank numbers.
     pub ranks: Vec<RankRow>,
     /// In order of their kernels.
     pub matches: Vec<MatchRow>,
+    /// In the order of time.
+    pub path: Vec<PathRow>,
 }
 
 /// A rank of the job.
@@ -90,4 +92,20 @@ pub struct MatchRow {
     pub is_late: Option<bool>,
     /// The rank that came last.
     pub late_rank: Option<RankId>,
+}
+
+/// A piece of the critical path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathRow {
+    /// Its rank.
+    pub rank: RankId,
+    /// The kernel, copy or call; of a latency the launch, of idle time what starts after it. `None` where a thread is woken, or leaves a collective of
+    /// CPUs.
+    pub slice: Option<SliceId>,
+    /// What it is.
+    pub kind: &'static str,
+    /// Its start, on the clock of its trace.
+    pub start: Ns,
+    /// How long it is.
+    pub dur: Ns,
 }

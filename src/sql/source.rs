@@ -267,7 +267,7 @@ impl Source {
 
     /// The comparison of the ranks; without rows if they cannot be compared.
     pub(super) fn rank_rows(&self) -> &RankRows {
-        static NONE: RankRows = RankRows { ranks: Vec::new(), matches: Vec::new() };
+        static NONE: RankRows = RankRows { ranks: Vec::new(), matches: Vec::new(), path: Vec::new() };
         self.compared().as_ref().unwrap_or(&NONE)
     }
 

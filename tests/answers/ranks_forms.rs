@@ -135,6 +135,9 @@ fn a_viewer_shows_every_kernel_once_and_all_waiting() {
         }
         assert!(of("waiting").all(|slice| slice.parent.as_deref() == Some("kernel")), "{name}");
         assert!(of("kernel").all(|slice| slice.parent.is_none()), "{name}");
+        let path: i64 = of("critical path").map(|slice| slice.end - slice.start).sum();
+        let has_sets = report["clock"]["sets"] != 1;
+        assert!(path == report["critical_path"]["length_ns"].as_i64().unwrap() || has_sets, "{name}");
         assert!(slices.iter().any(|slice| slice.start == 0), "{name}: time begins at 0");
         let steps = of("step").filter(|slice| slice.rank == 0).count();
         assert_eq!(steps, report["steps"].as_array().unwrap().len(), "{name}");
@@ -146,7 +149,7 @@ fn flows_connect_launches_members_and_waiting() {
     for (name, job) in jobs() {
         let (_folder, path) = written(&job);
         let (slices, pairs) = opened(&in_form(&path, "perfetto"));
-        assert_eq!(pairs.keys().collect::<Vec<_>>(), ["collective", "launch", "waiting"], "{name}");
+        assert_eq!(pairs.keys().collect::<Vec<_>>(), ["collective", "critical path", "launch", "waiting"], "{name}");
         let kernels = slices.iter().filter(|slice| slice.cat == "kernel").count();
         assert_eq!(pairs["launch"].len(), kernels, "{name}");
         for (launch, kernel) in &pairs["launch"] {
@@ -158,6 +161,12 @@ fn flows_connect_launches_members_and_waiting() {
             for field in ["group", "last_rank", "late_rank"] {
                 assert_eq!(before.args[field], after.args[field], "{name}: {field}");
             }
+        }
+        let has_sets = json(&path)["clock"]["sets"] != 1;
+        for (before, after) in &pairs["critical path"] {
+            // By a nanosecond or two, where clocks drift.
+            let gap = (before.end - after.start).abs();
+            assert!(before.rank != after.rank && (gap <= 2 || has_sets), "{name}: the path has a gap of {gap} ns");
         }
         for (waiting, last) in &pairs["waiting"] {
             assert_eq!(waiting.name, format!("waiting for rank {}", last.rank), "{name}");

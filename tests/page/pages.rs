@@ -41,7 +41,7 @@ pub(crate) const KINDS: &[Kind] = &[
         command: &["ranks", "testdata/ranks"],
         document: "ranks",
         code: 0,
-        views: &["stacks", "icicle", "heat", "collective", "sizes", "pairs", "trust", "commands"],
+        views: &["stacks", "icicle", "heat", "collective", "critical", "sizes", "pairs", "trust", "commands"],
     },
     Kind {
         name: "hang",

@@ -70,7 +70,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("packing", &["time"]),
-    ("replay", &["attribution", "id", "names", "operations", "packing", "statistics", "store", "time"]),
+    ("replay", &["attribution", "id", "names", "operations", "packing", "parallel", "statistics", "store", "time"]),
     (
         "ranks",
         &[
@@ -662,7 +662,16 @@ fn columns_are_documented() {
         let lines = screen(&["sql".to_owned(), trace.clone(), query, "--quiet".to_owned()]);
         lines.lines().skip(1).map(|line| line.trim_matches('"').to_owned()).collect()
     };
-    let own = ["kernel_launch", "call_path", "collective", "rank", "collective_match", "communicator", "record_file"];
+    let own = [
+        "kernel_launch",
+        "call_path",
+        "collective",
+        "rank",
+        "collective_match",
+        "critical_path",
+        "communicator",
+        "record_file",
+    ];
     let own = own.into_iter().chain(["op", "memory_event", "op_call", "memory_call"]);
     let of_records =
         ["rank_status", "kernel_channel", "proxy_op", "proxy_step", "profiler_event", "flow_op", "flow_step"];

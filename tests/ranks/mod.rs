@@ -1,6 +1,8 @@
 //! Many ranks: who waits for whom, on real traces, on simulated jobs whose truth is known, and on what is wrong.
 
 mod clocks;
+mod critical;
+mod hidden;
 mod independent;
 mod injected;
 mod inputs;

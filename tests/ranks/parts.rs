@@ -378,7 +378,7 @@ fn hostile_parts_cost_their_rank() {
     for (from, to, says) in [
         (number("\"kernel\":"), "\"kernel\":4000000000".to_owned(), "points to what it does not have"),
         (number("\"world_size\":"), "\"world_size\":4294967295".to_owned(), "more than 16 million ranks"),
-        ("\"segments\":".to_owned(), "\"sections\":".to_owned(), "missing field `segments`"),
+        ("\"steps\":[{".to_owned(), "\"stairs\":[{".to_owned(), "missing field `steps`"),
         (
             "\"said\":[[\"header\",3]".to_owned(),
             "\"said\":[[\"header\",7]".to_owned(),

@@ -28,7 +28,7 @@ pub(crate) const SET_F: &str = "lora-dev-script__sglang_tp4_F_decode_lora_rank?"
 pub(crate) const SET_F_COMPAT: &str = "lora-dev-script__sglang_tp4_F_decode_lora_compat_rank?";
 const SET_J: &str = "lora_perf_lora_profile__sglang_tp4_J_base_bs16_v2_rank?";
 pub(crate) const PARAM: &str = "param__dlrm_kineto_worker?_*";
-const MERGED: &str = "HPCTrainingExamples__ddp_rccl_merged_4ranks";
+pub(crate) const MERGED: &str = "HPCTrainingExamples__ddp_rccl_merged_4ranks";
 const KERNELS_ONLY: &str = "HPCTrainingExamples__rccl_only_merged";
 const THINNED_OUT: &str = "HTA__dlrm_sampled_rank?";
 

@@ -18,7 +18,7 @@ use crate::support::program::{number, run, stdout, testdata};
 use crate::support::random::rounds;
 
 /// A job, different for each seed. Graphs record no groups, so that jobs with them have one group.
-fn job(seed: u64) -> Job {
+pub(super) fn job(seed: u64) -> Job {
     let layouts = [(2, 1, 1), (4, 1, 1), (8, 1, 1), (4, 1, 2), (2, 2, 2), (4, 2, 2), (8, 2, 2), (1, 1, 8), (1, 4, 2)];
     let (tp, pp, dp) = pick(seed, 1, &layouts);
     let has_one_group = pp == 1 && (tp == 1 || dp == 1);
@@ -31,7 +31,7 @@ fn job(seed: u64) -> Job {
 }
 
 /// What is late in it.
-fn late(seed: u64, how: &str) -> Late {
+pub(super) fn late(seed: u64, how: &str) -> Late {
     let job = job(seed);
     let rank = pick(seed, 6, &(0..job.ranks()).collect::<Vec<_>>());
     let when = pick(seed, 7, &[When::EveryStep, When::EveryLayer, When::Once { step: 1 }]);

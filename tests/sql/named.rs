@@ -49,11 +49,11 @@ fn without_a_name_all_are_listed() {
     let output = with_settings(&["sql", "--query"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let lines: Vec<String> = stdout(&output).lines().map(str::to_owned).collect();
-    assert_eq!(lines.len(), 12 + 2, "{lines:?}");
+    assert_eq!(lines.len(), 13 + 2, "{lines:?}");
     assert!(lines.contains(&"kernels             the kernels of one name.".to_owned()), "{lines:?}");
-    assert!(lines[13].starts_with("long                a kernel. (") && lines[13].ends_with("long.sql)"), "{lines:?}");
+    assert!(lines[14].starts_with("long                a kernel. (") && lines[14].ends_with("long.sql)"), "{lines:?}");
     // A trace before it changes nothing.
-    assert_eq!(stdout(&with_settings(&["sql", &testdata("costs.json"), "--query"])).lines().count(), 14);
+    assert_eq!(stdout(&with_settings(&["sql", &testdata("costs.json"), "--query"])).lines().count(), 15);
 }
 
 #[test]

@@ -94,6 +94,15 @@ fn assert_same_as_ranks(traces: &[&str]) -> Value {
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let ranks = answer["ranks"].as_array().unwrap();
     let number = |value: &Value| value.as_i64().unwrap_or(0);
+    let path = rows(traces, "SELECT kind, SUM(dur) AS dur FROM critical_path GROUP BY 1");
+    let kind = |of: &Value| match of["kind"].as_str().unwrap() {
+        "cpu" => json!("CPU"),
+        kind => json!(kind.replace('-', " ")),
+    };
+    for of in answer["critical_path"]["kinds"].as_array().into_iter().flatten() {
+        let dur = path.iter().find(|row| row["kind"] == kind(of)).map_or(0, |row| number(&row["dur"]));
+        assert_eq!(dur, number(&of["path_ns"]), "{of}");
+    }
     let of_table = rows(traces, "SELECT * FROM rank");
     assert_eq!(of_table.len(), ranks.len());
     let sums = rows(

@@ -22,7 +22,9 @@ use nccl_stacks::load::{LoadOptions, load, load_input};
 use nccl_stacks::report::results::Unit;
 use nccl_stacks::sql::header::Header;
 use nccl_stacks::sql::queries::NamedQuery;
+use nccl_stacks::sql::ranks::{Compare, RankRows};
 use nccl_stacks::sql::{Database, queries};
+use nccl_stacks::store::Store;
 use rusqlite::types::Value;
 use rusqlite::{Connection, StatementStatus, ToSql, params_from_iter};
 
@@ -199,9 +201,13 @@ const VISIBLE: &[(&str, &str)] = &[
 const FUNCTIONS: &[&str] =
     &["ancestor_slice", "descendant_slice", "directly_connected_flow", "following_flow", "preceding_flow"];
 
-fn parse(text: &'static str) -> Database {
+fn loaded(text: &'static str) -> Store {
     let input = from_reader("test".to_owned(), None, Box::new(text.as_bytes())).unwrap();
-    Database::open(load_input(input, LoadOptions::default(), |_| {}).unwrap().store).unwrap()
+    load_input(input, LoadOptions::default(), |_| {}).unwrap().store
+}
+
+fn parse(text: &'static str) -> Database {
+    Database::open(loaded(text)).unwrap()
 }
 
 fn sglang_decode() -> Database {
@@ -1004,7 +1010,8 @@ fn each_query_is_listed_and_describes_its_parameters() {
     let listed: BTreeSet<String> = queries::ALL.iter().map(|query| format!("{}.sql", query.name)).collect();
     assert_eq!(files, listed);
     assert_eq!(listed.len(), queries::ALL.len(), "a query is listed twice");
-    let database = parse(TINY);
+    let compare = Compare::new(|_| Ok(RankRows::default()));
+    let database = Database::open_with_ranks(loaded(TINY), None, compare).unwrap();
     for query in queries::ALL {
         let name = query.name;
         assert_eq!(query.sql, std::fs::read_to_string(folder.join(format!("{name}.sql"))).unwrap(), "{name}");
@@ -1033,7 +1040,7 @@ fn each_query_is_listed_and_describes_its_parameters() {
             assert!([about, row, nothing].iter().all(|text| text.ends_with('.')), "{name}: {about} {row} {nothing}");
         }
     }
-    assert_eq!(queries::named().count(), 12);
+    assert_eq!(queries::named().count(), 13);
 }
 
 /// A header that has not its form is an error, and no query of the list is left out for that.

@@ -2,6 +2,7 @@
 //! work and on the ends of collectives, which come from outside.
 
 use super::events::{Comm, Event, Launch, Name, Recorder, Stream, What};
+use super::path::{Moments, Place};
 use super::rng::Rng;
 use super::{How, Job, Late};
 
@@ -31,6 +32,8 @@ pub(super) struct Pending {
     node: Option<u32>,
     /// Whether later launches on the compute stream wait for it.
     blocks: bool,
+    /// Its start, if the moments are kept.
+    pub(super) moment: Option<Place>,
 }
 
 /// The launch arguments of a communication kernel.
@@ -47,6 +50,7 @@ struct Replay {
     launch: Launch,
     earliest: i64,
     nodes: u32,
+    launched: Place,
 }
 
 pub(super) struct Machine<'a> {
@@ -61,6 +65,10 @@ pub(super) struct Machine<'a> {
     /// By stream: the end of its last kernel.
     busy: [i64; Stream::ALL.len()],
     replay: Option<Replay>,
+    /// If they are kept; the last one of the CPU, and those of the streams.
+    moments: Option<Moments>,
+    cpu: Place,
+    streams: [Place; Stream::ALL.len()],
     recorder: Option<Recorder<'a>>,
 }
 
@@ -75,7 +83,42 @@ impl<'a> Machine<'a> {
         let now = rng.up_to(job.jitter_ns);
         let recorder = records.then(Recorder::default);
         let (jitter, stacks) = (job.jitter_ns, job.stacks);
-        Self { rank, jitter, factor, stacks, late, rng, now, busy: [0; Stream::ALL.len()], replay: None, recorder }
+        let moments = (job.path && !records).then(|| Moments::new(rank, now));
+        let (busy, first) = ([0; Stream::ALL.len()], (rank, 0));
+        let streams = [first; Stream::ALL.len()];
+        Self {
+            rank,
+            jitter,
+            factor,
+            stacks,
+            late,
+            rng,
+            now,
+            busy,
+            replay: None,
+            moments,
+            cpu: first,
+            streams,
+            recorder,
+        }
+    }
+
+    pub(super) fn moments(&self) -> Option<&Moments> {
+        self.moments.as_ref()
+    }
+
+    /// A moment after another one; without moments, that one.
+    fn moment(&mut self, kind: &'static str, time: i64, before: Place) -> Place {
+        self.moments.as_mut().map_or(before, |moments| moments.push(kind, time, before))
+    }
+
+    /// The CPU is at another moment.
+    fn cpu_until_now(&mut self) {
+        self.cpu = self.moment("cpu", self.now, self.cpu);
+    }
+
+    fn show(&mut self, at: Place) {
+        self.moments.iter_mut().for_each(|moments| moments.show(at));
     }
 
     pub(super) fn events(self) -> Vec<Event<'a>> {
@@ -91,11 +134,13 @@ impl<'a> Machine<'a> {
     pub(super) fn work(&mut self, ns: i64) {
         let piece = self.piece(ns);
         self.now += if self.factor == 1.0 { piece } else { (piece as f64 * self.factor).round() as i64 };
+        self.cpu_until_now();
     }
 
     /// Lets the CPU idle, without a recorded event.
     pub(super) fn idle(&mut self, ns: i64) {
         self.now += ns;
+        self.cpu_until_now();
     }
 
     /// Enters a Python function. If this is the late function, it first takes its extra time.
@@ -108,6 +153,7 @@ impl<'a> Machine<'a> {
             && when.is_due(moment)
         {
             self.now += extra_ns;
+            self.cpu_until_now();
         }
     }
 
@@ -140,6 +186,7 @@ impl<'a> Machine<'a> {
     pub(super) fn lag(&mut self) {
         if let Some(Late { how: How::Lag, extra_ns, .. }) = self.late {
             self.now += extra_ns;
+            self.cpu_until_now();
         }
     }
 
@@ -165,6 +212,9 @@ impl<'a> Machine<'a> {
     fn call(&mut self, name: &'static str, ns: i64, launches: bool) -> Launch {
         let start = self.now;
         self.work(ns);
+        if launches {
+            self.show(self.cpu);
+        }
         let (end, recorder) = (self.now, self.recorder.as_mut());
         recorder.map_or_else(Launch::default, |recorder| recorder.call(name, start, end, launches))
     }
@@ -174,6 +224,12 @@ impl<'a> Machine<'a> {
         let start = self.now;
         let done = self.busy.iter().copied().max().unwrap_or_default();
         self.now = start.max(done) + SYNC;
+        let waited = (0..self.busy.len()).find(|stream| done > start && self.busy[*stream] == done);
+        let before = waited.map_or(self.cpu, |stream| self.streams[stream]);
+        self.cpu = self.moment("cpu", self.now, before);
+        if waited.is_some() {
+            self.show(self.cpu);
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.call(call, start, self.now, false);
         }
@@ -182,7 +238,7 @@ impl<'a> Machine<'a> {
     /// Launches a graph: kernels are its nodes until [`Self::end_graph`].
     pub(super) fn launch_graph(&mut self, ns: i64) {
         let launch = self.call("cudaGraphLaunch", ns, true);
-        self.replay = Some(Replay { launch, earliest: self.now + LAUNCH_LATENCY, nodes: 0 });
+        self.replay = Some(Replay { launch, earliest: self.now + LAUNCH_LATENCY, nodes: 0, launched: self.cpu });
     }
 
     pub(super) fn end_graph(&mut self) {
@@ -204,10 +260,21 @@ impl<'a> Machine<'a> {
         (launch, None, self.now + LAUNCH_LATENCY)
     }
 
+    /// The start of a kernel at a time: after its stream, or after its launch.
+    fn start(&mut self, start: i64, after: &[Stream]) -> Place {
+        let (launched, gap) = self.replay.as_ref().map_or((self.cpu, 0), |replay| (replay.launched, NODE_GAP));
+        let before = after.iter().map(|stream| stream.index()).find(|stream| self.busy[*stream] + gap == start);
+        match before {
+            Some(stream) => self.moment("idle", start, self.streams[stream]),
+            None => self.moment("launch-latency", start, launched),
+        }
+    }
+
     /// Launches a kernel on the compute stream.
     pub(super) fn compute(&mut self, kernel: &'static str, ns: i64, moment: Moment) {
         let (launch, node, earliest) = self.queue("cudaLaunchKernel", 6_000);
         let start = earliest.max(self.busy[Stream::Compute.index()]);
+        let started = self.start(start, &[Stream::Compute]);
         let mut end = start + self.piece(ns);
         if let Some(Late { how: How::Gpu { kernel: slow }, extra_ns, when, .. }) = self.late
             && slow == kernel
@@ -216,6 +283,9 @@ impl<'a> Machine<'a> {
             end += extra_ns;
         }
         self.busy[Stream::Compute.index()] = end;
+        let ended = self.moment("compute", end, started);
+        self.streams[Stream::Compute.index()] = ended;
+        self.show(ended);
         if let Some(recorder) = &mut self.recorder {
             let what = What::Kernel { launch, stream: Stream::Compute, comm: None, node };
             recorder.kernel(Event { name: Name::Text(kernel), start, end, what });
@@ -229,16 +299,19 @@ impl<'a> Machine<'a> {
         let stream = if node.is_some() { Stream::Compute } else { transfer.stream };
         let start = earliest.max(self.busy[Stream::Compute.index()]).max(self.busy[stream.index()]);
         let Transfer { kernel, comm, transfer, blocks, .. } = transfer;
-        Pending { start, transfer, comm, kernel, launch, stream, node, blocks }
+        let moment = self.moments.is_some().then(|| self.start(start, &[Stream::Compute, stream]));
+        Pending { start, transfer, comm, kernel, launch, stream, node, blocks, moment }
     }
 
-    /// Ends such a kernel. A lost kernel has run, but is not recorded.
-    pub(super) fn complete(&mut self, pending: &Pending, end: i64, is_lost: bool) {
+    /// Ends such a kernel after the last member has started. A lost kernel has run, but is not recorded.
+    pub(super) fn complete(&mut self, pending: &Pending, (end, after): (i64, Option<Place>), is_lost: bool) {
         let &Pending { start, comm, kernel, launch, stream, node, blocks, .. } = pending;
         self.busy[stream.index()] = end;
-        if blocks {
-            let compute = &mut self.busy[Stream::Compute.index()];
-            *compute = end.max(*compute);
+        let ended = self.moment("transfer", end, after.unwrap_or(self.cpu));
+        self.streams[stream.index()] = ended;
+        self.show(ended);
+        if blocks && end >= self.busy[Stream::Compute.index()] {
+            (self.busy[Stream::Compute.index()], self.streams[Stream::Compute.index()]) = (end, ended);
         }
         if let Some(recorder) = self.recorder.as_mut().filter(|_| !is_lost) {
             let comm = node.is_none().then_some(comm);

@@ -10,6 +10,7 @@ mod events;
 mod layout;
 mod machine;
 mod model;
+mod path;
 mod program;
 mod records;
 mod rng;
@@ -26,6 +27,8 @@ use machine::Moment;
 use simulation::{Done, simulate};
 
 pub(crate) use model::KERNELS;
+#[allow(unused_imports, reason = "each program that includes this uses a part of it")]
+pub(crate) use path::PathTime;
 #[allow(unused_imports, reason = "each program that includes this uses a part of it")]
 pub(crate) use records::{Inspector, Megatrace, RankRecords, RecordFile, RecordTruth, Recorder, Recording};
 #[allow(unused_imports, reason = "each program that includes this uses a part of it")]
@@ -71,6 +74,8 @@ pub(crate) struct Job {
     pub(crate) small: bool,
     /// Whether the traces name process groups, and the kernels and records have the arguments of their collectives.
     pub(crate) arguments: bool,
+    /// Whether the truth has the critical path, which takes memory for each moment.
+    pub(crate) path: bool,
 }
 
 /// The constant offsets of the clocks.
@@ -163,6 +168,7 @@ impl Default for Job {
             stacks: true,
             small: false,
             arguments: true,
+            path: false,
         }
     }
 }
@@ -227,7 +233,7 @@ impl Job {
             f(&layout, rank, clock, events);
         }
         let lost = (0..).zip(&outcome.done).flat_map(|(rank, done)| lost(&layout, rank, done)).collect();
-        Truth::new(self, &layout, per_rank, lost, outcome.totals)
+        Truth::new(self, &layout, per_rank, lost, outcome)
     }
 
     /// Drops the events after the end of a trace that is cut.

@@ -6,6 +6,7 @@ use super::events::{Comm, Name, Peer, Stream};
 use super::layout::Layout;
 use super::machine::{Machine, Moment, Pending, Transfer};
 use super::model::*;
+use super::path::Moments;
 use super::{How, Job, Late, When};
 
 /// The pieces of a step, in order. Each ends with at most one communication.
@@ -66,6 +67,10 @@ impl<'a> Program<'a> {
 
     pub(super) fn machine(&mut self) -> &mut Machine<'a> {
         &mut self.machine
+    }
+
+    pub(super) fn moments(&self) -> Option<&Moments> {
+        self.machine.moments()
     }
 
     pub(super) fn into_machine(self) -> Machine<'a> {

@@ -7,6 +7,7 @@ use super::Job;
 use super::events::Event;
 use super::layout::Layout;
 use super::machine::Pending;
+use super::path::{Moments, PathTime, critical_path};
 use super::program::{Phase, Program};
 use super::rng::Rng;
 use super::truth::{Totals, count};
@@ -30,6 +31,7 @@ pub(super) struct Outcome {
     /// By rank, in order.
     pub(super) done: Vec<Vec<Done>>,
     pub(super) totals: Vec<Totals>,
+    pub(super) path: Vec<PathTime>,
 }
 
 /// All ranks together.
@@ -51,7 +53,7 @@ pub(super) fn simulate(job: &Job, layout: &Layout) -> Outcome {
         programs: (0..ranks).map(|rank| Program::new(job, layout, rank, false)).collect(),
         sent: (0..ranks).map(|_| None).collect(),
         rng: Rng::new(job.seed, 1),
-        outcome: Outcome { done, totals: Totals::of_all(layout) },
+        outcome: Outcome { done, totals: Totals::of_all(layout), path: Vec::new() },
     };
     let (before, after) = Program::phases(job);
     for step in 0..job.steps {
@@ -62,6 +64,8 @@ pub(super) fn simulate(job: &Job, layout: &Layout) -> Outcome {
             }
         }
     }
+    let moments: Vec<&Moments> = together.programs.iter().filter_map(|program| program.moments()).collect();
+    together.outcome.path = critical_path(&moments);
     together.outcome
 }
 
@@ -89,10 +93,12 @@ impl Together<'_> {
     fn finish(&mut self, members: Vec<(u32, Pending)>, is_collective: bool) {
         let starts: Vec<(u32, i64)> = members.iter().map(|(rank, pending)| (*rank, pending.start)).collect();
         let last = starts.iter().map(|(_, start)| *start).max().unwrap_or_default();
+        let after =
+            members.iter().map(|(_, pending)| pending).find(|pending| pending.start == last).and_then(|of| of.moment);
         count(&mut self.outcome.totals, &starts, is_collective);
         for (rank, pending) in members {
             let end = last + pending.transfer + self.rng.up_to(SKEW);
-            self.programs[rank as usize].machine().complete(&pending, end, false);
+            self.programs[rank as usize].machine().complete(&pending, (end, after), false);
             let comm = pending.comm;
             let (collective, group, seq) = (comm.collective, comm.group, comm.seq);
             self.outcome.done[rank as usize].push(Done { end, collective, group, seq, is_collective, is_lost: false });
@@ -128,7 +134,7 @@ pub(super) fn record<'a>(job: &'a Job, layout: &'a Layout, rank: u32, done: &[Do
             if let Some(pending) = program.run(phase, step)
                 && let Some(done) = done.next()
             {
-                program.machine().complete(&pending, done.end, done.is_lost);
+                program.machine().complete(&pending, (done.end, None), done.is_lost);
             }
         }
     }

@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use super::layout::Layout;
+use super::path::PathTime;
+use super::simulation::Outcome;
 use super::{Job, Late};
 
 /// What is known about a job because it was simulated.
@@ -22,6 +24,9 @@ pub(crate) struct Truth {
     pub(crate) lost: Vec<Lost>,
     /// By rank.
     pub(crate) totals: Vec<Totals>,
+    /// The critical path, by rank and kind, if it is asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) path: Vec<PathTime>,
 }
 
 /// The clock of a rank, and whether there is a trace.
@@ -91,14 +96,9 @@ pub(super) fn count(totals: &mut [Totals], starts: &[(u32, i64)], is_collective:
 }
 
 impl Truth {
-    pub(super) fn new(
-        job: &Job,
-        layout: &Layout,
-        per_rank: Vec<RankTruth>,
-        lost: Vec<Lost>,
-        totals: Vec<Totals>,
-    ) -> Self {
+    pub(super) fn new(job: &Job, layout: &Layout, per_rank: Vec<RankTruth>, lost: Vec<Lost>, outcome: Outcome) -> Self {
         let &Job { seed, tp, pp, dp, .. } = job;
-        Self { seed, ranks: layout.ranks(), tp, pp, dp, per_rank, late: job.late.clone(), lost, totals }
+        let Outcome { totals, path, .. } = outcome;
+        Self { seed, ranks: layout.ranks(), tp, pp, dp, per_rank, late: job.late.clone(), lost, totals, path }
     }
 }

@@ -9,13 +9,18 @@ use serde::Serialize;
 
 use self::sums::Sums;
 use super::common_span::common_spans;
+use super::critical::CriticalPath;
+use super::hidden::{self, ExposedFor, StackExposure};
 use super::job::{Job, JobError, Refused};
-use super::reduction::RankReduction;
+use super::reduction::{RankReduction, ReducedStack};
 use super::timeline::{Axis, Spans};
 use crate::analysis::losses::Losses;
 use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unfit};
 use crate::operations::matching::{Counts, GroupName, Matches};
 use crate::replay::findings::{self, Reruns};
+use crate::replay::job::JobGraph;
+use crate::replay::peers::Peers;
+use crate::replay::question::Question;
 use crate::replay::rank::RankGraph;
 use crate::time::{Ns, Window};
 
@@ -68,6 +73,8 @@ pub struct RankReport {
     /// What the job would take if ranks did as their peers; `None` if nothing was recorded that has causes: of NCCL's own records, of parts, and of a
     /// single rank.
     pub reruns: Option<Reruns>,
+    /// What the job's length consists of; `None` where there are no reruns.
+    pub critical_path: Option<CriticalPath>,
     /// How the clocks compare.
     pub clock: ClockReport,
     /// How the kernels are matched.
@@ -209,6 +216,15 @@ pub struct StackWaits {
     #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
+    /// How long no compute kernel ran beside them.
+    #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub exposed: Ns,
+    /// Why not, the reason with most of that first; empty if nothing is exposed or known.
+    pub exposed_for: Vec<ExposedFor>,
+    /// How much earlier the job ends if they take no time once all members have arrived; `None` where that was not asked.
+    #[serde(rename = "without_transfer_saves_ns")]
+    pub free_saves: Option<i64>,
     /// How long others waited for kernels of this stack.
     #[serde(rename = "caused_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
@@ -397,6 +413,16 @@ pub struct Compared {
     pub clocks: Clocks,
 }
 
+impl StackWaits {
+    /// Whether a rank's stack is this one.
+    pub(super) fn is_of(&self, of: &ReducedStack) -> bool {
+        of.frames == self.frames
+            && of.captured == self.captured
+            && of.forward == self.forward
+            && of.thread == self.thread
+    }
+}
+
 impl Compared {
     /// Compares the ranks of these reductions, in any order.
     ///
@@ -424,9 +450,43 @@ impl Compared {
 
     /// The answer.
     pub fn report(&self) -> RankReport {
-        let graphs: Vec<&RankGraph> = self.job.reductions.iter().map(|reduction| &reduction.graph).collect();
-        let reruns = findings::find(&self.job.ranks, &graphs, &self.matches, &self.clocks);
-        RankReport { reruns, ..self.measured() }
+        let mut report = self.measured();
+        let asked = self.asked(|question| {
+            self.add_exposure(question, &mut report.stacks);
+            let critical_path = CriticalPath::find(question, &self.job.reductions, &self.job.ranks);
+            (findings::find(question, &self.job.ranks), critical_path)
+        });
+        let (reruns, critical_path) = asked.unzip();
+        RankReport { reruns, critical_path, ..report }
+    }
+
+    fn add_exposure(&self, question: &Question<'_>, stacks: &mut [StackWaits]) {
+        let reductions = &self.job.reductions;
+        // By rank and its stack; that of rows without one is last.
+        let place = |of: Option<&ReducedStack>| {
+            stacks.iter().position(|stack| of.map_or(stack.frames.is_empty(), |of| stack.is_of(of)))
+        };
+        let places = |reduction: &RankReduction| reduction.stacks.iter().map(Some).chain([None]).map(place).collect();
+        let places: Vec<Vec<Option<usize>>> = reductions.iter().map(places).collect();
+        let stack_of = |rank: usize, row: u32| {
+            let at = reductions[rank].rows[row as usize].stack;
+            places[rank][at.map_or(places[rank].len() - 1, |stack| stack as usize)]
+        };
+        let found = hidden::of_stacks(question, reductions, stacks.len(), &stack_of);
+        for (stack, StackExposure { exposed, reasons, saves }) in stacks.iter_mut().zip(found) {
+            (stack.exposed, stack.exposed_for, stack.free_saves) = (exposed, reasons, saves);
+        }
+    }
+
+    /// Asks about reruns; `None` if nothing was recorded that has causes.
+    pub(super) fn asked<T>(&self, ask: impl FnOnce(&Question<'_>) -> T) -> Option<T> {
+        let ranks: Vec<&RankGraph> = self.job.reductions.iter().map(|reduction| &reduction.graph).collect();
+        if ranks.iter().all(|graph| graph.is_empty()) {
+            return None;
+        }
+        let job = JobGraph::join(&ranks, &self.matches, &self.clocks);
+        let peers = Peers::find(&job, &ranks, &self.matches);
+        Some(ask(&Question::new(&job, &ranks, &peers)))
     }
 
     /// The answer without reruns.

@@ -52,7 +52,6 @@ struct Kernel {
     stack: u64,
     /// When its launch returned, in ns since the kernel's start: negative if before it.
     launch: Option<Ns>,
-    active: Ns,
     busy: Ns,
     idle: Ns,
 }
@@ -191,7 +190,6 @@ impl Lanes {
         rows.plain("waited", kernels().map(|kernel| kernel.waited.map_or(0, |waited| 1 + waited.0.max(0) as u64)));
         rows.plain("stack", kernels().map(|kernel| kernel.stack));
         rows.signed("launch", kernels().map(|kernel| kernel.launch.map_or(0, |launch| launch.0)));
-        rows.plain("active", kernels().map(|kernel| kernel.active.0.max(0) as u64));
         rows.plain("busy", kernels().map(|kernel| kernel.busy.0.max(0) as u64));
         rows.plain("idle", kernels().map(|kernel| kernel.idle.0.max(0) as u64));
         Ok(json!({
@@ -209,15 +207,13 @@ impl Lanes {
 fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank: usize, row: usize) -> Kernel {
     let reduction = &compared.job.reductions[rank];
     let (of, time) = (&reduction.rows[row], &timeline.ranks[rank].kernels[row]);
-    let segment = of.segment.map(|segment| segment as usize);
     Kernel {
         rank: rank as u64,
         start: time.window.start,
         dur: time.window.duration(),
         waited: time.waited,
         stack: of.stack.map_or(0, |stack| of_stack[rank][stack as usize]),
-        launch: segment.map(|segment| timeline.ranks[rank].launches[segment].end - time.window.start),
-        active: segment.map_or(Ns::ZERO, |segment| reduction.segments[segment].active()),
+        launch: time.launch.map(|launch| timeline.ranks[rank].launches[launch].window.end - time.window.start),
         busy: of.busy_before,
         idle: of.idle_before,
     }

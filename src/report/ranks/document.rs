@@ -1,8 +1,9 @@
 //! What every form of the comparison of ranks says: who waits for whom, the late ranks, and the stacks at which ranks wait.
 
 use super::RankAnswer;
+use super::exposed;
 use super::trust::trust;
-use super::verdict::{damaged, main_step, sentences, some_ranks};
+use super::verdict::{damaged, main_step, name, sentences, some_ranks};
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::attribution::call_tree::CallPath;
 use crate::ranks::report::{RankReport, StackWaits};
@@ -85,15 +86,15 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
     let late = some_ranks(&of.ranks);
     let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
     let culprit = of.culprit().map(|culprit| culprit.name.clone());
-    let what = match &culprit {
-        Some(name) => format!("{late}: {name}"),
+    let what = match of.culprit() {
+        Some(culprit) => format!("{late}: {}", name(of, culprit)),
         None => format!("{late}: {part}"),
     };
     let saves = Ns(of.named_saving());
     let share = percent(saves.share_of(Ns(reruns.length)).unwrap_or(0.0));
     let is_beyond_error = |culprit: &&Culprit| culprit.saves > of.error;
     let named = of.culprits.iter().filter(is_beyond_error).take(NAMED);
-    let named: Vec<String> = named.map(|of| format!("{} {}", visible(&of.name), duration(Ns(of.saves)))).collect();
+    let named: Vec<String> = named.map(|one| format!("{} {}", name(of, one), duration(Ns(one.saves)))).collect();
     let each = format!("Each by itself, which does not add up: {}.", named.join(", "));
     let evidence = if named.len() > 1 { vec![each] } else { Vec::new() };
     let step = main_step(report, of).map(str::to_owned);
@@ -183,7 +184,10 @@ fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {
             duration(stack.waited),
             duration(stack.waited + stack.transfer),
             count(here)
-        )],
+        )]
+        .into_iter()
+        .chain(exposed::sentence(report, stack).map(|text| format!("It is {text}.")))
+        .collect(),
         link: id.map(|id| Link { text: "Its row", view: "stacks", stack: Some(id), ..Link::default() }),
         ..Finding::default()
     }

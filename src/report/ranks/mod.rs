@@ -2,10 +2,12 @@
 
 mod changes;
 mod changes_tables;
+mod critical;
 mod csv;
 mod document;
 mod entries;
 mod entry_sentences;
+mod exposed;
 mod page;
 mod perfetto;
 mod table;
@@ -113,7 +115,7 @@ impl Answer for RankAnswer<'_> {
     fn other(&self, form: Form, out: &mut Vec<u8>) -> io::Result<()> {
         match form {
             Form::Csv => csv::ranks(self.report, out),
-            Form::Perfetto => perfetto::ranks(self.compared, out),
+            Form::Perfetto => perfetto::ranks(self.compared, self.report, out),
             Form::Html => page::ranks(self, out),
             form => Err(no_such_form(form)),
         }

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::RankAnswer;
+use super::critical;
 use super::table::{self, group_name};
 use crate::analysis::stacks::StackReport;
 use crate::ranks::report::{Compared, RankReport};
@@ -44,6 +45,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     }
     let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of);
     let mut sheets = vec![("waits", table::sheet(report))];
+    sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));
     sheets.extend(stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels)));
     let page = Page {
         kind: "ranks",

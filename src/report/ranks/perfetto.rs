@@ -13,13 +13,14 @@ use std::io;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::critical;
 use super::table::group_name;
 use crate::chrome::{TraceWriter, Track};
 use crate::operations::clocks::RankClock;
 use crate::operations::matching::MatchedGroup;
 use crate::ranks::reduction::RankReduction;
-use crate::ranks::report::Compared;
-use crate::ranks::timeline::{Arrivals, KernelTime, Timeline, lanes};
+use crate::ranks::report::{Compared, RankReport};
+use crate::ranks::timeline::{Arrivals, KernelTime, LaunchTime, Timeline, lanes};
 use crate::report::format::base_name;
 use crate::time::{Ns, Window};
 
@@ -63,7 +64,7 @@ struct LaunchArgs<'a> {
     kernels: usize,
 }
 
-pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
+pub(super) fn ranks(compared: &Compared, report: &RankReport, out: &mut Vec<u8>) -> io::Result<()> {
     let Compared { job, matches, clocks, .. } = compared;
     let timeline = Timeline::new(job, matches, clocks);
     // The time of a rank that is not aligned starts with its own first event.
@@ -80,7 +81,12 @@ pub(super) fn ranks(compared: &Compared, out: &mut Vec<u8>) -> io::Result<()> {
     let placed = Placed { compared, first_row: first_rows(&job.reductions), timeline, groups };
     let mut trace = TraceWriter::new(out);
     trace.field(b"\"otherData\"", about.to_string().as_bytes())?;
-    (0..job.ranks.len()).try_for_each(|rank| placed.rank(rank, &mut trace))?;
+    let threads = (0..job.ranks.len()).map(|rank| placed.rank(rank, &mut trace)).collect::<io::Result<Vec<u32>>>()?;
+    if let Some(path) = &report.critical_path {
+        let rows: u64 = job.reductions.iter().map(|reduction| reduction.rows.len() as u64).sum();
+        let free = (threads.into_iter().max().unwrap_or_default(), 3 * rows + 1);
+        critical::trace(compared, path, free, &mut trace)?;
+    }
     trace.finish()
 }
 
@@ -131,7 +137,8 @@ impl Link {
 }
 
 impl Placed<'_> {
-    fn rank(&self, rank: usize, trace: &mut Trace<'_>) -> io::Result<()> {
+    /// Writes a rank, and returns the next thread number.
+    fn rank(&self, rank: usize, trace: &mut Trace<'_>) -> io::Result<u32> {
         let Compared { job, .. } = self.compared;
         let (reduction, pid) = (&job.reductions[rank], job.ranks[rank]);
         let clock = if self.timeline.ranks[rank].is_aligned { "" } else { ", clock not aligned" };
@@ -153,26 +160,20 @@ impl Placed<'_> {
     fn launches(&self, rank: usize, first: u32, trace: &mut Trace<'_>) -> io::Result<u32> {
         let Compared { job, .. } = self.compared;
         let (reduction, pid) = (&job.reductions[rank], job.ranks[rank]);
-        let mut rows: Vec<Vec<usize>> = vec![Vec::new(); reduction.segments.len()];
-        for (at, row) in reduction.rows.iter().enumerate() {
-            row.segment.into_iter().for_each(|segment| rows[segment as usize].push(at));
-        }
-        let mut order: Vec<usize> = (0..reduction.segments.len()).collect();
-        order.sort_by_key(|at| self.timeline.ranks[rank].launches[*at].start);
-        let windows = order.iter().map(|at| (reduction.segments[*at].thread, self.timeline.ranks[rank].launches[*at]));
-        let (lanes, of) = lanes(windows);
+        let launches = &self.timeline.ranks[rank].launches;
+        let (lanes, of) = lanes(launches.iter().map(|launch| (launch.thread, launch.window)));
         name_lanes(trace, (pid, first), &lanes, ("launches", "thread"))?;
-        for (at, lane) in order.into_iter().zip(of) {
-            let (track, window) = (Track { pid, tid: first + lane }, self.timeline.ranks[rank].launches[at]);
-            let stack = rows[at].first().and_then(|row| reduction.rows[*row].stack);
+        for (LaunchTime { window, rows, .. }, lane) in launches.iter().zip(of) {
+            let track = Track { pid, tid: first + lane };
+            let stack = rows.first().and_then(|row| reduction.rows[*row as usize].stack);
             let stack = stack.map(|stack| &reduction.stacks[stack as usize]);
             let name = stack.and_then(|stack| stack.frames.last()).map_or("launch", String::as_str);
             let headline = stack.and_then(|stack| stack.telling.first()).map(String::as_str);
-            let args = LaunchArgs { headline, kernels: rows[at].len() };
+            let args = LaunchArgs { headline, kernels: rows.len() };
             trace.slice(track, (window.start, Some(window.end)), ("launch", name), &args)?;
-            for row in &rows[at] {
-                if self.is_launched_before(rank, *row) {
-                    trace.flow(track, window.start, self.flow(Link::Launch, (rank, *row)), (0, 2))?;
+            for row in rows.iter().map(|row| *row as usize) {
+                if self.is_launched_before(rank, row) {
+                    trace.flow(track, window.start, self.flow(Link::Launch, (rank, row)), (0, 2))?;
                 }
             }
         }
@@ -181,12 +182,12 @@ impl Placed<'_> {
 
     /// Whether a flow connects a kernel with its launch. GPU times are converted, and their error may exceed a launch's length.
     fn is_launched_before(&self, rank: usize, row: usize) -> bool {
-        let segment = self.compared.job.reductions[rank].rows[row].segment;
         let of_rank = &self.timeline.ranks[rank];
-        segment.is_some_and(|at| of_rank.launches[at as usize].start <= of_rank.kernels[row].window.start)
+        let kernel = &of_rank.kernels[row];
+        kernel.launch.is_some_and(|at| of_rank.launches[at].window.start <= kernel.window.start)
     }
 
-    fn kernels(&self, rank: usize, first: u32, trace: &mut Trace<'_>) -> io::Result<()> {
+    fn kernels(&self, rank: usize, first: u32, trace: &mut Trace<'_>) -> io::Result<u32> {
         let Compared { job, .. } = self.compared;
         let (reduction, pid) = (&job.reductions[rank], job.ranks[rank]);
         let stacks: Vec<String> = reduction.stacks.iter().map(|stack| stack.frames.join("; ")).collect();
@@ -201,7 +202,7 @@ impl Placed<'_> {
             self.flows_of_kernel(track, rank, at, trace)?;
             self.waiting(track, (rank, at), trace)?;
         }
-        Ok(())
+        Ok(first + lanes.len() as u32)
     }
 
     fn args<'b>(&'b self, rank: usize, at: usize, stacks: &'b [String]) -> KernelArgs<'b> {

@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 
 use super::RankAnswer;
+use super::critical;
+use super::exposed;
 use super::verdict::has_launches;
 use crate::analysis::origin::names;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
@@ -46,6 +48,10 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Wri
     writeln!(out)?;
     out.write_all(rank_table(report, screen).as_bytes())?;
     writeln!(out)?;
+    if let Some(path) = &report.critical_path {
+        critical::text(path, screen, out)?;
+        writeln!(out)?;
+    }
     stacks(report, screen, answer.limit.unwrap_or(STACKS), out)
 }
 
@@ -81,7 +87,9 @@ fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Wri
         let within: String = name.map(|frame| format!(" in {frame}")).collect();
         writeln!(out, "{}", screen.fill(&format!("{from}{within}")))?;
         let inner = Screen { width: screen.width.map(|width| width.saturating_sub(INDENT.len())), ..screen.clone() };
-        inner.fill(&stack_line(stack)).lines().try_for_each(|line| writeln!(out, "{INDENT}{line}"))?;
+        for text in std::iter::once(stack_line(stack)).chain(exposed::sentence(report, stack)) {
+            inner.fill(&text).lines().try_for_each(|line| writeln!(out, "{INDENT}{line}"))?;
+        }
     }
     let more = report.stacks.len().saturating_sub(limit);
     if more > 0 {

@@ -1,11 +1,14 @@
 //! The verdict of the comparison of ranks, in words.
 
+use std::borrow::Cow;
+
 use crate::names::collectives::Collective;
 use crate::operation::ranges::ranges;
 use crate::ranks::report::RankReport;
+use crate::replay::culprits::Culprit;
 use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
 use crate::report::damage;
-use crate::report::format::{count, duration, percent, visible};
+use crate::report::format::{count, duration, percent, short_kernel, visible};
 use crate::time::{Ns, Window};
 
 /// If this share of what would be saved is in one step, it is named.
@@ -109,6 +112,11 @@ impl Whole {
     }
 }
 
+/// The name of a function or kernel, of a kernel without its parameters.
+pub(super) fn name<'c>(of: &LateWork, culprit: &'c Culprit) -> Cow<'c, str> {
+    visible(if of.part == WorkPart::Gpu { short_kernel(&culprit.name) } else { &culprit.name })
+}
+
 /// `rank 1's CPU`, `the GPUs of ranks 8-15`
 fn whose(of: &LateWork) -> String {
     let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
@@ -130,7 +138,7 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, is_further: bool
             some_ranks(&of.ranks)
         ),
         (Some(culprit), _) => {
-            format!("With {} as fast on {} as on {their} peers{too}", visible(&culprit.name), some_ranks(&of.ranks))
+            format!("With {} as fast on {} as on {their} peers{too}", name(of, culprit), some_ranks(&of.ranks))
         }
         (None, Extent::Everywhere) => format!("With {} as fast as {their} peers'{too}", whose(of)),
         (None, Extent::Pieces) => {

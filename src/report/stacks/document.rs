@@ -14,7 +14,9 @@ use crate::attribution::selection::ALL_FAMILIES;
 use crate::names::families::FUSED;
 use crate::ranks::verdict::LAUNCH_BOUND;
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
-use crate::report::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, percent_or_unknown, size, visible};
+use crate::report::format::{
+    WIDTH_WITHOUT_SCREEN, count, duration, kernel_beginning, percent, percent_or_unknown, size, visible,
+};
 use crate::report::{Screen, damage, kernels};
 use crate::time::{Ns, Window};
 
@@ -326,7 +328,7 @@ fn possible(found: &NotAsked) -> Option<String> {
     let longest = found.possible.first()?;
     let name = |of: &PossibleTime| {
         let caller = of.caller.as_deref().map_or(String::new(), |caller| format!(", launched by {}", visible(caller)));
-        format!("{} ({}{caller})", visible(beginning(&of.name)), duration(of.gpu_time))
+        format!("{} ({}{caller})", visible(kernel_beginning(&of.name)), duration(of.gpu_time))
     };
     let mut names: Vec<String> = found.possible.iter().take(NAMED).map(name).collect();
     match found.possible.len() - names.len() {
@@ -340,12 +342,6 @@ fn possible(found: &NotAsked) -> Option<String> {
         crate::report::format::kernels(all),
         duration(found.possible.iter().map(|of| of.gpu_time).sum()),
         names.join("; "),
-        visible(beginning(&longest.name)),
+        visible(kernel_beginning(&longest.name)),
     ))
-}
-
-/// A kernel's name up to its parameters and template arguments, which is a pattern that matches it.
-fn beginning(kernel: &str) -> &str {
-    let anonymous = kernel.find("(anonymous namespace)").map_or(0, |at| at + "(anonymous namespace)".len());
-    kernel[anonymous..].find(['(', '<']).map_or(kernel, |at| &kernel[..anonymous + at])
 }

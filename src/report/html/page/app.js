@@ -30,6 +30,7 @@ const APP_VIEWS = [
   ['charts', null],
   ['heat', mountHeat],
   ['collective', mountLanes],
+  ['critical', mountSheet('critical')],
   ['timeline', mountTimeline],
   ['sizes', mountScatter],
   ['pairs', mountMatrix],

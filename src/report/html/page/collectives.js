@@ -1,7 +1,7 @@
 // Collectives of many ranks on one clock: look-up tables for views, the worst collectives, and sentences on what a late rank
 // did.
 //
-// Sentences leave out what the columns lack. `launch` and `active` are both 0 if the launch is unknown.
+// Sentences leave out what the columns lack. `launch` is 0 if the launch is unknown.
 
 import { apart } from './canvas.js';
 import { duration, visible } from './format.js';
@@ -100,7 +100,7 @@ export function collectiveName(lanes, at) {
 
 /** Whether the launch of a row is known. */
 export function rowHasLaunch(rows, row) {
-  return Boolean(rows.launch) && (rows.launch[row] !== 0 || (rows.active?.[row] ?? 0) > 0);
+  return Boolean(rows.launch) && rows.launch[row] !== 0;
 }
 
 /** The kernel of a lane at a time, or the nearest one. */
@@ -145,7 +145,6 @@ export function lateSentences(model, at, arrival) {
   const before = arrival[arrival.length - 2];
   if (late < 0 || row === undefined) return [`No rank was clearly late: the last two came ${duration(rows.start[last] - rows.start[before])} apart.`];
   const others = arrival.filter((of) => of !== row);
-  const known = others.filter((of) => rowHasLaunch(rows, of));
   const previous = row === last ? before : last;
   const by = rows.start[row] - rows.start[previous];
   const texts = [
@@ -162,8 +161,7 @@ export function lateSentences(model, at, arrival) {
       (wasLate
         ? `It launched late: its launch ended ${rows.launch[row] > 0 ? '' : 'only '}${duration(Math.abs(rows.launch[row]))} ` +
           `${rows.launch[row] > 0 ? 'after' : 'before'} its kernel began`
-        : `It launched in time: its launch ended ${duration(-rows.launch[row])} before its kernel began, so its GPU came late`) +
-        (rows.active ? `; its thread was busy for ${duration(rows.active[row])} since its launch before${beside('active', known)}.` : '.'),
+        : `It launched in time: its launch ended ${duration(-rows.launch[row])} before its kernel began, so its GPU came late`) + '.',
     );
   }
   if (rows.busy && (rows.busy[row] > 0 || rows.idle?.[row] > 0)) {

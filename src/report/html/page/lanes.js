@@ -187,7 +187,7 @@ class LanesView {
     context.fillRect(start, y - 2, Math.max(2, end - start), this.grid.tall + 4);
   }
 
-  /** Draws when the launches of this collective ended, and how long threads were busy and GPUs computed before. */
+  /** Draws when the launches of this collective ended, and how long GPUs computed before. */
   drawLaunches(context, at, shown) {
     const { rows } = this.lanes;
     if (!rows.launch || this.grid.tall < 3) return;
@@ -199,10 +199,6 @@ class LanesView {
       const [start, launch] = [rows.start[row], rows.start[row] + rows.launch[row]];
       const y = at.top + this.grid.lane[rows.rank[row]] * this.grid.tall;
       const tall = this.grid.tall - (isTall ? 3 : 1);
-      if (isTall && rows.active) {
-        context.fillStyle = shown.accent;
-        context.fillRect(x(launch - rows.active[row]), y, x(launch) - x(launch - rows.active[row]), 3);
-      }
       if (isTall && rows.busy) {
         context.fillStyle = shown.compute;
         context.fillRect(x(start - rows.busy[row]), y + tall - 3, x(start) - x(start - rows.busy[row]), 3);
@@ -240,7 +236,6 @@ class LanesView {
       ['ran', (row) => duration(rows.dur[row])],
     ];
     if (has && rows.launch) columns.push(['launch before start', (row) => (rowHasLaunch(rows, row) ? duration(-rows.launch[row]) : '')]);
-    if (has && rows.active) columns.push(['thread busy', (row) => (rowHasLaunch(rows, row) ? duration(rows.active[row]) : '')]);
     // Nothing precedes a rank's first collective.
     const isFirst = (row) => rows.busy?.[row] === 0 && rows.idle?.[row] === 0;
     if (rows.busy) columns.push(['GPU computed', (row) => (isFirst(row) ? '' : duration(rows.busy[row]))]);

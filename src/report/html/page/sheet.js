@@ -40,7 +40,7 @@ export function sheetTable({ title, columns, rows, found }, heading = true) {
   const line = (row) => el('tr', null, row.map(cell));
   const body = el('tbody', null, rows.slice(0, SHEET_PAGE).map(line));
   const rest = rows.slice(SHEET_PAGE, SHEET_MOST);
-  const more = el('button', { type: 'button' }, `${count(rest.length)} more`);
+  const more = el('button', { type: 'button', class: 'small' }, `${count(rest.length)} more`);
   more.addEventListener('click', () => {
     body.append(...rest.map(line));
     more.remove();

@@ -1,0 +1,248 @@
+//! What the critical path of a job consists of: by kind, by rank, and by line of code, with what the job would take without each line.
+//!
+//! Of a thread only the sums of its functions between two collectives are known. What is on the path there is distributed over them in proportion.
+
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::FixedState;
+use serde::Serialize;
+
+use super::reduction::RankReduction;
+use crate::replay::critical::{PathKind, PathPiece};
+use crate::replay::job::Role;
+use crate::replay::question::{Question, each};
+use crate::replay::rank::{EdgeKind, NodeKind};
+use crate::time::{Ns, Window};
+
+/// For how many lines a rerun says what the job would take without them.
+const RERUN: usize = 8;
+
+/// What is left of the functions of an interval that are not listed.
+const OTHERS: &str = "(other functions)";
+
+/// What the critical path of a job consists of. Times are in ns.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct CriticalPath {
+    /// How long it is: from the first start to the last end of the job.
+    #[serde(rename = "length_ns")]
+    #[cfg_attr(test, schemars(range(min = 0)))]
+    pub length: i64,
+    /// How many steps that are.
+    pub steps: u32,
+    /// By kind: how much of it. The sum is its length.
+    pub kinds: Vec<KindTime>,
+    /// By rank, the one with most first: how much of it is there. The sum is its length.
+    #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
+    pub ranks: Vec<(u32, i64)>,
+    /// By line, the longest first. The sum is its length.
+    pub lines: Vec<PathLine>,
+    /// Its pieces, in the order of time.
+    #[serde(skip)]
+    pub pieces: Vec<PlacedPiece>,
+}
+
+/// How much of the path is of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct KindTime {
+    /// The kind.
+    pub kind: PathKind,
+    /// How long it is on the path.
+    #[serde(rename = "path_ns")]
+    #[cfg_attr(test, schemars(range(min = 0)))]
+    pub time: i64,
+}
+
+/// A function, kernel or stack on the path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct PathLine {
+    /// The kind.
+    pub kind: PathKind,
+    /// A function, a kernel, the line of code of a collective, or a launching call.
+    pub name: String,
+    /// How long it is on the path.
+    #[serde(rename = "path_ns")]
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub time: i64,
+    /// The ranks on which it is, in ascending order.
+    pub ranks: Vec<u32>,
+    /// How much earlier the job ends if the line takes no time on any rank: less than it takes on the path where another path is nearly as long.
+    /// `None` for the lines that are too short to ask, for latencies, and for idle time.
+    #[serde(rename = "without_it_saves_ns")]
+    pub saves: Option<i64>,
+}
+
+/// A piece of the path, as other forms place it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlacedPiece {
+    /// The kind.
+    pub kind: PathKind,
+    /// A position in the ranks.
+    pub rank: usize,
+    /// The node of the rank's graph to which it belongs.
+    pub node: u32,
+    /// From when to when, on the job's clock.
+    pub window: Window,
+    /// By how much the clock of the rank's trace is ahead of the job's there.
+    pub ahead: Ns,
+}
+
+/// What is summed of a line.
+#[derive(Default)]
+struct Sum {
+    time: i64,
+    ranks: BTreeMap<u32, i64>,
+}
+
+struct Summed<'a> {
+    question: &'a Question<'a>,
+    reductions: &'a [RankReduction],
+    lines: BTreeMap<(PathKind, String), Sum>,
+}
+
+impl CriticalPath {
+    /// That of a job of which reruns can be asked. `numbers` are the ranks.
+    pub(super) fn find(question: &Question<'_>, reductions: &[RankReduction], numbers: &[u32]) -> Self {
+        let pieces = question.job.critical_path();
+        let mut summed = Summed { question, reductions, lines: BTreeMap::new() };
+        summed.add(&pieces);
+        let kind = |kind: PathKind| {
+            let of = pieces.iter().filter(|piece| piece.kind == kind);
+            KindTime { kind, time: of.map(|piece| piece.end - piece.start).sum() }
+        };
+        let mut ranks: BTreeMap<u32, i64> = BTreeMap::new();
+        for piece in &pieces {
+            let rank = question.job.nodes[piece.node as usize].rank;
+            *ranks.entry(numbers[rank as usize]).or_default() += piece.end - piece.start;
+        }
+        let mut ranks: Vec<(u32, i64)> = ranks.into_iter().collect();
+        ranks.sort_by_key(|(rank, time)| (std::cmp::Reverse(*time), *rank));
+        let line = |((kind, name), sum): ((PathKind, String), Sum)| {
+            let ranks = sum.ranks.into_keys().map(|rank| numbers[rank as usize]).collect();
+            PathLine { kind, name, time: sum.time, ranks, saves: None }
+        };
+        let lines = std::mem::take(&mut summed.lines);
+        let mut lines: Vec<PathLine> = lines.into_iter().filter(|(_, sum)| sum.time > 0).map(line).collect();
+        lines.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| (a.kind, &a.name).cmp(&(b.kind, &b.name))));
+        let saves = each(lines.len().min(RERUN), |at| summed.saves(&lines[at]));
+        lines.iter_mut().zip(saves).for_each(|(line, saves)| line.saves = saves);
+        CriticalPath {
+            length: question.length(),
+            steps: question.ranks.iter().map(|graph| graph.steps).max().unwrap_or_default(),
+            kinds: PathKind::ALL.map(kind).to_vec(),
+            ranks,
+            lines,
+            pieces: placed(question, &pieces),
+        }
+    }
+}
+
+/// The pieces of a path, by ranks and their nodes.
+pub(super) fn placed(question: &Question<'_>, pieces: &[PathPiece]) -> Vec<PlacedPiece> {
+    let place = |piece: &PathPiece| {
+        let job = question.job.nodes[piece.node as usize];
+        // Of a rendezvous nothing is on the path.
+        let node = question.ranks[job.rank as usize].nodes.get(job.of as usize)?;
+        let window = Window { start: Ns(piece.start), end: Ns(piece.end) };
+        let (rank, ahead) = (job.rank as usize, node.end - Ns(job.time));
+        Some(PlacedPiece { kind: piece.kind, rank, node: job.of, window, ahead })
+    };
+    pieces.iter().filter_map(place).collect()
+}
+
+impl Summed<'_> {
+    fn add(&mut self, pieces: &[PathPiece]) {
+        let mut threads: BTreeMap<(usize, u32), i64> = BTreeMap::new();
+        for piece in pieces {
+            let time = piece.end - piece.start;
+            let is_thread = piece.kind == PathKind::Cpu && matches!(piece.edge, None | Some(EdgeKind::Thread));
+            match self.question.interval(piece.node as usize).filter(|_| is_thread) {
+                Some(interval) => *threads.entry(interval).or_default() += time,
+                None => {
+                    let rank = self.question.job.nodes[piece.node as usize].rank;
+                    self.line(piece.kind, &self.name(piece), rank, time);
+                }
+            }
+        }
+        let mut all: HashMap<(usize, u32), i64, FixedState> = HashMap::default();
+        for (at, node) in self.question.job.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Cpu) {
+            let interval = self.question.interval(at).filter(|interval| threads.contains_key(interval));
+            let own = self.question.job.times[at].own.max(0);
+            debug_assert!((node.rank as usize) < self.reductions.len());
+            interval.into_iter().for_each(|interval| *all.entry(interval).or_default() += own);
+        }
+        for (interval, time) in threads {
+            self.distribute(interval, time, all.get(&interval).copied().unwrap_or_default());
+        }
+    }
+
+    /// Distributes the time of an interval that is on the path over its functions. All of them together take as long as its work.
+    fn distribute(&mut self, (rank, interval): (usize, u32), time: i64, work: i64) {
+        let graph = self.question.ranks[rank];
+        let functions = &graph.intervals[interval as usize].functions;
+        let listed: i64 = functions.iter().map(|(_, of)| of.0).sum();
+        let whole = i128::from(listed.max(work).max(1));
+        let mut left = time;
+        for (name, of) in functions {
+            let share = (i128::from(time) * i128::from(of.0) / whole) as i64;
+            left -= share;
+            self.line(PathKind::Cpu, &graph.texts[*name as usize], rank as u32, share);
+        }
+        // What is lost by rounding is the longest one's.
+        let is_rounding = left <= functions.len() as i64;
+        let rest = functions.first().filter(|_| is_rounding).map_or(OTHERS, |(name, _)| &graph.texts[*name as usize]);
+        self.line(PathKind::Cpu, rest, rank as u32, left);
+    }
+
+    fn line(&mut self, kind: PathKind, name: &str, rank: u32, time: i64) {
+        if time > 0 {
+            let sum = self.lines.entry((kind, name.to_owned())).or_default();
+            sum.time += time;
+            *sum.ranks.entry(rank).or_default() += time;
+        }
+    }
+
+    fn name(&self, piece: &PathPiece) -> String {
+        let node = self.question.job.nodes[piece.node as usize];
+        let graph = self.question.ranks[node.rank as usize];
+        let Some(of) = graph.nodes.get(node.of as usize) else { return String::new() };
+        match (piece.kind, of.kind, piece.edge) {
+            (PathKind::Transfer, NodeKind::Collective(row), _) => self.label(node.rank as usize, row).to_owned(),
+            (PathKind::Idle, _, None) => "before anything that is known".to_owned(),
+            (PathKind::Idle, _, Some(EdgeKind::Stream)) => "between two slices of a stream".to_owned(),
+            (PathKind::Idle, _, Some(EdgeKind::WaitEvent)) => "after a slice of another stream".to_owned(),
+            (PathKind::Idle, ..) => "for no known reason".to_owned(),
+            _ => graph.texts[of.name as usize].clone(),
+        }
+    }
+
+    /// The line of code of a collective, or its name.
+    fn label(&self, rank: usize, row: u32) -> &str {
+        let reduction = &self.reductions[rank];
+        let row = &reduction.rows[row as usize];
+        let line = row.stack.and_then(|stack| reduction.stacks[stack as usize].telling.first());
+        line.map_or_else(|| reduction.collective(row), String::as_str)
+    }
+
+    /// How much earlier the job ends without a line.
+    fn saves(&self, line: &PathLine) -> Option<i64> {
+        let mut times = self.question.job.times.clone();
+        match line.kind {
+            PathKind::Cpu if line.name != OTHERS => {
+                self.question.scale_functions(&mut times, 0.0, &|name| name == line.name);
+            }
+            PathKind::Compute => self.question.scale_kernels(&mut times, 0.0, &|name| name == line.name),
+            PathKind::Transfer => {
+                self.question.free(&mut times, &|rank, row| self.label(rank, row) == line.name);
+            }
+            _ => return None,
+        }
+        Some(self.question.saves(&times))
+    }
+}

@@ -1,0 +1,195 @@
+//! Why collectives are not hidden: why the next compute kernel did not run beside them.
+//!
+//! A collective is exposed until a compute kernel starts. What that kernel waited for is the reason: the collective itself, its own launch, or a thread that
+//! waited for the collective before it launched.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::reduction::RankReduction;
+use crate::names::calls::Work;
+use crate::replay::question::{Question, each};
+use crate::replay::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
+use crate::time::Ns;
+
+/// For how many stacks a rerun says what the job would take without their transfers.
+const RERUN: usize = 5;
+
+/// How far back it is looked for the collective.
+const LOOK_BACK: usize = 64;
+
+/// Why no compute kernel ran beside a collective.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum WhyExposed {
+    /// The next kernel is on another stream, which waits for the collective.
+    WaitedFor,
+    /// The next kernel is on the collective's own stream.
+    SameStream,
+    /// The next kernel was launched too late to run beside it.
+    LaunchedLate,
+    /// A thread waited for the collective before it launched the next kernel.
+    CpuWaits,
+    /// No other kernel follows in its step.
+    NothingLeft,
+    /// Nothing that is known.
+    Unknown,
+}
+
+/// A reason with the time for which it holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct ExposedFor {
+    /// The reason.
+    pub why: WhyExposed,
+    /// The next kernel, or the call that waits; `None` if there is none.
+    pub by: Option<String>,
+    /// For how long collectives are exposed for it, over all ranks.
+    #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1)))]
+    pub exposed: Ns,
+}
+
+/// The collectives of a rank that are exposed: by row, why, and the node of what follows.
+struct Exposed {
+    row: u32,
+    why: WhyExposed,
+    by: Option<u32>,
+}
+
+/// What is exposed on a rank, and why.
+fn exposed(question: &Question<'_>, rank: usize, reduction: &RankReduction) -> Vec<Exposed> {
+    let graph = question.ranks[rank];
+    let is_compute = |at: &u32| {
+        let node = graph.nodes[*at as usize];
+        node.kind == NodeKind::Slice && Work::of_slice(graph.name(*at), false).is_none()
+    };
+    let mut compute: Vec<u32> = (0..graph.nodes.len() as u32).filter(is_compute).collect();
+    compute.sort_by_key(|at| (graph.nodes[*at as usize].start, *at));
+    // By compute kernel in that order: when all up to it have ended.
+    let ends = compute.iter().scan(Ns::MIN, |end, at| {
+        *end = graph.nodes[*at as usize].end.max(*end);
+        Some(*end)
+    });
+    let ends: Vec<Ns> = ends.collect();
+    let follow = Follow { question, rank, graph };
+    let mut found = Vec::new();
+    for (at, node) in (0..).zip(&graph.nodes) {
+        let NodeKind::Collective(row) = node.kind else { continue };
+        if reduction.rows.get(row as usize).is_none_or(|row| row.exposed == Ns::ZERO) {
+            continue;
+        }
+        let started = compute.partition_point(|of| graph.nodes[*of as usize].start <= node.start);
+        let busy_until = started.checked_sub(1).map_or(Ns::MIN, |last| ends[last]);
+        let next = compute[started..].iter().find(|of| graph.nodes[**of as usize].start >= busy_until).copied();
+        let next = next.filter(|next| graph.nodes[*next as usize].step == node.step);
+        let (why, by) = next.map_or((WhyExposed::NothingLeft, None), |next| follow.why(at, next));
+        found.push(Exposed { row, why, by });
+    }
+    found
+}
+
+/// How long the collectives of a stack are exposed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StackExposure {
+    pub(super) exposed: Ns,
+    /// Why, the reason with most of it first.
+    pub(super) reasons: Vec<ExposedFor>,
+    /// How much earlier the job ends without their transfers; of those that are exposed longest.
+    pub(super) saves: Option<i64>,
+}
+
+/// How long the collectives of each of so many stacks are exposed, and why. `stack_of` is the stack of a rank's row.
+pub(super) fn of_stacks(
+    question: &Question<'_>,
+    reductions: &[RankReduction],
+    stacks: usize,
+    stack_of: &(dyn Fn(usize, u32) -> Option<usize> + Sync),
+) -> Vec<StackExposure> {
+    let mut sums: BTreeMap<(usize, WhyExposed, Option<&str>), Ns> = BTreeMap::new();
+    for (rank, reduction) in reductions.iter().enumerate() {
+        for Exposed { row, why, by } in exposed(question, rank, reduction) {
+            let by = by.map(|node| question.ranks[rank].name(node));
+            let Some(stack) = stack_of(rank, row) else { continue };
+            *sums.entry((stack, why, by)).or_default() += reduction.rows[row as usize].exposed;
+        }
+    }
+    let mut found = vec![StackExposure::default(); stacks];
+    for ((stack, why, by), exposed) in sums {
+        found[stack].exposed += exposed;
+        found[stack].reasons.push(ExposedFor { why, by: by.map(str::to_owned), exposed });
+    }
+    let mut most: Vec<usize> = (0..stacks).filter(|stack| found[*stack].exposed > Ns::ZERO).collect();
+    most.sort_by_key(|stack| (std::cmp::Reverse(found[*stack].exposed), *stack));
+    most.truncate(RERUN);
+    let saves = each(most.len(), |at| {
+        let mut times = question.job.times.clone();
+        question.free(&mut times, &|rank, row| stack_of(rank, row) == Some(most[at]));
+        question.saves(&times)
+    });
+    most.into_iter().zip(saves).for_each(|(stack, saves)| found[stack].saves = Some(saves));
+    for of in &mut found {
+        of.reasons.sort_by(|a, b| b.exposed.cmp(&a.exposed).then_with(|| (a.why, &a.by).cmp(&(b.why, &b.by))));
+    }
+    found
+}
+
+/// Follows what a kernel waited for.
+struct Follow<'a> {
+    question: &'a Question<'a>,
+    rank: usize,
+    graph: &'a RankGraph,
+}
+
+impl Follow<'_> {
+    /// What a node of the rank's graph happened after.
+    fn before(&self, of: u32) -> Option<(u32, EdgeKind)> {
+        let job = self.question.job;
+        let (from, kind) = job.binding(job.arrivals[self.rank][of as usize] as usize)?;
+        let from = job.nodes[from];
+        (from.of != NO_NODE && from.rank as usize == self.rank).then_some((from.of, kind))
+    }
+
+    /// Why a kernel started only after a collective had begun, and what shows it.
+    fn why(&self, collective: u32, next: u32) -> (WhyExposed, Option<u32>) {
+        let begun = self.graph.nodes[collective as usize].start;
+        let mut at = next;
+        for _ in 0..LOOK_BACK {
+            let Some((from, kind)) = self.before(at) else { break };
+            if from == collective {
+                let is_own = self.graph.nodes[next as usize].lane == self.graph.nodes[collective as usize].lane;
+                return (if is_own { WhyExposed::SameStream } else { WhyExposed::WaitedFor }, Some(next));
+            }
+            if kind == EdgeKind::Launch {
+                return match self.waiting_call(from, begun) {
+                    Some(call) => (WhyExposed::CpuWaits, Some(call)),
+                    None => (WhyExposed::LaunchedLate, Some(next)),
+                };
+            }
+            if self.graph.nodes[from as usize].end < begun {
+                break;
+            }
+            at = from;
+        }
+        (WhyExposed::Unknown, Some(next))
+    }
+
+    /// The call in which the thread of a launch waited for the GPU since the collective had begun.
+    fn waiting_call(&self, launch: u32, begun: Ns) -> Option<u32> {
+        let mut at = launch;
+        for _ in 0..LOOK_BACK {
+            let node = self.graph.nodes[at as usize];
+            if node.end <= begun {
+                return None;
+            }
+            if node.kind == NodeKind::Blocked && self.before(at).is_some_and(|(_, kind)| kind == EdgeKind::Blocked) {
+                return Some(at);
+            }
+            at = self.graph.edges[at as usize].iter().find(|edge| edge.kind == EdgeKind::Thread)?.from;
+        }
+        None
+    }
+}

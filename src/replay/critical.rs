@@ -1,0 +1,132 @@
+//! The critical path of a job: from its last end back to its first start, always to what was binding.
+//!
+//! At a collective it goes on with the member that came last, at a launch with the thread that launched, through a call that waits back to what it waited
+//! for. So waiting for other ranks is never on it, and its pieces follow each other without gaps: together they are as long as the job.
+
+use serde::Serialize;
+
+use super::job::{JobGraph, Role};
+use super::rank::EdgeKind;
+
+/// What a piece of the critical path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum PathKind {
+    /// What a thread does.
+    Cpu,
+    /// From the end of a launch to the start of what it launched.
+    LaunchLatency,
+    /// A kernel, copy or fill.
+    Compute,
+    /// A collective once all members have arrived, of GPUs or of CPUs. Of a collective of which no other rank is known, all of its time.
+    Transfer,
+    /// A stream does nothing though its work is launched, or nothing is known of that time.
+    Idle,
+}
+
+impl PathKind {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [PathKind; 5] =
+        [PathKind::Cpu, PathKind::LaunchLatency, PathKind::Compute, PathKind::Transfer, PathKind::Idle];
+
+    /// As a table names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PathKind::Cpu => "CPU",
+            PathKind::LaunchLatency => "launch latency",
+            PathKind::Compute => "compute",
+            PathKind::Transfer => "transfer",
+            PathKind::Idle => "idle",
+        }
+    }
+}
+
+/// A piece of the critical path. Times are in ns on the job's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PathPiece {
+    /// What it is.
+    pub kind: PathKind,
+    /// Its node in the job's graph: what a thread or stream does until that happens; of a latency, the launch; of idle time, what starts after it.
+    pub node: u32,
+    /// The edge that was binding; `None` before anything that is known.
+    pub edge: Option<EdgeKind>,
+    /// From when.
+    pub start: i64,
+    /// Until when.
+    pub end: i64,
+}
+
+impl JobGraph {
+    /// The critical path of the job as it was recorded, in the order of time.
+    pub fn critical_path(&self) -> Vec<PathPiece> {
+        let last = (0..self.nodes.len()).max_by_key(|at| (self.nodes[*at].time, std::cmp::Reverse(*at)));
+        let Some(mut at) = last else { return Vec::new() };
+        let mut walk = Walk { pieces: Vec::new(), until: self.nodes[at].time };
+        loop {
+            let node = &self.nodes[at];
+            let work = match node.role {
+                Role::Gpu => Some(PathKind::Compute),
+                Role::Alone => Some(PathKind::Transfer),
+                _ => None,
+            };
+            work.into_iter().for_each(|kind| walk.to(node.start, kind, at, None));
+            let Some((from, edge)) = self.binding(at) else {
+                if node.role == Role::Cpu {
+                    walk.to(self.times[at].begin, PathKind::Cpu, at, None);
+                }
+                break;
+            };
+            let (kind, of) = match (edge, node.role) {
+                (EdgeKind::Rendezvous | EdgeKind::Cpus, _) => (PathKind::Transfer, at),
+                (EdgeKind::Launch, _) => (PathKind::LaunchLatency, from),
+                (_, Role::Cpu) => (PathKind::Cpu, at),
+                _ => (PathKind::Idle, at),
+            };
+            walk.to(self.nodes[from].time, kind, of, Some(edge));
+            at = from;
+        }
+        let start = self.nodes.iter().map(|node| node.start).min().unwrap_or_default();
+        walk.to(start, PathKind::Idle, at, None);
+        walk.pieces.reverse();
+        walk.pieces
+    }
+
+    /// What a node happened after, and why; `None` if nothing that is known comes before it.
+    pub(crate) fn binding(&self, at: usize) -> Option<(usize, EdgeKind)> {
+        let (times, is_cpu) = (&self.times[at], self.nodes[at].role == Role::Cpu);
+        let time = |from: u32| self.nodes[from as usize].time;
+        let (mut thread, mut waited) = (None, None);
+        for edge in self.edges_into(at) {
+            if edge.kind == EdgeKind::Thread {
+                thread = Some((edge.from as usize, edge.kind));
+            } else if times.waits {
+                let least = edge.least + if edge.kind == times.binding { times.extra } else { 0 };
+                waited = waited.max(Some((time(edge.from) + least, edge.from, edge.kind)));
+            }
+        }
+        let busy = thread.map_or(times.begin, |(from, _)| self.nodes[from].time) + times.own;
+        match waited.filter(|(until, ..)| !is_cpu || *until > busy) {
+            Some((_, from, kind)) => Some((from as usize, kind)),
+            None => thread,
+        }
+    }
+}
+
+/// Goes back in time.
+struct Walk {
+    pieces: Vec<PathPiece>,
+    /// What is later is on the path already.
+    until: i64,
+}
+
+impl Walk {
+    /// Puts what is between a time and the pieces so far onto the path. A slice may start before its launch returns; then nothing is.
+    fn to(&mut self, start: i64, kind: PathKind, node: usize, edge: Option<EdgeKind>) {
+        if start < self.until {
+            self.pieces.push(PathPiece { kind, node: node as u32, edge, start, end: self.until });
+            self.until = start;
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The critical path in the comparison of ranks: what it consists of, by kind and by line, and its pieces as slices of a trace.
+
+use std::io::{self, Write};
+
+use serde_json::Map;
+
+use crate::chrome::{TraceWriter, Track};
+use crate::operation::ranges::ranges;
+use crate::ranks::critical::{CriticalPath, PathLine};
+use crate::ranks::report::Compared;
+use crate::ranks::timeline::Axis;
+use crate::replay::critical::PathKind;
+use crate::report::Screen;
+use crate::report::column::{Align, Cell, Column, Table};
+use crate::report::format::{duration, percent, short_kernel, shorten_right, visible};
+use crate::report::frames::shorten_frame;
+use crate::report::sheet::Sheet;
+use crate::time::Ns;
+
+/// How many lines are shown.
+const LINES: usize = 8;
+
+/// The most characters of a list of ranks.
+const RANKS: usize = 16;
+
+/// The context is the path's length in ns, and its number of steps.
+const COLUMNS: &[Column<PathLine, (i64, u32)>] = &[
+    Column::number("path_ns", "on the path", |line, (_, steps)| Cell::Time(Ns(line.time / i64::from((*steps).max(1))))),
+    Column::number("share", "share", |line, (length, _)| share(line.time, *length)),
+    Column::number("without_it", "without it", |line, (length, _)| match line.saves {
+        Some(saves) if saves > 0 => {
+            Cell::Both(format!("−{}", share(saves, *length).shown()), share(saves, *length).plain())
+        }
+        Some(_) => Cell::Share(0.0),
+        None => Cell::Empty,
+    }),
+    Column::words("kind", "kind", |line, _| Cell::Text(line.kind.name().to_owned())),
+    Column::dropped(0, Align::Left, "ranks", |line, _| shorten_right(&ranges(&line.ranks), RANKS)),
+];
+
+fn share(time: i64, length: i64) -> Cell {
+    Cell::known(Ns(time).share_of(Ns(length)), Cell::Share)
+}
+
+fn rows(path: &CriticalPath) -> impl Iterator<Item = (&PathLine, (i64, u32))> {
+    path.lines.iter().map(|line| (line, (path.length, path.steps)))
+}
+
+/// `Critical path of a mean step: CPU 61.2 %, compute 22.0 %`, then its longest lines.
+pub(super) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -> io::Result<()> {
+    let mut kinds: Vec<_> = path.kinds.iter().filter(|kind| kind.time > 0).collect();
+    kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.time), kind.kind));
+    let kinds = kinds.iter().map(|kind| format!("{} {}", kind.kind.name(), share(kind.time, path.length).shown()));
+    let of = if path.steps > 1 { " of a mean step" } else { "" };
+    let head = format!("Critical path{of}: {}", kinds.collect::<Vec<_>>().join(", "));
+    writeln!(out, "{}", screen.fill(&head))?;
+    let mut table = Table::from_rows(COLUMNS, rows(path).take(LINES));
+    table.drop_to(screen.room(30));
+    let room = screen.room(table.width() + 2).max(30);
+    let name = |line: &PathLine| shorten_frame(&visible(shown(line)), room);
+    table.push("line", path.lines.iter().take(LINES).map(name).collect());
+    out.write_all(table.text().as_bytes())?;
+    let left = path.lines.len().saturating_sub(LINES);
+    if left > 0 {
+        let rest: i64 = path.lines[LINES..].iter().map(|line| line.time).sum();
+        let (rest, share) = (Ns(rest / i64::from(path.steps.max(1))), Ns(rest).share_of(Ns(path.length)));
+        writeln!(out, "  … and {left} more lines: {}, {}", duration(rest), percent(share.unwrap_or(0.0)))?;
+    }
+    Ok(())
+}
+
+/// A line as people see it: of a kernel without its parameters.
+fn shown(line: &PathLine) -> &str {
+    if line.kind == PathKind::Compute { short_kernel(&line.name) } else { &line.name }
+}
+
+/// The table of a page.
+pub(super) fn sheet(path: &CriticalPath) -> Sheet {
+    let named = rows(path).map(|(line, context)| (shown(line).to_owned(), line, context));
+    Sheet::named("Critical path", "line", COLUMNS, named)
+}
+
+/// Writes its pieces as a thread of each rank, with flows where it goes from one rank to another. `first` is a number of threads and of flows that no
+/// other has.
+pub(super) fn trace(
+    compared: &Compared,
+    path: &CriticalPath,
+    (thread, flow): (u32, u64),
+    trace: &mut TraceWriter<&mut Vec<u8>>,
+) -> io::Result<()> {
+    let Compared { job, clocks, .. } = compared;
+    let axis = Axis::new(job, clocks);
+    let track = |rank: usize| Track { pid: job.ranks[rank], tid: thread };
+    // How far a rank's pieces are from the axis: the same for all of them, so that they do not overlap.
+    let mut shifts: Vec<Option<Ns>> = vec![None; job.ranks.len()];
+    for (at, piece) in path.pieces.iter().enumerate() {
+        let graph = &job.reductions[piece.rank].graph;
+        let shift = match shifts[piece.rank] {
+            Some(shift) => shift,
+            None => {
+                trace.thread(track(piece.rank), "critical path", 0)?;
+                let own = graph.nodes[piece.node as usize].end;
+                *shifts[piece.rank].insert(axis.at(piece.rank, own) - (own - piece.ahead))
+            }
+        };
+        let node = graph.name(piece.node);
+        let name = match piece.kind {
+            PathKind::Cpu => format!("CPU until {node}"),
+            PathKind::LaunchLatency => format!("launch latency of {node}"),
+            PathKind::Compute | PathKind::Transfer => node.to_owned(),
+            PathKind::Idle => format!("idle before {node}"),
+        };
+        // Ranks that are aligned apart begin at 0 each.
+        let start = (piece.window.start + shift).max(Ns::ZERO);
+        let end = (piece.window.end + shift).max(start);
+        trace.slice(track(piece.rank), (start, Some(end)), ("critical path", &name), &Map::new())?;
+        let goes = |from: usize, to: usize| path.pieces[from].rank != path.pieces[to].rank;
+        let id = |to: usize| (flow + to as u64, "critical path");
+        if at > 0 && goes(at - 1, at) {
+            trace.flow(track(piece.rank), start, id(at), (1, 2))?;
+        }
+        if at + 1 < path.pieces.len() && goes(at, at + 1) {
+            trace.flow(track(piece.rank), start, id(at + 1), (0, 2))?;
+        }
+    }
+    Ok(())
+}

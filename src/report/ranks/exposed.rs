@@ -1,0 +1,45 @@
+//! Why collectives are not hidden, in words.
+
+use crate::ranks::hidden::WhyExposed;
+use crate::ranks::report::{RankReport, StackWaits};
+use crate::report::format::{duration, percent, short_kernel, shorten_right, visible};
+use crate::time::Ns;
+
+/// A reason is said if it holds for this share of the time, and what shows it named if that is one for this share.
+const AGREES: f64 = 0.8;
+
+/// The most characters of a name.
+const NAME: usize = 60;
+
+/// `exposed 12.300 ms: in 93.0 % of that the next kernel, rms_norm_kernel, waits for it; without its transfer the job would be 5.1 % shorter`
+pub(super) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String> {
+    let share = |time: Ns| time.share_of(stack.exposed).unwrap_or(0.0);
+    let first = stack.exposed_for.first()?;
+    let same = || stack.exposed_for.iter().filter(|of| of.why == first.why);
+    let agrees = share(same().map(|of| of.exposed).sum());
+    let mut text = format!("exposed {}", duration(stack.exposed));
+    if agrees >= AGREES && first.why != WhyExposed::Unknown {
+        let named = first.by.as_deref().filter(|_| share(first.exposed) >= AGREES);
+        let named = named.map(|name| shorten_right(&visible(short_kernel(name)), NAME));
+        let next =
+            named.as_ref().map_or_else(|| "the next kernel".to_owned(), |name| format!("the next kernel, {},", name));
+        let why = match first.why {
+            WhyExposed::WaitedFor => format!("{next} waits for it"),
+            WhyExposed::SameStream => format!("{next} is on its stream"),
+            WhyExposed::LaunchedLate => format!("{next} is launched too late to run beside it"),
+            WhyExposed::CpuWaits => {
+                format!(
+                    "the CPU waits for it{} and then launches more",
+                    named.as_ref().map_or(String::new(), |call| format!(" in {}", call))
+                )
+            }
+            _ => "no kernel follows it in its step".to_owned(),
+        };
+        text.push_str(&format!(": in {} of that {why}", percent(agrees)));
+    }
+    let saved = stack.free_saves.zip(report.reruns.as_ref());
+    if let Some(saved) = saved.and_then(|(saves, reruns)| Ns(saves).share_of(Ns(reruns.length))) {
+        text.push_str(&format!("; without its transfer the job would be {} shorter", percent(saved.max(0.0))));
+    }
+    Some(text)
+}
