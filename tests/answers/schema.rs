@@ -223,7 +223,7 @@ fn answers_on_all_small_traces_fit() {
     }
     // Few have a backward pass.
     assert_eq!(paired, 10);
-    assert_eq!(traces, 59);
+    assert_eq!(traces, 61);
 }
 
 #[test]
