@@ -2,7 +2,7 @@
 //!
 //! Of a thread only the sums of its functions between two collectives are known. What is on the path there is distributed over them in proportion.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 use serde::Serialize;
@@ -93,17 +93,11 @@ pub struct PlacedPiece {
     pub ahead: Ns,
 }
 
-/// What is summed of a line.
-#[derive(Default)]
-struct Sum {
-    time: i64,
-    ranks: BTreeMap<u32, i64>,
-}
-
 struct Summed<'a> {
     question: &'a Question<'a>,
     reductions: &'a [RankReduction],
-    lines: BTreeMap<(PathKind, String), Sum>,
+    /// How long a line is on the path, and on which ranks.
+    lines: BTreeMap<(PathKind, String), (i64, BTreeSet<u32>)>,
 }
 
 impl CriticalPath {
@@ -123,12 +117,11 @@ impl CriticalPath {
         }
         let mut ranks: Vec<(u32, i64)> = ranks.into_iter().collect();
         ranks.sort_by_key(|(rank, time)| (std::cmp::Reverse(*time), *rank));
-        let line = |((kind, name), sum): ((PathKind, String), Sum)| {
-            let ranks = sum.ranks.into_keys().map(|rank| numbers[rank as usize]).collect();
-            PathLine { kind, name, time: sum.time, ranks, saves: None }
+        let line = |((kind, name), (time, ranks)): ((PathKind, String), (i64, BTreeSet<u32>))| {
+            let ranks = ranks.into_iter().map(|rank| numbers[rank as usize]).collect();
+            PathLine { kind, name, time, ranks, saves: None }
         };
-        let lines = std::mem::take(&mut summed.lines);
-        let mut lines: Vec<PathLine> = lines.into_iter().filter(|(_, sum)| sum.time > 0).map(line).collect();
+        let mut lines: Vec<PathLine> = std::mem::take(&mut summed.lines).into_iter().map(line).collect();
         lines.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| (a.kind, &a.name).cmp(&(b.kind, &b.name))));
         let saves = each(lines.len().min(RERUN), |at| summed.saves(&lines[at]));
         lines.iter_mut().zip(saves).for_each(|(line, saves)| line.saves = saves);
@@ -158,27 +151,27 @@ pub(super) fn placed(question: &Question<'_>, pieces: &[PathPiece]) -> Vec<Place
 
 impl Summed<'_> {
     fn add(&mut self, pieces: &[PathPiece]) {
-        let mut threads: BTreeMap<(usize, u32), i64> = BTreeMap::new();
+        // By rank and interval: how much of it is on the path, and how much work it has.
+        let mut threads: HashMap<(usize, u32), (i64, i64), FixedState> = HashMap::default();
         for piece in pieces {
             let time = piece.end - piece.start;
             let is_thread = piece.kind == PathKind::Cpu && matches!(piece.edge, None | Some(EdgeKind::Thread));
             match self.question.interval(piece.node as usize).filter(|_| is_thread) {
-                Some(interval) => *threads.entry(interval).or_default() += time,
+                Some(interval) => threads.entry(interval).or_default().0 += time,
                 None => {
                     let rank = self.question.job.nodes[piece.node as usize].rank;
                     self.line(piece.kind, &self.name(piece), rank, time);
                 }
             }
         }
-        let mut all: HashMap<(usize, u32), i64, FixedState> = HashMap::default();
-        for (at, node) in self.question.job.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Cpu) {
-            let interval = self.question.interval(at).filter(|interval| threads.contains_key(interval));
-            let own = self.question.job.times[at].own.max(0);
-            debug_assert!((node.rank as usize) < self.reductions.len());
-            interval.into_iter().for_each(|interval| *all.entry(interval).or_default() += own);
+        let job = self.question.job;
+        for at in (0..job.nodes.len()).filter(|at| job.nodes[*at].role == Role::Cpu) {
+            if let Some((_, work)) = self.question.interval(at).and_then(|interval| threads.get_mut(&interval)) {
+                *work += job.times[at].own.max(0);
+            }
         }
-        for (interval, time) in threads {
-            self.distribute(interval, time, all.get(&interval).copied().unwrap_or_default());
+        for (interval, (time, work)) in threads {
+            self.distribute(interval, time, work);
         }
     }
 
@@ -202,9 +195,9 @@ impl Summed<'_> {
 
     fn line(&mut self, kind: PathKind, name: &str, rank: u32, time: i64) {
         if time > 0 {
-            let sum = self.lines.entry((kind, name.to_owned())).or_default();
-            sum.time += time;
-            *sum.ranks.entry(rank).or_default() += time;
+            let (sum, ranks) = self.lines.entry((kind, name.to_owned())).or_default();
+            *sum += time;
+            ranks.insert(rank);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The rows of a part in few bytes: text of a JSON document.
 //!
-//! A row has 14 numbers, most of which follow from others: a collective starts when what ran before it has ended, is exposed for as long as it
+//! A row has 13 numbers, most of which follow from others: a collective starts when what ran before it has ended, is exposed for as long as it
 //! runs, and has the number after that of the one before. Only the differences to what would be expected are written. The bytes are
 //! those of `packing`. A row of a real trace takes 7 to 9 bytes, nearly all of them digits of times below a microsecond.
 
