@@ -9,7 +9,7 @@ use super::report::{Compared, RankReport, StackWaits};
 use crate::attribution::selection::Pattern;
 use crate::replay::job::{Role, Times};
 use crate::replay::peers::Part;
-use crate::replay::question::Question;
+use crate::replay::question::{Question, each};
 use crate::replay::rank::{RankGraph, RankNode};
 use crate::replay::transplant::{self, RerunError};
 use crate::time::Window;
@@ -210,8 +210,10 @@ impl Asked<'_> {
         let mut below_error = 0;
         if rules.is_empty() {
             let least = error.map_or(0.0, |error| error.of_saving(steps) * length as f64) as i64;
-            for rule in self.rules() {
-                let saves = self.saves(&[&rule])?;
+            let rules = self.rules();
+            let saved = each(rules.len(), |at| self.saves(&[&rules[at]]));
+            for (rule, saves) in rules.into_iter().zip(saved) {
+                let saves = saves?;
                 match saves > least {
                     true => answers.push(RuleAnswer { rule: rule.text, saves }),
                     false => below_error += 1,

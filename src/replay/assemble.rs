@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use foldhash::fast::FixedState;
 
 use super::edges::add_edges;
-use super::job::{Draft, Edge, JobGraph, Node, Role, rows};
+use super::job::{Draft, Edge, Edges, JobGraph, Node, Role, rows};
 use super::joins::{join_collectives, join_cpus, members, shifts};
 use super::rank::{NO_NODE, NodeKind, RankGraph};
 use crate::operations::clocks::Clocks;
@@ -61,7 +61,7 @@ struct After {
 }
 
 impl After {
-    fn new(edges: &[Vec<Edge>]) -> Self {
+    fn new(edges: &[Edges]) -> Self {
         let mut first = vec![0; edges.len() + 1];
         edges.iter().flatten().for_each(|edge| first[edge.from as usize + 1] += 1);
         (1..first.len()).for_each(|at| first[at] += first[at - 1]);

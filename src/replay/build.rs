@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use foldhash::fast::FixedState;
 
 use super::places;
-use super::rank::{EdgeKind, NodeKind, RankEdge, RankGraph, RankNode};
+use super::rank::{EdgeKind, NodeKind, RankEdge, RankEdges, RankGraph, RankNode};
 use super::threads::Threads;
 use crate::attribution::launches::{self, Launched};
 use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
@@ -212,7 +212,7 @@ impl Builder<'_> {
         self.source.steps[at].contains(time).then_some(at as u32)
     }
 
-    fn push(&mut self, node: RankNode, slice: Option<SliceId>, edges: Vec<RankEdge>) -> u32 {
+    fn push(&mut self, node: RankNode, slice: Option<SliceId>, edges: RankEdges) -> u32 {
         self.graph.nodes.push(node);
         self.graph.slices.push(slice);
         self.graph.edges.push(edges);
@@ -222,7 +222,7 @@ impl Builder<'_> {
     fn on_thread(&mut self, lane: usize, kind: NodeKind, Window { start, end }: Window, name: StringId) -> u32 {
         let (name, step) = (self.text(name), self.step(start));
         let node = RankNode { start, end, lane: lane as u32, name, step, ..RankNode::new(kind) };
-        let at = self.push(node, None, Vec::new());
+        let at = self.push(node, None, RankEdges::new());
         self.of_thread[lane].push(at);
         at
     }
@@ -272,7 +272,7 @@ impl Builder<'_> {
             let launch = piece.call.and_then(|call| self.launch_nodes.get(&call)).copied();
             let before = last[lane as usize];
             let before_end = before.map(|before| self.graph.nodes[before as usize].end);
-            let mut edges: Vec<RankEdge> =
+            let mut edges: RankEdges =
                 launch.map(|from| RankEdge { from, kind: EdgeKind::Launch }).into_iter().collect();
             edges.extend(before.map(|from| RankEdge { from, kind: EdgeKind::Stream }));
             if let Some(waited) = piece.call.and_then(|call| waiting.get(&call)) {
@@ -323,7 +323,7 @@ impl Builder<'_> {
     }
 
     /// Edges from what was launched last on each other stream before the call that made this one wait.
-    fn wait_events(&self, piece: &Piece, waited: Ns, by_launch: &ByLaunch, first: u32, edges: &mut Vec<RankEdge>) {
+    fn wait_events(&self, piece: &Piece, waited: Ns, by_launch: &ByLaunch, first: u32, edges: &mut RankEdges) {
         let others = by_launch.iter().filter(|(stream, _)| **stream != piece.stream).map(|(_, of)| of);
         for launched in others.take(MOST_STREAMS) {
             let before = &launched[..launched.partition_point(|(launched, _)| *launched < waited)];

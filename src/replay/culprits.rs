@@ -14,6 +14,9 @@ use crate::time::Ns;
 /// Of so many with the most excess the reruns are computed.
 const ASKED: usize = 5;
 
+/// By node of the job's graph: how much less time it takes, in ns.
+type Less = Vec<(usize, i64)>;
+
 /// A function or kernel that takes longer than on peers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -57,10 +60,12 @@ impl<'a, 'q> Culprits<'a, 'q> {
     /// Those that save something by themselves, most first.
     pub(super) fn find(&self, base: &[Times]) -> Vec<Culprit> {
         let end = self.question.end_of(base);
-        let candidates = if self.part == Part::Cpu { self.functions(base) } else { self.kernels(base) };
-        let saved = |at: usize| Culprit {
-            name: candidates[at].0.clone(),
-            saves: end - self.question.end_of(&candidates[at].1),
+        let candidates = if self.part == Part::Cpu { self.functions() } else { self.kernels() };
+        let saved = |at: usize| {
+            let (name, less) = &candidates[at];
+            let mut times = base.to_vec();
+            less.iter().for_each(|(node, less)| times[*node].own -= less);
+            Culprit { name: name.clone(), saves: end - self.question.end_of(&times) }
         };
         Culprit::ranked(each(candidates.len(), saved).into_iter())
     }
@@ -69,8 +74,8 @@ impl<'a, 'q> Culprits<'a, 'q> {
         self.set.contains(&of.0) && self.intervals.is_none_or(|intervals| intervals.contains(&of))
     }
 
-    /// Kernels with the most excess, with the times in which they take as long as on the peers.
-    fn kernels(&self, base: &[Times]) -> Vec<(String, Vec<Times>)> {
+    /// Kernels with the most excess, and how much that is at which nodes.
+    fn kernels(&self) -> Vec<(String, Less)> {
         let Question { ranks, peers, job, .. } = *self.question;
         let mut of: BTreeMap<&str, (i64, Vec<usize>)> = BTreeMap::new();
         for node in self.set.iter().flat_map(|rank| self.question.work(*rank, self.part)) {
@@ -81,16 +86,12 @@ impl<'a, 'q> Culprits<'a, 'q> {
                 nodes.push(node);
             }
         }
-        let times = |nodes: &[usize]| {
-            let mut times = base.to_vec();
-            nodes.iter().for_each(|node| times[*node].own -= peers.excess[*node]);
-            times
-        };
-        most(of.into_iter().map(|(name, (sum, nodes))| (name.to_owned(), sum, nodes)).collect(), |nodes| times(&nodes))
+        let less = |nodes: Vec<usize>| nodes.into_iter().map(|node| (node, peers.excess[node])).collect();
+        most(of.into_iter().map(|(name, (sum, nodes))| (name.to_owned(), sum, nodes)).collect(), less)
     }
 
     /// The same of functions. Their excess is taken from the work of the interval, from each piece in proportion to its own.
-    fn functions(&self, base: &[Times]) -> Vec<(String, Vec<Times>)> {
+    fn functions(&self) -> Vec<(String, Less)> {
         let mut pieces: HashMap<RankInterval, Vec<usize>, FixedState> = HashMap::default();
         for node in self.set.iter().flat_map(|rank| self.question.work(*rank, self.part)) {
             // Where single pieces are far longer, the rest of their intervals is not.
@@ -101,21 +102,20 @@ impl<'a, 'q> Culprits<'a, 'q> {
             let interval = self.question.interval(node).filter(|of| is_longer && self.is_asked(*of));
             interval.into_iter().for_each(|interval| pieces.entry(interval).or_default().push(node));
         }
-        let times = |of: BTreeMap<RankInterval, i64>| {
-            let mut times = base.to_vec();
+        let less = |of: BTreeMap<RankInterval, i64>| {
+            let mut less = Less::new();
             for (interval, excess) in of {
                 let Some(nodes) = pieces.get(&interval) else { continue };
                 let all: i64 = nodes.iter().map(|node| self.question.peers.excess[*node]).sum();
                 // A function takes no more of the excess than there is.
                 let share = excess.min(all) as f64 / all as f64;
-                nodes.iter().for_each(|node| {
-                    times[*node].own -= (self.question.peers.excess[*node] as f64 * share) as i64;
-                });
+                let part = |node: &usize| (self.question.peers.excess[*node] as f64 * share) as i64;
+                less.extend(nodes.iter().map(|node| (*node, part(node))));
             }
-            times
+            less
         };
         let of = self.function_excess().into_iter();
-        most(of.map(|(name, of)| (name.to_owned(), of.values().sum(), of)).collect(), times)
+        most(of.map(|(name, of)| (name.to_owned(), of.values().sum(), of)).collect(), less)
     }
 
     /// By function, and by rank and interval: its excess over the median of the peers that are not in the set.
@@ -171,9 +171,9 @@ fn numbers<'t>(ranks: &[&'t RankGraph]) -> Vec<Vec<u32>> {
     ranks.iter().map(of_rank).collect()
 }
 
-/// The times without the excess of those that have most of it.
-fn most<T>(mut of: Vec<(String, i64, T)>, mut times: impl FnMut(T) -> Vec<Times>) -> Vec<(String, Vec<Times>)> {
+/// Those that have most excess.
+fn most<T>(mut of: Vec<(String, i64, T)>, less: impl Fn(T) -> Less) -> Vec<(String, Less)> {
     of.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     of.truncate(ASKED);
-    of.into_iter().map(|(name, _, of)| (name, times(of))).collect()
+    of.into_iter().map(|(name, _, of)| (name, less(of))).collect()
 }

@@ -175,13 +175,18 @@ impl Question<'_> {
             self.scale(&mut times, part, 0.5);
             self.saves(&times)
         };
+        let saved = each(3, |at| match at {
+            0 => self.saved_by_all(&job.times, &all),
+            1 => half(Part::Cpu),
+            _ => half(Part::Gpu),
+        });
         let mut reruns = Reruns {
             length: self.length(),
             steps: self.ranks.iter().map(|graph| graph.steps).max().unwrap_or_default(),
             error: transplant::measure(job, self.ranks, peers),
-            all_like_peers: self.saved_by_all(&job.times, &all),
-            fast_cpus: half(Part::Cpu),
-            fast_gpus: half(Part::Gpu),
+            all_like_peers: saved[0],
+            fast_cpus: saved[1],
+            fast_gpus: saved[2],
             ..Reruns::default()
         };
         let Some(error) = reruns.error else { return reruns };
@@ -193,9 +198,9 @@ impl Question<'_> {
         let (ends, chance): (Vec<f64>, Vec<f64>) = shuffled.into_iter().unzip();
         (reruns.chance, reruns.unsteady) = (mean(&chance) as i64, std_dev(ends.iter().copied()) as i64);
         let of_graph = (reruns.length as f64 * error.of_saving(reruns.steps)) as i64;
-        for part in [Part::Cpu, Part::Gpu] {
-            reruns.findings.extend(self.late_work(part, of_graph, reruns.unsteady));
-        }
+        let parts = [Part::Cpu, Part::Gpu];
+        let late = each(parts.len(), |at| self.late_work(parts[at], of_graph, reruns.unsteady));
+        reruns.findings.extend(late.into_iter().flatten());
         // If most ranks are longer here and there, and no function or call shows why, it is distributed over them and none is late.
         let nameless = reruns.findings.iter().filter(|of| of.culprit().is_none());
         let late: BTreeSet<u32> = nameless.flat_map(|of| of.ranks.iter().copied()).collect();

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 
 use super::rank::{EdgeKind, NodeKind, RankGraph};
 
@@ -102,18 +103,21 @@ pub struct JobGraph {
     pub circular: u64,
 }
 
+/// The edges into a node.
+pub(super) type Edges = SmallVec<[Edge; 2]>;
+
 /// A graph whose nodes have no order yet.
 pub(super) struct Draft {
     pub(super) nodes: Vec<Node>,
     pub(super) times: Vec<Times>,
-    pub(super) edges: Vec<Vec<Edge>>,
+    pub(super) edges: Vec<Edges>,
 }
 
 impl Draft {
     pub(super) fn push(&mut self, node: Node, own: i64) -> u32 {
         self.nodes.push(node);
         self.times.push(Times { own, begin: node.start, extra: 0, binding: EdgeKind::Thread, waits: true });
-        self.edges.push(Vec::new());
+        self.edges.push(Edges::new());
         self.nodes.len() as u32 - 1
     }
 

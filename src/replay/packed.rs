@@ -8,7 +8,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::places;
-use super::rank::{EdgeKind, FUNCTIONS, NodeKind, RankEdge, RankGraph, RankNode};
+use super::rank::{EdgeKind, FUNCTIONS, NodeKind, RankEdge, RankEdges, RankGraph, RankNode};
 use crate::packing::{CUT_OFF, Reader, Writer, Wrong, difference, number, optional, sum, unoptional, unzigzag, zigzag};
 use crate::time::Ns;
 
@@ -162,12 +162,12 @@ fn write_edges(graph: &RankGraph) -> Result<String, std::io::Error> {
     writer.text()
 }
 
-fn read_edges(text: &str, nodes: &[RankNode]) -> Result<Vec<Vec<RankEdge>>, Wrong> {
+fn read_edges(text: &str, nodes: &[RankNode]) -> Result<Vec<RankEdges>, Wrong> {
     let mut reader = Reader::from_text(text)?;
     let count = reader.count()?;
     let (tos, kinds, froms) = (reader.values(count)?, reader.values(count)?, reader.values(count)?);
     reader.end()?;
-    let mut edges: Vec<Vec<RankEdge>> = vec![Vec::new(); nodes.len()];
+    let mut edges: Vec<RankEdges> = vec![RankEdges::new(); nodes.len()];
     let mut to = 0_i64;
     for ((value, kind), from) in tos.into_iter().zip(kinds).zip(froms) {
         to = to.wrapping_add(unzigzag(value));
@@ -216,6 +216,8 @@ fn read_functions(text: &str, graph: &mut RankGraph) -> Result<(), Wrong> {
 
 #[cfg(test)]
 mod tests {
+    use smallvec::smallvec;
+
     use super::*;
 
     fn graph() -> RankGraph {
@@ -236,11 +238,11 @@ mod tests {
         ];
         let edge = |from, kind| RankEdge { from, kind };
         let edges = vec![
-            Vec::new(),
-            vec![edge(0, EdgeKind::Thread)],
-            vec![edge(1, EdgeKind::Thread)],
-            vec![edge(0, EdgeKind::Launch)],
-            vec![edge(0, EdgeKind::Launch), edge(3, EdgeKind::WaitEvent)],
+            RankEdges::new(),
+            smallvec![edge(0, EdgeKind::Thread)],
+            smallvec![edge(1, EdgeKind::Thread)],
+            smallvec![edge(0, EdgeKind::Launch)],
+            smallvec![edge(0, EdgeKind::Launch), edge(3, EdgeKind::WaitEvent)],
         ];
         let texts = vec!["a".to_owned(), "b".to_owned()];
         let mut graph = RankGraph { nodes, edges, texts, steps: 2, ..RankGraph::default() };

@@ -2,13 +2,16 @@
 
 use std::num::NonZero;
 
-use super::job::{JobGraph, Role, Times};
+use super::job::{JobGraph, Node, Role, Times};
 use super::peers::{Part, Peers};
-use super::rank::{NO_NODE, RankGraph};
+use super::rank::RankGraph;
 use crate::parallel::in_parts;
 
 /// A rank, and an interval of it.
 pub(crate) type RankInterval = (usize, u32);
+
+/// What a rendezvous has in place of an interval.
+const NO_INTERVAL: u32 = u32::MAX;
 
 /// How many nodes are computed again, in all, to measure what is due to chance or to the graph: about a tenth of a second for each processor.
 const BUDGET: usize = 2_000_000;
@@ -31,6 +34,8 @@ pub(crate) struct Question<'a> {
     pub(crate) peers: &'a Peers,
     /// By part and rank: the nodes that are work.
     work: [Vec<Vec<u32>>; 2],
+    /// By node: its interval.
+    intervals: Vec<u32>,
     /// When it started and ended, in ns.
     start: i64,
     end: i64,
@@ -44,7 +49,12 @@ impl<'a> Question<'a> {
         for (node, at) in job.nodes.iter().zip(0..).filter(|(node, _)| node.role.is_work()) {
             work[usize::from(node.role == Role::Gpu)][node.rank as usize].push(at);
         }
-        Question { job, ranks, peers, work, start, end }
+        let interval = |node: &Node| {
+            let of = ranks[node.rank as usize].nodes.get(node.of as usize);
+            of.map_or(NO_INTERVAL, |of| of.interval)
+        };
+        let intervals = job.nodes.iter().map(interval).collect();
+        Question { job, ranks, peers, work, intervals, start, end }
     }
 
     /// From the first start to the last end, in ns.
@@ -81,8 +91,7 @@ impl<'a> Question<'a> {
 
     /// The rank and interval of a node.
     pub(crate) fn interval(&self, node: usize) -> Option<RankInterval> {
-        let node = self.job.nodes[node];
-        (node.of != NO_NODE)
-            .then(|| (node.rank as usize, self.ranks[node.rank as usize].nodes[node.of as usize].interval))
+        let interval = self.intervals[node];
+        (interval != NO_INTERVAL).then(|| (self.job.nodes[node].rank as usize, interval))
     }
 }

@@ -12,6 +12,8 @@
 
 use std::collections::BTreeMap;
 
+use smallvec::SmallVec;
+
 use crate::id::SliceId;
 use crate::time::Ns;
 
@@ -107,6 +109,9 @@ pub struct RankEdge {
     pub kind: EdgeKind,
 }
 
+/// The edges into a node.
+pub type RankEdges = SmallVec<[RankEdge; 2]>;
+
 /// What a thread or a stream does from one collective to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -130,7 +135,7 @@ pub struct RankGraph {
     /// Its nodes.
     pub nodes: Vec<RankNode>,
     /// By node: the edges into it.
-    pub edges: Vec<Vec<RankEdge>>,
+    pub edges: Vec<RankEdges>,
     /// By node: its slice in the trace, if it is one. Empty in a file of parts, where there is no trace.
     pub slices: Vec<Option<SliceId>>,
     /// The intervals between collectives.

@@ -1,13 +1,9 @@
 //! What can be different in a rerun: the times of a job in which one thing is.
 
-use std::collections::HashMap;
-
-use foldhash::fast::FixedState;
-
 use super::job::{Role, Times};
 use super::peers::Part;
 use super::question::{Question, RankInterval};
-use super::rank::{EdgeKind, NodeKind};
+use super::rank::{EdgeKind, Interval, NodeKind, RankGraph};
 
 impl Question<'_> {
     /// All work of a part takes this many times as long.
@@ -32,28 +28,27 @@ impl Question<'_> {
 
     /// Functions of these names do, in their own time. It is taken from the work of the interval, from each piece in proportion to its length.
     pub(crate) fn scale_functions(&self, times: &mut [Times], factor: f64, fits: &dyn Fn(&str) -> bool) {
-        let mut less: HashMap<RankInterval, i64, FixedState> = HashMap::default();
-        for (rank, graph) in self.ranks.iter().enumerate() {
+        // By rank and interval: by how much it is shorter, and how much work it has.
+        let less = |graph: &&RankGraph| {
             let is_meant: Vec<bool> = graph.texts.iter().map(|text| fits(text)).collect();
-            for (interval, at) in graph.intervals.iter().zip(0..) {
+            let of_interval = |interval: &Interval| {
                 let meant = interval.functions.iter().filter(|(name, _)| is_meant[*name as usize]);
-                let time: i64 = meant.map(|(_, time)| time.0 - scaled(time.0, factor)).sum();
-                if time != 0 {
-                    less.insert((rank, at), time);
-                }
-            }
-        }
-        let mut all: HashMap<RankInterval, i64, FixedState> = HashMap::default();
-        let cpus = || (0..self.job.nodes.len()).filter(|node| self.job.nodes[*node].role == Role::Cpu);
-        for node in cpus() {
-            let interval = self.interval(node).filter(|interval| less.contains_key(interval));
-            interval.into_iter().for_each(|interval| *all.entry(interval).or_default() += times[node].own.max(0));
-        }
-        for node in cpus() {
-            let Some((less, all)) = self.interval(node).and_then(|of| less.get(&of).zip(all.get(&of))) else {
-                continue;
+                (meant.map(|(_, time)| time.0 - scaled(time.0, factor)).sum(), 0)
             };
-            let share = (*less).min(*all) as f64 / (*all).max(1) as f64;
+            graph.intervals.iter().map(of_interval).collect()
+        };
+        let mut intervals: Vec<Vec<(i64, i64)>> = self.ranks.iter().map(less).collect();
+        let cpus = self.ranks.iter().enumerate().flat_map(|(rank, _)| self.work(rank, Part::Cpu));
+        let meant: Vec<(usize, RankInterval)> = cpus
+            .filter_map(|node| Some((node, self.interval(node)?)))
+            .filter(|(_, (rank, interval))| intervals[*rank][*interval as usize].0 != 0)
+            .collect();
+        for (node, (rank, interval)) in &meant {
+            intervals[*rank][*interval as usize].1 += times[*node].own.max(0);
+        }
+        for (node, (rank, interval)) in meant {
+            let (less, all) = intervals[rank][interval as usize];
+            let share = less.min(all) as f64 / all.max(1) as f64;
             times[node].own -= (times[node].own.max(0) as f64 * share) as i64;
         }
     }

@@ -1,4 +1,4 @@
-//! Splits a task into consecutive ranges, one thread each.
+//! Splits a task into consecutive ranges, one thread each, or into two that have nothing in common.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -34,6 +34,20 @@ pub fn in_parts<T: Send>(
     })
 }
 
+/// Does two things at the same time.
+pub fn both<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, &first);
+        let second = second();
+        match thread.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(made)) => (made, second),
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            // If the system refuses a thread, this one does the work.
+            Err(_) => (first(), second),
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +62,10 @@ mod tests {
             assert_eq!(ranges.len(), parts, "{items} items");
             assert_eq!(ranges.into_iter().flatten().collect::<Vec<_>>(), (0..items).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn two_things_give_what_each_gives() {
+        assert_eq!(both(|| 3, || "of this thread"), (3, "of this thread"));
     }
 }

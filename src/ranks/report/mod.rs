@@ -17,6 +17,7 @@ use super::timeline::{Axis, Spans};
 use crate::analysis::losses::Losses;
 use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unfit};
 use crate::operations::matching::{Counts, GroupName, Matches};
+use crate::parallel::both;
 use crate::replay::findings::{self, Reruns};
 use crate::replay::job::JobGraph;
 use crate::replay::peers::Peers;
@@ -452,9 +453,13 @@ impl Compared {
     pub fn report(&self) -> RankReport {
         let mut report = self.measured();
         let asked = self.asked(|question| {
-            self.add_exposure(question, &mut report.stacks);
-            let critical_path = CriticalPath::find(question, &self.job.reductions, &self.job.ranks);
-            (findings::find(question, &self.job.ranks), critical_path)
+            both(
+                || findings::find(question, &self.job.ranks),
+                || {
+                    self.add_exposure(question, &mut report.stacks);
+                    CriticalPath::find(question, &self.job.reductions, &self.job.ranks)
+                },
+            )
         });
         let (reruns, critical_path) = asked.unzip();
         RankReport { reruns, critical_path, ..report }

@@ -244,7 +244,14 @@ impl<'a> Method<'a> {
         if rest.starts_with("SendRecv") {
             return Method::default();
         }
-        let has = |word: &str| format!("_{rest}_").contains(&format!("_{word}_"));
+        // Whole words: what is before and after them is `_`, or nothing.
+        let has = |word: &str| {
+            let is_whole = |(at, _): (usize, &str)| {
+                let (before, after) = (&rest[..at], &rest[at + word.len()..]);
+                (before.is_empty() || before.ends_with('_')) && (after.is_empty() || after.starts_with('_'))
+            };
+            rest.match_indices(word).any(is_whole)
+        };
         let algorithm = ALGORITHMS.iter().copied().find(|word| has(word));
         let protocol = PROTOCOLS.iter().copied().find(|word| has(word)).filter(|word| *word != "LL");
         // A ring with a protocol other than LL comes from a build whose names are exact.
