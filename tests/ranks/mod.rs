@@ -2,6 +2,7 @@
 
 mod clocks;
 mod critical;
+mod error;
 mod hidden;
 mod independent;
 mod injected;

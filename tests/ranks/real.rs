@@ -17,7 +17,6 @@ use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::reduce::reduce;
 use nccl_stacks::ranks::reduction::{RankReduction, Tie};
 use nccl_stacks::ranks::report::Compared;
-use nccl_stacks::replay::rank::EdgeKind;
 use nccl_stacks::time::Window;
 
 use crate::support::program::{number, run, stderr, stdout, verdict_of};
@@ -26,14 +25,14 @@ use crate::support::shared;
 pub(crate) const SET_A: &str = "lora-dev-script__sglang_tp4_A_mixed_rank?";
 pub(crate) const SET_F: &str = "lora-dev-script__sglang_tp4_F_decode_lora_rank?";
 pub(crate) const SET_F_COMPAT: &str = "lora-dev-script__sglang_tp4_F_decode_lora_compat_rank?";
-const SET_J: &str = "lora_perf_lora_profile__sglang_tp4_J_base_bs16_v2_rank?";
+pub(crate) const SET_J: &str = "lora_perf_lora_profile__sglang_tp4_J_base_bs16_v2_rank?";
 pub(crate) const PARAM: &str = "param__dlrm_kineto_worker?_*";
 pub(crate) const MERGED: &str = "HPCTrainingExamples__ddp_rccl_merged_4ranks";
 const KERNELS_ONLY: &str = "HPCTrainingExamples__rccl_only_merged";
 const THINNED_OUT: &str = "HTA__dlrm_sampled_rank?";
 
 /// The parts of a trace.
-fn parts(path: &Path) -> Vec<RankReduction> {
+pub(crate) fn parts(path: &Path) -> Vec<RankReduction> {
     let options = LoadOptions { args: ArgsWanted::OPERATIONS, ..LoadOptions::default() };
     let store = load(path, options, |_| {}).unwrap().store;
     let wanted = Wanted::collectives();
@@ -96,42 +95,6 @@ fn clocks_of_one_host_agree() {
     }
 }
 
-/// With nothing changed, reruns are exact. Giving each rank the work of another one changes the length of a step by the error of the graph.
-#[test]
-fn reruns_of_real_jobs_are_as_good_as_they_say() {
-    let Some(shared) = shared() else { return };
-    // The mean and the largest error of a step, in percent: measured, and with some room.
-    for (set, mean, max) in
-        [(SET_A, 0.5, 1.5), (SET_F, 0.5, 1.0), (SET_J, 0.5, 5.0), (PARAM, 0.5, 1.0), (MERGED, 0.5, 1.0)]
-    {
-        let report = json(&["ranks", &pattern(&shared, set)]);
-        let error = &report["reruns"]["error"];
-        println!("{set}: {error}");
-        let of = |field: &str| 100.0 * error[field].as_f64().unwrap();
-        assert!(of("mean") <= mean && of("max") <= max, "{set}: {error}");
-    }
-}
-
-/// A graph that does not know for what streams wait has the waiting of one rank in the work of another, and giving ranks each other's work shows that.
-#[test]
-fn a_graph_that_lacks_edges_errs() {
-    let Some(shared) = shared() else { return };
-    for (set, least) in [(MERGED, 0.05), (PARAM, 0.1)] {
-        let mut all: Vec<RankReduction> = paths(&shared, set).iter().flat_map(|path| parts(path)).collect();
-        let error = |all: &[RankReduction]| {
-            let compared = Compared::from_reductions(all.to_vec(), ClockMode::Align).unwrap();
-            compared.report().reruns.unwrap().error.unwrap()
-        };
-        let whole = error(&all);
-        for edges in all.iter_mut().flat_map(|part| &mut part.graph.edges) {
-            edges.retain(|edge| !matches!(edge.kind, EdgeKind::WaitEvent | EdgeKind::Unexplained));
-        }
-        let lacking = error(&all);
-        println!("{set}: {whole:?}, without edges between streams {lacking:?}");
-        assert!(whole.mean < 0.005 && lacking.mean > least, "{set}: {whole:?} {lacking:?}");
-    }
-}
-
 /// Ranks 2 and 3 of one set cause nearly all of the waiting of 139 ms, and the job would hardly be shorter if they were as fast as the others.
 #[test]
 fn waiting_is_not_what_would_be_saved() {
@@ -148,22 +111,29 @@ fn waiting_is_not_what_would_be_saved() {
     assert_eq!(verdict.matches("would take").count(), 1, "{verdict}");
 }
 
-/// A graph was replayed three times, once with all ranks in time: 4,613 us from its first kernel. In the first replay two ranks came 225 us late; without
-/// that it would have been as long, but for how much replays differ. All its kernels are of one group, though its pairs of ranks end closer together.
+/// A graph was replayed three times, once with all ranks in time: 4,613 us from its first kernel. In the first replay two ranks came 225 us late, in the
+/// second 93 us; without that they would have been as long, but for how much replays differ. All kernels are of one group, though its pairs of
+/// ranks end closer together.
 #[test]
 fn a_late_replay_of_a_graph_would_be_as_long_as_one_in_time() {
     let Some(shared) = shared() else { return };
     let traces = pattern(&shared, SET_A);
-    let of_first = ["--function-name", "cudaGraphLaunch", "--index", "0"];
-    let report = json(&[&["ranks", &traces], &of_first[..]].concat());
-    assert_eq!((&report["clock"]["sets"], &report["ranks"][3]["kernels"]), (&1.into(), &98.into()));
-    let answer = json(&[&["what-if", &traces, "--if", "all begin together"], &of_first[..]].concat());
-    let (length, saves) = (answer["length_ns"].as_i64().unwrap(), answer["answers"][0]["saves_ns"].as_i64().unwrap());
-    let first = "SELECT MIN(k.ts) - MIN(c.ts) AS first FROM kernel_launch l JOIN slice k ON k.id = l.kernel_id JOIN slice c ON c.id = l.launch_id \
-                 WHERE c.id = (SELECT MIN(id) FROM slice WHERE name = 'cudaGraphLaunch')";
-    let latency = number(&paths(&shared, SET_A)[0].display().to_string(), first);
-    let share = (length - saves - latency) as f64 / 4_613_000.0 - 1.0;
-    assert!(saves > 200_000 && share.abs() < 0.02, "{length} {saves} {latency} {share}");
+    for (replay, least, most) in [("0", 200_000, 0.02), ("1", 80_000, 0.01)] {
+        let one = ["--function-name", "cudaGraphLaunch", "--index", replay];
+        let report = json(&[&["ranks", &traces], &one[..]].concat());
+        assert_eq!((&report["clock"]["sets"], &report["ranks"][3]["kernels"]), (&1.into(), &98.into()));
+        let answer = json(&[&["what-if", &traces, "--if", "all begin together"], &one[..]].concat());
+        let (length, saves) =
+            (answer["length_ns"].as_i64().unwrap(), answer["answers"][0]["saves_ns"].as_i64().unwrap());
+        let first = format!(
+            "SELECT MIN(k.ts) - MIN(c.ts) AS first FROM kernel_launch l JOIN slice k ON k.id = l.kernel_id JOIN slice c ON c.id = l.launch_id \
+             WHERE c.id = (SELECT id FROM slice WHERE name = 'cudaGraphLaunch' ORDER BY id LIMIT 1 OFFSET {replay})"
+        );
+        let latency = number(&paths(&shared, SET_A)[0].display().to_string(), &first);
+        let share = (length - saves - latency) as f64 / 4_613_000.0 - 1.0;
+        println!("replay {replay}: {length} ns, {saves} ns less: {:.2} % off", 100.0 * share);
+        assert!(saves > least && share.abs() < most, "{length} {saves} {latency} {share}");
+    }
 }
 
 /// Rank 1 of another set is slower in all that its CPU does: no function has most of it.
