@@ -39,8 +39,11 @@ pub(crate) struct Source<'a> {
 /// changes its answer between 5 and 50 µs.
 const UNEXPLAINED: Ns = Ns(5_000);
 
+/// Many traces round times to a microsecond: what ended so much after something that waited for it may have ended before.
+const ROUNDED: Ns = Ns(1_000);
+
 /// The name of the time in which a thread is in no slice.
-const OUTSIDE: &str = "(outside of any slice)";
+pub(super) const OUTSIDE: &str = "(outside of any slice)";
 
 /// How many slices of a stream may still run when a slice starts that waited for an earlier one of them.
 const LOOK_BACK: usize = 256;
@@ -327,7 +330,8 @@ impl Builder<'_> {
         let others = by_launch.iter().filter(|(stream, _)| **stream != piece.stream).map(|(_, of)| of);
         for launched in others.take(MOST_STREAMS) {
             let before = &launched[..launched.partition_point(|(launched, _)| *launched < waited)];
-            let ended = before.iter().rev().take(LOOK_BACK).find(|(_, at)| self.pieces[*at].end <= piece.start);
+            let ended =
+                before.iter().rev().take(LOOK_BACK).find(|(_, at)| self.pieces[*at].end <= piece.start + ROUNDED);
             edges.extend(ended.map(|(_, at)| RankEdge { from: first + *at as u32, kind: EdgeKind::WaitEvent }));
         }
     }
@@ -344,7 +348,7 @@ impl Builder<'_> {
         if explained.is_some_and(|explained| piece.start - explained <= UNEXPLAINED) {
             return None;
         }
-        let before = ended.range(..=(piece.start, u32::MAX)).rev().take(LOOK_BACK);
+        let before = ended.range(..=(piece.start + ROUNDED, u32::MAX)).rev().take(LOOK_BACK);
         let (end, from) = before.copied().find(|(_, at)| self.graph.nodes[*at as usize].lane != lane)?;
         explained.is_none_or(|explained| end > explained).then_some(RankEdge { from, kind: EdgeKind::Unexplained })
     }
@@ -363,7 +367,7 @@ impl Builder<'_> {
             let end = |at: u32| self.graph.nodes[at as usize].end;
             let waited = |of: &Vec<(Ns, u32)>| {
                 let before = &of[..of.partition_point(|(launched, _)| *launched <= blocked.start)];
-                before.iter().rev().map(|(_, at)| *at).take(LOOK_BACK).find(|at| end(*at) <= blocked.end)
+                before.iter().rev().map(|(_, at)| *at).take(LOOK_BACK).find(|at| end(*at) <= blocked.end + ROUNDED)
             };
             let name = self.source.store.slice_name(call);
             let found: Vec<u32> = match name.contains("DeviceSynchronize") {

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
+use super::build::OUTSIDE;
 use super::job::Times;
 use super::peers::Part;
 use super::question::{Question, RankInterval, each};
 use super::rank::{FUNCTIONS, RankGraph};
-use crate::time::Ns;
+use crate::names::frames::is_python;
 
 /// Of so many with the most excess the reruns are computed.
 const ASKED: usize = 5;
@@ -127,20 +128,21 @@ impl<'a, 'q> Culprits<'a, 'q> {
                 same.entry((peers.class[rank], *place)).or_default().push((rank, at));
             }
         }
-        let numbers = numbers(ranks);
+        let texts = texts(ranks);
         let mut found: BTreeMap<&str, BTreeMap<RankInterval, i64>> = BTreeMap::new();
         for rank in self.set {
             for (interval, at) in ranks[*rank].intervals.iter().zip(0..).filter(|(_, at)| self.is_asked((*rank, *at))) {
                 let place = peers.interval_of[*rank][at as usize];
                 let Some(others) = same.get(&(peers.class[*rank], place)) else { continue };
                 for (name, time) in &interval.functions {
-                    let number = numbers[*rank][*name as usize];
+                    let of = (*rank, *name);
                     let mut theirs: Vec<i64> =
-                        others.iter().map(|(other, at)| self.time_of(*other, *at, &numbers[*other], number)).collect();
+                        others.iter().map(|(other, at)| self.time_of(&texts, of, *other, *at)).collect();
                     let name = ranks[*rank].texts[*name as usize].as_str();
                     let middle = theirs.len() / 2;
                     let excess = time.0 - *theirs.select_nth_unstable(middle).1;
-                    if excess > 0 {
+                    // Where a thread is in no slice, nothing shows what it does.
+                    if excess > 0 && name != OUTSIDE {
                         found.entry(name).or_default().insert((*rank, at), excess);
                     }
                 }
@@ -149,26 +151,48 @@ impl<'a, 'q> Culprits<'a, 'q> {
         found
     }
 
-    /// How long a rank was in a function in an interval, at most. `numbers` are those of its texts.
-    fn time_of(&self, rank: usize, interval: u32, numbers: &[u32], name: u32) -> i64 {
-        let functions = &self.question.ranks[rank].intervals[interval as usize].functions;
-        let known = functions.iter().find(|(text, _)| numbers[*text as usize] == name);
+    /// How long another rank was in a function of a rank in an interval, at most. What was recorded without Python functions has their time in what called
+    /// them.
+    fn time_of(&self, texts: &[Texts], (rank, name): (usize, u32), other: usize, interval: u32) -> i64 {
+        let functions = &self.question.ranks[other].intervals[interval as usize].functions;
+        let sum = |of: &dyn Fn(u32) -> bool| -> i64 {
+            functions.iter().filter(|(text, _)| of(*text)).map(|(_, time)| time.0).sum()
+        };
+        let (own, theirs) = (&texts[rank], &texts[other]);
+        if own.is_python[name as usize] && !theirs.has_python {
+            return sum(&|_| true);
+        }
+        let number = own.numbers[name as usize];
+        let known = functions.iter().find(|(text, _)| theirs.numbers[*text as usize] == number);
         let at_most = functions.last().filter(|_| functions.len() == FUNCTIONS);
-        known.or(at_most).map_or(Ns::ZERO, |(_, time)| *time).0
+        let hidden = if own.has_python { 0 } else { sum(&|text| theirs.is_python[text as usize]) };
+        known.or(at_most).map_or(0, |(_, time)| time.0) + hidden
     }
 }
 
-/// By rank and text: a number, equal for equal texts.
-fn numbers<'t>(ranks: &[&'t RankGraph]) -> Vec<Vec<u32>> {
+/// The texts of a rank.
+struct Texts {
+    /// Numbers that are equal for equal texts of all ranks.
+    numbers: Vec<u32>,
+    /// Whether they are of Python functions.
+    is_python: Vec<bool>,
+    /// Whether any of them is.
+    has_python: bool,
+}
+
+fn texts(ranks: &[&RankGraph]) -> Vec<Texts> {
     let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
-    let of_rank = |graph: &&'t RankGraph| {
-        let number = |text: &'t String| {
+    let mut of_rank = Vec::new();
+    for graph in ranks {
+        let number = |text| {
             let next = known.len() as u32;
             *known.entry(text).or_insert(next)
         };
-        graph.texts.iter().map(number).collect()
-    };
-    ranks.iter().map(of_rank).collect()
+        let numbers = graph.texts.iter().map(String::as_str).map(number).collect();
+        let is_python: Vec<bool> = graph.texts.iter().map(|text| is_python(text)).collect();
+        of_rank.push(Texts { numbers, has_python: is_python.contains(&true), is_python });
+    }
+    of_rank
 }
 
 /// Those that have most excess.

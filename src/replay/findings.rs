@@ -70,6 +70,8 @@ pub struct Reruns {
     pub fast_gpus: i64,
     /// What would save most, first.
     pub findings: Vec<LateWork>,
+    /// The ranks of which nothing shows why they are late: no other rank does the same, or what their threads did was not recorded.
+    pub unjudged: Vec<u32>,
 }
 
 /// Ranks that take longer than their peers.
@@ -149,6 +151,9 @@ pub(crate) fn find(question: &Question<'_>, numbers: &[u32]) -> Reruns {
         finding.ranks.iter_mut().for_each(|rank| *rank = numbers[*rank as usize]);
         finding.ranks.sort_unstable();
     }
+    let ranks = numbers.iter().zip(question.ranks).enumerate();
+    let unjudged = ranks.filter(|(at, (_, graph))| question.peers.alike(*at) == 1 || !graph.has_threads());
+    reruns.unjudged = unjudged.map(|(_, (rank, _))| *rank).collect();
     reruns
 }
 

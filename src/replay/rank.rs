@@ -163,6 +163,11 @@ impl RankGraph {
         found
     }
 
+    /// Whether it has what threads did, and not only streams.
+    pub fn has_threads(&self) -> bool {
+        self.nodes.iter().any(|node| node.kind.is_cpu())
+    }
+
     /// Whether it has no nodes: nothing was recorded, or only what has no causes (NCCL's own records).
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()

@@ -33,8 +33,11 @@ fn error(ranks: &[RankReduction]) -> RerunError {
     with_graph(ranks, |job, graphs, peers| measure(job, graphs, peers).unwrap())
 }
 
+/// Takes edges out of a graph.
+type Remove = fn(&mut RankGraph);
+
 /// What a graph may lack.
-const LACKING: [(&str, fn(&mut RankGraph)); 6] = [
+const LACKING: [(&str, Remove); 6] = [
     ("launches", |graph| without(graph, &[EdgeKind::Launch])),
     ("streams", |graph| without(graph, &[EdgeKind::Stream])),
     ("edges between streams", |graph| without(graph, &[EdgeKind::WaitEvent, EdgeKind::Unexplained])),

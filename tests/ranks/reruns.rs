@@ -8,9 +8,12 @@
 )]
 
 use nccl_stacks::operations::clocks::ClockMode;
+use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::ranks::report::{Compared, RankReport};
 use nccl_stacks::ranks::what_if::Rule;
 use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
+use nccl_stacks::replay::rank::FUNCTIONS;
+use nccl_stacks::report::ranks::verdict;
 
 use super::simulated::{compare, each, parts, pick};
 use crate::job::{How, Job, KERNELS, Late, Offsets, When};
@@ -254,6 +257,134 @@ fn ranks_that_are_late_in_turn_are_named_for_their_step_only() {
 
 /// In so many of a hundred jobs in which nothing is late somebody may be named.
 const INVENTED: usize = 1;
+
+/// Four ranks of which the last takes two milliseconds longer in a function in each step.
+fn with_late_function() -> Job {
+    let how = How::Cpu { function: "gc.py(1): collect".to_owned() };
+    let late = Late { rank: 3, extra_ns: 2_000_000, how, when: When::EveryStep };
+    Job { tp: 4, pp: 1, dp: 1, steps: 6, layers: 6, late: Some(late), ..Job::default() }
+}
+
+/// The parts of a job whose traces were written with some events changed, or left out: `edit` gets the rank and the text of each.
+fn edited(job: &Job, edit: impl Fn(u32, &str) -> Option<String>) -> Vec<RankReduction> {
+    const BETWEEN: &str = "\n  {\n    ";
+    let of_rank = |(rank, text): &(u32, Vec<u8>)| {
+        let text = std::str::from_utf8(text).unwrap();
+        let (header, events) = text.split_once(BETWEEN).unwrap();
+        let events = events.split(BETWEEN).filter_map(|event| Some(format!("{BETWEEN}{}", edit(*rank, event)?)));
+        parts(&format!("rank{rank}.json"), (header.to_owned() + &events.collect::<String>()).into_bytes())
+    };
+    job.make().traces.iter().flat_map(of_rank).collect()
+}
+
+fn report_of(parts: Vec<RankReduction>) -> RankReport {
+    Compared::from_reductions(parts, ClockMode::Align).unwrap().report()
+}
+
+fn is_python(event: &str) -> bool {
+    event.contains("\"cat\": \"python_function\"")
+}
+
+fn is_of_gpu(event: &str) -> bool {
+    ["kernel", "gpu_memcpy", "gpu_memset"].iter().any(|cat| event.contains(&format!("\"cat\": \"{cat}\"")))
+}
+
+/// Many traces have times that were rounded to a microsecond, so that a slice may seem to start before the end of what it waited for.
+#[test]
+fn rounded_times_change_nothing() {
+    let job = with_late_function();
+    let rounded = |event: &str| {
+        let mut text = event.to_owned();
+        for key in ["\"ts\": ", "\"dur\": "] {
+            let Some(at) = text.find(key).map(|at| at + key.len()) else { continue };
+            let end = at + text[at..].find(|c: char| !c.is_ascii_digit() && c != '.').unwrap();
+            let whole = (text[at..end].parse::<f64>().unwrap() + 0.5).floor();
+            text.replace_range(at..end, &format!("{whole}"));
+        }
+        Some(text)
+    };
+    let (exact, rounded) = (
+        report_of(edited(&job, |_, event| Some(event.to_owned()))),
+        report_of(edited(&job, |_, event| rounded(event))),
+    );
+    let (exact, rounded) = (exact.reruns.unwrap(), rounded.reruns.unwrap());
+    let of = |reruns: &Reruns| (reruns.findings[0].ranks.clone(), reruns.findings[0].culprits[0].clone());
+    let ((ranks, name), (same, also)) = (of(&exact), of(&rounded));
+    println!("{name:?} {also:?} {:?} {:?}", exact.error, rounded.error);
+    assert_eq!((&ranks, &name.name), (&same, &also.name));
+    assert!((name.saves - also.saves).abs() < name.saves / 50, "{name:?} {also:?}");
+    assert!(rounded.error.unwrap().mean < 0.01, "{:?}", rounded.error);
+}
+
+/// A function that another rank's list does not have, because it is full, takes at most what the last one there takes; not none.
+#[test]
+fn a_function_that_is_cut_from_a_list_is_not_longer_elsewhere() {
+    const CUT: &str = "aten::linear";
+    let whole = edited(&with_late_function(), |_, event| Some(event.to_owned()));
+    let [empty, full] = [false, true].map(|is_full| {
+        let mut parts = whole.clone();
+        for graph in parts.iter_mut().take(3).map(|part| &mut part.graph) {
+            let cut = graph.texts.iter().position(|text| text == CUT).unwrap() as u32;
+            let first = graph.texts.len() as u32;
+            graph.texts.extend((0..FUNCTIONS).map(|number| format!("filling.py({number}): f")));
+            for interval in &mut graph.intervals {
+                let longest = interval.functions.iter().map(|(_, time)| *time).max().unwrap_or_default();
+                interval.functions.retain(|(name, _)| *name != cut);
+                if is_full {
+                    let free = FUNCTIONS - interval.functions.len();
+                    interval.functions = (first..).take(free).map(|name| (name, longest)).collect();
+                    interval.functions.extend((first..).skip(free).take(FUNCTIONS - free).map(|name| (name, longest)));
+                }
+            }
+        }
+        let reruns = report_of(parts).reruns.unwrap();
+        let culprits = &reruns.findings[0].culprits;
+        println!("{is_full}: {culprits:?}");
+        assert_eq!(culprits[0].name, "gc.py(1): collect");
+        culprits.iter().find(|of| of.name == CUT).map_or(0, |of| of.saves)
+    });
+    // What is left is by how much its time varies from rank to rank.
+    assert!(empty > 100_000 && full < empty / 5, "{empty} {full}");
+}
+
+/// Where the others were recorded without Python functions, only what cannot be within what they did is called longer.
+#[test]
+fn functions_are_compared_with_ranks_that_have_them_recorded() {
+    for without in [&[0, 1, 2][..], &[0]] {
+        let report = report_of(edited(&with_late_function(), |rank, event| {
+            (!without.contains(&rank) || !is_python(event)).then(|| event.to_owned())
+        }));
+        let findings = &report.reruns.as_ref().unwrap().findings;
+        let names: Vec<&str> = findings[0].culprits.iter().map(|of| of.name.as_str()).collect();
+        assert_eq!((findings.len(), &findings[0].ranks[..], names[0]), (1, &[3][..], "gc.py(1): collect"), "{names:?}");
+        assert!(names.iter().all(|name| !name.starts_with("train.py") && !name.starts_with("model.py")), "{names:?}");
+    }
+}
+
+/// With GPU events alone it is known for whom the others wait, and not why: no sentence is about CPUs or launches, nor says that none stands out.
+#[test]
+fn nothing_is_said_of_threads_that_were_not_recorded() {
+    let job = with_late_function();
+    for (of, is_kept) in [
+        ("all", &(|_: u32, event: &str| is_of_gpu(event)) as &dyn Fn(u32, &str) -> bool),
+        ("the late one", &|rank, event| rank != 3 || is_of_gpu(event)),
+    ] {
+        let keep = |rank: u32, event: &str| {
+            is_kept(rank, event) || event.contains("\"ph\": \"M\"") || event.contains("traceName")
+        };
+        let report = report_of(edited(&job, |rank, event| keep(rank, event).then(|| event.to_owned())));
+        let said = verdict(&report);
+        println!("{of}: {said}");
+        assert!(said.contains("of it is for rank 3. Nothing here shows why"), "{said}");
+        assert!(!said.contains("No rank stands out") && !said.contains("as fast"), "{said}");
+        assert_eq!(report.critical_path.is_none(), of == "all");
+    }
+    let said = verdict(&report_of(edited(&job, |_, event| Some(event.to_owned()))));
+    assert!(
+        said.contains("With gc.py(1): collect as fast on rank 3") && !said.contains("Nothing here shows why"),
+        "{said}"
+    );
+}
 
 #[test]
 fn nobody_is_named_where_nothing_is_late() {

@@ -461,7 +461,9 @@ impl Compared {
                 },
             )
         });
-        let (reruns, critical_path) = asked.unzip();
+        let (reruns, critical_path): (Option<Reruns>, Option<CriticalPath>) = asked.unzip();
+        // Between the slices of streams it would be idle time.
+        let critical_path = critical_path.filter(|_| self.job.reductions.iter().any(|of| of.graph.has_threads()));
         RankReport { reruns, critical_path, ..report }
     }
 

@@ -14,6 +14,9 @@ use crate::time::{Ns, Window};
 /// If this share of what would be saved is in one step, it is named.
 const IN_ONE_STEP: f64 = 0.8;
 
+/// A rank for which others wait for half of the time or more is named, even where nothing shows why.
+const HALF: f64 = 0.5;
+
 /// With a larger error reruns say nothing: on real jobs it is below 0.01, without some of the collectives 0.1 and more.
 const USELESS: f64 = 0.1;
 
@@ -60,7 +63,10 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
         duration(report.measured)
     ));
     text.extend(unjudged);
-    text.extend(verdict.reruns.is_none().then(|| without_reruns(report)).flatten());
+    let is_unjudged = |reruns: &Reruns| {
+        reruns.findings.is_empty() && latest(report).is_some_and(|(rank, _)| reruns.unjudged.contains(&rank))
+    };
+    text.extend(verdict.reruns.is_none_or(is_unjudged).then(|| without_reruns(report)).flatten());
     text
 }
 
@@ -72,7 +78,9 @@ fn of_reruns(report: &RankReport, reruns: &Reruns) -> Vec<String> {
     let findings = reruns.findings.iter().enumerate().take(SENTENCES).filter(is_worth);
     text.extend(findings.map(|(at, of)| late_work(report, &whole, of, at > 0)));
     if reruns.findings.is_empty() {
-        text.push(nobody(reruns, &whole));
+        // Of the rank for which others wait nothing is known but that; the sentence about waiting says it.
+        let is_judged = latest(report).is_none_or(|(rank, _)| !reruns.unjudged.contains(&rank));
+        text.extend((is_judged || reruns.error.is_none()).then(|| nobody(reruns, &whole)));
     }
     text
 }
@@ -118,11 +126,24 @@ pub(super) fn name<'c>(of: &LateWork, culprit: &'c Culprit) -> Cow<'c, str> {
 }
 
 /// `rank 1's CPU`, `the GPUs of ranks 8-15`
-fn whose(of: &LateWork) -> String {
+fn whose(report: &RankReport, of: &LateWork) -> String {
     let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
     match &of.ranks[..] {
         [one] => format!("rank {one}'s {part}"),
-        several => format!("the {part}s of ranks {}", ranges(several)),
+        several => format!("the {part}s of {}", late_ranks(report, several)),
+    }
+}
+
+/// `ranks 8-15`, or `ranks 8-15 (a whole mesh_tp group)` if a process group consists of them.
+fn late_ranks(report: &RankReport, ranks: &[u32]) -> String {
+    let mut groups = report.groups.iter().map(|of| &of.group).filter(|group| group.inferred_from_stream.is_none());
+    let named = some_ranks(ranks);
+    match groups.find(|group| ranks.len() > 1 && group.ranks.as_deref() == Some(ranks)) {
+        Some(group) => match &group.description {
+            Some(purpose) => format!("{named} (a whole {} group)", visible(purpose)),
+            None => format!("{named} (a whole process group)"),
+        },
+        None => named,
     }
 }
 
@@ -135,14 +156,14 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, is_further: bool
         (call, Extent::Calls) => format!(
             "Without waiting in {} on {}, which {their} peers do not call there{too}",
             call.map_or("calls".into(), |call| visible(&call.name)),
-            some_ranks(&of.ranks)
+            late_ranks(report, &of.ranks)
         ),
         (Some(culprit), _) => {
-            format!("With {} as fast on {} as on {their} peers{too}", name(of, culprit), some_ranks(&of.ranks))
+            format!("With {} as fast on {} as on {their} peers{too}", name(of, culprit), late_ranks(report, &of.ranks))
         }
-        (None, Extent::Everywhere) => format!("With {} as fast as {their} peers'{too}", whose(of)),
+        (None, Extent::Everywhere) => format!("With {} as fast as {their} peers'{too}", whose(report, of)),
         (None, Extent::Pieces) => {
-            format!("Without the times at which {} took far longer than {their} peers'{too}", whose(of))
+            format!("Without the times at which {} took far longer than {their} peers'{too}", whose(report, of))
         }
     };
     let rest = match (of.culprit(), of.extent, of.part) {
@@ -197,20 +218,24 @@ fn without_reruns(report: &RankReport) -> Option<String> {
     if report.late == 0 {
         return Some("The ranks arrive together: no rank is late at any collective.".to_owned());
     }
-    let most = report.ranks.iter().max_by_key(|rank| (rank.caused, std::cmp::Reverse(rank.rank)))?;
-    let share = most.caused.share_of(report.waited)?;
-    Some(match share >= 0.5 {
-        true => format!(
-            "{} of it is for rank {}. Nothing here shows why: traces of the same steps do.",
+    Some(match latest(report) {
+        Some((rank, share)) => format!(
+            "{} of it is for rank {rank}. Nothing here shows why: traces with the threads of all ranks in the same steps do.",
             percent(share),
-            most.rank
         ),
-        false => format!(
+        None => format!(
             "No rank stands out: at {} of {} collectives some rank was late, in turn or by chance.",
             count(report.late),
             count(report.collectives)
         ),
     })
+}
+
+/// The rank for which others wait most, if that is half of the waiting, with its share.
+fn latest(report: &RankReport) -> Option<(u32, f64)> {
+    let most = report.ranks.iter().max_by_key(|rank| (rank.caused, std::cmp::Reverse(rank.rank)))?;
+    let share = most.caused.share_of(report.waited)?;
+    (share >= HALF).then_some((most.rank, share))
 }
 
 /// `No waiting can be measured in 95.5 % of collectives' time: 64.000 ms of 67.000 ms over all ranks, in kernels of mscclpp.`

@@ -363,6 +363,11 @@ pub fn is_c_function(name: &str) -> bool {
     name.starts_with("<built-in ") || name.starts_with("<method ")
 }
 
+/// Whether only a profiler that records Python functions writes this name: `file.py(line): function`, a module, a C function.
+pub fn is_python(name: &str) -> bool {
+    function(name).is_some() || is_c_function(name) || name.starts_with("nn.Module: ")
+}
+
 /// The file, line and function of `file.py(line): function`; `None` for other names.
 pub fn location(name: &str) -> Option<(&str, &str, &str)> {
     let closes = |at: &usize| name[at + 1..].starts_with(": ");
