@@ -5,6 +5,7 @@ use std::num::NonZero;
 use super::job::{JobGraph, Node, Role, Times};
 use super::peers::{Part, Peers};
 use super::rank::RankGraph;
+pub(crate) use crate::parallel::both;
 use crate::parallel::in_parts;
 
 /// A rank, and an interval of it.

@@ -135,12 +135,16 @@ const MEANINGS: &[(&str, &str)] = &[
     ("mostly for", "the rank that the others waited for most, and its share of that waiting"),
     ("of window", "in which any of its kernels ran, as a share of what is measured, over its GPUs"),
     ("on the path", "how long it is on the critical path, in a mean step if there are steps"),
+    ("of all", "of the time from the first start to the last end"),
+    ("left", "how long the job takes then"),
+    ("rule", "what is different in the rerun: nccl-stacks what-if TRACES --if RULE"),
     ("share", "of the time that is measured, over its GPUs"),
     ("transfer", "how long they ran without waiting"),
     (
         "without it",
         "how much shorter a rerun is in which it takes no time on any rank, as a share: less than its own where another path is nearly as long",
     ),
+    ("would save", "how much earlier the job ends in a rerun with this rule alone; what several save does not add up"),
     ("waited", "how long of that they waited for a rank that came later"),
 ];
 

@@ -12,6 +12,7 @@ use super::document::Document;
 use super::form::Form;
 use super::format::{count, duration, percent, visible};
 use super::ranks::name_lanes;
+use super::sheet::Sheet;
 use crate::chrome::{TraceWriter, Track};
 use crate::ranks::timeline::lanes;
 use crate::ranks::what_if::{RerunSlice, RuleAnswer, WhatIf};
@@ -80,6 +81,12 @@ const COLUMNS: &[Column<RuleAnswer, Ns>] = &[
     Column::number("share", "of all", |answer, length| Cell::known(Ns(answer.saves).share_of(*length), Cell::Share)),
     Column::number("left_ns", "left", |answer, length| Cell::Time(*length - Ns(answer.saves))),
 ];
+
+/// The table of a page.
+pub(super) fn sheet(found: &WhatIf) -> Sheet {
+    let rows = found.answers.iter().map(|answer| (answer.rule.clone(), answer, Ns(found.length)));
+    Sheet::named("What if", "rule", &COLUMNS[1..], rows)
+}
 
 impl Answer for WhatIfAnswer<'_> {
     const SCHEMA: &'static str = "what-if";

@@ -17,11 +17,10 @@ use super::timeline::{Axis, Spans};
 use crate::analysis::losses::Losses;
 use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unfit};
 use crate::operations::matching::{Counts, GroupName, Matches};
-use crate::parallel::both;
 use crate::replay::findings::{self, Reruns};
 use crate::replay::job::JobGraph;
 use crate::replay::peers::Peers;
-use crate::replay::question::Question;
+use crate::replay::question::{Question, both};
 use crate::replay::rank::RankGraph;
 use crate::time::{Ns, Window};
 

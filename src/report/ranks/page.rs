@@ -7,7 +7,6 @@ use super::critical;
 use super::table::{self, group_name};
 use crate::analysis::stacks::StackReport;
 use crate::ranks::report::{Compared, RankReport};
-use crate::report::OnPage;
 use crate::report::answer::Answer;
 use crate::report::document::{FindingKind, Link};
 use crate::report::form::Form;
@@ -15,6 +14,7 @@ use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
 use crate::report::html::{Command, Documents, Page, labels};
 use crate::report::stacks::{StacksAnswer, labels_of, page_documents, stack_sheets, telling};
+use crate::report::{OnPage, what_if};
 
 /// How many pairs of ranks a page that is too large keeps for each stack.
 const PAIRS: usize = 8;
@@ -46,6 +46,9 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of);
     let mut sheets = vec![("waits", table::sheet(report))];
     sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));
+    // Without a rule nothing can be wrong with one.
+    let reruns = compared.what_if(&[]).ok().flatten().filter(|found| !found.answers.is_empty());
+    sheets.extend(reruns.iter().map(|found| ("what-if", what_if::sheet(found))));
     sheets.extend(stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels)));
     let page = Page {
         kind: "ranks",
@@ -60,7 +63,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
             documents(compared, &short, stacks.map(|stacks| stacks.first(most)).as_ref(), name)
         })),
         tables,
-        commands: commands(on_page, stacks.is_some()),
+        commands: commands(on_page, stacks.is_some(), reruns.is_some()),
         notes: on_page.notes.clone(),
         labels,
         telling: stacks
@@ -90,7 +93,7 @@ fn streams(on_page: &OnPage, stacks: Option<&StackReport>) -> Vec<Streams> {
     Streams::collect(&on_page.timelines, stacks.iter().map(|stack| (&stack.rank, &stack.key)))
 }
 
-fn commands(on_page: &OnPage, has_stacks: bool) -> Vec<Command> {
+fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool) -> Vec<Command> {
     let OnPage { inputs, options, of_ranks, .. } = on_page;
     let ranks = |rest: &str| format!("nccl-stacks ranks {inputs}{options}{of_ranks}{rest}");
     let command = |view: &'static str, what: &'static str, text: String| Command { view, what, text };
@@ -103,6 +106,13 @@ fn commands(on_page: &OnPage, has_stacks: bool) -> Vec<Command> {
             ranks(" --format perfetto --output ranks.json.gz"),
         ),
     ];
+    if has_reruns {
+        commands.push(command(
+            "what-if",
+            "With another rule, such as two of these at once",
+            format!("nccl-stacks what-if {inputs}{options} --if 'rank 0 like peers' --if 'cpus x0.5'"),
+        ));
+    }
     if has_stacks {
         commands.push(command("stacks", "The stacks of all ranks", format!("nccl-stacks {inputs}{options}")));
         commands.push(command(

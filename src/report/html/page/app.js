@@ -31,6 +31,7 @@ const APP_VIEWS = [
   ['heat', mountHeat],
   ['collective', mountLanes],
   ['critical', mountSheet('critical')],
+  ['what-if', mountSheet('what-if')],
   ['timeline', mountTimeline],
   ['sizes', mountScatter],
   ['pairs', mountMatrix],
