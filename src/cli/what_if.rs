@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::report::Form;
-use nccl_stacks::report::what_if::WhatIfAnswer;
+use nccl_stacks::report::ranks::WhatIfAnswer;
 use nccl_stacks::run::sources::Sources;
 use nccl_stacks::run::{RanksOfFiles, files};
 

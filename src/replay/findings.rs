@@ -131,6 +131,8 @@ pub enum Extent {
     Pieces,
     /// Calls that wait for the GPU, and that the peers do not make there.
     Calls,
+    /// None: their threads begin later. Why is before their traces begin.
+    Begin,
 }
 
 /// The words for a part of a rank's work.
@@ -207,10 +209,11 @@ impl Question<'_> {
         let late = each(parts.len(), |at| self.late_work(parts[at], of_graph, reruns.unsteady));
         reruns.findings.extend(late.into_iter().flatten());
         // If most ranks are longer here and there, and no function or call shows why, it is distributed over them and none is late.
-        let nameless = reruns.findings.iter().filter(|of| of.culprit().is_none());
+        let is_named = |of: &LateWork| of.culprit().is_some() || of.extent == Extent::Begin;
+        let nameless = reruns.findings.iter().filter(|of| !is_named(of));
         let late: BTreeSet<u32> = nameless.flat_map(|of| of.ranks.iter().copied()).collect();
         if late.len() * 2 > all.len() {
-            reruns.findings.retain(|of| of.culprit().is_some());
+            reruns.findings.retain(is_named);
         }
         reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves));
         reruns
@@ -238,13 +241,20 @@ impl Question<'_> {
         let pieces = self.with_singles(part, &everywhere);
         let calls = if part == Part::Cpu { self.calls() } else { Vec::new() };
         let with_calls = (0..calls.len()).filter(|rank| !calls[*rank].is_empty()).collect();
-        let mut left = [(Extent::Everywhere, everywhere), (Extent::Pieces, pieces), (Extent::Calls, with_calls)];
+        let late = if part == Part::Cpu { self.late_beginners() } else { Vec::new() };
+        let mut left = [
+            (Extent::Begin, late),
+            (Extent::Everywhere, everywhere),
+            (Extent::Pieces, pieces),
+            (Extent::Calls, with_calls),
+        ];
         left.iter_mut().for_each(|(_, rest)| rest.truncate(ASKED));
         loop {
             let cure = |extent: Extent, base: &[Times], set: &[usize]| match extent {
                 Extent::Everywhere => self.like_peers(base, set, part),
                 Extent::Pieces => self.without_singles(base, set, part),
                 Extent::Calls => self.without_calls(base, set.iter().flat_map(|rank| &calls[*rank])),
+                Extent::Begin => self.with_begin(base, set),
             };
             let end = self.end_of(&base);
             let cured = |(extent, rest): &(Extent, Vec<usize>)| {
@@ -276,6 +286,7 @@ impl Question<'_> {
                 Extent::Pieces => {
                     Culprits::new(self, &set, part, Some(&self.intervals_of_singles(&set, part))).find(&base)
                 }
+                Extent::Begin => Vec::new(),
                 Extent::Calls => self.names_of_calls(&base, set.iter().flat_map(|rank| &calls[*rank])),
             };
             let mut ranks: Vec<u32> = set.iter().map(|rank| *rank as u32).collect();
@@ -284,6 +295,22 @@ impl Question<'_> {
             base = times;
         }
         found
+    }
+
+    /// The ranks that begin later than their peers, the latest first.
+    fn late_beginners(&self) -> Vec<usize> {
+        let begins = self.begins(&self.job.times);
+        let late = |rank: usize| (self.late(&begins, rank, &[rank]), rank);
+        let mut found: Vec<(i64, usize)> = self.peers.with_peers().into_iter().map(late).collect();
+        found.retain(|(late, _)| *late > 0);
+        found.sort_by_key(|(late, rank)| (std::cmp::Reverse(*late), *rank));
+        found.into_iter().map(|(_, rank)| rank).collect()
+    }
+
+    fn with_begin(&self, base: &[Times], set: &[usize]) -> Vec<Times> {
+        let mut times = base.to_vec();
+        self.begin_as_peers(&mut times, set);
+        times
     }
 
     /// By rank: its calls that wait for the GPU, and that its peers do not make there. Where a peer has others of that name, both may be the same calls,

@@ -4,6 +4,8 @@ use super::job::{Role, Times};
 use super::peers::Part;
 use super::question::{Question, RankInterval};
 use super::rank::{EdgeKind, Interval, NodeKind, RankGraph};
+use crate::statistics::median_time;
+use crate::time::Ns;
 
 impl Question<'_> {
     /// All work of a part takes this many times as long.
@@ -65,20 +67,45 @@ impl Question<'_> {
 
     /// All ranks begin when the first one does.
     pub(crate) fn together(&self, times: &mut [Times]) {
-        let is_first = |node: usize| {
-            let of_thread = self.job.edges_into(node).iter().any(|edge| edge.kind == EdgeKind::Thread);
-            self.job.nodes[node].role == Role::Cpu && !of_thread
-        };
-        let firsts: Vec<(usize, usize)> = (0..self.job.nodes.len())
-            .filter(|node| is_first(*node))
-            .map(|node| (self.job.nodes[node].rank as usize, node))
-            .collect();
-        let begin = |of: &(usize, usize)| times[of.1].begin;
-        let Some(earliest) = firsts.iter().map(begin).min() else { return };
-        let late: Vec<i64> = (0..self.ranks.len())
-            .map(|rank| firsts.iter().filter(|of| of.0 == rank).map(begin).min().map_or(0, |first| first - earliest))
-            .collect();
-        firsts.iter().for_each(|(rank, node)| times[*node].begin -= late[*rank]);
+        let begins = self.begins(times);
+        let Some(earliest) = begins.iter().flatten().min().copied() else { return };
+        self.shift(times, |rank| begins[rank].map_or(0, |begin| begin - earliest));
+    }
+
+    /// These ranks begin when the median of their peers does that are not among them, or of all if all are; none later than it did.
+    pub(super) fn begin_as_peers(&self, times: &mut [Times], set: &[usize]) {
+        let begins = self.begins(times);
+        let late: Vec<i64> = set.iter().map(|rank| self.late(&begins, *rank, set)).collect();
+        self.shift(times, |rank| set.iter().position(|of| *of == rank).map_or(0, |at| late[at]));
+    }
+
+    /// How much later a rank of a set begins than its peers.
+    pub(super) fn late(&self, begins: &[Option<i64>], rank: usize, set: &[usize]) -> i64 {
+        let peers = (0..begins.len()).filter(|other| self.peers.class[*other] == self.peers.class[rank]);
+        let (among, others): (Vec<usize>, Vec<usize>) = peers.partition(|other| set.contains(other));
+        let examples = if others.is_empty() { among } else { others };
+        let mut examples: Vec<Ns> = examples.into_iter().filter_map(|other| begins[other].map(Ns)).collect();
+        let begin = begins[rank].filter(|_| !examples.is_empty());
+        begin.map_or(0, |begin| (begin - median_time(&mut examples).0).max(0))
+    }
+
+    /// By rank: when the first of its threads begins.
+    pub(super) fn begins(&self, times: &[Times]) -> Vec<Option<i64>> {
+        let first = |rank: usize| self.firsts(rank).map(|node| times[node].begin).min();
+        (0..self.ranks.len()).map(first).collect()
+    }
+
+    /// The nodes with which the threads of a rank begin.
+    fn firsts(&self, rank: usize) -> impl Iterator<Item = usize> {
+        let is_first = |node: &usize| !self.job.edges_into(*node).iter().any(|edge| edge.kind == EdgeKind::Thread);
+        self.work(rank, Part::Cpu).filter(is_first)
+    }
+
+    /// The threads of ranks begin earlier.
+    fn shift(&self, times: &mut [Times], earlier: impl Fn(usize) -> i64) {
+        for rank in 0..self.ranks.len() {
+            self.firsts(rank).for_each(|node| times[node].begin -= earlier(rank));
+        }
     }
 }
 

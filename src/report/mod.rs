@@ -27,7 +27,6 @@ pub mod results;
 mod schemas;
 mod sheet;
 pub mod stacks;
-pub mod what_if;
 
 use crate::analysis::timeline::Timeline;
 pub use crate::analysis::weight::Weight;

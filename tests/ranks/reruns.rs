@@ -258,6 +258,27 @@ fn ranks_that_are_late_in_turn_are_named_for_their_step_only() {
 /// In so many of a hundred jobs in which nothing is late somebody may be named.
 const INVENTED: usize = 1;
 
+/// A rank that begins later than its peers, for a reason that is before its trace, is named for that; a rank that begins earlier is not, nor are the others.
+#[test]
+fn a_late_begin_is_found() {
+    let found = each(0..rounds(6) as u64, |seed| {
+        let quiet = Job { graphs: false, pieces: false, offsets: Offsets::None, ..job(seed) };
+        let rank = pick(seed, 6, &(0..quiet.ranks()).collect::<Vec<_>>());
+        let late = Late { rank, extra_ns: 3_000_000, how: How::Lag, when: When::EveryStep };
+        let with = reruns(&Job { late: Some(late), ..quiet.clone() });
+        let before = reruns(&quiet);
+        assert!(before.findings.iter().all(|of| of.extent != Extent::Begin), "seed {seed}: {:?}", before.findings);
+        (rank, with.length - before.length, with, quiet.ranks())
+    });
+    for (seed, (rank, truth, with, ranks)) in found {
+        let first = with.findings.first();
+        println!("seed {seed}: rank {rank} of {ranks}, {truth} ns, {first:?}");
+        let first = first.unwrap();
+        assert_eq!((&first.ranks[..], first.extent), (&[rank][..], Extent::Begin), "seed {seed}");
+        assert!((first.saves - truth).abs() <= bound(first, &with).max(truth / 10), "seed {seed}: {truth}, {first:?}");
+    }
+}
+
 /// Four ranks of which the last takes two milliseconds longer in a function in each step.
 fn with_late_function() -> Job {
     let how = How::Cpu { function: "gc.py(1): collect".to_owned() };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nccl_stacks::ranks::what_if::Rule;
 use nccl_stacks::report::Form;
-use nccl_stacks::report::what_if::WhatIfAnswer;
+use nccl_stacks::report::ranks::WhatIfAnswer;
 
 use super::ranks::OfRanks;
 use super::words::{Colour, form_of};

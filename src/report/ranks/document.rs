@@ -88,6 +88,7 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
     let culprit = of.culprit().map(|culprit| culprit.name.clone());
     let what = match of.culprit() {
         Some(culprit) => format!("{late}: {}", name(of, culprit)),
+        None if of.extent == Extent::Begin => format!("{late}: late from the start"),
         None => format!("{late}: {part}"),
     };
     let saves = Ns(of.named_saving());
@@ -136,6 +137,11 @@ fn id(at: usize, stack: &StackWaits, stacks: Option<&StackReport>) -> Option<usi
 /// What to do first about ranks that take longer.
 fn advice(of: &LateWork, late: &str) -> String {
     match (of.culprit(), of.part, of.extent) {
+        (_, _, Extent::Begin) => {
+            format!(
+                "record a step or two more, so that what comes before is seen: {late} may be late, or the profiler may start later there."
+            )
+        }
         (_, _, Extent::Calls) => {
             format!(
                 "find what waits for the GPU on {late} alone: .item(), .cpu(), printing a tensor, a copy from pageable memory."

@@ -14,6 +14,7 @@ mod table;
 mod text;
 mod trust;
 mod verdict;
+mod what_if;
 
 use std::io;
 
@@ -24,6 +25,7 @@ pub use entries::EntriesAnswer;
 pub use entry_sentences::verdict as entries_verdict;
 pub(crate) use perfetto::name_lanes;
 pub use verdict::plain as verdict;
+pub use what_if::WhatIfAnswer;
 
 use super::answer::{Answer, no_such_form};
 use super::document::Document;

@@ -5,8 +5,10 @@ use std::io;
 use super::RankAnswer;
 use super::critical;
 use super::table::{self, group_name};
+use super::what_if;
 use crate::analysis::stacks::StackReport;
 use crate::ranks::report::{Compared, RankReport};
+use crate::report::OnPage;
 use crate::report::answer::Answer;
 use crate::report::document::{FindingKind, Link};
 use crate::report::form::Form;
@@ -14,7 +16,6 @@ use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
 use crate::report::html::{Command, Documents, Page, labels};
 use crate::report::stacks::{StacksAnswer, labels_of, page_documents, stack_sheets, telling};
-use crate::report::{OnPage, what_if};
 
 /// How many pairs of ranks a page that is too large keeps for each stack.
 const PAIRS: usize = 8;

@@ -158,6 +158,9 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, is_further: bool
             call.map_or("calls".into(), |call| visible(&call.name)),
             late_ranks(report, &of.ranks)
         ),
+        (_, Extent::Begin) => {
+            format!("With {} beginning when {their} peers do{too}", late_ranks(report, &of.ranks))
+        }
         (Some(culprit), _) => {
             format!("With {} as fast on {} as on {their} peers{too}", name(of, culprit), late_ranks(report, &of.ranks))
         }
@@ -168,6 +171,8 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, is_further: bool
     };
     let rest = match (of.culprit(), of.extent, of.part) {
         (Some(_), ..) | (None, Extent::Calls, _) => "",
+        (None, Extent::Begin, _) if of.ranks.len() == 1 => "; what made it late came before",
+        (None, Extent::Begin, _) => "; what made them late came before",
         (None, _, WorkPart::Cpu) => "; no function has most of that",
         (None, _, WorkPart::Gpu) => "; no kernel has most of that",
     };

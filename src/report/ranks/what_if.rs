@@ -4,18 +4,18 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Screen;
-use super::answer::{Answer, no_such_form};
-use super::column::{Cell, Column, Table};
-use super::csv::write_rows;
-use super::document::Document;
-use super::form::Form;
-use super::format::{count, duration, percent, visible};
-use super::ranks::name_lanes;
-use super::sheet::Sheet;
+use super::name_lanes;
 use crate::chrome::{TraceWriter, Track};
 use crate::ranks::timeline::lanes;
 use crate::ranks::what_if::{RerunSlice, RuleAnswer, WhatIf};
+use crate::report::Screen;
+use crate::report::answer::{Answer, no_such_form};
+use crate::report::column::{Cell, Column, Table};
+use crate::report::csv::write_rows;
+use crate::report::document::Document;
+use crate::report::form::Form;
+use crate::report::format::{count, duration, percent, visible};
+use crate::report::sheet::Sheet;
 use crate::time::{Ns, Window};
 
 /// Reruns by rules, and how to show them.
