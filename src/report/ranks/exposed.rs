@@ -8,6 +8,9 @@ use crate::time::Ns;
 /// A reason is said if it holds for this share of the time, and what shows it named if that is one for this share.
 const AGREES: f64 = 0.8;
 
+/// A smaller share of the job is none, as it is printed.
+const SAVES: f64 = 0.0005;
+
 /// The most characters of a name.
 const NAME: usize = 60;
 
@@ -39,7 +42,10 @@ pub(super) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String
     }
     let saved = stack.free_saves.zip(report.reruns.as_ref());
     if let Some(saved) = saved.and_then(|(saves, reruns)| Ns(saves).share_of(Ns(reruns.length))) {
-        text.push_str(&format!("; without its transfer the job would be {} shorter", percent(saved.max(0.0))));
+        text.push_str(&match saved >= SAVES {
+            true => format!("; without its transfer the job would be {} shorter", percent(saved)),
+            false => "; without its transfer the job would be no shorter".to_owned(),
+        });
     }
     Some(text)
 }
