@@ -279,7 +279,7 @@ impl Builder<'_> {
                 launch.map(|from| RankEdge { from, kind: EdgeKind::Launch }).into_iter().collect();
             edges.extend(before.map(|from| RankEdge { from, kind: EdgeKind::Stream }));
             if let Some(waited) = piece.call.and_then(|call| waiting.get(&call)) {
-                self.wait_events(piece, *waited, &by_launch, first, &mut edges);
+                self.wait_events((at - first) as usize, *waited, &by_launch, first, &mut edges);
             }
             edges.extend(self.unexplained(piece, lane, &ended, &edges));
             let node = RankNode {
@@ -326,12 +326,14 @@ impl Builder<'_> {
     }
 
     /// Edges from what was launched last on each other stream before the call that made this one wait.
-    fn wait_events(&self, piece: &Piece, waited: Ns, by_launch: &ByLaunch, first: u32, edges: &mut RankEdges) {
+    fn wait_events(&self, piece: usize, waited: Ns, by_launch: &ByLaunch, first: u32, edges: &mut RankEdges) {
+        let (of, piece) = (piece, &self.pieces[piece]);
         let others = by_launch.iter().filter(|(stream, _)| **stream != piece.stream).map(|(_, of)| of);
         for launched in others.take(MOST_STREAMS) {
             let before = &launched[..launched.partition_point(|(launched, _)| *launched < waited)];
-            let ended =
-                before.iter().rev().take(LOOK_BACK).find(|(_, at)| self.pieces[*at].end <= piece.start + ROUNDED);
+            // One that is shorter than times are rounded may start after what waited for it.
+            let has_ended = |(_, at): &&(Ns, usize)| *at < of && self.pieces[*at].end <= piece.start + ROUNDED;
+            let ended = before.iter().rev().take(LOOK_BACK).find(has_ended);
             edges.extend(ended.map(|(_, at)| RankEdge { from: first + *at as u32, kind: EdgeKind::WaitEvent }));
         }
     }

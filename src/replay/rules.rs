@@ -55,9 +55,12 @@ impl Question<'_> {
         }
     }
 
-    /// Collectives take no time once all members have arrived: those of these rows.
+    /// Collectives take no time once all members have arrived: those of these rows. Of one that was matched with none of another rank it is unknown when that
+    /// is, and it takes no time at all.
     pub(crate) fn free(&self, times: &mut [Times], is_free: &dyn Fn(usize, u32) -> bool) {
-        for (node, times) in self.job.nodes.iter().zip(times).filter(|(node, _)| node.role == Role::Transfer) {
+        for (node, times) in
+            self.job.nodes.iter().zip(times).filter(|(node, _)| matches!(node.role, Role::Transfer | Role::Alone))
+        {
             let of = self.ranks[node.rank as usize].nodes[node.of as usize].kind;
             if matches!(of, NodeKind::Collective(row) if is_free(node.rank as usize, row)) {
                 times.own = 0;

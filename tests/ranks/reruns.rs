@@ -12,7 +12,7 @@ use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::ranks::report::{Compared, RankReport};
 use nccl_stacks::ranks::what_if::Rule;
 use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
-use nccl_stacks::replay::rank::FUNCTIONS;
+use nccl_stacks::replay::rank::{EdgeKind, FUNCTIONS};
 use nccl_stacks::report::ranks::verdict;
 
 use super::simulated::{compare, each, parts, pick};
@@ -335,6 +335,38 @@ fn rounded_times_change_nothing() {
     assert_eq!((&ranks, &name.name), (&same, &also.name));
     assert!((name.saves - also.saves).abs() < name.saves / 50, "{name:?} {also:?}");
     assert!(rounded.error.unwrap().mean < 0.01, "{:?}", rounded.error);
+}
+
+/// A slice that is shorter than times are rounded may seem to start after what waited for it. It is no edge then: nothing comes before what it waits for.
+#[test]
+fn a_slice_that_starts_after_what_waited_for_it() {
+    let call = |name: &str, ts: f64, correlation: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "cuda_runtime", "name": "{name}", "pid": 1, "tid": 1, "ts": {ts}, "dur": 2, "args": {{"correlation": {correlation}}}}}"#
+        )
+    };
+    let kernel = |name: &str, stream: u32, ts: f64, dur: f64, correlation: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": {stream}, "ts": {ts}, "dur": {dur}, "args": {{"device": 0, "stream": {stream}, "correlation": {correlation}}}}}"#
+        )
+    };
+    for (start, is_edge) in [(99.2, true), (100.0, false), (100.2, false), (120.0, false)] {
+        let events = [
+            call("cudaLaunchKernel", 10.0, 1),
+            call("cudaStreamWaitEvent", 20.0, 2),
+            call("cudaLaunchKernel", 30.0, 3),
+            kernel("short", 7, start, 0.5, 1),
+            kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 8, 100.0, 10.0, 3),
+        ];
+        let text =
+            format!(r#"{{"distributedInfo": {{"rank": 0, "world_size": 2}}, "traceEvents": [{}]}}"#, events.join(", "));
+        let parts = parts("rank0.json", text.into_bytes());
+        let graph = &parts[0].graph;
+        let waits = (0..).zip(&graph.edges).flat_map(|(to, edges)| edges.iter().map(move |edge| (to, edge)));
+        let mut waits = waits.filter(|(_, edge)| edge.kind == EdgeKind::WaitEvent);
+        assert_eq!(waits.clone().count() == 1, is_edge, "{start}: {:?}", graph.edges);
+        assert!(waits.all(|(to, edge)| edge.from < to), "{start}: {:?}", graph.edges);
+    }
 }
 
 /// A function that another rank's list does not have, because it is full, takes at most what the last one there takes; not none.

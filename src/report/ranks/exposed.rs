@@ -42,10 +42,10 @@ pub(super) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String
     }
     let saved = stack.free_saves.zip(report.reruns.as_ref());
     if let Some(saved) = saved.and_then(|(saves, reruns)| Ns(saves).share_of(Ns(reruns.length))) {
-        text.push_str(&match saved >= SAVES {
-            true => format!("; without its transfer the job would be {} shorter", percent(saved)),
-            false => "; without its transfer the job would be no shorter".to_owned(),
-        });
+        // How much of it is waiting is unknown without other ranks.
+        let what = if stack.transfer == Ns::ZERO { "it" } else { "its transfer" };
+        let shorter = if saved >= SAVES { percent(saved) } else { "no".to_owned() };
+        text.push_str(&format!("; without {what} the job would be {shorter} shorter"));
     }
     Some(text)
 }
