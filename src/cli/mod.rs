@@ -3,7 +3,6 @@
 //! It is part of the binary and not of the library, so that the library needs no crates for terminals. The binary needs the feature `cli`,
 //! which is on by default.
 
-mod aliases;
 mod args;
 mod completions;
 mod config;
@@ -27,7 +26,6 @@ mod query;
 mod ranks;
 mod record;
 mod records;
-mod renamed;
 mod repair;
 mod report;
 mod session;
@@ -48,11 +46,7 @@ use stop::Stop;
 /// Runs the program with the arguments of the process.
 pub(crate) fn main() -> ExitCode {
     interrupt::survive_size_limits();
-    let (words, note) = renamed::words(std::env::args_os().collect());
-    let answered = config::arguments(words).and_then(|cli| {
-        note.iter().for_each(|note| terminal::note(note));
-        run(&cli)
-    });
+    let answered = config::arguments(std::env::args_os().collect()).and_then(|cli| run(&cli));
     let Err(stop) = answered else { return ExitCode::SUCCESS };
     if let Some(message) = stop.message() {
         terminal::say(&message);
@@ -68,10 +62,7 @@ fn run(cli: &Cli) -> Result<(), Stop> {
     }
     match &cli.command {
         None => stacks::run(&cli.stacks),
-        Some(Command::Kernels(args)) => aliases::kernels(args),
         Some(Command::Pairs(args)) => pairs::run(args),
-        Some(Command::Operators(args)) => aliases::operators(args),
-        Some(Command::Memory(args)) => aliases::memory(args),
         Some(Command::Ranks(args)) => ranks::run(args),
         Some(Command::WhatIf(args)) => what_if::run(args),
         Some(Command::Part(args)) => part::run(args),

@@ -135,9 +135,10 @@ fn ranks_with_one_pid_are_distinguished() {
     let devices = rows(&path, "memory", &[]);
     let devices: Vec<_> = devices.iter().map(|row| json!([row["trace"], row["pid"], row["allocated_bytes"]])).collect();
     assert_eq!(devices, [json!(["rank0.json", 9, 64]), json!(["rank1.json", 9, 32])]);
-    let shown = stdout(&run(&["memory", &path, "--quiet"]));
+    let of = |form: &str, query: &str| stdout(&run(&["sql", &path, "--query", query, "--format", form, "--quiet"]));
+    let shown = of("table", "memory");
     assert!(shown.contains("\nrank1.json        9  CUDA 0       1            1       32 B"), "{shown}");
-    let csv = stdout(&run(&["memory", &path, "--quiet", "--format", "csv"]));
+    let csv = of("csv", "memory_stacks");
     assert!(csv.contains("\n\"rank1.json\",9,\"CUDA 0\",32,"), "{csv}");
 }
 

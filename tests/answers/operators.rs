@@ -214,11 +214,20 @@ fn long_texts_are_shown_in_part() {
     assert_eq!(rows(&path, "operator_malformed", &[]), [row("Input Dims"), row("cycles")]);
 }
 
-/// The former command has all queries, each with its heading; where nothing was recorded they are empty.
+/// All queries, each with its heading; where nothing was recorded they are empty.
 #[test]
 fn what_was_not_recorded_is_none() {
     let (_folder, path) = scratch("bare.json", &trace(&[("f", "{}", 10)]));
-    let output = run(&["operators", &path, "--quiet"]);
+    let names = [
+        "operators",
+        "operator_shapes",
+        "operator_layouts",
+        "operator_values",
+        "operator_counters",
+        "operator_malformed",
+    ];
+    let queries = names.map(|name| ["--query", name]).concat();
+    let output = run(&[&["sql", &path, "--quiet", "--format", "table"], &queries[..]].concat());
     let text = stdout(&output);
     let (first, rest) = text.split_once("\n\n").unwrap();
     let numbers: Vec<&str> = first.lines().last().unwrap().split_whitespace().collect();
@@ -234,7 +243,7 @@ fn what_was_not_recorded_is_none() {
     );
     let (_folder, path) =
         scratch("none.json", br#"[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":70,"dur":1}]"#);
-    let output = run(&["operators", &path]);
+    let output = run(&["sql", &path, "--query", "operators"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).ends_with("Nothing found: the window has no operator.\n"), "{}", stderr(&output));
 }

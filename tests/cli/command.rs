@@ -601,7 +601,7 @@ fn options_of_the_forms_are_checked() {
         (&["--limit", "x"][..], "invalid value 'x' for '--limit <N>'"),
         (&["--format", "svg"], "[possible values: table, csv, json]"),
     ] {
-        let output = run(&[&["kernels", "/no/such/trace"], args].concat());
+        let output = run(&[&["sql", "/no/such/trace", "--query", "kernels"], args].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(stderr(&output).contains(message), "{args:?}: {}", stderr(&output));
     }

@@ -53,8 +53,7 @@ fn folder(shell: &str) -> TempDir {
 fn every_shell_has_a_script_with_all_commands() {
     for shell in SHELLS {
         let script = script(shell);
-        for word in ["kernels", "sql", "export", "completions", "man", "kernel-name", "custom-allreduce", "speedscope"]
-        {
+        for word in ["ranks", "sql", "export", "completions", "man", "kernel-name", "custom-allreduce", "speedscope"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
@@ -94,7 +93,7 @@ fn in_bash(words: &[&str]) -> Option<Vec<String>> {
 #[test]
 fn bash_completes() {
     let Some(first) = in_bash(&["nccl-stacks", ""]) else { return };
-    for word in ["--kernel-name", "--family", "kernels", "sql", "export", "completions", "man"] {
+    for word in ["--kernel-name", "--family", "ranks", "sql", "export", "completions", "man"] {
         assert!(first.iter().any(|offered| offered == word), "{word}: {first:?}");
     }
     let offered = |words: &[&str]| in_bash(words).unwrap();
@@ -103,7 +102,7 @@ fn bash_completes() {
     assert_eq!(offered(&["nccl-stacks", "t.json", "--sort", "ex"]), ["exposed"]);
     assert_eq!(offered(&["nccl-stacks", "t.json", "--family", "custom"]), ["custom-allreduce"]);
     assert_eq!(offered(&["nccl-stacks", "t.json", "--family-file", "fam"]), ["families.json"]);
-    assert_eq!(offered(&["nccl-stacks", "kernels", "--format", ""]), ["table", "csv", "json"]);
+    assert_eq!(offered(&["nccl-stacks", "sql", "--format", ""]), ["table", "csv", "json"]);
     assert_eq!(offered(&["nccl-stacks", "export", "--sq"]), ["--sqlite"]);
     // Patterns are no files.
     assert_eq!(offered(&["nccl-stacks", "t.json", "--kernel-name", "fam"]), ["fam"]);
@@ -123,7 +122,7 @@ fn fish_completes() {
     assert_eq!(offered("nccl-stacks t.json --ker").unwrap(), ["--kernel-name"]);
     assert_eq!(offered("nccl-stacks sql t.json --ker").unwrap(), [""; 0]);
     assert_eq!(offered("nccl-stacks t.json --family mscc").unwrap(), ["mscclpp"]);
-    assert_eq!(offered("nccl-stacks kernels t.json --family-file fam").unwrap(), ["families.json"]);
+    assert_eq!(offered("nccl-stacks ranks t.json --family-file fam").unwrap(), ["families.json"]);
     assert_eq!(offered("nccl-stacks export t.json --parquet fo").unwrap(), ["folder/"]);
     assert_eq!(offered("nccl-stacks expo").unwrap(), ["export"]);
 }
@@ -140,7 +139,7 @@ fn elvish_completes() {
     };
     let Some(first) = offered("") else { return };
     let has = |offered: &[String], word: &str| offered.iter().any(|other| other == word);
-    assert!(has(&first, "--kernel-name") && has(&first, "kernels"), "{first:?}");
+    assert!(has(&first, "--kernel-name") && has(&first, "ranks"), "{first:?}");
     assert!(has(&offered("t.json").unwrap(), "--kernel-name"));
     let export = offered("export t.json").unwrap();
     assert!(has(&export, "--sqlite") && !has(&export, "--sort"), "{export:?}");

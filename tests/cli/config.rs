@@ -153,13 +153,14 @@ fn switches_are_turned_on_and_off() {
 #[test]
 fn commands_take_what_they_have() {
     let trace = testdata("two_matches.json");
-    // --sort does not apply to kernels; speedscope is no form of it.
+    // --sort and --family do not apply to sql; speedscope is no form of it.
     let config = "[defaults]\nformat = 'speedscope'\nsort = 'mean'\nlimit = 1\nfamily = 'nccl'";
-    let output = with(config, &["kernels", &trace]);
-    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--family, --limit)");
+    let query = ["sql", &trace, "--query", "kernels"];
+    let output = with(config, &query);
+    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--limit)");
     assert!(stdout(&output).contains("Instances"), "{}", stdout(&output));
-    let output = with(&format!("{config}\n[defaults.kernels]\nformat = 'csv'\nlimit = 2"), &["kernels", &trace]);
-    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--family, --format, --limit)");
+    let output = with(&format!("{config}\n[defaults.sql]\nformat = 'csv'\nlimit = 2"), &query);
+    assert_eq!(config_note(&output).unwrap(), "nccl-stacks.toml (--format, --limit)");
     assert_eq!(stdout(&output).lines().count(), 3, "{}", stdout(&output));
     let output = with("[defaults.sql]\nformat = 'json'", &["sql", &trace, "SELECT 1 AS one"]);
     assert_eq!(stdout(&output).trim().replace([' ', '\n'], ""), "[{\"one\":1}]");
@@ -233,7 +234,7 @@ fn mistakes_are_reported_with_line_and_column() {
                  strict, threads, ts-unit, verbose, window-on",
             ],
         ),
-        ("[defaults.kernels]\nformat = 'svg'", "2:10", &["format = \"svg\": expected one of table, csv, json"]),
+        ("[defaults.sql]\nformat = 'svg'", "2:10", &["format = \"svg\": expected one of table, csv, json"]),
         (
             "[defaults.stacks]\nsort = 'gpu'",
             "1:11",
@@ -294,13 +295,9 @@ fn help_and_commands_without_a_trace_leave_it_alone() {
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{args:?}");
     }
     // What is wrong with the arguments alone is reported as ever.
-    for args in [
-        &["--bogus"][..],
-        &["t.json", "--sort", "size"],
-        &["sql"],
-        &["kernels", "--limit"],
-        &["sql", "t.json", "--file"],
-    ] {
+    for args in
+        [&["--bogus"][..], &["t.json", "--sort", "size"], &["sql"], &["ranks", "--limit"], &["sql", "t.json", "--file"]]
+    {
         let (with_file, without) = (with("[defaults]\nsort = 'gpu'", args), run(args));
         assert_eq!((with_file.status.code(), without.status.code()), (Some(2), Some(2)), "{args:?}");
         assert_eq!(stderr(&with_file), stderr(&without), "{args:?}");

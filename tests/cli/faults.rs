@@ -23,7 +23,7 @@ fn writers() -> Vec<Vec<String>> {
         .iter()
         .map(|form| words(&[&trace, "--format", form, "--output"]))
         .collect();
-    all.push(words(&["kernels", &trace, "--output"]));
+    all.push(words(&["sql", &trace, "--query", "kernels", "--output"]));
     all.push(words(&["diff", &trace, &testdata("costs_later.json"), "--output"]));
     all.push(words(&["sql", &trace, "SELECT * FROM slice", "--output"]));
     all.push(words(&["export", &trace, "--sqlite"]));

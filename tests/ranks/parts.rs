@@ -456,28 +456,6 @@ fn records_are_parts_too() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
 
-/// The command that once answered from parts says which do.
-#[test]
-fn the_old_command_says_the_new_ones() {
-    let (files, _, parts) = job(&Job { steps: 1, layers: 1, ..small() });
-    let all = files.path("all.json");
-    for (old, new) in [
-        (&["merge", &parts, "--expect", "4"][..], &["ranks", &parts, "--expect", "4"][..]),
-        (&["merge", "--stacks", &parts, "--sort", "gpu"], &[&*parts, "--sort", "gpu"]),
-        (&["merge", &parts, "--format", "parts", "--output", &all], &["part", &parts, "--output", &all]),
-        (&["merge", &parts, "--format=parts", "--output", &all], &["part", &parts, "--output", &all]),
-    ] {
-        let [output, expected] = [old, new].map(run);
-        assert_eq!((output.status, &output.stdout), (expected.status, &expected.stdout), "{}", stderr(&output));
-        let note = format!("Note: this is `nccl-stacks {}`\n", new.join(" "));
-        assert_eq!(stderr(&output), note + &stderr(&expected));
-    }
-    let output = run(&["merge", "a b", "--quiet"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(!stderr(&output).contains("Note"), "{}", stderr(&output));
-    assert_names(&stderr(&run(&["merge", "a b"])), &["`nccl-stacks ranks 'a b'`"]);
-}
-
 #[test]
 fn arguments_that_cannot_be_are_refused() {
     let (files, traces, parts) = job(&Job { steps: 1, layers: 1, ..small() });
@@ -502,7 +480,9 @@ fn arguments_that_cannot_be_are_refused() {
         assert_names(&stderr(&output), &[says]);
     }
     let part = format!("{parts}/rank0.part.json");
-    for args in [&["kernels", &part][..], &["sql", &part, "SELECT 1"], &["describe", &part]] {
+    for args in
+        [&["export", &part, "--sqlite", "/no/such/place"][..], &["sql", &part, "SELECT 1"], &["describe", &part]]
+    {
         let output = run(args);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_names(

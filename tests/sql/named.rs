@@ -195,36 +195,6 @@ fn several_queries_read_the_trace_once() {
     assert!(stdout(&output).ends_with("\n]\n\n[]\n"), "{}", stdout(&output));
 }
 
-/// They do the same as the queries, and name them.
-#[test]
-fn former_commands_are_queries() {
-    let trace = testdata("costs.json");
-    let new = ["sql", &trace, "--query", "kernels", "--param", "family=nccl", "--limit", "2", "--format", "csv"];
-    let old = run(&["kernels", &trace, "--family", "nccl", "--limit", "2", "--format", "csv"]);
-    assert_eq!(stdout(&old), stdout(&run(&new)));
-    let note = format!("Note: this is `nccl-stacks {}`\n", new.join(" "));
-    assert!(stderr(&old).starts_with(&note), "{}", stderr(&old));
-    let window = run(&["kernels", &trace, "--start-ts", "0", "--duration", "1ms"]);
-    let words = "--query kernels --start-ts 0ns --duration 1000000ns --format table`";
-    assert!(stderr(&window).lines().next().unwrap().ends_with(words), "{}", stderr(&window));
-    let (_folder, families) = scratch("families.json", br#"{"mine": ["gemm*"]}"#);
-    let mine = run(&["kernels", &trace, "--family-file", &families, "--family", "mine", "--format", "csv"]);
-    assert_eq!(stdout(&mine).lines().count(), 2, "{}", stdout(&mine));
-    let grouped = run(&["kernels", &trace, "--group-by", "op,shape"]);
-    assert_eq!(grouped.status.code(), Some(2));
-    let form = format!("nccl-stacks {trace} --kernel-name '*' --group-by op --group-by shape --sort gpu\n");
-    assert!(stderr(&grouped).ends_with(&form), "{}", stderr(&grouped));
-    let metadata = testdata("metadata_pytorch.json");
-    for (command, first, alone) in
-        [("operators", "operators", "operator_shapes"), ("memory", "memory", "memory_stacks")]
-    {
-        let notes = stderr(&run(&[command, &metadata]));
-        assert!(notes.contains(&format!("--query {first} --query {alone} ")), "{notes}");
-        let csv = stdout(&run(&[command, &metadata, "--format", "csv"]));
-        assert_eq!(csv, stdout(&run(&["sql", &metadata, "--query", alone, "--format", "csv"])), "{command}");
-    }
-}
-
 #[test]
 fn statistics_and_names_are_functions() {
     let trace = testdata("costs.json");

@@ -11,9 +11,8 @@ use nccl_stacks::ranks::change::RankChangeBound;
 use nccl_stacks::report::Form;
 use nccl_stacks::report::diff::DiffAnswer;
 
-use super::families::FamilyName;
 use super::ranks::{RankOf, parse_rank};
-use super::shared::{Climbing, GroupArgs, Reading, Selection, Span, parse_limit};
+use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
 use super::words::{Sort, TableFormat, form_of};
 
 const SQL_EXAMPLES: &str = "\
@@ -107,80 +106,6 @@ fn parse_word(word: OsString) -> Result<OsString, String> {
         }
         _ => Ok(word),
     }
-}
-
-/// The former command for the query `kernels`.
-#[derive(Debug, Args)]
-pub(crate) struct Kernels {
-    /// The trace, as in the main job
-    pub(crate) trace: PathBuf,
-
-    /// Kernels to look for [default: all]: patterns as in the main job. Repeatable
-    #[arg(short, long, value_name = "PATTERN")]
-    pub(crate) kernel_name: Vec<String>,
-
-    /// Kernels of a family, as in the main job. Repeatable
-    #[arg(long, value_name = "NAME", value_parser = FamilyName, value_delimiter = ',', hide_possible_values = true)]
-    pub(crate) family: Vec<String>,
-
-    /// Your own families, as in the main job. Repeatable
-    #[arg(long, value_name = "FILE")]
-    pub(crate) family_file: Vec<PathBuf>,
-
-    /// Which part of the trace.
-    #[command(flatten)]
-    pub(crate) span: Span,
-
-    /// What kernels are grouped by, instead of their names.
-    #[command(flatten)]
-    pub(crate) groups: GroupArgs,
-
-    /// With --group-by: keep names as they are, so that layers and runs count separately
-    #[arg(long)]
-    pub(crate) exact_names: bool,
-
-    /// Form of the answer
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
-    pub(crate) format: TableFormat,
-
-    /// Show only the first N names, or groups
-    #[arg(long, value_name = "N", value_parser = parse_limit)]
-    pub(crate) limit: Option<usize>,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// How to read the trace.
-    #[command(flatten)]
-    pub(crate) reading: Reading,
-}
-
-/// The former commands for the queries about operators, and about memory.
-#[derive(Debug, Args)]
-pub(crate) struct Sections {
-    /// The trace, as in the main job
-    pub(crate) trace: PathBuf,
-
-    /// Which part of the trace.
-    #[command(flatten)]
-    pub(crate) span: Span,
-
-    /// Form of the answer; csv has only the shapes of operators, or the call stacks at the peaks of memory
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = TableFormat::Table)]
-    pub(crate) format: TableFormat,
-
-    /// Show only the first N rows of each query, of the memory's call stacks those of each device [default: 10 in a table, all otherwise]
-    #[arg(long, value_name = "N", value_parser = parse_limit)]
-    pub(crate) limit: Option<usize>,
-
-    /// Write the answer to this file instead of standard output: whole, or not at all
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// How to read the trace.
-    #[command(flatten)]
-    pub(crate) reading: Reading,
 }
 
 const DIFF_EXAMPLES: &str = "\

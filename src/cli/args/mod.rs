@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use nccl_stacks::report::{Form, StacksAnswer};
 
-pub(crate) use commands::{Completions, Diff, DiffBound, Export, Kernels, Man, Repair, Sections, Sql};
+pub(crate) use commands::{Completions, Diff, DiffBound, Export, Man, Repair, Sql};
 pub(crate) use describe::Describe;
 pub(crate) use hang::Hang;
 pub(crate) use pairs::Pairs;
@@ -94,10 +94,7 @@ impl Cli {
     pub(crate) fn reading_mut(&mut self) -> Option<&mut Reading> {
         match &mut self.command {
             None => Some(&mut self.stacks.reading),
-            Some(Command::Kernels(args)) => Some(&mut args.reading),
             Some(Command::Pairs(args)) => Some(&mut args.reading),
-            Some(Command::Operators(args)) => Some(&mut args.reading),
-            Some(Command::Memory(args)) => Some(&mut args.reading),
             Some(Command::Ranks(args)) => Some(&mut args.of_ranks.reading),
             Some(Command::WhatIf(args)) => Some(&mut args.of_ranks.reading),
             Some(Command::Part(args)) => Some(&mut args.reading),
@@ -128,20 +125,11 @@ impl Cli {
 /// A command other than the main job.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The former name of `sql TRACE --query kernels`
-    #[command(hide = true)]
-    Kernels(Kernels),
     /// Forward and backward: what the backward pass of each module costs, beside the forward pass and with the collectives in it
     ///
     /// Autograd's sequence numbers pair nodes of the backward pass with the operators that created them. The profiler's flows serve as a check.
     /// The answer says how reliable the pairs are.
     Pairs(Box<Pairs>),
-    /// The former name of `sql TRACE` with the queries about operators
-    #[command(hide = true)]
-    Operators(Sections),
-    /// The former name of `sql TRACE` with the queries about memory
-    #[command(hide = true)]
-    Memory(Sections),
     /// The ranks of a job: who waits for whom, at which line of code, and why
     ///
     /// Each trace is a rank. The kernels of each collective are matched over the ranks and align their clocks. The answer says how accurate
@@ -190,7 +178,7 @@ pub(crate) enum Command {
     /// them as the ranks of a job. The last argument is the query if it contains a space and is not a file. Statements separated by semicolons
     /// run in order, with a blank line between their answers. Without a query, statements come from standard input, or from a prompt on a
     /// terminal. The trace's tables are read-only; your own tables and views live in memory until the program ends.
-    Sql(Sql),
+    Sql(Box<Sql>),
     /// Write the whole trace as an SQLite database or as Parquet files, or a window of it as a smaller trace
     Export(Box<Export>),
     /// Repair a damaged trace so that every viewer opens it, and report what was wrong

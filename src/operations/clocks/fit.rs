@@ -314,15 +314,19 @@ impl Fit {
     }
 
     pub(super) fn refused(&self, ranks: &[RankRows<'_>]) -> Vec<String> {
-        let named = |of: &[usize]| ranges(&of.iter().map(|rank| ranks[*rank].rank).collect::<Vec<_>>());
-        let mut lines: Vec<String> =
-            self.refused.iter().map(|(of, why)| format!("ranks {} are not aligned: {why}", named(of))).collect();
+        let line = |of: &[usize], why: &str| {
+            let named = ranges(&of.iter().map(|rank| ranks[*rank].rank).collect::<Vec<_>>());
+            let (noun, verb) = if of.len() == 1 { ("rank", "is") } else { ("ranks", "are") };
+            format!("{noun} {named} {verb} not aligned: {why}")
+        };
+        let mut lines: Vec<String> = self.refused.iter().map(|(of, why)| line(of, why)).collect();
         let known: Vec<usize> = self.refused.iter().flat_map(|(of, _)| of.iter().copied()).collect();
         let alone: Vec<usize> =
             (0..self.component.len()).filter(|rank| self.component[*rank].is_none() && !known.contains(rank)).collect();
-        if !alone.is_empty() {
+        // One by itself has no clock to be aligned with.
+        if !alone.is_empty() && ranks.len() > 1 {
             let why = format!("fewer than {ANCHORS} matched collectives compare their clocks with other ranks'");
-            lines.push(format!("ranks {} are not aligned: {why}", named(&alone)));
+            lines.push(line(&alone, &why));
         }
         lines
     }

@@ -10,7 +10,7 @@ use crate::analysis::origin::names;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
 use crate::report::Screen;
 use crate::report::column::{Align, Column, INDENT, Table};
-use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
+use crate::report::format::{count, duration, percent, percent_or_unknown, short_kernel, visible};
 use crate::time::Ns;
 
 /// The default number of stacks.
@@ -100,7 +100,8 @@ fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Wri
 
 /// `48 all_reduce: waited 61.2 of 70.1 ms, for rank 3 (55.1 %), rank 2 (40.2 %); transfer 8.9 ms at 320.1 GB/s, whole kernels 40.0 GB/s`
 fn stack_line(stack: &StackWaits) -> String {
-    let collectives: Vec<&str> = stack.collectives.keys().map(String::as_str).collect();
+    // Where nothing else shows what they do, that is the name of their kernel.
+    let collectives: Vec<_> = stack.collectives.keys().map(|name| visible(short_kernel(name))).collect();
     let mut text = format!("{} {}: ", count(stack.count), collectives.join(", "));
     let measured = stack.waited + stack.transfer;
     if measured == Ns::ZERO {
