@@ -9,7 +9,7 @@ use super::edges::add_edges;
 use super::job::{Draft, Edge, Edges, JobGraph, Node, Role, rows};
 use super::joins::{join_collectives, join_cpus, members, shifts};
 use super::rank::{NO_NODE, NodeKind, RankGraph};
-use crate::operations::clocks::Clocks;
+use crate::operations::clocks::{Clocks, RankClock};
 use crate::operations::matching::Matches;
 use crate::time::Ns;
 
@@ -50,7 +50,9 @@ impl JobGraph {
             Some((arrivals[rank][at], ends[rank][at]))
         });
         join_cpus(&mut draft, ranks, &ends, clocks);
-        in_order(draft, ends, arrivals)
+        let clock = |(rank, clock): (usize, &RankClock)| clock.component.unwrap_or(ranks.len() + rank);
+        let clocks = clocks.ranks.iter().enumerate().map(clock).collect();
+        JobGraph { clocks, ..in_order(draft, ends, arrivals) }
     }
 }
 

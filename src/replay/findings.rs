@@ -159,8 +159,8 @@ pub(crate) fn find(question: &Question<'_>, numbers: &[u32]) -> Reruns {
     reruns
 }
 
-/// The times in which some ranks do as their peers, in place of others.
-type Cure<'c> = dyn Fn(&[Times], &[usize]) -> Vec<Times> + Sync + 'c;
+/// The times in which some ranks do as their peers.
+type Cure<'c> = dyn Fn(&[usize]) -> Vec<Times> + Sync + 'c;
 
 /// Ranks that do as their peers.
 struct Cured {
@@ -197,13 +197,16 @@ impl Question<'_> {
             ..Reruns::default()
         };
         let Some(error) = reruns.error else { return reruns };
+        // If all do as their peers, what was distributed no longer matters: that job is the same each time.
         let shuffled = each(as_many(job, SHUFFLES, LEAST), |at| {
             let mut random = seeded(at);
             let times = peers.shuffled(job, &mut |below| random.below(below));
-            (self.end_of(&times) as f64, self.saved_by_all(&times, &all) as f64)
+            let end = self.end_of(&times);
+            (end as f64, (at == 0).then(|| end - self.saved_by_all(&times, &all)))
         });
-        let (ends, chance): (Vec<f64>, Vec<f64>) = shuffled.into_iter().unzip();
-        (reruns.chance, reruns.unsteady) = (mean(&chance) as i64, std_dev(ends.iter().copied()) as i64);
+        let like_peers = shuffled[0].1.unwrap_or_default();
+        let ends: Vec<f64> = shuffled.into_iter().map(|(end, _)| end).collect();
+        (reruns.chance, reruns.unsteady) = (mean(&ends) as i64 - like_peers, std_dev(ends.iter().copied()) as i64);
         let of_graph = (reruns.length as f64 * error.of_saving(reruns.steps)) as i64;
         let parts = [Part::Cpu, Part::Gpu];
         let late = each(parts.len(), |at| self.late_work(parts[at], of_graph, reruns.unsteady));
@@ -241,7 +244,7 @@ impl Question<'_> {
         let pieces = self.with_singles(part, &everywhere);
         let calls = if part == Part::Cpu { self.calls() } else { Vec::new() };
         let with_calls = (0..calls.len()).filter(|rank| !calls[*rank].is_empty()).collect();
-        let late = if part == Part::Cpu { self.late_beginners() } else { Vec::new() };
+        let late = if part == Part::Cpu { self.late_beginners(least) } else { Vec::new() };
         let mut left = [
             (Extent::Begin, late),
             (Extent::Everywhere, everywhere),
@@ -258,7 +261,7 @@ impl Question<'_> {
             };
             let end = self.end_of(&base);
             let cured = |(extent, rest): &(Extent, Vec<usize>)| {
-                let set = self.smallest(&base, rest, least, &|base, set| cure(*extent, base, set))?;
+                let set = self.smallest(end, rest, least, &|set| cure(*extent, &base, set))?;
                 let times = cure(*extent, &base, &set);
                 let less: i64 = base.iter().zip(&times).map(|(before, after)| (before.own - after.own).max(0)).sum();
                 Some(Cured { extent: *extent, saves: end - self.end_of(&times), set, less, times })
@@ -297,12 +300,12 @@ impl Question<'_> {
         found
     }
 
-    /// The ranks that begin later than their peers, the latest first.
-    fn late_beginners(&self) -> Vec<usize> {
+    /// The ranks that begin later than their peers by more than `least`, the latest first. The job cannot end earlier by more than that.
+    fn late_beginners(&self, least: i64) -> Vec<usize> {
         let begins = self.begins(&self.job.times);
         let late = |rank: usize| (self.late(&begins, rank, &[rank]), rank);
         let mut found: Vec<(i64, usize)> = self.peers.with_peers().into_iter().map(late).collect();
-        found.retain(|(late, _)| *late > 0);
+        found.retain(|(late, _)| *late > least);
         found.sort_by_key(|(late, rank)| (std::cmp::Reverse(*late), *rank));
         found.into_iter().map(|(_, rank)| rank).collect()
     }
@@ -383,10 +386,12 @@ impl Question<'_> {
     }
 
     /// The rank that has most of what several save together, if not all save theirs by themselves; else the fewest that have nearly all of it. `None` if
-    /// they save too little.
-    fn smallest(&self, base: &[Times], rest: &[usize], least: i64, cure: &Cure<'_>) -> Option<Vec<usize>> {
-        let end = self.end_of(base);
-        let saved = |set: &[usize]| end - self.end_of(&cure(base, set));
+    /// they save too little. `end` is when the job ends without that.
+    fn smallest(&self, end: i64, rest: &[usize], least: i64, cure: &Cure<'_>) -> Option<Vec<usize>> {
+        if rest.is_empty() {
+            return None;
+        }
+        let saved = |set: &[usize]| end - self.end_of(&cure(set));
         let joint = saved(rest);
         if joint <= least {
             return None;

@@ -99,6 +99,8 @@ pub struct JobGraph {
     pub ends: Vec<Vec<u32>>,
     /// By rank and node of its graph: where it has arrived, if it is a member of a collective; otherwise its end.
     pub arrivals: Vec<Vec<u32>>,
+    /// By rank: equal for ranks whose clocks are compared with each other.
+    pub clocks: Vec<usize>,
     /// Edges that were left out because nodes would wait for each other in a circle.
     pub circular: u64,
 }

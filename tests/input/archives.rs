@@ -731,8 +731,8 @@ fn an_archive_is_exported_with_its_traces() {
     let rows: Vec<(i64, i64)> = rows.collect::<Result<_, _>>().unwrap();
     assert_eq!(rows.len(), 2);
     assert_eq!(rows[0].1, rows[1].1);
-    let twice = answer(&["kernels", &path, "--format", "csv"]).0;
-    let once = answer(&["kernels", &testdata("costs.json"), "--format", "csv"]).0;
+    let twice = answer(&["sql", &path, "--query", "kernels", "--format", "csv"]).0;
+    let once = answer(&["sql", &testdata("costs.json"), "--query", "kernels", "--format", "csv"]).0;
     assert_eq!(twice.lines().count(), once.lines().count());
 }
 
@@ -1259,7 +1259,7 @@ fn repair_reports_what_is_wrong_with_the_archive() {
 fn names_are_shown_harmlessly() {
     let (_folder, file) =
         scratch("a.tar", &tar_of(&[("\u{1b}[31mred.json", b"{\"traceEvents\":[{\"ph\":\"X\"" as &[u8])]));
-    let output = run(&["kernels", &file]);
+    let output = run(&["sql", &file, "--query", "kernels"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("[31mred.json"), "{}", stderr(&output));
     assert!(!stderr(&output).contains('\u{1b}'));

@@ -22,7 +22,8 @@ fn layers_without_text_have_an_end() {
     let bytes = packed.finish().unwrap();
     assert!(bytes.len() < 1_000_000);
     let (_folder, file) = scratch("zeros.zst", &bytes);
-    let all = [&["kernels", &file][..], &["kernels", &file, "--max-bytes", "1000000"]];
+    let all =
+        [&["sql", &file, "--query", "kernels"][..], &["sql", &file, "--query", "kernels", "--max-bytes", "1000000"]];
     for args in if is_long() { &all[..] } else { &all[1..] } {
         let output = run(args);
         assert_eq!(output.status.code(), Some(1), "{args:?}");

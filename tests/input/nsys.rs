@@ -179,7 +179,7 @@ fn stacks_are_those_of_each_process() {
 fn kernels_have_their_times_and_counts() {
     let folder = TempDir::new().unwrap();
     let path = export(&folder, "report.sqlite", two_processes);
-    let output = run(&["kernels", path.to_str().unwrap(), "--format", "csv"]);
+    let output = run(&["sql", path.to_str().unwrap(), "--query", "kernels", "--format", "csv"]);
     let table = stdout(&output);
     let all_reduce = table.lines().find(|line| line.contains("AllReduce")).unwrap();
     // 100 + 1000 + 200 + 400 + 950 ns, five of them, the mean, the median, least and most.
@@ -336,7 +336,7 @@ fn a_graph_may_be_recorded_as_a_whole() {
         to.execute(sql, [global(100, 0)]).unwrap();
         call(to, (60, 70, global(100, 100), 5, 7, None));
     });
-    let output = run(&["kernels", path.to_str().unwrap(), "--format", "csv"]);
+    let output = run(&["sql", path.to_str().unwrap(), "--query", "kernels", "--format", "csv"]);
     assert!(stdout(&output).contains(",300,1,300.0,300.0,300,300,"), "{}", stdout(&output));
     assert!(stdout(&output).contains("CUDA graph, recorded as a whole"), "{}", stdout(&output));
     let none = run(&[path.to_str().unwrap()]);

@@ -194,7 +194,7 @@ fn the_unit_is_asked_for_where_it_is_probably_another() {
     let xplane = testdata("metadata_xplane.json");
     assert_eq!(says(&[&xplane]), 1);
     assert_eq!(says(&["sql", &xplane, "select 1", "--quiet"]), 1);
-    assert_eq!(says(&["kernels", &xplane]), 1);
+    assert_eq!(says(&["sql", &xplane, "--query", "kernels"]), 1);
     assert_eq!(says(&["describe", &xplane]), 1);
     assert_eq!(says(&["describe", &xplane, "--ts-unit", "ns"]), 0);
     assert_eq!(says(&[&xplane, &testdata("costs.json")]), 1);

@@ -183,10 +183,10 @@ fn ranks_have_the_documents_numbers() {
     let stack = &ranks["stacks"][0];
     assert_eq!(rows(&tab, &["Waited"])[0], [duration(stack["waited_ns"].as_u64().unwrap())]);
     assert_eq!(rows(&tab, &["Mostly for"])[0], ["rank 2 (100 %)"]);
-    // The heat map says how long the longest waiting of a rank in a step is, the matrix that of a pair of ranks.
+    // The heat map opens on how long others waited for a rank in a step, and says the longest; the matrix that of a pair of ranks.
     let steps = ranks["steps"].as_array().unwrap();
-    let waited = steps.iter().flat_map(|step| step["waited_ns"].as_array().unwrap()).filter_map(Value::as_u64);
-    let (longest, words) = (duration(waited.max().unwrap()), words(&tab, "heat"));
+    let caused = steps.iter().flat_map(|step| step["caused_ns"].as_array().unwrap()).filter_map(Value::as_u64);
+    let (longest, words) = (duration(caused.max().unwrap()), words(&tab, "heat"));
     assert!(words.contains(&longest), "no {longest} in {words}");
     let largest =
         ranks["pairs"].as_array().unwrap().iter().map(|pair| pair["waited_ns"].as_u64().unwrap()).max().unwrap();

@@ -139,3 +139,30 @@ fn pages_are_readable_without_scripts() {
         assert!(words.contains(part), "no {part} in {words}");
     }
 }
+
+/// How many times as light the text of a button is as what is behind it, or the other way round, as the Web Content Accessibility Guidelines define it.
+const CONTRAST: &str = "((button) => { const style = getComputedStyle(button);
+    const light = (colour) => { const [r, g, b] = colour.match(/[\\d.]+/g).map((part) => part / 255)
+            .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05; };
+    const [text, behind] = [style.color, style.backgroundColor].map(light);
+    return Math.max(text, behind) / Math.min(text, behind); })";
+
+/// A toggle that is pressed can be read, also with the pointer on it.
+#[test]
+fn a_pressed_toggle_can_be_read() {
+    let Some(tab) = open(&kind("ranks").page()) else { return };
+    let pressed = "document.querySelector(\"#heat button[aria-pressed='true']\")";
+    for scheme in ["light", "dark"] {
+        tab.set_media("screen", scheme);
+        let contrast = || tab.number(&format!("{CONTRAST}({pressed})"));
+        tab.call("Input.dispatchMouseEvent", serde_json::json!({"type": "mouseMoved", "x": 1, "y": 1}));
+        tab.settle();
+        let without = contrast();
+        tab.move_to(pressed, 0.5, 0.5);
+        tab.settle();
+        assert_eq!(tab.text(&format!("String({pressed}.matches(':hover'))")), "true");
+        let with = contrast();
+        assert!(without >= 4.5 && with >= 4.5, "{scheme}: {without:.2}, with the pointer on it {with:.2}");
+    }
+}

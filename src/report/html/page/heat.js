@@ -10,8 +10,8 @@ import { count, duration, visible } from './format.js';
 import { canvasBox, drawRamp, fitText, gridChart, ramp, rampAt, readout } from './canvas.js';
 
 const HEAT_MEASURES = [
-  ['waited', 'waited'],
   ['caused', 'others waited for it'],
+  ['waited', 'waited'],
   ['exposed', 'exposed'],
 ];
 const HEAT_TOP = 76;
@@ -32,6 +32,8 @@ class HeatView {
     this.prefix = stepPrefix(this.steps.names);
     const measures = HEAT_MEASURES.filter(([name]) => this.steps[name]?.length > 0);
     this.measures = measures.map(([name]) => name);
+    // At first what shows something: for a rank alone nobody waits.
+    this.first = this.measures.find((name) => this.steps[name].some((time) => time > 0)) ?? this.measures[0];
     this.switch = choice('Show', measures, this.measure(), (measure) => state.set({ measure }));
     this.chart = canvasBox('', 300, (...painted) => this.draw(...painted));
     this.says = readout('');
@@ -72,8 +74,8 @@ class HeatView {
   }
 
   measure() {
-    const measure = this.state.get('measure', this.measures[0]);
-    return this.measures.includes(measure) ? measure : this.measures[0];
+    const measure = this.state.get('measure', this.first);
+    return this.measures.includes(measure) ? measure : this.first;
   }
 
   update(changed) {
