@@ -282,6 +282,38 @@ fn a_late_begin_is_found() {
     }
 }
 
+/// Several late ranks are called a group if they are all of one, and not if they are a part of one.
+#[test]
+fn a_set_that_is_a_process_group_is_called_so() {
+    for (ranks, named) in
+        [(4..8, "the CPUs of ranks 4-7 (a whole mesh_tp group)"), (1..3, "the CPUs of ranks 1-2 as fast")]
+    {
+        let one = |rank| Late { rank, extra_ns: 0, how: How::SlowCpu { factor: 1.5 }, when: When::EveryStep };
+        let mut late = ranks.map(one);
+        let job = Job {
+            tp: 4,
+            pp: 1,
+            dp: 2,
+            steps: 6,
+            layers: 6,
+            late: late.next(),
+            also_late: late.collect(),
+            ..Job::default()
+        };
+        let said = verdict(&compare(&job.make()).report());
+        assert!(said.contains(named), "{named}: {said}");
+    }
+}
+
+/// Of a rank alone it is unknown how much of a collective is waiting, and the rerun is without all of it.
+#[test]
+fn a_rank_alone_is_rerun_without_its_collectives() {
+    let alone = stdout(&run(&["ranks", &testdata("ranks/rank0.json.gz"), "--quiet"]));
+    let all = stdout(&run(&["ranks", &testdata("ranks"), "--quiet"]));
+    assert!(alone.contains("; without it the job would be ") && !alone.contains("without its transfer"), "{alone}");
+    assert!(all.contains("; without its transfer the job would be ") && !all.contains("without it the job"), "{all}");
+}
+
 /// Four ranks of which the last takes two milliseconds longer in a function in each step.
 fn with_late_function() -> Job {
     let how = How::Cpu { function: "gc.py(1): collect".to_owned() };

@@ -63,10 +63,8 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
         duration(report.measured)
     ));
     text.extend(unjudged);
-    let is_unjudged = |reruns: &Reruns| {
-        reruns.findings.is_empty() && latest(report).is_some_and(|(rank, _)| reruns.unjudged.contains(&rank))
-    };
-    text.extend(verdict.reruns.is_none_or(is_unjudged).then(|| without_reruns(report)).flatten());
+    let is_silent = |reruns: &Reruns| reruns.findings.is_empty() && is_latest_unjudged(report, reruns);
+    text.extend(verdict.reruns.is_none_or(is_silent).then(|| without_reruns(report)).flatten());
     text
 }
 
@@ -79,8 +77,8 @@ fn of_reruns(report: &RankReport, reruns: &Reruns) -> Vec<String> {
     text.extend(findings.map(|(at, of)| late_work(report, &whole, of, at > 0)));
     if reruns.findings.is_empty() {
         // Of the rank for which others wait nothing is known but that; the sentence about waiting says it.
-        let is_judged = latest(report).is_none_or(|(rank, _)| !reruns.unjudged.contains(&rank));
-        text.extend((is_judged || reruns.error.is_none()).then(|| nobody(reruns, &whole)));
+        let is_silent = is_latest_unjudged(report, reruns) && reruns.error.is_some();
+        text.extend((!is_silent).then(|| nobody(reruns, &whole)));
     }
     text
 }
@@ -234,6 +232,11 @@ fn without_reruns(report: &RankReport) -> Option<String> {
             count(report.collectives)
         ),
     })
+}
+
+/// Whether reruns show nothing of the rank for which others wait most.
+fn is_latest_unjudged(report: &RankReport, reruns: &Reruns) -> bool {
+    latest(report).is_some_and(|(rank, _)| reruns.unjudged.contains(&rank))
 }
 
 /// The rank for which others wait most, if that is half of the waiting, with its share.
