@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::reduction::RankReduction;
 use crate::replay::critical::{PathKind, PathPiece};
-use crate::replay::job::Role;
 use crate::replay::question::{Question, each};
 use crate::replay::rank::{EdgeKind, NodeKind};
 use crate::time::{Ns, Window};
@@ -151,26 +150,21 @@ pub(super) fn placed(question: &Question<'_>, pieces: &[PathPiece]) -> Vec<Place
 
 impl Summed<'_> {
     fn add(&mut self, pieces: &[PathPiece]) {
-        // By rank and interval: how much of it is on the path, and how much work it has.
-        let mut threads: HashMap<(usize, u32), (i64, i64), FixedState> = HashMap::default();
+        // By rank and interval: how much of it is on the path.
+        let mut threads: HashMap<(usize, u32), i64, FixedState> = HashMap::default();
         for piece in pieces {
             let time = piece.end - piece.start;
             let is_thread = piece.kind == PathKind::Cpu && matches!(piece.edge, None | Some(EdgeKind::Thread));
             match self.question.interval(piece.node as usize).filter(|_| is_thread) {
-                Some(interval) => threads.entry(interval).or_default().0 += time,
+                Some(interval) => *threads.entry(interval).or_default() += time,
                 None => {
                     let rank = self.question.job.nodes[piece.node as usize].rank;
                     self.line(piece.kind, &self.name(piece), rank, time);
                 }
             }
         }
-        let job = self.question.job;
-        for at in (0..job.nodes.len()).filter(|at| job.nodes[*at].role == Role::Cpu) {
-            if let Some((_, work)) = self.question.interval(at).and_then(|interval| threads.get_mut(&interval)) {
-                *work += job.times[at].own.max(0);
-            }
-        }
-        for (interval, (time, work)) in threads {
+        for (interval, time) in threads {
+            let work = self.question.in_interval(interval).map(|node| self.question.job.times[node].own.max(0)).sum();
             self.distribute(interval, time, work);
         }
     }

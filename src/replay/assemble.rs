@@ -4,10 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 
 use super::edges::add_edges;
 use super::job::{Draft, Edge, Edges, JobGraph, Node, Role, rows};
 use super::joins::{join_collectives, join_cpus, members, shifts};
+use super::lists::Lists;
+use super::question::each;
 use super::rank::{NO_NODE, NodeKind, RankGraph};
 use crate::operations::clocks::{Clocks, RankClock};
 use crate::operations::matching::Matches;
@@ -17,32 +20,21 @@ impl JobGraph {
     /// Joins the graphs of ranks.
     pub fn join(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Self {
         let (shifts, members) = (shifts(ranks, matches, clocks), members(matches));
-        let mut draft = Draft { nodes: Vec::new(), times: Vec::new(), edges: Vec::new() };
-        let (mut arrivals, mut ends) = (Vec::new(), Vec::new());
-        for (rank, graph) in ranks.iter().enumerate() {
+        let of_rank = |rank: usize| {
             let time = |time: Ns| clocks.ranks[rank].aligned(time).0 - shifts[rank];
-            let (mut own_arrivals, mut own_ends) = (Vec::new(), Vec::new());
-            for (node, of) in graph.nodes.iter().zip(0..) {
-                let (start, end) = (time(node.start), time(node.end));
-                let role = match node.kind {
-                    NodeKind::Collective(row) if members.contains(&(rank, row)) => Role::Transfer,
-                    NodeKind::Collective(_) => Role::Alone,
-                    kind if kind.is_cpu() => Role::Cpu,
-                    _ => Role::Gpu,
-                };
-                let node = Node { role, rank: rank as u32, of, time: end, start };
-                let own = if matches!(role, Role::Gpu | Role::Alone) { end - start } else { 0 };
-                let arrival =
-                    (role == Role::Transfer).then(|| draft.push(Node { role: Role::Arrival, time: start, ..node }, 0));
-                let end = draft.push(node, own);
-                own_arrivals.push(arrival.unwrap_or(end));
-                own_ends.push(end);
-            }
+            draft_of(rank, ranks[rank], time, |row| members.contains(&(rank, row)))
+        };
+        let mut draft = Draft::default();
+        let (mut arrivals, mut ends) = (Vec::new(), Vec::new());
+        for (of_rank, mut own_arrivals, mut own_ends) in each(ranks.len(), of_rank) {
+            let before = draft.nodes.len() as u32;
+            draft.nodes.extend(of_rank.nodes);
+            draft.times.extend(of_rank.times);
+            draft.edges.extend(of_rank.edges);
+            draft.edges[before as usize..].iter_mut().flatten().for_each(|edge| edge.from += before);
+            own_arrivals.iter_mut().chain(&mut own_ends).for_each(|node| *node += before);
             arrivals.push(own_arrivals);
             ends.push(own_ends);
-        }
-        for (rank, graph) in ranks.iter().enumerate() {
-            add_edges(&mut draft, graph, &arrivals[rank], &ends[rank]);
         }
         let node_of: Vec<HashMap<u32, usize, FixedState>> = ranks.iter().map(|graph| rows(graph)).collect();
         join_collectives(&mut draft, matches, |rank, row| {
@@ -56,65 +48,67 @@ impl JobGraph {
     }
 }
 
-/// By node: those that wait for it.
-struct After {
-    first: Vec<u32>,
-    nodes: Vec<u32>,
-}
-
-impl After {
-    fn new(edges: &[Edges]) -> Self {
-        let mut first = vec![0; edges.len() + 1];
-        edges.iter().flatten().for_each(|edge| first[edge.from as usize + 1] += 1);
-        (1..first.len()).for_each(|at| first[at] += first[at - 1]);
-        let (mut next, mut nodes) = (first.clone(), vec![0; first[edges.len()] as usize]);
-        for (edges, to) in edges.iter().zip(0..) {
-            for edge in edges {
-                let at = &mut next[edge.from as usize];
-                nodes[*at as usize] = to;
-                *at += 1;
-            }
-        }
-        After { first, nodes }
+/// The nodes of a rank, with the edges within it; and by node of its graph where it arrives and where it ends.
+fn draft_of(
+    rank: usize,
+    graph: &RankGraph,
+    time: impl Fn(Ns) -> i64,
+    is_member: impl Fn(u32) -> bool,
+) -> (Draft, Vec<u32>, Vec<u32>) {
+    let mut draft = Draft::default();
+    let (mut arrivals, mut ends) = (Vec::new(), Vec::new());
+    for (node, of) in graph.nodes.iter().zip(0..) {
+        let (start, end) = (time(node.start), time(node.end));
+        let role = match node.kind {
+            NodeKind::Collective(row) if is_member(row) => Role::Transfer,
+            NodeKind::Collective(_) => Role::Alone,
+            kind if kind.is_cpu() => Role::Cpu,
+            _ => Role::Gpu,
+        };
+        let node = Node { role, rank: rank as u32, of, time: end, start };
+        let own = if matches!(role, Role::Gpu | Role::Alone) { end - start } else { 0 };
+        let arrival =
+            (role == Role::Transfer).then(|| draft.push(Node { role: Role::Arrival, time: start, ..node }, 0));
+        let end = draft.push(node, own);
+        arrivals.push(arrival.unwrap_or(end));
+        ends.push(end);
     }
-
-    fn of(&self, node: u32) -> &[u32] {
-        &self.nodes[self.first[node as usize] as usize..self.first[node as usize + 1] as usize]
-    }
+    add_edges(&mut draft, graph, &arrivals, &ends);
+    (draft, arrivals, ends)
 }
 
 /// Puts nodes into an order in which nothing comes before what it waits for; of those that can come next, the one that happened first.
 fn in_order(draft: Draft, ends: Vec<Vec<u32>>, arrivals: Vec<Vec<u32>>) -> JobGraph {
     let count = draft.nodes.len();
     let mut waiting: Vec<u32> = draft.edges.iter().map(|edges| edges.len() as u32).collect();
-    let after = After::new(&draft.edges);
+    let of_node = |(edges, to): (&Edges, u32)| edges.iter().map(|edge| (edge.from, to)).collect::<SmallVec<[_; 2]>>();
+    let after: Lists<u32> = Lists::new(count, draft.edges.iter().zip(0..).flat_map(of_node));
     let key = |at: u32| (draft.nodes[at as usize].time, at);
-    let free = (0..count as u32).filter(|at| waiting[*at as usize] == 0);
-    let mut ready: BinaryHeap<Reverse<(i64, u32)>> = free.map(|at| Reverse(key(at))).collect();
-    // If all that are left wait for each other, the one that happened first goes first.
-    let mut rest: Option<std::vec::IntoIter<u32>> = None;
+    let mut by_time: Vec<(i64, u32)> = (0..count as u32).map(key).collect();
+    by_time.sort();
     let mut place = vec![NO_NODE; count];
     let mut order: Vec<u32> = Vec::with_capacity(count);
-    while order.len() < count {
-        let next = ready.pop().map(|Reverse((_, at))| at).or_else(|| {
-            let rest = rest.get_or_insert_with(|| {
-                let mut left: Vec<u32> = (0..count as u32).filter(|at| place[*at as usize] == NO_NODE).collect();
-                left.sort_unstable_by_key(|at| key(*at));
-                left.into_iter()
-            });
-            rest.find(|at| place[*at as usize] == NO_NODE)
-        });
-        let Some(at) = next else { break };
-        if place[at as usize] != NO_NODE {
-            continue;
-        }
-        place[at as usize] = order.len() as u32;
-        order.push(at);
-        for to in after.of(at) {
-            let left = &mut waiting[*to as usize];
-            *left = left.saturating_sub(1);
-            if *left == 0 {
-                ready.push(Reverse(key(*to)));
+    // Those whose turn it was before something that they wait for.
+    let mut late: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
+    // If all that are left wait for each other, the one that happened first goes first.
+    for is_forced in [false, true] {
+        for first in &by_time {
+            if place[first.1 as usize] == NO_NODE && (is_forced || waiting[first.1 as usize] == 0) {
+                late.push(Reverse(*first));
+            }
+            while let Some(Reverse((_, at))) = late.pop() {
+                if place[at as usize] != NO_NODE {
+                    continue;
+                }
+                place[at as usize] = order.len() as u32;
+                order.push(at);
+                for to in after.of(at) {
+                    let left = &mut waiting[*to as usize];
+                    *left = left.saturating_sub(1);
+                    if *left == 0 && (is_forced || key(*to) < *first) {
+                        late.push(Reverse(key(*to)));
+                    }
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The functions and kernels that take longer on some ranks than on their peers, by reruns in which each takes as long as there.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 use serde::Serialize;
@@ -45,7 +45,7 @@ pub(super) struct Culprits<'a, 'q> {
     set: &'a [usize],
     part: Part,
     /// `None` for all.
-    intervals: Option<&'a [RankInterval]>,
+    intervals: Option<BTreeSet<RankInterval>>,
 }
 
 impl<'a, 'q> Culprits<'a, 'q> {
@@ -53,7 +53,7 @@ impl<'a, 'q> Culprits<'a, 'q> {
         question: &'a Question<'q>,
         set: &'a [usize],
         part: Part,
-        intervals: Option<&'a [RankInterval]>,
+        intervals: Option<BTreeSet<RankInterval>>,
     ) -> Self {
         Culprits { question, set, part, intervals }
     }
@@ -72,7 +72,7 @@ impl<'a, 'q> Culprits<'a, 'q> {
     }
 
     fn is_asked(&self, of: RankInterval) -> bool {
-        self.set.contains(&of.0) && self.intervals.is_none_or(|intervals| intervals.contains(&of))
+        self.set.contains(&of.0) && self.intervals.as_ref().is_none_or(|intervals| intervals.contains(&of))
     }
 
     /// Kernels with the most excess, and how much that is at which nodes.
@@ -93,25 +93,20 @@ impl<'a, 'q> Culprits<'a, 'q> {
 
     /// The same of functions. Their excess is taken from the work of the interval, from each piece in proportion to its own.
     fn functions(&self) -> Vec<(String, Less)> {
-        let mut pieces: HashMap<RankInterval, Vec<usize>, FixedState> = HashMap::default();
-        for node in self.set.iter().flat_map(|rank| self.question.work(*rank, self.part)) {
-            // Where single pieces are far longer, the rest of their intervals is not.
-            let is_longer = match self.intervals {
-                Some(_) => self.question.peers.is_single(node),
-                None => self.question.peers.excess[node] > 0,
-            };
-            let interval = self.question.interval(node).filter(|of| is_longer && self.is_asked(*of));
-            interval.into_iter().for_each(|interval| pieces.entry(interval).or_default().push(node));
-        }
+        let peers = self.question.peers;
+        // Where single pieces are far longer, the rest of their intervals is not.
+        let is_longer = |node: &usize| match self.intervals {
+            Some(_) => peers.is_single(*node),
+            None => peers.excess[*node] > 0,
+        };
         let less = |of: BTreeMap<RankInterval, i64>| {
             let mut less = Less::new();
             for (interval, excess) in of {
-                let Some(nodes) = pieces.get(&interval) else { continue };
-                let all: i64 = nodes.iter().map(|node| self.question.peers.excess[*node]).sum();
+                let nodes = self.question.in_interval(interval).filter(is_longer);
+                let all: i64 = nodes.clone().map(|node| peers.excess[node]).sum();
                 // A function takes no more of the excess than there is.
                 let share = excess.min(all) as f64 / all as f64;
-                let part = |node: &usize| (self.question.peers.excess[*node] as f64 * share) as i64;
-                less.extend(nodes.iter().map(|node| (*node, part(node))));
+                less.extend(nodes.map(|node| (node, (peers.excess[node] as f64 * share) as i64)));
             }
             less
         };

@@ -287,7 +287,7 @@ impl Question<'_> {
             let culprits = match extent {
                 Extent::Everywhere => Culprits::new(self, &set, part, None).find(&base),
                 Extent::Pieces => {
-                    Culprits::new(self, &set, part, Some(&self.intervals_of_singles(&set, part))).find(&base)
+                    Culprits::new(self, &set, part, Some(self.intervals_of_singles(&set, part))).find(&base)
                 }
                 Extent::Begin => Vec::new(),
                 Extent::Calls => self.names_of_calls(&base, set.iter().flat_map(|rank| &calls[*rank])),
@@ -441,7 +441,7 @@ impl Question<'_> {
         self.singles(rank, part).map(|node| self.peers.excess[node]).sum()
     }
 
-    fn intervals_of_singles(&self, set: &[usize], part: Part) -> Vec<RankInterval> {
+    fn intervals_of_singles(&self, set: &[usize], part: Part) -> BTreeSet<RankInterval> {
         set.iter().flat_map(|rank| self.singles(*rank, part)).filter_map(|node| self.interval(node)).collect()
     }
 

@@ -109,6 +109,7 @@ pub struct JobGraph {
 pub(super) type Edges = SmallVec<[Edge; 2]>;
 
 /// A graph whose nodes have no order yet.
+#[derive(Default)]
 pub(super) struct Draft {
     pub(super) nodes: Vec<Node>,
     pub(super) times: Vec<Times>,

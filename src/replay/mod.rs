@@ -19,6 +19,7 @@ mod edges;
 pub mod findings;
 pub mod job;
 mod joins;
+mod lists;
 pub(crate) mod packed;
 pub mod peers;
 mod places;

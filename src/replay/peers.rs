@@ -4,12 +4,14 @@
 //! more that is than the median of its peers at the same place. How much that varies by chance is measured by how it varies from step to step.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
 use super::job::{JobGraph, Role, Times};
+use super::lists::Lists;
 use super::places::{in_step, step_shifts};
-use super::rank::{EdgeKind, RankGraph};
+use super::rank::{EdgeKind, NO_NODE, RankGraph};
 use crate::operations::matching::Matches;
 use crate::statistics::{Deviation, median_time, middle};
 use crate::time::{Ns, Window};
@@ -52,12 +54,28 @@ impl Part {
     }
 }
 
-/// A place that several like ranks have.
-#[derive(Debug)]
-struct Place {
-    role: Role,
-    /// Its ranks, each with its node in the job's graph.
+/// The places that several like ranks have.
+#[derive(Debug, Default)]
+struct Places {
+    /// Their roles, and where their members are.
+    places: Vec<(Role, Range<u32>)>,
+    /// Of each: its ranks, with their nodes in the job's graph.
     members: Vec<(u32, u32)>,
+}
+
+/// A place: its role, and its members.
+type Place<'a> = (Role, &'a [(u32, u32)]);
+
+impl Places {
+    fn push(&mut self, role: Role, members: &[(u32, u32)]) {
+        let first = self.members.len() as u32;
+        self.members.extend(members);
+        self.places.push((role, first..self.members.len() as u32));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Place<'_>> {
+        self.places.iter().map(|(role, of)| (*role, &self.members[of.start as usize..of.end as usize]))
+    }
 }
 
 /// Like ranks, and what they have in common.
@@ -86,7 +104,7 @@ pub struct Peers {
     sizes: Vec<usize>,
     /// By node of the job's graph: whether its work is far longer than its peers', there alone or again in each step.
     is_single: Vec<bool>,
-    places: Vec<Place>,
+    places: Places,
     /// Nodes that no peer has, though its trace goes on there.
     alone: Vec<u32>,
 }
@@ -103,7 +121,7 @@ impl Peers {
         };
         let (place_of, count) = numbered(ranks.iter().zip(&shifts).map(places));
         let class = classes(&place_of, count);
-        let (place_of, places_in) = numbered_in(&class, place_of);
+        let (place_of, places_in) = numbered_in(&class, place_of, count);
         let interval_of = numbered(ranks.iter().zip(&shifts).map(intervals)).0;
         let mut sizes = vec![0; ranks.len()];
         class.iter().for_each(|class| sizes[*class as usize] += 1);
@@ -120,7 +138,7 @@ impl Peers {
             step_shifts: shifts,
             sizes,
             is_single: vec![false; nodes],
-            places: Vec::new(),
+            places: Places::default(),
             alone: Vec::new(),
         };
         let is_common = peers.find_places(job, ranks);
@@ -147,23 +165,28 @@ impl Peers {
 
     /// Finds the places that most of a class have, and by node whether it is at one.
     fn find_places(&mut self, job: &JobGraph, ranks: &[&RankGraph]) -> Vec<bool> {
-        let mut at: Vec<Vec<Vec<(u32, u32)>>> = self.places_in.iter().map(|places| vec![Vec::new(); *places]).collect();
-        for rank in 0..ranks.len() {
-            for (place, end) in self.place_of[rank].iter().zip(&job.ends[rank]) {
-                at[self.class[rank] as usize][*place as usize].push((rank as u32, *end));
-            }
-        }
         let mut is_common = vec![false; job.nodes.len()];
         let common = self.common_spans(job);
-        for (class, members) in
-            (0..).zip(at).flat_map(|(class, of)| of.into_iter().map(move |members| (class, members)))
+        // By class: how many places come before its own.
+        let first: Vec<usize> =
+            self.places_in.iter().scan(0, |next, places| Some(std::mem::replace(next, *next + places))).collect();
+        let of_rank = |rank: usize| {
+            let nodes = self.place_of[rank].iter().zip(&job.ends[rank]);
+            let first = first[self.class[rank] as usize] as u32;
+            nodes.map(move |(place, end)| (first + place, (rank as u32, *end)))
+        };
+        let at = Lists::new(self.places_in.iter().sum(), (0..ranks.len()).flat_map(of_rank));
+        let places = (0..).zip(&first).zip(&self.places_in);
+        for (class, place) in
+            places.flat_map(|((class, first), places)| (*first..first + places).map(move |place| (class, place)))
         {
+            let members = at.of(place as u32);
             let role = job.nodes[members[0].1 as usize].role;
             if members.len() > 1 && members.len() * 2 > self.alike(class) {
                 members.iter().for_each(|(_, node)| is_common[*node as usize] = true);
                 // A collective that is matched on some ranks only is nobody's work.
                 if role.is_work() && members.iter().all(|(_, node)| job.nodes[*node as usize].role == role) {
-                    self.places.push(Place { role, members });
+                    self.places.push(role, members);
                 }
             } else {
                 let span = common[class][usize::from(role != Role::Cpu)];
@@ -171,7 +194,8 @@ impl Peers {
                 self.alone.extend(members.iter().filter(is_recorded).map(|(_, node)| *node));
             }
         }
-        self.places.sort_by_key(|place| place.members[0]);
+        let members = &self.places.members;
+        self.places.places.sort_by_key(|(_, of)| members[of.start as usize]);
         self.alone.sort_unstable();
         is_common
     }
@@ -209,9 +233,9 @@ impl Peers {
 
     fn find_excess(&mut self, job: &JobGraph) {
         let mut values: Vec<Ns> = Vec::new();
-        for place in &self.places {
-            for (rank, node) in &place.members {
-                let others = place.members.iter().filter(|(other, _)| other != rank);
+        for (_, members) in self.places.iter() {
+            for (rank, node) in members {
+                let others = members.iter().filter(|(other, _)| other != rank);
                 values.clear();
                 values.extend(others.map(|(_, node)| Ns(self.work[*node as usize])));
                 self.excess[*node as usize] = self.work[*node as usize] - median_time(&mut values).0;
@@ -225,7 +249,7 @@ impl Peers {
     fn find_noise(&mut self, job: &JobGraph, ranks: &[&RankGraph]) {
         // How far equal work is apart, as a multiple of the root of its length.
         let apart = |role: Role| {
-            let nodes = self.places.iter().filter(|place| place.role == role).flat_map(|place| &place.members);
+            let nodes = self.places.iter().filter(|place| place.0 == role).flat_map(|(_, members)| members);
             let relative = |node: usize| {
                 let usual = self.work[node] - self.excess[node];
                 (usual > 0).then(|| self.excess[node].abs() as f64 / (usual as f64).sqrt())
@@ -235,7 +259,7 @@ impl Peers {
         };
         let apart = [Role::Cpu, Role::Gpu].map(apart);
         let mut kinds: HashMap<(u32, u64), Vec<(u32, u32)>, FixedState> = HashMap::default();
-        for (rank, node) in self.places.iter().flat_map(|place| &place.members) {
+        for (rank, node) in self.places.iter().flat_map(|(_, members)| members) {
             let of = &ranks[*rank as usize].nodes[job.nodes[*node as usize].of as usize];
             kinds.entry((self.class[*rank as usize], of.place)).or_default().push((*rank, *node));
         }
@@ -286,20 +310,20 @@ impl Peers {
         let mut found = times.to_vec();
         let is_set = |(rank, _): &&(u32, u32)| set[*rank as usize];
         let mut work: Vec<Ns> = Vec::new();
-        for place in self.places.iter().filter(|place| place.role == part.role()) {
-            if !place.members.iter().any(|member| is_set(&member)) {
+        for (_, members) in self.places.iter().filter(|place| place.0 == part.role()) {
+            if !members.iter().any(|member| is_set(&member)) {
                 continue;
             }
-            let is_all = place.members.iter().all(|member| is_set(&member));
-            let peers = place.members.iter().filter(|member| is_all || !is_set(member)).map(|(_, node)| *node as usize);
+            let is_all = members.iter().all(|member| is_set(&member));
+            let peers = members.iter().filter(|member| is_all || !is_set(member)).map(|(_, node)| *node as usize);
             work.clear();
             work.extend(peers.clone().map(|node| Ns(self.work_in(job, times, node))));
             let usual = median_time(&mut work).0;
-            let noise = self.safe_noise[place.members[0].1 as usize];
+            let noise = self.safe_noise[members[0].1 as usize];
             // A peer that is far from the others is no example.
             work.retain(|own| (own.0 - usual).abs() as f64 <= NEAR * noise);
             let mut wakes: Vec<Ns> = peers.filter_map(|node| wake(&times[node])).collect();
-            for (_, node) in place.members.iter().filter(is_set) {
+            for (_, node) in members.iter().filter(is_set) {
                 let of = &mut found[*node as usize];
                 of.own = match &mut draw {
                     Some(draw) if !work.is_empty() => work[draw(work.len())].0,
@@ -339,13 +363,13 @@ impl Peers {
     /// comes by chance, and is as long as theirs. `below` gives a random number below another one.
     pub fn shuffled(&self, job: &JobGraph, below: &mut dyn FnMut(usize) -> usize) -> Vec<Times> {
         let mut found = job.times.clone();
-        for place in &self.places {
+        for (_, members) in self.places.iter() {
             let by_chance = |node: usize| self.work[node] - if self.is_single(node) { self.excess[node] } else { 0 };
-            let mut work: Vec<i64> = place.members.iter().map(|(_, node)| by_chance(*node as usize)).collect();
+            let mut work: Vec<i64> = members.iter().map(|(_, node)| by_chance(*node as usize)).collect();
             for at in (1..work.len()).rev() {
                 work.swap(at, below(at + 1));
             }
-            for ((_, node), own) in place.members.iter().zip(work) {
+            for ((_, node), own) in members.iter().zip(work) {
                 found[*node as usize].own = own;
             }
         }
@@ -373,36 +397,43 @@ fn numbered(places: impl Iterator<Item = Vec<u64>>) -> (Vec<Vec<u32>>, usize) {
 }
 
 /// The places of each class by numbers of its own, and by class how many there are.
-fn numbered_in(class: &[u32], places: Vec<Vec<u32>>) -> (Vec<Vec<u32>>, Vec<usize>) {
-    let mut numbers: Vec<HashMap<u32, u32, FixedState>> = vec![HashMap::default(); class.len()];
-    let in_class = |(places, class): (Vec<u32>, &u32)| {
-        let numbers = &mut numbers[*class as usize];
-        let number = |place: u32| {
-            let next = numbers.len() as u32;
-            *numbers.entry(place).or_insert(next)
-        };
-        places.into_iter().map(number).collect()
-    };
-    let found = places.into_iter().zip(class).map(in_class).collect();
-    (found, numbers.iter().map(HashMap::len).collect())
+fn numbered_in(class: &[u32], mut places: Vec<Vec<u32>>, count: usize) -> (Vec<Vec<u32>>, Vec<usize>) {
+    // By place: its number in the class that had it last.
+    let mut known = vec![(NO_NODE, 0); count];
+    let mut places_in = vec![0; class.len()];
+    let mut ranks: Vec<usize> = (0..class.len()).collect();
+    ranks.sort_by_key(|rank| class[*rank]);
+    for rank in ranks {
+        let count = &mut places_in[class[rank] as usize];
+        for place in &mut places[rank] {
+            let (of, number) = &mut known[*place as usize];
+            if *of != class[rank] {
+                (*of, *number) = (class[rank], *count as u32);
+                *count += 1;
+            }
+            *place = *number;
+        }
+    }
+    (places, places_in)
 }
 
 /// By rank: the lowest rank that is like it. `count` is the number of places.
 fn classes(places: &[Vec<u32>], count: usize) -> Vec<u32> {
-    let mut first: Vec<(u32, Vec<bool>, usize)> = Vec::new();
+    let mut first: Vec<(u32, Vec<u32>)> = Vec::new();
     let mut class: Vec<u32> = Vec::new();
+    // By place: the rank that had it last.
+    let mut had_by = vec![NO_NODE; count];
     for (rank, places) in (0..).zip(places) {
-        let mut own = vec![false; count];
-        places.iter().for_each(|place| own[*place as usize] = true);
-        let all = own.iter().filter(|is_own| **is_own).count();
-        let is_alike = |(_, other, theirs): &&(u32, Vec<bool>, usize)| {
-            let both = own.iter().zip(other).filter(|(own, other)| **own && **other).count();
-            let (fewer, more) = (all.min(*theirs), all.max(*theirs));
+        let is_new = |place: &&u32| std::mem::replace(&mut had_by[**place as usize], rank) != rank;
+        let own: Vec<u32> = places.iter().filter(is_new).copied().collect();
+        let is_alike = |(_, others): &&(u32, Vec<u32>)| {
+            let both = others.iter().filter(|place| had_by[**place as usize] == rank).count();
+            let (fewer, more) = (own.len().min(others.len()), own.len().max(others.len()));
             both as f64 >= ALIKE * fewer as f64 && fewer as f64 >= LEAST * more as f64
         };
-        let found = first.iter().find(is_alike).map(|(of, ..)| *of);
+        let found = first.iter().find(is_alike).map(|(of, _)| *of);
         if found.is_none() {
-            first.push((rank, own, all));
+            first.push((rank, own));
         }
         class.push(found.unwrap_or(rank));
     }

@@ -3,6 +3,7 @@
 use std::num::NonZero;
 
 use super::job::{JobGraph, Node, Role, Times};
+use super::lists::Lists;
 use super::peers::{Part, Peers};
 use super::rank::RankGraph;
 pub(crate) use crate::parallel::both;
@@ -37,6 +38,8 @@ pub(crate) struct Question<'a> {
     work: [Vec<Vec<u32>>; 2],
     /// By node: its interval.
     intervals: Vec<u32>,
+    /// By rank and interval: the nodes that are work of threads.
+    in_intervals: Vec<Lists<u32>>,
     /// When it started and ended, in ns.
     start: i64,
     end: i64,
@@ -54,8 +57,12 @@ impl<'a> Question<'a> {
             let of = ranks[node.rank as usize].nodes.get(node.of as usize);
             of.map_or(NO_INTERVAL, |of| of.interval)
         };
-        let intervals = job.nodes.iter().map(interval).collect();
-        Question { job, ranks, peers, work, intervals, start, end }
+        let intervals: Vec<u32> = job.nodes.iter().map(interval).collect();
+        let in_intervals = |(graph, nodes): (&&RankGraph, &Vec<u32>)| {
+            Lists::new(graph.intervals.len(), nodes.iter().map(|node| (intervals[*node as usize], *node)))
+        };
+        let in_intervals = ranks.iter().zip(&work[0]).map(in_intervals).collect();
+        Question { job, ranks, peers, work, intervals, in_intervals, start, end }
     }
 
     /// From the first start to the last end, in ns.
@@ -88,6 +95,11 @@ impl<'a> Question<'a> {
     /// The nodes of a rank that are work of a part.
     pub(super) fn work(&self, rank: usize, part: Part) -> impl Iterator<Item = usize> {
         self.work[usize::from(part == Part::Gpu)][rank].iter().map(|node| *node as usize)
+    }
+
+    /// The nodes of an interval that are work of threads.
+    pub(crate) fn in_interval(&self, (rank, interval): RankInterval) -> impl Iterator<Item = usize> + Clone {
+        self.in_intervals[rank].of(interval).iter().map(|node| *node as usize)
     }
 
     /// The rank and interval of a node.

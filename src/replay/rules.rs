@@ -2,8 +2,8 @@
 
 use super::job::{Role, Times};
 use super::peers::Part;
-use super::question::{Question, RankInterval};
-use super::rank::{EdgeKind, Interval, NodeKind, RankGraph};
+use super::question::Question;
+use super::rank::{EdgeKind, NodeKind};
 use crate::statistics::median_time;
 use crate::time::Ns;
 
@@ -30,28 +30,19 @@ impl Question<'_> {
 
     /// Functions of these names do, in their own time. It is taken from the work of the interval, from each piece in proportion to its length.
     pub(crate) fn scale_functions(&self, times: &mut [Times], factor: f64, fits: &dyn Fn(&str) -> bool) {
-        // By rank and interval: by how much it is shorter, and how much work it has.
-        let less = |graph: &&RankGraph| {
+        for (rank, graph) in self.ranks.iter().enumerate() {
             let is_meant: Vec<bool> = graph.texts.iter().map(|text| fits(text)).collect();
-            let of_interval = |interval: &Interval| {
+            for (interval, at) in graph.intervals.iter().zip(0..) {
                 let meant = interval.functions.iter().filter(|(name, _)| is_meant[*name as usize]);
-                (meant.map(|(_, time)| time.0 - scaled(time.0, factor)).sum(), 0)
-            };
-            graph.intervals.iter().map(of_interval).collect()
-        };
-        let mut intervals: Vec<Vec<(i64, i64)>> = self.ranks.iter().map(less).collect();
-        let cpus = self.ranks.iter().enumerate().flat_map(|(rank, _)| self.work(rank, Part::Cpu));
-        let meant: Vec<(usize, RankInterval)> = cpus
-            .filter_map(|node| Some((node, self.interval(node)?)))
-            .filter(|(_, (rank, interval))| intervals[*rank][*interval as usize].0 != 0)
-            .collect();
-        for (node, (rank, interval)) in &meant {
-            intervals[*rank][*interval as usize].1 += times[*node].own.max(0);
-        }
-        for (node, (rank, interval)) in meant {
-            let (less, all) = intervals[rank][interval as usize];
-            let share = less.min(all) as f64 / all.max(1) as f64;
-            times[node].own -= (times[node].own.max(0) as f64 * share) as i64;
+                let less: i64 = meant.map(|(_, time)| time.0 - scaled(time.0, factor)).sum();
+                if less == 0 {
+                    continue;
+                }
+                let nodes = self.in_interval((rank, at));
+                let all: i64 = nodes.clone().map(|node| times[node].own.max(0)).sum();
+                let share = less.min(all) as f64 / all.max(1) as f64;
+                nodes.for_each(|node| times[node].own -= (times[node].own.max(0) as f64 * share) as i64);
+            }
         }
     }
 

@@ -6,10 +6,11 @@
 
 use serde::Serialize;
 
-use super::job::{JobGraph, Node, Role, Times};
+use super::job::{JobGraph, Node, Times};
 use super::peers::Peers;
 use super::question::{as_many, each};
 use super::rank::{EdgeKind, NO_NODE, RankGraph, RankNode};
+use crate::time::Ns;
 
 /// So many rotations: they take time, and more of them say the same.
 const MOST: usize = 8;
@@ -47,11 +48,28 @@ struct Transplant<'a> {
     peers: &'a Peers,
     ranks: &'a [&'a RankGraph],
     /// By rank and place of its class: its node there.
-    by_place: Vec<Vec<u32>>,
-    /// By rank: its nodes on threads and streams, in the order of their ends.
-    in_order: Vec<Vec<u32>>,
+    by_place: Vec<Vec<At>>,
+    /// By rank: what its threads and streams do, in the order of ends.
+    in_order: Vec<Vec<Piece>>,
     /// By rank and lane: when the first of its nodes begins.
     begins: Vec<Vec<Option<i64>>>,
+}
+
+/// Where a node of a rank is in the job's graph.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    arrival: u32,
+    end: u32,
+}
+
+const NOWHERE: At = At { arrival: NO_NODE, end: NO_NODE };
+
+/// A node of a rank, with what is needed of it.
+struct Piece {
+    lane: u32,
+    place: u32,
+    own: i64,
+    is_work: bool,
 }
 
 /// A number for a thread or stream.
@@ -128,15 +146,24 @@ impl Ends {
 
 impl<'a> Transplant<'a> {
     fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a Peers) -> Self {
-        let mut by_place: Vec<Vec<u32>> =
-            peers.class.iter().map(|class| vec![NO_NODE; peers.places_in[*class as usize]]).collect();
-        for (of_rank, places) in by_place.iter_mut().zip(&peers.place_of) {
-            (0..).zip(places).for_each(|(node, place)| of_rank[*place as usize] = node);
-        }
-        let in_order = |graph: &&RankGraph| {
-            let mut order: Vec<u32> = (0..graph.nodes.len() as u32).collect();
-            order.sort_by_key(|node| (graph.nodes[*node as usize].end, *node));
-            order
+        let by_place = |rank: usize| {
+            let mut found = vec![NOWHERE; peers.places_in[peers.class[rank] as usize]];
+            let nodes = job.arrivals[rank].iter().zip(&job.ends[rank]);
+            for (place, (arrival, end)) in peers.place_of[rank].iter().zip(nodes) {
+                found[*place as usize] = At { arrival: *arrival, end: *end };
+            }
+            found
+        };
+        let in_order = |rank: usize| {
+            let nodes = &ranks[rank].nodes;
+            let mut order: Vec<(Ns, u32)> = nodes.iter().map(|node| node.end).zip(0..).collect();
+            order.sort();
+            let piece = |(_, node): (Ns, u32)| {
+                let end = job.ends[rank][node as usize] as usize;
+                let (lane, place) = (lane(&nodes[node as usize]) as u32, peers.place_of[rank][node as usize]);
+                Piece { lane, place, own: job.times[end].own, is_work: job.nodes[end].role.is_work() }
+            };
+            order.into_iter().map(piece).collect()
         };
         let begins = |(graph, ends): (&&RankGraph, &Vec<u32>)| {
             let mut begins: Vec<Option<i64>> = vec![None; lanes(graph)];
@@ -146,8 +173,8 @@ impl<'a> Transplant<'a> {
             }
             begins
         };
-        let (in_order, begins) =
-            (ranks.iter().map(in_order).collect(), ranks.iter().zip(&job.ends).map(begins).collect());
+        let (by_place, in_order) = each(ranks.len(), |rank| (by_place(rank), in_order(rank))).into_iter().unzip();
+        let begins = ranks.iter().zip(&job.ends).map(begins).collect();
         Transplant { job, peers, ranks, by_place, in_order, begins }
     }
 
@@ -167,40 +194,40 @@ impl<'a> Transplant<'a> {
         let work = self.work(rank, from);
         for (at, node) in self.ranks[rank].nodes.iter().enumerate() {
             let own = &mut times[self.job.ends[rank][at] as usize];
-            let of = self.by_place[from][self.peers.place_of[rank][at] as usize];
-            if of == NO_NODE {
+            let place = self.peers.place_of[rank][at] as usize;
+            let of = self.by_place[from][place];
+            if of.end == NO_NODE {
                 let begin = self.begins[from].get(lane(node)).copied().flatten().unwrap_or(own.begin);
                 *own = Times { own: 0, begin, extra: 0, waits: !node.kind.is_cpu(), ..*own };
                 continue;
             }
-            let theirs = self.job.times[self.job.ends[from][of as usize] as usize];
-            (own.own, own.begin) = (work[of as usize], theirs.begin);
+            let theirs = self.job.times[of.end as usize];
+            (own.own, own.begin) = (work[place], theirs.begin);
             if own.binding == EdgeKind::Wake && theirs.binding == EdgeKind::Wake {
                 own.extra = theirs.extra;
             }
-            let (own, theirs) = (self.job.arrivals[rank][at], self.job.arrivals[from][of as usize]);
-            if [own, theirs].map(|node| self.job.nodes[node as usize].role) == [Role::Arrival; 2] {
-                times[own as usize].begin = self.job.times[theirs as usize].begin;
+            // Only members of a collective arrive before their end.
+            let own = self.job.arrivals[rank][at];
+            if own != self.job.ends[rank][at] && of.arrival != of.end {
+                times[own as usize].begin = self.job.times[of.arrival as usize].begin;
             }
         }
     }
 
-    /// By node of a rank: its time, with the work of nodes before it on its thread or stream which another rank lacks.
+    /// By place: a rank's time there, with the work of nodes before it on its thread or stream which another rank lacks.
     fn work(&self, rank: usize, from: usize) -> Vec<i64> {
-        let graph = self.ranks[from];
-        let mut pending = vec![0; lanes(graph)];
-        let mut work = vec![0; graph.nodes.len()];
-        for at in self.in_order[from].iter().map(|at| *at as usize) {
-            let (node, end) = (graph.nodes[at], self.job.ends[from][at] as usize);
-            let own = self.job.times[end].own;
-            if !self.job.nodes[end].role.is_work() {
-                work[at] = own;
+        let mut pending = vec![0; self.begins[from].len()];
+        let mut work = vec![0; self.by_place[from].len()];
+        for piece in &self.in_order[from] {
+            let work = &mut work[piece.place as usize];
+            if !piece.is_work {
+                *work = piece.own;
                 continue;
             }
-            let pending = &mut pending[lane(&node)];
-            *pending += own;
-            if self.by_place[rank][self.peers.place_of[from][at] as usize] != NO_NODE {
-                work[at] = std::mem::take(pending);
+            let pending = &mut pending[piece.lane as usize];
+            *pending += piece.own;
+            if self.by_place[rank][piece.place as usize].end != NO_NODE {
+                *work = std::mem::take(pending);
             }
         }
         work

@@ -1,0 +1,30 @@
+//! Many short lists in one piece of memory.
+
+/// So many lists. Each has its things in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Lists<T> {
+    /// By list: the position of its first thing; one more at the end.
+    first: Vec<u32>,
+    things: Vec<T>,
+}
+
+impl<T: Copy + Default> Lists<T> {
+    /// `count` lists of things that come with the number of their list.
+    pub(super) fn new(count: usize, things: impl Iterator<Item = (u32, T)> + Clone) -> Self {
+        let mut first = vec![0; count + 1];
+        things.clone().for_each(|(list, _)| first[list as usize + 1] += 1);
+        (1..first.len()).for_each(|at| first[at] += first[at - 1]);
+        let (mut next, mut sorted) = (first.clone(), vec![T::default(); first[count] as usize]);
+        for (list, thing) in things {
+            let at = &mut next[list as usize];
+            sorted[*at as usize] = thing;
+            *at += 1;
+        }
+        Lists { first, things: sorted }
+    }
+
+    /// The things of a list.
+    pub(super) fn of(&self, list: u32) -> &[T] {
+        &self.things[self.first[list as usize] as usize..self.first[list as usize + 1] as usize]
+    }
+}
