@@ -19,6 +19,8 @@ pub enum Order {
     Exposed,
     /// The mean time of a kernel.
     Mean,
+    /// The time on the critical path of each rank alone.
+    Critical,
 }
 
 /// The distribution of durations. Mean, median and deviation are in ns.
@@ -100,12 +102,15 @@ pub struct Totals {
     #[serde(rename = "exposed_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
+    /// How long they are on the critical path of their rank alone; `None` unless that was asked for.
+    #[serde(skip)]
+    pub critical: Option<Ns>,
 }
 
 impl Totals {
     /// The totals of one kernel.
     pub fn from_kernel(kernel: &KernelLaunch) -> Self {
-        Totals { count: 1, gpu_time: kernel.gpu_time, exposed: kernel.exposed }
+        Totals { count: 1, gpu_time: kernel.gpu_time, exposed: kernel.exposed, critical: kernel.critical }
     }
 
     /// Adds other totals.
@@ -113,6 +118,7 @@ impl Totals {
         self.count += other.count;
         self.gpu_time += other.gpu_time;
         self.exposed += other.exposed;
+        self.critical = added(self.critical, other.critical);
     }
 
     /// The mean duration, in ns; 0 without kernels.
@@ -127,8 +133,14 @@ impl Totals {
             Order::GpuTime => self.gpu_time.as_f64(),
             Order::Exposed => self.exposed.as_f64(),
             Order::Mean => self.mean(),
+            Order::Critical => self.critical.unwrap_or_default().as_f64(),
         }
     }
+}
+
+/// The sum of what is known.
+fn added(a: Option<Ns>, b: Option<Ns>) -> Option<Ns> {
+    a.map_or(b, |a| Some(a + b.unwrap_or_default()))
 }
 
 /// What kernels cost.
@@ -149,6 +161,10 @@ pub struct Cost {
     #[serde(rename = "overlapped_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub overlapped: Ns,
+    /// How long they are on the critical path of their rank alone; `None` unless that was asked for.
+    #[serde(rename = "critical_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub critical: Option<Ns>,
     /// From the end of the launching call to the kernel's start, 0 for a kernel that starts earlier. Only for kernels attributed by correlation or
     /// flow; `None` if there are none.
     pub queue_delay: Option<Distribution>,
@@ -159,13 +175,14 @@ pub struct Cost {
 pub(super) struct KernelCost {
     gpu_time: Ns,
     exposed: Ns,
+    critical: Option<Ns>,
     queue_delay: Option<Ns>,
 }
 
 impl KernelCost {
     pub(super) fn from_kernel(kernel: &KernelLaunch) -> Self {
-        let KernelLaunch { gpu_time, exposed, queue_delay, .. } = *kernel;
-        KernelCost { gpu_time, exposed, queue_delay }
+        let KernelLaunch { gpu_time, exposed, critical, queue_delay, .. } = *kernel;
+        KernelCost { gpu_time, exposed, critical, queue_delay }
     }
 }
 
@@ -184,6 +201,8 @@ pub(super) struct KernelSums {
     gpu_time: TimeSums,
     #[serde(rename = "exposed_ns")]
     exposed: Ns,
+    #[serde(skip)]
+    critical: Option<Ns>,
     queue_delay: TimeSums,
 }
 
@@ -209,9 +228,10 @@ impl Kernels {
                 count: kernels.len() as u64,
                 gpu_time: kernels.iter().map(|kernel| kernel.gpu_time).sum(),
                 exposed: kernels.iter().map(|kernel| kernel.exposed).sum(),
+                critical: kernels.iter().map(|kernel| kernel.critical).reduce(added).flatten(),
             },
-            Kernels::Summed(KernelSums { gpu_time, exposed, .. }) => {
-                Totals { count: gpu_time.count, gpu_time: gpu_time.total, exposed: *exposed }
+            Kernels::Summed(KernelSums { gpu_time, exposed, critical, .. }) => {
+                Totals { count: gpu_time.count, gpu_time: gpu_time.total, exposed: *exposed, critical: *critical }
             }
         }
     }
@@ -234,6 +254,7 @@ impl Kernels {
             Kernels::Each(kernels) => KernelSums {
                 gpu_time: TimeSums::from_times(kernels.iter().map(|kernel| kernel.gpu_time)),
                 exposed: kernels.iter().map(|kernel| kernel.exposed).sum(),
+                critical: self.totals().critical,
                 queue_delay: TimeSums::from_times(kernels.iter().filter_map(|kernel| kernel.queue_delay)),
             },
             Kernels::Summed(sums) => sums.clone(),
@@ -245,6 +266,7 @@ impl KernelSums {
     fn add(&mut self, other: &KernelSums) {
         self.gpu_time.merge(&other.gpu_time);
         self.exposed += other.exposed;
+        self.critical = added(self.critical, other.critical);
         self.queue_delay.merge(&other.queue_delay);
     }
 }
@@ -265,7 +287,7 @@ impl<'de> Deserialize<'de> for Kernels {
 impl Cost {
     /// The cost of kernels that have this share.
     pub(super) fn sum(kernels: &Kernels, share: Option<f64>) -> Self {
-        let exposed = kernels.totals().exposed;
+        let Totals { exposed, critical, .. } = kernels.totals();
         let (gpu_time, queue_delay) = match kernels {
             Kernels::Each(kernels) => (
                 Distribution::from_times(kernels.iter().map(|kernel| kernel.gpu_time).collect()),
@@ -274,7 +296,7 @@ impl Cost {
             Kernels::Summed(sums) => (Distribution::of_sums(&sums.gpu_time), Distribution::of_sums(&sums.queue_delay)),
         };
         let gpu_time = gpu_time.unwrap_or_default();
-        Cost { gpu_time, share, exposed, overlapped: gpu_time.total - exposed, queue_delay }
+        Cost { gpu_time, share, exposed, overlapped: gpu_time.total - exposed, critical, queue_delay }
     }
 }
 

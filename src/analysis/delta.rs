@@ -112,6 +112,8 @@ impl SideTotals {
             Order::GpuTime => self.each.gpu_time,
             Order::Exposed => self.each.exposed,
             Order::Mean => self.totals.mean(),
+            // It is asked of one answer only.
+            Order::Critical => 0.0,
         }
     }
 }

@@ -343,7 +343,7 @@ mod tests {
     }
 
     fn totals(count: u64, gpu_time: i64, exposed: i64) -> Option<Totals> {
-        Some(Totals { count, gpu_time: Ns(gpu_time), exposed: Ns(exposed) })
+        Some(Totals { count, gpu_time: Ns(gpu_time), exposed: Ns(exposed), critical: None })
     }
 
     fn sums(side: Option<SideTotals>) -> Option<Totals> {
@@ -366,7 +366,10 @@ mod tests {
         let mut unattributed = report(before);
         unattributed.coverage.unattributed.insert(
             Reason::NoId,
-            Unattributed { all: Totals { count: 1, gpu_time: Ns(7), exposed: Ns(5) }, ..Unattributed::default() },
+            Unattributed {
+                all: Totals { count: 1, gpu_time: Ns(7), exposed: Ns(5), critical: None },
+                ..Unattributed::default()
+            },
         );
         let mut diff = Diff::new(("before.json", unattributed), ("after.json", report(after)), Per::Total);
         let of = |change: &Change| (change.key.frames[0].clone(), sums(change.before), sums(change.after));

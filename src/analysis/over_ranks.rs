@@ -126,7 +126,7 @@ mod tests {
     fn ranks(times: &[i64]) -> Vec<OfRank> {
         let rank = |(at, time): (usize, &i64)| OfRank {
             rank: Arc::from(format!("rank {at}")),
-            totals: Totals { count: 2, gpu_time: Ns(*time), exposed: Ns(*time / 2) },
+            totals: Totals { count: 2, gpu_time: Ns(*time), exposed: Ns(*time / 2), critical: None },
         };
         times.iter().enumerate().map(rank).collect()
     }

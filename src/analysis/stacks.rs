@@ -108,7 +108,8 @@ pub struct Stack {
 impl Stack {
     /// The totals of its kernels.
     pub fn totals(&self) -> Totals {
-        Totals { count: self.count, gpu_time: self.cost.gpu_time.total, exposed: self.cost.exposed }
+        let Cost { gpu_time, exposed, critical, .. } = self.cost;
+        Totals { count: self.count, gpu_time: gpu_time.total, exposed, critical }
     }
 }
 
@@ -291,6 +292,10 @@ pub struct StackReport {
     pub not_asked: NotAsked,
     /// The window as a whole.
     pub summary: Summary,
+    /// How long the critical paths of its ranks are, each alone, in ns by kind; `None` unless that was asked for.
+    #[serde(rename = "critical_path_ns")]
+    #[cfg_attr(test, schemars(with = "Option<BTreeMap<String, u64>>"))]
+    pub critical_path: Option<BTreeMap<&'static str, Ns>>,
     /// What is wrong with the trace.
     pub damage: Losses,
     /// How NCCL's own records are joined to the kernels; `None` without records.
@@ -318,13 +323,11 @@ impl StackReport {
             return;
         }
         self.stacks.append(&mut self.hidden);
-        let by = |cost: fn(&Stack) -> f64| move |a: &Stack, b: &Stack| cost(b).total_cmp(&cost(a));
-        match order {
-            Order::Count => self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.count)),
-            Order::GpuTime => self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.cost.gpu_time.total)),
-            Order::Exposed => self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.cost.exposed)),
-            Order::Mean => self.stacks.sort_by(by(|stack| stack.cost.gpu_time.mean)),
+        if order == Order::Critical {
+            // Most may not be on the path at all.
+            self.stacks.sort_by_key(|stack| std::cmp::Reverse(stack.cost.exposed));
         }
+        self.stacks.sort_by(|a, b| b.totals().by(order).total_cmp(&a.totals().by(order)));
         let all = self.gpu_time().as_f64();
         // The ranks of a stack stay together.
         let mut of_key: BTreeMap<StackKey, Ns> = BTreeMap::new();
@@ -369,6 +372,7 @@ impl StackReport {
             kernels_in_trace: self.kernels_in_trace,
             coverage: self.coverage.clone(),
             elsewhere: self.elsewhere,
+            critical_path: self.critical_path.clone(),
             not_asked: self.not_asked.clone(),
             summary: self.summary.clone(),
             damage: self.damage.clone(),

@@ -69,6 +69,8 @@ pub struct KernelLaunch {
     pub gpu_time: Ns,
     /// The part of it during which no other compute kernel ran on the GPU.
     pub exposed: Ns,
+    /// How much of it is on the critical path of its rank alone; `None` unless that is asked for.
+    pub critical: Option<Ns>,
     /// From the end of the launching call to the start of the kernel; 0 if the kernel starts earlier. `None` for kernels of a graph, where one
     /// call launches many, and if the call or its end is unknown.
     pub queue_delay: Option<Ns>,
@@ -206,6 +208,7 @@ impl Rows<'_> {
                 record: None,
                 gpu_time: launched.gpu_time(store),
                 exposed: sweep.exposed(launched),
+                critical: None,
                 queue_delay: queue_delay(store, launched),
             };
             let Some(call) = launched.call else { return row };

@@ -59,6 +59,7 @@ pub(super) fn run(args: &Stacks) -> Result<(), Stop> {
             .limit
             .filter(|limit| *limit <= MOST_GROUPS && form != Form::Html)
             .map(|_| args.sort.into()),
+        critical: args.sort == Sort::Critical,
         asked: asked(&args.selection, span, &args.climbing),
     };
     let captures: Vec<_> = files.traces.iter().flat_map(|file| run.capture_files(&args.capture_trace, file)).collect();
@@ -82,7 +83,11 @@ fn check_parts(args: &Stacks, files: &Sources) -> Result<bool, Stop> {
             (false, None) => Ok(false),
         };
     }
-    let others = [("capture-trace", !args.capture_trace.is_empty()), ("records", !args.records.is_empty())];
+    let others = [
+        ("capture-trace", !args.capture_trace.is_empty()),
+        ("records", !args.records.is_empty()),
+        ("sort critical", args.sort == Sort::Critical),
+    ];
     opening::refuse_for_parts(&args.span, &args.climbing, &others)?;
     files.left_out().iter().for_each(|line| say(line));
     Ok(true)

@@ -30,6 +30,15 @@ impl PathKind {
     pub const ALL: [PathKind; 5] =
         [PathKind::Cpu, PathKind::LaunchLatency, PathKind::Compute, PathKind::Transfer, PathKind::Idle];
 
+    /// As programs read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            PathKind::LaunchLatency => "launch-latency",
+            PathKind::Cpu => "cpu",
+            plain => plain.name(),
+        }
+    }
+
     /// As a table names it.
     pub fn name(self) -> &'static str {
         match self {

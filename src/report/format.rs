@@ -72,7 +72,7 @@ pub(super) fn percent_or_unknown(share: Option<f64>) -> String {
 pub fn value(measure: Order, number: f64) -> String {
     match measure {
         Order::Count => grouped(number, if number.fract() == 0.0 { 0 } else { 3 }),
-        Order::GpuTime | Order::Exposed | Order::Mean => duration(Ns::rounded(number)),
+        Order::GpuTime | Order::Exposed | Order::Mean | Order::Critical => duration(Ns::rounded(number)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The stacks of traces: the main answer.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::completeness::Completeness;
@@ -13,11 +14,12 @@ use crate::analysis::missing::Missing;
 use crate::analysis::reduction::{StackReduction, attributed};
 use crate::analysis::stacks::{StackOptions, StackReport};
 use crate::analysis::timeline::Timeline;
-use crate::attribution::Attribution;
+use crate::attribution::{Attribution, KernelLaunch};
 use crate::event::ArgsWanted;
+use crate::ranks::alone::Alone;
 use crate::report::MOST_DRAWN;
 use crate::store::Store;
-use crate::time::Window;
+use crate::time::{Ns, Window};
 
 /// How many rows the timeline of a trace has at most, and those of all traces of a page.
 const ROWS_OF_ONE: usize = 40_000;
@@ -30,6 +32,8 @@ pub struct StackQuestion {
     pub traces: TraceQuestion,
     /// Whether the answer is drawn, which needs the times of all kernels.
     pub draws: bool,
+    /// Whether the critical path of each rank alone is found.
+    pub critical: bool,
     /// See [`StackOptions::largest_groups`].
     pub largest_groups: Option<Order>,
     /// As [`RankQuestion::asked`](super::RankQuestion::asked), for parts alone.
@@ -66,14 +70,23 @@ impl Run<'_> {
             let Prepared { name, database, attributor, launches, window, is_alone, .. } = prepared;
             let store = database.store();
             let options = StackOptions { largest_groups: question.largest_groups.filter(|_| is_alone), ..options };
-            let attribution = attributed(attributor, launches, window, &options);
+            let mut attribution = attributed(attributor, launches, window, &options);
+            let path = question.critical.then(|| {
+                let found = Alone::find(store, &attribution, window);
+                let of_kernel = |kernel: &KernelLaunch| found.on_path.get(&kernel.launched.kernel).copied();
+                attribution
+                    .kernels
+                    .iter_mut()
+                    .for_each(|kernel| kernel.critical = Some(of_kernel(kernel).unwrap_or_default()));
+                found.kinds
+            });
             let part = StackReduction::of_attributed(name, store, &attribution, launches, window, &options);
             let timeline = match question.draws {
                 true => timeline((name, store), &attribution, window, &part, files.len(), how),
                 false => None,
             };
             let missing = missing::explain(database, window, &part)?;
-            Ok((part, missing, timeline))
+            Ok((part, missing, timeline, path))
         };
         // Records are joined by the numbers of operations, too.
         let args = if how.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
@@ -81,13 +94,16 @@ impl Run<'_> {
         let ReducedTraces { traces, archives, left_out, .. } =
             self.reduce(files, &question.traces, &Reducer { args, compares_clocks: false, by: &by })?;
         let (mut reductions, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for Reduced { reduction: (reduction, missing, timeline), name, damage: of_trace, .. } in traces {
+        let mut paths: BTreeMap<&'static str, Ns> = BTreeMap::new();
+        for Reduced { reduction: (reduction, missing, timeline, path), name, damage: of_trace, .. } in traces {
             reductions.push(reduction);
             timelines.extend(timeline);
+            path.into_iter().flatten().for_each(|(kind, time)| *paths.entry(kind.word()).or_default() += time);
             reasons.extend(missing.map(|missing| (name, missing)));
             damage.extend(of_trace);
         }
         let mut report = StackReport::merge(reductions, how);
+        report.critical_path = question.critical.then_some(paths);
         for archive in &archives {
             report.damage.add(Losses::count(archive));
             damage.extend(self.damage_lines(archive));

@@ -23,7 +23,7 @@ use nccl_stacks::sql::Database;
 use nccl_stacks::time::Window;
 use support::program::{run, stderr, stdout, testdata, trace_of};
 
-const STACKS_HEADER: &str = "rank,count,gpu_time_ns,share_of_window,exposed_ns,overlapped_ns,mean_ns,median_ns,p95_ns,min_ns,max_ns,fastest_ns,\
+const STACKS_HEADER: &str = "rank,count,gpu_time_ns,share_of_window,exposed_ns,critical_ns,overlapped_ns,mean_ns,median_ns,p95_ns,min_ns,max_ns,fastest_ns,\
     queue_delay_median_ns,collective,dtype,bytes_min,bytes_max,process_group,algbw_gb_per_s,busbw_gb_per_s,best_busbw_gb_per_s,\
     thread,kernels,headline,stack";
 

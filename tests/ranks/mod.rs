@@ -1,5 +1,6 @@
 //! Many ranks: who waits for whom, on real traces, on simulated jobs whose truth is known, and on what is wrong.
 
+mod alone;
 mod clocks;
 mod critical;
 mod error;

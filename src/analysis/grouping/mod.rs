@@ -240,7 +240,8 @@ impl GroupedKernels {
 
     /// The totals of its kernels.
     pub fn totals(&self) -> Totals {
-        Totals { count: self.count, gpu_time: self.cost.gpu_time.total, exposed: self.cost.exposed }
+        let Cost { gpu_time, exposed, critical, .. } = self.cost;
+        Totals { count: self.count, gpu_time: gpu_time.total, exposed, critical }
     }
 }
 

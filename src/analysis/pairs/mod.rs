@@ -469,7 +469,8 @@ impl PairReport {
         let by = |nodes: u64, load: Load| match order {
             Order::Count => nodes as f64,
             Order::GpuTime => load.whole_time().as_f64(),
-            Order::Exposed => load.exposed.as_f64(),
+            // A critical path is not asked of pairs.
+            Order::Exposed | Order::Critical => load.exposed.as_f64(),
             Order::Mean => load.whole_time().as_f64() / nodes.max(1) as f64,
         };
         let of_module = |module: &Module| by(module.backward.operators, module.collectives());

@@ -13,7 +13,7 @@ use nccl_stacks::report::diff::DiffAnswer;
 
 use super::ranks::{RankOf, parse_rank};
 use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
-use super::words::{Sort, TableFormat, form_of};
+use super::words::{Sort, TableFormat, form_of, sort_of_costs};
 
 const SQL_EXAMPLES: &str = "\
 Examples:
@@ -176,7 +176,7 @@ pub(crate) struct Diff {
     pub(crate) ranks: bool,
 
     /// Order of the stacks: by how much their count, GPU time, exposed time or mean time changed, the most first
-    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
+    #[arg(long, value_name = "BY", value_parser = sort_of_costs(), default_value = "exposed")]
     pub(crate) sort: Sort,
 
     /// Show only the first N stacks

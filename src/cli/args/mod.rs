@@ -245,7 +245,10 @@ pub(crate) struct Stacks {
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
 
-    /// Order of the stacks: by exposed time, GPU time, count or mean time, the largest first
+    /// Order of the stacks: by exposed time, GPU time, count, mean time or time on the critical path, the largest first
+    ///
+    /// critical: how much of the kernels' time is on the critical path of their rank alone, from its last end back to its start: always to what had to come
+    /// before. A collective is as long as its kernel there, because one rank doesn't show how much of that is waiting; of all ranks the command ranks does.
     #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Exposed)]
     pub(crate) sort: Sort,
 

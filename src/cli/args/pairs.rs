@@ -7,7 +7,7 @@ use nccl_stacks::report::Form;
 use nccl_stacks::report::pairs::PairsAnswer;
 
 use super::shared::{Reading, Span, parse_limit};
-use super::words::{Colour, Sort, form_of};
+use super::words::{Colour, Sort, form_of, sort_of_costs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,7 +47,7 @@ pub(crate) struct Pairs {
     pub(crate) no_exact_names: bool,
 
     /// Order: by the number of nodes, their GPU time including collectives, the exposed time of the collectives, or the mean GPU time of a node
-    #[arg(long, value_name = "BY", value_enum, default_value_t = Sort::Gpu, help_heading = "Show")]
+    #[arg(long, value_name = "BY", value_parser = sort_of_costs(), default_value = "gpu", help_heading = "Show")]
     pub(crate) sort: Sort,
 
     /// Show only the first N modules and the first N pairs

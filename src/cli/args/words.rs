@@ -2,6 +2,7 @@
 //!
 //! The variants have no docs: clap would show them in a long help for each option.
 
+use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nccl_stacks::analysis::cost::Order;
 use nccl_stacks::attribution::launches::WindowOn;
@@ -13,6 +14,13 @@ use nccl_stacks::time::TimeRule;
 /// The parser of --format with the forms of an answer.
 pub(crate) fn form_of<A: Answer>() -> impl TypedValueParser<Value = Form> {
     PossibleValuesParser::new(A::forms().map(Form::word)).map(|word| Form::parse(&word).unwrap_or(Form::Text))
+}
+
+/// The parser of --sort where nobody asks for critical paths.
+pub(crate) fn sort_of_costs() -> impl TypedValueParser<Value = Sort> {
+    let words = Sort::value_variants().iter().filter(|sort| **sort != Sort::Critical);
+    PossibleValuesParser::new(words.filter_map(Sort::to_possible_value))
+        .map(|word| Sort::from_str(&word, false).unwrap_or(Sort::Exposed))
 }
 
 /// What has to start in the window.
@@ -106,6 +114,7 @@ pub(crate) enum Sort {
     Gpu,
     Exposed,
     Mean,
+    Critical,
 }
 
 impl From<Sort> for Order {
@@ -115,6 +124,7 @@ impl From<Sort> for Order {
             Sort::Gpu => Order::GpuTime,
             Sort::Exposed => Order::Exposed,
             Sort::Mean => Order::Mean,
+            Sort::Critical => Order::Critical,
         }
     }
 }

@@ -31,6 +31,7 @@ const COLUMNS: &[Column<GroupedKernels, usize>] = &[
     Column::number("share_of_groups", "share", |group, _| Cell::Share(group.share)),
     Column::number_at(4, "share_of_window", "of window", |group, _| Cell::known(group.cost.share, Cell::Share)),
     Column::number_at(5, "exposed_ns", "exposed", |group, _| Cell::Time(group.cost.exposed)),
+    Column::number_at(6, "critical_ns", "critical", |group, _| group.cost.critical.map_or(Cell::Empty, Cell::Time)),
     Column::number_at(3, "mean_ns", "mean", |group, _| Cell::Nanos(group.cost.gpu_time.mean)),
     Column::number("median_ns", "", |group, _| Cell::Nanos(group.cost.gpu_time.median)),
     Column::number("p95_ns", "", |group, _| Cell::Time(group.cost.gpu_time.p95)),

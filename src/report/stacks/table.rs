@@ -21,6 +21,7 @@ pub(super) const COLUMNS: &[Column<Stack, Option<usize>>] = &[
     Column::number("gpu_time_ns", "GPU time", |stack, _| Cell::Time(stack.cost.gpu_time.total)),
     Column::number_at(4, "share_of_window", "share", |stack, _| Cell::known(stack.cost.share, Cell::Share)),
     Column::number_at(5, "exposed_ns", "exposed", |stack, _| Cell::Time(stack.cost.exposed)),
+    Column::number_at(6, "critical_ns", "critical", |stack, _| stack.cost.critical.map_or(Cell::Empty, Cell::Time)),
     Column::number("overlapped_ns", "", |stack, _| Cell::Time(stack.cost.overlapped)),
     Column::number_at(1, "mean_ns", "mean", |stack, _| Cell::Nanos(stack.cost.gpu_time.mean)),
     Column::number("median_ns", "", |stack, _| Cell::Nanos(stack.cost.gpu_time.median)),

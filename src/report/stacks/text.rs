@@ -106,11 +106,12 @@ fn short(frame: &str) -> Cow<'_, str> {
 
 /// The numbers of a stack with their labels.
 fn numbers(stack: &Stack) -> Vec<String> {
-    let Cost { gpu_time, share, exposed, .. } = &stack.cost;
+    let Cost { gpu_time, share, exposed, critical, .. } = &stack.cost;
     let CollectiveInfo { collectives, bytes, bandwidth, .. } = &stack.collective;
     let of_window = share.map_or(String::new(), |share| format!(" ({})", percent(share)));
     let mut all = vec![kernels(stack.count), format!("GPU {}{of_window}", duration(gpu_time.total))];
     all.push(format!("exposed {}", duration(*exposed)));
+    all.extend(critical.map(|critical| format!("critical {}", duration(critical))));
     if stack.count > 1 {
         all.push(format!("mean {}", mean(gpu_time)));
     }

@@ -1,0 +1,132 @@
+//! The critical path of each rank alone, in the main answer.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use nccl_stacks::analysis::reduction::attributed;
+use nccl_stacks::analysis::stacks::StackOptions;
+use nccl_stacks::attribution::Attributor;
+use nccl_stacks::attribution::capture::Captured;
+use nccl_stacks::attribution::launches;
+use nccl_stacks::attribution::selection::{Wanted, choose};
+use nccl_stacks::event::ArgsWanted;
+use nccl_stacks::load::{LoadOptions, load};
+use nccl_stacks::ranks::alone::Alone;
+use nccl_stacks::replay::rank::EdgeKind;
+use nccl_stacks::time::{Ns, Window};
+use serde_json::Value;
+
+use super::real::pattern;
+use crate::support::program::{run, stderr, stdout, trace_of, verdict_of};
+use crate::support::{csv_rows, shared};
+
+const LAUNCH: &str = r#"{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":TS,"dur":10,"args":{"correlation":ID}}"#;
+const KERNEL: &str = r#"{"ph":"X","cat":"kernel","name":"NAME","pid":0,"tid":STREAM,"ts":TS,"dur":DUR,"args":{"correlation":ID,"stream":STREAM,"device":0}}"#;
+
+fn launch(id: u32, ts: u32) -> String {
+    LAUNCH.replace("TS", &ts.to_string()).replace("ID", &id.to_string())
+}
+
+fn kernel(id: u32, (name, stream): (&str, u32), ts: u32, dur: u32) -> String {
+    let text = KERNEL.replace("NAME", name).replace("STREAM", &stream.to_string());
+    text.replace("TS", &ts.to_string()).replace("DUR", &dur.to_string()).replace("ID", &id.to_string())
+}
+
+fn answer(events: &[String]) -> Value {
+    let (_folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let output = run(&[&path, "--json", "--sort", "critical"]);
+    serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)))
+}
+
+const REDUCE: (&str, u32) = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 7);
+
+/// The thread launches for 10 us, the collective starts 5 us later, and the kernel after it runs from its end to that of the trace.
+#[test]
+fn what_holds_a_rank_adds_up() {
+    let found = answer(&[launch(1, 0), launch(2, 10), kernel(1, REDUCE, 15, 100), kernel(2, ("gemm", 7), 115, 50)]);
+    assert_eq!(
+        found["critical_path_ns"],
+        serde_json::json!({"cpu": 10_000, "launch-latency": 5_000, "transfer": 100_000, "compute": 50_000})
+    );
+    assert_eq!(found["stacks"][0]["cost"]["critical_ns"], 100_000);
+    let verdict = verdict_of(&found);
+    assert!(
+        verdict.contains("Of the critical path of each rank alone (165.000 µs) these kernels are 60.6 % (100.000 µs)."),
+        "{verdict}"
+    );
+}
+
+/// The collective runs on a stream of its own, and the other stream is busy for longer.
+#[test]
+fn what_does_not_hold_a_rank_is_not_on_its_path() {
+    let found =
+        answer(&[launch(1, 0), launch(2, 10), kernel(2, ("gemm", 7), 25, 300), kernel(1, (REDUCE.0, 20), 15, 100)]);
+    assert_eq!(found["stacks"][0]["cost"]["critical_ns"], 0);
+    assert_eq!(found["critical_path_ns"]["compute"], 300_000);
+    let verdict = verdict_of(&found);
+    assert!(verdict.contains("None of these kernels is on the critical path of its rank alone"), "{verdict}");
+}
+
+/// The path is the one that `ranks` has for the same trace, and the collectives are all of its transfers.
+#[test]
+fn it_is_the_path_of_the_only_rank() {
+    let Some(shared) = shared() else { return };
+    let names = [
+        "TraceLens__mi300_ddp_resnet_rank0",
+        "deepseek__dualpipe_train_rank0_of_64",
+        "lora-dev-script__sglang_tp4_A_mixed_rank0",
+        "lora-dev-script__sglang_tp4_F_decode_lora_rank1",
+        "lora_perf_lora_profile__sglang_tp4_J_base_bs16_v2_rank2",
+    ];
+    for name in names {
+        let trace = pattern(&shared, name);
+        let json = |args: &[&str]| -> Value { serde_json::from_str(&stdout(&run(args))).unwrap() };
+        let (main, ranks) = (json(&[&trace, "--json", "--sort", "critical"]), json(&["ranks", &trace, "--json"]));
+        let kinds = ranks["critical_path"]["kinds"].as_array().unwrap();
+        let of_ranks: BTreeMap<&str, u64> = kinds
+            .iter()
+            .map(|of| (of["kind"].as_str().unwrap(), of["path_ns"].as_u64().unwrap()))
+            .filter(|(_, time)| *time > 0)
+            .collect();
+        let alone = main["critical_path_ns"].as_object().unwrap();
+        let alone: BTreeMap<&str, u64> =
+            alone.iter().map(|(kind, time)| (kind.as_str(), time.as_u64().unwrap())).collect();
+        assert_eq!(alone, of_ranks, "{name}");
+        let text = stdout(&run(&[&trace, "--sort", "critical", "--format", "csv", "--limit", "100000"]));
+        let (head, _) = text.split_once('\n').unwrap();
+        let column = head.split(',').position(|name| name == "critical_ns").unwrap();
+        let sum: u64 = csv_rows(&text).map(|row| row[column].as_ref().unwrap().parse::<u64>().unwrap()).sum();
+        assert_eq!(sum, alone.get("transfer").copied().unwrap_or_default(), "{name}");
+    }
+}
+
+/// Which slices the test suite of HTA expects to wait for which, by when the first starts: of `cp_alexnet` a kernel on stream 7 for one on stream 20,
+/// of `cp_event_sync_multi_stream` a memset for a kernel of stream 20.
+#[test]
+fn the_waits_that_hta_expects_are_edges() {
+    let Some(shared) = shared() else { return };
+    for (name, from, to) in [
+        ("HTA__cp_alexnet_cuda_sync", 1_695_835_585_860_487_000, "elementwise_kernel"),
+        ("HTA__cp_event_sync_multi_stream", 1_712_867_402_348_700_000, "Memset"),
+    ] {
+        let options = LoadOptions { args: ArgsWanted::All, ..LoadOptions::default() };
+        let store = load(Path::new(&pattern(&shared, name)), options, |_| {}).unwrap().store;
+        let wanted = Wanted::collectives();
+        let launches = launches::find(&store, &choose(&store, &wanted));
+        let attributor = Attributor::new(&store, &wanted, Captured::default());
+        let attribution = attributed(attributor, &launches, Window::ALL, &StackOptions::default());
+        let alone = Alone::find(&store, &attribution, Window::ALL);
+        let [graph] = &alone.graphs[..] else { panic!("{name}: {} graphs", alone.graphs.len()) };
+        let waits = |at: usize| {
+            let slice = graph.slices[at].unwrap();
+            store.slice_name(slice).contains(to)
+                && graph.edges[at].iter().any(|edge| {
+                    let other = graph.slices[edge.from as usize].unwrap();
+                    edge.kind == EdgeKind::WaitEvent && store.slices.ts(other) == Ns(from)
+                })
+        };
+        assert!((0..graph.nodes.len()).any(waits), "{name}: nothing that is called {to} waits for the slice at {from}");
+    }
+}
