@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 
-use super::job::{How, Inspector, Job, KERNELS, Late, Megatrace, Offsets, RankRecords, Recorder, Recording, When};
+use super::job::{
+    How, Inspector, Job, KERNELS, Late, Megatrace, Microbatches, Offsets, Order, RankRecords, Recorder, Recording, When,
+};
 use super::{USAGE, failed, gzip, number};
 
 /// The truth, in JSON. Named so that nothing that looks for traces takes it for one.
@@ -99,6 +101,7 @@ fn write_zipped(path: &Path, trace: &[u8]) -> io::Result<()> {
 fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
     let (mut job, mut late, mut out) = (Job::default(), None, None);
     let (mut records, mut recording) = (false, Recording { recorder: Recorder::Both, ..Recording::default() });
+    let (mut microbatches, mut order) = (None, Order::InTurn);
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         let mut count = |low: u64| number(arg, args.next(), low..=100_000).map(|value| value as u32);
@@ -119,6 +122,16 @@ fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
             "--drift-ppm" => job.drift_ppm = decimal(arg, args.next())?,
             "--late" => late = Some(args.next().ok_or_else(|| format!("`{arg}` needs a value\n{USAGE}"))?),
             "--missing" => job.missing = ranks(arg, args.next())?,
+            "--microbatches" => microbatches = Some(count(1)?),
+            "--order" => {
+                const ORDERS: [(&str, Order); 4] = [
+                    ("sweep", Order::Sweep),
+                    ("in-turn", Order::InTurn),
+                    ("interleaved", Order::Interleaved { chunks: 2 }),
+                    ("zero-bubble", Order::ZeroBubble),
+                ];
+                order = one_of(arg, args.next(), &ORDERS)?;
+            }
             "--graphs" => job.graphs = true,
             "--pieces" => job.pieces = true,
             "--no-stacks" => job.stacks = false,
@@ -150,6 +163,7 @@ fn parse(args: &[String]) -> Result<(Job, Option<Recording>, PathBuf), String> {
             path => return Err(format!("one folder only, but `{path}` was given too\n{USAGE}")),
         }
     }
+    job.microbatches = microbatches.map(|count| Microbatches { count, order, forward_ns: 1_000_000 });
     job.late = late.map(|text| parse_late(text, &job)).transpose()?;
     let out = out.ok_or_else(|| format!("the folder is missing\n{USAGE}"))?;
     if !job.dp.is_multiple_of(job.ep) {

@@ -43,7 +43,7 @@ const USAGE: &str = "usage:
       write a trace of about N MB (uncompressed); with R ranks (1 to 4), R files OUT_rank0 to OUT_rank<R-1>
   make_trace job [--tp T] [--pp P] [--dp D] [--ep E] [--steps S] [--layers L] [--seed S] [--jitter-us N]
                  [--offset-us N] [--drift-ppm X] [--hosts N] [--length-s X] [--late LATE] [--lose N] [--missing R,R]
-                 [--cut R:SHARE] [--graphs] [--no-stacks] [--no-args] [--small] [--records]
+                 [--cut R:SHARE] [--microbatches N] [--order ORDER] [--graphs] [--no-stacks] [--no-args] [--small] [--records]
                  [--inspector verbose|brief|mixed] [--megatrace L2|L4] [--record-offset-us N]
                  [--recorder both|plugin|interceptor|none] [--lose-records PERCENT] [--trace-from-step N] DIR
       simulate a job of T*P*D ranks: write DIR/rank<r>.json.gz for each, and the truth to DIR/truth.txt; LATE is one of
@@ -53,6 +53,8 @@ const USAGE: &str = "usage:
         RANK:lag:US                   the rank begins later
       --hosts N gives the ranks of each host one clock instead of each its own, --cut ends one rank's trace after a share of the job,
         --no-args leaves out process groups and the arguments of collectives, --ep spreads experts over E of the D replicas
+      --microbatches N sends N microbatches through the stages in a step: sweep (all forward, then all back), in-turn, interleaved (two parts
+        of the model on each stage) or zero-bubble (in turn, with the gradients of weights after what is sent back)
       WHEN is step (once in each step, the default), layer (in each layer), once (in the middle step) or once=STEP
       with --records also DIR/records/: of the same collectives, on clocks of their own (--record-offset-us), what NCCL's example
         profiler plugin, Inspector (verbose: with times), the flight recorder and Megatrace (L2: without groups, L4: with them) leave;

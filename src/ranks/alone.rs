@@ -38,7 +38,7 @@ impl Alone {
             let is_row = |kernel: &SliceId| {
                 activity.is_collective[store.slices.name(*kernel).0 as usize] && gpus.contains(&store.gpu_of(*kernel))
             };
-            let rows = store.kernels.iter().copied().filter(is_row).collect();
+            let rows = store.kernels.iter().copied().filter(is_row).map(|kernel| (kernel, None)).collect();
             let steps = steps.of_process(process).iter().map(|step| step.window);
             let steps = steps.filter(|step| step.start < window.end && window.start < step.end).collect();
             let graph = build(&Source { store, gpus: &gpus, window, rows, steps });

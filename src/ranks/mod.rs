@@ -18,6 +18,7 @@ pub mod entries;
 pub mod hidden;
 pub mod job;
 mod packed;
+pub mod pipeline;
 pub mod recorded_reductions;
 pub mod reduce;
 pub mod reduction;

@@ -18,6 +18,7 @@ use crate::attribution::ranks::Ranks;
 use crate::attribution::{Attribution, Attributor, KernelLaunch};
 use crate::event::ArgValue;
 use crate::id::{GpuId, ProcessId, RankId, SliceId, ThreadId, TraceId};
+use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Operation};
 use crate::replay::build::{Source, build};
 use crate::store::Store;
@@ -99,6 +100,8 @@ struct Own<'k> {
     seq: Option<u32>,
     launch: Option<SliceId>,
     stream: Option<ThreadId>,
+    /// Whether it only sends, or only receives.
+    message: Option<&'static str>,
     row: &'k KernelLaunch,
 }
 
@@ -144,6 +147,11 @@ impl Found {
             seq: operation.sequence.and_then(|seq| u32::try_from(seq).ok()),
             launch: operation.launch,
             stream: operation.stream,
+            message: match operation.collective.as_deref().and_then(Collective::of_record) {
+                Some(Collective::Send) => Some("send"),
+                Some(Collective::Recv) => Some("recv"),
+                _ => None,
+            },
             row,
         }
     }
@@ -321,7 +329,7 @@ impl Reducer<'_> {
             store: self.store,
             gpus: &self.gpus,
             window: asked,
-            rows: own.iter().map(|own| own.kernel).collect(),
+            rows: own.iter().map(|own| (own.kernel, own.message)).collect(),
             steps: steps.iter().map(|step| step.window).collect(),
         });
         RankReduction {

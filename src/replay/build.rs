@@ -29,8 +29,8 @@ pub(crate) struct Source<'a> {
     pub(crate) gpus: &'a [GpuId],
     /// The window that is asked about.
     pub(crate) window: Window,
-    /// The kernels of its rows of collectives, in the order of the rows.
-    pub(crate) rows: Vec<SliceId>,
+    /// The kernels of its rows of collectives, in the order of the rows. Those that only send or only receive have a word for that: all have the same name.
+    pub(crate) rows: Vec<(SliceId, Option<&'static str>)>,
     /// Its steps, in order.
     pub(crate) steps: Vec<Window>,
 }
@@ -174,7 +174,7 @@ fn calls(source: &Source<'_>, pieces: &[Piece]) -> Vec<Call> {
 #[derive(Default)]
 struct Names {
     texts: HashMap<String, u32, FixedState>,
-    names: HashMap<StringId, u32, FixedState>,
+    names: HashMap<(StringId, Option<&'static str>), u32, FixedState>,
 }
 
 struct Builder<'a> {
@@ -193,19 +193,25 @@ struct Builder<'a> {
 impl Builder<'_> {
     /// A name as a text: numbers of layers are folded.
     fn text(&mut self, name: StringId) -> u32 {
-        if let Some(at) = self.names.names.get(&name) {
+        self.text_of(name, None)
+    }
+
+    /// The same, after a word.
+    fn text_of(&mut self, name: StringId, word: Option<&'static str>) -> u32 {
+        if let Some(at) = self.names.names.get(&(name, word)) {
             return *at;
         }
         let text = match self.source.store.strings.get(name).filter(|_| name != StringId::NULL) {
             Some(name) => fold(name).into_owned(),
             None => OUTSIDE.to_owned(),
         };
+        let text = word.map_or_else(|| text.clone(), |word| format!("{word}: {text}"));
         let texts = &mut self.graph.texts;
         let at = *self.names.texts.entry(text).or_insert_with_key(|text| {
             texts.push(text.clone());
             texts.len() as u32 - 1
         });
-        self.names.names.insert(name, at);
+        self.names.names.insert((name, word), at);
         at
     }
 
@@ -258,7 +264,8 @@ impl Builder<'_> {
     /// The nodes of streams, and the edges from threads and between streams. Where slices of a stream overlap (programmatic dependent launch), the
     /// later one starts when the earlier one ends.
     fn add_slices(&mut self, calls: &[Call]) {
-        let rows: HashMap<SliceId, u32, FixedState> = self.source.rows.iter().copied().zip(0..).collect();
+        let numbered = self.source.rows.iter().zip(0..).map(|((slice, word), row)| (*slice, (row, *word)));
+        let rows: HashMap<SliceId, (u32, Option<&str>), FixedState> = numbered.collect();
         let (waiting, by_launch) = (self.waiting_launches(calls), self.by_launch());
         let mut streams: HashMap<ThreadId, u32, FixedState> = HashMap::default();
         // By stream: the node that ends last; and all nodes by their ends.
@@ -286,9 +293,9 @@ impl Builder<'_> {
                 start: before_end.map_or(piece.start, |end| end.max(piece.start)),
                 end: piece.end,
                 lane,
-                name: self.text(self.source.store.slices.name(piece.slice)),
+                name: self.text_of(self.source.store.slices.name(piece.slice), row.and_then(|(_, word)| word)),
                 step: launch.and_then(|launch| self.graph.nodes[launch as usize].step),
-                ..RankNode::new(row.map_or(NodeKind::Slice, NodeKind::Collective))
+                ..RankNode::new(row.map_or(NodeKind::Slice, |(row, _)| NodeKind::Collective(row)))
             };
             self.push(node, Some(piece.slice), edges);
             ended.insert((piece.end, at));

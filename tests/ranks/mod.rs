@@ -10,6 +10,7 @@ mod injected;
 mod inputs;
 mod merged;
 mod parts;
+mod pipelines;
 mod real;
 mod reruns;
 mod simulated;

@@ -65,10 +65,23 @@ pub(super) enum Stream {
     Data = 24,
     Pipeline = 28,
     Expert = 32,
+    /// With microbatches: what comes back, what is sent forward, and what is sent back.
+    FromNext = 29,
+    ToNext = 30,
+    ToPrevious = 31,
 }
 
 impl Stream {
-    pub(super) const ALL: [Self; 5] = [Self::Compute, Self::Tensor, Self::Data, Self::Pipeline, Self::Expert];
+    pub(super) const ALL: [Self; 8] = [
+        Self::Compute,
+        Self::Tensor,
+        Self::Data,
+        Self::Pipeline,
+        Self::Expert,
+        Self::FromNext,
+        Self::ToNext,
+        Self::ToPrevious,
+    ];
 
     /// Its index in [`Self::ALL`].
     pub(super) fn index(self) -> usize {
@@ -78,6 +91,9 @@ impl Stream {
             Self::Data => 2,
             Self::Pipeline => 3,
             Self::Expert => 4,
+            Self::FromNext => 5,
+            Self::ToNext => 6,
+            Self::ToPrevious => 7,
         }
     }
 }

@@ -83,6 +83,11 @@ impl Layout {
         (self.stage(rank) > 0).then(|| rank - self.tp)
     }
 
+    /// The rank at the same place in another stage.
+    pub(super) fn in_stage(&self, rank: u32, stage: u32) -> u32 {
+        rank - self.stage(rank) * self.tp + stage * self.tp
+    }
+
     pub(super) fn tensor_group(&self, rank: u32) -> Option<usize> {
         (self.tp > 1).then(|| 1 + (rank / self.tp) as usize)
     }

@@ -32,6 +32,8 @@ pub(super) struct Pending {
     node: Option<u32>,
     /// Whether later launches on the compute stream wait for it.
     blocks: bool,
+    /// Its place among the communications of its rank.
+    pub(super) number: usize,
     /// Its start, if the moments are kept.
     pub(super) moment: Option<Place>,
 }
@@ -300,7 +302,7 @@ impl<'a> Machine<'a> {
         let start = earliest.max(self.busy[Stream::Compute.index()]).max(self.busy[stream.index()]);
         let Transfer { kernel, comm, transfer, blocks, .. } = transfer;
         let moment = self.moments.is_some().then(|| self.start(start, &[Stream::Compute, stream]));
-        Pending { start, transfer, comm, kernel, launch, stream, node, blocks, moment }
+        Pending { start, transfer, comm, kernel, launch, stream, node, blocks, number: 0, moment }
     }
 
     /// Ends such a kernel after the last member has started. A lost kernel has run, but is not recorded.

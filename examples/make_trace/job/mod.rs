@@ -11,6 +11,7 @@ mod layout;
 mod machine;
 mod model;
 mod path;
+mod pipeline;
 mod program;
 mod records;
 mod rng;
@@ -29,6 +30,8 @@ use simulation::{Done, simulate};
 pub(crate) use model::KERNELS;
 #[allow(unused_imports, reason = "each program that includes this uses a part of it")]
 pub(crate) use path::PathTime;
+#[allow(unused_imports, reason = "each program that includes this uses a part of it")]
+pub(crate) use pipeline::{Microbatches, Order};
 #[allow(unused_imports, reason = "each program that includes this uses a part of it")]
 pub(crate) use records::{Inspector, Megatrace, RankRecords, RecordFile, RecordTruth, Recorder, Recording};
 #[allow(unused_imports, reason = "each program that includes this uses a part of it")]
@@ -74,6 +77,8 @@ pub(crate) struct Job {
     pub(crate) small: bool,
     /// Whether the traces name process groups, and the kernels and records have the arguments of their collectives.
     pub(crate) arguments: bool,
+    /// The microbatches of a step; without them each stage works once in a step, and only forward.
+    pub(crate) microbatches: Option<Microbatches>,
     /// Whether the truth has the critical path, which takes memory for each moment.
     pub(crate) path: bool,
 }
@@ -168,6 +173,7 @@ impl Default for Job {
             stacks: true,
             small: false,
             arguments: true,
+            microbatches: None,
             path: false,
         }
     }

@@ -8,6 +8,9 @@ pub(super) const MLP: &str = "mlp.py(50): mlp";
 pub(super) const OPTIMIZER: &str = "optimizer.py(60): step";
 pub(super) const RECEIVE: &str = "pipeline.py(15): recv_forward";
 pub(super) const SEND: &str = "pipeline.py(30): send_forward";
+pub(super) const RECEIVE_BACK: &str = "pipeline.py(45): recv_backward";
+pub(super) const SEND_BACK: &str = "pipeline.py(60): send_backward";
+pub(super) const BACKWARD: &str = "model.py(90): backward";
 
 /// The Python functions of a step, without those of the pipeline.
 pub(super) const EAGER: &[&str] = &[TRAIN_STEP, FORWARD, LAYER, ATTENTION, MLP, OPTIMIZER];

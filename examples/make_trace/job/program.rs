@@ -28,6 +28,23 @@ pub(super) enum Phase {
     /// The updated parameters are gathered.
     Gather,
     End,
+    /// From another stage, in the forward pass or the backward pass.
+    Take {
+        stage: u32,
+        is_forward: bool,
+    },
+    /// To another stage.
+    Give {
+        stage: u32,
+        is_forward: bool,
+    },
+    /// The work of a stage for a microbatch.
+    Microbatch {
+        is_forward: bool,
+        ns: i64,
+    },
+    /// A small all-reduce over all ranks: the norm of all gradients.
+    Norm,
 }
 
 /// The program of one rank.
@@ -39,6 +56,7 @@ pub(super) struct Program<'a> {
     tensor_seq: u32,
     data_seq: u32,
     expert_seq: u32,
+    world_seq: u32,
     has_received: bool,
 }
 
@@ -46,7 +64,17 @@ impl<'a> Program<'a> {
     pub(super) fn new(job: &'a Job, layout: &'a Layout, rank: u32, records: bool) -> Self {
         let machine = Machine::new(job, rank, records);
         let extra = Extra::new(job, layout, rank);
-        Self { job, layout, machine, extra, tensor_seq: 0, data_seq: 0, expert_seq: 0, has_received: false }
+        Self {
+            job,
+            layout,
+            machine,
+            extra,
+            tensor_seq: 0,
+            data_seq: 0,
+            expert_seq: 0,
+            world_seq: 0,
+            has_received: false,
+        }
     }
 
     /// The phases of a step: up to the send, and after it. A graph contains everything except sends and receives.
@@ -92,6 +120,10 @@ impl<'a> Program<'a> {
             Phase::Small => return self.small_all_reduce(),
             Phase::Gather => return self.gather(moment),
             Phase::End => self.end(step),
+            Phase::Take { stage, is_forward } => return Some(self.message(stage, is_forward, false, moment)),
+            Phase::Give { stage, is_forward } => return Some(self.message(stage, is_forward, true, moment)),
+            Phase::Microbatch { is_forward, ns } => self.microbatch(is_forward, ns, moment),
+            Phase::Norm => return Some(self.norm()),
         }
         None
     }
@@ -116,7 +148,7 @@ impl<'a> Program<'a> {
         self.machine.enter(RECEIVE, moment);
         self.machine.work(5_000);
         self.has_received = true;
-        Some(self.point_to_point(peer, false))
+        Some(self.point_to_point(peer, false, Stream::Pipeline))
     }
 
     fn forward(&mut self, moment: Moment) {
@@ -207,12 +239,40 @@ impl<'a> Program<'a> {
         let peer = self.layout.next(self.machine.rank)?;
         self.machine.enter(SEND, moment);
         self.machine.work(5_000);
-        let pending = self.point_to_point(peer, true);
+        let pending = self.point_to_point(peer, true, Stream::Pipeline);
         self.machine.leave();
         Some(pending)
     }
 
-    fn point_to_point(&mut self, other: u32, sends: bool) -> Pending {
+    fn message(&mut self, stage: u32, is_forward: bool, sends: bool, moment: Moment) -> Pending {
+        let (function, stream) = match (sends, is_forward) {
+            (false, true) => (RECEIVE, Stream::Pipeline),
+            (false, false) => (RECEIVE_BACK, Stream::FromNext),
+            (true, true) => (SEND, Stream::ToNext),
+            (true, false) => (SEND_BACK, Stream::ToPrevious),
+        };
+        self.machine.enter(function, moment);
+        self.machine.work(3_000);
+        let pending = self.point_to_point(self.layout.in_stage(self.machine.rank, stage), sends, stream);
+        self.machine.leave();
+        pending
+    }
+
+    fn microbatch(&mut self, is_forward: bool, ns: i64, moment: Moment) {
+        self.machine.enter(if is_forward { FORWARD } else { BACKWARD }, moment);
+        self.machine.work(5_000);
+        launch(&mut self.machine, "aten::linear", 8_000, (GEMM_MLP, ns), moment);
+        self.machine.leave();
+    }
+
+    fn norm(&mut self) -> Pending {
+        self.world_seq += 1;
+        let comm = self.collective("allreduce", (SMALL, SMALL), 0, self.world_seq);
+        let names = ("c10d::allreduce_", Name::Text("nccl:all_reduce"), ALL_REDUCE);
+        self.communicate(names, Stream::Tensor, comm, true)
+    }
+
+    fn point_to_point(&mut self, other: u32, sends: bool, stream: Stream) -> Pending {
         let group = self.layout.pipeline_group(self.machine.rank).unwrap_or_default();
         let (own, peer) = (self.layout.place(group, self.machine.rank), self.layout.place(group, other));
         let (collective, operator, note, who) = if sends {
@@ -223,7 +283,7 @@ impl<'a> Program<'a> {
         // PyTorch passes the number of the group's next collective; here there is none.
         let comm =
             Comm { place: peer, peer: Some(who), ..self.collective(collective, (ACTIVATIONS, ACTIVATIONS), group, 1) };
-        self.communicate((operator, note, SEND_RECV), Stream::Pipeline, comm, !sends)
+        self.communicate((operator, note, SEND_RECV), stream, comm, !sends)
     }
 
     /// Waits for the GPU right after the last collective of the layers. Only then do the ranks of a group continue together; a rank that only waited

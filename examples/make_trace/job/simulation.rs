@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::Job;
 use super::events::Event;
 use super::layout::Layout;
 use super::machine::Pending;
@@ -11,6 +10,7 @@ use super::path::{Moments, PathTime, critical_path};
 use super::program::{Phase, Program};
 use super::rng::Rng;
 use super::truth::{Totals, count};
+use super::{Job, pipeline};
 
 /// How much later than the earliest possible moment a rank's kernel ends.
 const SKEW: i64 = 1_000;
@@ -35,8 +35,8 @@ pub(super) struct Outcome {
 }
 
 /// All ranks together.
-struct Together<'a> {
-    layout: &'a Layout,
+pub(super) struct Together<'a> {
+    pub(super) layout: &'a Layout,
     programs: Vec<Program<'a>>,
     /// By rank: sends that were not received yet.
     sent: Vec<Option<Pending>>,
@@ -55,8 +55,12 @@ pub(super) fn simulate(job: &Job, layout: &Layout) -> Outcome {
         rng: Rng::new(job.seed, 1),
         outcome: Outcome { done, totals: Totals::of_all(layout), path: Vec::new() },
     };
+    if let Some(of) = job.microbatches {
+        let lists: Vec<Vec<Phase>> = (0..ranks).map(|rank| pipeline::phases(job, layout, rank, of)).collect();
+        (0..job.steps).for_each(|step| together.run_pipeline(&lists, step));
+    }
     let (before, after) = Program::phases(job);
-    for step in 0..job.steps {
+    for step in (0..job.steps).filter(|_| job.microbatches.is_none()) {
         // A send ends when the next stage receives, so all stages reach this point before any goes on.
         for phases in [&before, &after] {
             for stage in 0..layout.stages() {
@@ -74,7 +78,7 @@ impl Together<'_> {
     fn run(&mut self, stage: u32, phase: Phase, step: u32) {
         let mut groups: BTreeMap<usize, Vec<(u32, Pending)>> = BTreeMap::new();
         for rank in (0..self.layout.ranks()).filter(|&rank| self.layout.stage(rank) == stage) {
-            let Some(pending) = self.programs[rank as usize].run(phase, step) else { continue };
+            let Some(pending) = self.begin(rank, phase, step) else { continue };
             match phase {
                 Phase::Send => self.sent[rank as usize] = Some(pending),
                 Phase::Receive => {
@@ -89,8 +93,19 @@ impl Together<'_> {
         groups.into_values().for_each(|members| self.finish(members, true));
     }
 
+    /// Runs a phase on a rank, up to the communication at its end.
+    pub(super) fn begin(&mut self, rank: u32, phase: Phase, step: u32) -> Option<Pending> {
+        let mut pending = self.programs[rank as usize].run(phase, step)?;
+        let (done, comm) = (&mut self.outcome.done[rank as usize], pending.comm);
+        let is_collective = comm.peer.is_none();
+        let (collective, group, seq) = (comm.collective, comm.group, comm.seq);
+        done.push(Done { end: 0, collective, group, seq, is_collective, is_lost: false });
+        pending.number = done.len() - 1;
+        Some(pending)
+    }
+
     /// Ends a communication of which all members have started.
-    fn finish(&mut self, members: Vec<(u32, Pending)>, is_collective: bool) {
+    pub(super) fn finish(&mut self, members: Vec<(u32, Pending)>, is_collective: bool) {
         let starts: Vec<(u32, i64)> = members.iter().map(|(rank, pending)| (*rank, pending.start)).collect();
         let last = starts.iter().map(|(_, start)| *start).max().unwrap_or_default();
         let after =
@@ -99,9 +114,7 @@ impl Together<'_> {
         for (rank, pending) in members {
             let end = last + pending.transfer + self.rng.up_to(SKEW);
             self.programs[rank as usize].machine().complete(&pending, (end, after), false);
-            let comm = pending.comm;
-            let (collective, group, seq) = (comm.collective, comm.group, comm.seq);
-            self.outcome.done[rank as usize].push(Done { end, collective, group, seq, is_collective, is_lost: false });
+            self.outcome.done[rank as usize][pending.number].end = end;
         }
     }
 }
@@ -129,8 +142,10 @@ pub(super) fn record<'a>(job: &'a Job, layout: &'a Layout, rank: u32, done: &[Do
     let mut program = Program::new(job, layout, rank, true);
     let mut done = done.iter();
     let (before, after) = Program::phases(job);
+    let whole = before.into_iter().chain(after).collect();
+    let phases = job.microbatches.map_or(whole, |of| pipeline::phases(job, layout, rank, of));
     for step in 0..job.steps {
-        for &phase in before.iter().chain(&after) {
+        for &phase in &phases {
             if let Some(pending) = program.run(phase, step)
                 && let Some(done) = done.next()
             {

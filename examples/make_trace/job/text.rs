@@ -20,13 +20,22 @@ pub(super) struct Text<'a> {
     clock: Clock,
     pid: u32,
     arguments: bool,
+    has_microbatches: bool,
     is_first: bool,
 }
 
 /// The whole trace of a rank.
 pub(super) fn trace(job: &Job, layout: &Layout, rank: u32, clock: Clock, events: &[Event<'_>]) -> Vec<u8> {
     let out = String::with_capacity(events.len() * 320 + 10_000);
-    let mut text = Text { out, layout, clock, pid: 40_000 + rank, arguments: job.arguments, is_first: true };
+    let mut text = Text {
+        out,
+        layout,
+        clock,
+        pid: 40_000 + rank,
+        arguments: job.arguments,
+        has_microbatches: job.microbatches.is_some(),
+        is_first: true,
+    };
     text.header(rank, job.stacks);
     let parts: [fn(&What) -> bool; 3] = [
         |what| matches!(what, What::Op { .. } | What::Record { .. } | What::Note { .. }),
@@ -226,8 +235,13 @@ impl Text<'_> {
             self.metadata("process_labels", (process, 0), start, format_args!("\"labels\": \"{label}\""));
             self.metadata("process_sort_index", (process, 0), start, format_args!("\"sort_index\": {sort_index}"));
         }
-        let has_experts = self.layout.has_experts();
-        let streams = Stream::ALL.into_iter().filter(|stream| has_experts || *stream != Stream::Expert);
+        let (has_experts, has_microbatches) = (self.layout.has_experts(), self.has_microbatches);
+        let is_used = |stream: &Stream| match stream {
+            Stream::Expert => has_experts,
+            Stream::FromNext | Stream::ToNext | Stream::ToPrevious => has_microbatches,
+            _ => true,
+        };
+        let streams = Stream::ALL.into_iter().filter(is_used);
         for stream in streams.map(|stream| stream as u32) {
             self.metadata("thread_name", (DEVICE, stream), start, format_args!("\"name\": \"stream {stream} \""));
             self.metadata("thread_sort_index", (DEVICE, stream), start, format_args!("\"sort_index\": {stream}"));

@@ -12,6 +12,7 @@ use super::common_span::common_spans;
 use super::critical::CriticalPath;
 use super::hidden::{self, ExposedFor, StackExposure};
 use super::job::{Job, JobError, Refused};
+use super::pipeline::{self, Pipeline};
 use super::reduction::{RankReduction, ReducedStack};
 use super::timeline::{Axis, Spans};
 use crate::analysis::losses::Losses;
@@ -75,6 +76,8 @@ pub struct RankReport {
     pub reruns: Option<Reruns>,
     /// What the job's length consists of; `None` where there are no reruns.
     pub critical_path: Option<CriticalPath>,
+    /// The stages of its pipeline; `None` without sends and receives between stages, and without clocks.
+    pub pipeline: Option<Pipeline>,
     /// How the clocks compare.
     pub clock: ClockReport,
     /// How the kernels are matched.
@@ -463,7 +466,9 @@ impl Compared {
         let (reruns, critical_path): (Option<Reruns>, Option<CriticalPath>) = asked.unzip();
         // Between the slices of streams it would be idle time.
         let critical_path = critical_path.filter(|_| self.job.reductions.iter().any(|of| of.graph.has_threads()));
-        RankReport { reruns, critical_path, ..report }
+        let Compared { job, matches, clocks } = self;
+        let pipeline = pipeline::find(pipeline::Ranks { job, matches, clocks });
+        RankReport { reruns, critical_path, pipeline, ..report }
     }
 
     fn add_exposure(&self, question: &Question<'_>, stacks: &mut [StackWaits]) {

@@ -2,6 +2,7 @@
 
 use super::RankAnswer;
 use super::exposed;
+use super::pipeline;
 use super::trust::trust;
 use super::verdict::{damaged, main_step, name, sentences, some_ranks};
 use crate::analysis::stacks::{Stack, StackReport};
@@ -29,7 +30,7 @@ pub(super) fn document(answer: &RankAnswer<'_>) -> Document {
     Document {
         title: "Who waits for whom".to_owned(),
         damage: damaged(report),
-        verdict: sentences(report),
+        verdict: sentences(report).into_iter().chain(report.pipeline.as_ref().map(pipeline::sentence)).collect(),
         findings: findings(report, stacks),
         facts: facts(report, stacks),
         notes: trust(report),

@@ -10,6 +10,7 @@ mod entry_sentences;
 mod exposed;
 mod page;
 mod perfetto;
+mod pipeline;
 mod table;
 mod text;
 mod trust;

@@ -3,9 +3,9 @@
 use std::io;
 
 use super::RankAnswer;
-use super::critical;
 use super::table::{self, group_name};
 use super::what_if;
+use super::{critical, pipeline};
 use crate::analysis::stacks::StackReport;
 use crate::ranks::report::{Compared, RankReport};
 use crate::report::OnPage;
@@ -47,6 +47,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of);
     let mut sheets = vec![("waits", table::sheet(report))];
     sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));
+    sheets.extend(report.pipeline.iter().map(|of| ("pipeline", pipeline::sheet(of))));
     // Without a rule nothing can be wrong with one.
     let reruns = compared.what_if(&[]).ok().flatten().filter(|found| !found.answers.is_empty());
     sheets.extend(reruns.iter().map(|found| ("what-if", what_if::sheet(found))));

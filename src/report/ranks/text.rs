@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::RankAnswer;
 use super::critical;
 use super::exposed;
+use super::pipeline;
 use super::verdict::has_launches;
 use crate::analysis::origin::names;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
@@ -48,6 +49,10 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Wri
     writeln!(out)?;
     out.write_all(rank_table(report, screen).as_bytes())?;
     writeln!(out)?;
+    if let Some(pipeline) = &report.pipeline {
+        pipeline::text(pipeline, screen, out)?;
+        writeln!(out)?;
+    }
     if let Some(path) = &report.critical_path {
         critical::text(path, screen, out)?;
         writeln!(out)?;

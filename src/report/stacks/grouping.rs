@@ -19,6 +19,7 @@ const TREE: &[Column<Branch, Ns>] = &[
     Column::right("GPU time", |row, _| duration(row.totals.gpu_time)),
     Column::right("share", |row, all| share(row.totals, *all)),
     Column::right("exposed", |row, _| duration(row.totals.exposed)),
+    Column::right("critical", |row, _| row.totals.critical.map_or(String::new(), duration)),
     Column::dropped(0, Align::Right, "mean", |row, _| duration(Ns::rounded(row.totals.mean()))),
 ];
 
@@ -86,6 +87,7 @@ pub(super) fn text(groups: &Grouped, screen: &Screen, out: &mut impl Write) -> i
     }
     rows.push(Branch::leaf("all".to_owned(), all));
     let mut table = Table::from_rows(TREE, rows.iter().map(|row| (row, all.gpu_time)));
+    table.drop_empty();
     table.drop_to(screen.width.map_or(usize::MAX, |width| width.saturating_sub(LEAST)));
     let room = screen.room(table.width() + 2).max(LEAST);
     let label = |row: &Branch| shorten_right(&format!("{}{}", "  ".repeat(row.depth), visible(&row.label)), room);

@@ -30,6 +30,7 @@ const APP_VIEWS = [
   ['charts', null],
   ['heat', mountHeat],
   ['collective', mountLanes],
+  ['pipeline', mountSheet('pipeline')],
   ['critical', mountSheet('critical')],
   ['what-if', mountSheet('what-if')],
   ['timeline', mountTimeline],

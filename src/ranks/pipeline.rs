@@ -1,0 +1,400 @@
+//! Pipelines: which ranks are the stages, and for how long their GPUs wait for each other.
+//!
+//! Nothing is known by names: a stage is where ranks are that send to the next ones before these send back. Bubble is what a rank has of a step
+//! besides its kernels and the transfers that run alone. Where both ends of a message are in one kernel (batched sends and receives) its ends are not
+//! known, and there is no pipeline here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::job::Job;
+use super::waiting::measure;
+use crate::attribution::busy::Busy;
+use crate::operations::clocks::Clocks;
+use crate::operations::matching::Matches;
+use crate::replay::rank::NodeKind;
+use crate::time::{Ns, Window};
+
+/// The ranks of a job, with their matches and clocks.
+#[derive(Clone, Copy)]
+pub(super) struct Ranks<'a> {
+    pub(super) job: &'a Job,
+    pub(super) matches: &'a Matches,
+    pub(super) clocks: &'a Clocks,
+}
+
+/// The stages of a pipeline, and what they do in the steps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Pipeline {
+    /// The stages, in the order of the forward pass.
+    #[cfg_attr(test, schemars(length(min = 2)))]
+    pub stages: Vec<Stage>,
+    /// The number of steps.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub steps: u64,
+    /// How many microbatches go through it in a step; the mean if steps differ.
+    pub microbatches: f64,
+    /// How many parts of the model each stage has: from the last stage microbatches go on to the first one so often, and once more.
+    pub chunks: f64,
+    /// In which order the stages send.
+    pub schedule: Schedule,
+}
+
+/// In which order the stages of a pipeline send forward and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// Nothing is sent back.
+    ForwardOnly,
+    /// All microbatches forward, then all back.
+    ForwardThenBackward,
+    /// The last stage sends the first one back before the last one has come.
+    InTurn,
+}
+
+/// A stage: sums over its ranks and over the steps. All times but the phases add up to the length.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Stage {
+    /// Its ranks.
+    #[cfg_attr(test, schemars(length(min = 1)))]
+    pub ranks: Vec<u32>,
+    /// How long the steps are: from the first start to the last end on any rank.
+    #[serde(rename = "length_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub length: Ns,
+    /// For how long kernels, copies and fills run.
+    #[serde(rename = "compute_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub compute: Ns,
+    /// For how long collectives, sends and receives alone run, without waiting.
+    #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub transfer: Ns,
+    /// For how long it waits for the stage before it.
+    #[serde(rename = "waits_for_previous_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub previous: Ns,
+    /// For how long it waits for the stage after it.
+    #[serde(rename = "waits_for_next_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub next: Ns,
+    /// For how long it waits in collectives.
+    #[serde(rename = "waits_in_collectives_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub collectives: Ns,
+    /// For how long nothing runs.
+    #[serde(rename = "idle_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub idle: Ns,
+    /// How much of its waiting and idling is before it has sent anything back.
+    #[serde(rename = "warm_up_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub warm_up: Ns,
+    /// After that, until its last microbatch has gone forward.
+    #[serde(rename = "steady_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub steady: Ns,
+    /// After that.
+    #[serde(rename = "cool_down_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub cool_down: Ns,
+}
+
+impl Stage {
+    /// What it waits and idles.
+    pub fn bubble(&self) -> Ns {
+        self.previous + self.next + self.collectives + self.idle
+    }
+}
+
+impl Pipeline {
+    /// The share of bubble in the time of all stages.
+    pub fn bubble_share(&self) -> f64 {
+        let sum = |of: fn(&Stage) -> Ns| self.stages.iter().map(of).sum::<Ns>();
+        sum(Stage::bubble).share_of(sum(|stage| stage.length)).unwrap_or_default()
+    }
+
+    /// What that would be if all stages took equally long and messages no time, and each microbatch went back as soon as it can.
+    pub fn least_bubble_share(&self) -> f64 {
+        let before = self.stages.len() as f64 - 1.0;
+        before / (self.microbatches * self.chunks + before)
+    }
+}
+
+/// A message from one rank to another, by when each of them ran it.
+struct Message {
+    /// Who sends and who receives: positions in the ranks.
+    ranks: [usize; 2],
+    windows: [Window; 2],
+    step: Option<u32>,
+    is_forward: bool,
+}
+
+/// Finds the pipeline of a job; `None` if there is none, or clocks are unknown.
+pub(super) fn find(compared: Ranks<'_>) -> Option<Pipeline> {
+    let mut messages = messages(compared);
+    let stage_of = stages(&messages)?;
+    let last = stage_of.values().max().copied()?;
+    let is_comparable = |message: &Message| compared.clocks.are_comparable(message.ranks[0], message.ranks[1]);
+    if !messages.iter().all(is_comparable) {
+        return None;
+    }
+    for message in &mut messages {
+        let [from, to] = message.ranks.map(|rank| stage_of[&rank]);
+        message.is_forward = to == from + 1 || (from == last && to == 0 && last > 1);
+    }
+    // What two ranks exchange in turn all the time is no pipeline: there the first stage goes ahead.
+    let goes_ahead = |sent: &[Ns], back: &[Ns]| sent.len() < 2 || back.first().is_none_or(|first| sent[1] < *first);
+    if !is_mostly(&messages, &stage_of, 0, goes_ahead) {
+        return None;
+    }
+    let steps = steps(compared, &stage_of);
+    let mut pipeline = shape(&messages, &stage_of, last, steps.len());
+    let (mut spans, phases) = (Spans::find(compared, &stage_of, last), phases(&messages));
+    for (rank, stage) in &stage_of {
+        let (of_stage, spans) = (&mut pipeline.stages[*stage], spans.remove(rank).unwrap_or_default().nested());
+        of_stage.ranks.push(compared.job.ranks[*rank]);
+        for (step, window) in &steps {
+            let [first, last] = phases.get(&(*rank, *step)).copied().unwrap_or_default();
+            let first = first.unwrap_or(window.start).clamp(window.start, window.end);
+            let last = last.unwrap_or(window.end).clamp(first, window.end);
+            spans.add(of_stage, *window, [first, last]);
+        }
+    }
+    pipeline.stages.iter_mut().for_each(|stage| stage.ranks.sort_unstable());
+    Some(pipeline)
+}
+
+/// The messages of which both ends are known, in the order of time.
+fn messages(compared: Ranks<'_>) -> Vec<Message> {
+    let Ranks { job, matches, clocks } = compared;
+    let mut found = Vec::new();
+    for group in &matches.groups {
+        let Some((from, to)) = group.name.pair else { continue };
+        let place = |rank: u32| group.members.iter().position(|member| job.ranks[*member] == rank);
+        let (Some(from), Some(to)) = (place(from), place(to)) else { continue };
+        for collective in &group.collectives {
+            let (Some(sent), Some(received)) = (job.row(group, collective, from), job.row(group, collective, to))
+            else {
+                continue;
+            };
+            let ranks = [group.members[from], group.members[to]];
+            let window = |rank: usize, start: Ns, end: Ns| Window {
+                start: clocks.ranks[rank].aligned(start),
+                end: clocks.ranks[rank].aligned(end),
+            };
+            let windows = [window(ranks[0], sent.start, sent.end()), window(ranks[1], received.start, received.end())];
+            found.push(Message { ranks, windows, step: sent.step, is_forward: false });
+        }
+    }
+    found.sort_by_key(|message| (message.windows[0].end, message.ranks));
+    found
+}
+
+/// By rank: its stage. Ranks are a stage after those that send to them first in a step.
+fn stages(messages: &[Message]) -> Option<BTreeMap<usize, usize>> {
+    // By pair of ranks: in how many steps which of them sent first.
+    let mut first: BTreeMap<(Option<u32>, [usize; 2]), [usize; 2]> = BTreeMap::new();
+    let mut begins: BTreeMap<(Option<u32>, usize), bool> = BTreeMap::new();
+    for message in messages {
+        let [from, to] = message.ranks;
+        first.entry((message.step, [from.min(to), from.max(to)])).or_insert(message.ranks);
+        begins.entry((message.step, from)).or_insert(true);
+        begins.entry((message.step, to)).or_insert(false);
+    }
+    let mut votes: BTreeMap<[usize; 2], usize> = BTreeMap::new();
+    first.values().for_each(|ranks| *votes.entry(*ranks).or_default() += 1);
+    let before = |[from, to]: &[usize; 2]| votes[&[*from, *to]] > votes.get(&[*to, *from]).copied().unwrap_or_default();
+    let links: Vec<[usize; 2]> = votes.keys().filter(|link| before(link)).copied().collect();
+    let ranks: BTreeSet<usize> = links.iter().flatten().copied().collect();
+    let sends_first = |rank: &usize| {
+        let of_rank = begins.iter().filter(|((_, of), _)| of == rank);
+        let (sends, all) = of_rank.fold((0, 0), |(sends, all), (_, is)| (sends + usize::from(*is), all + 1));
+        sends * 2 > all
+    };
+    let sources: BTreeSet<usize> = ranks.iter().filter(|rank| sends_first(rank)).copied().collect();
+    let mut stage_of: BTreeMap<usize, usize> = sources.iter().map(|rank| (*rank, 0)).collect();
+    for stage in 0..ranks.len() {
+        let next = links.iter().filter(|[from, to]| stage_of.get(from) == Some(&stage) && !sources.contains(to));
+        for [_, to] in next.copied().collect::<Vec<_>>() {
+            if stage_of.insert(to, stage + 1).is_some_and(|known| known != stage + 1) {
+                return None;
+            }
+        }
+    }
+    let last = stage_of.values().max().copied()?;
+    let is_wrap = |[from, to]: &[usize; 2]| sources.contains(to) && stage_of.get(from) == Some(&last) && last > 1;
+    let fits =
+        |link: &[usize; 2]| is_wrap(link) || stage_of.get(&link[1]) == stage_of.get(&link[0]).map(|of| of + 1).as_ref();
+    (last > 0 && stage_of.len() == ranks.len() && links.iter().all(fits)).then_some(stage_of)
+}
+
+/// What messages alone say.
+fn shape(messages: &[Message], stage_of: &BTreeMap<usize, usize>, last: usize, steps: usize) -> Pipeline {
+    let count = |from: usize, to: usize| {
+        messages
+            .iter()
+            .filter(|message| message.ranks.map(|rank| stage_of[&rank]) == [from, to] && message.is_forward)
+            .count()
+    };
+    let width = stage_of.values().filter(|stage| **stage == 0).count().max(1);
+    let (forward, again) = (count(0, 1), if last > 1 { count(last, 0) } else { 0 });
+    // Of `chunks` messages to the second stage, all but the first have come from the last one.
+    let chunks = 1.0 / (1.0 - again as f64 / forward.max(again + 1) as f64);
+    let schedule = match messages.iter().all(|message| message.is_forward) {
+        true => Schedule::ForwardOnly,
+        false if is_mostly(messages, stage_of, last, |came, back| back.first() < came.last()) => Schedule::InTurn,
+        false => Schedule::ForwardThenBackward,
+    };
+    Pipeline {
+        stages: vec![Stage::default(); last + 1],
+        steps: steps as u64,
+        microbatches: forward as f64 / (width * steps.max(1)) as f64 / chunks,
+        chunks,
+        schedule,
+    }
+}
+
+/// Whether that holds in most steps for the ranks of the first or the last stage: from when they send or get messages that go forward, and messages that go
+/// back.
+fn is_mostly(
+    messages: &[Message],
+    stage_of: &BTreeMap<usize, usize>,
+    stage: usize,
+    holds: impl Fn(&[Ns], &[Ns]) -> bool,
+) -> bool {
+    let mut times: BTreeMap<(usize, Option<u32>), [Vec<Ns>; 2]> = BTreeMap::new();
+    for message in messages {
+        let ends = message.ranks.iter().zip([message.windows[0].start, message.windows[1].end]);
+        for (rank, time) in ends.filter(|(rank, _)| stage_of[rank] == stage) {
+            times.entry((*rank, message.step)).or_default()[usize::from(!message.is_forward)].push(time);
+        }
+    }
+    times.values_mut().flatten().for_each(|times| times.sort_unstable());
+    times.values().filter(|[forward, back]| holds(forward, back)).count() * 2 > times.len()
+}
+
+/// The steps: from the first start to the last end of what any of these ranks runs; the whole if there are none. One that begins before the end of
+/// the step before it begins there.
+fn steps(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> Vec<(Option<u32>, Window)> {
+    let mut found: BTreeMap<Option<u32>, Window> = BTreeMap::new();
+    let has_steps = compared.job.reductions.iter().any(|reduction| reduction.graph.steps > 0);
+    for rank in stage_of.keys() {
+        let nodes = compared.job.reductions[*rank].graph.nodes.iter();
+        let aligned = |time: Ns| compared.clocks.ranks[*rank].aligned(time);
+        for node in nodes.filter(|node| !node.kind.is_cpu() && node.step.is_some() == has_steps) {
+            let window = Window { start: aligned(node.start), end: aligned(node.end) };
+            found.entry(node.step).and_modify(|of| *of = of.around(window)).or_insert(window);
+        }
+    }
+    let mut until = Ns::MIN;
+    let after = |(step, window): (Option<u32>, Window)| {
+        let start = window.start.max(std::mem::replace(&mut until, window.end));
+        (start < window.end).then_some((step, Window { start, ..window }))
+    };
+    found.into_iter().filter_map(after).collect()
+}
+
+/// By rank and step: when it has first sent something back, or got it, and when its last message has gone forward, or come.
+fn phases(messages: &[Message]) -> BTreeMap<(usize, Option<u32>), [Option<Ns>; 2]> {
+    let mut found: BTreeMap<(usize, Option<u32>), [Option<Ns>; 2]> = BTreeMap::new();
+    for Message { ranks, windows, step, is_forward } in messages {
+        // A send shows when its work is done, a receive when it can begin.
+        for (rank, time) in [(ranks[0], windows[0].start), (ranks[1], windows[1].end)] {
+            let [first, last] = found.entry((rank, *step)).or_default();
+            match is_forward {
+                true => *last = (*last).max(Some(time)),
+                false => *first = Some(first.map_or(time, |first| first.min(time))),
+            }
+        }
+    }
+    found
+}
+
+/// What a rank does when: starts and lengths, on the job's clock.
+#[derive(Default)]
+struct Spans {
+    compute: Vec<(Ns, Ns)>,
+    transfer: Vec<(Ns, Ns)>,
+    previous: Vec<(Ns, Ns)>,
+    next: Vec<(Ns, Ns)>,
+    collectives: Vec<(Ns, Ns)>,
+}
+
+impl Spans {
+    /// By rank.
+    fn find(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>, last: usize) -> BTreeMap<usize, Self> {
+        let Ranks { job, matches, clocks } = compared;
+        let mut found: BTreeMap<usize, Self> = BTreeMap::new();
+        for rank in stage_of.keys() {
+            let nodes = job.reductions[*rank].graph.nodes.iter().filter(|node| node.kind == NodeKind::Slice);
+            let compute = nodes.map(|node| (clocks.ranks[*rank].aligned(node.start), node.end - node.start));
+            found.entry(*rank).or_default().compute = compute.collect();
+        }
+        for group in &matches.groups {
+            for collective in &group.collectives {
+                let waits = measure(job, clocks, group, collective).map_or_else(Vec::new, |of| of.waits);
+                for (member, row) in job.rows(group, collective) {
+                    let rank = group.members[member];
+                    let (Some(stage), Some(spans)) = (stage_of.get(&rank), found.get_mut(&rank)) else { continue };
+                    let start = clocks.ranks[rank].aligned(row.start);
+                    let wait = waits.iter().find(|(of, _)| *of == member).map_or(Ns::ZERO, |(_, wait)| *wait);
+                    spans.transfer.push((start + wait, row.dur - wait));
+                    let other =
+                        group.members.iter().find(|other| **other != rank).and_then(|other| stage_of.get(other));
+                    let waiting = match other.filter(|_| group.name.pair.is_some()) {
+                        Some(other) if *other == stage + 1 || (*stage == last && *other == 0 && last > 1) => {
+                            &mut spans.next
+                        }
+                        Some(_) => &mut spans.previous,
+                        None => &mut spans.collectives,
+                    };
+                    waiting.push((start, wait));
+                }
+            }
+        }
+        found
+    }
+
+    fn nested(self) -> Nested {
+        let compute = Busy::from_spans(self.compute);
+        let transfer = compute.with(&Busy::from_spans(self.transfer));
+        let previous = transfer.with(&Busy::from_spans(self.previous));
+        let next = previous.with(&Busy::from_spans(self.next));
+        let collectives = next.with(&Busy::from_spans(self.collectives));
+        Nested { compute, transfer, previous, next, collectives }
+    }
+}
+
+/// The same, each with those before it.
+struct Nested {
+    compute: Busy,
+    transfer: Busy,
+    previous: Busy,
+    next: Busy,
+    collectives: Busy,
+}
+
+impl Nested {
+    /// Adds a step to a stage.
+    fn add(&self, stage: &mut Stage, Window { start, end }: Window, [first, last]: [Ns; 2]) {
+        let within = |of: &Busy| of.within(start, end);
+        let bubble = |from: Ns, to: Ns| to - from - self.transfer.within(from, to);
+        stage.length += end - start;
+        stage.compute += within(&self.compute);
+        stage.transfer += within(&self.transfer) - within(&self.compute);
+        stage.previous += within(&self.previous) - within(&self.transfer);
+        stage.next += within(&self.next) - within(&self.previous);
+        stage.collectives += within(&self.collectives) - within(&self.next);
+        stage.idle += end - start - within(&self.collectives);
+        stage.warm_up += bubble(start, first);
+        stage.steady += bubble(first, last);
+        stage.cool_down += bubble(last, end);
+    }
+}

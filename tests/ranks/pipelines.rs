@@ -1,0 +1,177 @@
+//! Pipelines: the stages, the bubble and its parts, on simulated schedules whose bubble is known in closed form.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use nccl_stacks::operations::clocks::ClockMode;
+use nccl_stacks::ranks::pipeline::{Pipeline, Schedule, Stage};
+use nccl_stacks::ranks::report::{Compared, RankReport};
+use nccl_stacks::time::Ns;
+use serde_json::{Value, json};
+
+use super::simulated::{compare, parts};
+use crate::job::{How, Job, KERNELS, Late, Made, Microbatches, Order, When};
+
+/// What messages take of a step here, which the closed forms leave out.
+const MESSAGES: f64 = 0.012;
+
+fn pipeline(pp: u32, count: u32, order: Order) -> Job {
+    let microbatches = Some(Microbatches { count, order, forward_ns: 2_000_000 });
+    Job { tp: 1, pp, steps: 6, layers: 1, jitter_ns: 0, microbatches, ..Job::default() }
+}
+
+fn report(made: &Made) -> RankReport {
+    compare(made).report()
+}
+
+/// Without messages: of `count` microbatches that take F forward and 2 F back on each of `stages`.
+fn closed(stages: u32, count: u32, order: Order) -> f64 {
+    let (before, count) = (f64::from(stages) - 1.0, f64::from(count));
+    match order {
+        Order::Sweep | Order::InTurn => before / (count + before),
+        Order::Interleaved { chunks } => before / (f64::from(chunks) * count + before),
+        // Nothing is sent back later than F after it came: of each stage's 3 F a microbatch, before the first and after the last it idles for 2 F.
+        Order::ZeroBubble => 2.0 * before / (3.0 * count + 2.0 * before),
+    }
+}
+
+/// All times add up; returns the sum of the stages.
+fn assert_adds_up(pipeline: &Pipeline) -> Stage {
+    let mut all = Stage::default();
+    for stage in &pipeline.stages {
+        let parts = stage.compute + stage.transfer + stage.previous + stage.next + stage.collectives + stage.idle;
+        assert_eq!(parts, stage.length);
+        assert_eq!(stage.warm_up + stage.steady + stage.cool_down, stage.bubble());
+        all.length += stage.length;
+        all.compute += stage.compute;
+        all.transfer += stage.transfer;
+    }
+    all
+}
+
+#[test]
+fn the_bubble_is_that_of_the_closed_forms() {
+    let sizes = [(2, 4), (2, 8), (4, 4), (4, 8), (4, 16), (8, 16)];
+    for (stages, count) in sizes {
+        for order in [Order::Sweep, Order::InTurn, Order::Interleaved { chunks: 2 }, Order::ZeroBubble] {
+            if stages == 2 && matches!(order, Order::Interleaved { .. }) {
+                continue;
+            }
+            let found = report(&pipeline(stages, count, order).make()).pipeline.unwrap();
+            let of = format!("{stages} stages, {count} microbatches, {order:?}: {found:?}");
+            assert_eq!(found.stages.len(), stages as usize, "{of}");
+            assert_eq!(found.microbatches, f64::from(count), "{of}");
+            assert_eq!(
+                found.chunks,
+                if let Order::Interleaved { chunks } = order { f64::from(chunks) } else { 1.0 },
+                "{of}"
+            );
+            let schedule = if order == Order::Sweep { Schedule::ForwardThenBackward } else { Schedule::InTurn };
+            assert_eq!(found.schedule, schedule, "{of}");
+            let off = found.bubble_share() - closed(stages, count, order);
+            assert!(off.abs() < MESSAGES, "{:.4} and {:.4}: {of}", found.bubble_share(), closed(stages, count, order));
+            let off = found.least_bubble_share() - closed(stages, count, order);
+            assert!(off.abs() < 1e-9 || order == Order::ZeroBubble, "{of}");
+            assert_adds_up(&found);
+        }
+    }
+}
+
+/// The compute kernels of a rank, by its trace alone.
+fn computed(trace: &[u8]) -> Ns {
+    let trace: Value = serde_json::from_slice(trace).unwrap();
+    let is_compute = |event: &&Value| event["cat"] == "kernel" && !event["name"].as_str().unwrap().starts_with("nccl");
+    let all = trace["traceEvents"].as_array().unwrap().iter().filter(is_compute);
+    Ns(all.map(|event| (event["dur"].as_f64().unwrap() * 1000.0).round() as i64).sum())
+}
+
+/// Two replicas of two ranks a stage, which are not equally fast each time, and a last stage that takes longer.
+#[test]
+fn a_stage_that_is_too_long_is_the_one_that_others_wait_for() {
+    let slow = |rank| {
+        let how = How::Gpu { kernel: KERNELS[2].to_owned() };
+        Late { rank, extra_ns: 1_000_000, how, when: When::EveryLayer }
+    };
+    let job = Job { tp: 2, dp: 2, jitter_ns: 20_000, ..pipeline(4, 8, Order::InTurn) };
+    let made = Job { late: Some(slow(6)), also_late: [7, 14, 15].map(slow).to_vec(), ..job }.make();
+    let found = report(&made).pipeline.unwrap();
+    assert_adds_up(&found);
+    for (stage, first) in found.stages.iter().zip([0, 2, 4, 6]) {
+        assert_eq!(stage.ranks, [first, first + 1, first + 8, first + 9]);
+        let by_traces: Ns = stage.ranks.iter().map(|rank| computed(&made.traces[*rank as usize].1)).sum();
+        assert_eq!(stage.compute, by_traces);
+    }
+    let [first, .., last] = &found.stages[..] else { panic!("four stages") };
+    // 16 pieces of work a step take 1 ms longer each.
+    let longer = (last.compute - first.compute).0 as f64 / (4.0 * 6.0);
+    assert!((longer - 16e6).abs() < 0.5e6, "{longer}");
+    assert!(first.next.0 > last.previous.0 * 3 && last.next == Ns::ZERO, "{found:?}");
+}
+
+/// A stage does other work than another one at the same place, and is none of its peers.
+#[test]
+fn stages_are_no_peers_of_each_other() {
+    for order in [Order::Sweep, Order::InTurn, Order::Interleaved { chunks: 2 }] {
+        let quiet = report(&Job { jitter_ns: 10_000, ..pipeline(4, 8, order) }.make()).reruns.unwrap();
+        assert!(quiet.findings.is_empty(), "{order:?}: {:?}", quiet.findings);
+        let how = How::Gpu { kernel: KERNELS[2].to_owned() };
+        let late = Some(Late { rank: 5, extra_ns: 300_000, how, when: When::EveryLayer });
+        let with = Job { dp: 2, jitter_ns: 10_000, late, ..pipeline(4, 8, order) };
+        let found = report(&with.make()).reruns.unwrap().findings;
+        assert_eq!(found.iter().map(|of| &of.ranks[..]).collect::<Vec<_>>(), [[5]], "{order:?}: {found:?}");
+        assert_eq!(found[0].culprit().unwrap().name, KERNELS[2]);
+    }
+}
+
+/// A rank of a job in which each sends to the next and receives from the one before, the last from the first, and all reduce at the end.
+fn ring(rank: u64, ranks: u64) -> Vec<u8> {
+    let mut events = Vec::new();
+    let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+    let group: Vec<u64> = (0..ranks).collect();
+    for round in 0..24_u64 {
+        let messages = [("send", "Dst Rank", next, 30), ("recv", "Src Rank", before, 28)];
+        let order = if rank.is_multiple_of(2) { messages } else { [messages[1], messages[0]] };
+        let calls = order.into_iter().map(Some).chain([None]);
+        for (at, message) in (0_u64..).zip(calls) {
+            let (id, ts) = (3 * round + at + 1, 1000 * round + 200 * at);
+            let (collective, stream) = message.map_or(("allreduce", 20), |(name, _, _, stream)| (name, stream));
+            let mut args = json!({
+                "correlation": id, "stream": stream, "device": 0, "Collective name": collective, "In msg nelems": 1024,
+                "Out msg nelems": 1024, "Group size": ranks, "dtype": "Float", "Process Group Name": "0",
+                "Process Group Description": "default_pg", "Process Group Ranks": format!("{group:?}"),
+            });
+            message.into_iter().for_each(|(_, key, peer, _)| args[key] = json!(peer));
+            let kernel = if message.is_some() {
+                "ncclDevKernel_SendRecv(x)"
+            } else {
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
+            };
+            events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 1, "tid": 1,
+                "ts": ts, "dur": 10, "args": {"correlation": id}}));
+            events.push(json!({"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": stream,
+                "ts": ts + 20, "dur": 50, "args": args}));
+        }
+    }
+    let config = json!([{"pg_name": "0", "pg_desc": "default_pg", "pg_size": ranks, "ranks": group}]);
+    let info = json!({"backend": "nccl", "rank": rank, "world_size": ranks, "pg_config": config});
+    serde_json::to_vec(&json!({"distributedInfo": info, "traceEvents": events})).unwrap()
+}
+
+#[test]
+fn what_only_exchanges_is_no_pipeline() {
+    for ranks in [2, 3, 4] {
+        let all = (0..ranks).flat_map(|rank| parts(&format!("rank{rank}.json"), ring(rank, ranks))).collect();
+        let report = Compared::from_reductions(all, ClockMode::Align).unwrap().report();
+        assert!(report.matches.matched >= 24 * ranks, "{:?}", report.matches);
+        assert_eq!(report.pipeline, None, "{ranks} ranks");
+    }
+    let experts = Job { tp: 2, dp: 4, ep: 4, ..Job::default() };
+    assert_eq!(report(&experts.make()).pipeline, None);
+    // Stages that only send forward, on clocks that are known.
+    let made = Job { tp: 2, pp: 3, ..Job::default() }.make();
+    let all = || made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
+    let found = Compared::from_reductions(all(), ClockMode::Trust).unwrap().report().pipeline.unwrap();
+    assert_eq!((found.stages.len(), found.microbatches, found.schedule), (3, 1.0, Schedule::ForwardOnly));
+    assert_adds_up(&found);
+    // Where nothing compares the clocks of stages, nothing says how long they wait.
+    assert_eq!(Compared::from_reductions(all(), ClockMode::Align).unwrap().report().pipeline, None);
+}
