@@ -347,10 +347,13 @@ fn match_group(
     let members: Vec<usize> = sequences.iter().map(|(rank, _)| *rank).collect();
     let mut order: Vec<usize> = (0..members.len()).collect();
     order.sort_by_key(|member| (std::cmp::Reverse(sequences[*member].1.len()), *member));
+    // Both sides of a message end together, too. Where there are as many, their order says more.
+    let is_cut = name.pair.is_some() && sequences.iter().any(|(_, rows)| rows.len() != sequences[0].1.len());
     let mut collectives: Vec<(Token, MatchedCollective)> = Vec::new();
     for member in order {
         let (rank, rows) = &sequences[member];
-        let own = tokens_of(&tokens[*rank], rows);
+        let mut own = tokens_of(&tokens[*rank], rows);
+        own.iter_mut().for_each(|token| token.is_tied |= is_cut);
         let heads: Vec<Token> = collectives.iter().map(|(token, _)| *token).collect();
         let tie = |at: usize| ranks[*rank].kind(&ranks[*rank].rows[rows[at] as usize]).tie();
         let row = |at: usize| (member, rows[at], tie(at));

@@ -12,8 +12,9 @@ use super::job::Job;
 use super::waiting::measure;
 use crate::attribution::busy::Busy;
 use crate::operations::clocks::Clocks;
-use crate::operations::matching::Matches;
-use crate::replay::rank::NodeKind;
+use crate::operations::matching::{MatchedCollective, Matches};
+use crate::replay::rank::{NodeKind, RankGraph};
+use crate::replay::stages::stages;
 use crate::time::{Ns, Window};
 
 /// The ranks of a job, with their matches and clocks.
@@ -32,9 +33,12 @@ pub struct Pipeline {
     /// The stages, in the order of the forward pass.
     #[cfg_attr(test, schemars(length(min = 2)))]
     pub stages: Vec<Stage>,
-    /// The number of steps.
+    /// The number of steps that are measured.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub steps: u64,
+    /// The number of steps that are left out, because not all of their sends and receives are matched and measured.
+    #[serde(rename = "steps_left_out")]
+    pub left_out: u64,
     /// How many microbatches go through it in a step; the mean if steps differ.
     pub microbatches: f64,
     /// How many parts of the model each stage has: from the last stage microbatches go on to the first one so often, and once more.
@@ -139,7 +143,9 @@ struct Message {
 /// Finds the pipeline of a job; `None` if there is none, or clocks are unknown.
 pub(super) fn find(compared: Ranks<'_>) -> Option<Pipeline> {
     let mut messages = messages(compared);
-    let stage_of = stages(&messages)?;
+    let graphs: Vec<&RankGraph> = compared.job.reductions.iter().map(|reduction| &reduction.graph).collect();
+    let stage_of = stages(&graphs, compared.matches)?;
+    messages.retain(|message| message.ranks.iter().all(|rank| stage_of.contains_key(rank)));
     let last = stage_of.values().max().copied()?;
     let is_comparable = |message: &Message| compared.clocks.are_comparable(message.ranks[0], message.ranks[1]);
     if !messages.iter().all(is_comparable) {
@@ -154,7 +160,13 @@ pub(super) fn find(compared: Ranks<'_>) -> Option<Pipeline> {
     if !is_mostly(&messages, &stage_of, 0, goes_ahead) {
         return None;
     }
-    let steps = steps(compared, &stage_of);
+    let mut steps = steps(compared, &stage_of);
+    let (unmeasured, found) = (unmeasured(compared, &stage_of), steps.len());
+    steps.retain(|(step, _)| !unmeasured.contains(step));
+    messages.retain(|message| steps.iter().any(|(step, _)| *step == message.step));
+    if messages.is_empty() {
+        return None;
+    }
     let mut pipeline = shape(&messages, &stage_of, last, steps.len());
     let (mut spans, phases) = (Spans::find(compared, &stage_of, last), phases(&messages));
     for (rank, stage) in &stage_of {
@@ -167,6 +179,7 @@ pub(super) fn find(compared: Ranks<'_>) -> Option<Pipeline> {
             spans.add(of_stage, *window, [first, last]);
         }
     }
+    pipeline.left_out = (found - steps.len()) as u64;
     pipeline.stages.iter_mut().for_each(|stage| stage.ranks.sort_unstable());
     Some(pipeline)
 }
@@ -197,44 +210,6 @@ fn messages(compared: Ranks<'_>) -> Vec<Message> {
     found
 }
 
-/// By rank: its stage. Ranks are a stage after those that send to them first in a step.
-fn stages(messages: &[Message]) -> Option<BTreeMap<usize, usize>> {
-    // By pair of ranks: in how many steps which of them sent first.
-    let mut first: BTreeMap<(Option<u32>, [usize; 2]), [usize; 2]> = BTreeMap::new();
-    let mut begins: BTreeMap<(Option<u32>, usize), bool> = BTreeMap::new();
-    for message in messages {
-        let [from, to] = message.ranks;
-        first.entry((message.step, [from.min(to), from.max(to)])).or_insert(message.ranks);
-        begins.entry((message.step, from)).or_insert(true);
-        begins.entry((message.step, to)).or_insert(false);
-    }
-    let mut votes: BTreeMap<[usize; 2], usize> = BTreeMap::new();
-    first.values().for_each(|ranks| *votes.entry(*ranks).or_default() += 1);
-    let before = |[from, to]: &[usize; 2]| votes[&[*from, *to]] > votes.get(&[*to, *from]).copied().unwrap_or_default();
-    let links: Vec<[usize; 2]> = votes.keys().filter(|link| before(link)).copied().collect();
-    let ranks: BTreeSet<usize> = links.iter().flatten().copied().collect();
-    let sends_first = |rank: &usize| {
-        let of_rank = begins.iter().filter(|((_, of), _)| of == rank);
-        let (sends, all) = of_rank.fold((0, 0), |(sends, all), (_, is)| (sends + usize::from(*is), all + 1));
-        sends * 2 > all
-    };
-    let sources: BTreeSet<usize> = ranks.iter().filter(|rank| sends_first(rank)).copied().collect();
-    let mut stage_of: BTreeMap<usize, usize> = sources.iter().map(|rank| (*rank, 0)).collect();
-    for stage in 0..ranks.len() {
-        let next = links.iter().filter(|[from, to]| stage_of.get(from) == Some(&stage) && !sources.contains(to));
-        for [_, to] in next.copied().collect::<Vec<_>>() {
-            if stage_of.insert(to, stage + 1).is_some_and(|known| known != stage + 1) {
-                return None;
-            }
-        }
-    }
-    let last = stage_of.values().max().copied()?;
-    let is_wrap = |[from, to]: &[usize; 2]| sources.contains(to) && stage_of.get(from) == Some(&last) && last > 1;
-    let fits =
-        |link: &[usize; 2]| is_wrap(link) || stage_of.get(&link[1]) == stage_of.get(&link[0]).map(|of| of + 1).as_ref();
-    (last > 0 && stage_of.len() == ranks.len() && links.iter().all(fits)).then_some(stage_of)
-}
-
 /// What messages alone say.
 fn shape(messages: &[Message], stage_of: &BTreeMap<usize, usize>, last: usize, steps: usize) -> Pipeline {
     let count = |from: usize, to: usize| {
@@ -255,6 +230,7 @@ fn shape(messages: &[Message], stage_of: &BTreeMap<usize, usize>, last: usize, s
     Pipeline {
         stages: vec![Stage::default(); last + 1],
         steps: steps as u64,
+        left_out: 0,
         microbatches: forward as f64 / (width * steps.max(1)) as f64 / chunks,
         chunks,
         schedule,
@@ -278,6 +254,20 @@ fn is_mostly(
     }
     times.values_mut().flatten().for_each(|times| times.sort_unstable());
     times.values().filter(|[forward, back]| holds(forward, back)).count() * 2 > times.len()
+}
+
+/// The steps in which it is unknown how long a send or a receive of these ranks waits.
+fn unmeasured(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> BTreeSet<Option<u32>> {
+    let Ranks { job, matches, clocks } = compared;
+    let mut found = BTreeSet::new();
+    for group in matches.groups.iter().filter(|group| group.name.pair.is_some()) {
+        let is_unknown = |collective: &&MatchedCollective| measure(job, clocks, group, collective).is_none();
+        for collective in group.collectives.iter().filter(is_unknown) {
+            let rows = job.rows(group, collective).filter(|(member, _)| stage_of.contains_key(&group.members[*member]));
+            found.extend(rows.map(|(_, row)| row.step));
+        }
+    }
+    found
 }
 
 /// The steps: from the first start to the last end of what any of these ranks runs; the whole if there are none. One that begins before the end of

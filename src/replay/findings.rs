@@ -33,6 +33,9 @@ const UNSTEADY: i64 = 2;
 /// Calls that a rank makes this many times as often as any of its peers are more than the same ones elsewhere.
 const MORE: usize = 2;
 
+/// A smaller share of the job is none as it is printed.
+const SEEN: f64 = 0.0005;
+
 /// How many ranks are asked about one by one.
 const ASKED: usize = 16;
 
@@ -218,6 +221,9 @@ impl Question<'_> {
         if late.len() * 2 > all.len() {
             reruns.findings.retain(is_named);
         }
+        // What is printed as 0.0 % of the job is nothing to look at.
+        let least = SEEN * reruns.length as f64;
+        reruns.findings.retain(|of| of.saves as f64 >= least);
         reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves));
         reruns
     }

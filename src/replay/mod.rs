@@ -27,5 +27,6 @@ pub(crate) mod question;
 pub mod rank;
 pub mod rerun;
 mod rules;
+pub(crate) mod stages;
 mod threads;
 pub mod transplant;

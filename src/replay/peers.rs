@@ -12,6 +12,7 @@ use super::job::{JobGraph, Role, Times};
 use super::lists::Lists;
 use super::places::{in_step, step_shifts};
 use super::rank::{EdgeKind, NO_NODE, RankGraph};
+use super::stages::stages;
 use crate::operations::matching::Matches;
 use crate::statistics::{Deviation, median_time, middle};
 use crate::time::{Ns, Window};
@@ -120,7 +121,7 @@ impl Peers {
             graph.intervals.iter().map(|of| in_step(of.place, of.step, *shift)).collect::<Vec<u64>>()
         };
         let (place_of, count) = numbered(ranks.iter().zip(&shifts).map(places));
-        let class = classes(&place_of, count);
+        let class = classes(&place_of, count, &stages(ranks, matches).unwrap_or_default());
         let (place_of, places_in) = numbered_in(&class, place_of, count);
         let interval_of = numbered(ranks.iter().zip(&shifts).map(intervals)).0;
         let mut sizes = vec![0; ranks.len()];
@@ -417,8 +418,8 @@ fn numbered_in(class: &[u32], mut places: Vec<Vec<u32>>, count: usize) -> (Vec<V
     (places, places_in)
 }
 
-/// By rank: the lowest rank that is like it. `count` is the number of places.
-fn classes(places: &[Vec<u32>], count: usize) -> Vec<u32> {
+/// By rank: the lowest rank that is like it. `count` is the number of places. Stages of a pipeline have other parts of the model.
+fn classes(places: &[Vec<u32>], count: usize, stage_of: &BTreeMap<usize, usize>) -> Vec<u32> {
     let mut first: Vec<(u32, Vec<u32>)> = Vec::new();
     let mut class: Vec<u32> = Vec::new();
     // By place: the rank that had it last.
@@ -426,10 +427,11 @@ fn classes(places: &[Vec<u32>], count: usize) -> Vec<u32> {
     for (rank, places) in (0..).zip(places) {
         let is_new = |place: &&u32| std::mem::replace(&mut had_by[**place as usize], rank) != rank;
         let own: Vec<u32> = places.iter().filter(is_new).copied().collect();
-        let is_alike = |(_, others): &&(u32, Vec<u32>)| {
+        let stage = |rank: u32| stage_of.get(&(rank as usize));
+        let is_alike = |(of, others): &&(u32, Vec<u32>)| {
             let both = others.iter().filter(|place| had_by[**place as usize] == rank).count();
             let (fewer, more) = (own.len().min(others.len()), own.len().max(others.len()));
-            both as f64 >= ALIKE * fewer as f64 && fewer as f64 >= LEAST * more as f64
+            stage(*of) == stage(rank) && both as f64 >= ALIKE * fewer as f64 && fewer as f64 >= LEAST * more as f64
         };
         let found = first.iter().find(is_alike).map(|(of, _)| *of);
         if found.is_none() {

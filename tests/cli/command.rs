@@ -590,7 +590,7 @@ fn options_of_the_forms_are_checked() {
         (&["--limit=-1"], "invalid value '-1' for '--limit <N>'"),
         (&["--limit", "0"], "expected a whole number from 1 up; without the flag all are shown"),
         (&["--format", "nope"], "[possible values: text, json, table, script, csv, folded, speedscope, svg, html]"),
-        (&["--sort", "size"], "[possible values: count, gpu, exposed, mean]"),
+        (&["--sort", "size"], "[possible values: count, gpu, exposed, mean, critical]"),
         (&["--weight", "mean"], "[possible values: count, gpu, exposed]"),
     ] {
         let output = run(&[&["/no/such/trace"], args].concat());

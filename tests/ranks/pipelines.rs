@@ -9,7 +9,7 @@ use nccl_stacks::time::Ns;
 use serde_json::{Value, json};
 
 use super::simulated::{compare, parts};
-use crate::job::{How, Job, KERNELS, Late, Made, Microbatches, Order, When};
+use crate::job::{How, Job, KERNELS, Late, Made, Microbatches, Offsets, Order, When};
 
 /// What messages take of a step here, which the closed forms leave out.
 const MESSAGES: f64 = 0.012;
@@ -113,6 +113,11 @@ fn stages_are_no_peers_of_each_other() {
     for order in [Order::Sweep, Order::InTurn, Order::Interleaved { chunks: 2 }] {
         let quiet = report(&Job { jitter_ns: 10_000, ..pipeline(4, 8, order) }.make()).reruns.unwrap();
         assert!(quiet.findings.is_empty(), "{order:?}: {:?}", quiet.findings);
+        // A CPU that is slower, but waits most of the time; the stages between the first and the last have kernels of the same names.
+        let slow = Late { rank: 6, extra_ns: 0, how: How::SlowCpu { factor: 1.5 }, when: When::EveryStep };
+        let unimportant = Job { dp: 2, jitter_ns: 20_000, late: Some(slow), ..pipeline(4, 8, order) };
+        let found = report(&unimportant.make()).reruns.unwrap().findings;
+        assert!(found.iter().all(|of| of.ranks == [6]), "{order:?}: {found:?}");
         let how = How::Gpu { kernel: KERNELS[2].to_owned() };
         let late = Some(Late { rank: 5, extra_ns: 300_000, how, when: When::EveryLayer });
         let with = Job { dp: 2, jitter_ns: 10_000, late, ..pipeline(4, 8, order) };
@@ -174,4 +179,21 @@ fn what_only_exchanges_is_no_pipeline() {
     assert_adds_up(&found);
     // Where nothing compares the clocks of stages, nothing says how long they wait.
     assert_eq!(Compared::from_reductions(all(), ClockMode::Align).unwrap().report().pipeline, None);
+}
+
+/// The messages of a trace that ends early are those of the other ranks' first steps, and the rest is left out.
+#[test]
+fn a_trace_that_ends_early_leaves_steps_out() {
+    let offsets = Offsets::Random { max_ns: 1_000_000 };
+    let job = Job { dp: 2, steps: 12, jitter_ns: 20_000, offsets, ..pipeline(4, 8, Order::InTurn) };
+    let report = report(&Job { cut: Some((5, 0.5)), ..job }.make());
+    // Of a replica of rank 5's, half of the messages of its two neighbours have no other side.
+    let lacking = report.matches.unmatched.values().sum::<u64>() + report.matches.partial;
+    assert!(lacking < 300, "{:?}", report.matches);
+    let found = report.pipeline.unwrap();
+    assert_eq!(found.steps + found.left_out, 12);
+    assert!((5..=7).contains(&found.left_out), "{found:?}");
+    assert_eq!(found.microbatches, 8.0);
+    assert!((found.bubble_share() - closed(4, 8, Order::InTurn)).abs() < 2.0 * MESSAGES, "{found:?}");
+    assert_adds_up(&found);
 }

@@ -62,8 +62,16 @@ pub(super) fn sentence(pipeline: &Pipeline) -> String {
         ),
     };
     let least = if chunks.is_empty() { "(p - 1) / (m + p - 1)" } else { "(p - 1) / (vm + p - 1)" };
+    let left_out = match pipeline.left_out {
+        0 => String::new(),
+        some => format!(
+            " {} of {} steps are left out, because not all of their sends and receives can be measured.",
+            count(some),
+            count(some + pipeline.steps)
+        ),
+    };
     format!(
-        "Pipeline of {} stages{chunks}, {} microbatches in a step, {order}: {} of the stages' time is bubble{phases}. For equal stages {least} is {}.",
+        "Pipeline of {} stages{chunks}, {} microbatches in a step, {order}: {} of the stages' time is bubble{phases}. For equal stages {least} is {}.{left_out}",
         count(pipeline.stages.len() as u64),
         number(pipeline.microbatches),
         percent(pipeline.bubble_share()),
@@ -86,5 +94,5 @@ pub(super) fn text(pipeline: &Pipeline, screen: &Screen, out: &mut impl Write) -
 /// The table of a page.
 pub(super) fn sheet(pipeline: &Pipeline) -> Sheet {
     let named = rows(pipeline).map(|(stage, context)| (context.0.to_string(), stage, context));
-    Sheet::named("Pipeline, mean of a step of a rank", "stage", &COLUMNS[1..], named)
+    Sheet::named("Pipeline", "stage", &COLUMNS[1..], named)
 }
