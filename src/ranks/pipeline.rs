@@ -13,16 +13,28 @@ use super::waiting::measure;
 use crate::attribution::busy::Busy;
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::{MatchedCollective, Matches};
+use crate::replay::places::step_shifts;
 use crate::replay::rank::{NodeKind, RankGraph};
 use crate::replay::stages::stages;
 use crate::time::{Ns, Window};
 
 /// The ranks of a job, with their matches and clocks.
 #[derive(Clone, Copy)]
-pub(super) struct Ranks<'a> {
-    pub(super) job: &'a Job,
-    pub(super) matches: &'a Matches,
-    pub(super) clocks: &'a Clocks,
+struct Ranks<'a> {
+    job: &'a Job,
+    matches: &'a Matches,
+    clocks: &'a Clocks,
+    /// By rank: how many more steps than the first one's it has before the same step.
+    shifts: &'a [i64],
+}
+
+/// A step, by the first rank's number.
+type Step = Option<i64>;
+
+impl Ranks<'_> {
+    fn step(&self, rank: usize, step: Option<u32>) -> Step {
+        step.map(|step| i64::from(step) - self.shifts[rank])
+    }
 }
 
 /// The stages of a pipeline, and what they do in the steps.
@@ -136,15 +148,17 @@ struct Message {
     /// Who sends and who receives: positions in the ranks.
     ranks: [usize; 2],
     windows: [Window; 2],
-    step: Option<u32>,
+    step: Step,
     is_forward: bool,
 }
 
 /// Finds the pipeline of a job; `None` if there is none, or clocks are unknown.
-pub(super) fn find(compared: Ranks<'_>) -> Option<Pipeline> {
+pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Pipeline> {
+    let graphs: Vec<&RankGraph> = job.reductions.iter().map(|reduction| &reduction.graph).collect();
+    let stage_of = stages(&graphs, matches)?;
+    let shifts = &step_shifts(&graphs, matches);
+    let compared = Ranks { job, matches, clocks, shifts };
     let mut messages = messages(compared);
-    let graphs: Vec<&RankGraph> = compared.job.reductions.iter().map(|reduction| &reduction.graph).collect();
-    let stage_of = stages(&graphs, compared.matches)?;
     messages.retain(|message| message.ranks.iter().all(|rank| stage_of.contains_key(rank)));
     let last = stage_of.values().max().copied()?;
     let is_comparable = |message: &Message| compared.clocks.are_comparable(message.ranks[0], message.ranks[1]);
@@ -186,7 +200,7 @@ pub(super) fn find(compared: Ranks<'_>) -> Option<Pipeline> {
 
 /// The messages of which both ends are known, in the order of time.
 fn messages(compared: Ranks<'_>) -> Vec<Message> {
-    let Ranks { job, matches, clocks } = compared;
+    let Ranks { job, matches, clocks, .. } = compared;
     let mut found = Vec::new();
     for group in &matches.groups {
         let Some((from, to)) = group.name.pair else { continue };
@@ -203,7 +217,7 @@ fn messages(compared: Ranks<'_>) -> Vec<Message> {
                 end: clocks.ranks[rank].aligned(end),
             };
             let windows = [window(ranks[0], sent.start, sent.end()), window(ranks[1], received.start, received.end())];
-            found.push(Message { ranks, windows, step: sent.step, is_forward: false });
+            found.push(Message { ranks, windows, step: compared.step(ranks[0], sent.step), is_forward: false });
         }
     }
     found.sort_by_key(|message| (message.windows[0].end, message.ranks));
@@ -245,7 +259,7 @@ fn is_mostly(
     stage: usize,
     holds: impl Fn(&[Ns], &[Ns]) -> bool,
 ) -> bool {
-    let mut times: BTreeMap<(usize, Option<u32>), [Vec<Ns>; 2]> = BTreeMap::new();
+    let mut times: BTreeMap<(usize, Step), [Vec<Ns>; 2]> = BTreeMap::new();
     for message in messages {
         let ends = message.ranks.iter().zip([message.windows[0].start, message.windows[1].end]);
         for (rank, time) in ends.filter(|(rank, _)| stage_of[rank] == stage) {
@@ -257,14 +271,14 @@ fn is_mostly(
 }
 
 /// The steps in which it is unknown how long a send or a receive of these ranks waits.
-fn unmeasured(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> BTreeSet<Option<u32>> {
-    let Ranks { job, matches, clocks } = compared;
+fn unmeasured(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> BTreeSet<Step> {
+    let Ranks { job, matches, clocks, .. } = compared;
     let mut found = BTreeSet::new();
     for group in matches.groups.iter().filter(|group| group.name.pair.is_some()) {
         let is_unknown = |collective: &&MatchedCollective| measure(job, clocks, group, collective).is_none();
         for collective in group.collectives.iter().filter(is_unknown) {
             let rows = job.rows(group, collective).filter(|(member, _)| stage_of.contains_key(&group.members[*member]));
-            found.extend(rows.map(|(_, row)| row.step));
+            found.extend(rows.map(|(member, row)| compared.step(group.members[member], row.step)));
         }
     }
     found
@@ -272,19 +286,19 @@ fn unmeasured(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> BTreeSe
 
 /// The steps: from the first start to the last end of what any of these ranks runs; the whole if there are none. One that begins before the end of
 /// the step before it begins there.
-fn steps(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> Vec<(Option<u32>, Window)> {
-    let mut found: BTreeMap<Option<u32>, Window> = BTreeMap::new();
+fn steps(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> Vec<(Step, Window)> {
+    let mut found: BTreeMap<Step, Window> = BTreeMap::new();
     let has_steps = compared.job.reductions.iter().any(|reduction| reduction.graph.steps > 0);
     for rank in stage_of.keys() {
         let nodes = compared.job.reductions[*rank].graph.nodes.iter();
         let aligned = |time: Ns| compared.clocks.ranks[*rank].aligned(time);
         for node in nodes.filter(|node| !node.kind.is_cpu() && node.step.is_some() == has_steps) {
             let window = Window { start: aligned(node.start), end: aligned(node.end) };
-            found.entry(node.step).and_modify(|of| *of = of.around(window)).or_insert(window);
+            found.entry(compared.step(*rank, node.step)).and_modify(|of| *of = of.around(window)).or_insert(window);
         }
     }
     let mut until = Ns::MIN;
-    let after = |(step, window): (Option<u32>, Window)| {
+    let after = |(step, window): (Step, Window)| {
         let start = window.start.max(std::mem::replace(&mut until, window.end));
         (start < window.end).then_some((step, Window { start, ..window }))
     };
@@ -292,8 +306,8 @@ fn steps(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> Vec<(Option<
 }
 
 /// By rank and step: when it has first sent something back, or got it, and when its last message has gone forward, or come.
-fn phases(messages: &[Message]) -> BTreeMap<(usize, Option<u32>), [Option<Ns>; 2]> {
-    let mut found: BTreeMap<(usize, Option<u32>), [Option<Ns>; 2]> = BTreeMap::new();
+fn phases(messages: &[Message]) -> BTreeMap<(usize, Step), [Option<Ns>; 2]> {
+    let mut found: BTreeMap<(usize, Step), [Option<Ns>; 2]> = BTreeMap::new();
     for Message { ranks, windows, step, is_forward } in messages {
         // A send shows when its work is done, a receive when it can begin.
         for (rank, time) in [(ranks[0], windows[0].start), (ranks[1], windows[1].end)] {
@@ -320,7 +334,7 @@ struct Spans {
 impl Spans {
     /// By rank.
     fn find(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>, last: usize) -> BTreeMap<usize, Self> {
-        let Ranks { job, matches, clocks } = compared;
+        let Ranks { job, matches, clocks, .. } = compared;
         let mut found: BTreeMap<usize, Self> = BTreeMap::new();
         for rank in stage_of.keys() {
             let nodes = job.reductions[*rank].graph.nodes.iter().filter(|node| node.kind == NodeKind::Slice);

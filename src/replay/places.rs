@@ -96,7 +96,7 @@ fn set(graph: &mut RankGraph, at: usize, place: u64, interval: u32) {
 }
 
 /// By rank: how many more steps than the first rank's it has before the same step. A trace may begin later.
-pub(super) fn step_shifts(ranks: &[&RankGraph], matches: &Matches) -> Vec<i64> {
+pub(crate) fn step_shifts(ranks: &[&RankGraph], matches: &Matches) -> Vec<i64> {
     let rows: Vec<HashMap<u32, Option<u32>, FixedState>> = ranks.iter().map(|graph| steps_of_rows(graph)).collect();
     let step = |rank: usize, row: Option<u32>| rows[rank].get(&row?).copied().flatten().map(i64::from);
     let mut votes: BTreeMap<(usize, usize), BTreeMap<i64, u64>> = BTreeMap::new();

@@ -12,6 +12,9 @@ type Link = [usize; 2];
 
 /// By rank: its stage, for ranks that have one; `None` if there is no pipeline.
 pub(crate) fn stages(ranks: &[&RankGraph], matches: &Matches) -> Option<BTreeMap<usize, usize>> {
+    if matches.groups.iter().all(|group| group.name.pair.is_none()) {
+        return None;
+    }
     // By pair of ranks, in a step: who sent first, on the clock of the lower one. And by rank, in a step: whether its first message is one that it sends.
     let mut first: BTreeMap<(Option<u32>, Link), (Ns, Link)> = BTreeMap::new();
     let mut begins: BTreeMap<(Option<u32>, usize), (Ns, bool)> = BTreeMap::new();

@@ -197,3 +197,38 @@ fn a_trace_that_ends_early_leaves_steps_out() {
     assert!((found.bubble_share() - closed(4, 8, Order::InTurn)).abs() < 2.0 * MESSAGES, "{found:?}");
     assert_adds_up(&found);
 }
+
+/// A trace from its second step on.
+fn without_first_step(trace: &[u8]) -> Vec<u8> {
+    let mut trace: Value = serde_json::from_slice(trace).unwrap();
+    let events = trace["traceEvents"].as_array_mut().unwrap();
+    let is_step = |event: &&Value| {
+        event["cat"] == "user_annotation" && event["name"].as_str().unwrap().starts_with("ProfilerStep#")
+    };
+    let mut starts: Vec<f64> = events.iter().filter(is_step).map(|event| event["ts"].as_f64().unwrap()).collect();
+    starts.sort_by(f64::total_cmp);
+    events.retain(|event| event["ph"] == "M" || event["ts"].as_f64().unwrap() >= starts[1]);
+    serde_json::to_vec(&trace).unwrap()
+}
+
+/// Its first step is the others' second one.
+#[test]
+fn a_trace_that_begins_a_step_later_has_the_same_steps() {
+    let made = Job { dp: 2, steps: 8, jitter_ns: 20_000, ..pipeline(4, 8, Order::InTurn) }.make();
+    let part = |(rank, text): &(u32, Vec<u8>)| {
+        let text = if *rank == 5 { without_first_step(text) } else { text.clone() };
+        parts(&format!("rank{rank}.json"), text)
+    };
+    let found =
+        Compared::from_reductions(made.traces.iter().flat_map(part).collect(), ClockMode::Align).unwrap().report();
+    let found = found.pipeline.unwrap();
+    assert_eq!((found.steps, found.left_out, found.microbatches), (7, 1, 8.0), "{found:?}");
+    assert!((found.bubble_share() - closed(4, 8, Order::InTurn)).abs() < MESSAGES, "{found:?}");
+    // All steps are alike, so that 7 of 8 have the same phases.
+    let whole = report(&made).pipeline.unwrap();
+    for (found, whole) in found.stages.iter().zip(&whole.stages) {
+        let share = |time: Ns, of: &Stage| time.share_of(of.length).unwrap();
+        assert!((share(found.warm_up, found) - share(whole.warm_up, whole)).abs() < 0.005, "{found:?}, {whole:?}");
+        assert!((share(found.steady, found) - share(whole.steady, whole)).abs() < 0.005, "{found:?}, {whole:?}");
+    }
+}

@@ -467,7 +467,7 @@ impl Compared {
         // Between the slices of streams it would be idle time.
         let critical_path = critical_path.filter(|_| self.job.reductions.iter().any(|of| of.graph.has_threads()));
         let Compared { job, matches, clocks } = self;
-        let pipeline = pipeline::find(pipeline::Ranks { job, matches, clocks });
+        let pipeline = pipeline::find(job, matches, clocks);
         RankReport { reruns, critical_path, pipeline, ..report }
     }
 
