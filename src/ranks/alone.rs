@@ -1,9 +1,10 @@
 //! The critical path of a rank by itself, as far as one trace shows it: what other ranks do is unknown, so a collective takes as long as its kernel.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 
+use super::reduce::launchers;
 use crate::analysis::steps::Steps;
 use crate::attribution::{Attribution, launches};
 use crate::id::{GpuId, ProcessId, SliceId};
@@ -58,16 +59,12 @@ impl Alone {
 
 /// The GPUs on which each process launches most of what runs there; those on which none does count by their own process.
 fn gpus_by_process(store: &Store) -> BTreeMap<ProcessId, Vec<GpuId>> {
-    let mut votes: BTreeMap<GpuId, BTreeMap<ProcessId, u64>> = BTreeMap::new();
-    for launched in launches::for_work(store, store.kernels.clone()).kernels {
-        let of_gpu = votes.entry(store.gpu_of(launched.kernel)).or_default();
-        let process = launched.call.and_then(|call| store.process_of(call));
-        process.into_iter().for_each(|process| *of_gpu.entry(process).or_default() += 1);
-    }
+    let launched = launches::for_work(store, store.kernels.clone());
+    let launchers = launchers(store, launched.kernels.iter());
+    let gpus: BTreeSet<GpuId> = store.kernels.iter().map(|kernel| store.gpu_of(*kernel)).collect();
     let mut found: BTreeMap<ProcessId, Vec<GpuId>> = BTreeMap::new();
-    for (gpu, votes) in votes {
-        let most = votes.into_iter().max_by_key(|(process, votes)| (*votes, std::cmp::Reverse(*process)));
-        found.entry(most.map_or(gpu.process, |(process, _)| process)).or_default().push(gpu);
+    for gpu in gpus {
+        found.entry(launchers.get(&gpu).copied().unwrap_or(gpu.process)).or_default().push(gpu);
     }
     found
 }

@@ -12,10 +12,10 @@ use super::job::Job;
 use super::waiting::measure;
 use crate::attribution::busy::Busy;
 use crate::operations::clocks::Clocks;
-use crate::operations::matching::{MatchedCollective, Matches};
+use crate::operations::matching::Matches;
 use crate::replay::places::step_shifts;
 use crate::replay::rank::{NodeKind, RankGraph};
-use crate::replay::stages::stages;
+use crate::replay::stages::{is_next, stages};
 use crate::time::{Ns, Window};
 
 /// The ranks of a job, with their matches and clocks.
@@ -167,7 +167,7 @@ pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Pipe
     }
     for message in &mut messages {
         let [from, to] = message.ranks.map(|rank| stage_of[&rank]);
-        message.is_forward = to == from + 1 || (from == last && to == 0 && last > 1);
+        message.is_forward = is_next(from, to, last);
     }
     // What two ranks exchange in turn all the time is no pipeline: there the first stage goes ahead.
     let goes_ahead = |sent: &[Ns], back: &[Ns]| sent.len() < 2 || back.first().is_none_or(|first| sent[1] < *first);
@@ -175,14 +175,14 @@ pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Pipe
         return None;
     }
     let mut steps = steps(compared, &stage_of);
-    let (unmeasured, found) = (unmeasured(compared, &stage_of), steps.len());
+    let ((mut spans, unmeasured), found) = (Spans::find(compared, &stage_of, last), steps.len());
     steps.retain(|(step, _)| !unmeasured.contains(step));
     messages.retain(|message| steps.iter().any(|(step, _)| *step == message.step));
     if messages.is_empty() {
         return None;
     }
     let mut pipeline = shape(&messages, &stage_of, last, steps.len());
-    let (mut spans, phases) = (Spans::find(compared, &stage_of, last), phases(&messages));
+    let phases = phases(&messages);
     for (rank, stage) in &stage_of {
         let (of_stage, spans) = (&mut pipeline.stages[*stage], spans.remove(rank).unwrap_or_default().nested());
         of_stage.ranks.push(compared.job.ranks[*rank]);
@@ -270,20 +270,6 @@ fn is_mostly(
     times.values().filter(|[forward, back]| holds(forward, back)).count() * 2 > times.len()
 }
 
-/// The steps in which it is unknown how long a send or a receive of these ranks waits.
-fn unmeasured(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> BTreeSet<Step> {
-    let Ranks { job, matches, clocks, .. } = compared;
-    let mut found = BTreeSet::new();
-    for group in matches.groups.iter().filter(|group| group.name.pair.is_some()) {
-        let is_unknown = |collective: &&MatchedCollective| measure(job, clocks, group, collective).is_none();
-        for collective in group.collectives.iter().filter(is_unknown) {
-            let rows = job.rows(group, collective).filter(|(member, _)| stage_of.contains_key(&group.members[*member]));
-            found.extend(rows.map(|(member, row)| compared.step(group.members[member], row.step)));
-        }
-    }
-    found
-}
-
 /// The steps: from the first start to the last end of what any of these ranks runs; the whole if there are none. One that begins before the end of
 /// the step before it begins there.
 fn steps(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> Vec<(Step, Window)> {
@@ -332,10 +318,14 @@ struct Spans {
 }
 
 impl Spans {
-    /// By rank.
-    fn find(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>, last: usize) -> BTreeMap<usize, Self> {
+    /// By rank; and the steps in which it is unknown how long a send or a receive waits.
+    fn find(
+        compared: Ranks<'_>,
+        stage_of: &BTreeMap<usize, usize>,
+        last: usize,
+    ) -> (BTreeMap<usize, Self>, BTreeSet<Step>) {
         let Ranks { job, matches, clocks, .. } = compared;
-        let mut found: BTreeMap<usize, Self> = BTreeMap::new();
+        let (mut found, mut unmeasured) = (BTreeMap::<usize, Self>::new(), BTreeSet::new());
         for rank in stage_of.keys() {
             let nodes = job.reductions[*rank].graph.nodes.iter().filter(|node| node.kind == NodeKind::Slice);
             let compute = nodes.map(|node| (clocks.ranks[*rank].aligned(node.start), node.end - node.start));
@@ -343,19 +333,20 @@ impl Spans {
         }
         for group in &matches.groups {
             for collective in &group.collectives {
-                let waits = measure(job, clocks, group, collective).map_or_else(Vec::new, |of| of.waits);
+                let measured = measure(job, clocks, group, collective);
+                let is_unknown = measured.is_none() && group.name.pair.is_some();
+                let waits = measured.map_or_else(Vec::new, |of| of.waits);
                 for (member, row) in job.rows(group, collective) {
                     let rank = group.members[member];
                     let (Some(stage), Some(spans)) = (stage_of.get(&rank), found.get_mut(&rank)) else { continue };
+                    unmeasured.extend(is_unknown.then(|| compared.step(rank, row.step)));
                     let start = clocks.ranks[rank].aligned(row.start);
                     let wait = waits.iter().find(|(of, _)| *of == member).map_or(Ns::ZERO, |(_, wait)| *wait);
                     spans.transfer.push((start + wait, row.dur - wait));
                     let other =
                         group.members.iter().find(|other| **other != rank).and_then(|other| stage_of.get(other));
                     let waiting = match other.filter(|_| group.name.pair.is_some()) {
-                        Some(other) if *other == stage + 1 || (*stage == last && *other == 0 && last > 1) => {
-                            &mut spans.next
-                        }
+                        Some(other) if is_next(*stage, *other, last) => &mut spans.next,
                         Some(_) => &mut spans.previous,
                         None => &mut spans.collectives,
                     };
@@ -363,7 +354,7 @@ impl Spans {
                 }
             }
         }
-        found
+        (found, unmeasured)
     }
 
     fn nested(self) -> Nested {

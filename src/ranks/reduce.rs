@@ -171,18 +171,23 @@ fn windows<'k>(store: &Store, window: Window, kernels: impl Iterator<Item = &'k 
             let own = Window { start: store.slices.ts(slice), end: end_of(store, slice) };
             of_processes.entry(process).and_modify(|of| *of = of.around(own)).or_insert(own);
         }
-        let mut launchers: BTreeMap<GpuId, BTreeMap<ProcessId, u64>> = BTreeMap::new();
-        for launched in kernels {
-            let Some(process) = launched.call.and_then(|call| store.process_of(call)) else { continue };
-            *launchers.entry(store.gpu_of(launched.kernel)).or_default().entry(process).or_default() += 1;
-        }
-        for (gpu, votes) in launchers {
-            let most = votes.into_iter().max_by_key(|(_, kernels)| *kernels).map(|(process, _)| process);
-            let both = most.into_iter().chain([gpu.process]).filter_map(|process| of_processes.get(&process).copied());
+        for (gpu, launcher) in launchers(store, kernels) {
+            let both = [launcher, gpu.process].into_iter().filter_map(|process| of_processes.get(&process).copied());
             of_gpus.extend(both.reduce(Window::around).map(|window| (gpu, window)));
         }
     }
     move |gpu: GpuId| of_gpus.get(&gpu).or(spans.get(gpu.trace.row())).copied().unwrap_or(window)
+}
+
+/// By GPU: the process that launched most of these kernels, of those whose launch is known.
+pub(super) fn launchers<'k>(store: &Store, kernels: impl Iterator<Item = &'k Launched>) -> BTreeMap<GpuId, ProcessId> {
+    let mut votes: BTreeMap<GpuId, BTreeMap<ProcessId, u64>> = BTreeMap::new();
+    for launched in kernels {
+        let Some(process) = launched.call.and_then(|call| store.process_of(call)) else { continue };
+        *votes.entry(store.gpu_of(launched.kernel)).or_default().entry(process).or_default() += 1;
+    }
+    let most = |votes: BTreeMap<ProcessId, u64>| votes.into_iter().max_by_key(|(_, kernels)| *kernels);
+    votes.into_iter().filter_map(|(gpu, votes)| Some((gpu, most(votes)?.0))).collect()
 }
 
 /// For how long nothing was queued on each GPU.

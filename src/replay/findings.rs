@@ -34,7 +34,7 @@ const UNSTEADY: i64 = 2;
 const MORE: usize = 2;
 
 /// A smaller share of the job is none as it is printed.
-const SEEN: f64 = 0.0005;
+pub(crate) const SEEN: f64 = 0.0005;
 
 /// How many ranks are asked about one by one.
 const ASKED: usize = 16;

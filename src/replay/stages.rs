@@ -49,18 +49,22 @@ pub(crate) fn stages(ranks: &[&RankGraph], matches: &Matches) -> Option<BTreeMap
         all.iter().filter(|rank| sends_first[rank][1] > sends_first[rank][0]).copied().collect();
     let mut stage_of: BTreeMap<usize, usize> = sources.iter().map(|rank| (*rank, 0)).collect();
     for stage in 0..all.len() {
-        let is_next = |[from, to]: &&Link| stage_of.get(from) == Some(&stage) && !sources.contains(to);
-        for [_, to] in links.iter().filter(is_next).collect::<Vec<_>>() {
+        let goes_on = |[from, to]: &&Link| stage_of.get(from) == Some(&stage) && !sources.contains(to);
+        for [_, to] in links.iter().filter(goes_on).collect::<Vec<_>>() {
             if stage_of.insert(*to, stage + 1).is_some_and(|known| known != stage + 1) {
                 return None;
             }
         }
     }
     let last = stage_of.values().max().copied()?;
-    // From the last stage a microbatch goes on to the first one's next part of the model.
     let fits = |[from, to]: &Link| match (stage_of.get(from), stage_of.get(to)) {
-        (Some(from), Some(to)) => *to == from + 1 || (*from == last && *to == 0 && last > 1),
+        (Some(from), Some(to)) => is_next(*from, *to, last),
         _ => false,
     };
     (last > 0 && stage_of.len() == all.len() && links.iter().all(fits)).then_some(stage_of)
+}
+
+/// Whether microbatches go forward from a stage to another one: from the last one they go on to the first one's next part of the model.
+pub(crate) fn is_next(from: usize, to: usize, last: usize) -> bool {
+    to == from + 1 || (from == last && to == 0 && last > 1)
 }

@@ -145,3 +145,14 @@ fn the_waits_that_hta_expects_are_edges() {
         assert!((0..graph.nodes.len()).any(waits), "{name}: nothing that is called {to} waits for the slice at {from}");
     }
 }
+
+/// Without a kernel that is asked about nothing is said of such kernels.
+#[test]
+fn nothing_is_said_of_kernels_that_are_not_there() {
+    let events = [launch(1, 0), kernel(1, ("gemm", 7), 15, 50)];
+    let (_folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let output = run(&[&path, "--sort", "critical"]);
+    let said = stdout(&output);
+    assert!(said.contains("No collective ran during the window"), "{said}{}", stderr(&output));
+    assert!(!said.contains("critical path of its rank"), "{said}");
+}

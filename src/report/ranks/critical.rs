@@ -70,7 +70,7 @@ pub(super) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -
 }
 
 /// A line as people see it: of a kernel without its parameters.
-fn shown(line: &PathLine) -> &str {
+pub(super) fn shown(line: &PathLine) -> &str {
     if line.kind == PathKind::Compute { short_kernel(&line.name) } else { &line.name }
 }
 

@@ -2,14 +2,12 @@
 
 use crate::ranks::hidden::WhyExposed;
 use crate::ranks::report::{RankReport, StackWaits};
+use crate::replay::findings::SEEN;
 use crate::report::format::{duration, percent, short_kernel, shorten_right, visible};
 use crate::time::Ns;
 
 /// A reason is said if it holds for this share of the time, and what shows it named if that is one for this share.
 const AGREES: f64 = 0.8;
-
-/// A smaller share of the job is none, as it is printed.
-const SAVES: f64 = 0.0005;
 
 /// The most characters of a name.
 const NAME: usize = 60;
@@ -44,7 +42,7 @@ pub(super) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String
     if let Some(saved) = saved.and_then(|(saves, reruns)| Ns(saves).share_of(Ns(reruns.length))) {
         // How much of it is waiting is unknown without other ranks.
         let what = if stack.transfer == Ns::ZERO { "it" } else { "its transfer" };
-        let shorter = if saved >= SAVES { percent(saved) } else { "no".to_owned() };
+        let shorter = if saved >= SEEN { percent(saved) } else { "no".to_owned() };
         text.push_str(&format!("; without {what} the job would be {shorter} shorter"));
     }
     Some(text)

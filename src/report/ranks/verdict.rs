@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::critical::shown;
 use crate::names::collectives::Collective;
 use crate::operation::ranges::ranges;
 use crate::ranks::report::RankReport;
-use crate::replay::critical::PathKind;
 use crate::replay::culprits::Culprit;
 use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
 use crate::report::damage;
@@ -83,8 +83,7 @@ fn alone(report: &RankReport) -> Option<String> {
     let lines = report.critical_path.iter().flat_map(|path| &path.lines);
     let line = lines.filter(|line| line.saves > Some(0)).max_by_key(|line| line.saves);
     let without = line.map_or(String::new(), |line| {
-        let name = if line.kind == PathKind::Compute { short_kernel(&line.name) } else { &line.name };
-        format!(", and without {} {}", visible(name), share(line.saves.unwrap_or_default()))
+        format!(", and without {} {}", visible(shown(line)), share(line.saves.unwrap_or_default()))
     });
     let (cpu, gpu) = (share(reruns.fast_cpus), share(reruns.fast_gpus));
     Some(format!(

@@ -180,7 +180,8 @@ fn idle(report: &StackReport) -> Option<String> {
 
 /// How much of the path of each rank alone the kernels are, if that was asked for. What is not on it can go without making it shorter.
 fn on_critical_path(report: &StackReport) -> Option<String> {
-    let whole: Ns = report.critical_path.as_ref()?.values().copied().sum();
+    let path = report.critical_path.as_ref().filter(|_| report.coverage.kernels > 0)?;
+    let whole: Ns = path.values().copied().sum();
     let stacks = report.stacks.iter().chain(&report.hidden).chain(&report.without_launch);
     let on_path = match report.groups() {
         Some(grouped) => grouped.totals().critical.unwrap_or_default(),
