@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use nccl_stacks::report::OnPage;
+use nccl_stacks::report::format::shell_word;
 
 use super::args::{Climbing, RankOf, Selection, Span, asked_of};
 
@@ -17,7 +18,7 @@ pub(super) fn on_page(inputs: &[PathBuf], options: &[(String, Option<String>)], 
 /// Options as words for a shell, with a blank before each.
 pub(super) fn words(options: &[(String, Option<String>)]) -> String {
     let option = |(name, value): &(String, Option<String>)| {
-        let value = value.as_ref().map_or(String::new(), |value| format!(" {}", quote(value)));
+        let value = value.as_ref().map_or(String::new(), |value| format!(" {}", shell_word(value)));
         format!(" --{name}{value}")
     };
     options.iter().map(option).collect()
@@ -31,8 +32,9 @@ pub(super) fn options(selection: &Selection, span: &Span, climbing: &Climbing) -
 
 /// The options that only a comparison of ranks has.
 pub(super) fn of_ranks(given: &[RankOf], clock: Option<&str>) -> String {
-    let given =
-        given.iter().map(|RankOf { rank, trace }| format!(" --rank {}", quote(&format!("{rank}={}", trace.display()))));
+    let given = given
+        .iter()
+        .map(|RankOf { rank, trace }| format!(" --rank {}", shell_word(&format!("{rank}={}", trace.display()))));
     given.chain(clock.map(|clock| format!(" --clock {clock}"))).collect()
 }
 
@@ -42,19 +44,9 @@ fn files(inputs: &[PathBuf]) -> String {
         let text = path.display().to_string();
         // A bare name could be taken for a command or an option.
         let is_bare = text != "-" && (text.starts_with('-') || !text.contains(['/', '.']));
-        quote(&if is_bare { format!("./{text}") } else { text })
+        shell_word(&if is_bare { format!("./{text}") } else { text }).into_owned()
     };
     inputs.iter().map(word).collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes a word for a shell, if it needs quotes.
-pub(super) fn quote(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 #[cfg(test)]

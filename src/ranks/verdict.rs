@@ -23,6 +23,9 @@ pub struct RanksVerdict<'a> {
 /// The CPUs set the pace if the job is shorter by this share with CPUs twice as fast: half of what it would be if there were nothing else.
 pub const LAUNCH_BOUND: f64 = 0.25;
 
+/// What saves less than this share of the time is nothing to begin with.
+pub const WORTH: f64 = 0.01;
+
 impl RankReport {
     /// The verdict.
     pub fn verdict(&self) -> RanksVerdict<'_> {

@@ -43,7 +43,7 @@ const UNEXPLAINED: Ns = Ns(5_000);
 const ROUNDED: Ns = Ns(1_000);
 
 /// The name of the time in which a thread is in no slice.
-pub(super) const OUTSIDE: &str = "(outside of any slice)";
+pub(crate) const OUTSIDE: &str = "(outside of any slice)";
 
 /// How many slices of a stream may still run when a slice starts that waited for an earlier one of them.
 const LOOK_BACK: usize = 256;

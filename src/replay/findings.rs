@@ -73,6 +73,10 @@ pub struct Reruns {
     pub fast_gpus: i64,
     /// What would save most, first.
     pub findings: Vec<LateWork>,
+    /// Where nobody is named, though more is saved than by chance: how much earlier the job ends if one rank alone does as its peers, the rank that saves
+    /// most first, in ns.
+    #[serde(rename = "alone_like_peers_saves_ns")]
+    pub alone: Vec<(u32, i64)>,
     /// The ranks of which nothing shows why they are late: no other rank does the same, or what their threads did was not recorded.
     pub unjudged: Vec<u32>,
 }
@@ -156,6 +160,7 @@ pub(crate) fn find(question: &Question<'_>, numbers: &[u32]) -> Reruns {
         finding.ranks.iter_mut().for_each(|rank| *rank = numbers[*rank as usize]);
         finding.ranks.sort_unstable();
     }
+    reruns.alone.iter_mut().for_each(|(rank, _)| *rank = numbers[*rank as usize]);
     let ranks = numbers.iter().zip(question.ranks).enumerate();
     let unjudged = ranks.filter(|(at, (_, graph))| question.peers.alike(*at) == 1 || !graph.has_threads());
     reruns.unjudged = unjudged.map(|(_, (rank, _))| *rank).collect();
@@ -225,6 +230,12 @@ impl Question<'_> {
         let least = SEEN * reruns.length as f64;
         reruns.findings.retain(|of| of.saves as f64 >= least);
         reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves));
+        if reruns.findings.is_empty() && reruns.all_like_peers > of_graph && !reruns.is_chance() {
+            let asked = &all[..all.len().min(ASKED)];
+            let saved = each(asked.len(), |at| (asked[at] as u32, self.saved_by_all(&job.times, &asked[at..=at])));
+            reruns.alone.extend(saved.into_iter().filter(|(_, saved)| *saved as f64 >= least));
+            reruns.alone.sort_by_key(|(rank, saved)| (std::cmp::Reverse(*saved), *rank));
+        }
         reruns
     }
 

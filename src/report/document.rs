@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::Screen;
-use super::format::{shorten_right, visible};
+use super::format::{shell_word, shorten_right, visible};
 use crate::time::Ns;
 
 /// The most findings that people see at first.
@@ -73,6 +73,8 @@ pub struct Finding {
     pub advice: Option<String>,
     /// Whether it is an improvement.
     pub is_better: bool,
+    /// The rule of `what-if` that reruns the job without it, if a rule says the same.
+    pub rule: Option<String>,
     /// The view of the page that shows it.
     #[serde(skip)]
     pub(crate) link: Option<Link>,
@@ -93,6 +95,8 @@ pub enum FindingKind {
     Backward,
     /// A rank that others wait for.
     LateRank,
+    /// A line of code that the job's length consists of.
+    CriticalPath,
     /// A stack at which ranks wait.
     Waiting,
     /// A rank that enters NCCL late.
@@ -173,9 +177,13 @@ impl Finding {
         let line = screen.width.map_or(line.clone(), |width| shorten_right(&line, width));
         writeln!(out, "{}", line.replacen(&*what, &screen.accent(&what), 1))?;
         let advice = self.advice.iter().map(|advice| format!("First: {advice}"));
+        let rule =
+            self.rule.iter().filter(|_| screen.verbose).map(|rule| format!("Rerun: what-if --if {}", shell_word(rule)));
         let sentences = if is_whole { self.evidence.join(" ") } else { String::new() };
         let narrow = Screen { width: screen.width.map(|width| width.saturating_sub(INDENT.len())), ..screen.clone() };
-        for text in [sentences].into_iter().chain(advice.filter(|_| is_whole)).filter(|text| !text.is_empty()) {
+        for text in
+            [sentences].into_iter().chain(advice.filter(|_| is_whole)).chain(rule).filter(|text| !text.is_empty())
+        {
             let filled = narrow.fill(&visible(&text));
             filled.lines().try_for_each(|line| writeln!(out, "{INDENT}{line}"))?;
         }

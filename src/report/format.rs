@@ -136,6 +136,15 @@ pub fn shorten_right(text: &str, width: usize) -> String {
     format!("{kept}…")
 }
 
+/// A word for a shell, in quotes if it needs them.
+pub fn shell_word(word: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:@%".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => Cow::Borrowed(word),
+        false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
+    }
+}
+
 /// The last component of a path, for titles.
 pub(super) fn base_name(path: &str) -> &str {
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
@@ -264,6 +273,13 @@ mod tests {
         ] {
             assert_eq!(duration(Ns(nanos)), want);
         }
+    }
+
+    #[test]
+    fn words_are_quoted_for_shells() {
+        assert_eq!(shell_word("/a/b-c.so:/d"), "/a/b-c.so:/d");
+        assert_eq!(shell_word("it's a $HOME"), r"'it'\''s a $HOME'");
+        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

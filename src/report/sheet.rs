@@ -117,6 +117,9 @@ impl Serialize for Cell {
 const MEANINGS: &[(&str, &str)] = &[
     ("#", "the order of the answer"),
     ("added", "how long after the second last rank the last one came"),
+    ("busy", "how long any work that was launched in it ran on a rank's GPUs: a mean"),
+    ("compute", "how long work that is no collective ran"),
+    ("length", "how long it is; of several ranks, on the one on which it is longest"),
     (
         "busbw (GB/s)",
         "bus bandwidth as nccl-tests defines it, of the whole kernels, waiting included; 1 GB is 10⁹ bytes",

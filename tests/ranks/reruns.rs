@@ -463,13 +463,13 @@ fn nothing_is_said_of_threads_that_were_not_recorded() {
         let report = report_of(edited(&job, |rank, event| keep(rank, event).then(|| event.to_owned())));
         let said = verdict(&report);
         println!("{of}: {said}");
-        assert!(said.contains("of it is for rank 3. Nothing here shows why"), "{said}");
+        assert!(said.contains("of it for rank 3. Nothing here shows why rank 3 is late"), "{said}");
         assert!(!said.contains("No rank stands out") && !said.contains("as fast"), "{said}");
         assert_eq!(report.critical_path.is_none(), of == "all");
     }
     let said = verdict(&report_of(edited(&job, |_, event| Some(event.to_owned()))));
     assert!(
-        said.contains("With gc.py(1): collect as fast on rank 3") && !said.contains("Nothing here shows why"),
+        said.contains("; with gc.py(1): collect as fast on rank 3") && !said.contains("Nothing here shows why"),
         "{said}"
     );
 }

@@ -1,12 +1,11 @@
 //! Notes on the window: which was taken, or why there is none, with the options that choose one.
 
-use nccl_stacks::report::format::{duration, thread, visible};
+use nccl_stacks::report::format::{duration, shell_word, thread, visible};
 use nccl_stacks::report::lists::candidates;
 use nccl_stacks::run::{Again, Chosen, WindowError};
 use nccl_stacks::time::{Ns, Window};
 
 use crate::cli::terminal::{note, say};
-use crate::cli::typed::quote;
 
 /// How many slices an error lists.
 const MAX_LISTED: usize = 40;
@@ -52,7 +51,7 @@ fn chosen_text(chosen: &Chosen<'_>) -> String {
 fn words(again: &Again) -> String {
     match again {
         Again::Step(number) => format!("--step {number}"),
-        Again::Slice { name, index } => format!("--function-name {} --index {index}", quote(name)),
+        Again::Slice { name, index } => format!("--function-name {} --index {index}", shell_word(name)),
     }
 }
 

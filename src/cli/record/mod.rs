@@ -10,6 +10,8 @@ mod verdicts;
 
 use std::io::Write;
 
+use nccl_stacks::report::format::shell_word;
+
 use super::args::Record;
 use super::output::Output;
 use super::stop::Stop;
@@ -23,7 +25,7 @@ pub(super) fn run(args: &Record) -> Result<(), Stop> {
         let mut text = Vec::new();
         setup.variables.iter().for_each(|(name, value)| {
             // Writing into memory cannot fail.
-            let _ = writeln!(text, "export {name}={}", quoted(&value.to_string_lossy()));
+            let _ = writeln!(text, "export {name}={}", shell_word(&value.to_string_lossy()));
         });
         return Output::Stdout.finish(&text);
     }
@@ -42,24 +44,4 @@ pub(super) fn run(args: &Record) -> Result<(), Stop> {
 fn unrecorded(stop: &Stop) -> String {
     let why = stop.message().unwrap_or_default();
     format!("The job runs unrecorded: {}", why.strip_prefix("error: ").unwrap_or(&why))
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn words_are_quoted_for_shells() {
-        assert_eq!(super::quoted("/a/b-c.so:/d"), "/a/b-c.so:/d");
-        assert_eq!(super::quoted("it's a $HOME"), r"'it'\''s a $HOME'");
-        assert_eq!(super::quoted(""), "''");
-    }
 }

@@ -301,6 +301,18 @@ pub struct StepWaits {
     pub number: u32,
     /// Its name on the lowest rank that has it; a span is named by its ends.
     pub name: String,
+    /// How long it is on each rank, in ns, in the order of `ranks`; null where a rank has no such step, and of spans.
+    #[serde(rename = "length_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<Option<u64>>"))]
+    pub length: Vec<Option<Ns>>,
+    /// How long any work that was launched in it ran on each rank's GPUs, in ns, in the order of `ranks`; 0 of spans, and where it is not recorded.
+    #[serde(rename = "busy_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
+    pub busy: Vec<Ns>,
+    /// The same of work that is no collective.
+    #[serde(rename = "compute_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
+    pub compute: Vec<Ns>,
     /// How long each rank waited, in ns, in the order of `ranks`.
     #[serde(rename = "waited_ns")]
     #[cfg_attr(test, schemars(with = "Vec<u64>"))]
@@ -507,6 +519,7 @@ impl Compared {
         sums.spans = Spans::for_job(&self.job, &axis).map(|spans| (spans, axis));
         self.matches.groups.iter().for_each(|group| sums.add_group(self, group));
         sums.fill_spans();
+        sums.fill_steps(&self.job);
         sums.report(self)
     }
 }

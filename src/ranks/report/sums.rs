@@ -11,6 +11,7 @@ use crate::ranks::job::Job;
 use crate::ranks::reduction::{RankReduction, ReducedStack, Row, Tie};
 use crate::ranks::timeline::{Axis, Spans};
 use crate::ranks::waiting::{Measured, by_lengths, measure};
+use crate::replay::rank::NodeKind;
 use crate::statistics::median;
 use crate::time::Ns;
 
@@ -254,6 +255,27 @@ impl Sums<'_> {
         }
     }
 
+    /// Adds the steps in which no collective is measured, and how long all are and what runs in them.
+    pub(super) fn fill_steps(&mut self, job: &Job) {
+        if self.report.has_spans || self.steps.is_empty() {
+            return;
+        }
+        let ranks = self.report.ranks.len();
+        for (rank, reduction) in job.reductions.iter().enumerate() {
+            for (number, step) in (0..).zip(&reduction.steps) {
+                let empty = || StepWaits::nothing(number, step.name.clone(), ranks);
+                self.steps.entry(number).or_insert_with(empty).length[rank] = Some(step.window.duration());
+            }
+            for (is_compute, sums) in [(false, busy_in_steps(reduction, false)), (true, busy_in_steps(reduction, true))]
+            {
+                for (number, time) in sums {
+                    let Some(step) = self.steps.get_mut(&number) else { continue };
+                    (if is_compute { &mut step.compute } else { &mut step.busy })[rank] = time;
+                }
+            }
+        }
+    }
+
     fn step(
         &mut self,
         job: &Job,
@@ -320,8 +342,36 @@ impl Sums<'_> {
 impl StepWaits {
     fn nothing(number: u32, name: String, ranks: usize) -> Self {
         let none = vec![Ns::ZERO; ranks];
-        StepWaits { number, name, waited: none.clone(), caused: none.clone(), exposed: none }
+        StepWaits {
+            number,
+            name,
+            length: vec![None; ranks],
+            busy: none.clone(),
+            compute: none.clone(),
+            waited: none.clone(),
+            caused: none.clone(),
+            exposed: none,
+        }
     }
+}
+
+/// By step: how long any work that was launched in it ran on the rank's GPUs, or any that is no collective.
+fn busy_in_steps(reduction: &RankReduction, only_compute: bool) -> BTreeMap<u32, Ns> {
+    let is_meant = |kind: NodeKind| match kind {
+        NodeKind::Slice => true,
+        NodeKind::Collective(_) => !only_compute,
+        _ => false,
+    };
+    let nodes = reduction.graph.nodes.iter().filter(|node| is_meant(node.kind));
+    let mut spans: Vec<(u32, Ns, Ns)> = nodes.filter_map(|node| Some((node.step?, node.start, node.end))).collect();
+    spans.sort_unstable();
+    let mut sums: BTreeMap<u32, (Ns, Ns)> = BTreeMap::new();
+    for (step, start, end) in spans {
+        let (sum, until) = sums.entry(step).or_insert((Ns::ZERO, start));
+        *sum += (end - start.max(*until)).max(Ns::ZERO);
+        *until = end.max(*until);
+    }
+    sums.into_iter().map(|(step, (sum, _))| (step, sum)).collect()
 }
 
 /// What a kernel moved over the bus, its size, and the number of ranks in its group.

@@ -9,10 +9,24 @@ use super::columns::Columns;
 use crate::ranks::reduction::ReducedStack;
 use crate::ranks::report::{Compared, RankReport};
 use crate::ranks::timeline::{Arrivals, Timeline};
-use crate::time::Ns;
+use crate::time::{Ns, Window};
 
 /// A page has at most this many kernels: those of the collectives with the longest waits.
 const MOST_KERNELS: usize = 150_000;
+
+/// Pieces of the critical path that are shorter than the path by this factor are drawn with their neighbours.
+const MOST_SPANS: i64 = 4_000;
+
+/// A piece of the critical path.
+#[derive(Debug, Clone)]
+pub(crate) struct PathSpan {
+    /// A position in the ranks.
+    pub(crate) rank: usize,
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    /// When it is on the axis of all ranks.
+    pub(crate) window: Window,
+}
 
 /// Collectives with the kernels of all ranks.
 #[derive(Debug)]
@@ -24,6 +38,8 @@ pub(crate) struct Lanes {
     collectives: Vec<Collective>,
     left_out: u64,
     span: Ns,
+    /// The critical path, in order of time; empty where it is not known.
+    path: Vec<PathSpan>,
 }
 
 #[derive(Debug)]
@@ -81,6 +97,7 @@ impl Lanes {
             collectives: Vec::new(),
             left_out: 0,
             span: Ns::ZERO,
+            path: Vec::new(),
         };
         let mut numbers: HashMap<&str, u64> = HashMap::new();
         for arrivals in &timeline.collectives {
@@ -117,6 +134,12 @@ impl Lanes {
         (0..).zip(&mut lanes.collectives).for_each(|(number, of)| of.number = number);
         lanes.shorten(MOST_KERNELS);
         lanes
+    }
+
+    /// The same with the critical path.
+    #[must_use]
+    pub(crate) fn with_path(self, path: Vec<PathSpan>) -> Self {
+        Lanes { path: joined(path), ..self }
     }
 
     pub(crate) fn kernels(&self) -> usize {
@@ -163,6 +186,27 @@ impl Lanes {
         self.collectives.iter().position(|of| of.number == number)
     }
 
+    /// The critical path: kinds and names are listed once.
+    fn pack_path(&self) -> io::Result<Value> {
+        let mut texts: Vec<&str> = Vec::new();
+        let mut known: HashMap<&str, u64> = HashMap::new();
+        let mut number = |text| {
+            *known.entry(text).or_insert_with(|| {
+                texts.push(text);
+                texts.len() as u64 - 1
+            })
+        };
+        let kinds: Vec<u64> = self.path.iter().map(|span| number(span.kind)).collect();
+        let names: Vec<u64> = self.path.iter().map(|span| number(&span.name)).collect();
+        let mut spans = Columns::default();
+        spans.plain("rank", self.path.iter().map(|span| span.rank as u64));
+        spans.near("start", self.path.iter().map(|span| span.window.start.0));
+        spans.plain("dur", self.path.iter().map(|span| span.window.duration().0.max(0) as u64));
+        spans.plain("kind", kinds.into_iter());
+        spans.plain("name", names.into_iter());
+        Ok(json!({ "texts": texts, "spans": spans.pack()? }))
+    }
+
     /// The form that the page reads.
     ///
     /// # Errors
@@ -198,10 +242,35 @@ impl Lanes {
             "names": self.names,
             "span_ns": self.span.0,
             "left_out": self.left_out,
+            "path": self.pack_path()?,
             "collectives": collectives.pack()?,
             "rows": rows.pack()?,
         }))
     }
+}
+
+/// Puts pieces of a rank that are too short to be seen together until they can be. They have the kind and name of the longest of them.
+fn joined(spans: Vec<PathSpan>) -> Vec<PathSpan> {
+    let length = spans.last().zip(spans.first()).map_or(0, |(last, first)| (last.window.end - first.window.start).0);
+    let least = Ns(length / MOST_SPANS);
+    let mut found: Vec<PathSpan> = Vec::new();
+    let mut longest = Ns::ZERO;
+    for span in spans {
+        let time = span.window.duration();
+        match found.last_mut() {
+            Some(last) if last.rank == span.rank && last.window.duration() < least => {
+                last.window.end = span.window.end.max(last.window.end);
+                if time > longest {
+                    (last.kind, last.name, longest) = (span.kind, span.name, time);
+                }
+            }
+            _ => {
+                longest = time;
+                found.push(span);
+            }
+        }
+    }
+    found
 }
 
 fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank: usize, row: usize) -> Kernel {

@@ -25,7 +25,7 @@ use shrink::Packed;
 use timeline::Streams;
 
 use super::document::{Document, FINDINGS, Finding, Link};
-use super::format::{count, visible};
+use super::format::{count, shell_word, visible};
 use super::sheet::Sheet;
 use crate::analysis::origin::names;
 
@@ -62,6 +62,8 @@ pub(crate) struct Page<'a> {
     pub(crate) tables: Documents,
     /// The commands that give the content of each view.
     pub(crate) commands: Vec<Command>,
+    /// The command that reruns a job, up to the rule.
+    pub(crate) rerun: Option<String>,
     /// Notes on what was left out or is damaged.
     pub(crate) notes: Vec<String>,
     /// For each stack of the document, the frame that best shows where it comes from, then the frames that distinguish it from its namesakes.
@@ -146,7 +148,7 @@ impl Page<'_> {
     }
 
     fn write_finding(&self, finding: &Finding, out: &mut impl Write) -> io::Result<()> {
-        let Finding { cost, what, evidence, advice, is_better, link, .. } = finding;
+        let Finding { cost, what, evidence, advice, is_better, rule, link, .. } = finding;
         let class = if *is_better { " class=\"better\"" } else { "" };
         let cost = visible(cost);
         write!(out, "<li{class}><p class=\"cost\">{}</p><p class=\"what\">{}</p>", escape(&cost), name(what))?;
@@ -155,6 +157,9 @@ impl Page<'_> {
         }
         if let Some(advice) = advice {
             write!(out, "<p>First: {}</p>", escape(&visible(advice)))?;
+        }
+        if let (Some(rerun), Some(rule)) = (&self.rerun, rule) {
+            write!(out, "<p><code>{} {}</code></p>", escape(&visible(rerun)), escape(&shell_word(rule)))?;
         }
         if let Some(link) = link {
             write!(out, "<p><a href=\"#{}\">{}</a></p>", escape(&self.fragment(link)), escape(link.text))?;

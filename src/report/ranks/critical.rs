@@ -6,16 +6,21 @@ use serde_json::Map;
 
 use crate::chrome::{TraceWriter, Track};
 use crate::operation::ranges::ranges;
-use crate::ranks::critical::{CriticalPath, PathLine};
-use crate::ranks::report::Compared;
+use crate::ranks::critical::{CriticalPath, PathLine, PlacedPiece};
+use crate::ranks::report::{Compared, RankReport};
 use crate::ranks::timeline::Axis;
+use crate::ranks::verdict::WORTH;
+use crate::replay::build::OUTSIDE;
 use crate::replay::critical::PathKind;
+use crate::replay::findings::Reruns;
 use crate::report::Screen;
 use crate::report::column::{Align, Cell, Column, Table};
-use crate::report::format::{duration, percent, short_kernel, shorten_right, visible};
+use crate::report::document::{FINDINGS, Finding, FindingKind, Link, Place};
+use crate::report::format::{count, duration, percent, short_kernel, shorten_right, visible};
 use crate::report::frames::shorten_frame;
+use crate::report::html::lanes::PathSpan;
 use crate::report::sheet::Sheet;
-use crate::time::Ns;
+use crate::time::{Ns, Window};
 
 /// How many lines are shown.
 const LINES: usize = 8;
@@ -74,10 +79,98 @@ pub(super) fn shown(line: &PathLine) -> &str {
     if line.kind == PathKind::Compute { short_kernel(&line.name) } else { &line.name }
 }
 
+/// The lines that the job's length consists of most, by reruns without them; not those that have a finding, because some ranks take longer for them.
+pub(super) fn findings(report: &RankReport, reruns: &Reruns) -> Vec<Finding> {
+    let Some(path) = &report.critical_path else { return Vec::new() };
+    let share = |time: i64| Ns(time).share_of(Ns(path.length)).unwrap_or(0.0);
+    let mut lines: Vec<(&PathLine, i64)> = path.lines.iter().filter_map(|line| Some((line, line.saves?))).collect();
+    let late: Vec<&str> = reruns.findings.iter().filter_map(|of| Some(of.culprit()?.name.as_str())).collect();
+    lines.retain(|(line, saves)| share(*saves) >= WORTH && line.name != OUTSIDE && !late.contains(&line.name.as_str()));
+    lines.sort_by_key(|(_, saves)| std::cmp::Reverse(*saves));
+    let finding = |(line, saves): (&PathLine, i64)| Finding {
+        kind: FindingKind::CriticalPath,
+        cost: format!(
+            "up to {} would be saved: {}{}",
+            percent(share(saves)),
+            duration(Ns(saves)),
+            in_steps(report, reruns)
+        ),
+        cost_ns: Some(Ns(saves)),
+        what: shown(line).to_owned(),
+        evidence: vec![format!(
+            "It is {} of the critical path ({}, {}).",
+            percent(share(line.time)),
+            line.kind.name(),
+            crate::report::format::ranks(&line.ranks)
+        )],
+        advice: Some(advice(line.kind).to_owned()),
+        place: Place { ranks: line.ranks.clone(), line: Some(line.name.clone()), ..Place::default() },
+        link: Some(Link { text: "The critical path", view: "critical", ..Link::default() }),
+        ..Finding::default()
+    };
+    lines.into_iter().take(FINDINGS).map(finding).collect()
+}
+
+/// ` in 4 steps`
+pub(super) fn in_steps(report: &RankReport, reruns: &Reruns) -> String {
+    if reruns.steps < 2 || report.has_spans {
+        String::new()
+    } else {
+        format!(" in {} steps", count(reruns.steps.into()))
+    }
+}
+
+/// What to do first about a line of the path.
+fn advice(kind: PathKind) -> &'static str {
+    match kind {
+        PathKind::Cpu => "do it less often, or outside of the threads that launch.",
+        PathKind::Transfer => "launch it before work that does not need it, or send less.",
+        _ => "compare its time with what the GPU can do at its shapes.",
+    }
+}
+
 /// The table of a page.
 pub(super) fn sheet(path: &CriticalPath) -> Sheet {
     let named = rows(path).map(|(line, context)| (shown(line).to_owned(), line, context));
     Sheet::named("Critical path", "line", COLUMNS, named)
+}
+
+/// When its pieces are on the axis of all ranks.
+fn on_axis(compared: &Compared, path: &CriticalPath) -> Vec<Window> {
+    let Compared { job, clocks, .. } = compared;
+    let axis = Axis::new(job, clocks);
+    // How far a rank's pieces are from the axis: the same for all of them, so that they do not overlap.
+    let mut shifts: Vec<Option<Ns>> = vec![None; job.ranks.len()];
+    let place = |piece: &PlacedPiece| {
+        let own = job.reductions[piece.rank].graph.nodes[piece.node as usize].end;
+        let shift = *shifts[piece.rank].get_or_insert_with(|| axis.at(piece.rank, own) - (own - piece.ahead));
+        // Ranks that are aligned apart begin at 0 each.
+        let start = (piece.window.start + shift).max(Ns::ZERO);
+        Window { start, end: (piece.window.end + shift).max(start) }
+    };
+    path.pieces.iter().map(place).collect()
+}
+
+fn piece_name(compared: &Compared, piece: &PlacedPiece) -> String {
+    let node = compared.job.reductions[piece.rank].graph.name(piece.node);
+    match piece.kind {
+        PathKind::Cpu => format!("CPU until {node}"),
+        PathKind::LaunchLatency => format!("launch latency of {node}"),
+        PathKind::Compute | PathKind::Transfer => node.to_owned(),
+        PathKind::Idle => format!("idle before {node}"),
+    }
+}
+
+/// Its pieces for the page's drawing.
+pub(super) fn lane(compared: &Compared, path: &CriticalPath) -> Vec<PathSpan> {
+    let windows = on_axis(compared, path);
+    let span = |(piece, window): (&PlacedPiece, Window)| PathSpan {
+        rank: piece.rank,
+        kind: piece.kind.name(),
+        name: piece_name(compared, piece),
+        window,
+    };
+    path.pieces.iter().zip(windows).map(span).collect()
 }
 
 /// Writes its pieces as a thread of each rank, with flows where it goes from one rank to another. `first` is a number of threads and of flows that no
@@ -88,31 +181,13 @@ pub(super) fn trace(
     (thread, flow): (u32, u64),
     trace: &mut TraceWriter<&mut Vec<u8>>,
 ) -> io::Result<()> {
-    let Compared { job, clocks, .. } = compared;
-    let axis = Axis::new(job, clocks);
-    let track = |rank: usize| Track { pid: job.ranks[rank], tid: thread };
-    // How far a rank's pieces are from the axis: the same for all of them, so that they do not overlap.
-    let mut shifts: Vec<Option<Ns>> = vec![None; job.ranks.len()];
-    for (at, piece) in path.pieces.iter().enumerate() {
-        let graph = &job.reductions[piece.rank].graph;
-        let shift = match shifts[piece.rank] {
-            Some(shift) => shift,
-            None => {
-                trace.thread(track(piece.rank), "critical path", 0)?;
-                let own = graph.nodes[piece.node as usize].end;
-                *shifts[piece.rank].insert(axis.at(piece.rank, own) - (own - piece.ahead))
-            }
-        };
-        let node = graph.name(piece.node);
-        let name = match piece.kind {
-            PathKind::Cpu => format!("CPU until {node}"),
-            PathKind::LaunchLatency => format!("launch latency of {node}"),
-            PathKind::Compute | PathKind::Transfer => node.to_owned(),
-            PathKind::Idle => format!("idle before {node}"),
-        };
-        // Ranks that are aligned apart begin at 0 each.
-        let start = (piece.window.start + shift).max(Ns::ZERO);
-        let end = (piece.window.end + shift).max(start);
+    let track = |rank: usize| Track { pid: compared.job.ranks[rank], tid: thread };
+    let mut is_named = vec![false; compared.job.ranks.len()];
+    for (at, (piece, Window { start, end })) in path.pieces.iter().zip(on_axis(compared, path)).enumerate() {
+        if !std::mem::replace(&mut is_named[piece.rank], true) {
+            trace.thread(track(piece.rank), "critical path", 0)?;
+        }
+        let name = piece_name(compared, piece);
         trace.slice(track(piece.rank), (start, Some(end)), ("critical path", &name), &Map::new())?;
         let goes = |from: usize, to: usize| path.pieces[from].rank != path.pieces[to].rank;
         let id = |to: usize| (flow + to as u64, "critical path");

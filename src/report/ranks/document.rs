@@ -1,17 +1,18 @@
 //! What every form of the comparison of ranks says: who waits for whom, the late ranks, and the stacks at which ranks wait.
 
 use super::RankAnswer;
-use super::exposed;
-use super::pipeline;
 use super::trust::trust;
-use super::verdict::{damaged, main_step, name, sentences, some_ranks};
+use super::verdict::{HALF, damaged, main_step, name, sentences};
+use super::{critical, exposed, pipeline};
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::attribution::call_tree::CallPath;
+use crate::operation::ranges::ranges;
 use crate::ranks::report::{RankReport, StackWaits};
+use crate::ranks::verdict::WORTH;
 use crate::replay::culprits::Culprit;
 use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
-use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
+use crate::report::format::{count, duration, percent, percent_or_unknown, ranks, visible};
 use crate::report::stacks::measured;
 use crate::time::Ns;
 
@@ -20,6 +21,9 @@ const NOTABLE: f64 = 0.05;
 
 /// The smallest share of a stack's waiting for which a late rank is named.
 pub(super) const WORTH_NAMING: f64 = 0.25;
+
+/// The headline of kernels without a launch.
+const NO_LAUNCH: &str = "(no launch)";
 
 /// How many functions or kernels are listed.
 const NAMED: usize = 3;
@@ -39,11 +43,11 @@ pub(super) fn document(answer: &RankAnswer<'_>) -> Document {
 
 fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str, String)> {
     let here = report.ranks.len();
-    let ranks = match report.world_size {
+    let of_job = match report.world_size {
         Some(size) if size as usize != here => format!("{} of {}", count(here as u64), count(size.into())),
         _ => count(here as u64),
     };
-    let mut facts = vec![("Ranks", ranks)];
+    let mut facts = vec![("Ranks", of_job)];
     let steps = if report.has_spans { 0 } else { report.steps.len() };
     if steps > 0 {
         facts.push(("Steps", count(steps as u64)));
@@ -74,18 +78,61 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     facts
 }
 
-/// What reruns show, then the stacks with the most waiting.
+/// What reruns show that is worth it, then the stacks with the most waiting, then what is hardly worth it. Waiting for a rank that has a finding is
+/// evidence of that one.
 fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
-    let reruns = report.reruns.iter();
-    let of_ranks = reruns.flat_map(|reruns| reruns.findings.iter().map(|of| late_work(report, reruns, of)));
-    let waited = |stack: &&StackWaits| stack.waited.share_of(report.waited).is_some_and(|share| share >= NOTABLE);
-    let of_stacks = report.stacks.iter().enumerate().filter(|(_, stack)| waited(stack));
-    of_ranks.chain(of_stacks.map(|(at, stack)| of_stack(report, at, id(at, stack, stacks)))).collect()
+    let Some(reruns) = &report.reruns else { return of_stacks(report, stacks, &[]) };
+    let is_worth = |of: &&LateWork| of.named_saving() as f64 >= WORTH * reruns.length as f64;
+    let (worth, others): (Vec<&LateWork>, Vec<&LateWork>) = reruns.findings.iter().partition(is_worth);
+    let is_of = |stack: &StackWaits, of: &LateWork| {
+        let caused = stack.late_ranks.iter().filter(|(rank, _)| of.ranks.contains(rank));
+        caused.map(|(_, time)| *time).sum::<Ns>().share_of(stack.waited).is_some_and(|share| share >= HALF)
+    };
+    let mut claimed: Vec<usize> = Vec::new();
+    let mut found: Vec<Finding> = Vec::new();
+    for of in worth {
+        let of_it: Vec<usize> = (0..report.stacks.len())
+            .filter(|at| {
+                is_notable(report, &report.stacks[*at]) && is_of(&report.stacks[*at], of) && !claimed.contains(at)
+            })
+            .collect();
+        let mut finding = late_work(report, reruns, of);
+        finding.evidence.extend(of_it.first().map(|at| waited_most(report, *at, of)));
+        claimed.extend(of_it);
+        found.push(finding);
+    }
+    found.extend(critical::findings(report, reruns));
+    found.extend(of_stacks(report, stacks, &claimed));
+    found.extend(others.into_iter().map(|of| late_work(report, reruns, of)));
+    found
+}
+
+fn is_notable(report: &RankReport, stack: &StackWaits) -> bool {
+    stack.waited.share_of(report.waited).is_some_and(|share| share >= NOTABLE)
+}
+
+/// The stacks with the most waiting, without some.
+fn of_stacks(report: &RankReport, stacks: Option<&StackReport>, without: &[usize]) -> Vec<Finding> {
+    let is_one = |(at, stack): &(usize, &StackWaits)| is_notable(report, stack) && !without.contains(at);
+    let found = report.stacks.iter().enumerate().filter(is_one);
+    found.map(|(at, stack)| of_stack(report, at, id(at, stack, stacks))).collect()
+}
+
+/// `The others wait for it most at train.py(50): step: 42.148 ms over 4 ranks.`
+fn waited_most(report: &RankReport, at: usize, of: &LateWork) -> String {
+    let stack = &report.stacks[at];
+    format!(
+        "The others wait for {} most at {}: {} over {} ranks.",
+        if of.ranks.len() == 1 { "it" } else { "them" },
+        visible(stack.headline.as_deref().unwrap_or(NO_LAUNCH)),
+        duration(stack.waited),
+        count(report.ranks.len() as u64)
+    )
 }
 
 fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
-    let late = some_ranks(&of.ranks);
-    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
+    let late = ranks(&of.ranks);
+    let (part, word) = if of.part == WorkPart::Cpu { ("CPU", "cpu") } else { ("GPU", "gpu") };
     let culprit = of.culprit().map(|culprit| culprit.name.clone());
     let what = match of.culprit() {
         Some(culprit) => format!("{late}: {}", name(of, culprit)),
@@ -93,16 +140,23 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         None => format!("{late}: {part}"),
     };
     let saves = Ns(of.named_saving());
-    let share = percent(saves.share_of(Ns(reruns.length)).unwrap_or(0.0));
+    let share = |time: Ns| percent(time.share_of(Ns(reruns.length)).unwrap_or(0.0));
     let is_beyond_error = |culprit: &&Culprit| culprit.saves > of.error;
     let named = of.culprits.iter().filter(is_beyond_error).take(NAMED);
     let named: Vec<String> = named.map(|one| format!("{} {}", name(of, one), duration(Ns(one.saves)))).collect();
     let each = format!("Each by itself, which does not add up: {}.", named.join(", "));
     let evidence = if named.len() > 1 { vec![each] } else { Vec::new() };
     let step = main_step(report, of).map(str::to_owned);
+    let is_like_peers = of.extent == Extent::Everywhere && of.culprit().is_none();
     Finding {
         kind: FindingKind::LateRank,
-        cost: format!("{} ({share}, ± {}) would be saved", duration(saves), duration(Ns(of.error))),
+        cost: format!(
+            "{} (± {}) would be saved: {}{}",
+            share(saves),
+            share(Ns(of.error)),
+            duration(saves),
+            critical::in_steps(report, reruns)
+        ),
         cost_ns: Some(saves),
         what,
         evidence,
@@ -114,6 +168,7 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
             ..Link::default()
         }),
         place: Place { ranks: of.ranks.clone(), line: culprit, steps: step.into_iter().collect(), ..Place::default() },
+        rule: is_like_peers.then(|| format!("ranks {} {word} like peers", ranges(&of.ranks).replace(' ', ""))),
         ..Finding::default()
     }
 }
@@ -174,15 +229,15 @@ fn of_stack(report: &RankReport, at: usize, id: Option<usize>) -> Finding {
         if names.is_empty() { format!("{} ranks in turn", count(shares.len() as u64)) } else { names.join(", ") };
     let collectives: Vec<&str> = stack.collectives.keys().map(String::as_str).collect();
     let here = report.ranks.len() as u64;
-    let mut ranks: Vec<u32> = named.iter().map(|(rank, _)| *rank).collect();
-    ranks.sort_unstable();
+    let mut late: Vec<u32> = named.iter().map(|(rank, _)| *rank).collect();
+    late.sort_unstable();
     let each = each(stack.waited, here);
     Finding {
         kind: FindingKind::Waiting,
         cost: format!("{} waited per rank", duration(each)),
         cost_ns: Some(each),
-        what: stack.headline.clone().unwrap_or_else(|| "(no launch)".to_owned()),
-        place: Place { ranks, line: stack.headline.clone(), row: Some(at), ..Place::default() },
+        what: stack.headline.clone().unwrap_or_else(|| NO_LAUNCH.to_owned()),
+        place: Place { ranks: late, line: stack.headline.clone(), row: Some(at), ..Place::default() },
         evidence: vec![format!(
             "{} of the waiting is at its {} {}: {} of {} over {} ranks, for {for_whom}.",
             percent(share(stack.waited, report.waited)),

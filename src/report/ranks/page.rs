@@ -30,7 +30,8 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     let report = limited.as_ref().unwrap_or(answer.report);
     let groups = compared.matches.groups.iter().zip(&report.groups);
     let groups = groups.map(|(matched, waits)| group_name(&matched.name, &waits.ranks_here)).collect();
-    let lanes = Lanes::new(compared, report, groups);
+    let path = report.critical_path.iter().flat_map(|path| critical::lane(compared, path)).collect();
+    let lanes = Lanes::new(compared, report, groups).with_path(path);
     let mut document = RankAnswer { report, ..answer.clone() }.document();
     for finding in document.findings.iter_mut().filter(|finding| finding.kind == FindingKind::LateRank) {
         let worst = finding.place.ranks.first().and_then(|rank| Some((*rank, lanes.worst(*rank)?)));
@@ -46,6 +47,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     }
     let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of);
     let mut sheets = vec![("waits", table::sheet(report))];
+    sheets.extend(table::steps_sheet(report).map(|sheet| ("steps", sheet)));
     sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));
     sheets.extend(report.pipeline.iter().map(|of| ("pipeline", pipeline::sheet(of))));
     // Without a rule nothing can be wrong with one.
@@ -66,6 +68,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
         })),
         tables,
         commands: commands(on_page, stacks.is_some(), reruns.is_some()),
+        rerun: Some(format!("nccl-stacks what-if {}{} --if", on_page.inputs, on_page.options)),
         notes: on_page.notes.clone(),
         labels,
         telling: stacks

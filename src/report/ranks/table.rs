@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use super::RankAnswer;
 use super::document::WORTH_NAMING;
 use super::text::rank_table;
-use super::verdict::some_ranks;
 use crate::operations::matching::GroupName;
 use crate::ranks::report::{GroupWaits, RankReport, SizeRow, StackWaits, StepWaits};
 use crate::report::Screen;
@@ -47,12 +46,31 @@ const GROUPS: &[Column<GroupWaits>] = &[
     Column::left("by", |group, ()| if group.by_clocks { "clocks" } else { "lengths" }.to_owned()),
 ];
 
-/// The context is the rank that others waited for most.
-const STEPS: &[Column<StepWaits, Option<u32>>] = &[
-    Column::left("step", |step, _| shorten_right(&visible(&step.name), 40)),
-    Column::right("waited", |step, _| duration(step.waited.iter().copied().sum())),
-    Column::right("mostly for", |_, rank| rank.map_or("-".to_owned(), |rank| format!("rank {rank}"))),
+/// Times are means over the ranks, but for the length and the waiting. The context is the rank that others waited for most, with its share.
+const STEPS: &[Column<StepWaits, Option<(u32, f64)>>] = &[
+    Column::number("length_ns", "length", |step, _| {
+        Cell::known(step.length.iter().flatten().max().copied(), Cell::Time)
+    }),
+    Column::number_at(1, "busy_ns", "busy", |step, _| mean(&step.busy)),
+    Column::number_at(0, "compute_ns", "compute", |step, _| mean(&step.compute)),
+    Column::number_at(2, "exposed_ns", "exposed", |step, _| mean(&step.exposed)),
+    Column::number("waited_ns", "waited", |step, _| Cell::Time(step.waited.iter().copied().sum())),
+    Column::words("late_rank", "mostly for", |_, late| {
+        Cell::Text(late.map_or("-".to_owned(), |(rank, share)| format!("rank {rank} ({:.0} %)", 100.0 * share)))
+    }),
 ];
+
+/// The mean over ranks.
+fn mean(times: &[Ns]) -> Cell {
+    let sum: Ns = times.iter().copied().sum();
+    if sum == Ns::ZERO { Cell::Empty } else { Cell::Time(Ns::rounded(sum.as_f64() / times.len() as f64)) }
+}
+
+/// The steps of a page.
+pub(super) fn steps_sheet(report: &RankReport) -> Option<Sheet> {
+    let rows = report.steps.iter().map(|step| (visible(&step.name).into_owned(), step, most_of_step(step, report)));
+    (!report.has_spans && !report.steps.is_empty()).then(|| Sheet::named("Steps", "step", STEPS, rows))
+}
 
 const SIZES: &[Column<SizeRow>] = &[
     Column::left("collective", |row, ()| visible(&row.collective).into_owned()),
@@ -64,10 +82,11 @@ const SIZES: &[Column<SizeRow>] = &[
     Column::dropped(0, Align::Right, "of whole kernels", |row, ()| format!("{:.1} GB/s", row.bandwidth.kernel)),
 ];
 
-/// The rank that others waited for most in a step.
-fn most_of_step(step: &StepWaits, report: &RankReport) -> Option<u32> {
+/// The rank that others waited for most in a step, and its share of that.
+fn most_of_step(step: &StepWaits, report: &RankReport) -> Option<(u32, f64)> {
     let of_ranks = step.caused.iter().zip(&report.ranks).filter(|(caused, _)| **caused > Ns::ZERO);
-    of_ranks.max_by_key(|(caused, rank)| (**caused, std::cmp::Reverse(rank.rank))).map(|(_, rank)| rank.rank)
+    let (caused, rank) = of_ranks.max_by_key(|(caused, rank)| (**caused, std::cmp::Reverse(rank.rank)))?;
+    Some((rank.rank, caused.share_of(step.caused.iter().copied().sum())?))
 }
 
 /// The rank that the others waited for most, with its share of that waiting; if ranks were late in turn, their number.
@@ -88,7 +107,7 @@ pub(super) fn group_name(of: &GroupName, here: &[u32]) -> String {
     if let Some((from, to)) = of.pair {
         return format!("{text}rank {from} to rank {to}");
     }
-    text.push_str(&shorten_right(&some_ranks(of.ranks.as_deref().unwrap_or(here)), 40));
+    text.push_str(&shorten_right(&crate::report::format::ranks(of.ranks.as_deref().unwrap_or(here)), 40));
     if of.inferred_from_stream.is_some() {
         text.push_str(" (inferred)");
     }
@@ -110,8 +129,11 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, screen: &Screen, out: &mut impl Wri
     let groups = Table::from_rows(GROUPS, report.groups.iter().take(limit).map(|group| (group, ())));
     writeln!(out, "{}", groups.text())?;
     if !report.steps.is_empty() {
-        let steps =
+        let mut steps =
             Table::from_rows(STEPS, report.steps.iter().take(limit).map(|step| (step, most_of_step(step, report))));
+        steps.drop_to(screen.room(30));
+        let names = report.steps.iter().take(limit).map(|step| shorten_right(&visible(&step.name), 40));
+        steps.push(if report.has_spans { "span" } else { "step" }, names.collect());
         writeln!(out, "{}", steps.text())?;
     }
     if !report.sizes.is_empty() {

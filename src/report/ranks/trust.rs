@@ -1,8 +1,7 @@
 //! How far to trust the comparison of ranks: which kernels were matched, which clocks, what was left out.
 
-use super::verdict::some_ranks;
 use crate::ranks::report::RankReport;
-use crate::report::format::{count, duration, visible};
+use crate::report::format::{count, duration, ranks, visible};
 
 /// The most lines about anything of one kind.
 const LINES: usize = 5;
@@ -19,17 +18,14 @@ pub(super) fn trust(report: &RankReport) -> Vec<String> {
     }
     lines.extend(report.clock.refused.iter().take(LINES).cloned());
     if !report.clock.unsteady_ranks.is_empty() {
-        lines.push(format!(
-            "Clock not constant: {}; their ± is wider for that.",
-            some_ranks(&report.clock.unsteady_ranks)
-        ));
+        lines.push(format!("Clock not constant: {}; their ± is wider for that.", ranks(&report.clock.unsteady_ranks)));
     }
     if !report.missing_ranks.is_empty() {
         let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
-        lines.push(format!("Not here: {}; {more} may be the late one.", some_ranks(&report.missing_ranks)));
+        lines.push(format!("Not here: {}; {more} may be the late one.", ranks(&report.missing_ranks)));
     }
     if !report.silent_ranks.is_empty() {
-        lines.push(format!("Without a collective in the window: {}.", some_ranks(&report.silent_ranks)));
+        lines.push(format!("Without a collective in the window: {}.", ranks(&report.silent_ranks)));
     }
     let refused = report.refused.iter().take(LINES);
     lines.extend(refused.map(|refused| format!("Left out: {}: {}.", visible(&refused.trace), refused.why)));

@@ -4,26 +4,25 @@ use std::borrow::Cow;
 
 use super::critical::shown;
 use crate::names::collectives::Collective;
-use crate::operation::ranges::ranges;
 use crate::ranks::report::RankReport;
+use crate::ranks::verdict::WORTH;
 use crate::replay::culprits::Culprit;
 use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
 use crate::report::damage;
-use crate::report::format::{count, duration, percent, short_kernel, visible};
+use crate::report::format::{count, duration, percent, ranks, short_kernel, visible};
 use crate::time::{Ns, Window};
 
 /// If this share of what would be saved is in one step, it is named.
 const IN_ONE_STEP: f64 = 0.8;
 
 /// A rank for which others wait for half of the time or more is named, even where nothing shows why.
-const HALF: f64 = 0.5;
+pub(super) const HALF: f64 = 0.5;
 
 /// With a larger error reruns say nothing: on real jobs it is below 0.01, without some of the collectives 0.1 and more.
 const USELESS: f64 = 0.1;
 
-/// How many findings have a sentence: the first, and others that save at least this share of the time. Less is nothing to begin with.
+/// How many findings have a sentence: the first, and others that are worth it.
 const SENTENCES: usize = 3;
-const WORTH: f64 = 0.01;
 
 /// The verdict on one line.
 pub fn plain(report: &RankReport) -> String {
@@ -47,17 +46,11 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
         };
         return alone(report).into_iter().chain([none.to_owned()]).chain(unjudged).collect();
     }
-    let mut text = verdict.reruns.map_or_else(Vec::new, |reruns| of_reruns(report, reruns));
-    if let Some((cpus, gpus)) = verdict.launch_bound {
-        text.push(format!(
-            "The CPUs set the pace: with CPUs twice as fast {} would be {} shorter, with GPUs twice as fast {}. CUDA graphs, compiled code or larger batches take work off the CPUs.",
-            verdict.reruns.map_or("the job", |reruns| Whole::new(reruns).noun()),
-            percent(cpus),
-            percent(gpus)
-        ));
-    }
+    let mut text = verdict.reruns.map_or_else(Vec::new, |reruns| of_reruns(report, reruns, verdict.launch_bound));
+    let for_whom =
+        latest(report).map_or(String::new(), |(rank, share)| format!(", {} of it for rank {rank}", percent(share)));
     text.push(format!(
-        "{} of {} time is waiting for another rank: {} of {} over all ranks.",
+        "{} of {} time is waiting for another rank: {} of {} over all ranks{for_whom}.",
         percent(verdict.waiting),
         what(report),
         duration(report.waited),
@@ -91,19 +84,65 @@ fn alone(report: &RankReport) -> Option<String> {
     ))
 }
 
-/// What the job would take without what is longer on some ranks.
-fn of_reruns(report: &RankReport, reruns: &Reruns) -> Vec<String> {
+/// How long the job takes and the most important reason in one sentence, then other reasons. What its ranks take longer than their peers comes first if it
+/// is worth it, then what all of them take.
+fn of_reruns(report: &RankReport, reruns: &Reruns, launch_bound: Option<(f64, f64)>) -> Vec<String> {
     let whole = Whole::new(reruns);
-    let mut text = vec![whole.sentence()];
-    let is_worth = |(at, of): &(usize, &LateWork)| *at == 0 || of.named_saving() as f64 >= WORTH * reruns.length as f64;
-    let findings = reruns.findings.iter().enumerate().take(SENTENCES).filter(is_worth);
-    text.extend(findings.map(|(at, of)| late_work(report, &whole, of, at > 0)));
-    if reruns.findings.is_empty() {
-        // Of the rank for which others wait nothing is known but that; the sentence about waiting says it.
-        let is_silent = is_latest_unjudged(report, reruns) && reruns.error.is_some();
-        text.extend((!is_silent).then(|| nobody(reruns, &whole)));
+    let pace = launch_bound.map(Reason::Pace);
+    let is_worth = |of: &&LateWork| of.named_saving() as f64 >= WORTH * reruns.length as f64;
+    let worth = reruns.findings.iter().filter(is_worth).take(SENTENCES).map(Reason::Late);
+    let mut reasons: Vec<Reason<'_>> = worth.chain(pace).collect();
+    if !matches!(reasons.first(), Some(Reason::Late(_))) {
+        reasons.extend(reruns.findings.first().map(Reason::Late));
+    }
+    // Of the rank for which others wait nothing is known but that; the sentence about waiting says it.
+    let is_silent = is_latest_unjudged(report, reruns) && reruns.error.is_some();
+    if reruns.findings.is_empty() && !is_silent {
+        reasons.push(Reason::Nobody);
+    }
+    let mut late = 0;
+    let mut text: Vec<String> = Vec::new();
+    for (at, reason) in reasons.into_iter().enumerate() {
+        let subject = if at == 0 { whole.pronoun() } else { whole.noun() };
+        text.push(match reason {
+            Reason::Late(of) => {
+                late += 1;
+                late_work(report, &whole, of, (subject, late > 1))
+            }
+            Reason::Pace(shares) => pace_sentence(shares, subject),
+            Reason::Nobody => nobody(reruns, &whole, subject),
+        });
+    }
+    match text.first_mut() {
+        Some(first) => *first = format!("{}; {}", whole.clause(), lower_first(first)),
+        None => text.push(format!("{}.", whole.clause())),
     }
     text
+}
+
+/// Why a job takes as long as it does.
+#[derive(Clone, Copy)]
+enum Reason<'r> {
+    /// Some ranks take longer than their peers.
+    Late(&'r LateWork),
+    /// The CPUs set the pace: which share CPUs and GPUs twice as fast would save.
+    Pace((f64, f64)),
+    /// No rank does.
+    Nobody,
+}
+
+fn pace_sentence((cpus, gpus): (f64, f64), subject: &str) -> String {
+    format!(
+        "The CPUs set the pace: with CPUs twice as fast {subject} would be {} shorter, with GPUs twice as fast {}. CUDA graphs, compiled code or larger batches take work off the CPUs.",
+        percent(cpus),
+        percent(gpus)
+    )
+}
+
+/// A sentence as a clause after another.
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_lowercase().chain(chars).collect())
 }
 
 /// What times are of: the mean step, or the whole job.
@@ -126,18 +165,22 @@ impl Whole {
         if self.steps > 1 { "steps" } else { "the job" }
     }
 
-    fn sentence(&self) -> String {
+    fn pronoun(&self) -> &'static str {
+        if self.steps > 1 { "they" } else { "it" }
+    }
+
+    fn clause(&self) -> String {
         match self.steps {
-            1 => format!("From the first start to the last end the job takes {}.", duration(self.length)),
-            _ => format!("Steps take a mean of {}.", duration(self.each(self.length))),
+            1 => format!("From the first start to the last end the job takes {}", duration(self.length)),
+            _ => format!("Steps take a mean of {}", duration(self.each(self.length))),
         }
     }
 
     /// `they would take 56.300 ms (−21.0 %, ± 0.9 %)`
-    fn shorter(&self, saves: i64, error: i64) -> String {
+    fn shorter(&self, subject: &str, saves: i64, error: i64) -> String {
         let share = |time: i64| percent(Ns(time).share_of(self.length).unwrap_or(0.0));
         let left = duration(self.each(self.length - Ns(saves)));
-        format!("{} would take {left} (−{}, ± {})", self.noun(), share(saves), share(error))
+        format!("{subject} would take {left} (−{}, ± {})", share(saves), share(error))
     }
 }
 
@@ -156,10 +199,10 @@ fn whose(report: &RankReport, of: &LateWork) -> String {
 }
 
 /// `ranks 8-15`, or `ranks 8-15 (a whole mesh_tp group)` if a process group consists of them.
-fn late_ranks(report: &RankReport, ranks: &[u32]) -> String {
+fn late_ranks(report: &RankReport, late: &[u32]) -> String {
     let mut groups = report.groups.iter().map(|of| &of.group).filter(|group| group.inferred_from_stream.is_none());
-    let named = some_ranks(ranks);
-    match groups.find(|group| ranks.len() > 1 && group.ranks.as_deref() == Some(ranks)) {
+    let named = ranks(late);
+    match groups.find(|group| late.len() > 1 && group.ranks.as_deref() == Some(late)) {
         Some(group) => match &group.description {
             Some(purpose) => format!("{named} (a whole {} group)", visible(purpose)),
             None => format!("{named} (a whole process group)"),
@@ -170,7 +213,7 @@ fn late_ranks(report: &RankReport, ranks: &[u32]) -> String {
 
 /// `With mlp.py(50): mlp as fast on rank 2 as on its peers, steps would take 0.700 ms (−39.0 %, ± 2.1 %).` If no function has most of it:
 /// `With rank 1's CPU as fast as its peers', steps would take 56.300 ms (−21.0 %, ± 0.9 %); no function has most of that.`
-fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, is_further: bool) -> String {
+fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_further): (&str, bool)) -> String {
     let their = if of.ranks.len() > 1 { "their" } else { "its" };
     let too = if is_further { ", too," } else { "," };
     let head = match (of.culprit(), of.extent) {
@@ -199,7 +242,7 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, is_further: bool
     };
     let step =
         main_step(report, of).map_or_else(String::new, |step| format!(", nearly all of it in {}", visible(step)));
-    format!("{head} {}{rest}{step}.", whole.shorter(of.named_saving(), of.error))
+    format!("{head} {}{rest}{step}.", whole.shorter(subject, of.named_saving(), of.error))
 }
 
 /// The step that has nearly all of what would be saved.
@@ -213,7 +256,7 @@ pub(super) fn main_step<'r>(report: &'r RankReport, of: &LateWork) -> Option<&'r
 }
 
 /// Why no rank is named.
-fn nobody(reruns: &Reruns, whole: &Whole) -> String {
+fn nobody(reruns: &Reruns, whole: &Whole, subject: &str) -> String {
     let share = |time: i64| percent(Ns(time.max(0)).share_of(whole.length).unwrap_or(0.0));
     let Some(error) = reruns.error else {
         return "No two ranks do the same work, so that nothing shows what takes longer than it has to.".to_owned();
@@ -226,17 +269,23 @@ fn nobody(reruns: &Reruns, whole: &Whole) -> String {
         );
     }
     let error = error.of_saving(reruns.steps);
-    let all = format!(
-        "No rank stands out: with all ranks as fast as their peers {} would be {} shorter (± {})",
-        whole.noun(),
+    let shorter = format!(
+        "with all ranks as fast as their peers {subject} would be {} shorter (± {})",
         share(reruns.all_like_peers),
         percent(error)
     );
     if reruns.all_like_peers as f64 <= error * reruns.length as f64 {
-        return format!("{all}.");
+        return format!("No rank stands out: {shorter}.");
     }
-    let rest = if reruns.is_chance() { "so it is chance" } else { "and nothing shows whose the rest is" };
-    format!("{all}; with their work distributed over them at random that is {}, {rest}.", share(reruns.chance))
+    let random = format!("with their work distributed over them at random that is {}", share(reruns.chance));
+    if reruns.is_chance() {
+        return format!("No rank stands out: {shorter}; {random}, so it is chance.");
+    }
+    let alone = match reruns.alone.first() {
+        Some((rank, saves)) => format!(", with rank {rank} alone {}", share(*saves)),
+        None => String::new(),
+    };
+    format!("What takes longer is distributed over the ranks: {shorter}{alone}; {random}.")
 }
 
 /// What is known of late ranks without reruns.
@@ -245,9 +294,8 @@ fn without_reruns(report: &RankReport) -> Option<String> {
         return Some("The ranks arrive together: no rank is late at any collective.".to_owned());
     }
     Some(match latest(report) {
-        Some((rank, share)) => format!(
-            "{} of it is for rank {rank}. Nothing here shows why: traces with the threads of all ranks in the same steps do.",
-            percent(share),
+        Some((rank, _)) => format!(
+            "Nothing here shows why rank {rank} is late: traces with the threads of all ranks in the same steps do.",
         ),
         None => format!(
             "No rank stands out: at {} of {} collectives some rank was late, in turn or by chance.",
@@ -299,13 +347,13 @@ fn unmeasured(report: &RankReport) -> Option<String> {
 /// `Left out: 5.035 ms to 5.043 ms of collectives on each of ranks 0-1, 3, where the trace of another rank had ended or not begun.`
 fn left_out(report: &RankReport) -> Option<String> {
     let of: Vec<(u32, Ns)> = report.ranks.iter().map(|rank| (rank.rank, rank.left_out)).collect();
-    let (ranks, times): (Vec<u32>, Vec<Ns>) = of.into_iter().filter(|(_, time)| *time > Ns::ZERO).unzip();
+    let (left, times): (Vec<u32>, Vec<Ns>) = of.into_iter().filter(|(_, time)| *time > Ns::ZERO).unzip();
     let (least, most) = (duration(*times.iter().min()?), duration(*times.iter().max()?));
-    let each = if ranks.len() > 1 { "each of " } else { "" };
+    let each = if left.len() > 1 { "each of " } else { "" };
     Some(format!(
         "Left out: {} of collectives on {each}{}, where the trace of another rank had ended or not begun.",
         if least == most { least } else { format!("{least} to {most}") },
-        some_ranks(&ranks)
+        ranks(&left)
     ))
 }
 
@@ -329,11 +377,6 @@ pub(super) fn has_launches(report: &RankReport) -> bool {
     report.ranks.iter().any(|rank| rank.queue_empty_share.is_some())
 }
 
-/// A list of ranks with its noun.
-pub(super) fn some_ranks(ranks: &[u32]) -> String {
-    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, ranges(ranks))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,23 +392,27 @@ mod tests {
             all_like_peers,
             chance,
             unsteady: 100_000,
+            alone: vec![(3, 1_200_000)],
             ..Reruns::default()
         };
-        nobody(&reruns, &Whole::new(&reruns))
+        nobody(&reruns, &Whole::new(&reruns), "steps")
     }
 
     #[test]
     fn what_is_saved_is_chance_only_where_it_is_saved_by_chance_too() {
-        let all = "No rank stands out: with all ranks as fast as their peers steps would be";
-        assert_eq!(nobody_of(300_000, 250_000), format!("{all} 0.8 % shorter (± 1.0 %)."));
+        let all = "with all ranks as fast as their peers steps would be";
+        let nobody = format!("No rank stands out: {all}");
+        assert_eq!(nobody_of(300_000, 250_000), format!("{nobody} 0.8 % shorter (± 1.0 %)."));
         let random = "with their work distributed over them at random that is";
         assert_eq!(
             nobody_of(4_000_000, 3_800_000),
-            format!("{all} 10.0 % shorter (± 1.0 %); {random} 9.5 %, so it is chance.")
+            format!("{nobody} 10.0 % shorter (± 1.0 %); {random} 9.5 %, so it is chance.")
         );
         assert_eq!(
             nobody_of(4_000_000, 1_000_000),
-            format!("{all} 10.0 % shorter (± 1.0 %); {random} 2.5 %, and nothing shows whose the rest is.")
+            format!(
+                "What takes longer is distributed over the ranks: {all} 10.0 % shorter (± 1.0 %), with rank 3 alone 3.0 %; {random} 2.5 %."
+            )
         );
     }
 }

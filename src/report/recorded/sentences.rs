@@ -3,12 +3,9 @@
 use super::flows;
 use crate::analysis::recorded::{Asked, CensusRow, Diagnosis, RecordsReport};
 use crate::report::document::FindingKind;
-use crate::report::format::{count, duration, percent, size, visible};
+use crate::report::format::{count, duration, percent, ranks, size, visible};
 use crate::report::recording;
 use crate::time::Ns;
-
-/// This many ranks are listed; the others are counted.
-const RANKS: usize = 4;
 
 /// This many kinds of damage are in the verdict; the others are counted.
 const DAMAGES: usize = 4;
@@ -105,16 +102,8 @@ pub(super) fn counted(n: u64, one: &str) -> String {
     format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// `rank 3`, `ranks 0, 1, 2, 3 and 4 more`
-fn some_ranks(ranks: &[u32]) -> String {
-    let named: Vec<String> = ranks.iter().take(RANKS).map(u32::to_string).collect();
-    let more = ranks.len() - named.len();
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    match ranks.len() {
-        0 => "ranks that are not recorded".to_owned(),
-        1 => format!("rank {}", named[0]),
-        _ => format!("ranks {}{more}", named.join(", ")),
-    }
+fn some_ranks(of: &[u32]) -> String {
+    if of.is_empty() { "ranks that are not recorded".to_owned() } else { ranks(of) }
 }
 
 fn rank(rank: Option<u32>) -> String {
