@@ -23,11 +23,27 @@ const CANVAS_COLOURS = [
 ];
 
 const CANVAS_CHANNELS = new Map();
+const CANVAS_THEMES = new Map();
 
-/** The style sheet's colours, by name without `--`. */
+/** The style sheet's colours in the theme of the screen, by name without `--`. They are read once for each theme, which the page's ground names. */
 export function colours() {
-  const style = getComputedStyle(document.documentElement);
-  return Object.fromEntries(CANVAS_COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim() || '#888']));
+  const ground = getComputedStyle(document.body).backgroundColor;
+  if (!CANVAS_THEMES.has(ground)) CANVAS_THEMES.set(ground, canvasColours());
+  return CANVAS_THEMES.get(ground);
+}
+
+// A custom property is text, such as `light-dark(#fff, #000)`; an element's colour is a colour.
+function canvasColours() {
+  const probe = el('span', { hidden: true });
+  probe.style.forcedColorAdjust = 'none';
+  document.body.append(probe);
+  const read = (name) => {
+    probe.style.color = `var(--${name})`;
+    return [name, getComputedStyle(probe).color];
+  };
+  const shown = Object.fromEntries(CANVAS_COLOURS.map(read));
+  probe.remove();
+  return shown;
 }
 
 /** A canvas in a box. `onPaint(context, width, height, colours)` draws in CSS pixels; `paint(height)` redraws, with another height if given. */
