@@ -55,14 +55,15 @@ export function canvasBox(label, height, onPaint) {
   const paint = (newHeight) => {
     if (newHeight) tall = newHeight;
     // Charts off the screen are drawn when they scroll into view, so that a selection costs no more than what it shows.
-    isStale = !isSeen && !document.documentElement.classList.contains('printing');
+    const isPrinting = document.documentElement.classList.contains('printing');
+    isStale = !isSeen && !isPrinting;
     if (isStale) return;
     canvas.style.display = 'block';
     canvas.style.width = '100%';
     canvas.style.height = `${tall}px`;
     const wide = Math.floor(canvas.clientWidth);
     if (wide === 0) return;
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = Math.max(window.devicePixelRatio || 1, isPrinting ? 2 : 1);
     const [w, h] = [Math.round(wide * ratio), Math.round(tall * ratio)];
     if (canvas.width !== w) canvas.width = w;
     if (canvas.height !== h) canvas.height = h;
