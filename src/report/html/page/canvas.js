@@ -90,6 +90,14 @@ export function readout(text) {
   return el('p', { class: 'readout', 'aria-live': 'polite' }, text);
 }
 
+const CANVAS_RULER = el('canvas', { width: 1, height: 1 }).getContext('2d');
+
+/** The width of a text in the page's font, in CSS pixels. */
+export function textWidth(text, pixels, weight = 400) {
+  CANVAS_RULER.font = `${weight} ${pixels}px ${getComputedStyle(document.body).fontFamily}`;
+  return CANVAS_RULER.measureText(text).width;
+}
+
 /** A text of at most this width, cut with `…`. Names in it are made safe to show. */
 export function fitText(context, text, width) {
   const whole = visible(text);
