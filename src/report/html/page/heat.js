@@ -243,8 +243,9 @@ class HeatView {
       this.cache.set(key, { texts, widest, isNumbers: texts.every((text) => /^#?\d+$/.test(text)) });
     }
     const { texts, widest, isNumbers } = this.cache.get(key);
-    const isUpright = !isNumbers && widest + 10 > grid.wide;
-    const every = isUpright ? Math.ceil(15 / grid.wide) : widest + 10 > grid.wide ? Math.ceil((widest + 18) / grid.wide) : 1;
+    const isWide = widest + 6 > grid.wide;
+    const isUpright = !isNumbers && isWide;
+    const every = isUpright ? Math.ceil(15 / grid.wide) : isWide ? Math.ceil((widest + 18) / grid.wide) : 1;
     return { texts, every, isUpright, high: isUpright ? Math.min(widest, HEAT_UPRIGHT) + 14 : 24 };
   }
 
