@@ -99,13 +99,13 @@ fn pages_fit_a_narrow_screen() {
     }
 }
 
-/// Printed, the page has its words and charts, in light colours, and nothing to press.
+/// Printed, the page has its words and charts, in light colours, and nothing to press; a choice is the word that is chosen.
 #[test]
 fn pages_can_be_printed() {
     for kind in swept() {
         let Some(tab) = open(&kind.page()) else { return };
         tab.set_media("print", "dark");
-        let shown = tab.texts("[...document.querySelectorAll('button:not([aria-pressed]), input, select')].filter((of) => of.checkVisibility() && !of.closest('table')).map((of) => of.outerHTML)");
+        let shown = tab.texts("[...document.querySelectorAll('button:not([aria-pressed]), .choice button:not([aria-pressed=true]), input')].filter((of) => of.checkVisibility() && !of.closest('table')).map((of) => of.outerHTML)");
         assert_eq!(shown, [""; 0], "{}: controls on paper", kind.name);
         let ground = tab.text("getComputedStyle(document.body).backgroundColor");
         assert!(
