@@ -58,6 +58,11 @@ fn a_fragment_is_a_state() {
 }
 
 #[test]
+fn names_of_steps_become_labels() {
+    run(&["order.js"], include_str!("modules/order.js"));
+}
+
+#[test]
 fn names_become_text_alone() {
     run(&["dom.js"], include_str!("modules/dom.js"));
 }

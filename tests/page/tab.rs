@@ -116,6 +116,16 @@ impl Tab {
         }
     }
 
+    /// Loads the page again, at the address that it has now.
+    pub(crate) fn reload(&self) {
+        let loads = || self.events("Page.lifecycleEvent").iter().filter(|event| event["name"] == "load").count();
+        let before = loads();
+        self.call("Page.reload", json!({}));
+        self.wait_for("the page is loaded again", |_| loads() > before);
+        self.wait_for("data-ready is true", |tab| tab.evaluate("document.documentElement.dataset.ready") == "true");
+        self.settle();
+    }
+
     /// The value of an expression, or of the promise that it is. An exception fails the test.
     pub(crate) fn evaluate(&self, expression: &str) -> Value {
         let evaluate = json!({

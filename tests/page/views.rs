@@ -1,7 +1,7 @@
 //! Every part that a kind of page must have is there and drawn, without an error, a request or a violation of its policy.
 
-use crate::page::pages::{KINDS, kind, swept};
-use crate::page::tab::{How, Tab, open, open_as};
+use crate::page::pages::{KINDS, kind, packed, swept, write};
+use crate::page::tab::{How, Tab, open, open_as, open_at};
 
 /// How many colours a canvas has; 1 if nothing is drawn on it. Read from a copy: a canvas that is read is slower from then on.
 const COLOURS: &str = "(canvas) => { if (canvas.width === 0) return '0';
@@ -99,13 +99,13 @@ fn pages_fit_a_narrow_screen() {
     }
 }
 
-/// Printed, the page has its words and charts, in light colours, and nothing to press.
+/// Printed, the page has its words and charts, in light colours, and nothing to press; a choice is the word that is chosen.
 #[test]
 fn pages_can_be_printed() {
     for kind in swept() {
         let Some(tab) = open(&kind.page()) else { return };
         tab.set_media("print", "dark");
-        let shown = tab.texts("[...document.querySelectorAll('button:not([aria-pressed]), input, select')].filter((of) => of.checkVisibility() && !of.closest('table')).map((of) => of.outerHTML)");
+        let shown = tab.texts("[...document.querySelectorAll('button:not([aria-pressed]), .choice button:not([aria-pressed=true]), input')].filter((of) => of.checkVisibility() && !of.closest('table')).map((of) => of.outerHTML)");
         assert_eq!(shown, [""; 0], "{}: controls on paper", kind.name);
         let ground = tab.text("getComputedStyle(document.body).backgroundColor");
         assert!(
@@ -164,5 +164,108 @@ fn a_pressed_toggle_can_be_read() {
         assert_eq!(tab.text(&format!("String({pressed}.matches(':hover'))")), "true");
         let with = contrast();
         assert!(without >= 4.5 && with >= 4.5, "{scheme}: {without:.2}, with the pointer on it {with:.2}");
+    }
+}
+
+/// A heat map of few steps: their names are whole, and cells and bars take the whole width.
+#[test]
+fn steps_are_named_and_fill_the_chart() {
+    let Some(tab) = open_at(&kind("ranks").page(), "#view=heat") else { return };
+    tab.evaluate(
+        "window.drawn = []; for (const name of ['fillText', 'fillRect']) { const real = CanvasRenderingContext2D.prototype[name];
+            CanvasRenderingContext2D.prototype[name] = function (...of) {
+                if (this.canvas.closest('#heat')) window.drawn.push({ name, of }); return real.apply(this, of); }; }",
+    );
+    tab.click("#heat .choice button[data-value='waited']");
+    let texts = tab.texts("window.drawn.filter(({ name }) => name === 'fillText').map(({ of }) => of[0])");
+    let names: Vec<&String> = texts.iter().filter(|text| text.starts_with('#')).collect();
+    assert_eq!(names, ["#0", "#1", "#2"], "{texts:?}");
+    assert!(!texts.iter().any(|text| text.contains('…')), "{texts:?}");
+    assert!(
+        tab.text("document.querySelector('#heat').innerText").contains("Names of steps begin with “ProfilerStep”.")
+    );
+    let right = "Math.max(...window.drawn.filter(({ name }) => name === 'fillRect').map(({ of }) => of[0] + of[2]))";
+    let (right, width) = (tab.number(right), tab.number("document.querySelector('#heat canvas').clientWidth"));
+    assert!(right > width - 40.0 && right <= width, "the last bar ends at {right} of {width}");
+}
+
+/// At the width of a common screen no cell of the table of stacks is cut, nor is the table wider than its box.
+#[test]
+fn columns_of_stacks_are_not_cut() {
+    let Some(tab) = open_as(&kind("ranks").page(), How { width: 1440, ..How::default() }) else { return };
+    let cut = "[...document.querySelectorAll('#stacks .scroll, #stacks th button, #stacks td')]
+        .filter((of) => of.scrollWidth > of.clientWidth + 1).map((of) => of.textContent.slice(0, 60))";
+    assert!(tab.number("document.querySelectorAll('#stacks thead th').length") >= 10.0);
+    assert_eq!(tab.texts(cut), [""; 0]);
+    let broken = "[...document.querySelectorAll('#stacks tbody tr.row td:not(.from)')]
+        .filter((of) => of.textContent && of.getClientRects().length > 0 && (() => { const range = document.createRange();
+            range.selectNodeContents(of); return range.getBoundingClientRect().height > 30; })()).map((of) => of.textContent)";
+    assert_eq!(tab.texts(broken), [""; 0], "values on two lines");
+}
+
+/// A stack of which the transfers are known lies where they are, and sizes are written as elsewhere on the page.
+#[test]
+fn sizes_are_of_transfers() {
+    let page = kind("ranks").page();
+    let Some(tab) = open(&page) else { return };
+    let rows = tab.texts("[...document.querySelectorAll('#sizes tbody tr')].map((of) => [...of.cells].map((cell) => cell.textContent).join('|'))");
+    let ranks = crate::page::pages::document(&page, "ranks");
+    let bandwidths: Vec<f64> = ranks["stacks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|of| of["bandwidth"]["transfer_gb_per_s"].as_f64())
+        .collect();
+    assert!(!bandwidths.is_empty());
+    for transfer in bandwidths {
+        let text = format!("|{transfer:.1} GB/s|");
+        assert!(rows.iter().any(|row| row.contains(&text)), "no {text} in {rows:#?}");
+    }
+    let words = tab.text("document.querySelector('#sizes').innerText")
+        + &tab.text("document.querySelector('#sizes canvas').getAttribute('aria-label')");
+    let powers = regex::Regex::new(r"\b\d+(\.\d+)?[KMG]\b").unwrap();
+    assert!(!powers.is_match(&words), "{words}");
+}
+
+/// Notes are on the page once: those of damage and of a hang with the verdict, the others with how sure the answer is, which then calls nothing
+/// whole.
+#[test]
+fn notes_are_there_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir("testdata/records/megatrace").unwrap() {
+        let from = entry.unwrap().path();
+        std::fs::copy(&from, folder.path().join(from.file_name().unwrap())).unwrap();
+    }
+    let whole = write("entries", &["ranks", "testdata/records/megatrace", "--format", "html"], 0);
+    let log = folder.path().join("rank_0.log");
+    let bytes = std::fs::read(&log).unwrap();
+    std::fs::write(&log, &bytes[..bytes.len() - 30]).unwrap();
+    let cut = write("entries-cut", &["ranks", folder.path().to_str().unwrap(), "--format", "html"], 0);
+    for (page, above, below, fine) in [(whole, 0, 4, true), (cut, 1, 4, false), (kind("hang").page(), 1, 0, false)] {
+        let embedded = packed(&page);
+        let notes = |key: &str| serde_json::from_value::<Vec<String>>(embedded[key].clone()).unwrap();
+        let (at_top, others) = (notes("notes_above"), notes("notes"));
+        assert_eq!((at_top.len(), others.len()), (above, below), "{at_top:#?} {others:#?}");
+        for without_scripts in [false, true] {
+            let Some(tab) = open_as(&page, How { without_scripts, ..How::default() }) else { return };
+            let words = |selector: &str| {
+                let text = tab.text(&format!("document.querySelector('{selector}').innerText"));
+                text.split_whitespace().collect::<Vec<_>>().join(" ")
+            };
+            // The first word of a note is a title in the view.
+            let count = |place: &str, note: &String| {
+                words(place).matches(&note[note.find(": ").map_or(0, |at| at + 2)..]).count()
+            };
+            for note in &at_top {
+                assert_eq!((count("#verdict", note), count("main", note)), (1, 1), "{note}");
+            }
+            for note in &others {
+                let place = if without_scripts { "#verdict" } else { "#trust" };
+                assert_eq!((count(place, note), count("main", note)), (1, 1), "{note}");
+            }
+            if !without_scripts {
+                assert_eq!(words("#trust").contains("Nothing is wrong"), fine, "{}", words("#trust"));
+            }
+        }
     }
 }

@@ -64,7 +64,7 @@ pub(crate) struct Page<'a> {
     pub(crate) commands: Vec<Command>,
     /// The command that reruns a job, up to the rule.
     pub(crate) rerun: Option<String>,
-    /// Notes on what was left out or is damaged.
+    /// Notes on what was left out or is damaged, and the notes of the document where no other document has what they say.
     pub(crate) notes: Vec<String>,
     /// For each stack of the document, the frame that best shows where it comes from, then the frames that distinguish it from its namesakes.
     pub(crate) labels: Vec<Vec<String>>,
@@ -91,7 +91,9 @@ impl Page<'_> {
     /// # Errors
     /// Returns the writer's error.
     pub(crate) fn write(mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        let above = self.notes_above();
         let packed = self.packed()?;
+        self.notes.retain(|note| !above.contains(note));
         let title = escape(&self.document.title).into_owned();
         write!(
             out,
@@ -104,11 +106,11 @@ impl Page<'_> {
             env!("NCCL_STACKS_PAGE_SCRIPT"),
             env!("NCCL_STACKS_PAGE_STYLE"),
         )?;
-        self.write_verdict(out)?;
+        self.write_verdict(&above, out)?;
         if let Some((_, sheet)) = self.sheets.first().filter(|(_, sheet)| !sheet.is_empty()) {
             write_top(sheet, out)?;
         }
-        let embedded = markup::json(&serde_json::to_string(&self.embedded(packed)?)?);
+        let embedded = markup::json(&serde_json::to_string(&self.embedded(packed, &above)?)?);
         write!(
             out,
             "<noscript><p>The pictures and the rest of the tables need scripts, which this page has within itself.</p></noscript>\n\
@@ -120,7 +122,14 @@ impl Page<'_> {
         )
     }
 
-    fn write_verdict(&self, out: &mut impl Write) -> io::Result<()> {
+    /// The notes at the top of the page, with the verdict: on damage, which are not the answer's own, and all of a hang, which are the conditions of
+    /// its verdict. The others are in the view of how sure the answer is.
+    fn notes_above(&self) -> Vec<String> {
+        let is_of_verdict = |note: &&String| self.kind == "hang" || !self.document.notes.contains(note);
+        self.notes.iter().filter(is_of_verdict).cloned().collect()
+    }
+
+    fn write_verdict(&self, above: &[String], out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "<section id=\"verdict\" aria-labelledby=\"verdict-title\">")?;
         let Document { title, findings, facts, .. } = &self.document;
         writeln!(out, "<h1 id=\"verdict-title\">{}</h1>", escape(title))?;
@@ -139,10 +148,12 @@ impl Page<'_> {
             }
             writeln!(out, "</dl>")?;
         }
+        write_notes(above, out)?;
         if !self.notes.is_empty() {
-            writeln!(out, "<ul class=\"notes\">")?;
-            self.notes.iter().try_for_each(|note| writeln!(out, "<li>{}</li>", name(note)))?;
-            writeln!(out, "</ul>")?;
+            // With scripts they are in a view.
+            writeln!(out, "<noscript>")?;
+            write_notes(&self.notes, out)?;
+            writeln!(out, "</noscript>")?;
         }
         writeln!(out, "</section>")
     }
@@ -177,7 +188,7 @@ impl Page<'_> {
     }
 
     /// The data that the script reads.
-    fn embedded(&self, packed: Packed) -> io::Result<Value> {
+    fn embedded(&self, packed: Packed, above: &[String]) -> io::Result<Value> {
         let files = |of: Vec<(&'static str, String)>, ending: &str| -> Map<String, Value> {
             let file =
                 |(of, data): (&str, String)| (of.to_owned(), json!({ "data": data, "file": format!("{of}.{ending}") }));
@@ -192,6 +203,7 @@ impl Page<'_> {
             "tables": files(packed.tables, "csv"),
             "commands": self.commands,
             "notes": self.notes,
+            "notes_above": above,
             "labels": packed.labels,
             "telling": packed.telling,
             "sheets": packed.sheets,
@@ -230,6 +242,15 @@ fn short_names(names: &str) -> String {
         if shared.is_empty() { "this folder" } else { shared },
         rest.join(", ")
     )
+}
+
+fn write_notes(notes: &[String], out: &mut impl Write) -> io::Result<()> {
+    if notes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<ul class=\"notes\">")?;
+    notes.iter().try_for_each(|note| writeln!(out, "<li>{}</li>", name(note)))?;
+    writeln!(out, "</ul>")
 }
 
 /// Writes the first rows of a table, as many as fit a screen.

@@ -48,6 +48,16 @@ of.listeners.filter(([name]) => name === 'hashchange').forEach(([, listener]) =>
 equal(state.now, { stack: 5 });
 equal(heard.at(-1), ['sort', 'stack']);
 
+// The theme is the reader's, not the link's.
+state.set({ theme: 'dark' });
+of.location.hash = '#stack=6';
+of.listeners.filter(([name]) => name === 'hashchange').forEach(([, listener]) => listener());
+equal(state.now, { stack: 6, theme: 'dark' });
+equal(of.location.hash, '#stack=6&theme=dark', 'a reload keeps it');
+of.location.hash = '#stack=6&theme=light';
+of.listeners.filter(([name]) => name === 'hashchange').forEach(([, listener]) => listener());
+equal(state.get('theme'), 'light', 'unless the link names one');
+
 // A page in a frame that may not change its address.
 const still = win();
 still.history.replaceState = () => { throw new Error('denied'); };

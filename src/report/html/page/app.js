@@ -4,7 +4,7 @@
 
 import { mountCommands, copyText } from './commands.js';
 import { mountDiff } from './diff.js';
-import { el, nameNode } from './dom.js';
+import { choice, el, nameNode } from './dom.js';
 import { shortFrame, visible } from './format.js';
 import { mountHang } from './hang.js';
 import { mountHeat } from './heat.js';
@@ -43,6 +43,9 @@ const APP_VIEWS = [
 
 // Views that show everything that the static table at the top has.
 const APP_TABLES = ['stacks', 'hang', 'diff', 'records'];
+
+// The screen's own theme, which the address does not name, and the others.
+const APP_THEMES = ['auto', 'light', 'dark'];
 
 function appAlert(what, error) {
   const text = error ? `${what}: ${error.message ?? error}` : what;
@@ -98,7 +101,10 @@ class App {
     this.chosen = el('div', { class: 'chosen-list', role: 'status', 'aria-label': 'What is chosen' });
     const copy = el('button', { type: 'button', class: 'small', onclick: () => copyText(this.address(), copy) }, 'Copy link to this view');
     const nav = el('nav', { 'aria-label': 'Parts of this page' }, this.links);
-    this.bar = el('div', { id: 'bar' }, nav, el('div', { class: 'bar-state' }, this.chosen, copy));
+    const themes = APP_THEMES.map((name) => [name, name]);
+    this.themes = choice('Theme', themes, 'auto', (theme) => this.state.set({ theme: theme === 'auto' ? null : theme }));
+    this.bar = el('div', { id: 'bar' }, nav, el('div', { class: 'bar-state' }, this.chosen, this.themes.node, copy));
+    this.showTheme();
   }
 
   async run() {
@@ -161,15 +167,24 @@ class App {
     }
   }
 
-  /** The address of this view, including the part of the page on the screen. */
+  /** The address of this view, including the part of the page on the screen, without the theme, which its next reader chooses. */
   address() {
     const parts = [...this.root.querySelectorAll(':scope > section')];
     const shown = parts.find((part) => part.getBoundingClientRect().bottom > innerHeight / 3);
-    return location.href.replace(/#.*/, '') + write({ ...this.state.now, view: scrollY > 0 && shown ? shown.id : null });
+    const view = scrollY > 0 && shown ? shown.id : null;
+    return location.href.replace(/#.*/, '') + write({ ...this.state.now, view, theme: null });
   }
 
   paint() {
     this.each((view) => view.paint());
+  }
+
+  /** Shows the theme that the address names. Other names than those of `APP_THEMES` are the screen's own. */
+  showTheme() {
+    const theme = this.state.get('theme');
+    const shown = APP_THEMES.includes(theme) ? theme : 'auto';
+    document.documentElement.dataset.theme = shown;
+    this.themes.show(shown);
   }
 
   showChosen() {
@@ -192,6 +207,10 @@ class App {
     const changed = (state, keys) => {
       this.showChosen();
       this.each((view) => view.update(state, keys));
+      if (keys.has('theme')) {
+        this.showTheme();
+        this.paint();
+      }
       if (keys.has('view') && state.get('view')) this.scroll();
     };
     this.state.on(changed);

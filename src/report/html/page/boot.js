@@ -13,6 +13,9 @@
     fail('This browser cannot unpack the pictures of this page: it has no DecompressionStream, as Chromium 80, Firefox 113 and Safari 16.4 have');
     return;
   }
+  if (!CSS.supports('color', 'light-dark(#000, #fff)')) {
+    fail('This browser shows this page without its colours: it has no light-dark(), as Chromium 123, Firefox 120 and Safari 17.5 have');
+  }
   try {
     const packed = atob(document.getElementById('code').textContent);
     const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));

@@ -23,11 +23,27 @@ const CANVAS_COLOURS = [
 ];
 
 const CANVAS_CHANNELS = new Map();
+const CANVAS_THEMES = new Map();
 
-/** The style sheet's colours, by name without `--`. */
+/** The style sheet's colours in the theme of the screen, by name without `--`. They are read once for each theme, which the page's ground names. */
 export function colours() {
-  const style = getComputedStyle(document.documentElement);
-  return Object.fromEntries(CANVAS_COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim() || '#888']));
+  const ground = getComputedStyle(document.body).backgroundColor;
+  if (!CANVAS_THEMES.has(ground)) CANVAS_THEMES.set(ground, canvasColours());
+  return CANVAS_THEMES.get(ground);
+}
+
+// A custom property is text, such as `light-dark(#fff, #000)`; an element's colour is a colour.
+function canvasColours() {
+  const probe = el('span', { hidden: true });
+  probe.style.forcedColorAdjust = 'none';
+  document.body.append(probe);
+  const read = (name) => {
+    probe.style.color = `var(--${name})`;
+    return [name, getComputedStyle(probe).color];
+  };
+  const shown = Object.fromEntries(CANVAS_COLOURS.map(read));
+  probe.remove();
+  return shown;
 }
 
 /** A canvas in a box. `onPaint(context, width, height, colours)` draws in CSS pixels; `paint(height)` redraws, with another height if given. */
@@ -39,14 +55,15 @@ export function canvasBox(label, height, onPaint) {
   const paint = (newHeight) => {
     if (newHeight) tall = newHeight;
     // Charts off the screen are drawn when they scroll into view, so that a selection costs no more than what it shows.
-    isStale = !isSeen && !document.documentElement.classList.contains('printing');
+    const isPrinting = document.documentElement.classList.contains('printing');
+    isStale = !isSeen && !isPrinting;
     if (isStale) return;
     canvas.style.display = 'block';
     canvas.style.width = '100%';
     canvas.style.height = `${tall}px`;
     const wide = Math.floor(canvas.clientWidth);
     if (wide === 0) return;
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = Math.max(window.devicePixelRatio || 1, isPrinting ? 2 : 1);
     const [w, h] = [Math.round(wide * ratio), Math.round(tall * ratio)];
     if (canvas.width !== w) canvas.width = w;
     if (canvas.height !== h) canvas.height = h;
@@ -71,6 +88,14 @@ export function canvasBox(label, height, onPaint) {
 /** The line below a chart that describes what the cursor or pointer is on. */
 export function readout(text) {
   return el('p', { class: 'readout', 'aria-live': 'polite' }, text);
+}
+
+const CANVAS_RULER = el('canvas', { width: 1, height: 1 }).getContext('2d');
+
+/** The width of a text in the page's font, in CSS pixels. */
+export function textWidth(text, pixels, weight = 400) {
+  CANVAS_RULER.font = `${weight} ${pixels}px ${getComputedStyle(document.body).fontFamily}`;
+  return CANVAS_RULER.measureText(text).width;
 }
 
 /** A text of at most this width, cut with `…`. Names in it are made safe to show. */

@@ -3,7 +3,7 @@
 // Above 512 ranks a row covers several: its colour is their maximum, so that a single bad rank stays visible, and the strip below it their minimum,
 // which tells one bad rank from many. If groups divide the ranks, rows are ordered by process group, since ranks wait within groups.
 
-import { heatCells, heatOrder, stepPrefix } from './order.js';
+import { heatCells, heatOrder, stepLabels } from './order.js';
 import { worstCollective } from './collectives.js';
 import { choice, el, section } from './dom.js';
 import { count, duration, visible } from './format.js';
@@ -14,7 +14,10 @@ const HEAT_MEASURES = [
   ['waited', 'waited'],
   ['exposed', 'exposed'],
 ];
-const HEAT_TOP = 76;
+const HEAT_WORDS = Object.fromEntries(HEAT_MEASURES);
+const HEAT_TOP = 58;
+// The most pixels of a label that is written upwards.
+const HEAT_UPRIGHT = 170;
 const HEAT_MOST_ROWS = 512;
 
 /** The heat map, or null without steps. */
@@ -29,7 +32,7 @@ class HeatView {
     const { order, starts, text } = heatOrder(this.ranks, model.docs.ranks?.groups);
     Object.assign(this, { order, starts, orderText: text, range: [0, order.length] });
     this.rowOf = new Map(order.map((at, row) => [this.ranks[at], row]));
-    this.prefix = stepPrefix(this.steps.names);
+    Object.assign(this, stepLabels(this.steps.names));
     const measures = HEAT_MEASURES.filter(([name]) => this.steps[name]?.length > 0);
     this.measures = measures.map(([name]) => name);
     // At first what shows something: for a rank alone nobody waits.
@@ -47,6 +50,7 @@ class HeatView {
       reset: () => this.show(0, order.length),
     });
     this.caption = el('p', { class: 'help' });
+    this.say();
   }
 
   view() {
@@ -92,12 +96,12 @@ class HeatView {
     const ranksPerRow = ranks > HEAT_MOST_ROWS ? Math.ceil(ranks / 256) : 1;
     const rows = Math.ceil(ranks / ranksPerRow);
     const tall = ranksPerRow > 1 ? 3 : Math.max(2, Math.min(22, Math.floor(560 / rows)));
-    const [left, side] = width < 520 ? [44, 0] : [76, width < 800 ? 120 : 220];
+    const [left, side] = width < 520 ? [44, 0] : [76, Math.max(150, width * 0.28)];
     const steps = this.steps.names.length;
-    const space = Math.max(40, width - left - side - 8);
+    const space = Math.max(40, width - left - side - 12);
     const stepsPerColumn = Math.ceil(steps / space);
     const columns = Math.ceil(steps / stepsPerColumn);
-    const wide = Math.min(150, space / columns);
+    const wide = space / columns;
     return {
       first,
       ranksPerRow,
@@ -149,7 +153,8 @@ class HeatView {
 
   draw(context, width, height, shown) {
     const grid = this.grid(width);
-    const tall = grid.bottom + 44;
+    const names = this.names(context, grid);
+    const tall = Math.ceil(grid.bottom + names.high);
     if (Math.abs(tall - height) > 0.5) return void this.chart.paint(tall);
     this.drawn = grid;
     const cells = this.cells(grid);
@@ -164,10 +169,11 @@ class HeatView {
       ['0', `${duration(cells.most)} in one step`, duration(cells.most / 4)],
       shown,
     );
-    this.drawLabels(context, grid, shown);
+    this.drawGrid(context, grid, shown);
+    this.drawNames(context, grid, names);
     if (grid.side > 0) this.drawSums(context, grid, width, shown);
     this.drawChosen(context, grid, width, shown);
-    const [name] = [HEAT_MEASURES.find(([of]) => of === this.measure())[1]];
+    const name = HEAT_WORDS[this.measure()];
     this.chart.canvas.setAttribute(
       'aria-label',
       `Heat map: ${name}, ${count(this.ranks.length)} ranks by ${count(this.steps.names.length)} steps, ` +
@@ -176,8 +182,9 @@ class HeatView {
     const binned = grid.ranksPerRow > 1 ? ` A row is ${grid.ranksPerRow} ranks: its colour is their maximum, the strip below it their minimum.` : '';
     const columns = grid.stepsPerColumn > 1 ? ` A column is ${grid.stepsPerColumn} steps.` : '';
     const late = this.model.stacks[this.state.get('stack', -1)]?.late?.length > 0 ? ' ▸ at a rank: it was late at the chosen stack.' : '';
+    const prefix = this.prefix ? ` Names of steps begin with “${visible(this.prefix.trim())}”.` : '';
     this.caption.textContent =
-      `Rows ${this.orderText}.${binned}${columns}${late} ` + '← → ↑ ↓ move, Enter chooses, + and − show more or fewer, Home shows all.';
+      `Rows ${this.orderText}.${binned}${columns}${prefix}${late} ` + '← → ↑ ↓ move, Enter chooses, + and − show more or fewer, Home shows all.';
   }
 
   drawCells(context, grid, cells, scale) {
@@ -203,7 +210,7 @@ class HeatView {
     context.drawImage(small, grid.left, HEAT_TOP, grid.right - grid.left, grid.bottom - HEAT_TOP);
   }
 
-  drawLabels(context, grid, shown) {
+  drawGrid(context, grid, shown) {
     context.fillStyle = shown.panel;
     if (grid.wide > 8 && grid.tall > 8) {
       for (let row = 1; row < grid.rows; row += 1) context.fillRect(grid.left, HEAT_TOP + row * grid.tall - 1, grid.right - grid.left, 1);
@@ -224,17 +231,42 @@ class HeatView {
       const row = (start - grid.first) / grid.ranksPerRow;
       if (row > 0 && row < grid.rows && this.starts.length * 4 < grid.bottom) context.fillRect(grid.left - 6, HEAT_TOP + row * grid.tall - 0.5, 6, 1);
     }
-    context.textAlign = 'center';
-    const names = this.steps.names.map((name) => name.slice(this.prefix.length));
-    const widest = names.reduce((most, name) => Math.max(most, Math.min(name.length, 16)), 1) * 7 + 18;
-    const step = Math.ceil(Math.min(widest, 130) / grid.wide);
-    for (let column = 0; column < grid.columns; column += step) {
-      const text = fitText(context, names[column * grid.stepsPerColumn], step * grid.wide - 14);
-      const half = context.measureText(text).width / 2;
-      context.fillText(text, Math.max(grid.left + (column + 0.5) * grid.wide, grid.left + half), grid.bottom + 12);
+  }
+
+  /** How the names of the steps fit below the cells: beside each other, numbers with some left out, words written upwards. */
+  names(context, grid) {
+    const key = `names ${grid.stepsPerColumn}`;
+    const at = (column) => visible(this.labels[column * grid.stepsPerColumn]);
+    if (!this.cache.has(key)) {
+      const texts = Array.from({ length: grid.columns }, (_, column) => at(column));
+      const widest = texts.reduce((most, text) => Math.max(most, context.measureText(text).width), 0);
+      this.cache.set(key, { texts, widest, isNumbers: texts.every((text) => /^#?\d+$/.test(text)) });
+    }
+    const { texts, widest, isNumbers } = this.cache.get(key);
+    const isWide = widest + 6 > grid.wide;
+    const isUpright = !isNumbers && isWide;
+    const every = isUpright ? Math.ceil(15 / grid.wide) : isWide ? Math.ceil((widest + 18) / grid.wide) : 1;
+    return { texts, every, isUpright, high: isUpright ? Math.min(widest, HEAT_UPRIGHT) + 14 : 24 };
+  }
+
+  drawNames(context, grid, { texts, every, isUpright }) {
+    context.textAlign = 'right';
+    context.fillText(grid.left > 50 ? 'step →' : 'step', grid.left - 8, grid.bottom + 12);
+    context.textAlign = isUpright ? 'right' : 'center';
+    for (let column = 0; column < grid.columns; column += every) {
+      const x = grid.left + (column + 0.5) * grid.wide;
+      if (!isUpright) {
+        const half = context.measureText(texts[column]).width / 2;
+        context.fillText(texts[column], Math.min(Math.max(x, grid.left + half), grid.right - half), grid.bottom + 12);
+        continue;
+      }
+      context.save();
+      context.translate(x, grid.bottom + 6);
+      context.rotate(-Math.PI / 2);
+      context.fillText(fitText(context, texts[column], HEAT_UPRIGHT), 0, 0);
+      context.restore();
     }
     context.textAlign = 'left';
-    context.fillText(fitText(context, this.prefix ? `${this.prefix}… →` : 'step →', grid.right - grid.left), grid.left, grid.bottom + 30);
   }
 
   rowName(grid, row) {
@@ -251,7 +283,8 @@ class HeatView {
       context.fillStyle = shown.muted;
       context.textAlign = 'left';
       context.fillText(fitText(context, name, wide), left, HEAT_TOP - 28);
-      context.fillText(fitText(context, `up to ${duration(most)}`, wide), left, HEAT_TOP - 12);
+      const text = `up to ${duration(most)}`;
+      context.fillText(context.measureText(text).width > wide ? duration(most) : text, left, HEAT_TOP - 12);
       context.fillStyle = shown[name];
       for (let row = 0; row < grid.rows && most > 0; row += 1) {
         let value = 0;
@@ -363,7 +396,7 @@ class HeatView {
     const rank = this.ranks[cells.rank[at] - 1];
     const name = (of) => visible(this.steps.names[of]);
     const step = name(cells.step[at]);
-    const what = { waited: 'waited', caused: 'others waited for it', exposed: 'exposed' }[this.measure()];
+    const what = HEAT_WORDS[this.measure()];
     if (grid.ranksPerRow * grid.stepsPerColumn === 1) return `rank ${rank}, ${step}: ${what} ${duration(cells.max[at])}`;
     const from = grid.first + cell.row * grid.ranksPerRow;
     const last = Math.min(from + grid.ranksPerRow, this.range[1]) - 1;
@@ -374,11 +407,20 @@ class HeatView {
     );
   }
 
+  /** The cell with the maximum of the measure. */
+  mostText() {
+    const values = this.steps[this.measure()];
+    const at = values.indexOf(this.most(this.measure()));
+    const steps = this.steps.names.length;
+    const cell = `rank ${this.ranks[Math.floor(at / steps)]}, ${visible(this.steps.names[at % steps])}`;
+    return `The most: ${cell}: ${HEAT_WORDS[this.measure()]} ${duration(values[at])}`;
+  }
+
   say() {
     const sums = this.sums();
     const rank = this.state.get('rank');
     const at = this.ranks.indexOf(rank);
-    const chosen = at < 0 ? '' : `rank ${rank}: waited ${duration(sums.waited[at])}, others waited ${duration(sums.caused[at])} for it, in all`;
+    const chosen = at < 0 ? this.mostText() : `rank ${rank}: waited ${duration(sums.waited[at])}, others waited ${duration(sums.caused[at])} for it, in all`;
     this.says.textContent = this.cursor && this.drawn ? this.cellText(this.cursor) : chosen;
   }
 

@@ -32,10 +32,25 @@ export function heatOrder(ranks, groups) {
   return { order, starts, text: `by process group (${best.key}), then by rank` };
 }
 
-/** The common prefix of all step names, if only numbers follow it. */
-export function stepPrefix(names) {
-  const prefix = names.length > 1 ? names[0].replace(/\d+$/, '') : '';
-  return names.every((name) => name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length))) ? prefix : '';
+const STEP_PARTS = /#?\d+(?:[.,]\d+)*|[\p{L}\p{N}]+|./gsu;
+const STEP_BRACKETS = { ']': '[', ')': '(', '}': '{', '>': '<' };
+
+/**
+ * The names of steps as labels, without the words and signs with which all begin, and those: `#10` and `ProfilerStep` of `ProfilerStep#10`. Words and
+ * numbers stay whole, and a bracket that the common part opens is closed by no label.
+ */
+export function stepLabels(names) {
+  const parts = names.map((name) => name.match(STEP_PARTS) ?? []);
+  const [first] = parts;
+  let same = 0;
+  while (same < first.length && parts.every((of) => of[same] === first[same])) same += 1;
+  const prefix = first.slice(0, same).join('');
+  const rest = names.map((name) => name.slice(prefix.length).trimStart());
+  if (prefix === '' || rest.some((label) => label === '')) return { labels: names, prefix: '' };
+  const last = rest[0].at(-1);
+  const isClosing = (label) => label.length > 1 && label.at(-1) === last && !label.includes(STEP_BRACKETS[last]);
+  const isClosed = prefix.includes(STEP_BRACKETS[last]) && rest.every(isClosing);
+  return { labels: isClosed ? rest.map((label) => label.slice(0, -1)) : rest, prefix };
 }
 
 /** For every cell: minimum, maximum, and the position (plus 1) of the maximum's rank and step. */

@@ -1,10 +1,10 @@
 // Sizes against bus bandwidth, as nccl-tests plots them: small collectives are bound by latency, large ones should reach the link's bandwidth.
 //
-// For kinds and sizes over all ranks a line joins two marks: the transfer alone, and the whole kernel with its waiting. A long line means
-// waiting, not a slow network.
+// A mark is the transfer alone, where its bandwidth is known; a line joins it to the whole kernel with its waiting. A long line means waiting, not a
+// slow network.
 
 import { choice, el, nameNode, scrollBox, section } from './dom.js';
-import { bandwidth, count, duration, visible } from './format.js';
+import { bandwidth, count, duration, size, visible } from './format.js';
 import { canvasBox, drawKey, gridChart, readout, ticks } from './canvas.js';
 
 /** Sizes and bandwidths, or null if none is known. */
@@ -15,7 +15,7 @@ export function mountScatter(model, state) {
 
 function scatterPoints(model) {
   const stacks = model.stacks
-    .filter((stack) => stack.busbw > 0 && stack.bytes?.max > 0)
+    .filter((stack) => (stack.transferBandwidth ?? stack.busbw) > 0 && stack.bytes?.max > 0)
     .map((stack) => ({
       stack: stack.id,
       name: stack.label,
@@ -23,8 +23,9 @@ function scatterPoints(model) {
       bytes: Math.sqrt(Math.max(1, stack.bytes.min) * stack.bytes.max),
       low: stack.bytes.min,
       high: stack.bytes.max,
-      value: stack.busbw,
-      whole: null,
+      value: stack.transferBandwidth ?? stack.busbw,
+      whole: stack.transferBandwidth === null ? null : stack.busbw,
+      isTransfer: stack.transferBandwidth !== null,
       count: stack.count,
     }));
   const sizes = (model.docs.ranks?.sizes ?? [])
@@ -38,17 +39,28 @@ function scatterPoints(model) {
       high: of.bytes,
       value: of.bandwidth.transfer_gb_per_s,
       whole: of.bandwidth.kernel_gb_per_s,
+      isTransfer: true,
       count: of.count,
       median: of.median_transfer_ns,
     }));
   return [...sizes, ...stacks];
 }
 
-/** A power of two in the notation of nccl-tests: `64K`. */
-export function powerText(bytes) {
-  const power = Math.min(3, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
-  const value = bytes / 1024 ** power;
-  return `${Number.isInteger(value) ? value : value.toFixed(1)}${['', 'K', 'M', 'G'][power]}`;
+// The sizes of a point: one, or from the smallest to the largest.
+function scatterSizes({ low, high }) {
+  return low === high ? size(low) : `${size(low)} to ${size(high)}`;
+}
+
+/** Round sizes between two, as `[bytes, text]`: 1, 2 and 5 times powers of ten if `room` pixels have space for them, else fewer. */
+export function sizeTicks(from, to, room) {
+  const [first, last] = [Math.floor(Math.log10(from)), Math.ceil(Math.log10(to))];
+  const decade = room / Math.log10(to / from);
+  const every = Math.max(1, Math.ceil(60 / decade));
+  const at = [];
+  for (let power = first; power <= last; power += every) {
+    for (const of of decade >= 180 ? [1, 2, 5] : [1]) at.push(of * 10 ** power);
+  }
+  return at.filter((bytes) => bytes >= from && bytes <= to).map((bytes) => [bytes, size(bytes).replace('.00 ', ' ')]);
 }
 
 class ScatterView {
@@ -65,6 +77,7 @@ class ScatterView {
     );
     this.chart = canvasBox('', 320, (...painted) => this.draw(...painted));
     this.says = readout('');
+    this.say();
     const go = (columns, rows) => this.go(columns - rows);
     gridChart(this.chart.canvas, {
       point: (x, y, isChosen) => this.point(x, y, isChosen),
@@ -83,7 +96,7 @@ class ScatterView {
       (has(false)
         ? ' A square is the transfer alone (the kernel that came last), the circle joined to it the mean of whole kernels, waiting included.'
         : '') +
-      (has(true) ? ' A diamond is a stack of one trace, whole kernels.' : '') +
+      (has(true) ? ` A diamond is a stack: ${this.points.some((of) => of.stack !== null && of.isTransfer) ? 'its transfers, joined to its' : 'its'} whole kernels.` : '') +
       ' The area grows with the number.';
     const node = section(
       'sizes',
@@ -115,10 +128,10 @@ class ScatterView {
         {},
         el('td', {}, nameNode(of.name)),
         [
-          of.low === of.high ? powerText(of.low) : `${powerText(of.low)} to ${powerText(of.high)}`,
+          scatterSizes(of),
           count(of.count),
-          of.whole === null ? '' : bandwidth(of.value),
-          bandwidth(of.whole ?? of.value),
+          of.isTransfer ? bandwidth(of.value) : '',
+          bandwidth(of.isTransfer ? of.whole : of.value),
           of.median ? duration(of.median) : '',
         ].map((text) => el('td', { class: 'number' }, text)),
       );
@@ -147,13 +160,12 @@ class ScatterView {
   }
 
   draw(context, width, height, shown) {
-    const at = { left: 54, right: width - 16, top: 30, bottom: height - 36 };
+    const at = { left: 54, right: width - 16, top: 30, bottom: height - 30 };
     const values = this.points.flatMap((of) => [of.value, of.whole ?? of.value]).filter((value) => value > 0);
-    const [low, high] = [
-      Math.floor(Math.log2(leastOf(this.points, (of) => of.bytes))),
-      Math.ceil(Math.log2(-leastOf(this.points, (of) => -of.bytes)) + 0.01),
-    ];
-    const x = (bytes) => at.left + ((Math.log2(bytes) - low + 0.5) / (high - low + 1)) * (at.right - at.left);
+    const [low, high] = [leastOf(this.points, (of) => of.bytes), -leastOf(this.points, (of) => -of.bytes)];
+    const pad = Math.max(0.3, Math.log10(high / low) * 0.08);
+    const [from, to] = [low / 10 ** pad, high * 10 ** pad];
+    const x = (bytes) => at.left + (Math.log10(bytes / from) / Math.log10(to / from)) * (at.right - at.left);
     const most = -leastOf(values, (value) => -value);
     const isLog = this.scale() === 'log';
     const marks = isLog ? scatterDecades(leastOf(values, (value) => value), most) : ticks(0, most * 1.08, 6).at;
@@ -161,11 +173,12 @@ class ScatterView {
     const y = (value) =>
       at.bottom - (isLog ? Math.log(Math.max(value, bottom) / bottom) / Math.log(top / bottom) : value / top) * (at.bottom - at.top);
     const has = (isStack) => this.points.some((point) => (point.stack !== null) === isStack);
-    const sizes = [
-      ['transfer', 'transfer alone'],
-      ['waited', 'whole kernel, all ranks'],
+    const key = [
+      ['transfer', 'transfer alone', has(false)],
+      ['collective', 'stack', has(true)],
+      ['waited', 'whole kernel', this.points.some((of) => of.whole !== null)],
     ];
-    drawKey(context, [...(has(false) ? sizes : []), ...(has(true) ? [['collective', 'stack']] : [])], at.left, 10, shown, width);
+    drawKey(context, key.filter(([, , isThere]) => isThere).map(([name, text]) => [name, text]), at.left, 10, shown, width);
     context.textAlign = 'right';
     for (const mark of marks) {
       context.fillStyle = shown.line;
@@ -173,13 +186,13 @@ class ScatterView {
       context.fillStyle = shown.muted;
       context.fillText(String(Number(mark.toPrecision(3))), at.left - 6, y(mark));
     }
+    context.fillText('size →', at.left - 6, at.bottom + 17);
     context.textAlign = 'center';
-    const every = Math.ceil(((high - low + 1) * 44) / (at.right - at.left));
-    for (let power = low; power <= high; power += every) context.fillText(powerText(2 ** power), x(2 ** power), at.bottom + 12);
+    for (const [bytes, text] of sizeTicks(from, to, at.right - at.left)) {
+      if (x(bytes) > at.left + 20) context.fillText(text, x(bytes), at.bottom + 17);
+    }
     context.textAlign = 'left';
     context.fillText('GB/s', 8, 10);
-    context.textAlign = 'right';
-    context.fillText('bytes (log2) →', at.right, at.bottom + 27);
     const largest = -leastOf(this.points, (of) => -of.count);
     this.places = this.points.map((of) => ({
       of,
@@ -189,13 +202,15 @@ class ScatterView {
       radius: 3.5 + 9 * Math.sqrt(of.count / largest),
     }));
     const chosen = this.state.get('stack');
-    for (const place of this.places) this.drawPoint(context, place, shown, chosen !== null && place.of.stack !== null && place.of.stack !== chosen);
+    // Sizes over all ranks are drawn last, on the stacks that they sum up.
+    for (const place of [...this.places].reverse()) this.drawPoint(context, place, shown, chosen !== null && place.of.stack !== null && place.of.stack !== chosen);
+    this.drawNames(context, shown);
     for (const place of this.places)
       if (place.of === this.cursor || (chosen !== null && place.of.stack === chosen))
         scatterRing(context, place, place.of === this.cursor ? shown.fg : shown.mark);
     this.chart.canvas.setAttribute(
       'aria-label',
-      `Bus bandwidth by size: ${this.points.length} points, ${powerText(2 ** low)} to ${powerText(2 ** high)} bytes, up to ${bandwidth(most)}`,
+      `Bus bandwidth by size: ${this.points.length} points, ${size(low)} to ${size(high)}, up to ${bandwidth(most)}`,
     );
   }
 
@@ -210,28 +225,28 @@ class ScatterView {
       context.stroke();
       context.fillStyle = shown.waited;
       context.beginPath();
-      context.arc(x, whole, radius, 0, 7);
-      context.fill();
-      context.fillStyle = shown.transfer;
-      context.fillRect(x - radius * 0.9, y - radius * 0.9, radius * 1.8, radius * 1.8);
-    } else {
-      context.fillStyle = shown.collective;
-      context.beginPath();
-      [
-        [0, -1.2],
-        [1.2, 0],
-        [0, 1.2],
-        [-1.2, 0],
-      ].forEach(([dx, dy]) => context.lineTo(x + dx * radius, y + dy * radius));
+      context.arc(x, whole, radius * 0.8, 0, 7);
       context.fill();
     }
+    context.fillStyle = of.stack === null ? shown.transfer : shown.collective;
+    if (of.stack === null) context.fillRect(x - radius * 0.9, y - radius * 0.9, radius * 1.8, radius * 1.8);
+    else scatterDiamond(context, x, y, radius * 1.2);
     context.globalAlpha = 1;
-    if (whole !== null && this.points.length < 14) {
-      context.fillStyle = shown.muted;
-      context.textAlign = x > context.canvas.clientWidth - 150 ? 'right' : 'left';
-      context.fillText(visible(of.collective), x + (context.textAlign === 'left' ? radius + 5 : -radius - 5), y);
-      context.textAlign = 'left';
+  }
+
+  // The collective of each size, where no other name is.
+  drawNames(context, shown) {
+    const drawn = [];
+    context.fillStyle = shown.muted;
+    for (const { x, y, radius, of } of this.places) {
+      const isNear = drawn.some((other) => Math.abs(other.x - x) < 80 && Math.abs(other.y - y) < 13);
+      if (of.stack !== null || isNear) continue;
+      drawn.push({ x, y });
+      const isLeft = x > context.canvas.clientWidth - 150;
+      context.textAlign = isLeft ? 'right' : 'left';
+      context.fillText(visible(of.collective), x + (isLeft ? -radius - 7 : radius + 7), y);
     }
+    context.textAlign = 'left';
   }
 
   point(x, y, isChosen) {
@@ -253,20 +268,35 @@ class ScatterView {
   hover(point) {
     if (point === this.cursor) return;
     this.cursor = point;
-    const size = point && (point.low === point.high ? powerText(point.low) : `${powerText(point.low)} to ${powerText(point.high)}`);
-    this.says.textContent = !point
-      ? ''
-      : `${visible(point.name)}: ${count(point.count)} of ${size} bytes, ` +
-        (point.whole === null
-          ? `${bandwidth(point.value)}`
-          : `transfer ${bandwidth(point.value)} (median ${duration(point.median)}), whole kernel ${bandwidth(point.whole)}`);
+    this.say();
     this.chart.paint();
+  }
+
+  // Without a pointer on it: the point that has moved the most bytes.
+  say() {
+    const most = this.points.reduce((best, of) => (of.bytes * of.count > best.bytes * best.count ? of : best));
+    this.says.textContent = this.cursor ? scatterText(this.cursor) : `The most bytes: ${scatterText(most)}`;
   }
 
   choose() {
     const stack = this.cursor?.stack ?? null;
     if (stack !== null) this.state.set({ stack: this.state.get('stack') === stack ? null : stack });
   }
+}
+
+function scatterText(point) {
+  const transfer = `transfer ${bandwidth(point.value)}${point.median ? ` (median ${duration(point.median)})` : ''}`;
+  const parts = [point.isTransfer ? transfer : null, `whole kernel ${bandwidth(point.isTransfer ? point.whole : point.value)}`];
+  return `${visible(point.name)}: ${count(point.count)} of ${scatterSizes(point)}, ${parts.filter((part) => part).join(', ')}`;
+}
+
+function scatterDiamond(context, x, y, radius) {
+  context.beginPath();
+  context.moveTo(x, y - radius);
+  context.lineTo(x + radius, y);
+  context.lineTo(x, y + radius);
+  context.lineTo(x - radius, y);
+  context.fill();
 }
 
 function scatterRing(context, { x, y, radius }, colour) {

@@ -6,6 +6,9 @@ import { bandwidth, count, duration, percent, size } from './format.js';
 const SHEET_PAGE = 20;
 const SHEET_MOST = 5000;
 
+// Longer texts break into lines, which are not narrower than the style sheet says.
+const SHEET_LONG = 24;
+
 const SHEET_UNITS = {
   count,
   ns: duration,
@@ -33,9 +36,10 @@ export function isNumber({ unit }) {
 
 /** A table with its title: the first rows, and a button for the others. */
 export function sheetTable({ title, columns, rows, found }, heading = true) {
+  const kinds = columns.map((column, at) => (isNumber(column) ? 'number' : rows.some((row) => row[at]?.length > SHEET_LONG) ? 'long' : null));
   const cell = (value, at) => {
     const text = unitText(columns[at].unit, value);
-    return isNumber(columns[at]) ? el('td', { class: 'number' }, text) : el('td', null, nameNode(text));
+    return el('td', { class: kinds[at] }, isNumber(columns[at]) ? text : nameNode(text));
   };
   const line = (row) => el('tr', null, row.map(cell));
   const body = el('tbody', null, rows.slice(0, SHEET_PAGE).map(line));

@@ -1,7 +1,7 @@
 // The selection. It is only in the URL's fragment, so that a view can be sent, and reload and Back work.
 //
-// Keys: `view` (the part of the page to scroll to), `stack`, `rank`, `step`, `collective` (numbers), and keys of views: `sort`, `q`, `width`,
-// `measure`, `from`, `to`, `axis`. A missing value is the view's default.
+// Keys: `view` (the part of the page to scroll to), `stack`, `rank`, `step`, `collective` (numbers), keys of views: `sort`, `q`, `width`,
+// `measure`, `from`, `to`, `axis`, and `theme`. A missing value is the view's default.
 
 // Keys whose values must be places in lists, or times. Other values of theirs are dropped: a fragment may come from anywhere.
 const PLACES = new Set(['stack', 'rank', 'step', 'collective', 'trace', 'page']);
@@ -33,7 +33,15 @@ export class State {
     this.window = win;
     this.listeners = [];
     this.now = parse(win.location.hash);
-    win.addEventListener('hashchange', () => this.replace(parse(win.location.hash)));
+    win.addEventListener('hashchange', () => this.follow(parse(win.location.hash)));
+  }
+
+  /** Shows the state of a link. The theme is the reader's: a link without one keeps it. */
+  follow(linked) {
+    const { theme } = this.now;
+    if (linked.theme || !theme) return this.replace(linked);
+    this.replace({ ...linked, theme });
+    this.keep();
   }
 
   get(key, otherwise = null) {
@@ -49,6 +57,11 @@ export class State {
     const next = { ...this.now, ...change };
     if (!('view' in change)) delete next.view;
     this.replace(next);
+    this.keep();
+  }
+
+  /** Writes the state into the address. */
+  keep() {
     try {
       this.window.history.replaceState(null, '', write(this.now));
     } catch {

@@ -3,6 +3,7 @@
 // Rows are numbers until they are shown: columns are arrays, a sort order is a permutation that is kept, and a search looks at each text once.
 // So 50,000 stacks are as quick as five.
 
+import { textWidth } from './canvas.js';
 import { copyText } from './commands.js';
 import { stackDetail } from './detail.js';
 import { el, nameNode, scrollBox, section } from './dom.js';
@@ -15,6 +16,15 @@ const TABLE_PAGE = 100;
 
 // This many rows fill a screen; the rest is built after they are shown.
 const TABLE_FIRST = 30;
+
+// As in the style sheet: the size of the text, the space beside it, the widest text and the narrowest name, in pixels.
+const TABLE_FONT = 13;
+const TABLE_PAD = 5;
+const TABLE_WIDEST = 170;
+const TABLE_NAME = 220;
+
+// Of so many texts, the longest, one is the widest.
+const TABLE_MEASURED = 20;
 
 // Columns of the table of stacks that the page shows beside the name, or that repeat another table's.
 const TABLE_BESIDE = ['from', '#', 'collective'];
@@ -33,7 +43,8 @@ function tableColumns({ sheets, stacks, docs, ofRankStack }) {
       known.add(column.title);
       const values = stacks.map(({ id }) => sheet.rows[at(id)]?.[place] ?? null);
       if (values.every((value) => value === null)) return;
-      columns.push({ ...column, key: tableKey(column), values, sorted: tableSorted(column, values), largest: tableLargest(column, values) });
+      const largest = tableLargest(column, values);
+      columns.push({ ...column, key: tableKey(column), values, sorted: tableSorted(column, values), largest, width: tableWidth(column, values) });
     });
   };
   add(sheets.stacks, (id) => id);
@@ -57,6 +68,15 @@ function tableSorted(column, values) {
 /** The largest time of a column, for its bars; 0 where there are none. */
 function tableLargest({ unit }, values) {
   return unit === 'ns' ? values.reduce((most, value) => Math.max(most, value ?? 0), 0) : 0;
+}
+
+/** The pixels that a column needs: for the longest word of its head with the mark of its order, and for its longest value. */
+function tableWidth(column, values) {
+  const words = headText(column.title).split(' ').map((word) => textWidth(word, TABLE_FONT, 600) + 12);
+  const texts = isNumber(column)
+    ? [unitText(column.unit, values.reduce((most, value) => Math.max(most, value ?? 0), 0)), column.unit === 'ns' ? '888.888 µs' : '']
+    : [...new Set(values.map((value) => visible(value ?? '')))].sort((a, b) => b.length - a.length).slice(0, TABLE_MEASURED);
+  return Math.ceil(Math.min(Math.max(...words, ...texts.map((text) => textWidth(text, TABLE_FONT))), TABLE_WIDEST)) + 2 * TABLE_PAD + 1;
 }
 
 class StackTable {
@@ -83,7 +103,7 @@ class StackTable {
     const many = model.docs.stacks?.groups?.length > 0 ? 'groups' : 'stacks';
     const label = el('label', { class: 'search' }, el('span', { class: 'label' }, 'Search'), this.input);
     const table = el('table', { class: 'stacks' }, this.widths(), el('thead', null, this.head), this.body);
-    table.style.minWidth = `${19 + 5.7 * this.columns.length}rem`;
+    table.style.minWidth = `${this.columns.reduce((sum, { width }) => sum + width, TABLE_NAME + this.numberWidth())}px`;
     const scroll = scrollBox(`Table of ${many}`, table);
     const what = many === 'groups' ? 'a group of kernels. ▸ opens it' : 'a place in the code that launches collectives. ▸ opens its call stack';
     const help = `Each row is ${what}; a click on its name chooses it in all views.`;
@@ -129,7 +149,16 @@ class StackTable {
 
   // Fixed widths: columns do not jump between pages, and a hundred rows are laid out in a fraction of the time.
   widths() {
-    return el('colgroup', null, ['number', 'label', ...this.columns.map(({ key }) => key)].map((key) => el('col', { class: `col-${key}` })));
+    const col = (key, width) => {
+      const node = el('col', { class: `col-${key}` });
+      if (width) node.style.width = `${width}px`;
+      return node;
+    };
+    return el('colgroup', null, col('number', this.numberWidth()), col('label'), this.columns.map(({ key, width }) => col(key, width)));
+  }
+
+  numberWidth() {
+    return tableWidth({ title: '#', unit: 'count' }, [this.model.stacks.length]);
   }
 
   get sort() {

@@ -196,9 +196,23 @@ function trustRecords({ files }) {
   return (bad.some((file) => file.skipped > 0) ? trustBad : trustNote)('Files', `${all}.`, table);
 }
 
+// A note of the answer: the word before a colon is its title.
+function trustRemark(note) {
+  const [, what, text] = /^([A-Z][a-z]+(?: [a-z]+)?): (.*)$/s.exec(note) ?? [null, 'Note', note];
+  return trustNote(what, text);
+}
+
+// What limits the answer, in a sentence. The notes at the top of the page, of damage among others, are only there.
+function trustHelp(checks, { notes_above: above }) {
+  const wrong = checks.filter((check) => check.level === 'bad').length;
+  const hasNotes = above?.length > 0;
+  if (wrong === 0) return hasNotes ? 'What limits this answer is in the notes at the top of the page.' : 'Nothing is wrong that the files show.';
+  return `${wrong === 1 ? 'One thing limits' : `${wrong} things limit`} this answer${hasNotes ? ', and the notes at the top of the page' : ''}.`;
+}
+
 function trustChecks({ docs, page }) {
   const { stacks, ranks, hang, diff, records } = docs;
-  const checks = (page.notes ?? []).map((note) => trustNote('This page', note));
+  const checks = (page.notes ?? []).map(trustRemark);
   if (stacks) checks.push(...trustCoverage(stacks), ...trustLeftOut(stacks), trustDamage('File', stacks.damage));
   if (ranks) checks.push(...trustRankSets(ranks), ...trustMatches(ranks), ...trustClock(ranks));
   if (hang) checks.push(...trustHang(hang));
@@ -221,8 +235,6 @@ export function mountTrust(model) {
   const words = { bad: 'Wrong: ', note: 'Note: ', good: 'All right: ' };
   const item = ({ level, what, text, more }) =>
     el('li', { class: level }, el('span', { class: 'spoken' }, words[level]), el('strong', null, what), ' ', nameNode(text), more ?? null);
-  const wrong = checks.filter((check) => check.level === 'bad').length;
-  const help = wrong === 0 ? 'Nothing is wrong that the files show.' : `${wrong === 1 ? 'One thing limits' : `${wrong} things limit`} this answer.`;
-  const node = section('trust', 'How sure this is', help, el('ul', { class: 'checks' }, checks.map(item)));
+  const node = section('trust', 'How sure this is', trustHelp(checks, model.page), el('ul', { class: 'checks' }, checks.map(item)));
   return { id: 'trust', title: 'How sure this is', node, update() {}, paint() {} };
 }
