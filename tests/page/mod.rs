@@ -12,4 +12,5 @@ mod pages;
 mod pictures;
 mod policy;
 mod tab;
+mod timeline;
 mod views;

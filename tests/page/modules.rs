@@ -58,6 +58,16 @@ fn a_fragment_is_a_state() {
 }
 
 #[test]
+fn times_of_the_trace_are_exact() {
+    run(&["clock.js"], include_str!("modules/clock.js"));
+}
+
+#[test]
+fn spans_are_summed() {
+    run(&["sums.js"], include_str!("modules/sums.js"));
+}
+
+#[test]
 fn names_become_text_alone() {
     run(&["dom.js"], include_str!("modules/dom.js"));
 }
