@@ -9,6 +9,7 @@
 
 pub mod collective_info;
 pub mod cost;
+pub mod cpu_calls;
 pub mod delta;
 pub mod describe;
 pub mod diff;

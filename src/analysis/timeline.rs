@@ -4,8 +4,9 @@
 //! look alike are merged if the gap between them is small, and the gap grows until the rows are few enough. Only compute kernels are merged; kernels
 //! left out after that are counted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::cpu_calls::CpuCalls;
 use super::gpu_spans::within_trace;
 use super::reduction::kernels_by_stack;
 use super::stack_key::StackKey;
@@ -16,6 +17,11 @@ use crate::id::{GpuId, SliceId, ThreadId};
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
+
+/// For so many kernels there is one row of calls, if these are more than the least number. A row of calls takes as much room as one of kernels, and
+/// a page of one trace is to grow by a quarter at most: measured on five traces of 3,000 to 12,000 kernels.
+const KERNELS_PER_CALL: usize = 4;
+const LEAST_CALLS: usize = 1000;
 
 /// A window of a trace, ready to be drawn.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +37,10 @@ pub struct Timeline {
     pub lanes: Vec<Lane>,
     /// The kernels, by start.
     pub rows: Vec<Row>,
+    /// The names of the kernels, each once.
+    pub names: Vec<String>,
+    /// The calls that launch kernels or block.
+    pub calls: CpuCalls,
     /// When collectives ran while no compute kernel ran on their GPU.
     pub exposed: Vec<ExposedPart>,
     /// The stacks of the rows: the rank, if ranks are distinguished, and the key.
@@ -50,6 +60,8 @@ pub struct Lane {
     pub gpu: i64,
     /// The stream: the number that the trace has as thread id.
     pub stream: i64,
+    /// Which GPU of the timeline it is: GPUs of merged traces may have equal numbers.
+    pub device: u32,
 }
 
 /// What a kernel does; a page stores it as a number.
@@ -72,6 +84,10 @@ pub struct Row {
     pub window: Window,
     /// Index of its stack, if it has one.
     pub stack: Option<u32>,
+    /// Index of its name; `None` for merged kernels of several names.
+    pub name: Option<u32>,
+    /// Index of the call that launched it, for a chosen kernel whose call has a row.
+    pub call: Option<u32>,
     /// What the kernels do.
     pub does: Does,
     /// The number of kernels.
@@ -102,8 +118,9 @@ impl Timeline {
         let steps = steps(store, window);
         let Stacks { stacks, of_kernel } = Stacks::new(name, store, attribution, options);
         let mut timeline = Timeline { name: name.to_owned(), window, steps, stacks, ..Timeline::default() };
+        let mut names: HashMap<StringId, u32> = HashMap::new();
         let mut lanes: BTreeMap<(GpuId, Option<ThreadId>), u32> = BTreeMap::new();
-        let mut rows = Vec::new();
+        let (mut rows, mut of_row) = (Vec::new(), Vec::new());
         for kernel in store.kernels.iter().copied() {
             let start = store.slices.ts(kernel);
             let end = start + store.slices.dur(kernel).max(Ns::ZERO);
@@ -115,6 +132,7 @@ impl Timeline {
             }
             let next = lanes.len() as u32;
             let lane = *lanes.entry((store.gpu_of(kernel), store.stream_of(kernel))).or_insert(next);
+            of_row.push(kernel);
             rows.push(Row {
                 lane,
                 window: Window {
@@ -122,14 +140,40 @@ impl Timeline {
                     end: end.min(window.end) - window.start,
                 },
                 stack: of_kernel.get(&kernel).copied(),
+                name: Some(*names.entry(store.slices.name(kernel)).or_insert_with(|| {
+                    timeline.names.push(store.slice_name(kernel).to_owned());
+                    timeline.names.len() as u32 - 1
+                })),
+                call: None,
                 does: Does::from_name(attribution, store.slices.name(kernel)),
                 count: 1,
             });
         }
+        timeline.add_calls(store, attribution, (&mut rows, &of_row), most);
         let gpus = timeline.sort_lanes(store, &lanes, &mut rows);
         timeline.fill(rows, most);
         timeline.expose(attribution, &gpus, most);
         timeline
+    }
+
+    /// Adds the calls of threads, and to the rows of these kernels the calls that launched them.
+    fn add_calls(
+        &mut self,
+        store: &Store,
+        attribution: &Attribution,
+        (rows, kernels): (&mut [Row], &[SliceId]),
+        most: usize,
+    ) {
+        let launches = attribution.kernels.iter().map(|kernel| kernel.launched);
+        let call_of: HashMap<SliceId, SliceId> =
+            launches.filter_map(|launched| Some((launched.kernel, launched.call?))).collect();
+        let chosen: BTreeSet<SliceId> = call_of.values().copied().collect();
+        let most = (rows.len() / KERNELS_PER_CALL).max(LEAST_CALLS).min(most);
+        let (calls, of_call) = CpuCalls::find(store, self.window, &chosen, most);
+        self.calls = calls;
+        for (row, kernel) in rows.iter_mut().zip(kernels) {
+            row.call = call_of.get(kernel).and_then(|call| of_call.get(call)).copied();
+        }
     }
 
     /// Sorts the lanes by GPU and stream, and returns their GPUs.
@@ -139,9 +183,15 @@ impl Timeline {
         found: &BTreeMap<(GpuId, Option<ThreadId>), u32>,
         rows: &mut [Row],
     ) -> Vec<GpuId> {
+        let mut devices: BTreeMap<GpuId, u32> = BTreeMap::new();
+        for (gpu, _) in found.keys() {
+            let next = devices.len() as u32;
+            devices.entry(*gpu).or_insert(next);
+        }
         let lane = |(gpu, stream): &(GpuId, Option<ThreadId>)| Lane {
             gpu: store.tracks.process(gpu.process).pid,
             stream: stream.map_or(0, |stream| store.tracks.thread(stream).tid),
+            device: devices[gpu],
         };
         let mut sorted: Vec<(GpuId, Lane, u32)> = found.iter().map(|(key, at)| (key.0, lane(key), *at)).collect();
         sorted.sort_by_key(|(gpu, lane, _)| (gpu.trace, lane.gpu, lane.stream));
@@ -182,6 +232,12 @@ impl Timeline {
         self.rows = kept.into_iter().map(|at| rows[at]).collect();
         let parts = std::mem::take(&mut self.exposed).into_iter();
         self.exposed = parts.filter_map(|part| Some(ExposedPart { row: place[part.row as usize]?, ..part })).collect();
+    }
+
+    /// The same for the calls of threads.
+    pub fn shorten_calls(&mut self, most: usize) {
+        let place = self.calls.shorten(most);
+        self.rows.iter_mut().for_each(|row| row.call = row.call.and_then(|call| place[call as usize]));
     }
 
     fn expose(&mut self, attribution: &Attribution, gpus: &[GpuId], most: usize) {
@@ -238,6 +294,8 @@ fn merged(rows: &[Row], gap: Ns, lanes: usize) -> Vec<Row> {
             {
                 before.window.end = before.window.end.max(row.window.end);
                 before.count += row.count;
+                before.name = before.name.filter(|name| row.name == Some(*name));
+                before.call = None;
             }
             _ => {
                 last[row.lane as usize] = Some(found.len());
@@ -287,7 +345,8 @@ mod tests {
 
     fn row(lane: u32, start: i64, end: i64, stack: Option<u32>) -> Row {
         let window = Window { start: Ns(start), end: Ns(end) };
-        Row { lane, window, stack, does: if stack.is_some() { Does::Communicate } else { Does::Compute }, count: 1 }
+        let does = if stack.is_some() { Does::Communicate } else { Does::Compute };
+        Row { lane, window, stack, name: Some(0), call: None, does, count: 1 }
     }
 
     /// On lane 0, a collective follows two compute kernels 5 ns apart; lane 1 lies between them in time and stays separate.
@@ -305,7 +364,8 @@ mod tests {
     fn the_shortest_rows_are_left_out_and_counted() {
         let rows = vec![row(0, 0, 90, None), row(0, 200, 210, None), row(0, 400, 490, None), row(0, 700, 701, None)];
         let window = Window { start: Ns(0), end: Ns(1000) };
-        let mut timeline = Timeline { window, lanes: vec![Lane { gpu: 0, stream: 7 }], ..Timeline::default() };
+        let mut timeline =
+            Timeline { window, lanes: vec![Lane { gpu: 0, stream: 7, device: 0 }], ..Timeline::default() };
         timeline.fill(rows.clone(), 2);
         assert_eq!((timeline.rows, timeline.left_out), (vec![rows[0], rows[2]], 2));
     }

@@ -13,4 +13,5 @@ mod pictures;
 mod policy;
 mod tab;
 mod theme;
+mod timeline;
 mod views;

@@ -63,6 +63,16 @@ fn names_of_steps_become_labels() {
 }
 
 #[test]
+fn times_of_the_trace_are_exact() {
+    run(&["clock.js"], include_str!("modules/clock.js"));
+}
+
+#[test]
+fn spans_are_summed() {
+    run(&["sums.js"], include_str!("modules/sums.js"));
+}
+
+#[test]
 fn names_become_text_alone() {
     run(&["dom.js"], include_str!("modules/dom.js"));
 }

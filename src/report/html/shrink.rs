@@ -104,7 +104,7 @@ impl Page<'_> {
             if timelines.iter().chain(&lanes).map(length).sum::<usize>() <= room {
                 return Ok((timelines, lanes));
             }
-            let rows: usize = self.streams.iter().map(Streams::rows).sum();
+            let rows: usize = self.streams.iter().map(|streams| streams.rows() + streams.calls()).sum();
             match &mut self.lanes {
                 Some(lanes) if lanes.kernels() > rows => lanes.shorten(lanes.kernels() / 2),
                 _ if rows > self.streams.len() => self.streams.iter_mut().for_each(Streams::halve),

@@ -5,9 +5,11 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use super::columns::Columns;
+use super::columns::{Columns, pack};
+use crate::analysis::cpu_calls::{CpuCalls, CpuThread};
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::timeline::{Lane, Row, Timeline};
+use crate::report::format::short_kernel;
 use crate::time::Window;
 
 /// A timeline, with its stacks mapped to those of the page's document.
@@ -36,6 +38,11 @@ impl Streams {
         self.timeline.rows.len()
     }
 
+    /// How many rows the calls of threads have.
+    pub(crate) fn calls(&self) -> usize {
+        self.timeline.calls.rows.len()
+    }
+
     /// How many kernels have no row.
     pub(crate) fn left_out(&self) -> u64 {
         self.timeline.left_out
@@ -43,8 +50,9 @@ impl Streams {
 
     /// Halves the number of rows.
     pub(crate) fn halve(&mut self) {
-        let most = self.rows() / 2;
-        self.timeline.shorten(most);
+        let (kernels, calls) = (self.rows() / 2, self.calls() / 2);
+        self.timeline.shorten(kernels);
+        self.timeline.shorten_calls(calls);
     }
 
     /// The form that the page reads.
@@ -61,6 +69,12 @@ impl Streams {
         kernels.plain("stack", rows.iter().map(stack));
         kernels.plain("does", rows.iter().map(|row| row.does as u64));
         kernels.plain("count", rows.iter().map(|row| row.count));
+        let (names, short) = self.short_names();
+        kernels.plain("name", rows.iter().map(|row| row.name.map_or(0, |name| short[name as usize])));
+        let launched: Vec<(i64, i64)> = (0..).zip(rows).filter_map(|(at, row)| Some((at, row.call?.into()))).collect();
+        let mut launches = Columns::default();
+        launches.near("kernel", launched.iter().map(|(kernel, _)| *kernel));
+        launches.near("call", launched.iter().map(|(_, call)| *call));
         let mut parts = Columns::default();
         parts.near("kernel", exposed.iter().map(|part| part.row.into()));
         parts.near("start", exposed.iter().map(|part| part.window.start.0));
@@ -69,6 +83,7 @@ impl Streams {
             json!({
                 "gpu": format!("GPU {}", lane.gpu),
                 "stream": lane.stream.to_string(),
+                "device": lane.device,
                 "label": format!("GPU {}, stream {}", lane.gpu, lane.stream),
             })
         };
@@ -76,13 +91,50 @@ impl Streams {
         Ok(json!({
             "name": name,
             "rank": rank,
+            "origin_ns": window.start.to_string(),
             "window_ns": window.duration().0,
             "merged_ns": merged.0,
             "left_out": left_out,
             "lanes": lanes.iter().map(lane).collect::<Vec<_>>(),
             "steps": steps.iter().map(step).collect::<Vec<_>>(),
+            "names": pack(&serde_json::to_vec(&names)?)?,
             "kernels": kernels.pack()?,
             "exposed": parts.pack()?,
+            "launches": launches.pack()?,
+            "cpu": pack_calls(&self.timeline.calls)?,
         }))
     }
+
+    /// The short names of kernels, each once, and for each name of the timeline 1 + the position of its short name.
+    fn short_names(&self) -> (Vec<&str>, Vec<u64>) {
+        let mut known: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut short = Vec::new();
+        let place = |name| {
+            *known.entry(short_kernel(name)).or_insert_with_key(|name| {
+                short.push(*name);
+                short.len() as u64
+            })
+        };
+        let places = self.timeline.names.iter().map(|name| name.as_str()).map(place).collect();
+        (short, places)
+    }
+}
+
+/// The calls of threads, as the page reads them.
+fn pack_calls(CpuCalls { threads, names, rows, merged, left_out, .. }: &CpuCalls) -> io::Result<Value> {
+    let mut calls = Columns::default();
+    calls.plain("lane", rows.iter().map(|row| row.thread.into()));
+    calls.near("start", rows.iter().map(|row| row.window.start.0));
+    calls.plain("dur", rows.iter().map(|row| row.window.duration().0 as u64));
+    calls.plain("name", rows.iter().map(|row| row.name.map_or(0, |name| u64::from(name) + 1)));
+    calls.plain("blocks", rows.iter().map(|row| row.blocks.into()));
+    calls.plain("count", rows.iter().map(|row| row.count));
+    let thread = |CpuThread { process, thread, name }: &CpuThread| json!({ "process": process.to_string(), "thread": thread.to_string(), "name": name });
+    Ok(json!({
+        "threads": threads.iter().map(thread).collect::<Vec<_>>(),
+        "names": names,
+        "merged_ns": merged.0,
+        "left_out": left_out,
+        "calls": calls.pack()?,
+    }))
 }

@@ -75,9 +75,27 @@ pub fn waits_for_thread(name: &str) -> bool {
     ["run_backward", "acquire", "select", "poll", "recv", "wait"].iter().any(|word| name.contains(word))
 }
 
+/// Whether a function waits for a collective, by its name: `Work.wait` of `torch.distributed`, as Python's profiler names a method of a C++ class.
+pub fn waits_for_collective(name: &str) -> bool {
+    let class = name.strip_prefix("<built-in method wait of ");
+    class.is_some_and(|class| class.contains("pybind11") || class.contains("_distributed_c10d"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn some_functions_wait_for_collectives() {
+        for (name, waits) in [
+            ("<built-in method wait of pybind11_builtins.pybind11_detail_function_record_v1 object at 0xff5b>", true),
+            ("<built-in method wait of torch._C._distributed_c10d.Work object at 0x7f>", true),
+            ("<built-in method wait of Event object at 0xff56>", false),
+            ("torch/cuda/streams.py(211): wait", false),
+        ] {
+            assert_eq!(waits_for_collective(name), waits, "{name}");
+        }
+    }
 
     #[test]
     fn some_calls_wait_for_the_gpu() {

@@ -76,7 +76,14 @@ async function modelText(page, name) {
 /** Unpacks the timelines and the lanes of a page into its model. */
 export async function loadCharts(model) {
   const { timelines, lanes } = model.page;
-  const timeline = async (of) => ({ ...of, kernels: await unpackTable(of.kernels), exposed: await unpackTable(of.exposed) });
+  const timeline = async (of) => ({
+    ...of,
+    names: JSON.parse(await unpackText(of.names)),
+    kernels: await unpackTable(of.kernels),
+    exposed: await unpackTable(of.exposed),
+    launches: await unpackTable(of.launches),
+    cpu: { ...of.cpu, calls: await unpackTable(of.cpu.calls) },
+  });
   model.timelines = await Promise.all((timelines ?? []).map(timeline));
   if (lanes) model.lanes = { ...lanes, collectives: await unpackTable(lanes.collectives), rows: await unpackTable(lanes.rows) };
 }

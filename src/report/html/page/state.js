@@ -5,7 +5,7 @@
 
 // Keys whose values must be places in lists, or times. Other values of theirs are dropped: a fragment may come from anywhere.
 const PLACES = new Set(['stack', 'rank', 'step', 'collective', 'trace', 'page']);
-const TIMES = new Set(['from', 'to']);
+const TIMES = new Set(['from', 'to', 'begin', 'end']);
 
 /** The state of a fragment. */
 export function parse(fragment) {
