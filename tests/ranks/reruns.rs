@@ -286,7 +286,7 @@ fn a_late_begin_is_found() {
 #[test]
 fn a_set_that_is_a_process_group_is_called_so() {
     for (ranks, named) in
-        [(4..8, "the CPUs of ranks 4-7 (a whole mesh_tp group)"), (1..3, "the CPUs of ranks 1-2 as fast")]
+        [(4..8, "the CPUs of ranks 4-7 (a whole mesh_tp group)"), (1..3, "the CPUs of ranks 1 and 2 as fast")]
     {
         let one = |rank| Late { rank, extra_ns: 0, how: How::SlowCpu { factor: 1.5 }, when: When::EveryStep };
         let mut late = ranks.map(one);

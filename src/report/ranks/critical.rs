@@ -12,7 +12,7 @@ use crate::ranks::timeline::Axis;
 use crate::ranks::verdict::WORTH;
 use crate::replay::build::OUTSIDE;
 use crate::replay::critical::PathKind;
-use crate::replay::findings::Reruns;
+use crate::replay::findings::{LateWork, Reruns};
 use crate::report::Screen;
 use crate::report::column::{Align, Cell, Column, Table};
 use crate::report::document::{FINDINGS, Finding, FindingKind, Link, Place};
@@ -79,12 +79,12 @@ pub(super) fn shown(line: &PathLine) -> &str {
     if line.kind == PathKind::Compute { short_kernel(&line.name) } else { &line.name }
 }
 
-/// The lines that the job's length consists of most, by reruns without them; not those that have a finding, because some ranks take longer for them.
-pub(super) fn findings(report: &RankReport, reruns: &Reruns) -> Vec<Finding> {
+/// The lines that the job's length consists of most, by reruns without them; not those of these findings, of which some ranks take longer for them.
+pub(super) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork]) -> Vec<Finding> {
     let Some(path) = &report.critical_path else { return Vec::new() };
     let share = |time: i64| Ns(time).share_of(Ns(path.length)).unwrap_or(0.0);
     let mut lines: Vec<(&PathLine, i64)> = path.lines.iter().filter_map(|line| Some((line, line.saves?))).collect();
-    let late: Vec<&str> = reruns.findings.iter().filter_map(|of| Some(of.culprit()?.name.as_str())).collect();
+    let late: Vec<&str> = late.iter().filter_map(|of| Some(of.culprit()?.name.as_str())).collect();
     lines.retain(|(line, saves)| share(*saves) >= WORTH && line.name != OUTSIDE && !late.contains(&line.name.as_str()));
     lines.sort_by_key(|(_, saves)| std::cmp::Reverse(*saves));
     let finding = |(line, saves): (&PathLine, i64)| Finding {

@@ -90,7 +90,7 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
     };
     let mut claimed: Vec<usize> = Vec::new();
     let mut found: Vec<Finding> = Vec::new();
-    for of in worth {
+    for of in worth.iter().copied() {
         let of_it: Vec<usize> = (0..report.stacks.len())
             .filter(|at| {
                 is_notable(report, &report.stacks[*at]) && is_of(&report.stacks[*at], of) && !claimed.contains(at)
@@ -101,7 +101,7 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
         claimed.extend(of_it);
         found.push(finding);
     }
-    found.extend(critical::findings(report, reruns));
+    found.extend(critical::findings(report, reruns, &worth));
     found.extend(of_stacks(report, stacks, &claimed));
     found.extend(others.into_iter().map(|of| late_work(report, reruns, of)));
     found

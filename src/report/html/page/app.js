@@ -24,7 +24,7 @@ import { mountTrust } from './trust.js';
 const APP_VIEWS = [
   ['hang', mountHang],
   ['diff', mountDiff],
-  ['steps', mountSheet('steps')],
+  ['steps', mountSheet('steps', 'step', 'steps')],
   ['stacks', mountTable],
   ['icicle', mountIcicle],
   ['charts', null],

@@ -85,7 +85,9 @@ export async function loadCharts(model) {
     cpu: { ...of.cpu, calls: await unpackTable(of.cpu.calls) },
   });
   model.timelines = await Promise.all((timelines ?? []).map(timeline));
-  if (lanes) model.lanes = { ...lanes, collectives: await unpackTable(lanes.collectives), rows: await unpackTable(lanes.rows) };
+  if (!lanes) return;
+  const [collectives, rows, spans] = await Promise.all([lanes.collectives, lanes.rows, lanes.path.spans].map(unpackTable));
+  model.lanes = { ...lanes, collectives, rows, path: { ...lanes.path, spans } };
 }
 
 function addStacks(model) {

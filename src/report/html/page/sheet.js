@@ -34,19 +34,21 @@ export function isNumber({ unit }) {
   return unit !== 'text';
 }
 
-/** A table with its title: the first rows, and a button for the others. */
-export function sheetTable({ title, columns, rows, found }, heading = true) {
+/** A table with its title: the first rows, and a button for the others. With `choose(row)`, the first cell of a row is a button. */
+export function sheetTable({ title, columns, rows, found }, heading = true, choose = null) {
   const kinds = columns.map((column, at) => (isNumber(column) ? 'number' : rows.some((row) => row[at]?.length > SHEET_LONG) ? 'long' : null));
-  const cell = (value, at) => {
+  const cell = (value, at, row) => {
     const text = unitText(columns[at].unit, value);
-    return el('td', { class: kinds[at] }, isNumber(columns[at]) ? text : nameNode(text));
+    const name = isNumber(columns[at]) ? text : nameNode(text);
+    const button = () => el('button', { type: 'button', class: 'small', onclick: () => choose(row) }, name);
+    return el('td', { class: kinds[at] }, at === 0 && choose ? button() : name);
   };
-  const line = (row) => el('tr', null, row.map(cell));
+  const line = (cells, row) => el('tr', null, cells.map((value, at) => cell(value, at, row)));
   const body = el('tbody', null, rows.slice(0, SHEET_PAGE).map(line));
   const rest = rows.slice(SHEET_PAGE, SHEET_MOST);
   const more = el('button', { type: 'button', class: 'small' }, `${count(rest.length)} more`);
   more.addEventListener('click', () => {
-    body.append(...rest.map(line));
+    body.append(...rest.map((cells, at) => line(cells, SHEET_PAGE + at)));
     more.remove();
   });
   const head = columns.map((column) => {
@@ -69,12 +71,16 @@ export function sheetLegend(columns, ...more) {
   return el('details', { class: 'legend' }, el('summary', null, 'What the columns mean'), el('dl', null, rows), ...more);
 }
 
-/** A view of one table; null without that table. */
-export function mountSheet(name) {
-  return (model) => {
+/** A view of one table; null without that table. A row is that place in the list of the model that `key` names, and choosing it selects that. */
+export function mountSheet(name, key = null, list = key) {
+  return (model, state) => {
     const sheet = model.sheets[name];
     if (!sheet) return null;
-    const node = section(name, sheet.title, null, ...sheetTable(sheet, false), sheetLegend(sheet.columns));
-    return { id: name, title: sheet.title, node, update() {}, paint() {} };
+    const choose = (row) => state.set({ [key]: state.get(key) === row ? null : row });
+    const node = section(name, sheet.title, null, ...sheetTable(sheet, false, model[list] ? choose : null), sheetLegend(sheet.columns));
+    const update = () => {
+      node.querySelectorAll('tbody tr').forEach((row, at) => row.classList.toggle('is-chosen', at === state.get(key)));
+    };
+    return { id: name, title: sheet.title, node, update: key ? update : () => {}, paint() {} };
   };
 }

@@ -51,6 +51,12 @@ export class StreamLanes {
     this.height = y;
   }
 
+  /** From when to when a step of the answer is in this trace, or null. */
+  spanOfStep(step) {
+    const of = this.timeline.steps[step];
+    return of && of.name === this.model.steps?.names[step] ? [of.start, of.start + of.dur] : null;
+  }
+
   /** The call of each kernel, -1 for none, and the kernels of each call. */
   tieLaunches() {
     const { kernel, call } = this.timeline.launches;

@@ -18,7 +18,7 @@ const TIMELINE_HELP =
   'Drag pans, + and − or the wheel (on the chosen chart, or with Ctrl) zoom, Home shows all. Shift with drag selects a span. Keys: ← → ↑ ↓ go from ' +
   'row to row, Enter chooses, Shift with ← → pans, [ and ] select from and to the cursor, c copies its time, / finds, Escape clears.';
 
-const TIMELINE_KEYS = ['trace', 'from', 'to', 'begin', 'end', 'find', 'stack', 'collective', 'rank'];
+const TIMELINE_KEYS = ['step', 'trace', 'from', 'to', 'begin', 'end', 'find', 'stack', 'collective', 'rank'];
 
 /** The timeline, or null if there is none. */
 export function mountTimeline(model, state) {
@@ -136,6 +136,8 @@ class TimelineView {
       this.hover(null);
     }
     this.switch?.show(this.trace());
+    const span = changed.has('step') && !changed.has('from') ? this.shown().spanOfStep?.(this.state.get('step')) : null;
+    if (span) return this.zoomTo(...span);
     this.showParts();
     this.chart.paint();
   }

@@ -4,6 +4,7 @@
 import { hatch, packed, pixelField } from './canvas.js';
 import { lanesIndex, rowNear, rowText, stackOfRow } from './collectives.js';
 import { count } from './format.js';
+import { criticalLane } from './path.js';
 
 /** The collectives of all ranks, with a lane for each rank. */
 export class RankLanes {
@@ -14,6 +15,8 @@ export class RankLanes {
       ranks.map((_, at) => at).sort((a, b) => ranks[a] - ranks[b]),
       ranks.length,
     );
+    this.path = criticalLane(model.lanes);
+    this.top = this.path?.tall ?? 0;
     let end = 1;
     for (let row = 0; row < rows.start.length; row += 1) end = Math.max(end, rows.start[row] + rows.dur[row]);
     this.span = Math.max(end, model.lanes.span_ns ?? 0);
@@ -22,18 +25,23 @@ export class RankLanes {
       ['transfer', 'transfer'],
       ['collective', 'waiting unknown'],
       ['mark', 'chosen'],
+      ...(this.path?.key ?? []),
     ];
     this.help =
       'Collectives of each rank on one clock: waiting, then transfer.' +
+      (this.path ? ' Above them is the critical path: what the length of the job consists of; below a lane is where it is on that rank.' : '') +
       (this.grid.perRow > 1 ? ` A lane is ${this.grid.perRow} ranks.` : '') +
       (model.lanes.left_out > 0 ? ` ${count(model.lanes.left_out)} collectives with less waiting are not here.` : '');
   }
 
   get height() {
-    return this.grid.n * this.grid.tall;
+    return this.top + this.grid.n * this.grid.tall;
   }
 
-  draw(context, at, shown, stack, collective, rank) {
+  draw(context, all, shown, stack, collective, rank) {
+    const at = { ...all, top: all.top + this.top };
+    const { lane, tall } = this.grid;
+    this.path?.draw(context, all, shown, (of) => (tall > 8 && lane[of] >= 0 ? at.top + (lane[of] + 1) * tall : null));
     drawLanes(context, this.model, this.grid, at, shown, { chosen: collective, stack, rank });
     context.textAlign = 'right';
     context.fillStyle = shown.muted;
@@ -49,11 +57,15 @@ export class RankLanes {
   }
 
   at(y, time, within) {
-    return rowNear(this.model.lanes, this.grid, Math.floor(y / this.grid.tall), time, within);
+    if (y < this.top) return this.path.at(time);
+    return rowNear(this.model.lanes, this.grid, Math.floor((y - this.top) / this.grid.tall), time, within);
   }
 
   next(item, lanes, rows, least) {
+    if (item?.span !== undefined && lanes <= 0) return this.path.next(item.span, rows, least);
+    if (this.path && item?.lane === 0 && lanes < 0) return this.path.at(this.startOf(item)) ?? item;
     const { start } = this.model.lanes.rows;
+    if (item?.span !== undefined) return rowNear(this.model.lanes, this.grid, 0, this.startOf(item), this.span);
     const { byTime } = lanesIndex(this.model.lanes);
     const lane = Math.min(Math.max((item?.lane ?? 0) + lanes, 0), this.grid.n - 1);
     const from = item ? start[item.row] : 0;
@@ -68,16 +80,29 @@ export class RankLanes {
     return item;
   }
 
-  startOf({ row }) {
-    return this.model.lanes.rows.start[row];
+  startOf({ row, span }) {
+    return span === undefined ? this.model.lanes.rows.start[row] : this.path.start[span];
   }
 
-  stackOf({ row }) {
+  /** From when to when the collectives of a step run, or null. */
+  spanOfStep(step) {
+    const { begin, end } = lanesIndex(this.model.lanes);
+    let [from, to] = [Infinity, 0];
+    this.model.lanes.collectives.step.forEach((of, at) => {
+      if (of !== step + 1) return;
+      [from, to] = [Math.min(from, begin[at]), Math.max(to, end[at])];
+    });
+    return to > from ? [from, to] : null;
+  }
+
+  /** What choosing it selects: of a piece of the path, its rank. */
+  stackOf({ row, span }) {
+    if (span !== undefined) return { rank: this.model.lanes.ranks[this.path.rank[span]] };
     return { stack: stackOfRow(this.model, row), collective: lanesIndex(this.model.lanes).of[row] };
   }
 
-  text({ row }) {
-    return rowText(this.model, row);
+  text(item) {
+    return item.span === undefined ? rowText(this.model, item.row) : this.path.text(item);
   }
 }
 
