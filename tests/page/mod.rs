@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod browser;
+mod compare;
 mod hostile;
 mod keyboard;
 mod links;
