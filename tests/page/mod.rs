@@ -4,6 +4,7 @@
 
 mod browser;
 mod compare;
+mod hang;
 mod hostile;
 mod keyboard;
 mod links;
