@@ -6,7 +6,7 @@
 //!
 //! Stacks are matched by their frames without line numbers: another version of a program has the same functions in the same files, on other lines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -73,6 +73,12 @@ pub struct Change {
     /// See [`Stack::telling`].
     #[serde(skip)]
     pub telling: Vec<String>,
+    /// The names of its kernels in the first trace.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    pub kernels_before: BTreeSet<String>,
+    /// The names of its kernels in the second trace.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    pub kernels_after: BTreeSet<String>,
     /// Its kernels in the first trace; `None` if it is new.
     pub before: Option<SideTotals>,
     /// Its kernels in the second trace; `None` if it vanished.
@@ -150,7 +156,11 @@ impl Diff {
                 let totals = stack.totals();
                 let key = stack.key.without_lines();
                 let change = changes.entry(key).or_default();
-                let known = if is_after { &mut change.after } else { &mut change.before };
+                let (known, kernels) = match is_after {
+                    true => (&mut change.after, &mut change.kernels_after),
+                    false => (&mut change.before, &mut change.kernels_before),
+                };
+                kernels.extend(stack.kernels.into_keys());
                 // The first of several is the most frequent one.
                 if known.is_none() {
                     (change.key, change.headline, change.telling) = (stack.key, stack.headline, stack.telling);

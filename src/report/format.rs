@@ -76,15 +76,21 @@ pub fn value(measure: Order, number: f64) -> String {
     }
 }
 
-/// A change: `+1.234 ms (+12.3 %)`, or `=` if there is none.
+/// A change: `+1.234 ms (+12.3 %)`, `−1.234 ms (−12.3 %)`, or `=` if there is none.
 pub fn change(measure: Order, delta: Delta) -> String {
-    let growth = delta.growth();
-    if growth == 0.0 {
-        return "=".to_owned();
-    }
-    let sign = if growth < 0.0 { "-" } else { "+" };
-    let share = delta.share().map_or(String::new(), |share| format!(" ({:+.1} %)", share * 100.0));
-    format!("{sign}{}{share}", value(measure, growth.abs()))
+    let share = delta.share().filter(|share| *share != 0.0);
+    let share = share.map_or(String::new(), |share| format!(" ({}{})", sign(share), percent(share.abs())));
+    format!("{}{share}", growth(measure, delta.growth()))
+}
+
+/// A change without its share: `+1.234 ms`, `−1.234 ms`, or `=` if there is none.
+pub(super) fn growth(measure: Order, growth: f64) -> String {
+    if growth == 0.0 { "=".to_owned() } else { format!("{}{}", sign(growth), value(measure, growth.abs())) }
+}
+
+/// The sign of a change.
+pub(super) fn sign(number: f64) -> &'static str {
+    if number < 0.0 { "−" } else { "+" }
 }
 
 /// What a weight measures: `GPU time`.
@@ -143,6 +149,17 @@ pub fn shell_word(word: &str) -> Cow<'_, str> {
         true => Cow::Borrowed(word),
         false => Cow::Owned(format!("'{}'", word.replace('\'', r"'\''"))),
     }
+}
+
+/// A text shortened to a width in its middle.
+pub(super) fn shorten_middle(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
+        return text.to_owned();
+    }
+    let (first, last) = (width / 2, width.saturating_sub(width / 2 + 1));
+    let kept = text.chars().take(first).chain(['…']).chain(text.chars().skip(length - last));
+    kept.collect()
 }
 
 /// The last component of a path, for titles.
@@ -283,6 +300,16 @@ mod tests {
     }
 
     #[test]
+    fn changes_have_a_sign() {
+        let of = |before, after| change(Order::GpuTime, Delta { before, after });
+        assert_eq!(of(2_000.0, 1_500.0), "−500 ns (−25.0 %)");
+        assert_eq!(
+            (of(2_000.0, 4_500.0), of(0.0, 1.0), of(7.0, 7.0)),
+            ("+2.500 µs (+125.0 %)".into(), "+1 ns".into(), "=".into())
+        );
+    }
+
+    #[test]
     fn control_characters_are_shown_as_escapes() {
         assert_eq!(visible("evil\nAppeared 9 times\u{1b}[31m"), "evil\\nAppeared 9 times\\u{1b}[31m");
         assert!(matches!(visible("naïve …"), Cow::Borrowed(_)));
@@ -297,6 +324,10 @@ mod tests {
     fn names_are_shortened_from_the_left() {
         assert_eq!(shorten("a/b.py(1): run", 20), "a/b.py(1): run");
         assert_eq!(shorten("a/b.py(1): run", 8), "…1): run");
+        assert_eq!(
+            (shorten_middle("abcdefgh", 8), shorten_middle("abcdefghi", 8)),
+            ("abcdefgh".into(), "abcd…ghi".into())
+        );
     }
 
     #[test]

@@ -272,13 +272,16 @@ fn steps_are_compared_not_sums() {
         (sums(&changes[0]["after"]), each(&changes[0]["after"])),
         (json!([3, 180_000, 180_000]), json!([1.0, 60_000.0, 60_000.0]))
     );
-    // From the first kernel to the last: 2,000 to 3,100 µs, and 2,000 to 4,120 µs.
+    // From the first kernel to the last: 2,000 to 3,100 µs, and 2,000 to 4,120 µs. A step is exposed for 50 and 60 µs beside 30 µs of compute,
+    // so it is idle for 550 − 80 = 470 and 706.667 − 90 = 616.667 µs.
+    const VERDICT: &str = "Steps take 706.667 µs instead of 550.000 µs (+28.5 %): idle +146.667 µs, exposed collectives +10.000 µs.\n\
+        The stack that grew most is model.py(10): mlp: +10.000 µs (+20.0 %) exposed per step.";
     let span = |side: &str| found[side]["summary"]["wall_ns"].clone();
     assert_eq!((span("before"), span("after")), (json!(1_100_000), json!(2_120_000)));
 
     let form = |form: &str| stdout(&run(&["diff", &before, &after, "--format", form]));
     for text in [form("table"), form("text")] {
-        assert!(text.starts_with("Per step: 2 steps before, 3 after.\n"), "{text}");
+        assert!(text.starts_with(&format!("{VERDICT}\nPer step: 2 steps before, 3 after.\n")), "{text}");
         let row = |first: &str| {
             let line =
                 text.lines().find(|line| line.trim_start().starts_with(first)).unwrap_or_else(|| panic!("{text}"));
@@ -298,7 +301,9 @@ fn steps_are_compared_not_sums() {
     let row = "2,3,100000,180000,100000,180000,,ProfilerStep#;model.py(10): mlp;cudaLaunchKernel,step,2,3,1,1,50000,60000,50000,60000";
     assert_eq!(csv.lines().nth(1), Some(row));
     let page = form("html");
-    assert!(page.contains("Per step: 2 steps before, 3 after."), "the verdict of the page");
+    for sentence in VERDICT.lines().chain(["Per step: 2 steps before, 3 after."]) {
+        assert!(page.contains(&format!("<p>{sentence}</p>")), "no {sentence} in {page:.3000}");
+    }
     assert!(
         page.contains("Exposed time of these kernels: 50.000 µs → 60.000 µs, +10.000 µs (+20.0 %)."),
         "{page:.3000}"
@@ -342,7 +347,7 @@ fn calls_stand_for_steps_that_nobody_marks() {
     let output = run(&["diff", &before, &after, "--fail-if", "gpu>+0%", "--fail-if", "exposed>+0us"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(
-        stdout(&output).starts_with("Per call: 2 calls before, 4 after; no step is marked.\n"),
+        stdout(&output).contains("\nPer call: 2 calls before, 4 after; no step is marked.\n"),
         "{}",
         stdout(&output)
     );
@@ -361,7 +366,9 @@ fn steps_that_cannot_be_compared_are_named() {
     let (_l, large) = steps(&["step[DECODE bs=128]", "step[DECODE bs=128]"], &[40, 60], &[]);
     let first = |before: &str, after: &str| {
         let output = run(&["diff", before, after]);
-        (stdout(&output).lines().next().unwrap().to_owned(), stderr(&output))
+        let text = stdout(&output);
+        let line = text.lines().find(|line| line.starts_with("Per ")).unwrap_or_else(|| panic!("{text}"));
+        (line.to_owned(), stderr(&output))
     };
     assert_eq!(
         first(&profiled, &unmarked).0,

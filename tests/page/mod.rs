@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod browser;
+mod compare;
+mod hang;
 mod hostile;
 mod keyboard;
 mod links;

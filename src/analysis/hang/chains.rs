@@ -49,6 +49,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let group_count = groups.all.iter().filter(|group| group.is_used(records)).count();
     let is_judged = group_count > 0 || failed_calls.is_empty();
     let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
+    let examined = || records.operations.iter().filter(|operation| !operation.did_not_run);
     HangReport {
         outcome: match () {
             () if is_hung => Outcome::Hung,
@@ -65,7 +66,8 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         rank_count: if groups.ranks.is_empty() { local().unwrap_or(0) } else { groups.ranks.len() },
         ranks_without_records: unknown.into_iter().collect(),
         ranks_without_operations: if records.operations.is_empty() { Vec::new() } else { without },
-        operation_count: records.operations.iter().filter(|operation| !operation.did_not_run).count(),
+        operation_count: examined().count(),
+        call_path_count: examined().filter(|operation| operation.recorded_path.is_some()).count(),
         group_count,
         losses,
         failed_calls,

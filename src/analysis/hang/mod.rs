@@ -77,6 +77,8 @@ pub struct HangReport {
     pub ranks_without_operations: Vec<u32>,
     /// The number of operations examined.
     pub operation_count: usize,
+    /// The number of these with a call path.
+    pub call_path_count: usize,
     /// The number of groups with operations or counts.
     pub group_count: usize,
     /// What the recordings lack: then the absence of an operation proves nothing, and the outcome is never `clear`.

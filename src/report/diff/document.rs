@@ -5,14 +5,23 @@ use super::summary::damaged;
 use super::{compared, other_steps};
 use crate::analysis::cost::Order;
 use crate::analysis::delta::{Delta, Per, SideTotals};
-use crate::analysis::diff::{Diff, Side};
+use crate::analysis::diff::{Change, Diff, Side};
 use crate::analysis::origin::Names;
+use crate::analysis::summary::Summary;
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
-use crate::report::format::{change, count, duration, percent_or_unknown, value};
+use crate::report::format::{
+    change, count, duration, growth, percent, percent_or_unknown, shorten_middle, sign, value,
+};
 use crate::time::Ns;
 
 /// The smallest change that is a finding, as a share of the exposed time.
 const NOTABLE: f64 = 0.01;
+
+/// The smallest part of a change of the measured time that the verdict names, as a share of that time. Less is rounding.
+const NOTABLE_PART: f64 = 0.001;
+
+/// The longest name in the verdict.
+const NAME: usize = 160;
 
 /// What all forms say.
 pub(super) fn document(diff: &Diff) -> Document {
@@ -38,11 +47,12 @@ fn verdict(diff: &Diff) -> Vec<String> {
         0.0 => "as before".to_owned(),
         _ => change(Order::GpuTime, delta),
     };
-    let mut text = vec![
+    let mut text: Vec<String> = length(diff).into_iter().chain(largest_change(diff)).collect();
+    text.extend([
         format!("{}.", compared(diff)),
         format!("Exposed time of these kernels: {}, {}.", of(exposed), how(exposed)),
         format!("Their GPU time: {}, {}.", of(gpu), how(gpu)),
-    ];
+    ]);
     let differ = other_steps([&diff.before.steps, &diff.after.steps]).filter(|_| diff.per == Per::Step);
     text.extend(differ.map(|differ| format!("The work may have changed: {differ}.")));
     let without = delta(diff, |side| side.without_launch.exposed);
@@ -53,17 +63,109 @@ fn verdict(diff: &Diff) -> Vec<String> {
             how(without)
         ));
     }
-    text.push(match (diff.changed, diff.unchanged) {
-        (0, unchanged) => format!("No stack changed; {} are as before.", count(unchanged)),
-        (changed, unchanged) => format!(
-            "{} stacks changed, of which {} are new and {} vanished; {} are as before.",
-            count(changed),
-            count(diff.new),
-            count(diff.vanished),
-            count(unchanged)
-        ),
-    });
+    text.push(changed(diff));
     text
+}
+
+/// `3 stacks changed, of which 1 is new and 1 vanished; 4 are as before.`
+fn changed(diff: &Diff) -> String {
+    let is = |n: u64| format!("{} {}", count(n), if n == 1 { "is" } else { "are" });
+    let what = kind(diff);
+    let unchanged = is(diff.unchanged);
+    match diff.changed {
+        0 => format!("No {what} changed; {unchanged} as before."),
+        changed => format!(
+            "{} {what}{} changed, of which {} new and {} vanished; {unchanged} as before.",
+            count(changed),
+            if changed == 1 { "" } else { "s" },
+            is(diff.new),
+            count(diff.vanished),
+        ),
+    }
+}
+
+fn kind(diff: &Diff) -> &'static str {
+    if diff.grouped_by.is_empty() { "stack" } else { "group" }
+}
+
+/// The parts of the measured time: `when` a GPU did what.
+const PARTS: &[(&str, fn(&Summary) -> Ns)] = &[
+    ("compute", |of| of.compute),
+    ("exposed collectives", |of| of.exposed),
+    ("idle", |of| of.wall - of.busy),
+    ("other work", |of| of.busy - of.compute - of.exposed),
+];
+
+/// `Steps take 118.784 ms instead of 77.240 ms (+53.8 %): compute +38.873 ms, idle +5.518 ms.` `None` if nothing was measured.
+fn length(diff: &Diff) -> Option<String> {
+    let sides = [&diff.before, &diff.after];
+    let of = |get: fn(&Summary) -> Ns| {
+        let [before, after] = sides.map(|side| side.each(get(&side.summary)) / side.summary.gpus.max(1) as f64);
+        Delta { before, after }
+    };
+    let all = of(|of| of.wall);
+    if all.before <= 0.0 || all.after <= 0.0 {
+        return None;
+    }
+    let subject = match diff.per {
+        Per::Step => "Steps take",
+        _ => "What was measured takes",
+    };
+    let per = if diff.per == Per::Call { suffix(diff.per) } else { "" };
+    let [before, after] = [all.before, all.after].map(|time| duration(Ns::rounded(time)));
+    let is_same = before == after;
+    let share = all.growth() / all.before;
+    let first = match is_same {
+        true => format!("{subject} {after}{per}, as before"),
+        false => format!("{subject} {after}{per} instead of {before} ({}{})", sign(share), percent(share.abs())),
+    };
+    let mut parts: Vec<(&str, f64)> = PARTS.iter().map(|(name, get)| (*name, of(*get).growth())).collect();
+    parts.retain(|(_, growth)| growth.abs() >= NOTABLE_PART * all.before.max(all.after));
+    parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let parts: Vec<String> =
+        parts.into_iter().map(|(name, by)| format!("{name} {}", growth(Order::GpuTime, by))).collect();
+    let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
+    let several = sides.iter().any(|side| side.summary.gpus > 1);
+    Some(format!("{first}{parts}{}.", if several { " (means of the GPUs)" } else { "" }))
+}
+
+/// The stack that grew most, or shrank most if none grew. `None` if none changed in time.
+fn largest_change(diff: &Diff) -> Option<String> {
+    let names = Names::new(diff.changes.iter().map(|change| change.telling.as_slice()));
+    let measures = [(Order::Exposed, "exposed"), (Order::GpuTime, "GPU time")];
+    let (measure, noun) =
+        measures.into_iter().find(|(measure, _)| diff.changes.iter().any(|change| change.growth(*measure) != 0.0))?;
+    let by = |at: &usize| diff.changes[*at].growth(measure);
+    let largest = |sign: f64| {
+        (0..diff.changes.len())
+            .rev()
+            .max_by(|a, b| (sign * by(a)).total_cmp(&(sign * by(b))))
+            .filter(|at| sign * by(at) > 0.0)
+    };
+    let what = kind(diff);
+    let (at, lead) = match largest(1.0) {
+        Some(at) => (at, format!("The {what} that grew most")),
+        None => (largest(-1.0)?, format!("No {what} grew; the one that shrank most")),
+    };
+    let of = &diff.changes[at];
+    let name = match of.telling.is_empty() {
+        true => "(no frames)".to_owned(),
+        false => shorten_middle(&names.name(at).join(" in "), NAME),
+    };
+    let fate = super::measure::fate(of).map_or(String::new(), |fate| format!(" ({fate})"));
+    let by = change(measure, delta_of(of, measure));
+    Some(format!("{lead} is {name}{fate}: {by} {noun}{}.", suffix(diff.per)))
+}
+
+/// A measure of a stack; 0 in a trace without it.
+fn delta_of(change: &Change, measure: Order) -> Delta {
+    let of_side = |side: Option<SideTotals>| side.map_or(0.0, |of_side| of_side.by(measure));
+    Delta { before: of_side(change.before), after: of_side(change.after) }
+}
+
+/// `1 kernel per step`
+fn kernels(number: f64, per: &str) -> String {
+    format!("{} kernel{}{per}", value(Order::Count, number), if number == 1.0 { "" } else { "s" })
 }
 
 fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
@@ -95,28 +197,23 @@ fn findings(diff: &Diff) -> Vec<Finding> {
     let per = suffix(diff.per);
     let finding = |at: usize| {
         let of = &diff.changes[at];
-        let of_side = |side: Option<SideTotals>, measure| side.map_or(0.0, |of_side| of_side.by(measure));
-        let delta = Delta { before: of_side(of.before, Order::Exposed), after: of_side(of.after, Order::Exposed) };
-        let kernels = |side: Option<SideTotals>| value(Order::Count, of_side(side, Order::Count));
-        let mean = |side: Option<SideTotals>| super::measure::value(side, Order::Mean);
+        let Delta { before, after } = delta_of(of, Order::Count);
+        let [mean_before, mean_after] = [of.before, of.after].map(|side| super::measure::value(side, Order::Mean));
         let text = match (of.before, of.after) {
-            (None, _) => format!("New: {} kernels{per}, mean {}.", kernels(of.after), mean(of.after)),
-            (_, None) => {
-                format!("Vanished: there were {} kernels{per}, mean {}.", kernels(of.before), mean(of.before))
+            (None, _) => format!("New: {}, mean {mean_after}.", kernels(after, per)),
+            (_, None) => format!("Vanished: it had {}, mean {mean_before}.", kernels(before, per)),
+            _ if before == after => {
+                format!("{}, as before, mean {mean_before} → {mean_after}.", kernels(after, per))
             }
-            _ => format!(
-                "{} → {} kernels{per}, mean {} → {}.",
-                kernels(of.before),
-                kernels(of.after),
-                mean(of.before),
-                mean(of.after)
-            ),
+            _ => {
+                format!("{} → {}, mean {mean_before} → {mean_after}.", value(Order::Count, before), kernels(after, per))
+            }
         };
         Finding {
             kind: FindingKind::Change,
             cost_ns: Some(Ns::rounded(growth(at))),
             place: Place { line: of.telling.first().cloned(), row: Some(at), ..Place::default() },
-            cost: format!("{} exposed{per}", change(Order::Exposed, delta)),
+            cost: format!("{} exposed{per}", change(Order::Exposed, delta_of(of, Order::Exposed))),
             what: if of.telling.is_empty() { "(no frames)".to_owned() } else { names.name(at).join(" in ") },
             evidence: vec![text],
             is_better: growth(at) < 0.0,

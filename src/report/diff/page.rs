@@ -10,15 +10,25 @@ use crate::analysis::diff::{Change, Diff};
 use crate::report::OnPage;
 use crate::report::answer::Answer;
 use crate::report::column::Column;
+use crate::report::document::Document;
 use crate::report::form::Form;
-use crate::report::format::duration;
+use crate::report::format::{growth, shorten_middle};
 use crate::report::html::{Command, Page, labels};
 use crate::report::sheet::Sheet;
-use crate::time::Ns;
+
+/// The longest name outside of the page's documents: C++ and compiled code have names of any length.
+const NAME: usize = 400;
+
+/// The document with names that a browser can lay out.
+fn shortened(mut document: Document) -> Document {
+    document.findings.iter_mut().for_each(|finding| finding.what = shorten_middle(&finding.what, NAME));
+    document
+}
 
 pub(super) fn write(answer: &DiffAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let DiffAnswer { diff, on_page: OnPage { inputs, options, notes, .. } } = answer;
-    let labels = labels(diff.changes.iter().map(|change| change.telling.as_slice()));
+    let mut labels = labels(diff.changes.iter().map(|change| change.telling.as_slice()));
+    labels.iter_mut().flatten().for_each(|name| *name = shorten_middle(name, NAME));
     let command = |what: &'static str, rest: &str| Command {
         view: "diff",
         what,
@@ -27,7 +37,7 @@ pub(super) fn write(answer: &DiffAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     let page = Page {
         kind: "diff",
         names: format!("{} → {}", diff.before.trace, diff.after.trace),
-        document: answer.document(),
+        document: shortened(answer.document()),
         sheets: vec![("changes", sheet(diff, &labels))],
         documents: vec![("diff", answer.bytes(Form::Json)?)],
         tables: vec![("diff", answer.bytes(Form::Csv)?)],
@@ -48,7 +58,7 @@ const COLUMNS: &[Column<Change>] = &[
     Column::right("after", |of, ()| value(of.after, Order::Count)),
     Column::right("exposed before", |of, ()| value(of.before, Order::Exposed)),
     Column::right("after", |of, ()| value(of.after, Order::Exposed)),
-    Column::right("change", |of, ()| duration(Ns::rounded(of.growth(Order::Exposed)))),
+    Column::right("change", |of, ()| growth(Order::Exposed, of.growth(Order::Exposed))),
 ];
 
 fn sheet(diff: &Diff, labels: &[Vec<String>]) -> Sheet {

@@ -146,6 +146,19 @@ fn unclear(report: &HangReport) -> String {
     }
 }
 
+/// Says so if no dump has call stacks, and what records them. PyTorch records those of Python by default, and leaves them out of dumps on
+/// request, because collecting them may need a lock that the stuck process holds.
+fn without_call_paths(report: &HangReport) -> Option<String> {
+    let mut names =
+        report.hung.iter().chain(&report.lagging).map(|of| &of.name).chain(report.open.iter().map(|of| &of.name));
+    let has_dumps = names.any(|name| name.source == "flight-recorder");
+    (has_dumps && report.operation_count > 0 && report.call_path_count == 0).then(|| {
+        "The dumps have no call stacks, so that no line of code can be named. PyTorch writes those of Python unless \
+         TORCH_INCLUDE_STACK_TRACE is 0: with TORCH_INCLUDE_STACK_TRACE=1 the next dumps have them. TORCH_NCCL_TRACE_CPP_STACK=1 adds the frames of C++."
+            .to_owned()
+    })
+}
+
 /// What the verdict assumes, and what it lacks.
 pub(super) fn notes(report: &HangReport) -> Vec<String> {
     let mut notes = Vec::new();
@@ -153,6 +166,7 @@ pub(super) fn notes(report: &HangReport) -> Vec<String> {
     if report.outcome == Outcome::Hung && has_dumps {
         notes.push("Dumps do not say when they were written. This supposes that nothing moved any more; dumps of a running job differ by what it did between them.".to_owned());
     }
+    notes.extend(without_call_paths(report));
     let is_recorded = report.hung.iter().any(|group| group.name.source == "recorder");
     if report.outcome == Outcome::Hung && is_recorded {
         notes.push("Files of the recorder are as the job was when they were read. Ranks of a running job differ by what they did in between: ask again after some seconds. A hang stays as it is.".to_owned());

@@ -32,7 +32,7 @@ pub(super) fn sentence(of: &Evidence) -> String {
             let last = match of.last {
                 Some(last) if of.ranks.len() == 1 => format!("; the last it enqueued is {last}"),
                 Some(last) => format!("; the last they enqueued is {last}"),
-                None => ", nor anything else of the group that is recorded".to_owned(),
+                None => "; no operation of the group is recorded there".to_owned(),
             };
             format!("{who} did not enqueue {what}, in which {peers} {wait}{last}.")
         }
@@ -100,9 +100,12 @@ pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
         return None;
     }
     if !group.odd_ranks.is_empty() || shows(EvidenceKind::Undecidable) {
-        return Some(
-            "compare the call paths: all ranks of a group have to call the same, in the same order.".to_owned(),
-        );
+        let what = match &group.odd_ranks[..] {
+            _ if group.paths.is_some() => "compare the call paths".to_owned(),
+            [] => "find where the code of these ranks differs".to_owned(),
+            odd => format!("find where the code of {} differs from that of its peers", ranks(odd)),
+        };
+        return Some(format!("{what}: all ranks of a group have to call the same, in the same order."));
     }
     let stuck = of(&group.stuck_ranks);
     if !stuck.is_empty() {
@@ -118,7 +121,7 @@ pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
     let who = ranks(&missing);
     Some(match missing.len() {
         0 => return None,
-        1 => format!("look at what the process of {who} does: py-spy dump, or whether it is there at all."),
-        _ => format!("look at what the processes of {who} do: py-spy dump, or whether they are there at all."),
+        1 => format!("check whether the process of {who} still runs, and in which function: py-spy dump --pid PID."),
+        _ => format!("check whether the processes of {who} still run, and in which function: py-spy dump --pid PID."),
     })
 }

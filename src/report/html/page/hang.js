@@ -1,64 +1,44 @@
 // Why a job hangs: the state of each rank in each group, and for each group the evidence, what to do first, and where the code paths part.
-//
-// A state is a letter and a colour. With many ranks the table lists ranges of ranks by state: groups of large jobs have few ranks each, so a
-// matrix of all would be nearly empty.
 
 import { inText } from './canvas.js';
 import { el, nameNode, scrollBox, section } from './dom.js';
 import { count, many, visible } from './format.js';
+import { StateMatrix, fewRanks, stateInk } from './states.js';
 
-const HANG_STATES = {
-  odd: ['O', 'bad', 'called something else'],
-  stuck: ['S', 'bad', 'has not finished what others have'],
-  missing: ['M', 'exposed', 'did not enqueue it'],
-  lagging: ['L', 'caused', 'has done less'],
-  waiting: ['W', 'waited', 'waits for the others, or is incomplete like them'],
-  enqueued: ['E', 'muted', 'has enqueued it; nothing says whether it is complete'],
-  done: ['·', 'good', 'done'],
-  unknown: ['?', 'muted', 'no records'],
-};
-const HANG_MATRIX = 64;
 const HANG_PAGE = 40;
-
-/** Ranks as ranges: `0-3, 7`. */
-export function rankRanges(ranks) {
-  const sorted = [...ranks].sort((a, b) => a - b);
-  const parts = [];
-  for (let at = 0; at < sorted.length; at += 1) {
-    const from = sorted[at];
-    while (sorted[at + 1] === sorted[at] + 1) at += 1;
-    parts.push(sorted[at] === from ? String(from) : `${from}${sorted[at] - from > 1 ? '-' : ', '}${sorted[at]}`);
-  }
-  return parts.join(', ');
-}
+// How many of the groups that a group waits for are named.
+const HANG_NAMED = 3;
 
 /** The hang, or null without its document. */
 export function mountHang(model, state) {
   const { hang } = model.docs;
   if (!hang) return null;
-  const matrix = el('div');
-  const show = () => (hang.matrix.length > 0 ? matrix.replaceChildren(hangMatrix(hang, state)) : null);
-  show();
+  const matrix = hang.matrix.length > 0 ? new StateMatrix(hang, state) : null;
   const part = (title, groups, make) => (groups.length === 0 ? [] : [el('h3', {}, title), ...hangPage(groups, make)]);
+  const advised = new Map();
+  const group = (of, at) => hangGroup(of, at < 3, hangAdvice(of, advised));
   const node = section(
     'hang',
     'Where it hangs',
     null,
     ...hangFacts(hang),
-    hang.matrix.length > 0 ? matrix : null,
-    ...part('Groups in which ranks wait', hang.hung, (group, at) => hangGroup(group, at < 3)),
-    ...part('Groups in which ranks have done less', hang.lagging, (group, at) => hangGroup(group, at < 3)),
-    ...part('Incomplete everywhere: these wait for other groups, or are slow', hang.open, hangOpen),
+    matrix?.node,
+    ...part('Groups in which ranks wait', hang.hung, group),
+    ...part('Groups in which ranks have done less', hang.lagging, group),
+    hang.open.length > 0 ? hangOpenGroups(hang.open) : null,
   );
-  return {
-    id: 'hang',
-    title: 'Hang',
-    node,
-    update: (_, changed) => {
-      if (changed.has('rank')) show();
-    },
-    paint: () => {},
-  };
+  return { id: 'hang', title: 'Hang', node, update: (_, changed) => matrix?.update(changed), paint: () => {} };
+}
+
+/** What to do first about a group, unless a group before has it: the same text, or the same about more ranks. */
+function hangAdvice({ advice, culprits }, advised) {
+  if (!advice) return null;
+  const kind = advice.split(' ').slice(0, 3).join(' ');
+  const known = advised.get(kind) ?? new Set();
+  const names = culprits.length > 0 ? culprits : [advice];
+  if (names.every((name) => known.has(name))) return null;
+  advised.set(kind, new Set([...known, ...names]));
+  return advice;
 }
 
 /** The first items of a list, and a button for the rest. */
@@ -76,7 +56,7 @@ function hangPage(items, make) {
 function hangFacts(hang) {
   const facts = [`${many(hang.rank_count, 'rank')} with records, ${many(hang.group_count, 'group')}, ${many(hang.operation_count, 'operation')}.`];
   const say = (ranks, text) => {
-    if (ranks.length > 0) facts.push(`${text}: ${rankRanges(ranks)}.`);
+    if (ranks.length > 0) facts.push(`${text}: ${fewRanks(ranks)}.`);
   };
   say(hang.culprits, 'It hangs on ranks');
   say(hang.circle, 'These ranks wait for each other');
@@ -85,114 +65,11 @@ function hangFacts(hang) {
   return facts.map((fact) => el('p', {}, fact));
 }
 
-function hangInk(node, name) {
-  node.style.background = `color-mix(in srgb, var(--${name}) 26%, transparent)`;
-  return node;
-}
-
-/** A group's name, which may take several lines. */
-function hangName(name) {
-  const node = el('th', { scope: 'row' }, nameNode(name));
-  Object.assign(node.style, { whiteSpace: 'normal', minWidth: '9rem' });
-  return node;
-}
-
-function hangMatrix(hang, state) {
-  // On a narrow screen the affected ranks come first.
-  const isNarrow = document.documentElement.clientWidth < 700;
-  const place = (rank) => (isNarrow && hang.culprits.includes(rank) ? rank - 1e9 : rank);
-  const ranks = [...new Set(hang.matrix.flatMap((row) => row.cells.map((cell) => cell.rank)))].sort((a, b) => place(a) - place(b));
-  const isSmall = ranks.length <= HANG_MATRIX;
-  const used = new Set(hang.matrix.flatMap((row) => row.cells.map((cell) => cell.state)));
-  const names = Object.keys(HANG_STATES).filter((name) => used.has(name));
-  const legend = el(
-    'p',
-    { class: 'help' },
-    Object.entries(HANG_STATES)
-      .filter(([name]) => used.has(name))
-      .flatMap(([name, [letter, ink, text]]) => {
-        const key = hangInk(el('strong', {}, ` ${letter} `), ink);
-        return [key, ` ${name}: ${text}   `];
-      }),
-  );
-  const rows = hangPage(hang.matrix, (row) => (isSmall ? hangMatrixRow(row, ranks, hang, state) : hangRangeRow(row, names)));
-  const head = isSmall
-    ? ranks.map((rank) => el('th', { scope: 'col' }, hangRank(rank, hang, state)))
-    : names.map((name) => el('th', { scope: 'col' }, name));
-  const body = el(
-    'tbody',
-    {},
-    rows.map((row) => (row.tagName === 'TR' ? row : el('tr', {}, el('td', {}, row)))),
-  );
-  // The rest of a long list is in rows, too.
-  const last = body.lastElementChild;
-  last.querySelector('td > button:only-child')?.addEventListener('click', () => last.replaceWith(...last.querySelectorAll('td > tr')));
-  return el(
-    'div',
-    {},
-    legend,
-    scrollBox(
-      'Ranks by groups',
-      el('table', { class: 'compact' }, el('thead', {}, el('tr', {}, el('th', { scope: 'col' }, isSmall ? 'group \\ rank' : 'group'), head)), body),
-    ),
-  );
-}
-
-function hangRank(rank, hang, state) {
-  const isCulprit = hang.culprits.includes(rank);
-  const button = el(
-    'button',
-    {
-      type: 'button',
-      class: 'small',
-      'aria-pressed': String(state.get('rank') === rank),
-      title: isCulprit ? 'it hangs on this rank' : null,
-      onclick: () => state.set({ rank: state.get('rank') === rank ? null : rank }),
-    },
-    isCulprit ? `▸${rank}` : String(rank),
-  );
-  button.style.padding = '0 4px';
-  return button;
-}
-
-function hangMatrixRow(row, ranks, hang, state) {
-  const cells = new Map(row.cells.map((cell) => [cell.rank, cell]));
-  return el(
-    'tr',
-    {},
-    hangName(row.group),
-    ranks.map((rank) => {
-      const cell = cells.get(rank);
-      if (!cell) return el('td', {});
-      const [letter, ink, text] = HANG_STATES[cell.state] ?? ['?', 'muted', cell.state];
-      const title = `rank ${rank}: ${text}${cell.sequence === null ? '' : `, at ${cell.sequence}`}`;
-      const node = hangInk(el('td', { title, 'aria-label': title }, el('strong', {}, letter)), ink);
-      node.style.textAlign = 'center';
-      node.style.padding = '2px 4px';
-      if (state.get('rank') === rank) node.style.boxShadow = 'inset 2px 0 var(--mark), inset -2px 0 var(--mark)';
-      return node;
-    }),
-  );
-}
-
-function hangRangeRow(row, states) {
-  return el(
-    'tr',
-    {},
-    hangName(row.group),
-    states.map((name) => {
-      const ranks = row.cells.filter((cell) => cell.state === name).map((cell) => cell.rank);
-      const node = el('td', {}, rankRanges(ranks));
-      return ranks.length === 0 ? node : hangInk(node, HANG_STATES[name]?.[1] ?? 'muted');
-    }),
-  );
-}
-
 function hangWhat({ collective, sequence }) {
   return collective ? `, ${visible(collective)}${sequence === null ? '' : ` ${sequence}`}` : '';
 }
 
-function hangGroup(group, isOpen) {
+function hangGroup(group, isOpen, advice) {
   const kinds = [
     ['missing_ranks', 'missing'],
     ['stuck_ranks', 'stuck'],
@@ -202,7 +79,7 @@ function hangGroup(group, isOpen) {
   ];
   const ranks = kinds
     .filter(([key]) => group[key].length > 0)
-    .map(([key, name]) => `${name}: ${rankRanges(group[key])}`)
+    .map(([key, name]) => `${name}: ${fewRanks(group[key])}`)
     .join(' · ');
   const far = group.distance > 0 ? ` (waits for ${group.distance} group${group.distance > 1 ? 's' : ''} before it)` : '';
   return el(
@@ -216,17 +93,24 @@ function hangGroup(group, isOpen) {
       group.evidence_left_out > 0 ? el('li', { class: 'muted' }, `${count(group.evidence_left_out)} more of the same kind`) : null,
     ),
     group.ranks_are_local ? el('p', { class: 'muted' }, 'Ranks are those within the communicator.') : null,
-    group.advice ? el('p', {}, el('strong', {}, visible(`First: ${group.advice}`))) : null,
+    advice ? el('p', {}, el('strong', {}, visible(`First: ${advice}`))) : null,
     group.paths ? hangPaths(group.paths) : null,
   );
 }
 
+/** Groups with incomplete operations that all their ranks have enqueued: closed, since they are no reason. */
+function hangOpenGroups(groups) {
+  const ranks = new Set(groups.flatMap((group) => group.waiting_ranks));
+  const summary = `Incomplete everywhere: ${many(groups.length, 'group')} on ranks ${fewRanks([...ranks])}; they wait for other groups, or are slow`;
+  return el('details', { class: 'open-groups' }, inText(el('summary', {}, summary)), ...hangPage(groups, hangOpen));
+}
+
 function hangOpen(group) {
-  const waits =
-    group.waits_for.length > 0
-      ? [', waits for ', ...group.waits_for.flatMap((name, at) => (at === 0 ? [nameNode(name)] : [', ', nameNode(name)]))]
-      : [];
-  return el('p', {}, nameNode(group.group), `${hangWhat(group)}: incomplete on ranks ${rankRanges(group.waiting_ranks)}`, ...waits);
+  const shown = group.waits_for.slice(0, HANG_NAMED);
+  const left = group.waits_for.length - shown.length;
+  const names = shown.flatMap((name, at) => (at === 0 ? [nameNode(name)] : [', ', nameNode(name)]));
+  const waits = shown.length > 0 ? [', waits for ', ...names, left > 0 ? ` and ${count(left)} more` : null] : [];
+  return el('p', {}, nameNode(group.group), `${hangWhat(group)}: incomplete on ranks ${fewRanks(group.waiting_ranks)}`, waits);
 }
 
 function hangPaths(paths) {
@@ -241,7 +125,7 @@ function hangPaths(paths) {
       el('td', { class: 'number' }, at === first ? `≠ ${at + 1}` : String(at + 1)),
       [path[at], other[at]].map((frame) => el('td', { class: 'mono' }, frame === undefined ? '' : nameNode(frame))),
     );
-    return at === first ? hangInk(row, 'mark') : row;
+    return at === first ? stateInk(row, 'mark') : row;
   };
   const lines = (begin, end) => Array.from({ length: Math.max(0, end - begin) }, (_, at) => line(begin + at));
   const body = el('tbody', {}, lines(from, length));
