@@ -269,3 +269,46 @@ fn notes_are_there_once() {
         }
     }
 }
+
+/// Choosing a step in the table of steps selects it in all views: it is in the address and the bar, and the timeline shows its span.
+#[test]
+fn a_step_is_chosen_everywhere() {
+    let Some(tab) = open_at(&kind("ranks").page(), "#trace=4") else { return };
+    let shown = || tab.text("document.querySelector('#timeline canvas').getAttribute('aria-label')");
+    let all = shown();
+    assert!(all.starts_with("Timeline of all 4 ranks: 0 ns to "), "{all}");
+    tab.click("#steps tbody tr:nth-child(2) button");
+    let chosen = tab.texts("[...document.querySelectorAll('#steps tr.is-chosen')].map((of) => of.cells[0].innerText)");
+    assert_eq!(chosen, ["ProfilerStep#1"]);
+    assert!(tab.text("document.querySelector('.chosen-list').innerText").contains("ProfilerStep#1"));
+    let state = tab.text("location.hash");
+    assert!(state.contains("step=1") && state.contains("from=") && state.contains("to="), "{state}");
+    tab.evaluate("document.querySelector('#timeline canvas').scrollIntoView(), 1");
+    tab.settle();
+    assert_ne!(shown(), all);
+    tab.click("#steps tbody tr:nth-child(2) button");
+    assert!(!tab.text("location.hash").contains("step="));
+    tab.assert_quiet();
+}
+
+/// The lane above those of the ranks is the critical path, which is on rank 2 for most of its length; choosing a piece chooses its rank.
+#[test]
+fn the_critical_path_is_a_lane() {
+    let Some(tab) = open_at(&kind("ranks").page(), "#trace=4&view=timeline") else { return };
+    const CANVAS: &str = "document.querySelector('#timeline canvas')";
+    let y = 52.0 / tab.number(&format!("{CANVAS}.getBoundingClientRect().height"));
+    let mut of_rank_2 = 0;
+    for tenth in 1..10 {
+        tab.move_to(CANVAS, f64::from(tenth) / 10.0, y);
+        tab.settle();
+        let says = tab.text("document.querySelector('#timeline .readout').textContent");
+        assert!(says.starts_with("Critical path: rank "), "{says}");
+        of_rank_2 += usize::from(says.starts_with("Critical path: rank 2, "));
+        if says.starts_with("Critical path: rank 2, ") && of_rank_2 == 1 {
+            tab.click_element(CANVAS, f64::from(tenth) / 10.0, y);
+            assert!(tab.text("location.hash").contains("rank=2"), "{}", tab.text("location.hash"));
+        }
+    }
+    assert!(of_rank_2 >= 6, "{of_rank_2} of 9");
+    tab.assert_quiet();
+}

@@ -4,6 +4,7 @@ mod alone;
 mod clocks;
 mod critical;
 mod error;
+mod findings;
 mod hidden;
 mod independent;
 mod injected;

@@ -88,8 +88,11 @@ fn kind(diff: &Diff) -> &'static str {
     if diff.grouped_by.is_empty() { "stack" } else { "group" }
 }
 
-/// The parts of the measured time: `when` a GPU did what.
-const PARTS: &[(&str, fn(&Summary) -> Ns)] = &[
+/// A part of the measured time, and how long it is.
+type PartTime = (&'static str, fn(&Summary) -> Ns);
+
+/// The parts of the measured time, by what a GPU did.
+const PARTS: &[PartTime] = &[
     ("compute", |of| of.compute),
     ("exposed collectives", |of| of.exposed),
     ("idle", |of| of.wall - of.busy),

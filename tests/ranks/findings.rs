@@ -1,0 +1,100 @@
+//! What is looked at first: findings do not overlap, each is what a rerun gives, and steps have the times of their traces.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use serde_json::{Value, json};
+
+use crate::job::{How, Job, Late, When};
+use crate::ranks::inputs::{Files, small};
+use crate::support::program::{number, run, stderr, stdout, testdata, verdict_of};
+
+fn answer(traces: &str) -> Value {
+    let output = run(&["ranks", "--quiet", "--json", traces]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+fn of_kind<'a>(answer: &'a Value, kind: &str) -> Vec<&'a Value> {
+    answer["findings"].as_array().unwrap().iter().filter(|finding| finding["kind"] == kind).collect()
+}
+
+/// Rank 2 is late by one function. The waiting for it is evidence of that finding and none of its own, and the function is not named again as a line
+/// of the critical path; others are, with what the rerun without them saves.
+#[test]
+fn a_late_rank_and_what_waits_for_it_are_one_finding() {
+    let answer = answer(&testdata("ranks"));
+    let late = of_kind(&answer, "late-rank");
+    assert_eq!((late.len(), &late[0]["place"]["ranks"]), (1, &json!([2])));
+    let evidence = late[0]["evidence"].to_string();
+    assert!(
+        evidence.contains("The others wait for it most at model.py(40): layer_forward: 6.167 ms over 4 ranks."),
+        "{evidence}"
+    );
+    assert!(of_kind(&answer, "waiting").is_empty(), "{}", answer["findings"]);
+    let lines = answer["critical_path"]["lines"].as_array().unwrap();
+    let saves = |name: &Value| &lines.iter().find(|line| line["name"] == *name).unwrap()["without_it_saves_ns"];
+    let of_path = of_kind(&answer, "critical-path");
+    assert!(!of_path.is_empty());
+    for finding in of_path {
+        let line = &finding["place"]["line"];
+        assert_ne!(*line, late[0]["place"]["line"]);
+        assert_eq!(finding["cost_ns"], *saves(line), "{finding}");
+        assert!(finding["cost_ns"].as_i64().unwrap() * 100 >= answer["critical_path"]["length_ns"].as_i64().unwrap());
+    }
+    let verdict = verdict_of(&answer);
+    assert!(verdict.contains("over all ranks, 100.0 % of it for rank 2."), "{verdict}");
+}
+
+/// Where no rank takes longer than its peers, waiting is a finding of its own. The rank for which half of it is is named with it, and none otherwise.
+#[test]
+fn waiting_for_nobody_in_particular_is_a_finding() {
+    let answer = answer(Files::new(&small()).root());
+    assert!(of_kind(&answer, "late-rank").is_empty(), "{}", answer["findings"]);
+    assert!(!of_kind(&answer, "waiting").is_empty(), "{}", answer["findings"]);
+    let verdict = verdict_of(&answer);
+    assert!(
+        verdict.contains("; no rank stands out: with all ranks as fast") || verdict.contains("; the CPUs set the pace"),
+        "{verdict}"
+    );
+    let caused = answer["ranks"].as_array().unwrap().iter().map(|rank| rank["caused_ns"].as_i64().unwrap());
+    let is_half = caused.max().unwrap() * 2 >= answer["waited_ns"].as_i64().unwrap();
+    assert_eq!(verdict.contains("of it for rank"), is_half, "{verdict}");
+}
+
+/// The rule of a finding gives what the finding says.
+#[test]
+fn the_rule_of_a_finding_reruns_it() {
+    let slow = Late { rank: 2, extra_ns: 0, how: How::SlowCpu { factor: 1.5 }, when: When::EveryStep };
+    let files = Files::new(&Job { steps: 6, layers: 6, late: Some(slow), ..Job::default() });
+    let answer = answer(files.root());
+    let finding = &of_kind(&answer, "late-rank")[0];
+    let rule = finding["rule"].as_str().unwrap_or_else(|| panic!("{finding}"));
+    let output = run(&["what-if", "--quiet", "--json", "--if", rule, files.root()]);
+    let rerun: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let [said, saved] = [&finding["cost_ns"], &rerun["answers"][0]["saves_ns"]].map(|ns| ns.as_i64().unwrap());
+    // The finding is a mean over peers that are drawn at random.
+    assert!((said - saved).abs() * 20 <= saved, "{said} {saved}");
+}
+
+/// A step's length is that of its annotation, and what ran in all steps is what the trace has, since one stream runs everything.
+#[test]
+fn steps_have_the_times_of_their_traces() {
+    let answer = answer(&testdata("ranks"));
+    let steps = answer["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 3);
+    for rank in 0..4 {
+        let trace = testdata(&format!("ranks/rank{rank}.json.gz"));
+        for step in steps {
+            let name = step["name"].as_str().unwrap();
+            let length = number(
+                &trace,
+                &format!("SELECT dur FROM slice WHERE name = '{name}' AND category = 'user_annotation'"),
+            );
+            assert_eq!(step["length_ns"][rank], length);
+        }
+        let sum = |key: &str| steps.iter().map(|step| step[key][rank].as_i64().unwrap()).sum::<i64>();
+        let kernels = "SELECT SUM(dur) FROM slice WHERE category = 'kernel'";
+        assert_eq!(sum("busy_ns"), number(&trace, kernels));
+        assert_eq!(sum("compute_ns"), number(&trace, &format!("{kernels} AND name NOT LIKE 'nccl%'")));
+    }
+}
