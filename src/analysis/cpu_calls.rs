@@ -56,6 +56,13 @@ pub struct CallRow {
     pub is_chosen: bool,
 }
 
+impl CallRow {
+    /// Whether two neighbours may be one row: both launch, or both block, and neither launched a chosen kernel.
+    fn may_join(&self, next: &CallRow) -> bool {
+        self.blocks == next.blocks && !self.is_chosen && !next.is_chosen
+    }
+}
+
 /// A call before it has a row.
 struct Call {
     slice: SliceId,
@@ -66,18 +73,15 @@ struct Call {
 }
 
 impl CpuCalls {
-    /// The calls of a window, in at most `most` rows, and the row of each call of `chosen`, if it has one.
-    pub(crate) fn find(
-        store: &Store,
-        window: Window,
-        chosen: &BTreeSet<SliceId>,
-        most: usize,
-    ) -> (Self, HashMap<SliceId, u32>) {
+    /// The calls of a window, and the row of each call of `chosen`, if it has one.
+    pub(crate) fn find(store: &Store, window: Window, chosen: &BTreeSet<SliceId>) -> (Self, HashMap<SliceId, u32>) {
         let mut calls = CpuCalls::default();
         let mut found = outermost(in_window(store, window));
         let launching: BTreeSet<ThreadId> = found.iter().filter(|call| !call.blocks).map(|call| call.thread).collect();
         found.retain(|call| launching.contains(&call.thread));
         let place = calls.add_threads(store, launching);
+        // What begins before the window is cut to its start, where threads are in their order.
+        found.sort_by_key(|call| (call.start.max(window.start), place[&call.thread]));
         let mut names: HashMap<StringId, u32> = HashMap::new();
         let mut row = |call: &Call| CallRow {
             thread: place[&call.thread],
@@ -94,14 +98,9 @@ impl CpuCalls {
             is_chosen: chosen.contains(&call.slice),
         };
         let rows: Vec<CallRow> = found.iter().map(&mut row).collect();
-        calls.fill(rows, window.duration(), most);
-        // Chosen calls keep their order, whatever is merged or left out between them.
-        let at = |call: &Call| {
-            let key = (call.start.max(window.start) - window.start, place[&call.thread]);
-            let at = calls.rows.binary_search_by_key(&key, |row| (row.window.start, row.thread)).ok()?;
-            Some((call.slice, at as u32))
-        };
-        let of_call = found.iter().filter(|call| chosen.contains(&call.slice)).filter_map(at).collect();
+        calls.rows = rows;
+        let of_chosen = found.iter().zip(0..).filter(|(call, _)| chosen.contains(&call.slice));
+        let of_call = of_chosen.map(|(call, at)| (call.slice, at)).collect();
         (calls, of_call)
     }
 
@@ -119,35 +118,36 @@ impl CpuCalls {
         place
     }
 
-    /// Stores the rows, merged until they are few enough.
-    fn fill(&mut self, mut rows: Vec<CallRow>, length: Ns, most: usize) {
-        let mut gap = Ns((length.0 / (1 << 20)).max(1));
-        while rows.len() > most && gap.0 <= length.0 / 100 {
-            rows = merged(&rows, gap, self.threads.len());
-            self.merged = gap;
-            gap = Ns(gap.0 * 2);
+    /// Reduces the rows to at most `most`: merges those with the smallest gaps, then leaves out the shortest. Returns the new place of each row that
+    /// launched a chosen kernel, if it has one.
+    pub(crate) fn thin(&mut self, most: usize) -> Vec<Option<u32>> {
+        let before = self.rows.clone();
+        if let Some(surplus) = before.len().checked_sub(most).and_then(|over| over.checked_sub(1)) {
+            let mut gaps = gaps(&before, self.threads.len());
+            gaps.sort_unstable();
+            let gap = gaps.get(surplus).or(gaps.last()).copied().unwrap_or_default();
+            self.merged = self.merged.max(gap).max(Ns(1));
+            self.rows = merged(&before, gap, self.threads.len());
         }
-        rows.sort_by_key(|row| (row.window.start, row.thread));
-        self.rows = rows;
         if self.rows.len() > most {
             self.shorten(most);
         }
+        let key = |row: &CallRow| (row.window.start, row.thread);
+        let rows = &self.rows;
+        let place = |row: &CallRow| rows.binary_search_by_key(&key(row), key).ok().map(|at| at as u32);
+        before.iter().map(|row| place(row).filter(|_| row.is_chosen)).collect()
     }
 
-    /// Leaves out the shortest rows until at most `most` remain, and counts their calls. Launches of chosen kernels go last. Returns the new place
-    /// of each row.
-    pub(crate) fn shorten(&mut self, most: usize) -> Vec<Option<u32>> {
+    /// Leaves out the shortest rows until at most `most` remain, and counts their calls. Launches of chosen kernels go last.
+    fn shorten(&mut self, most: usize) {
         let rows = std::mem::take(&mut self.rows);
         let mut kept: Vec<usize> = (0..rows.len()).collect();
         kept.sort_by_key(|at| (!rows[*at].is_chosen, std::cmp::Reverse(rows[*at].window.duration()), *at));
         kept.truncate(most);
         kept.sort_unstable();
-        let mut place = vec![None; rows.len()];
-        kept.iter().zip(0..).for_each(|(was, at)| place[*was] = Some(at));
         self.rows = kept.into_iter().map(|at| rows[at]).collect();
         let count = |rows: &[CallRow]| rows.iter().map(|row| row.count).sum::<u64>();
         self.left_out += count(&rows) - count(&self.rows);
-        place
     }
 }
 
@@ -210,18 +210,23 @@ fn outermost(calls: Vec<Call>) -> Vec<Call> {
     calls.into_iter().filter(is_outermost).collect()
 }
 
-/// Merges calls of one kind that are neighbours on a thread if the gap between them is at most `gap`.
+/// The gaps between neighbours on a thread that may be merged.
+fn gaps(rows: &[CallRow], threads: usize) -> Vec<Ns> {
+    let mut last: Vec<Option<CallRow>> = vec![None; threads];
+    let gap = |row: &CallRow| {
+        let before = last[row.thread as usize].replace(*row)?;
+        before.may_join(row).then(|| row.window.start - before.window.end)
+    };
+    rows.iter().filter_map(gap).collect()
+}
+
+/// Merges neighbours on a thread if the gap between them is at most `gap`.
 fn merged(rows: &[CallRow], gap: Ns, threads: usize) -> Vec<CallRow> {
     let mut found: Vec<CallRow> = Vec::new();
     let mut last: Vec<Option<usize>> = vec![None; threads];
     for row in rows {
         match last[row.thread as usize].map(|at| &mut found[at]) {
-            Some(before)
-                if !before.is_chosen
-                    && !row.is_chosen
-                    && before.blocks == row.blocks
-                    && row.window.start - before.window.end <= gap =>
-            {
+            Some(before) if before.may_join(row) && row.window.start - before.window.end <= gap => {
                 before.window.end = row.window.end;
                 before.count += row.count;
                 before.name = before.name.filter(|name| row.name == Some(*name));
@@ -261,12 +266,27 @@ mod tests {
         assert_eq!(merged(&other, Ns(5), 1), [CallRow { name: None, ..first }, other[2]]);
     }
 
-    /// Of four calls, the chosen one and the longest stay; the places are those after that.
+    /// Of four calls with gaps of 2, 5 and 1 ns, two rows are left when the two smallest gaps are closed.
+    #[test]
+    fn the_smallest_gaps_are_merged() {
+        let rows = vec![row(0, 0, 10, false), row(0, 12, 14, false), row(0, 19, 20, false), row(0, 21, 30, false)];
+        let thread = CpuThread { process: 1, thread: 2, name: String::new() };
+        let mut calls = CpuCalls { threads: vec![thread], rows: rows.clone(), ..CpuCalls::default() };
+        assert_eq!(calls.thin(4), [None; 4]);
+        assert_eq!((&calls.rows, calls.merged), (&rows, Ns::ZERO));
+        calls.thin(2);
+        let wanted = [CallRow { count: 2, ..row(0, 0, 14, false) }, CallRow { count: 2, ..row(0, 19, 30, false) }];
+        assert_eq!((&calls.rows[..], calls.merged, calls.left_out), (&wanted[..], Ns(2), 0));
+    }
+
+    /// Of four calls that cannot be merged, the chosen one and the longest stay; the place is that after that.
     #[test]
     fn launches_of_chosen_kernels_stay() {
-        let rows = vec![row(0, 0, 90, false), row(0, 200, 201, true), row(0, 400, 495, false), row(0, 700, 702, false)];
-        let mut calls = CpuCalls { rows: rows.clone(), ..CpuCalls::default() };
-        assert_eq!(calls.shorten(2), [None, Some(0), Some(1), None]);
+        let last = CallRow { blocks: true, ..row(0, 700, 702, false) };
+        let rows = vec![row(0, 0, 90, false), row(0, 200, 201, true), row(0, 400, 495, false), last];
+        let thread = CpuThread { process: 1, thread: 2, name: String::new() };
+        let mut calls = CpuCalls { threads: vec![thread], rows: rows.clone(), ..CpuCalls::default() };
+        assert_eq!(calls.thin(2), [None, Some(0), None, None]);
         assert_eq!((calls.rows, calls.left_out), (vec![rows[1], rows[2]], 2));
     }
 }

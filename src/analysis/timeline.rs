@@ -149,27 +149,21 @@ impl Timeline {
                 count: 1,
             });
         }
-        timeline.add_calls(store, attribution, (&mut rows, &of_row), most);
+        timeline.add_calls(store, attribution, &mut rows, &of_row);
         let gpus = timeline.sort_lanes(store, &lanes, &mut rows);
         timeline.fill(rows, most);
+        timeline.thin_calls((timeline.rows.len() / KERNELS_PER_CALL).max(LEAST_CALLS));
         timeline.expose(attribution, &gpus, most);
         timeline
     }
 
     /// Adds the calls of threads, and to the rows of these kernels the calls that launched them.
-    fn add_calls(
-        &mut self,
-        store: &Store,
-        attribution: &Attribution,
-        (rows, kernels): (&mut [Row], &[SliceId]),
-        most: usize,
-    ) {
+    fn add_calls(&mut self, store: &Store, attribution: &Attribution, rows: &mut [Row], kernels: &[SliceId]) {
         let launches = attribution.kernels.iter().map(|kernel| kernel.launched);
         let call_of: HashMap<SliceId, SliceId> =
             launches.filter_map(|launched| Some((launched.kernel, launched.call?))).collect();
         let chosen: BTreeSet<SliceId> = call_of.values().copied().collect();
-        let most = (rows.len() / KERNELS_PER_CALL).max(LEAST_CALLS).min(most);
-        let (calls, of_call) = CpuCalls::find(store, self.window, &chosen, most);
+        let (calls, of_call) = CpuCalls::find(store, self.window, &chosen);
         self.calls = calls;
         for (row, kernel) in rows.iter_mut().zip(kernels) {
             row.call = call_of.get(kernel).and_then(|call| of_call.get(call)).copied();
@@ -234,9 +228,9 @@ impl Timeline {
         self.exposed = parts.filter_map(|part| Some(ExposedPart { row: place[part.row as usize]?, ..part })).collect();
     }
 
-    /// The same for the calls of threads.
-    pub fn shorten_calls(&mut self, most: usize) {
-        let place = self.calls.shorten(most);
+    /// Reduces the rows of calls to at most `most`.
+    pub fn thin_calls(&mut self, most: usize) {
+        let place = self.calls.thin(most);
         self.rows.iter_mut().for_each(|row| row.call = row.call.and_then(|call| place[call as usize]));
     }
 

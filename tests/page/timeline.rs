@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::page::pages::{kind, packed};
+use crate::page::pages::{kind, packed, write};
 use crate::page::tab::{Tab, open, open_at};
 use crate::support::program::{run, stderr, stdout};
 use nccl_stacks::report::format::duration;
@@ -134,6 +134,35 @@ fn a_span_has_the_sums_of_sql() {
     assert_eq!(wanted.len(), 4, "{wanted:?}");
     let shown: Vec<Vec<String>> = table(&tab, 1).into_iter().map(|row| row[..3].to_vec()).collect();
     assert_eq!(shown, wanted);
+    tab.assert_quiet();
+}
+
+/// A trace with more kernels than a timeline has rows: 41,000 of 1 µs, 1 µs apart, and one collective beside the last. Neighbours are merged, and
+/// the page says that its sums are approximate.
+#[test]
+fn sums_of_merged_rows_are_called_approximate() {
+    const KERNELS: usize = 41_000;
+    let kernel = |name: &str, stream: usize, start: usize, dur: usize| {
+        json!({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": dur,
+            "args": {"device": 0, "stream": stream, "correlation": start + 1}})
+    };
+    let mut events: Vec<Value> = (0..KERNELS).map(|at| kernel(["gemm", "relu"][at % 2], 7, 2 * at, 1)).collect();
+    events.push(kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 2 * KERNELS, 100));
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.json");
+    std::fs::write(&trace, json!({"schemaVersion": 1, "traceEvents": events}).to_string()).unwrap();
+    let page = write("merged", &[trace.to_str().unwrap(), "--format", "html"], 3);
+    assert!(packed(&page)["timelines"][0]["merged_ns"].as_u64() > Some(0));
+    let Some(tab) = open_at(&page, &format!("#begin=0&end={}", (2 * KERNELS + 100) * 1000)) else { return };
+    let sums = sums(&tab);
+    assert_eq!(sums["Kernels"], "approximately 41,001");
+    assert_eq!(sums["Collectives"], "approximately 100.000 µs");
+    assert!(
+        table(&tab, 1).iter().any(|row| row[0] == "kernels of several names, drawn as one"),
+        "{:?}",
+        table(&tab, 1)
+    );
+    assert!(tab.text("document.querySelector('#timeline').innerText").contains("apart are drawn as one"));
     tab.assert_quiet();
 }
 

@@ -52,7 +52,7 @@ impl Streams {
     pub(crate) fn halve(&mut self) {
         let (kernels, calls) = (self.rows() / 2, self.calls() / 2);
         self.timeline.shorten(kernels);
-        self.timeline.shorten_calls(calls);
+        self.timeline.thin_calls(calls);
     }
 
     /// The form that the page reads.

@@ -14,6 +14,7 @@ const LANE_GAP = 7;
 const STREAM_BAR = 18;
 const CALL_BAR = 14;
 const STEP_ROW = 18;
+const TICK_WIDTH = 7;
 // A canvas has room for some 700 lanes on a sharp screen, but nobody can read so many.
 const STREAMS_MOST = 128;
 const THREADS_MOST = 32;
@@ -162,7 +163,9 @@ export class StreamLanes {
     }
     ticks.forEach((pixels, isFound) => {
       context.fillStyle = isFound ? shown.fg : shown.mark;
-      pixels.forEach((pixel) => drawTick(context, at.left + pixel, y - 1));
+      // Triangles side by side would be a bar over the lane's label.
+      const isDense = pixels.size * TICK_WIDTH > wide / 2;
+      pixels.forEach((pixel) => (isDense ? context.fillRect(at.left + pixel, y - 3, 1, 2) : drawTick(context, at.left + pixel, y - 1)));
     });
   }
 
