@@ -88,8 +88,11 @@ fn kind(diff: &Diff) -> &'static str {
     if diff.grouped_by.is_empty() { "stack" } else { "group" }
 }
 
-/// The parts of the measured time: `when` a GPU did what.
-const PARTS: &[(&str, fn(&Summary) -> Ns)] = &[
+/// A time of a summary.
+type PartTime = fn(&Summary) -> Ns;
+
+/// The parts of the measured time: what a GPU did.
+const PARTS: &[(&str, PartTime)] = &[
     ("compute", |of| of.compute),
     ("exposed collectives", |of| of.exposed),
     ("idle", |of| of.wall - of.busy),
@@ -99,7 +102,7 @@ const PARTS: &[(&str, fn(&Summary) -> Ns)] = &[
 /// `Steps take 118.784 ms instead of 77.240 ms (+53.8 %): compute +38.873 ms, idle +5.518 ms.` `None` if nothing was measured.
 fn length(diff: &Diff) -> Option<String> {
     let sides = [&diff.before, &diff.after];
-    let of = |get: fn(&Summary) -> Ns| {
+    let of = |get: PartTime| {
         let [before, after] = sides.map(|side| side.each(get(&side.summary)) / side.summary.gpus.max(1) as f64);
         Delta { before, after }
     };
