@@ -312,3 +312,14 @@ fn the_critical_path_is_a_lane() {
     assert!(of_rank_2 >= 6, "{of_rank_2} of 9");
     tab.assert_quiet();
 }
+
+/// One collective has the line of code that launched it, which leads to its row.
+#[test]
+fn a_collective_has_its_line_of_code() {
+    let Some(tab) = open(&kind("ranks").page()) else { return };
+    let text = tab.text("document.querySelector('#collective .sentences p').innerText");
+    assert_eq!(text, "Launched from model.py(40): layer_forward.");
+    tab.click("#collective .sentences a");
+    assert_eq!(tab.number("document.querySelectorAll('#stacks tr.row.is-chosen').length"), 1.0);
+    tab.assert_quiet();
+}

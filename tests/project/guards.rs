@@ -614,6 +614,7 @@ const OTHER_OPTIONS: &[&str] = &[
     "--stacks",
     "--no-merge",
     "--parsable",
+    "--pid",
     "--dependency",
     "--wrap",
     "--job-name",

@@ -62,8 +62,6 @@ pub(crate) struct Page<'a> {
     pub(crate) tables: Documents,
     /// The commands that give the content of each view.
     pub(crate) commands: Vec<Command>,
-    /// The command that reruns a job, up to the rule.
-    pub(crate) rerun: Option<String>,
     /// Notes on what was left out or is damaged, and the notes of the document where no other document has what they say.
     pub(crate) notes: Vec<String>,
     /// For each stack of the document, the frame that best shows where it comes from, then the frames that distinguish it from its namesakes.
@@ -169,8 +167,8 @@ impl Page<'_> {
         if let Some(advice) = advice {
             write!(out, "<p>First: {}</p>", escape(&visible(advice)))?;
         }
-        if let (Some(rerun), Some(rule)) = (&self.rerun, rule) {
-            write!(out, "<p><code>{} {}</code></p>", escape(&visible(rerun)), escape(&shell_word(rule)))?;
+        if let Some(rule) = rule {
+            write!(out, "<p>Rerun: <code>what-if --if {}</code></p>", escape(&visible(&shell_word(rule))))?;
         }
         if let Some(link) = link {
             write!(out, "<p><a href=\"#{}\">{}</a></p>", escape(&self.fragment(link)), escape(link.text))?;

@@ -12,6 +12,7 @@ use crate::report::OnPage;
 use crate::report::answer::Answer;
 use crate::report::document::{FindingKind, Link};
 use crate::report::form::Form;
+use crate::report::format::shell_word;
 use crate::report::html::lanes::Lanes;
 use crate::report::html::timeline::Streams;
 use crate::report::html::{Command, Documents, Page, labels};
@@ -45,6 +46,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     if let Some(stacks) = stacks {
         tables.push(("stacks", StacksAnswer::new(stacks, name).bytes(Form::Csv)?));
     }
+    let rule = document.findings.iter().find_map(|finding| finding.rule.clone());
     let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of);
     let mut sheets = vec![("waits", table::sheet(report))];
     sheets.extend(table::steps_sheet(report).map(|sheet| ("steps", sheet)));
@@ -67,8 +69,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
             documents(compared, &short, stacks.map(|stacks| stacks.first(most)).as_ref(), name)
         })),
         tables,
-        commands: commands(on_page, stacks.is_some(), reruns.is_some()),
-        rerun: Some(format!("nccl-stacks what-if {}{} --if", on_page.inputs, on_page.options)),
+        commands: commands(on_page, stacks.is_some(), reruns.is_some(), rule.as_deref()),
         notes: on_page.notes.clone(),
         labels,
         telling: stacks
@@ -98,7 +99,8 @@ fn streams(on_page: &OnPage, stacks: Option<&StackReport>) -> Vec<Streams> {
     Streams::collect(&on_page.timelines, stacks.iter().map(|stack| (&stack.rank, &stack.key)))
 }
 
-fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool) -> Vec<Command> {
+/// `rule` is that of a finding.
+fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool, rule: Option<&str>) -> Vec<Command> {
     let OnPage { inputs, options, of_ranks, .. } = on_page;
     let ranks = |rest: &str| format!("nccl-stacks ranks {inputs}{options}{of_ranks}{rest}");
     let command = |view: &'static str, what: &'static str, text: String| Command { view, what, text };
@@ -115,7 +117,10 @@ fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool) -> Vec<Command
         commands.push(command(
             "what-if",
             "With another rule, such as two of these at once",
-            format!("nccl-stacks what-if {inputs}{options} --if 'rank 0 like peers' --if 'cpus x0.5'"),
+            format!(
+                "nccl-stacks what-if {inputs}{options} --if {} --if 'cpus x0.5'",
+                shell_word(rule.unwrap_or("rank 0 like peers"))
+            ),
         ));
     }
     if has_stacks {

@@ -31,7 +31,6 @@ pub(super) fn stacks(answer: &StacksAnswer<'_>, out: &mut Vec<u8>) -> io::Result
         tables: vec![("stacks", answer.bytes(Form::Csv)?)],
         commands: commands(&on_page.inputs, &on_page.options),
         notes: on_page.notes.clone(),
-        rerun: None,
         labels,
         telling: telling(report),
         streams: Streams::collect(&on_page.timelines, report.stacks.iter().map(|stack| (&stack.rank, &stack.key))),

@@ -3,7 +3,7 @@
 
 import { choice, el, nameNode, scrollBox, section } from './dom.js';
 import { count, duration } from './format.js';
-import { collectiveName, collectiveOf, lanesIndex, lateSentences, rowHasLaunch, rowNear, rowText, worstCollectives } from './collectives.js';
+import { collectiveName, collectiveOf, lanesIndex, lateSentences, rowHasLaunch, rowNear, rowText, stackOfRow, worstCollectives } from './collectives.js';
 import { drawLanes, laneGrid } from './tracks.js';
 import { canvasBox, drawKey, drawTimeAxis, readout, zoomButtons, zoomable } from './canvas.js';
 
@@ -220,8 +220,15 @@ class LanesView {
       `: ${duration(this.index.waited[at])} of waiting in all.`,
     );
     const sentences = lateSentences(this.model, at, this.rows);
-    this.text.replaceChildren(...sentences.map((sentence) => el('p', {}, sentence)), this.table());
+    this.text.replaceChildren(...this.launchedFrom(), ...sentences.map((sentence) => el('p', {}, sentence)), this.table());
     this.says.textContent = 'Choose a lane to choose its rank.';
+  }
+
+  /** The stacks that launched it, each a link to its row. */
+  launchedFrom() {
+    const stacks = [...new Set(this.rows.map((row) => stackOfRow(this.model, row)))].filter((stack) => stack !== null);
+    const link = (stack) => el('a', { href: `#view=stacks&stack=${stack}&collective=${this.at}` }, nameNode(this.model.stacks[stack].label));
+    return stacks.length > 0 ? [el('p', {}, 'Launched from ', ...stacks.flatMap((stack, at) => (at > 0 ? [', ', link(stack)] : [link(stack)])), '.')] : [];
   }
 
   table() {
