@@ -177,8 +177,11 @@ impl Finding {
         let line = screen.width.map_or(line.clone(), |width| shorten_right(&line, width));
         writeln!(out, "{}", line.replacen(&*what, &screen.accent(&what), 1))?;
         let advice = self.advice.iter().map(|advice| format!("First: {advice}"));
-        let rule =
-            self.rule.iter().filter(|_| screen.verbose).map(|rule| format!("Rerun: what-if --if {}", shell_word(rule)));
+        let rule = self
+            .rule
+            .iter()
+            .filter(|_| screen.verbose)
+            .map(|rule| format!("Rerun: nccl-stacks what-if TRACES --if {}", shell_word(rule)));
         let sentences = if is_whole { self.evidence.join(" ") } else { String::new() };
         let narrow = Screen { width: screen.width.map(|width| width.saturating_sub(INDENT.len())), ..screen.clone() };
         for text in

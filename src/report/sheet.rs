@@ -117,9 +117,8 @@ impl Serialize for Cell {
 const MEANINGS: &[(&str, &str)] = &[
     ("#", "the order of the answer"),
     ("added", "how long after the second last rank the last one came"),
-    ("busy", "how long any work that was launched in it ran on a rank's GPUs: a mean"),
-    ("compute", "how long work that is no collective ran"),
-    ("length", "how long it is; of several ranks, on the one on which it is longest"),
+    ("GPU compute", "how long work of it that is no collective ran, a mean over the ranks"),
+    ("on the CPU", "how long its own slice is, on the rank on which it is longest; its work on the GPU may end later"),
     (
         "busbw (GB/s)",
         "bus bandwidth as nccl-tests defines it, of the whole kernels, waiting included; 1 GB is 10⁹ bytes",
@@ -129,7 +128,10 @@ const MEANINGS: &[(&str, &str)] = &[
     ("collective", "what the kernels do"),
     ("count", "how many kernels were launched from there"),
     ("exposed", "how long no compute kernel ran beside them on their GPU"),
-    ("GPU busy", "with any work, also of other steps, as a share of the GPU span"),
+    (
+        "GPU busy",
+        "with any work: as a share of the GPU span, also of other steps; as a time, of this step, a mean over the ranks",
+    ),
     ("GPU span", "from the first start to the last end of what was launched in the step"),
     ("GPU time", "how long these kernels ran, in sum"),
     ("late", "how often a rank was late there"),

@@ -88,12 +88,17 @@ fn kind(diff: &Diff) -> &'static str {
     if diff.grouped_by.is_empty() { "stack" } else { "group" }
 }
 
+/// If compute is this share of the change or more, the stacks of collectives do not explain it.
+const MOST: f64 = 0.5;
+
+const COMPUTE: &str = "compute";
+
 /// A part of the measured time, and how long it is.
 type PartTime = (&'static str, fn(&Summary) -> Ns);
 
 /// The parts of the measured time, by what a GPU did.
 const PARTS: &[PartTime] = &[
-    ("compute", |of| of.compute),
+    (COMPUTE, |of| of.compute),
     ("exposed collectives", |of| of.exposed),
     ("idle", |of| of.wall - of.busy),
     ("other work", |of| of.busy - of.compute - of.exposed),
@@ -125,11 +130,14 @@ fn length(diff: &Diff) -> Option<String> {
     let mut parts: Vec<(&str, f64)> = PARTS.iter().map(|(name, get)| (*name, of(*get).growth())).collect();
     parts.retain(|(_, growth)| growth.abs() >= NOTABLE_PART * all.before.max(all.after));
     parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let is_compute = parts.first().is_some_and(|(name, by)| *name == COMPUTE && by / all.growth() >= MOST);
     let parts: Vec<String> =
         parts.into_iter().map(|(name, by)| format!("{name} {}", growth(Order::GpuTime, by))).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
     let several = sides.iter().any(|side| side.summary.gpus > 1);
-    Some(format!("{first}{parts}{}.", if several { " (means of the GPUs)" } else { "" }))
+    let elsewhere =
+        if is_compute { " Most of that is compute: --kernel-name '*' compares the stacks of all kernels." } else { "" };
+    Some(format!("{first}{parts}{}.{elsewhere}", if several { " (means of the GPUs)" } else { "" }))
 }
 
 /// The stack that grew most, or shrank most if none grew. `None` if none changed in time.

@@ -49,7 +49,7 @@ pub(super) fn sentence(of: &Evidence) -> String {
         }
         EvidenceKind::NoOperations => {
             let (its, are) = if of.ranks.len() == 1 { ("the dump", "has") } else { ("the dumps", "have") };
-            format!("{its} of {who} {are} no operation at all: nothing that was enqueued there is incomplete.")
+            format!("{its} of {who} {are} no operation: what was enqueued there has ended, or is not in the dump.")
         }
         EvidenceKind::OtherCollective | EvidenceKind::OtherType | EvidenceKind::OtherSize => {
             format!("in {what} {who} {} {here}, and {peers} {there}.", verb(&of.ranks, "has", "have"))

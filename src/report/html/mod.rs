@@ -168,7 +168,11 @@ impl Page<'_> {
             write!(out, "<p>First: {}</p>", escape(&visible(advice)))?;
         }
         if let Some(rule) = rule {
-            write!(out, "<p>Rerun: <code>what-if --if {}</code></p>", escape(&visible(&shell_word(rule))))?;
+            write!(
+                out,
+                "<p>Rerun: <code>nccl-stacks what-if TRACES --if {}</code></p>",
+                escape(&visible(&shell_word(rule)))
+            )?;
         }
         if let Some(link) = link {
             write!(out, "<p><a href=\"#{}\">{}</a></p>", escape(&self.fragment(link)), escape(link.text))?;

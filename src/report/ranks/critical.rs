@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde_json::Map;
 
 use crate::chrome::{TraceWriter, Track};
+use crate::names::calls::Work;
 use crate::operation::ranges::ranges;
 use crate::ranks::critical::{CriticalPath, PathLine, PlacedPiece};
 use crate::ranks::report::{Compared, RankReport};
@@ -27,6 +28,9 @@ const LINES: usize = 8;
 
 /// The most characters of a list of ranks.
 const RANKS: usize = 16;
+
+/// Calls that allocate or free the GPU's memory.
+const ALLOCATIONS: &[&str] = &["cudaMalloc", "cudaFree", "hipMalloc", "hipFree"];
 
 /// The context is the path's length in ns, and its number of steps.
 const COLUMNS: &[Column<PathLine, (i64, u32)>] = &[
@@ -98,12 +102,14 @@ pub(super) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
         cost_ns: Some(Ns(saves)),
         what: shown(line).to_owned(),
         evidence: vec![format!(
-            "It is {} of the critical path ({}, {}).",
+            "It is {} of the critical path ({}{}, {}); that much is saved if it takes no time on any rank.",
             percent(share(line.time)),
             line.kind.name(),
+            // Without other ranks it is unknown how much of it is waiting.
+            if line.kind == PathKind::Transfer && report.collectives == 0 { " and waiting" } else { "" },
             crate::report::format::ranks(&line.ranks)
         )],
-        advice: Some(advice(line.kind).to_owned()),
+        advice: Some(advice(line).to_owned()),
         place: Place { ranks: line.ranks.clone(), line: Some(line.name.clone()), ..Place::default() },
         link: Some(Link { text: "The critical path", view: "critical", ..Link::default() }),
         ..Finding::default()
@@ -121,11 +127,17 @@ pub(super) fn in_steps(report: &RankReport, reruns: &Reruns) -> String {
 }
 
 /// What to do first about a line of the path.
-fn advice(kind: PathKind) -> &'static str {
-    match kind {
-        PathKind::Cpu => "do it less often, or outside of the threads that launch.",
-        PathKind::Transfer => "launch it before work that does not need it, or send less.",
-        _ => "compare its time with what the GPU can do at its shapes.",
+fn advice(line: &PathLine) -> &'static str {
+    match line.kind {
+        PathKind::Cpu if ALLOCATIONS.contains(&line.name.as_str()) => {
+            "record after a warm-up; if memory is still allocated in steps, look at the settings of the caching allocator."
+        }
+        PathKind::Cpu if Work::is_launch(&line.name) => "launch less: CUDA graphs, compiled code, larger kernels.",
+        PathKind::Cpu => {
+            "while it runs, this thread launches nothing: call it less often, keep its result, or move it to another thread."
+        }
+        PathKind::Transfer => "launch it earlier, beside work that does not need it, or send less.",
+        _ => "compare its time with what the GPU can do, or do it less often.",
     }
 }
 

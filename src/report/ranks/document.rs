@@ -32,7 +32,7 @@ const NAMED: usize = 3;
 pub(super) fn document(answer: &RankAnswer<'_>) -> Document {
     let RankAnswer { report, stacks, .. } = *answer;
     Document {
-        title: "Who waits for whom".to_owned(),
+        title: if report.ranks.len() > 1 { "Who waits for whom" } else { "What holds this rank" }.to_owned(),
         damage: damaged(report),
         verdict: sentences(report).into_iter().chain(report.pipeline.as_ref().map(pipeline::sentence)).collect(),
         findings: findings(report, stacks),
@@ -52,7 +52,7 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     if steps > 0 {
         facts.push(("Steps", count(steps as u64)));
     }
-    facts.extend(stacks.map(|stacks| ("Windows, summed", measured(stacks))));
+    facts.extend(stacks.map(|stacks| ("Windows", measured(stacks))));
     facts.push((
         "Waiting",
         format!("{} of collectives' time", percent_or_unknown(report.waited.share_of(report.measured))),
@@ -162,13 +162,16 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         evidence,
         advice: Some(advice(of, &late)),
         link: of.ranks.first().map(|rank| Link {
-            text: "The steps in which",
+            text: "The steps in which others wait for it",
             view: "heat",
             rank: Some(*rank),
             ..Link::default()
         }),
         place: Place { ranks: of.ranks.clone(), line: culprit, steps: step.into_iter().collect(), ..Place::default() },
-        rule: is_like_peers.then(|| format!("ranks {} {word} like peers", ranges(&of.ranks).replace(' ', ""))),
+        rule: is_like_peers.then(|| {
+            let noun = if of.ranks.len() == 1 { "rank" } else { "ranks" };
+            format!("{noun} {} {word} like peers", ranges(&of.ranks).replace(' ', ""))
+        }),
         ..Finding::default()
     }
 }

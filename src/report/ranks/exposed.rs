@@ -44,6 +44,12 @@ pub(super) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String
         let what = if stack.transfer == Ns::ZERO { "it" } else { "its transfer" };
         let shorter = if saved >= SEEN { percent(saved) } else { "no".to_owned() };
         text.push_str(&format!("; without {what} the job would be {shorter} shorter"));
+        let path = report.critical_path.as_ref().filter(|_| saved < SEEN);
+        let most = path.and_then(|path| Some((path, path.kinds.iter().max_by_key(|kind| kind.time)?)));
+        let most = most.and_then(|(path, kind)| Some((kind.kind, Ns(kind.time).share_of(Ns(path.length))?)));
+        if let Some((kind, share)) = most.filter(|(_, share)| *share >= AGREES) {
+            text.push_str(&format!(", as {} of the critical path is {}", percent(share), kind.name()));
+        }
     }
     Some(text)
 }

@@ -46,15 +46,15 @@ const GROUPS: &[Column<GroupWaits>] = &[
     Column::left("by", |group, ()| if group.by_clocks { "clocks" } else { "lengths" }.to_owned()),
 ];
 
-/// Times are means over the ranks, but for the length and the waiting. The context is the rank that others waited for most, with its share.
+/// Times are means over the ranks, but for the longest slice. The context is the rank that others waited for most, with its share.
 const STEPS: &[Column<StepWaits, Option<(u32, f64)>>] = &[
-    Column::number("length_ns", "length", |step, _| {
+    Column::number("length_ns", "on the CPU", |step, _| {
         Cell::known(step.length.iter().flatten().max().copied(), Cell::Time)
     }),
-    Column::number_at(1, "busy_ns", "busy", |step, _| mean(&step.busy)),
-    Column::number_at(0, "compute_ns", "compute", |step, _| mean(&step.compute)),
+    Column::number_at(1, "busy_ns", "GPU busy", |step, _| mean(&step.busy)),
+    Column::number_at(0, "compute_ns", "GPU compute", |step, _| mean(&step.compute)),
     Column::number_at(2, "exposed_ns", "exposed", |step, _| mean(&step.exposed)),
-    Column::number("waited_ns", "waited", |step, _| Cell::Time(step.waited.iter().copied().sum())),
+    Column::number("waited_ns", "waited", |step, _| mean(&step.waited)),
     Column::words("late_rank", "mostly for", |_, late| {
         Cell::Text(late.map_or("-".to_owned(), |(rank, share)| format!("rank {rank} ({:.0} %)", 100.0 * share)))
     }),

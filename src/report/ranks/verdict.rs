@@ -6,6 +6,7 @@ use super::critical::shown;
 use crate::names::collectives::Collective;
 use crate::ranks::report::RankReport;
 use crate::ranks::verdict::WORTH;
+use crate::replay::critical::PathKind;
 use crate::replay::culprits::Culprit;
 use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
 use crate::report::damage;
@@ -63,7 +64,7 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
 }
 
 /// What holds a rank of which no other is here, by reruns: a path may be hardly longer than another.
-/// `Steps of rank 0 alone take a mean of 28.994 ms; with its CPU twice as fast they would be 0.2 % shorter, with its GPU twice as fast 7.0 %, and without …`
+/// `Steps of rank 0 alone take a mean of 28.994 ms; with its CPU twice as fast they would be 0.2 % shorter, with its GPU twice as fast 7.0 %, and 19.3 % without …`
 fn alone(report: &RankReport) -> Option<String> {
     let ([rank], Some(reruns)) = (&report.ranks[..], &report.reruns) else { return None };
     let whole = Whole::new(reruns);
@@ -76,7 +77,8 @@ fn alone(report: &RankReport) -> Option<String> {
     let lines = report.critical_path.iter().flat_map(|path| &path.lines);
     let line = lines.filter(|line| line.saves > Some(0)).max_by_key(|line| line.saves);
     let without = line.map_or(String::new(), |line| {
-        format!(", and without {} {}", visible(shown(line)), share(line.saves.unwrap_or_default()))
+        let what = if line.kind == PathKind::Transfer { "the collectives of " } else { "" };
+        format!(", and {} without {what}{}", share(line.saves.unwrap_or_default()), visible(shown(line)))
     });
     let (cpu, gpu) = (share(reruns.fast_cpus), share(reruns.fast_gpus));
     Some(format!(
@@ -100,14 +102,15 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, launch_bound: Option<(f64, f6
     if reruns.findings.is_empty() && !is_silent {
         reasons.push(Reason::Nobody);
     }
-    let mut late = 0;
+    let mut named: Vec<WorkPart> = Vec::new();
     let mut text: Vec<String> = Vec::new();
     for (at, reason) in reasons.into_iter().enumerate() {
         let subject = if at == 0 { whole.pronoun() } else { whole.noun() };
         text.push(match reason {
             Reason::Late(of) => {
-                late += 1;
-                late_work(report, &whole, of, (subject, late > 1))
+                let is_further = named.contains(&of.part);
+                named.push(of.part);
+                late_work(report, &whole, of, (subject, is_further))
             }
             Reason::Pace(shares) => pace_sentence(shares, subject),
             Reason::Nobody => nobody(reruns, &whole, subject),
@@ -172,13 +175,21 @@ impl Whole {
     fn clause(&self) -> String {
         match self.steps {
             1 => format!("From the first start to the last end the job takes {}", duration(self.length)),
-            _ => format!("Steps take a mean of {}", duration(self.each(self.length))),
+            steps => format!(
+                "{} steps take {}, a mean of {}",
+                count(steps.unsigned_abs()),
+                duration(self.length),
+                duration(self.each(self.length))
+            ),
         }
     }
 
-    /// `they would take 56.300 ms (−21.0 %, ± 0.9 %)`
-    fn shorter(&self, subject: &str, saves: i64, error: i64) -> String {
+    /// `they would take 56.300 ms (−21.0 %, ± 0.9 %)`. What comes after other work of that part was rerun without that.
+    fn shorter(&self, (subject, is_further): (&str, bool), saves: i64, error: i64) -> String {
         let share = |time: i64| percent(Ns(time).share_of(self.length).unwrap_or(0.0));
+        if is_further {
+            return format!("{subject} would be another {} shorter (± {})", share(saves), share(error));
+        }
         let left = duration(self.each(self.length - Ns(saves)));
         format!("{subject} would take {left} (−{}, ± {})", share(saves), share(error))
     }
@@ -215,34 +226,32 @@ fn late_ranks(report: &RankReport, late: &[u32]) -> String {
 /// `With rank 1's CPU as fast as its peers', steps would take 56.300 ms (−21.0 %, ± 0.9 %); no function has most of that.`
 fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_further): (&str, bool)) -> String {
     let their = if of.ranks.len() > 1 { "their" } else { "its" };
-    let too = if is_further { ", too," } else { "," };
     let head = match (of.culprit(), of.extent) {
         (call, Extent::Calls) => format!(
-            "Without waiting in {} on {}, which {their} peers do not call there{too}",
+            "Without waiting in {} on {}, which {their} peers do not call there,",
             call.map_or("calls".into(), |call| visible(&call.name)),
             late_ranks(report, &of.ranks)
         ),
         (_, Extent::Begin) => {
-            format!("With {} beginning when {their} peers do{too}", late_ranks(report, &of.ranks))
+            format!("With {} beginning when {their} peers do,", late_ranks(report, &of.ranks))
         }
         (Some(culprit), _) => {
-            format!("With {} as fast on {} as on {their} peers{too}", name(of, culprit), late_ranks(report, &of.ranks))
+            format!("With {} as fast on {} as on {their} peers,", name(of, culprit), late_ranks(report, &of.ranks))
         }
-        (None, Extent::Everywhere) => format!("With {} as fast as {their} peers'{too}", whose(report, of)),
+        (None, Extent::Everywhere) => format!("With {} as fast as {their} peers',", whose(report, of)),
         (None, Extent::Pieces) => {
-            format!("Without the times at which {} took far longer than {their} peers'{too}", whose(report, of))
+            format!("Without the times at which {} took far longer than {their} peers',", whose(report, of))
         }
     };
     let rest = match (of.culprit(), of.extent, of.part) {
         (Some(_), ..) | (None, Extent::Calls, _) => "",
-        (None, Extent::Begin, _) if of.ranks.len() == 1 => "; what made it late came before",
-        (None, Extent::Begin, _) => "; what made them late came before",
+        (None, Extent::Begin, _) => "; why is before the recording, or the profiler started later there",
         (None, _, WorkPart::Cpu) => "; no function has most of that",
         (None, _, WorkPart::Gpu) => "; no kernel has most of that",
     };
     let step =
         main_step(report, of).map_or_else(String::new, |step| format!(", nearly all of it in {}", visible(step)));
-    format!("{head} {}{rest}{step}.", whole.shorter(subject, of.named_saving(), of.error))
+    format!("{head} {}{rest}{step}.", whole.shorter((subject, is_further), of.named_saving(), of.error))
 }
 
 /// The step that has nearly all of what would be saved.
