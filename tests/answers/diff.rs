@@ -255,6 +255,26 @@ fn longer() -> [(tempfile::TempDir, String); 2] {
     [steps(NAMES, &[40, 60], &[]), steps(NAMES, &[40, 60, 80], &further)]
 }
 
+/// From the first kernel to the last are 130 µs: an all-reduce of 50 µs, then a gemm of 80 µs. If the gemm takes 280 µs, that is compute, which the stacks
+/// of collectives do not have; if the all-reduce takes 250 µs, or if all kernels were chosen, the stacks explain it.
+#[test]
+fn compute_that_grew_is_said_where_the_stacks_do_not_have_it() {
+    let of = |all_reduce: u32, gemm: u32| {
+        trace(&[
+            launch(1, "model.py(10): mlp", ALL_REDUCE, 2000, all_reduce, 20),
+            launch(2, "model.py(10): mlp", "gemm", 2000 + all_reduce, gemm, 7),
+        ])
+    };
+    let [before, compute, collective] = [of(50, 80), of(50, 280), of(250, 80)];
+    let said = |after: &str, more: &[&str]| stdout(&run(&[&["diff", &before.1, after][..], more].concat()));
+    let hint = "What was measured takes 330.000 µs instead of 130.000 µs (+153.8 %): compute +200.000 µs. Most of that is compute: \
+        --kernel-name '*' compares the stacks of all kernels.";
+    assert!(said(&compute.1, &[]).starts_with(hint), "{}", said(&compute.1, &[]));
+    for text in [said(&collective.1, &[]), said(&compute.1, &["--kernel-name", "*"])] {
+        assert!(text.starts_with("What was measured takes 330.000 µs") && !text.contains("Most of that"), "{text}");
+    }
+}
+
 #[test]
 fn steps_are_compared_not_sums() {
     let [(_b, before), (_a, after)] = longer();

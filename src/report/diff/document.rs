@@ -130,7 +130,10 @@ fn length(diff: &Diff) -> Option<String> {
     let mut parts: Vec<(&str, f64)> = PARTS.iter().map(|(name, get)| (*name, of(*get).growth())).collect();
     parts.retain(|(_, growth)| growth.abs() >= NOTABLE_PART * all.before.max(all.after));
     parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-    let is_compute = parts.first().is_some_and(|(name, by)| *name == COMPUTE && by / all.growth() >= MOST);
+    // Neither do those of these kernels, unless they are compute themselves.
+    let chosen = delta(diff, |side| side.kernels.totals.gpu_time).growth();
+    let is_compute =
+        parts.first().is_some_and(|(name, by)| *name == COMPUTE && by / all.growth() >= MOST && chosen / by < MOST);
     let parts: Vec<String> =
         parts.into_iter().map(|(name, by)| format!("{name} {}", growth(Order::GpuTime, by))).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };

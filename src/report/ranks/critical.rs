@@ -102,7 +102,7 @@ pub(super) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
         cost_ns: Some(Ns(saves)),
         what: shown(line).to_owned(),
         evidence: vec![format!(
-            "It is {} of the critical path ({}{}, {}); that much is saved if it takes no time on any rank.",
+            "It is {} of the critical path ({}{}, {}). What is saved is that of a rerun in which it takes no time on any rank.",
             percent(share(line.time)),
             line.kind.name(),
             // Without other ranks it is unknown how much of it is waiting.
