@@ -69,8 +69,8 @@ fn reruns_say_what_holds_a_rank_without_others() {
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
     let said = answer["verdict"][0].as_str().unwrap();
     let start = "From the first start to the last end rank 0 alone takes 165.000 µs; with its CPU twice as fast it would be 3.0 % shorter, \
-                 with its GPU twice as fast 15.2 %, and without ";
-    assert!(said.starts_with(start) && said.ends_with(" 54.5 %."), "{said}");
+                 with its GPU twice as fast 15.2 %, and 54.5 % without the collectives of ";
+    assert!(said.starts_with(start), "{said}");
 }
 
 /// The collective runs on a stream of its own, and the other stream is busy for longer.
