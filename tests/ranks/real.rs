@@ -147,7 +147,7 @@ fn a_slow_cpu_is_named_and_no_function() {
     // A prototype of the same rerun gave 6.9 to 9.2 ms of 317.
     assert!((5_000_000..10_000_000).contains(&first["saves_ns"].as_i64().unwrap()), "{first}");
     let verdict = verdict_of(&report);
-    assert!(verdict.contains("With rank 1's CPU as fast as its peers', steps would take "), "{verdict}");
+    assert!(verdict.contains("; with rank 1's CPU as fast as its peers', they would take "), "{verdict}");
     assert!(verdict.contains("no function has most of that"), "{verdict}");
 }
 
