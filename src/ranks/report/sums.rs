@@ -266,12 +266,9 @@ impl Sums<'_> {
                 let empty = || StepWaits::nothing(number, step.name.clone(), ranks);
                 self.steps.entry(number).or_insert_with(empty).length[rank] = Some(step.window.duration());
             }
-            for (is_compute, sums) in [(false, busy_in_steps(reduction, false)), (true, busy_in_steps(reduction, true))]
-            {
-                for (number, time) in sums {
-                    let Some(step) = self.steps.get_mut(&number) else { continue };
-                    (if is_compute { &mut step.compute } else { &mut step.busy })[rank] = time;
-                }
+            for (number, (busy, compute)) in busy_in_steps(reduction) {
+                let Some(step) = self.steps.get_mut(&number) else { continue };
+                (step.busy[rank], step.compute[rank]) = (busy.time, compute.time);
             }
         }
     }
@@ -355,23 +352,37 @@ impl StepWaits {
     }
 }
 
-/// By step: how long any work that was launched in it ran on the rank's GPUs, or any that is no collective.
-fn busy_in_steps(reduction: &RankReduction, only_compute: bool) -> BTreeMap<u32, Ns> {
-    let is_meant = |kind: NodeKind| match kind {
-        NodeKind::Slice => true,
-        NodeKind::Collective(_) => !only_compute,
-        _ => false,
-    };
-    let nodes = reduction.graph.nodes.iter().filter(|node| is_meant(node.kind));
-    let mut spans: Vec<(u32, Ns, Ns)> = nodes.filter_map(|node| Some((node.step?, node.start, node.end))).collect();
-    spans.sort_unstable();
-    let mut sums: BTreeMap<u32, (Ns, Ns)> = BTreeMap::new();
-    for (step, start, end) in spans {
-        let (sum, until) = sums.entry(step).or_insert((Ns::ZERO, start));
-        *sum += (end - start.max(*until)).max(Ns::ZERO);
-        *until = end.max(*until);
+/// How long at least one of some slices ran, which are added in the order of their starts.
+#[derive(Default)]
+struct Union {
+    time: Ns,
+    until: Option<Ns>,
+}
+
+impl Union {
+    fn add(&mut self, start: Ns, end: Ns) {
+        let until = self.until.unwrap_or(start);
+        self.time += (end - start.max(until)).max(Ns::ZERO);
+        self.until = Some(until.max(end));
     }
-    sums.into_iter().map(|(step, (sum, _))| (step, sum)).collect()
+}
+
+/// By step: any work that was launched in it on the rank's GPUs, and what of that is no collective.
+fn busy_in_steps(reduction: &RankReduction) -> BTreeMap<u32, (Union, Union)> {
+    let slices = reduction.graph.nodes.iter().filter(|node| !node.kind.is_cpu());
+    let is_compute = |kind: NodeKind| kind == NodeKind::Slice;
+    let mut spans: Vec<(u32, Ns, Ns, bool)> =
+        slices.filter_map(|node| Some((node.step?, node.start, node.end, is_compute(node.kind)))).collect();
+    spans.sort_unstable();
+    let mut sums: BTreeMap<u32, (Union, Union)> = BTreeMap::new();
+    for (step, start, end, is_compute) in spans {
+        let (busy, compute) = sums.entry(step).or_default();
+        busy.add(start, end);
+        if is_compute {
+            compute.add(start, end);
+        }
+    }
+    sums
 }
 
 /// What a kernel moved over the bus, its size, and the number of ranks in its group.
