@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::reduction::RankReduction;
 use crate::replay::critical::{PathKind, PathPiece};
-use crate::replay::question::{Question, each};
+use crate::replay::job::Times;
+use crate::replay::question::Question;
 use crate::replay::rank::{EdgeKind, NodeKind};
 use crate::time::{Ns, Window};
 
@@ -76,6 +77,13 @@ pub struct PathLine {
     pub saves: Option<i64>,
 }
 
+impl PathLine {
+    /// Whether it is known which work it is.
+    fn can_be_rerun(&self) -> bool {
+        !matches!(self.kind, PathKind::LaunchLatency | PathKind::Idle) && self.name != OTHERS
+    }
+}
+
 /// A piece of the path, as other forms place it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -122,8 +130,9 @@ impl CriticalPath {
         };
         let mut lines: Vec<PathLine> = std::mem::take(&mut summed.lines).into_iter().map(line).collect();
         lines.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| (a.kind, &a.name).cmp(&(b.kind, &b.name))));
-        let saves = each(lines.len().min(RERUN), |at| summed.saves(&lines[at]));
-        lines.iter_mut().zip(saves).for_each(|(line, saves)| line.saves = saves);
+        let asked: Vec<usize> = (0..lines.len().min(RERUN)).filter(|at| lines[*at].can_be_rerun()).collect();
+        let saves = question.saved(asked.len(), |at| summed.without(&lines[asked[at]]));
+        asked.into_iter().zip(saves).for_each(|(at, saves)| lines[at].saves = Some(saves));
         CriticalPath {
             length: question.length(),
             steps: question.ranks.iter().map(|graph| graph.steps).max().unwrap_or_default(),
@@ -164,7 +173,7 @@ impl Summed<'_> {
             }
         }
         for (interval, time) in threads {
-            let work = self.question.in_interval(interval).map(|node| self.question.job.times[node].own.max(0)).sum();
+            let work = self.question.in_interval(interval).map(|node| self.question.job.times.own[node].max(0)).sum();
             self.distribute(interval, time, work);
         }
     }
@@ -217,19 +226,19 @@ impl Summed<'_> {
         line.map_or_else(|| reduction.collective(row), String::as_str)
     }
 
-    /// How much earlier the job ends without a line.
-    fn saves(&self, line: &PathLine) -> Option<i64> {
+    /// The times of the job without a line.
+    fn without(&self, line: &PathLine) -> Times {
         let mut times = self.question.job.times.clone();
         match line.kind {
-            PathKind::Cpu if line.name != OTHERS => {
+            PathKind::Cpu => {
                 self.question.scale_functions(&mut times, 0.0, &|name| name == line.name);
             }
             PathKind::Compute => self.question.scale_kernels(&mut times, 0.0, &|name| name == line.name),
             PathKind::Transfer => {
                 self.question.free(&mut times, &|rank, row| self.label(rank, row) == line.name);
             }
-            _ => return None,
+            PathKind::LaunchLatency | PathKind::Idle => {}
         }
-        Some(self.question.saves(&times))
+        times
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::reduction::RankReduction;
 use crate::names::calls::Work;
-use crate::replay::question::{Question, each};
+use crate::replay::question::Question;
 use crate::replay::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 use crate::time::Ns;
 
@@ -125,10 +125,10 @@ pub(super) fn of_stacks(
     let mut most: Vec<usize> = (0..stacks).filter(|stack| found[*stack].exposed > Ns::ZERO).collect();
     most.sort_by_key(|stack| (std::cmp::Reverse(found[*stack].exposed), *stack));
     most.truncate(RERUN);
-    let saves = each(most.len(), |at| {
+    let saves = question.saved(most.len(), |at| {
         let mut times = question.job.times.clone();
         question.free(&mut times, &|rank, row| stack_of(rank, row) == Some(most[at]));
-        question.saves(&times)
+        times
     });
     most.into_iter().zip(saves).for_each(|(stack, saves)| found[stack].saves = Some(saves));
     for of in &mut found {

@@ -240,7 +240,7 @@ impl Asked<'_> {
     }
 
     /// The recording beside a rerun.
-    fn rerun(&self, times: &[Times]) -> Vec<RerunRank> {
+    fn rerun(&self, times: &Times) -> Vec<RerunRank> {
         let Question { job, ranks, .. } = self.question;
         let (recorded, rerun) = (job.windows(ranks, &job.times), job.windows(ranks, times));
         let start = recorded.iter().flatten().map(|window| window.start).min().unwrap_or_default();
@@ -259,7 +259,7 @@ impl Asked<'_> {
         ranks.iter().enumerate().map(of_rank).collect()
     }
 
-    fn times(&self, rules: &[&Rule]) -> Result<Vec<Times>, String> {
+    fn times(&self, rules: &[&Rule]) -> Result<Times, String> {
         let mut times = self.question.job.times.clone();
         rules.iter().try_for_each(|rule| self.apply(rule, &mut times))?;
         Ok(times)
@@ -269,7 +269,7 @@ impl Asked<'_> {
         Ok(self.question.saves(&self.times(rules)?))
     }
 
-    fn apply(&self, rule: &Rule, times: &mut Vec<Times>) -> Result<(), String> {
+    fn apply(&self, rule: &Rule, times: &mut Times) -> Result<(), String> {
         let Question { job, ranks, peers, .. } = self.question;
         let has_name = |pattern: &Pattern| ranks.iter().flat_map(|graph| &graph.texts).any(|text| pattern.fits(text));
         match &rule.kind {
@@ -357,8 +357,8 @@ impl Asked<'_> {
     fn longest_kernels(&self) -> Vec<String> {
         let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
         let job = self.question.job;
-        for (node, times) in job.nodes.iter().zip(&job.times).filter(|(node, _)| node.role == Role::Gpu) {
-            *sums.entry(self.question.ranks[node.rank as usize].name(node.of)).or_default() += times.own;
+        for (node, own) in job.nodes.iter().zip(&job.times.own).filter(|(node, _)| node.role == Role::Gpu) {
+            *sums.entry(self.question.ranks[node.rank as usize].name(node.of)).or_default() += own;
         }
         longest(sums)
     }

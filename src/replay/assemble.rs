@@ -7,11 +7,11 @@ use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
 use super::edges::add_edges;
-use super::job::{Draft, Edge, Edges, JobGraph, Node, Role, rows};
+use super::job::{Draft, Edge, Edges, JobGraph, Node, Role, Times, Wait, rows};
 use super::joins::{join_collectives, join_cpus, members, shifts};
 use super::lists::Lists;
-use super::question::each;
-use super::rank::{NO_NODE, NodeKind, RankGraph};
+use super::question::{both, each};
+use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 use crate::operations::clocks::{Clocks, RankClock};
 use crate::operations::matching::Matches;
 use crate::time::Ns;
@@ -29,7 +29,8 @@ impl JobGraph {
         for (of_rank, mut own_arrivals, mut own_ends) in each(ranks.len(), of_rank) {
             let before = draft.nodes.len() as u32;
             draft.nodes.extend(of_rank.nodes);
-            draft.times.extend(of_rank.times);
+            draft.own.extend(of_rank.own);
+            draft.extra.extend(of_rank.extra);
             draft.edges.extend(of_rank.edges);
             draft.edges[before as usize..].iter_mut().flatten().for_each(|edge| edge.from += before);
             own_arrivals.iter_mut().chain(&mut own_ends).for_each(|node| *node += before);
@@ -65,7 +66,7 @@ fn draft_of(
             kind if kind.is_cpu() => Role::Cpu,
             _ => Role::Gpu,
         };
-        let node = Node { role, rank: rank as u32, of, time: end, start };
+        let node = Node { role, rank: rank as u32, of, time: end, start, binding: EdgeKind::Thread };
         let own = if matches!(role, Role::Gpu | Role::Alone) { end - start } else { 0 };
         let arrival =
             (role == Role::Transfer).then(|| draft.push(Node { role: Role::Arrival, time: start, ..node }, 0));
@@ -80,12 +81,17 @@ fn draft_of(
 /// Puts nodes into an order in which nothing comes before what it waits for; of those that can come next, the one that happened first.
 fn in_order(draft: Draft, ends: Vec<Vec<u32>>, arrivals: Vec<Vec<u32>>) -> JobGraph {
     let count = draft.nodes.len();
-    let mut waiting: Vec<u32> = draft.edges.iter().map(|edges| edges.len() as u32).collect();
     let of_node = |(edges, to): (&Edges, u32)| edges.iter().map(|edge| (edge.from, to)).collect::<SmallVec<[_; 2]>>();
-    let after: Lists<u32> = Lists::new(count, draft.edges.iter().zip(0..).flat_map(of_node));
     let key = |at: u32| (draft.nodes[at as usize].time, at);
-    let mut by_time: Vec<(i64, u32)> = (0..count as u32).map(key).collect();
-    by_time.sort();
+    let (by_time, after) = both(
+        || {
+            let mut by_time: Vec<(i64, u32)> = (0..count as u32).map(key).collect();
+            by_time.sort();
+            by_time
+        },
+        || Lists::<u32>::new(count, draft.edges.iter().zip(0..).flat_map(of_node)),
+    );
+    let mut waiting: Vec<u32> = draft.edges.iter().map(|edges| edges.len() as u32).collect();
     let mut place = vec![NO_NODE; count];
     let mut order: Vec<u32> = Vec::with_capacity(count);
     // Those whose turn it was before something that they wait for.
@@ -112,19 +118,25 @@ fn in_order(draft: Draft, ends: Vec<Vec<u32>>, arrivals: Vec<Vec<u32>>) -> JobGr
             }
         }
     }
-    let mut graph = JobGraph { first_edge: vec![0], ..JobGraph::default() };
-    for (at, old) in order.iter().map(|old| *old as usize).enumerate() {
-        graph.nodes.push(draft.nodes[old]);
-        graph.times.push(draft.times[old]);
-        for edge in &draft.edges[old] {
-            let from = place[edge.from as usize];
-            match (from as usize) < at {
-                true => graph.edges.push(Edge { from, ..*edge }),
-                false => graph.circular += 1,
+    let old = || order.iter().map(|old| *old as usize);
+    let (mut graph, times) = both(
+        || {
+            let nodes = old().map(|old| draft.nodes[old]).collect();
+            let mut graph = JobGraph { nodes, first_edge: vec![0], ..JobGraph::default() };
+            for (old, at) in old().zip(0..) {
+                let edges = draft.edges[old].iter().map(|edge| Edge { from: place[edge.from as usize], ..*edge });
+                graph.edges.extend(edges.filter(|edge| edge.from < at));
+                graph.first_edge.push(graph.edges.len() as u32);
             }
-        }
-        graph.first_edge.push(graph.edges.len() as u32);
-    }
+            graph
+        },
+        || {
+            let wait = |old: usize| Wait { begin: draft.nodes[old].start, extra: draft.extra[old], is_asked: true };
+            Times::new(old().map(|old| draft.own[old]).collect(), old().map(wait).collect())
+        },
+    );
+    let edges: usize = draft.edges.iter().map(SmallVec::len).sum();
+    (graph.times, graph.circular) = (times, (edges - graph.edges.len()) as u64);
     let placed = |nodes: Vec<u32>| nodes.into_iter().map(|at| place[at as usize]).collect();
     (graph.ends, graph.arrivals) = (ends.into_iter().map(placed).collect(), arrivals.into_iter().map(placed).collect());
     graph

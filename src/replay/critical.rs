@@ -83,7 +83,7 @@ impl JobGraph {
             work.into_iter().for_each(|kind| walk.to(node.start, kind, at, None));
             let Some((from, edge)) = self.binding(at) else {
                 if node.role == Role::Cpu {
-                    walk.to(self.times[at].begin, PathKind::Cpu, at, None);
+                    walk.to(self.times.wait(at).begin, PathKind::Cpu, at, None);
                 }
                 break;
             };
@@ -104,19 +104,19 @@ impl JobGraph {
 
     /// What a node happened after, and why; `None` if nothing that is known comes before it.
     pub(crate) fn binding(&self, at: usize) -> Option<(usize, EdgeKind)> {
-        let (times, is_cpu) = (&self.times[at], self.nodes[at].role == Role::Cpu);
+        let (node, wait) = (&self.nodes[at], self.times.wait(at));
         let time = |from: u32| self.nodes[from as usize].time;
         let (mut thread, mut waited) = (None, None);
         for edge in self.edges_into(at) {
             if edge.kind == EdgeKind::Thread {
                 thread = Some((edge.from as usize, edge.kind));
-            } else if times.waits {
-                let least = edge.least + if edge.kind == times.binding { times.extra } else { 0 };
+            } else if wait.is_asked {
+                let least = edge.least + if edge.kind == node.binding { wait.extra } else { 0 };
                 waited = waited.max(Some((time(edge.from) + least, edge.from, edge.kind)));
             }
         }
-        let busy = thread.map_or(times.begin, |(from, _)| self.nodes[from].time) + times.own;
-        match waited.filter(|(until, ..)| !is_cpu || *until > busy) {
+        let busy = thread.map_or(wait.begin, |(from, _)| self.nodes[from].time) + self.times.own[at];
+        match waited.filter(|(until, ..)| node.role != Role::Cpu || *until > busy) {
             Some((_, from, kind)) => Some((from as usize, kind)),
             None => thread,
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::build::OUTSIDE;
 use super::job::Times;
 use super::peers::Part;
-use super::question::{Question, RankInterval, each};
+use super::question::{Question, RankInterval};
 use super::rank::{FUNCTIONS, RankGraph};
 use crate::names::frames::is_python;
 
@@ -58,17 +58,16 @@ impl<'a, 'q> Culprits<'a, 'q> {
         Culprits { question, set, part, intervals }
     }
 
-    /// Those that save something by themselves, most first.
-    pub(super) fn find(&self, base: &[Times]) -> Vec<Culprit> {
-        let end = self.question.end_of(base);
+    /// Those that save something by themselves, most first. The job ends at `end` without that.
+    pub(super) fn find(&self, base: &Times, end: i64) -> Vec<Culprit> {
         let candidates = if self.part == Part::Cpu { self.functions() } else { self.kernels() };
-        let saved = |at: usize| {
-            let (name, less) = &candidates[at];
-            let mut times = base.to_vec();
-            less.iter().for_each(|(node, less)| times[*node].own -= less);
-            Culprit { name: name.clone(), saves: end - self.question.end_of(&times) }
-        };
-        Culprit::ranked(each(candidates.len(), saved).into_iter())
+        let ends = self.question.ends(candidates.len(), |at| {
+            let mut times = base.clone();
+            candidates[at].1.iter().for_each(|(node, less)| times.own[*node] -= less);
+            times
+        });
+        let culprits = candidates.into_iter().zip(ends).map(|((name, _), of)| Culprit { name, saves: end - of });
+        Culprit::ranked(culprits)
     }
 
     fn is_asked(&self, of: RankInterval) -> bool {
@@ -117,19 +116,22 @@ impl<'a, 'q> Culprits<'a, 'q> {
     /// By function, and by rank and interval: its excess over the median of the peers that are not in the set.
     fn function_excess(&self) -> BTreeMap<&str, BTreeMap<RankInterval, i64>> {
         let Question { ranks, peers, .. } = *self.question;
-        let mut same: HashMap<(u32, u32), Vec<RankInterval>, FixedState> = HashMap::default();
+        let asked = |rank: usize| (0..ranks[rank].intervals.len() as u32).filter(move |at| self.is_asked((rank, *at)));
+        let place = |(rank, at): RankInterval| (peers.class[rank], peers.interval_of[rank][at as usize]);
+        let of_set = self.set.iter().flat_map(|rank| asked(*rank).map(|at| place((*rank, at))));
+        let mut same: HashMap<(u32, u32), Vec<RankInterval>, FixedState> = of_set.map(|of| (of, Vec::new())).collect();
         for (rank, graph) in ranks.iter().enumerate().filter(|(rank, _)| !self.set.contains(rank)) {
-            for (place, at) in peers.interval_of[rank].iter().zip(0..graph.intervals.len() as u32) {
-                same.entry((peers.class[rank], *place)).or_default().push((rank, at));
+            for other in (0..graph.intervals.len() as u32).map(|at| (rank, at)) {
+                same.get_mut(&place(other)).into_iter().for_each(|of| of.push(other));
             }
         }
         let texts = texts(ranks);
         let mut found: BTreeMap<&str, BTreeMap<RankInterval, i64>> = BTreeMap::new();
         for rank in self.set {
-            for (interval, at) in ranks[*rank].intervals.iter().zip(0..).filter(|(_, at)| self.is_asked((*rank, *at))) {
-                let place = peers.interval_of[*rank][at as usize];
-                let Some(others) = same.get(&(peers.class[*rank], place)) else { continue };
-                for (name, time) in &interval.functions {
+            for at in asked(*rank) {
+                let others = &same[&place((*rank, at))];
+                let functions = ranks[*rank].intervals[at as usize].functions.iter().filter(|_| !others.is_empty());
+                for (name, time) in functions {
                     let of = (*rank, *name);
                     let mut theirs: Vec<i64> =
                         others.iter().map(|(other, at)| self.time_of(&texts, of, *other, *at)).collect();

@@ -1,14 +1,11 @@
 //! The edges within a rank: their least delays, and what was binding.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
 use super::job::{Draft, Edge};
 use super::rank::{EdgeKind, NodeKind, RankEdge, RankGraph};
-
-/// What has the same least delay: edges of a kind, of the call that launches or waits.
-type Key = (EdgeKind, u32);
 
 /// The least delay of edges, and whether any of them came from the latest of what comes first.
 #[derive(Debug, Clone, Copy)]
@@ -17,18 +14,22 @@ struct Least {
     was_binding: bool,
 }
 
+/// So many kinds of edges.
+const KINDS: usize = EdgeKind::Cpus as usize + 1;
+
 /// The edges of a rank, with the nodes of the job's graph at which those of the rank's graph are freed and end.
 struct RankEdges<'a> {
     graph: &'a RankGraph,
     arrivals: &'a [u32],
     ends: &'a [u32],
-    least: HashMap<Key, Least, FixedState>,
-    of_kinds: BTreeMap<EdgeKind, i64>,
+    /// By kind, and by the name of the call that launches or waits.
+    least: [Vec<Option<Least>>; KINDS],
+    of_kinds: [i64; KINDS],
 }
 
 /// Adds the edges within a rank, and the own times of its threads.
 pub(super) fn add_edges(draft: &mut Draft, graph: &RankGraph, arrivals: &[u32], ends: &[u32]) {
-    let mut edges = RankEdges { graph, arrivals, ends, least: HashMap::default(), of_kinds: BTreeMap::new() };
+    let mut edges = RankEdges { graph, arrivals, ends, least: Default::default(), of_kinds: [i64::MAX; KINDS] };
     edges.measure(draft);
     let shortest = edges.shortest(draft);
     for (at, of) in graph.edges.iter().enumerate() {
@@ -46,20 +47,21 @@ pub(super) fn add_edges(draft: &mut Draft, graph: &RankGraph, arrivals: &[u32], 
                 NodeKind::CpuLeft(_) | NodeKind::Woken => node.start,
                 _ => node.time,
             };
-            draft.times[to].own = active - draft.before(to);
+            draft.own[to] = active - draft.before(to);
         }
         if let Some((latest, binding)) = bound.filter(|_| !kind.is_cpu() || is_blocked || kind == NodeKind::Woken) {
-            (draft.times[to].extra, draft.times[to].binding) = (node.freed() - latest, binding);
+            (draft.extra[to], draft.nodes[to].binding) = (node.freed() - latest, binding);
         }
     }
 }
 
 impl RankEdges<'_> {
-    fn key(&self, at: usize, edge: &RankEdge) -> Key {
+    /// The call of an edge whose delay depends on it.
+    fn call(&self, at: usize, edge: &RankEdge) -> usize {
         match edge.kind {
-            EdgeKind::Launch => (edge.kind, self.graph.nodes[edge.from as usize].name),
-            EdgeKind::Blocked => (edge.kind, self.graph.nodes[at].name),
-            _ => (edge.kind, 0),
+            EdgeKind::Launch => self.graph.nodes[edge.from as usize].name as usize,
+            EdgeKind::Blocked => self.graph.nodes[at].name as usize,
+            _ => 0,
         }
     }
 
@@ -72,24 +74,26 @@ impl RankEdges<'_> {
             let freed = draft.nodes[self.arrivals[at] as usize].freed();
             let latest = edges.iter().map(|edge| self.ended(draft, edge)).max();
             for edge in edges.iter().filter(|edge| edge.kind != EdgeKind::Thread) {
-                let (ended, key) = (self.ended(draft, edge), self.key(at, edge));
+                let (ended, call, kind) = (self.ended(draft, edge), self.call(at, edge), edge.kind as usize);
                 let delay = freed - ended;
-                let least = self.least.entry(key).or_insert(Least { delay, was_binding: false });
+                let of_kind = &mut self.least[kind];
+                of_kind.resize(of_kind.len().max(call + 1), None);
+                let least = of_kind[call].get_or_insert(Least { delay, was_binding: false });
                 least.delay = least.delay.min(delay);
                 least.was_binding |= Some(ended) == latest;
-                self.of_kinds.entry(edge.kind).and_modify(|least| *least = (*least).min(delay)).or_insert(delay);
+                self.of_kinds[kind] = self.of_kinds[kind].min(delay);
             }
         }
     }
 
     fn edge(&self, at: usize, edge: &RankEdge) -> Edge {
-        let least = |of: &Least| match edge.kind {
+        let least = |of: Least| match edge.kind {
             _ if of.was_binding => of.delay,
             // A call whose work always had to wait for something else does not show how soon it could have started.
-            EdgeKind::Launch | EdgeKind::Blocked => of.delay.min(self.of_kinds[&edge.kind]),
+            EdgeKind::Launch | EdgeKind::Blocked => of.delay.min(self.of_kinds[edge.kind as usize]),
             _ => of.delay.min(0),
         };
-        let least = self.least.get(&self.key(at, edge)).map_or(0, least);
+        let least = self.least[edge.kind as usize].get(self.call(at, edge)).copied().flatten().map_or(0, least);
         Edge { from: self.ends[edge.from as usize], least, kind: edge.kind }
     }
 

@@ -168,7 +168,7 @@ pub(crate) fn find(question: &Question<'_>, numbers: &[u32]) -> Reruns {
 }
 
 /// The times in which some ranks do as their peers.
-type Cure<'c> = dyn Fn(&[usize]) -> Vec<Times> + Sync + 'c;
+type Cure<'c> = dyn Fn(&[usize]) -> Times + Sync + 'c;
 
 /// Ranks that do as their peers.
 struct Cured {
@@ -178,7 +178,7 @@ struct Cured {
     saves: i64,
     /// How much less work that is.
     less: i64,
-    times: Vec<Times>,
+    times: Times,
 }
 
 impl Question<'_> {
@@ -188,10 +188,10 @@ impl Question<'_> {
         let half = |part: Part| {
             let mut times = job.times.clone();
             self.scale(&mut times, part, 0.5);
-            self.saves(&times)
+            times
         };
-        let saved = each(3, |at| match at {
-            0 => self.saved_by_all(&job.times, &all),
+        let saved = self.saved(3, |at| match at {
+            0 => self.all_like_peers(&job.times, &all),
             1 => half(Part::Cpu),
             _ => half(Part::Gpu),
         });
@@ -206,14 +206,16 @@ impl Question<'_> {
         };
         let Some(error) = reruns.error else { return reruns };
         // If all do as their peers, what was distributed no longer matters: that job is the same each time.
-        let shuffled = each(as_many(job, SHUFFLES, LEAST), |at| {
+        let shuffled = |at: usize| {
             let mut random = seeded(at);
-            let times = peers.shuffled(job, &mut |below| random.below(below));
-            let end = self.end_of(&times);
-            (end as f64, (at == 0).then(|| end - self.saved_by_all(&times, &all)))
+            peers.shuffled(job, &mut |below| random.below(below))
+        };
+        let shuffles = as_many(job, SHUFFLES, LEAST);
+        let ends = self.ends(shuffles + 1, |at| match at {
+            0 => self.all_like_peers(&shuffled(0), &all),
+            at => shuffled(at - 1),
         });
-        let like_peers = shuffled[0].1.unwrap_or_default();
-        let ends: Vec<f64> = shuffled.into_iter().map(|(end, _)| end).collect();
+        let (like_peers, ends) = (ends[0], ends[1..].iter().map(|end| *end as f64).collect::<Vec<f64>>());
         (reruns.chance, reruns.unsteady) = (mean(&ends) as i64 - like_peers, std_dev(ends.iter().copied()) as i64);
         let of_graph = (reruns.length as f64 * error.of_saving(reruns.steps)) as i64;
         let parts = [Part::Cpu, Part::Gpu];
@@ -232,29 +234,31 @@ impl Question<'_> {
         reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves));
         if reruns.findings.is_empty() && reruns.all_like_peers > of_graph && !reruns.is_chance() {
             let asked = &all[..all.len().min(ASKED)];
-            let saved = each(asked.len(), |at| (asked[at] as u32, self.saved_by_all(&job.times, &asked[at..=at])));
-            reruns.alone.extend(saved.into_iter().filter(|(_, saved)| *saved as f64 >= least));
+            let saved = self.saved(asked.len(), |at| self.all_like_peers(&job.times, &asked[at..=at]));
+            let saved = asked.iter().map(|rank| *rank as u32).zip(saved);
+            reruns.alone.extend(saved.filter(|(_, saved)| *saved as f64 >= least));
             reruns.alone.sort_by_key(|(rank, saved)| (std::cmp::Reverse(*saved), *rank));
         }
         reruns
     }
 
-    /// What is saved if these ranks do as peers at random: the mean, and the standard deviation.
-    fn saved_by_draws(&self, base: &[Times], set: &[usize], part: Part) -> (i64, i64) {
-        let (end, flags) = (self.end_of(base), self.flags(set));
+    /// What is saved if these ranks do as peers at random: the mean, and the standard deviation. The job ends at `end` without that.
+    fn saved_by_draws(&self, base: &Times, end: i64, set: &[usize], part: Part) -> (i64, i64) {
+        let flags = self.flags(set);
         let draw = |at: usize| {
             let mut random = seeded(SHUFFLES + at);
             let mut below = |below| random.below(below);
-            (end - self.end_of(&self.peers.like_peers(self.job, base, &flags, part, Some(&mut below)))) as f64
+            self.peers.like_peers(self.job, base, &flags, part, Some(&mut below))
         };
-        let draws = each(as_many(self.job, DRAWS, LEAST), draw);
+        let ends = self.ends(as_many(self.job, DRAWS, LEAST), draw);
+        let draws: Vec<f64> = ends.into_iter().map(|of| (end - of) as f64).collect();
         (mean(&draws) as i64, std_dev(draws.iter().copied()) as i64)
     }
 
     /// The ranks whose work of a part is longer, each with those before it as fast as their peers: those that are slower everywhere, others with
     /// single pieces that are far longer, and those that wait in calls of their own. What saves most comes first; of what saves equally much, what takes less work away.
     fn late_work(&self, part: Part, of_graph: i64, unsteady: i64) -> Vec<LateWork> {
-        let mut base = self.job.times.clone();
+        let (mut base, mut end) = (self.job.times.clone(), self.end);
         let mut found = Vec::new();
         let least = of_graph + UNSTEADY * unsteady;
         let everywhere = self.longer(part);
@@ -270,17 +274,16 @@ impl Question<'_> {
         ];
         left.iter_mut().for_each(|(_, rest)| rest.truncate(ASKED));
         loop {
-            let cure = |extent: Extent, base: &[Times], set: &[usize]| match extent {
+            let cure = |extent: Extent, base: &Times, set: &[usize]| match extent {
                 Extent::Everywhere => self.like_peers(base, set, part),
                 Extent::Pieces => self.without_singles(base, set, part),
                 Extent::Calls => self.without_calls(base, set.iter().flat_map(|rank| &calls[*rank])),
                 Extent::Begin => self.with_begin(base, set),
             };
-            let end = self.end_of(&base);
             let cured = |(extent, rest): &(Extent, Vec<usize>)| {
                 let set = self.smallest(end, rest, least, &|set| cure(*extent, &base, set))?;
                 let times = cure(*extent, &base, &set);
-                let less: i64 = base.iter().zip(&times).map(|(before, after)| (before.own - after.own).max(0)).sum();
+                let less: i64 = base.own.iter().zip(&times.own).map(|(before, after)| (before - after).max(0)).sum();
                 Some(Cured { extent: *extent, saves: end - self.end_of(&times), set, less, times })
             };
             let mut candidates: Vec<Cured> = left.iter().filter_map(cured).collect();
@@ -292,8 +295,10 @@ impl Question<'_> {
             for (_, rest) in left.iter_mut().filter(|(of, _)| *of == extent) {
                 rest.retain(|rank| !set.contains(rank));
             }
+            let end_before = end;
+            end -= saves;
             let (saves, deviation) = match extent {
-                Extent::Everywhere => self.saved_by_draws(&base, &set, part),
+                Extent::Everywhere => self.saved_by_draws(&base, end_before, &set, part),
                 _ => (saves, 0),
             };
             let error = (of_graph + UNSTEADY * deviation.max(unsteady)).max(1);
@@ -302,12 +307,12 @@ impl Question<'_> {
             }
             let by_step = self.by_step(&base, &times);
             let culprits = match extent {
-                Extent::Everywhere => Culprits::new(self, &set, part, None).find(&base),
+                Extent::Everywhere => Culprits::new(self, &set, part, None).find(&base, end_before),
                 Extent::Pieces => {
-                    Culprits::new(self, &set, part, Some(self.intervals_of_singles(&set, part))).find(&base)
+                    Culprits::new(self, &set, part, Some(self.intervals_of_singles(&set, part))).find(&base, end_before)
                 }
                 Extent::Begin => Vec::new(),
-                Extent::Calls => self.names_of_calls(&base, set.iter().flat_map(|rank| &calls[*rank])),
+                Extent::Calls => self.names_of_calls(&base, end_before, set.iter().flat_map(|rank| &calls[*rank])),
             };
             let mut ranks: Vec<u32> = set.iter().map(|rank| *rank as u32).collect();
             ranks.sort_unstable();
@@ -327,8 +332,8 @@ impl Question<'_> {
         found.into_iter().map(|(_, rank)| rank).collect()
     }
 
-    fn with_begin(&self, base: &[Times], set: &[usize]) -> Vec<Times> {
-        let mut times = base.to_vec();
+    fn with_begin(&self, base: &Times, set: &[usize]) -> Times {
+        let mut times = base.clone();
         self.begin_as_peers(&mut times, set);
         times
     }
@@ -362,29 +367,28 @@ impl Question<'_> {
     }
 
     /// The times in which some calls take no time, and wait for nothing; what their threads do before them stays.
-    fn without_calls<'n>(&self, base: &[Times], calls: impl Iterator<Item = &'n usize>) -> Vec<Times> {
-        let mut times = base.to_vec();
+    fn without_calls<'n>(&self, base: &Times, calls: impl Iterator<Item = &'n usize>) -> Times {
+        let mut times = base.clone();
         for node in calls {
             let thread = self.job.edges_into(*node).iter().find(|edge| edge.kind == EdgeKind::Thread);
-            let before = thread.map_or(times[*node].begin, |edge| self.job.nodes[edge.from as usize].time);
-            times[*node].own = times[*node].own.min((self.job.nodes[*node].start - before).max(0));
-            times[*node].waits = false;
+            let before = thread.map_or(times.wait(*node).begin, |edge| self.job.nodes[edge.from as usize].time);
+            times.own[*node] = times.own[*node].min((self.job.nodes[*node].start - before).max(0));
+            times.wait_mut(*node).is_asked = false;
         }
         times
     }
 
     /// The names of the calls, with what each saves.
-    fn names_of_calls<'n>(&self, base: &[Times], calls: impl Iterator<Item = &'n usize>) -> Vec<Culprit> {
+    fn names_of_calls<'n>(&self, base: &Times, end: i64, calls: impl Iterator<Item = &'n usize>) -> Vec<Culprit> {
         let mut of: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for node in calls {
             let name = self.ranks[self.job.nodes[*node].rank as usize].name(self.job.nodes[*node].of);
             of.entry(name).or_default().push(*node);
         }
-        let end = self.end_of(base);
-        Culprit::ranked(of.into_iter().map(|(name, calls)| Culprit {
-            name: name.to_owned(),
-            saves: end - self.end_of(&self.without_calls(base, calls.iter())),
-        }))
+        let (names, calls): (Vec<&str>, Vec<Vec<usize>>) = of.into_iter().unzip();
+        let ends = self.ends(calls.len(), |at| self.without_calls(base, calls[at].iter()));
+        let culprit = |(name, of): (&str, i64)| Culprit { name: name.to_owned(), saves: end - of };
+        Culprit::ranked(names.into_iter().zip(ends).map(culprit))
     }
 
     /// Whether single pieces that are far longer are few of a rank's.
@@ -413,7 +417,8 @@ impl Question<'_> {
         if joint <= least {
             return None;
         }
-        let singles = each(rest.len(), |at| (saved(&rest[at..=at]), rest[at]));
+        let ends = self.ends(rest.len(), |at| cure(&rest[at..=at]));
+        let singles: Vec<(i64, usize)> = ends.into_iter().map(|of| end - of).zip(rest.iter().copied()).collect();
         let sum: i64 = singles.iter().map(|(saved, _)| saved).sum();
         let best = singles.into_iter().max_by_key(|(saved, rank)| (*saved, std::cmp::Reverse(*rank)));
         let (most, rank) = best.filter(|(saved, _)| *saved > least).unwrap_or_default();
@@ -462,17 +467,17 @@ impl Question<'_> {
         set.iter().flat_map(|rank| self.singles(*rank, part)).filter_map(|node| self.interval(node)).collect()
     }
 
-    fn without_singles(&self, base: &[Times], set: &[usize], part: Part) -> Vec<Times> {
-        let mut times = base.to_vec();
+    fn without_singles(&self, base: &Times, set: &[usize], part: Part) -> Times {
+        let mut times = base.clone();
         for node in set.iter().flat_map(|rank| self.singles(*rank, part)) {
-            times[node].own -= self.peers.excess[node];
+            times.own[node] -= self.peers.excess[node];
         }
         times
     }
 
     /// By step: how much shorter it is in one run than in another.
-    fn by_step(&self, before: &[Times], after: &[Times]) -> Vec<i64> {
-        let ends = |times: &[Times]| {
+    fn by_step(&self, before: &Times, after: &Times) -> Vec<i64> {
+        let ends = |times: &Times| {
             let mut ends: BTreeMap<u32, i64> = BTreeMap::new();
             for (node, time) in self.job.nodes.iter().zip(self.job.rerun(times)).filter(|(node, _)| node.of != NO_NODE)
             {

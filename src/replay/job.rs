@@ -5,6 +5,7 @@
 //! others have the least delay that their kind has anywhere on that rank. So with nothing changed every node happens when it was recorded.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
@@ -48,6 +49,8 @@ pub struct Node {
     pub time: i64,
     /// When its own time began.
     pub start: i64,
+    /// The kind of the edge that was binding.
+    pub binding: EdgeKind,
 }
 
 impl Node {
@@ -57,19 +60,42 @@ impl Node {
     }
 }
 
-/// What may differ from one run to another at a node, in ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What may differ from one run to another. Times are in ns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Times {
-    /// Its own time.
-    pub own: i64,
+    /// By node: its own time.
+    pub own: Vec<i64>,
+    /// By node. Most runs have it in common.
+    waits: Arc<Vec<Wait>>,
+}
+
+/// How a node waits for what comes first. Times are in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wait {
     /// When its own time begins if nothing comes first.
     pub begin: i64,
     /// How much longer than the least delay it took from what was binding.
     pub extra: i64,
-    /// The kind of the edge that was binding.
-    pub binding: EdgeKind,
     /// Whether a thread's node waits for anything but what is before it on its thread.
-    pub waits: bool,
+    pub is_asked: bool,
+}
+
+impl Times {
+    pub(super) fn new(own: Vec<i64>, waits: Vec<Wait>) -> Self {
+        Times { own, waits: Arc::new(waits) }
+    }
+
+    /// How a node waits.
+    pub fn wait(&self, node: usize) -> &Wait {
+        &self.waits[node]
+    }
+
+    /// The same, to change it in this run alone.
+    pub fn wait_mut(&mut self, node: usize) -> &mut Wait {
+        &mut Arc::make_mut(&mut self.waits)[node]
+    }
 }
 
 /// An edge into a node.
@@ -89,8 +115,8 @@ pub struct Edge {
 pub struct JobGraph {
     /// The nodes.
     pub nodes: Vec<Node>,
-    /// By node: its times as recorded.
-    pub times: Vec<Times>,
+    /// Their times as recorded.
+    pub times: Times,
     /// By node: the position of its first edge; one more at the end.
     pub first_edge: Vec<u32>,
     /// The edges into each node.
@@ -112,14 +138,17 @@ pub(super) type Edges = SmallVec<[Edge; 2]>;
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) nodes: Vec<Node>,
-    pub(super) times: Vec<Times>,
+    /// By node, as in [`Times`] and [`Wait`].
+    pub(super) own: Vec<i64>,
+    pub(super) extra: Vec<i64>,
     pub(super) edges: Vec<Edges>,
 }
 
 impl Draft {
     pub(super) fn push(&mut self, node: Node, own: i64) -> u32 {
         self.nodes.push(node);
-        self.times.push(Times { own, begin: node.start, extra: 0, binding: EdgeKind::Thread, waits: true });
+        self.own.push(own);
+        self.extra.push(0);
         self.edges.push(Edges::new());
         self.nodes.len() as u32 - 1
     }

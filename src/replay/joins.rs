@@ -88,7 +88,7 @@ pub(super) fn join_collectives(draft: &mut Draft, matches: &Matches, node: impl 
                 // What was sent may be under way when the receiver arrives.
                 let has_waited = collective.tie.synchronises() || time(draft, end) >= latest;
                 let from = if has_waited { all } else { arrival };
-                draft.times[end as usize].own = time(draft, end) - time(draft, from);
+                draft.own[end as usize] = time(draft, end) - time(draft, from);
                 draft.edges[end as usize].push(edge(from));
             }
         }
@@ -127,9 +127,9 @@ pub(super) fn join_cpus(draft: &mut Draft, ranks: &[&RankGraph], ends: &[Vec<u32
         let (at, node) = (left as usize, draft.nodes[left as usize]);
         match draft.bound(at) {
             Some((latest, binding)) if latest > node.start => {
-                (draft.times[at].extra, draft.times[at].binding) = (node.time - latest, binding);
+                (draft.extra[at], draft.nodes[at].binding) = (node.time - latest, binding);
             }
-            _ => draft.times[at].own = node.time - draft.before(at),
+            _ => draft.own[at] = node.time - draft.before(at),
         }
     }
 }

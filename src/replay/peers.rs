@@ -75,7 +75,12 @@ impl Places {
     }
 
     fn iter(&self) -> impl Iterator<Item = Place<'_>> {
-        self.places.iter().map(|(role, of)| (*role, &self.members[of.start as usize..of.end as usize]))
+        self.places.iter().enumerate().map(|(at, (role, _))| (*role, self.members(at)))
+    }
+
+    fn members(&self, place: usize) -> &[(u32, u32)] {
+        let (_, of) = &self.places[place];
+        &self.members[of.start as usize..of.end as usize]
     }
 }
 
@@ -132,7 +137,7 @@ impl Peers {
             place_of,
             interval_of,
             places_in,
-            work: job.times.iter().map(|times| times.own).collect(),
+            work: job.times.own.clone(),
             excess: vec![0; nodes],
             noise: vec![0.0; nodes],
             safe_noise: vec![0.0; nodes],
@@ -226,20 +231,21 @@ impl Peers {
                     (lane, pending) = (Some(graph.nodes[node].lane), 0);
                 }
                 let at = job.ends[rank][node] as usize;
-                pending += job.times[at].own;
+                pending += job.times.own[at];
                 (self.work[at], pending) = if is_common[at] { (pending, 0) } else { (0, pending) };
             }
         }
     }
 
     fn find_excess(&mut self, job: &JobGraph) {
-        let mut values: Vec<Ns> = Vec::new();
+        let mut sorted: Vec<i64> = Vec::new();
         for (_, members) in self.places.iter() {
-            for (rank, node) in members {
-                let others = members.iter().filter(|(other, _)| other != rank);
-                values.clear();
-                values.extend(others.map(|(_, node)| Ns(self.work[*node as usize])));
-                self.excess[*node as usize] = self.work[*node as usize] - median_time(&mut values).0;
+            sorted.clear();
+            sorted.extend(members.iter().map(|(_, node)| self.work[*node as usize]));
+            sorted.sort_unstable();
+            for (_, node) in members {
+                let work = self.work[*node as usize];
+                self.excess[*node as usize] = work - median_of_others(&sorted, work);
             }
         }
         // Kernels that no peer runs are excess as a whole; threads' work was counted at the next place.
@@ -259,26 +265,30 @@ impl Peers {
             Deviation::SCALE * upper_middle(&mut values)
         };
         let apart = [Role::Cpu, Role::Gpu].map(apart);
-        let mut kinds: HashMap<(u32, u64), Vec<(u32, u32)>, FixedState> = HashMap::default();
-        for (rank, node) in self.places.iter().flat_map(|(_, members)| members) {
-            let of = &ranks[*rank as usize].nodes[job.nodes[*node as usize].of as usize];
-            kinds.entry((self.class[*rank as usize], of.place)).or_default().push((*rank, *node));
-        }
-        for of in kinds.values() {
-            let mut by_rank: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-            for (rank, node) in of {
-                by_rank.entry(*rank).or_default().push(self.excess[*node as usize] as f64);
-            }
+        // What all members of a place have in common, in all steps.
+        let mut kinds: HashMap<(u32, u64), u32, FixedState> = HashMap::default();
+        let kind = |(_, members): Place<'_>| {
+            let (rank, node) = (members[0].0 as usize, members[0].1 as usize);
+            let (class, next) = (self.class[rank], kinds.len() as u32);
+            *kinds.entry((class, ranks[rank].nodes[job.nodes[node].of as usize].place)).or_insert(next)
+        };
+        let kind_of: Vec<u32> = self.places.iter().map(kind).collect();
+        let of_kinds: Lists<u32> = Lists::new(kinds.len(), kind_of.iter().copied().zip(0..));
+        for kind in 0..kinds.len() as u32 {
+            let members = of_kinds.of(kind).iter().flat_map(|place| self.places.members(*place as usize));
+            let mut of: Vec<(u32, u32)> = members.copied().collect();
+            of.sort_by_key(|(rank, _)| *rank);
+            let by_rank = || of.chunk_by(|(one, _), (other, _)| one == other).filter(|of| of.len() >= FEWEST);
             // A rank that takes longer in each step deviates from itself no more than others do.
             let mut deviations: Vec<f64> = Vec::new();
-            for values in by_rank.values_mut().filter(|values| values.len() >= FEWEST) {
-                let middle = upper_middle(values);
-                deviations.extend(values.iter().map(|value| (value - middle).abs()));
+            for of_rank in by_rank() {
+                let excess = |(_, node): &(u32, u32)| self.excess[*node as usize] as f64;
+                let middle = upper_middle(&mut of_rank.iter().map(excess).collect::<Vec<f64>>());
+                deviations.extend(of_rank.iter().map(|of| (excess(of) - middle).abs()));
             }
             let (count, deviation) = (deviations.len(), Deviation::SCALE * upper_middle(&mut deviations));
             let of_most = OF_QUARTER * quarter(&mut deviations);
-            let mut of_ranks: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-            for (rank, node) in of.iter().map(|(rank, node)| (*rank, *node as usize)) {
+            for node in of.iter().map(|(_, node)| *node as usize) {
                 let usual = (self.work[node] - self.excess[node]).max(1) as f64;
                 let by_length = apart[usize::from(job.nodes[node].role == Role::Gpu)] * usual.sqrt();
                 let noise = if count == 0 { by_length } else { deviation.max(by_length / 4.0) };
@@ -286,14 +296,14 @@ impl Peers {
                 (self.noise[node], self.safe_noise[node]) = (noise, safe);
                 let usual_noise = if count < ENOUGH { safe } else { of_most.max(by_length / 4.0).min(safe) };
                 self.is_single[node] = self.excess[node] as f64 > SINGLE * usual_noise;
-                of_ranks.entry(rank).or_default().push(node);
             }
             // What is longer in each step is beyond chance sooner.
-            for nodes in of_ranks.into_values().filter(|nodes| nodes.len() >= FEWEST) {
-                let sum: i64 = nodes.iter().map(|node| self.excess[*node]).sum();
-                let noise = nodes.iter().map(|node| self.safe_noise[*node].powi(2)).sum::<f64>().sqrt();
-                let is_steady = nodes.iter().all(|node| self.excess[*node] > 0) && sum as f64 > SINGLE * noise;
-                nodes.iter().for_each(|node| self.is_single[*node] |= is_steady);
+            for of_rank in by_rank() {
+                let nodes = || of_rank.iter().map(|(_, node)| *node as usize);
+                let sum: i64 = nodes().map(|node| self.excess[node]).sum();
+                let noise = nodes().map(|node| self.safe_noise[node].powi(2)).sum::<f64>().sqrt();
+                let is_steady = nodes().all(|node| self.excess[node] > 0) && sum as f64 > SINGLE * noise;
+                nodes().for_each(|node| self.is_single[node] |= is_steady);
             }
         }
     }
@@ -303,12 +313,12 @@ impl Peers {
     pub fn like_peers(
         &self,
         job: &JobGraph,
-        times: &[Times],
+        times: &Times,
         set: &[bool],
         part: Part,
         mut draw: Option<&mut dyn FnMut(usize) -> usize>,
-    ) -> Vec<Times> {
-        let mut found = times.to_vec();
+    ) -> Times {
+        let mut found = times.clone();
         let is_set = |(rank, _): &&(u32, u32)| set[*rank as usize];
         let mut work: Vec<Ns> = Vec::new();
         for (_, members) in self.places.iter().filter(|place| place.0 == part.role()) {
@@ -323,23 +333,26 @@ impl Peers {
             let noise = self.safe_noise[members[0].1 as usize];
             // A peer that is far from the others is no example.
             work.retain(|own| (own.0 - usual).abs() as f64 <= NEAR * noise);
-            let mut wakes: Vec<Ns> = peers.filter_map(|node| wake(&times[node])).collect();
+            // How long a thread takes to wake another one is work of its own.
+            let is_woken = |node: usize| job.nodes[node].binding == EdgeKind::Wake;
+            let mut wakes: Vec<Ns> =
+                peers.filter(|node| is_woken(*node)).map(|node| Ns(times.wait(node).extra)).collect();
             for (_, node) in members.iter().filter(is_set) {
-                let of = &mut found[*node as usize];
-                of.own = match &mut draw {
+                let node = *node as usize;
+                found.own[node] = match &mut draw {
                     Some(draw) if !work.is_empty() => work[draw(work.len())].0,
                     _ => usual,
                 };
-                if of.binding == EdgeKind::Wake && !wakes.is_empty() {
-                    of.extra = median_time(&mut wakes).0;
+                if is_woken(node) && !wakes.is_empty() {
+                    found.wait_mut(node).extra = median_time(&mut wakes).0;
                 }
             }
         }
         for node in self.alone() {
             let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
             if role == part.role() && set[rank] && self.alike(rank) > 1 {
-                found[node].own = 0;
-                found[node].waits = role != Role::Cpu;
+                found.own[node] = 0;
+                found.wait_mut(node).is_asked = role != Role::Cpu;
             }
         }
         found
@@ -351,8 +364,8 @@ impl Peers {
     }
 
     /// What a node's work is in a run: a time that was changed is of work already.
-    fn work_in(&self, job: &JobGraph, times: &[Times], node: usize) -> i64 {
-        if times[node].own == job.times[node].own { self.work[node] } else { times[node].own }
+    fn work_in(&self, job: &JobGraph, times: &Times, node: usize) -> i64 {
+        if times.own[node] == job.times.own[node] { self.work[node] } else { times.own[node] }
     }
 
     /// Whether a node's work is far longer than its peers'.
@@ -362,7 +375,7 @@ impl Peers {
 
     /// The times of the job with the work of each place given to another of its ranks at random; work that is far longer than its peers' is none that
     /// comes by chance, and is as long as theirs. `below` gives a random number below another one.
-    pub fn shuffled(&self, job: &JobGraph, below: &mut dyn FnMut(usize) -> usize) -> Vec<Times> {
+    pub fn shuffled(&self, job: &JobGraph, below: &mut dyn FnMut(usize) -> usize) -> Times {
         let mut found = job.times.clone();
         for (_, members) in self.places.iter() {
             let by_chance = |node: usize| self.work[node] - if self.is_single(node) { self.excess[node] } else { 0 };
@@ -371,19 +384,14 @@ impl Peers {
                 work.swap(at, below(at + 1));
             }
             for ((_, node), own) in members.iter().zip(work) {
-                found[*node as usize].own = own;
+                found.own[*node as usize] = own;
             }
         }
         for node in self.alone().filter(|node| job.nodes[*node].role == Role::Cpu) {
-            found[node].own = self.work[node];
+            found.own[node] = self.work[node];
         }
         found
     }
-}
-
-/// How long a thread took to wake another one, which is work of its own.
-fn wake(times: &Times) -> Option<Ns> {
-    (times.binding == EdgeKind::Wake).then_some(Ns(times.extra))
 }
 
 /// Places by numbers, equal ones by the same, and how many there are.
@@ -440,6 +448,13 @@ fn classes(places: &[Vec<u32>], count: usize, stage_of: &BTreeMap<usize, usize>)
         class.push(found.unwrap_or(rank));
     }
     class
+}
+
+/// The median of sorted values without one of them, which is one of these; of no others, 0.
+fn median_of_others(sorted: &[i64], value: i64) -> i64 {
+    let (at, others) = (sorted.partition_point(|of| *of < value), sorted.len() - 1);
+    let other = |number: usize| sorted[number + usize::from(number >= at)];
+    if others == 0 { 0 } else { other((others - 1) / 2).midpoint(other(others / 2)) }
 }
 
 /// What a quarter of the values are at most; 0 if there is none.

@@ -25,8 +25,37 @@ pub(super) fn as_many(job: &JobGraph, most: usize, least: usize) -> usize {
 
 /// What each of so many reruns gives, on all processors.
 pub(crate) fn each<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    in_parts(count, 1, threads, |range| range.map(&of).collect::<Vec<T>>()).into_iter().flatten().collect()
+    in_parts(count, 1, threads(), |range| range.map(&of).collect::<Vec<T>>()).into_iter().flatten().collect()
+}
+
+fn threads() -> NonZero<usize> {
+    std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
+}
+
+/// So many runs are computed at once.
+const AT_ONCE: usize = 4;
+
+/// Computes so many runs, on all processors. `of` gets when each node happens in one of them.
+pub(super) fn rerun_each<T: Send>(
+    job: &JobGraph,
+    count: usize,
+    run: impl Fn(usize) -> Times + Sync,
+    of: impl Fn(&mut dyn Iterator<Item = i64>) -> T + Sync,
+) -> Vec<T> {
+    fn give<T, const RUNS: usize>(found: &[[i64; RUNS]], of: impl Fn(&mut dyn Iterator<Item = i64>) -> T) -> Vec<T> {
+        (0..RUNS).map(|run| of(&mut found.iter().map(|times| times[run]))).collect()
+    }
+    let at_once = AT_ONCE.min(count.div_ceil(threads().get())).max(1);
+    let chunk = |chunk: usize| {
+        let runs: Vec<Times> = (chunk * at_once..count.min((chunk + 1) * at_once)).map(&run).collect();
+        match &runs[..] {
+            [a, b, c, d] => give(&job.reruns([a, b, c, d]), &of),
+            [a, b, c] => give(&job.reruns([a, b, c]), &of),
+            [a, b] => give(&job.reruns([a, b]), &of),
+            runs => runs.iter().flat_map(|run| give(&job.reruns([run]), &of)).collect(),
+        }
+    };
+    each(count.div_ceil(at_once), chunk).into_iter().flatten().collect()
 }
 
 /// A job that is asked about.
@@ -42,7 +71,7 @@ pub(crate) struct Question<'a> {
     in_intervals: Vec<Lists<u32>>,
     /// When it started and ended, in ns.
     start: i64,
-    end: i64,
+    pub(super) end: i64,
 }
 
 impl<'a> Question<'a> {
@@ -71,15 +100,25 @@ impl<'a> Question<'a> {
     }
 
     /// How much earlier the job ends with these times, in ns.
-    pub(crate) fn saves(&self, times: &[Times]) -> i64 {
+    pub(crate) fn saves(&self, times: &Times) -> i64 {
         self.end - self.end_of(times)
     }
 
-    pub(super) fn end_of(&self, times: &[Times]) -> i64 {
+    /// The same of each of so many runs.
+    pub(crate) fn saved(&self, count: usize, run: impl Fn(usize) -> Times + Sync) -> Vec<i64> {
+        self.ends(count, run).into_iter().map(|end| self.end - end).collect()
+    }
+
+    /// When the job ends in each of so many runs.
+    pub(super) fn ends(&self, count: usize, run: impl Fn(usize) -> Times + Sync) -> Vec<i64> {
+        rerun_each(self.job, count, run, |times| times.max().unwrap_or_default())
+    }
+
+    pub(super) fn end_of(&self, times: &Times) -> i64 {
         self.job.rerun(times).into_iter().max().unwrap_or_default()
     }
 
-    pub(super) fn like_peers(&self, base: &[Times], set: &[usize], part: Part) -> Vec<Times> {
+    pub(super) fn like_peers(&self, base: &Times, set: &[usize], part: Part) -> Times {
         self.peers.like_peers(self.job, base, &self.flags(set), part, None)
     }
 
@@ -87,9 +126,9 @@ impl<'a> Question<'a> {
         (0..self.ranks.len()).map(|rank| set.contains(&rank)).collect()
     }
 
-    pub(super) fn saved_by_all(&self, base: &[Times], all: &[usize]) -> i64 {
-        let cpus = self.like_peers(base, all, Part::Cpu);
-        self.end_of(base) - self.end_of(&self.like_peers(&cpus, all, Part::Gpu))
+    /// The times in which these ranks do both parts of their work as their peers.
+    pub(super) fn all_like_peers(&self, base: &Times, set: &[usize]) -> Times {
+        self.like_peers(&self.like_peers(base, set, Part::Cpu), set, Part::Gpu)
     }
 
     /// The nodes of a rank that are work of a part.

@@ -1,6 +1,6 @@
 //! What can be different in a rerun: the times of a job in which one thing is.
 
-use super::job::{Role, Times};
+use super::job::{Node, Role, Times};
 use super::peers::Part;
 use super::question::Question;
 use super::rank::{EdgeKind, NodeKind};
@@ -9,27 +9,26 @@ use crate::time::Ns;
 
 impl Question<'_> {
     /// All work of a part takes this many times as long.
-    pub(crate) fn scale(&self, times: &mut [Times], part: Part, factor: f64) {
-        for (node, times) in self.job.nodes.iter().zip(times).filter(|(node, _)| node.role == part.role()) {
-            debug_assert!(node.role.is_work());
-            times.own = scaled(times.own, factor);
+    pub(crate) fn scale(&self, times: &mut Times, part: Part, factor: f64) {
+        for (_, own) in self.job.nodes.iter().zip(&mut times.own).filter(|(node, _)| node.role == part.role()) {
+            *own = scaled(*own, factor);
         }
     }
 
     /// Kernels of these names do.
-    pub(crate) fn scale_kernels(&self, times: &mut [Times], factor: f64, fits: &dyn Fn(&str) -> bool) {
+    pub(crate) fn scale_kernels(&self, times: &mut Times, factor: f64, fits: &dyn Fn(&str) -> bool) {
         let is_meant: Vec<Vec<bool>> =
             self.ranks.iter().map(|graph| graph.texts.iter().map(|text| fits(text)).collect()).collect();
-        for (node, times) in self.job.nodes.iter().zip(times).filter(|(node, _)| node.role == Role::Gpu) {
+        for (node, own) in self.job.nodes.iter().zip(&mut times.own).filter(|(node, _)| node.role == Role::Gpu) {
             let name = self.ranks[node.rank as usize].nodes[node.of as usize].name;
             if is_meant[node.rank as usize][name as usize] {
-                times.own = scaled(times.own, factor);
+                *own = scaled(*own, factor);
             }
         }
     }
 
     /// Functions of these names do, in their own time. It is taken from the work of the interval, from each piece in proportion to its length.
-    pub(crate) fn scale_functions(&self, times: &mut [Times], factor: f64, fits: &dyn Fn(&str) -> bool) {
+    pub(crate) fn scale_functions(&self, times: &mut Times, factor: f64, fits: &dyn Fn(&str) -> bool) {
         for (rank, graph) in self.ranks.iter().enumerate() {
             let is_meant: Vec<bool> = graph.texts.iter().map(|text| fits(text)).collect();
             for (interval, at) in graph.intervals.iter().zip(0..) {
@@ -39,35 +38,34 @@ impl Question<'_> {
                     continue;
                 }
                 let nodes = self.in_interval((rank, at));
-                let all: i64 = nodes.clone().map(|node| times[node].own.max(0)).sum();
+                let all: i64 = nodes.clone().map(|node| times.own[node].max(0)).sum();
                 let share = less.min(all) as f64 / all.max(1) as f64;
-                nodes.for_each(|node| times[node].own -= (times[node].own.max(0) as f64 * share) as i64);
+                nodes.for_each(|node| times.own[node] -= (times.own[node].max(0) as f64 * share) as i64);
             }
         }
     }
 
     /// Collectives take no time once all members have arrived: those of these rows. Of one that was matched with none of another rank it is unknown when that
     /// is, and it takes no time at all.
-    pub(crate) fn free(&self, times: &mut [Times], is_free: &dyn Fn(usize, u32) -> bool) {
-        for (node, times) in
-            self.job.nodes.iter().zip(times).filter(|(node, _)| matches!(node.role, Role::Transfer | Role::Alone))
-        {
+    pub(crate) fn free(&self, times: &mut Times, is_free: &dyn Fn(usize, u32) -> bool) {
+        let is_collective = |node: &Node| matches!(node.role, Role::Transfer | Role::Alone);
+        for (node, own) in self.job.nodes.iter().zip(&mut times.own).filter(|(node, _)| is_collective(node)) {
             let of = self.ranks[node.rank as usize].nodes[node.of as usize].kind;
             if matches!(of, NodeKind::Collective(row) if is_free(node.rank as usize, row)) {
-                times.own = 0;
+                *own = 0;
             }
         }
     }
 
     /// All ranks begin when the first one does.
-    pub(crate) fn together(&self, times: &mut [Times]) {
+    pub(crate) fn together(&self, times: &mut Times) {
         let begins = self.begins(times);
         let Some(earliest) = begins.iter().flatten().min().copied() else { return };
         self.shift(times, |rank| begins[rank].map_or(0, |begin| begin - earliest));
     }
 
     /// These ranks begin when the median of their peers does that are not among them, or of all if all are; none later than it did.
-    pub(super) fn begin_as_peers(&self, times: &mut [Times], set: &[usize]) {
+    pub(super) fn begin_as_peers(&self, times: &mut Times, set: &[usize]) {
         let begins = self.begins(times);
         let late: Vec<i64> = set.iter().map(|rank| self.late(&begins, *rank, set)).collect();
         self.shift(times, |rank| set.iter().position(|of| *of == rank).map_or(0, |at| late[at]));
@@ -85,8 +83,8 @@ impl Question<'_> {
     }
 
     /// By rank: when the first of its threads begins.
-    pub(super) fn begins(&self, times: &[Times]) -> Vec<Option<i64>> {
-        let first = |rank: usize| self.firsts(rank).map(|node| times[node].begin).min();
+    pub(super) fn begins(&self, times: &Times) -> Vec<Option<i64>> {
+        let first = |rank: usize| self.firsts(rank).map(|node| times.wait(node).begin).min();
         (0..self.ranks.len()).map(first).collect()
     }
 
@@ -97,9 +95,9 @@ impl Question<'_> {
     }
 
     /// The threads of ranks begin earlier.
-    fn shift(&self, times: &mut [Times], earlier: impl Fn(usize) -> i64) {
+    fn shift(&self, times: &mut Times, earlier: impl Fn(usize) -> i64) {
         for rank in 0..self.ranks.len() {
-            self.firsts(rank).for_each(|node| times[node].begin -= earlier(rank));
+            self.firsts(rank).for_each(|node| times.wait_mut(node).begin -= earlier(rank));
         }
     }
 }

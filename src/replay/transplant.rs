@@ -6,9 +6,9 @@
 
 use serde::Serialize;
 
-use super::job::{JobGraph, Node, Times};
+use super::job::{JobGraph, Node, Times, Wait};
 use super::peers::Peers;
-use super::question::{as_many, each};
+use super::question::{as_many, each, rerun_each};
 use super::rank::{EdgeKind, NO_NODE, RankGraph, RankNode};
 use crate::time::Ns;
 
@@ -86,13 +86,12 @@ pub fn measure(job: &JobGraph, ranks: &[&RankGraph], peers: &Peers) -> Option<Re
     let largest = peers.with_peers().into_iter().map(|rank| peers.alike(rank)).max()?;
     let transplant = Transplant::new(job, ranks, peers);
     let ends = Ends::find(job, ranks, peers);
-    let recorded: Vec<i64> = job.nodes.iter().map(|node| node.time).collect();
     let start = job.nodes.iter().map(|node| node.start).min()?;
-    let (steps, whole) = ends.lengths(&recorded, start);
+    let (steps, whole) = ends.lengths(&mut job.nodes.iter().map(|node| node.time), start);
     let mut error = RerunError::default();
     let mut count = 0.0;
     let rotations = (largest - 1).min(as_many(job, MOST, LEAST));
-    let rotated = each(rotations, |by| ends.lengths(&job.rerun(&transplant.rotated(by + 1)), start));
+    let rotated = rerun_each(job, rotations, |by| transplant.rotated(by + 1), |times| ends.lengths(times, start));
     for (rotated, rotated_whole) in rotated {
         for (step, rotated) in steps.iter().zip(rotated).filter(|(step, _)| **step > 0) {
             let off = (rotated - step).abs() as f64 / *step as f64;
@@ -131,11 +130,11 @@ impl Ends {
     }
 
     /// From the end of each step to the end of the next, and of the whole.
-    fn lengths(&self, times: &[i64], start: i64) -> (Vec<i64>, i64) {
+    fn lengths(&self, times: &mut dyn Iterator<Item = i64>, start: i64) -> (Vec<i64>, i64) {
         let mut ends = vec![start; self.steps];
         for (step, time) in self.step_of.iter().zip(times) {
             if let Some(step) = step {
-                ends[*step as usize] = ends[*step as usize].max(*time);
+                ends[*step as usize] = ends[*step as usize].max(time);
             }
         }
         let before = std::iter::once(start).chain(ends.iter().copied());
@@ -161,14 +160,14 @@ impl<'a> Transplant<'a> {
             let piece = |(_, node): (Ns, u32)| {
                 let end = job.ends[rank][node as usize] as usize;
                 let (lane, place) = (lane(&nodes[node as usize]) as u32, peers.place_of[rank][node as usize]);
-                Piece { lane, place, own: job.times[end].own, is_work: job.nodes[end].role.is_work() }
+                Piece { lane, place, own: job.times.own[end], is_work: job.nodes[end].role.is_work() }
             };
             order.into_iter().map(piece).collect()
         };
         let begins = |(graph, ends): (&&RankGraph, &Vec<u32>)| {
             let mut begins: Vec<Option<i64>> = vec![None; lanes(graph)];
             for (node, end) in graph.nodes.iter().zip(ends) {
-                let (begin, first) = (job.times[*end as usize].begin, &mut begins[lane(node)]);
+                let (begin, first) = (job.times.wait(*end as usize).begin, &mut begins[lane(node)]);
                 *first = Some(first.map_or(begin, |first| first.min(begin)));
             }
             begins
@@ -179,7 +178,7 @@ impl<'a> Transplant<'a> {
     }
 
     /// The times in which each rank has those of the one that comes so many places after it among like ones.
-    fn rotated(&self, by: usize) -> Vec<Times> {
+    fn rotated(&self, by: usize) -> Times {
         let mut times = self.job.times.clone();
         for rank in 0..self.ranks.len() {
             let like: Vec<usize> =
@@ -190,26 +189,31 @@ impl<'a> Transplant<'a> {
         times
     }
 
-    fn give(&self, times: &mut [Times], rank: usize, from: usize) {
+    fn give(&self, times: &mut Times, rank: usize, from: usize) {
         let work = self.work(rank, from);
         for (at, node) in self.ranks[rank].nodes.iter().enumerate() {
-            let own = &mut times[self.job.ends[rank][at] as usize];
+            let end = self.job.ends[rank][at] as usize;
             let place = self.peers.place_of[rank][at] as usize;
             let of = self.by_place[from][place];
             if of.end == NO_NODE {
-                let begin = self.begins[from].get(lane(node)).copied().flatten().unwrap_or(own.begin);
-                *own = Times { own: 0, begin, extra: 0, waits: !node.kind.is_cpu(), ..*own };
+                times.own[end] = 0;
+                let wait = times.wait_mut(end);
+                let begin = self.begins[from].get(lane(node)).copied().flatten().unwrap_or(wait.begin);
+                *wait = Wait { begin, extra: 0, is_asked: !node.kind.is_cpu() };
                 continue;
             }
-            let theirs = self.job.times[of.end as usize];
-            (own.own, own.begin) = (work[place], theirs.begin);
-            if own.binding == EdgeKind::Wake && theirs.binding == EdgeKind::Wake {
-                own.extra = theirs.extra;
+            let theirs = self.job.times.wait(of.end as usize);
+            times.own[end] = work[place];
+            let wait = times.wait_mut(end);
+            wait.begin = theirs.begin;
+            let is_woken = |node: usize| self.job.nodes[node].binding == EdgeKind::Wake;
+            if is_woken(end) && is_woken(of.end as usize) {
+                wait.extra = theirs.extra;
             }
             // Only members of a collective arrive before their end.
-            let own = self.job.arrivals[rank][at];
-            if own != self.job.ends[rank][at] && of.arrival != of.end {
-                times[own as usize].begin = self.job.times[of.arrival as usize].begin;
+            let own = self.job.arrivals[rank][at] as usize;
+            if own != end && of.arrival != of.end {
+                times.wait_mut(own).begin = self.job.times.wait(of.arrival as usize).begin;
             }
         }
     }

@@ -152,11 +152,12 @@ fn transplanted(job: &JobGraph, graphs: &[&RankGraph]) -> Vec<(f64, f64)> {
             let (mut times, mut edges) = (job.times.clone(), job.edges.clone());
             for (nodes, theirs) in step.nodes.values().zip(like.nodes.values()) {
                 for (at, other) in nodes.iter().zip(theirs) {
-                    times[*at].own = job.times[*other].own;
-                    if times[*at].binding == job.times[*other].binding {
-                        times[*at].extra = job.times[*other].extra;
+                    times.own[*at] = job.times.own[*other];
+                    let (own, theirs) = (*job.times.wait(*at), *job.times.wait(*other));
+                    if job.nodes[*at].binding == job.nodes[*other].binding {
+                        times.wait_mut(*at).extra = theirs.extra;
                     }
-                    times[*at].begin += (job.times[*other].begin - like.start) - (job.times[*at].begin - step.start);
+                    times.wait_mut(*at).begin += (theirs.begin - like.start) - (own.begin - step.start);
                     let first = job.first_edge[*at] as usize;
                     for (edge, into) in job.edges_into(*at).iter().zip(first..) {
                         if is_inside.contains(&(edge.from as usize))
@@ -168,7 +169,7 @@ fn transplanted(job: &JobGraph, graphs: &[&RankGraph]) -> Vec<(f64, f64)> {
                         let since = |from: u32, step: &Step| job.nodes[from as usize].time - step.start;
                         let later = since(same, like) - since(edge.from, step);
                         match edge.kind {
-                            EdgeKind::Thread => times[*at].own += later,
+                            EdgeKind::Thread => times.own[*at] += later,
                             _ => edges[into].least += later,
                         }
                     }

@@ -71,7 +71,7 @@ fn inject(compared: &Compared, pause: &Pause) -> (Vec<RankReduction>, i64) {
     let graphs = graphs(compared);
     let job = JobGraph::join(&graphs, &compared.matches, &compared.clocks);
     let mut times = job.times.clone();
-    times[job.ends[pause.rank][pause.node] as usize].own += PAUSE;
+    times.own[job.ends[pause.rank][pause.node] as usize] += PAUSE;
     let (recorded, moved) = (job.windows(&graphs, &job.times), job.windows(&graphs, &times));
     let mut reductions = compared.job.reductions.clone();
     for (reduction, (recorded, moved)) in reductions.iter_mut().zip(recorded.iter().zip(&moved)) {
