@@ -155,6 +155,16 @@ pub fn find(store: &Store, names: &[StringId]) -> Launches {
     for_work(store, store.kernels.iter().copied().filter(chosen).collect())
 }
 
+/// Finds the launches of all kernels, copies and fills of a store.
+pub(crate) fn of_all_work(store: &Store) -> Launches {
+    let is_work = |slice: &SliceId| match store.category_kind(*slice) {
+        CategoryKind::Kernel => true,
+        CategoryKind::Gpu => Work::of_slice(store.slice_name(*slice), false).is_some(),
+        _ => false,
+    };
+    for_work(store, store.slices.ids().filter(is_work).collect())
+}
+
 /// Finds the launches of GPU work: slices in order, either kernels or copies and fills.
 pub fn for_work(store: &Store, work: Vec<SliceId>) -> Launches {
     let mut finder = Finder::new(store, &work);

@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
+
 use super::ranks::Ranks;
 use super::records::{Record, RecordedGroup, Records};
 use super::{Attribution, KernelLaunch};
 use crate::event::ArgValue;
-use crate::id::{GpuId, PathId};
+use crate::id::{GpuId, PathId, TraceId};
 use crate::names::args;
 use crate::names::collectives::{ANNOTATION, Collective, Method};
 use crate::names::ranks::ranks_of_text;
@@ -18,6 +20,7 @@ use crate::operation::{Communicator, Operation, Source, State};
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::slices::UNFINISHED;
+use crate::store::strings::StringId;
 
 /// The operations of a trace, or of all traces of an archive.
 #[derive(Debug, Default)]
@@ -34,7 +37,8 @@ impl Operations {
     /// [`args::OF_COLLECTIVES`]; with all arguments there are also sequence numbers and peers.
     pub fn find(store: &Store, attribution: &Attribution) -> Self {
         let mut rows = Vec::new();
-        let communicators = Operations::each(store, attribution, |operation, _| rows.push(operation));
+        let ranks = Ranks::find(store, &attribution.kernels);
+        let communicators = Operations::each(store, attribution, &ranks, |operation, _| rows.push(operation));
         Operations { rows, communicators }
     }
 
@@ -42,11 +46,12 @@ impl Operations {
     pub(crate) fn each<'k>(
         store: &Store,
         attribution: &'k Attribution,
+        ranks: &Ranks<'_>,
         mut each: impl FnMut(Operation, &'k KernelLaunch),
     ) -> Vec<Communicator> {
         let is_collective = &attribution.activity.is_collective;
         let chosen = |row: &&KernelLaunch| is_collective[store.slices.name(row.launched.kernel).0 as usize];
-        let mut reader = Reader::new(store, attribution);
+        let mut reader = Reader::new(store, attribution, ranks);
         for row in attribution.kernels.iter().filter(chosen) {
             each(reader.operation(row), row);
         }
@@ -61,20 +66,40 @@ struct Reader<'a> {
     store: &'a Store,
     attribution: &'a Attribution,
     records: Records<'a>,
-    ranks: Ranks<'a>,
+    ranks: &'a Ranks<'a>,
     communicators: BTreeMap<Communicator, usize>,
+    /// By trace and group as recorded: its number.
+    numbers: HashMap<TraceId, HashMap<RecordedGroup, usize, FixedState>, FixedState>,
+    keys: Keys,
     /// By call path: the collective in PyTorch's innermost annotation.
     annotated: HashMap<PathId, Option<Collective>>,
 }
 
+/// The keys of arguments that are no part of a [`Record`], if the trace has them.
+struct Keys {
+    sequence: Option<StringId>,
+    rank: Option<StringId>,
+    peers: [Option<StringId>; 2],
+    splits: [Option<StringId>; 2],
+}
+
 impl<'a> Reader<'a> {
-    fn new(store: &'a Store, attribution: &'a Attribution) -> Self {
+    fn new(store: &'a Store, attribution: &'a Attribution, ranks: &'a Ranks<'a>) -> Self {
+        let key = |key| store.arg_key(key);
+        let keys = Keys {
+            sequence: key(args::SEQ),
+            rank: key(args::RANK),
+            peers: [args::DST_RANK, args::SRC_RANK].map(key),
+            splits: [args::IN_SPLIT, args::OUT_SPLIT].map(key),
+        };
         Reader {
             store,
             attribution,
             records: Records::new(store),
-            ranks: Ranks::find(store, &attribution.kernels),
+            ranks,
             communicators: BTreeMap::new(),
+            numbers: HashMap::default(),
+            keys,
             annotated: HashMap::new(),
         }
     }
@@ -140,40 +165,46 @@ impl<'a> Reader<'a> {
         if *group == RecordedGroup::default() {
             return None;
         }
+        if let Some(number) = self.numbers.get(&gpu.trace).and_then(|numbers| numbers.get(group)) {
+            return Some(*number);
+        }
         let of_header = || self.ranks.group(gpu.trace, group.name.as_deref()?).map(<[u32]>::to_vec);
         let mut ranks =
             group.ranks.as_deref().and_then(ranks_of_text).filter(|ranks| !ranks.is_empty()).or_else(of_header);
         ranks.iter_mut().for_each(|ranks| ranks.sort_unstable());
         let RecordedGroup { name, description, size, .. } = group.clone();
         let next = self.communicators.len();
-        Some(*self.communicators.entry(Communicator { ranks, description, name, size, hash: None }).or_insert(next))
+        let known = Communicator { ranks, description, name, size, hash: None };
+        let number = *self.communicators.entry(known).or_insert(next);
+        self.numbers.entry(gpu.trace).or_default().insert(group.clone(), number);
+        Some(number)
     }
 
     /// The number is in the record; its copy in the kernel's arguments may lack it.
     fn sequence(&self, set: ArgSetId, row: &KernelLaunch) -> Option<i64> {
-        let of_record = || self.number(self.store.slices.args(row.record?), args::SEQ);
-        self.number(set, args::SEQ).or_else(of_record)
+        let of_record = || self.number(self.store.slices.args(row.record?), self.keys.sequence);
+        self.number(set, self.keys.sequence).or_else(of_record)
     }
 
     /// The peer of a send or receive, or the root. Only the record has the root; for other collectives it has this rank's own.
     fn peer(&self, set: ArgSetId, row: &KernelLaunch, record: Option<&Record>) -> Option<i64> {
-        let other = [args::DST_RANK, args::SRC_RANK].into_iter().find_map(|key| self.number(set, key));
+        let other = self.keys.peers.into_iter().find_map(|key| self.number(set, key));
         let has_root = || record.and_then(|record| record.collective).is_some_and(Collective::has_root);
-        let root = || self.number(self.store.slices.args(row.record?), args::RANK);
+        let root = || self.number(self.store.slices.args(row.record?), self.keys.rank);
         other.or_else(|| if has_root() { root() } else { None })
     }
 
     /// Whether there is a list of unequal parts.
     fn is_uneven(&self, set: ArgSetId) -> bool {
-        let text = |key| match self.store.args.get(set, self.store.arg_key(key)?)? {
+        let text = |key: Option<StringId>| match self.store.args.get(set, key?)? {
             ArgValue::Text(list) => self.store.strings.get(list),
             _ => None,
         };
-        let parts = [args::IN_SPLIT, args::OUT_SPLIT].into_iter().filter_map(text);
+        let parts = self.keys.splits.into_iter().filter_map(text);
         parts.filter_map(ranks_of_text).any(|parts| parts.windows(2).any(|pair| pair[0] != pair[1]))
     }
 
-    fn number(&self, set: ArgSetId, key: &str) -> Option<i64> {
-        self.store.whole_arg(set, self.store.arg_key(key)?)
+    fn number(&self, set: ArgSetId, key: Option<StringId>) -> Option<i64> {
+        self.store.whole_arg(set, key?)
     }
 }

@@ -16,15 +16,25 @@ use crate::names::args::{COLLECTIVE, GROUP_RANKS, MERGED_RANK, RANK};
 use crate::names::collectives::Collective;
 use crate::names::ranks::{rank_of_file, ranks_of_text};
 use crate::store::Store;
+use crate::store::strings::StringId;
 use crate::store::traces::Trace;
 
 /// The ranks of kernels, and of process groups.
 #[derive(Debug)]
 pub(crate) struct Ranks<'a> {
     store: &'a Store,
+    keys: Keys,
     traces: Vec<OfTrace>,
     /// By launching process: its rank according to its records; by GPU, according to the arguments of its kernels. `None` if they disagree.
     processes: HashMap<ProcessId, Option<RankId>>,
+}
+
+/// The keys of records' arguments, if the trace has them.
+#[derive(Debug)]
+struct Keys {
+    collective: Option<StringId>,
+    ranks: Option<StringId>,
+    rank: Option<StringId>,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +57,9 @@ struct Config {
 impl<'a> Ranks<'a> {
     /// The ranks of a store and of kernels with their records.
     pub(crate) fn find(store: &'a Store, kernels: &[KernelLaunch]) -> Self {
-        let mut ranks = Ranks { store, traces: of_header(store), processes: HashMap::new() };
+        let key = |key| store.arg_key(key);
+        let keys = Keys { collective: key(COLLECTIVE), ranks: key(GROUP_RANKS), rank: key(RANK) };
+        let mut ranks = Ranks { store, keys, traces: of_header(store), processes: HashMap::new() };
         let argument = store.arg_key(MERGED_RANK);
         let argued = kernels.iter().filter_map(|row| {
             let rank = store.whole_arg(store.slices.args(row.launched.kernel), argument?)?;
@@ -125,15 +137,16 @@ impl<'a> Ranks<'a> {
     /// The global rank of a `record_param_comms`. Its `Rank` is an index in the group's list of ranks (`ProcessGroupNCCL::getRank`); for
     /// collectives with a root it is the root's (`opts.rootRank`), and for a send or receive the peer's.
     fn recorded(&self, slice: SliceId) -> Option<RankId> {
-        let value = |key| self.store.args.get(self.store.slices.args(slice), self.store.arg_key(key)?);
-        if let Some(ArgValue::Text(name)) = value(COLLECTIVE)
+        let set = self.store.slices.args(slice);
+        let value = |key: Option<StringId>| self.store.args.get(set, key?);
+        if let Some(ArgValue::Text(name)) = value(self.keys.collective)
             && Collective::of_record(self.store.strings.get(name)?)
                 .is_some_and(|of| of.has_root() || of.is_point_to_point())
         {
             return None;
         }
-        let Some(ArgValue::Text(listed)) = value(GROUP_RANKS) else { return None };
-        let place = self.store.whole_arg(self.store.slices.args(slice), self.store.arg_key(RANK)?)?;
+        let Some(ArgValue::Text(listed)) = value(self.keys.ranks) else { return None };
+        let place = self.store.whole_arg(set, self.keys.rank?)?;
         let listed = ranks_of_text(self.store.strings.get(listed)?)?;
         listed.get(usize::try_from(place).ok()?).copied().map(RankId)
     }

@@ -17,7 +17,7 @@ use crate::store::args::ArgSetId;
 use crate::store::strings::StringId;
 
 /// A process group as recorded.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RecordedGroup {
     /// PyTorch's name of it, usually a number.
     pub(crate) name: Option<String>,

@@ -34,7 +34,7 @@ impl Alone {
     pub fn find(store: &Store, attribution: &Attribution, window: Window) -> Self {
         let activity = &attribution.activity;
         let mut found = Alone::default();
-        let steps = Steps::find(store);
+        let (steps, work) = (Steps::find(store), launches::of_all_work(store).kernels);
         for (process, gpus) in gpus_by_process(store) {
             let is_row = |kernel: &SliceId| {
                 activity.is_collective[store.slices.name(*kernel).0 as usize] && gpus.contains(&store.gpu_of(*kernel))
@@ -42,7 +42,7 @@ impl Alone {
             let rows = store.kernels.iter().copied().filter(is_row).map(|kernel| (kernel, None)).collect();
             let steps = steps.of_process(process).iter().map(|step| step.window);
             let steps = steps.filter(|step| step.start < window.end && window.start < step.end).collect();
-            let graph = build(&Source { store, gpus: &gpus, window, rows, steps });
+            let graph = build(&Source { store, work: &work, gpus: &gpus, window, rows, steps });
             let job = JobGraph::join(&[&graph], &Matches::default(), &Clocks::given(&[Ns::ZERO]));
             for piece in job.critical_path() {
                 let time = Ns(piece.end - piece.start);

@@ -18,6 +18,7 @@ use crate::attribution::ranks::Ranks;
 use crate::attribution::{Attribution, Attributor, KernelLaunch};
 use crate::event::ArgValue;
 use crate::id::{GpuId, ProcessId, RankId, SliceId, ThreadId, TraceId};
+use crate::names::category::CategoryKind;
 use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Operation};
 use crate::replay::build::{Source, build};
@@ -35,7 +36,6 @@ pub fn reduce(
     options: &StackOptions,
 ) -> Vec<RankReduction> {
     let store = attributor.store();
-    // First, because it takes memory that is free again then.
     let queues = queues(store, window, options.window_on);
     reduce_attributed(name, store, &attributed(attributor, launches, window, options), &queues, window, options)
 }
@@ -53,7 +53,8 @@ pub fn reduce_attributed(
     let ranks = Ranks::find(store, &attribution.kernels);
     let mut found = Found::default();
     let mut own: Vec<Own<'_>> = Vec::new();
-    found.groups = Operations::each(store, attribution, |operation, row| own.push(found.own(store, operation, row)));
+    found.groups =
+        Operations::each(store, attribution, &ranks, |operation, row| own.push(found.own(store, operation, row)));
     let mut reductions = Vec::new();
     let all = by_rank(&own);
     let has_gpu = |rank: RankId| all.iter().any(|of| of.rank == Some(rank));
@@ -65,7 +66,7 @@ pub fn reduce_attributed(
         let queue_empty = measured.iter().map(|(_, empty)| *empty).sum();
         let gpu_span = measured.iter().map(|(span, _)| *span).reduce(Window::around).filter(|_| queues.is_of_work);
         let Found { texts, kinds, groups, .. } = &found;
-        let reducer = Reducer { store, attribution, options, texts: texts.clone(), trace, gpus };
+        let reducer = Reducer { store, attribution, options, work: &queues.work, texts: texts.clone(), trace, gpus };
         let gpu = reducer.gpus.first().copied();
         let of_rank = reducer.gpus.iter().map(|gpu| window_of(*gpu)).reduce(Window::around).unwrap_or(window);
         let reduction = reducer.reduction(&own, of_rank, window);
@@ -193,6 +194,8 @@ pub(super) fn launchers<'k>(store: &Store, kernels: impl Iterator<Item = &'k Lau
 /// For how long nothing was queued on each GPU.
 #[derive(Debug, Default)]
 pub struct Queues {
+    /// All work of GPUs, in the order of starts.
+    work: Vec<Launched>,
     /// The span that is measured, and for how much of it nothing was queued.
     of: BTreeMap<GpuId, (Window, Ns)>,
     /// Whether the spans are those of the work that was launched in the window, and not the window itself.
@@ -202,12 +205,14 @@ pub struct Queues {
 /// For how much of the GPU span of what was launched in a window nothing was queued on each GPU; for the whole trace, and for a window that is
 /// chosen by when kernels start, of the window. A kernel is queued from the end of the call that launched it on.
 pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
-    let launches = launches::for_work(store, store.kernels.clone());
-    let own = if is_by_launches(window, on) { launched_in(store, &launches.kernels, window) } else { Vec::new() };
+    let is_kernel = |slice: SliceId| store.category_kind(slice) == CategoryKind::Kernel;
+    let work = launches::of_all_work(store).kernels;
+    let kernels: Vec<Launched> = work.iter().filter(|of| is_kernel(of.kernel)).copied().collect();
+    let own = if is_by_launches(window, on) { launched_in(store, &kernels, window) } else { Vec::new() };
     let (is_of_work, spans) = (!own.is_empty(), spans_of(store, &own));
-    let window_of = windows(store, window, launches.kernels.iter());
+    let window_of = windows(store, window, kernels.iter());
     let mut of_gpu: BTreeMap<GpuId, Vec<(Ns, Ns)>> = BTreeMap::new();
-    for launched in &launches.kernels {
+    for launched in &kernels {
         let (start, end) = (store.slices.ts(launched.kernel), end_of(store, launched.kernel));
         let call = launched.call.map(|call| end_of(store, call));
         let queued = call.map_or(start, |call| call.min(start));
@@ -217,7 +222,8 @@ pub fn queues(store: &Store, window: Window, on: WindowOn) -> Queues {
         let span = if is_of_work { *spans.get(&gpu)? } else { window_of(gpu) };
         Some((gpu, (span, span.duration() - Busy::from_spans(queued).within(span.start, span.end))))
     };
-    Queues { of: of_gpu.into_iter().filter_map(measured).collect(), is_of_work }
+    let of = of_gpu.into_iter().filter_map(measured).collect();
+    Queues { of, is_of_work, work }
 }
 
 fn end_of(store: &Store, slice: SliceId) -> Ns {
@@ -294,6 +300,7 @@ struct Reducer<'a> {
     store: &'a Store,
     attribution: &'a Attribution,
     options: &'a StackOptions,
+    work: &'a [Launched],
     texts: Texts,
     trace: TraceId,
     gpus: Vec<GpuId>,
@@ -332,6 +339,7 @@ impl Reducer<'_> {
         self.find_busy(&mut rows, &kernels);
         let graph = build(&Source {
             store: self.store,
+            work: self.work,
             gpus: &self.gpus,
             window: asked,
             rows: own.iter().map(|own| (own.kernel, own.message)).collect(),

@@ -24,9 +24,10 @@ impl JobGraph {
             let time = |time: Ns| clocks.ranks[rank].aligned(time).0 - shifts[rank];
             draft_of(rank, ranks[rank], time, |row| members.contains(&(rank, row)))
         };
-        let mut draft = Draft::default();
+        let of_ranks = each(ranks.len(), of_rank);
+        let mut draft = Draft::with_room(of_ranks.iter().map(|(of_rank, ..)| of_rank.nodes.len()).sum());
         let (mut arrivals, mut ends) = (Vec::new(), Vec::new());
-        for (of_rank, mut own_arrivals, mut own_ends) in each(ranks.len(), of_rank) {
+        for (of_rank, mut own_arrivals, mut own_ends) in of_ranks {
             let before = draft.nodes.len() as u32;
             draft.nodes.extend(of_rank.nodes);
             draft.own.extend(of_rank.own);
@@ -56,7 +57,7 @@ fn draft_of(
     time: impl Fn(Ns) -> i64,
     is_member: impl Fn(u32) -> bool,
 ) -> (Draft, Vec<u32>, Vec<u32>) {
-    let mut draft = Draft::default();
+    let mut draft = Draft::with_room(graph.nodes.len());
     let (mut arrivals, mut ends) = (Vec::new(), Vec::new());
     for (node, of) in graph.nodes.iter().zip(0..) {
         let (start, end) = (time(node.start), time(node.end));

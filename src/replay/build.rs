@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 
 use super::places;
 use super::rank::{EdgeKind, NodeKind, RankEdge, RankEdges, RankGraph, RankNode};
 use super::threads::Threads;
-use crate::attribution::launches::{self, Launched};
+use crate::attribution::launches::Launched;
 use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
 use crate::names::calls::{Work, waits_for_gpu};
 use crate::names::category::CategoryKind;
@@ -25,6 +26,8 @@ use crate::time::{Ns, Window};
 pub(crate) struct Source<'a> {
     /// The trace.
     pub(crate) store: &'a Store,
+    /// The work of all its GPUs, in the order of starts.
+    pub(crate) work: &'a [Launched],
     /// The GPUs of the rank.
     pub(crate) gpus: &'a [GpuId],
     /// The window that is asked about.
@@ -61,6 +64,19 @@ struct Call {
     launches: bool,
     waits: bool,
     makes_stream_wait: bool,
+}
+
+/// What the name of a call says.
+#[derive(Debug, Clone, Copy)]
+struct CallKind {
+    waits: bool,
+    makes_stream_wait: bool,
+}
+
+impl CallKind {
+    fn of_name(name: &str) -> Self {
+        CallKind { waits: waits_for_gpu(name), makes_stream_wait: name.contains("StreamWaitEvent") }
+    }
 }
 
 /// A slice on a stream.
@@ -109,15 +125,8 @@ pub(crate) fn build(source: &Source<'_>) -> RankGraph {
 /// The work on the rank's GPUs in the window, in the order of starts.
 fn pieces(source: &Source<'_>) -> Vec<Piece> {
     let store = source.store;
-    let is_work = |slice: SliceId| match store.category_kind(slice) {
-        CategoryKind::Kernel => true,
-        CategoryKind::Gpu => Work::of_slice(store.slice_name(slice), false).is_some(),
-        _ => false,
-    };
-    let is_own = |slice: &SliceId| {
-        is_work(*slice) && store.slices.dur(*slice) >= Ns::ZERO && source.gpus.contains(&store.gpu_of(*slice))
-    };
-    let work: Vec<SliceId> = store.slices.ids().filter(is_own).collect();
+    let is_own =
+        |of: &&Launched| store.slices.dur(of.kernel) >= Ns::ZERO && source.gpus.contains(&store.gpu_of(of.kernel));
     let is_call =
         |call: &SliceId| store.thread_of(*call).is_some() && store.category_kind(*call) == CategoryKind::Runtime;
     let piece = |launched: &Launched| {
@@ -127,16 +136,17 @@ fn pieces(source: &Source<'_>) -> Vec<Piece> {
         let piece = Piece { slice, start, end: start + store.slices.dur(slice), stream: store.stream_of(slice)?, call };
         source.window.contains(at).then_some(piece)
     };
-    launches::for_work(store, work).kernels.iter().filter_map(piece).collect()
+    source.work.iter().filter(is_own).filter_map(piece).collect()
 }
 
 /// The calls of the window that launch or wait, of processes that launch, in the order of starts.
 fn calls(source: &Source<'_>, pieces: &[Piece]) -> Vec<Call> {
     let store = source.store;
-    let mut launching: HashMap<SliceId, Vec<usize>, FixedState> = HashMap::default();
+    let mut launching: HashMap<SliceId, SmallVec<[usize; 2]>, FixedState> = HashMap::default();
     for (at, piece) in pieces.iter().enumerate() {
         piece.call.into_iter().for_each(|call| launching.entry(call).or_default().push(at));
     }
+    let mut kinds: HashMap<StringId, CallKind, FixedState> = HashMap::default();
     let mut processes: Vec<ProcessId> = launching.keys().filter_map(|call| store.process_of(*call)).collect();
     processes.sort_unstable();
     processes.dedup();
@@ -151,7 +161,7 @@ fn calls(source: &Source<'_>, pieces: &[Piece]) -> Vec<Call> {
         if !is_asked || !store.process_of(slice).is_some_and(launches) {
             continue;
         }
-        let name = store.slice_name(slice);
+        let kind = *kinds.entry(store.slices.name(slice)).or_insert_with(|| CallKind::of_name(store.slice_name(slice)));
         let end = start + store.slices.dur(slice).max(Ns::ZERO);
         let work = launching.get(&slice);
         // A call that goes on after the end of its copy waited for it.
@@ -161,8 +171,8 @@ fn calls(source: &Source<'_>, pieces: &[Piece]) -> Vec<Call> {
                 && Work::of_slice(store.slice_name(of), false) == Some(Work::Copy);
             is_copy && pieces[*at].end <= end
         };
-        let waits = waits_for_gpu(name) || work.is_some_and(|work| work.iter().all(has_ended));
-        let makes_stream_wait = name.contains("StreamWaitEvent");
+        let waits = kind.waits || work.is_some_and(|work| work.iter().all(has_ended));
+        let makes_stream_wait = kind.makes_stream_wait;
         if work.is_some() || waits || makes_stream_wait {
             found.push(Call { slice, start, end, thread, launches: work.is_some(), waits, makes_stream_wait });
         }

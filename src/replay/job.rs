@@ -145,6 +145,12 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// With room for so many nodes.
+    pub(super) fn with_room(nodes: usize) -> Self {
+        let (own, extra) = (Vec::with_capacity(nodes), Vec::with_capacity(nodes));
+        Draft { nodes: Vec::with_capacity(nodes), own, extra, edges: Vec::with_capacity(nodes) }
+    }
+
     pub(super) fn push(&mut self, node: Node, own: i64) -> u32 {
         self.nodes.push(node);
         self.own.push(own);

@@ -163,7 +163,6 @@ pub(super) fn ranks_of_trace(
     let options = prepared.options(how);
     let Prepared { name, database, attributor, launches, window, .. } = prepared;
     let store = database.store();
-    // First, because it takes memory that is free again then.
     let queues = queues(store, window, options.window_on);
     let attribution = attributed(attributor, launches, window, &options);
     let ranks = reduce_attributed(name, store, &attribution, &queues, window, &options);

@@ -194,7 +194,8 @@ impl Tally {
         let options = AttributionOptions { exact_names: true, forward: false };
         let attributor = Attributor::new(store, &wanted, Captured::default());
         let attribution = attributor.attribute(launches.kernels.iter().filter(chosen), options);
-        Operations::each(store, &attribution, |operation, row| {
+        let ranks = Ranks::find(store, &attribution.kernels);
+        Operations::each(store, &attribution, &ranks, |operation, row| {
             self.collectives += 1;
             self.sized.add(operation.bytes.is_some(), &row.launched, false);
             self.grouped.add(operation.communicator.is_some(), &row.launched, false);
@@ -202,7 +203,6 @@ impl Tally {
             self.replayed_collectives += u64::from(is_replayed(&row.launched));
             self.ranks.extend(operation.rank.map(|rank| rank.0));
         });
-        let ranks = Ranks::find(store, &attribution.kernels);
         let of_records = || attribution.kernels.iter().find_map(|row| ranks.of_records(row));
         let known = ranks.of_header(TraceId(0)).map(|rank| (rank, "header"));
         let known = known.or_else(|| of_records().map(|rank| (rank, "records of collectives")));

@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use super::value::{GroupValue, NOT_RECORDED, Values};
 use super::{GroupBy, Naming};
 use crate::attribution::operations::Operations;
+use crate::attribution::ranks::Ranks;
 use crate::attribution::selection::family_of;
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::SliceId;
@@ -50,7 +51,8 @@ impl<'a> ByKernel<'a> {
         let needs = |key: &GroupBy| matches!(key, GroupBy::Group | GroupBy::Collective | GroupBy::Size);
         let (mut operations, mut communicators) = (HashMap::default(), Vec::new());
         if by.iter().any(needs) {
-            communicators = Operations::each(store, attribution, |operation, row| {
+            let ranks = Ranks::find(store, &attribution.kernels);
+            communicators = Operations::each(store, attribution, &ranks, |operation, row| {
                 let Operation { communicator, collective, bytes, .. } = operation;
                 operations.insert(row.launched.kernel, OfOperation { communicator, collective, bytes });
             });
