@@ -373,7 +373,7 @@ impl Question<'_> {
             let thread = self.job.edges_into(*node).iter().find(|edge| edge.kind == EdgeKind::Thread);
             let before = thread.map_or(times.wait(*node).begin, |edge| self.job.nodes[edge.from as usize].time);
             times.own[*node] = times.own[*node].min((self.job.nodes[*node].start - before).max(0));
-            times.wait_mut(*node).is_asked = false;
+            times.waits_mut()[*node].is_asked = false;
         }
         times
     }

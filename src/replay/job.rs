@@ -92,9 +92,19 @@ impl Times {
         &self.waits[node]
     }
 
-    /// The same, to change it in this run alone.
-    pub fn wait_mut(&mut self, node: usize) -> &mut Wait {
-        &mut Arc::make_mut(&mut self.waits)[node]
+    /// By node: how it waits.
+    pub(super) fn waits(&self) -> &[Wait] {
+        &self.waits
+    }
+
+    /// By node: the same, to change it in this run alone.
+    pub fn waits_mut(&mut self) -> &mut [Wait] {
+        Arc::make_mut(&mut self.waits)
+    }
+
+    /// Both at once.
+    pub(super) fn both_mut(&mut self) -> (&mut [i64], &mut [Wait]) {
+        (&mut self.own, Arc::make_mut(&mut self.waits))
     }
 }
 

@@ -344,7 +344,7 @@ impl Peers {
                     _ => usual,
                 };
                 if is_woken(node) && !wakes.is_empty() {
-                    found.wait_mut(node).extra = median_time(&mut wakes).0;
+                    found.waits_mut()[node].extra = median_time(&mut wakes).0;
                 }
             }
         }
@@ -352,7 +352,7 @@ impl Peers {
             let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
             if role == part.role() && set[rank] && self.alike(rank) > 1 {
                 found.own[node] = 0;
-                found.wait_mut(node).is_asked = role != Role::Cpu;
+                found.waits_mut()[node].is_asked = role != Role::Cpu;
             }
         }
         found

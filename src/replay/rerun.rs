@@ -13,8 +13,9 @@ impl JobGraph {
     /// The same of several runs at once, which takes little longer than one: most of it is finding the nodes.
     pub(super) fn reruns<const RUNS: usize>(&self, runs: [&Times; RUNS]) -> Vec<[i64; RUNS]> {
         let mut found: Vec<[i64; RUNS]> = Vec::with_capacity(self.nodes.len());
+        let (own, waits) = (runs.map(|times| &times.own[..]), runs.map(Times::waits));
         for (at, node) in self.nodes.iter().enumerate() {
-            let waits = runs.map(|times| times.wait(at));
+            let waits = waits.map(|waits| waits[at]);
             let (mut latest, mut thread) = ([i64::MIN; RUNS], waits.map(|wait| wait.begin));
             for edge in self.edges_into(at) {
                 let from = found[edge.from as usize];
@@ -29,7 +30,7 @@ impl JobGraph {
                 }
             }
             found.push(std::array::from_fn(|run| {
-                let own = runs[run].own[at];
+                let own = own[run][at];
                 match node.role {
                     Role::Cpu => latest[run].max(thread[run] + own),
                     _ if latest[run] == i64::MIN => waits[run].begin + own,

@@ -180,40 +180,37 @@ impl<'a> Transplant<'a> {
     /// The times in which each rank has those of the one that comes so many places after it among like ones.
     fn rotated(&self, by: usize) -> Times {
         let mut times = self.job.times.clone();
+        let (own, waits) = times.both_mut();
         for rank in 0..self.ranks.len() {
             let like: Vec<usize> =
                 (0..self.ranks.len()).filter(|other| self.peers.class[*other] == self.peers.class[rank]).collect();
             let at = like.iter().position(|other| *other == rank).unwrap_or_default();
-            self.give(&mut times, rank, like[(at + by) % like.len()]);
+            self.give(own, waits, rank, like[(at + by) % like.len()]);
         }
         times
     }
 
-    fn give(&self, times: &mut Times, rank: usize, from: usize) {
+    fn give(&self, own: &mut [i64], waits: &mut [Wait], rank: usize, from: usize) {
         let work = self.work(rank, from);
         for (at, node) in self.ranks[rank].nodes.iter().enumerate() {
             let end = self.job.ends[rank][at] as usize;
             let place = self.peers.place_of[rank][at] as usize;
             let of = self.by_place[from][place];
             if of.end == NO_NODE {
-                times.own[end] = 0;
-                let wait = times.wait_mut(end);
-                let begin = self.begins[from].get(lane(node)).copied().flatten().unwrap_or(wait.begin);
-                *wait = Wait { begin, extra: 0, is_asked: !node.kind.is_cpu() };
+                let begin = self.begins[from].get(lane(node)).copied().flatten().unwrap_or(waits[end].begin);
+                (own[end], waits[end]) = (0, Wait { begin, extra: 0, is_asked: !node.kind.is_cpu() });
                 continue;
             }
             let theirs = self.job.times.wait(of.end as usize);
-            times.own[end] = work[place];
-            let wait = times.wait_mut(end);
-            wait.begin = theirs.begin;
+            (own[end], waits[end].begin) = (work[place], theirs.begin);
             let is_woken = |node: usize| self.job.nodes[node].binding == EdgeKind::Wake;
             if is_woken(end) && is_woken(of.end as usize) {
-                wait.extra = theirs.extra;
+                waits[end].extra = theirs.extra;
             }
             // Only members of a collective arrive before their end.
-            let own = self.job.arrivals[rank][at] as usize;
-            if own != end && of.arrival != of.end {
-                times.wait_mut(own).begin = self.job.times.wait(of.arrival as usize).begin;
+            let arrival = self.job.arrivals[rank][at] as usize;
+            if arrival != end && of.arrival != of.end {
+                waits[arrival].begin = self.job.times.wait(of.arrival as usize).begin;
             }
         }
     }

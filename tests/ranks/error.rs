@@ -155,9 +155,9 @@ fn transplanted(job: &JobGraph, graphs: &[&RankGraph]) -> Vec<(f64, f64)> {
                     times.own[*at] = job.times.own[*other];
                     let (own, theirs) = (*job.times.wait(*at), *job.times.wait(*other));
                     if job.nodes[*at].binding == job.nodes[*other].binding {
-                        times.wait_mut(*at).extra = theirs.extra;
+                        times.waits_mut()[*at].extra = theirs.extra;
                     }
-                    times.wait_mut(*at).begin += (theirs.begin - like.start) - (own.begin - step.start);
+                    times.waits_mut()[*at].begin += (theirs.begin - like.start) - (own.begin - step.start);
                     let first = job.first_edge[*at] as usize;
                     for (edge, into) in job.edges_into(*at).iter().zip(first..) {
                         if is_inside.contains(&(edge.from as usize))
