@@ -99,12 +99,12 @@ impl Times {
 
     /// By node: the same, to change it in this run alone.
     pub fn waits_mut(&mut self) -> &mut [Wait] {
-        Arc::make_mut(&mut self.waits)
+        Arc::make_mut(&mut self.waits).as_mut_slice()
     }
 
     /// Both at once.
     pub(super) fn both_mut(&mut self) -> (&mut [i64], &mut [Wait]) {
-        (&mut self.own, Arc::make_mut(&mut self.waits))
+        (&mut self.own, Arc::make_mut(&mut self.waits).as_mut_slice())
     }
 }
 
