@@ -58,7 +58,7 @@ fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
 
 /// In the order of time.
 fn path(compared: &Compared) -> Vec<PathRow> {
-    let pieces = compared.asked(|question| placed(question, &question.job.critical_path())).unwrap_or_default();
+    let pieces = compared.asked(|question, _| placed(question, &question.job.critical_path())).1.unwrap_or_default();
     let row = |piece: PlacedPiece| PathRow {
         rank: RankId(compared.job.ranks[piece.rank]),
         slice: compared.job.reductions[piece.rank].graph.slices[piece.node as usize],

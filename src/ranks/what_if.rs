@@ -190,14 +190,14 @@ impl Compared {
     /// # Errors
     /// If a rule names a rank, stack, function or kernel that is not there.
     pub fn what_if(&self, rules: &[Rule]) -> Result<Option<WhatIf>, String> {
-        self.asked(|question| Asked { compared: self, question, report: self.measured() }.answer(rules)).transpose()
+        self.asked(|question, report| Asked { compared: self, question, report }.answer(rules)).1.transpose()
     }
 }
 
 struct Asked<'a> {
     compared: &'a Compared,
     question: &'a Question<'a>,
-    report: RankReport,
+    report: &'a RankReport,
 }
 
 impl Asked<'_> {

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::culprits::{Culprit, Culprits};
-use super::job::Times;
+use super::job::{Node, Times};
 use super::peers::Part;
 use super::question::{Question, RankInterval, as_many, each};
-use super::rank::{EdgeKind, NO_NODE, NodeKind};
+use super::rank::{EdgeKind, NodeKind};
 use super::transplant::{self, RerunError};
 use crate::operations::random::Random;
 use crate::statistics::std_dev;
@@ -434,17 +434,18 @@ impl Question<'_> {
         let mut found: Vec<(i64, usize)> = Vec::new();
         for rank in self.peers.with_peers() {
             let (mut sum, mut variance) = (0, 0.0);
-            let mut steps: BTreeMap<Option<u32>, i64> = BTreeMap::new();
+            // By step, of what is in none first: how much longer it is.
+            let mut steps = vec![0; self.ranks[rank].steps as usize + 1];
             // A single piece says nothing about the rest, unless most are such.
             let are_few = self.are_singles_few(rank, part);
             for node in self.work(rank, part).filter(|node| !are_few || !self.peers.is_single(*node)) {
                 sum += self.peers.excess[node];
                 variance += self.peers.noise[node].powi(2);
                 let step = self.ranks[rank].nodes[self.job.nodes[node].of as usize].step;
-                *steps.entry(step).or_default() += self.peers.excess[node];
+                steps[step.map_or(0, |step| step as usize + 1)] += self.peers.excess[node];
             }
-            let longer: i64 = steps.values().filter(|excess| **excess > 0).sum();
-            let shorter: i64 = steps.values().filter(|excess| **excess < 0).sum();
+            let longer: i64 = steps.iter().filter(|excess| **excess > 0).sum();
+            let shorter: i64 = steps.iter().filter(|excess| **excess < 0).sum();
             let is_beyond = sum as f64 > BEYOND_CHANCE * f64::max(variance.sqrt(), 1.0);
             if is_beyond && longer >= STEADY * -shorter {
                 found.push((sum, rank));
@@ -477,24 +478,23 @@ impl Question<'_> {
 
     /// By step: how much shorter it is in one run than in another.
     fn by_step(&self, before: &Times, after: &Times) -> Vec<i64> {
-        let ends = |times: &Times| {
-            let mut ends: BTreeMap<u32, i64> = BTreeMap::new();
-            for (node, time) in self.job.nodes.iter().zip(self.job.rerun(times)).filter(|(node, _)| node.of != NO_NODE)
-            {
-                let step = self.ranks[node.rank as usize].nodes[node.of as usize].step;
-                if let Some(step) = step.and_then(|step| self.peers.step(node.rank as usize, step)) {
-                    ends.entry(step).and_modify(|end| *end = time.max(*end)).or_insert(time);
-                }
-            }
-            ends
+        let step = |node: &Node| {
+            let of = self.ranks[node.rank as usize].nodes.get(node.of as usize)?;
+            self.peers.step(node.rank as usize, of.step?)
         };
-        let (before, after) = (ends(before), ends(after));
-        let earlier: BTreeMap<u32, i64> = before.iter().map(|(step, end)| (*step, end - after[step])).collect();
+        // By step: its end in each run.
+        let mut ends: Vec<Option<[i64; 2]>> = Vec::new();
+        for (node, times) in self.job.nodes.iter().zip(self.job.reruns([before, after])) {
+            let Some(step) = step(node).map(|step| step as usize) else { continue };
+            ends.resize(ends.len().max(step + 1), None);
+            let end = ends[step].get_or_insert(times);
+            *end = [end[0].max(times[0]), end[1].max(times[1])];
+        }
         let mut last = 0;
-        let steps = earlier.keys().max().map_or(0, |last| last + 1);
-        (0..steps)
-            .map(|step| earlier.get(&step).map_or(0, |earlier| earlier - std::mem::replace(&mut last, *earlier)))
-            .collect()
+        let earlier = ends
+            .into_iter()
+            .map(|end| end.map_or(0, |[before, after]| before - after - std::mem::replace(&mut last, before - after)));
+        earlier.collect()
     }
 }
 

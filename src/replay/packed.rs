@@ -36,6 +36,9 @@ const EDGES: [EdgeKind; 7] = [
 /// No trace is longer, in ns: 13 days. So sums of its times are numbers.
 const LONGEST: i64 = 1 << 50;
 
+/// No trace has more steps. Lists by step are that long.
+const MOST_STEPS: u32 = 1 << 20;
+
 const UNKNOWN: Wrong = "a packed graph has a kind that is unknown";
 
 /// Writes a graph.
@@ -52,6 +55,9 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<RankGrap
 }
 
 fn read(packed: Packed) -> Result<RankGraph, Wrong> {
+    if packed.steps > MOST_STEPS {
+        return Err("a packed graph has too many steps");
+    }
     let nodes = read_nodes(&packed.nodes, &packed)?;
     let edges = read_edges(&packed.edges, &nodes)?;
     let mut graph = RankGraph { edges, texts: packed.texts, steps: packed.steps, nodes, ..RankGraph::default() };
@@ -277,6 +283,7 @@ mod tests {
         };
         assert!(changed("texts", serde_json::json!(["a"])));
         assert!(changed("steps", serde_json::json!(1)));
+        assert!(changed("steps", serde_json::json!(u32::MAX)));
         assert!(changed("nodes", text["graph"]["edges"].clone()));
         assert!(changed("edges", text["graph"]["functions"].clone()));
         assert!(changed("functions", text["graph"]["nodes"].clone()));

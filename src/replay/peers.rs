@@ -115,9 +115,17 @@ pub struct Peers {
     alone: Vec<u32>,
 }
 
-impl Peers {
-    /// Finds like ranks, and what they have in common.
-    pub fn find(job: &JobGraph, ranks: &[&RankGraph], matches: &Matches) -> Self {
+/// Like ranks, and the places of their nodes and intervals, as in [`Peers`].
+pub(crate) struct Alike {
+    class: Vec<u32>,
+    place_of: Vec<Vec<u32>>,
+    interval_of: Vec<Vec<u32>>,
+    places_in: Vec<usize>,
+    step_shifts: Vec<i64>,
+}
+
+impl Alike {
+    pub(crate) fn find(ranks: &[&RankGraph], matches: &Matches) -> Self {
         let shifts = step_shifts(ranks, matches);
         let places = |(graph, shift): (&&RankGraph, &i64)| {
             graph.nodes.iter().map(|node| in_step(node.place, node.step, *shift)).collect::<Vec<u64>>()
@@ -129,6 +137,19 @@ impl Peers {
         let class = classes(&place_of, count, &stages(ranks, matches).unwrap_or_default());
         let (place_of, places_in) = numbered_in(&class, place_of, count);
         let interval_of = numbered(ranks.iter().zip(&shifts).map(intervals)).0;
+        Alike { class, place_of, interval_of, places_in, step_shifts: shifts }
+    }
+}
+
+impl Peers {
+    /// Finds like ranks, and what they have in common.
+    pub fn find(job: &JobGraph, ranks: &[&RankGraph], matches: &Matches) -> Self {
+        Peers::of(Alike::find(ranks, matches), job, ranks)
+    }
+
+    /// What like ranks have in common.
+    pub(crate) fn of(alike: Alike, job: &JobGraph, ranks: &[&RankGraph]) -> Self {
+        let Alike { class, place_of, interval_of, places_in, step_shifts } = alike;
         let mut sizes = vec![0; ranks.len()];
         class.iter().for_each(|class| sizes[*class as usize] += 1);
         let nodes = job.nodes.len();
@@ -141,7 +162,7 @@ impl Peers {
             excess: vec![0; nodes],
             noise: vec![0.0; nodes],
             safe_noise: vec![0.0; nodes],
-            step_shifts: shifts,
+            step_shifts,
             sizes,
             is_single: vec![false; nodes],
             places: Places::default(),
@@ -334,7 +355,7 @@ impl Peers {
             // A peer that is far from the others is no example.
             work.retain(|own| (own.0 - usual).abs() as f64 <= NEAR * noise);
             // How long a thread takes to wake another one is work of its own.
-            let is_woken = |node: usize| job.nodes[node].binding == EdgeKind::Wake;
+            let is_woken = |node: usize| part == Part::Cpu && job.nodes[node].binding == EdgeKind::Wake;
             let mut wakes: Vec<Ns> =
                 peers.filter(|node| is_woken(*node)).map(|node| Ns(times.wait(node).extra)).collect();
             for (_, node) in members.iter().filter(is_set) {

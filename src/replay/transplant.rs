@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::job::{JobGraph, Node, Times, Wait};
 use super::peers::Peers;
 use super::question::{as_many, each, rerun_each};
-use super::rank::{EdgeKind, NO_NODE, RankGraph, RankNode};
+use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph, RankNode};
 use crate::time::Ns;
 
 /// So many rotations: they take time, and more of them say the same.
@@ -204,7 +204,7 @@ impl<'a> Transplant<'a> {
             let theirs = self.job.times.wait(of.end as usize);
             (own[end], waits[end].begin) = (work[place], theirs.begin);
             let is_woken = |node: usize| self.job.nodes[node].binding == EdgeKind::Wake;
-            if is_woken(end) && is_woken(of.end as usize) {
+            if node.kind == NodeKind::Woken && is_woken(end) && is_woken(of.end as usize) {
                 waits[end].extra = theirs.extra;
             }
             // Only members of a collective arrive before their end.

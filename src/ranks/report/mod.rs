@@ -20,7 +20,7 @@ use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unf
 use crate::operations::matching::{Counts, GroupName, Matches};
 use crate::replay::findings::{self, Reruns};
 use crate::replay::job::JobGraph;
-use crate::replay::peers::Peers;
+use crate::replay::peers::{Alike, Peers};
 use crate::replay::question::{Question, both};
 use crate::replay::rank::RankGraph;
 use crate::time::{Ns, Window};
@@ -465,8 +465,7 @@ impl Compared {
 
     /// The answer.
     pub fn report(&self) -> RankReport {
-        let mut report = self.measured();
-        let asked = self.asked(|question| {
+        let (report, asked) = self.asked(|question, report| {
             both(
                 || findings::find(question, &self.job.ranks),
                 || {
@@ -501,15 +500,18 @@ impl Compared {
         }
     }
 
-    /// Asks about reruns; `None` if nothing was recorded that has causes.
-    pub(super) fn asked<T>(&self, ask: impl FnOnce(&Question<'_>) -> T) -> Option<T> {
-        let ranks: Vec<&RankGraph> = self.job.reductions.iter().map(|reduction| &reduction.graph).collect();
+    /// The answer without reruns, and what reruns say; `None` if nothing was recorded that has causes.
+    pub(super) fn asked<T>(&self, ask: impl FnOnce(&Question<'_>, &mut RankReport) -> T) -> (RankReport, Option<T>) {
+        let Compared { job, matches, clocks } = self;
+        let ranks: Vec<&RankGraph> = job.reductions.iter().map(|reduction| &reduction.graph).collect();
         if ranks.iter().all(|graph| graph.is_empty()) {
-            return None;
+            return (self.measured(), None);
         }
-        let job = JobGraph::join(&ranks, &self.matches, &self.clocks);
-        let peers = Peers::find(&job, &ranks, &self.matches);
-        Some(ask(&Question::new(&job, &ranks, &peers)))
+        let (graph, (mut report, alike)) =
+            both(|| JobGraph::join(&ranks, matches, clocks), || (self.measured(), Alike::find(&ranks, matches)));
+        let peers = Peers::of(alike, &graph, &ranks);
+        let said = ask(&Question::new(&graph, &ranks, &peers), &mut report);
+        (report, Some(said))
     }
 
     /// The answer without reruns.
