@@ -63,9 +63,10 @@ struct Exposed {
 /// What is exposed on a rank, and why.
 fn exposed(question: &Question<'_>, rank: usize, reduction: &RankReduction) -> Vec<Exposed> {
     let graph = question.ranks[rank];
+    let is_kernel: Vec<bool> = graph.texts.iter().map(|name| Work::of_slice(name, false).is_none()).collect();
     let is_compute = |at: &u32| {
         let node = graph.nodes[*at as usize];
-        node.kind == NodeKind::Slice && Work::of_slice(graph.name(*at), false).is_none()
+        node.kind == NodeKind::Slice && is_kernel[node.name as usize]
     };
     let mut compute: Vec<u32> = (0..graph.nodes.len() as u32).filter(is_compute).collect();
     compute.sort_by_key(|at| (graph.nodes[*at as usize].start, *at));
