@@ -9,7 +9,7 @@ use super::report::{Compared, RankReport, StackWaits};
 use crate::attribution::selection::Pattern;
 use crate::replay::job::{Role, Times};
 use crate::replay::peers::Part;
-use crate::replay::question::{Question, each};
+use crate::replay::question::{Question, as_many, each};
 use crate::replay::rank::{RankGraph, RankNode};
 use crate::replay::transplant::{self, RerunError};
 use crate::time::Window;
@@ -17,6 +17,10 @@ use crate::time::Window;
 /// How many functions, kernels and stacks are tried if no rule is given, and how many answers there are at most.
 const TRIED: usize = 8;
 const ANSWERS: usize = 20;
+
+/// How many combinations of the first answers are rerun: of 5 rules, of a large job of 3.
+const COMBINATIONS: usize = 1 << 5;
+const LEAST_COMBINATIONS: usize = 1 << 3;
 
 /// Without a rule it is tried what half of the time would save.
 const HALF: f64 = 0.5;
@@ -58,6 +62,10 @@ pub struct WhatIf {
     pub answers: Vec<RuleAnswer>,
     /// How many rules were tried, if none was given, and save no more than the error.
     pub below_error: u64,
+    /// What the first answers save together, in ns, by a bit mask: position 5 is the rerun by the first and the third, applied in the order of the answers.
+    /// Empty unless [`Compared::what_if_combined`] gave it.
+    #[serde(skip)]
+    pub combined: Vec<i64>,
     /// The job as it was recorded, and as the rerun of the first answer has it.
     #[serde(skip)]
     pub ranks: Vec<RerunRank>,
@@ -192,6 +200,19 @@ impl Compared {
     pub fn what_if(&self, rules: &[Rule]) -> Result<Option<WhatIf>, String> {
         self.asked(|question, report| Asked { compared: self, question, report }.answer(rules)).1.transpose()
     }
+
+    /// The same without rules, and with what the first answers save together.
+    ///
+    /// # Errors
+    /// As [`Compared::what_if`].
+    pub fn what_if_combined(&self) -> Result<Option<WhatIf>, String> {
+        let answer = |question: &Question<'_>| {
+            let asked = Asked { compared: self, question, report: self.measured() };
+            let found = asked.answer(&[])?;
+            Ok(WhatIf { combined: asked.combined(&found.answers)?, ..found })
+        };
+        self.asked(answer).transpose()
+    }
 }
 
 struct Asked<'a> {
@@ -236,7 +257,22 @@ impl Asked<'_> {
             given => given.to_vec(),
         };
         let ranks = self.rerun(&self.times(&first.iter().collect::<Vec<_>>())?);
-        Ok(WhatIf { length, steps, error, answers, below_error, ranks })
+        Ok(WhatIf { length, steps, error, answers, below_error, combined: Vec::new(), ranks })
+    }
+
+    /// What the first answers save together, by bit mask.
+    fn combined(&self, answers: &[RuleAnswer]) -> Result<Vec<i64>, String> {
+        let most = as_many(self.question.job, COMBINATIONS, LEAST_COMBINATIONS).ilog2() as usize;
+        let rules: Vec<Rule> = answers.iter().take(most).map(|of| Rule::parse(&of.rule)).collect::<Result<_, _>>()?;
+        let saves = |mask: usize| {
+            let chosen: Vec<usize> = (0..rules.len()).filter(|at| mask >> at & 1 == 1).collect();
+            match chosen[..] {
+                [] => Ok(0),
+                [one] => Ok(answers[one].saves),
+                _ => self.saves(&chosen.iter().map(|at| &rules[*at]).collect::<Vec<_>>()),
+            }
+        };
+        each(1 << rules.len(), saves).into_iter().collect()
     }
 
     /// The recording beside a rerun.

@@ -15,11 +15,11 @@ pub(crate) type RankInterval = (usize, u32);
 /// What a rendezvous has in place of an interval.
 const NO_INTERVAL: u32 = u32::MAX;
 
-/// How many nodes are computed again, in all, to measure what is due to chance or to the graph: about a tenth of a second for each processor.
+/// How many nodes are computed again, in all, to measure what is due to chance or to the graph, or what rules save together: about a tenth of a second for each processor.
 const BUDGET: usize = 2_000_000;
 
-/// How many reruns of a job measure that: fewer of a large one, where each says more.
-pub(super) fn as_many(job: &JobGraph, most: usize, least: usize) -> usize {
+/// How many reruns of a job that are: fewer of a large one, where each says more.
+pub(crate) fn as_many(job: &JobGraph, most: usize, least: usize) -> usize {
     (BUDGET / job.nodes.len().max(1)).clamp(least, most)
 }
 

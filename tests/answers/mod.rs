@@ -12,7 +12,7 @@ mod library;
 mod memory;
 mod operators;
 mod pairs;
-mod ranks_forms;
+pub(crate) mod ranks_forms;
 mod real_costs;
 mod real_traces;
 mod schema;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::page::pages::{kind, packed, write};
+use crate::answers::ranks_forms::written;
+use crate::job::{How, Job, Late, Offsets, When};
+use crate::page::pages::{document, kind, packed, write};
 use crate::page::tab::{Tab, open, open_at};
 use crate::support::program::{run, stderr, stdout};
 use nccl_stacks::report::format::duration;
@@ -282,15 +284,78 @@ fn the_time_of_the_trace_is_copied() {
     focus(&tab);
     tab.key("ArrowRight");
     tab.settle();
-    let (micros, nanos) = first.split_at(first.len() - 3);
     assert_eq!(
         tab.texts("[...document.querySelectorAll('#timeline .times button')].map((of) => of.innerText)"),
-        [format!("{micros}.{} µs", nanos.trim_end_matches('0')), format!("{first} ns")]
+        [micros(&first), format!("{first} ns")]
     );
     let origin = tab.text("document.querySelector('#timeline .origin').innerText");
     let start = packed(&kind("trace").page())["timelines"][0]["origin_ns"].take();
     assert!(origin.contains(&format!("({} ns)", start.as_str().unwrap())), "{origin}");
     tab.assert_quiet();
+}
+
+/// On the clock of all ranks, times to copy are those of each rank's own trace, to the nanosecond, whether or not clocks drift. Steps have their names.
+#[test]
+fn all_ranks_have_steps_and_times_of_their_traces() {
+    let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
+    let late = Some(Late { rank: 2, extra_ns: 150_000, how, when: When::EveryLayer });
+    let offsets = Offsets::Random { max_ns: 3_000_000 };
+    let drifts = Job { steps: 3, offsets, late, drift_ppm: 50.0, length_ns: 20_000_000_000, ..Job::default() };
+    let (_folder, drifting) = written(&drifts);
+    let pages = [
+        (kind("ranks").page(), "testdata/ranks", "json.gz"),
+        (write("drift", &["ranks", &drifting, "--format", "html"], 0), &drifting, "json"),
+    ];
+    let ranks = document(&pages[1].0, "ranks");
+    assert!(ranks["ranks"].as_array().unwrap().iter().any(|rank| rank["drift_ns_per_ms"] != 0.0), "no clock drifts");
+    for (page, folder, ending) in pages {
+        let starts = |rank: &str| {
+            let query = "SELECT ts FROM slice WHERE category = 'kernel' AND name LIKE 'nccl%' ORDER BY ts";
+            let file = format!("{folder}/rank{rank}.{ending}");
+            let text = program(&["sql", &file, query, "--format", "csv", "--quiet"]);
+            text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let last = starts("0").len() - 1;
+        let Some(tab) = open_at(&page, &format!("#trace=4&collective={last}")) else { return };
+        let arrivals = tab.texts(
+            "[...document.querySelectorAll('#collective tbody tr')].map(({ cells: [rank, ...of] }) => `${parseInt(rank.innerText)} ${of.at(-1).innerText}`)",
+        );
+        assert!(arrivals.len() > 1, "{arrivals:?}");
+        for arrival in &arrivals {
+            let [rank, start, "ns"] = arrival.split(' ').collect::<Vec<_>>()[..] else { panic!("{arrival}") };
+            assert!(starts(rank).iter().any(|known| known == start), "{folder}: {arrival}");
+        }
+
+        tab.evaluate(
+            "window.drawn = []; const real = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (...of) {
+                if (this.canvas.closest('#timeline')) window.drawn.push(of[0]); return real.apply(this, of); }",
+        );
+        focus(&tab);
+        tab.key("ArrowDown");
+        assert!(says(&tab).contains("rank 1"), "{}", says(&tab));
+        let copies = "[...document.querySelectorAll('#timeline .times button')].map((of) => of.innerText)";
+        assert_eq!(tab.texts(copies)[1], format!("{} ns", starts("1")[0]), "{folder}");
+        tab.key("c");
+        tab.settle();
+        assert_eq!(format!("{} µs", tab.text("navigator.clipboard.readText()")), micros(&starts("1")[0]), "{folder}");
+        let drawn = tab.texts("window.drawn");
+        // A step of a job of 20 s has no room for its name.
+        let is_named = drawn.iter().any(|text| text == "ProfilerStep#0");
+        assert_eq!(is_named, folder == "testdata/ranks", "{folder}: {drawn:?}");
+        // The path is on a rank, but no slice of a trace.
+        tab.key("ArrowUp");
+        tab.key("ArrowUp");
+        assert!(says(&tab).starts_with("Critical path"), "{}", says(&tab));
+        assert_eq!(tab.text("document.querySelector('#timeline .times').style.visibility"), "hidden");
+        tab.assert_quiet();
+    }
+}
+
+/// A time in ns as the page writes it in µs.
+fn micros(ns: &str) -> String {
+    let (micros, nanos) = ns.split_at(ns.len() - 3);
+    format!("{micros}.{nanos}").trim_end_matches('0').trim_end_matches('.').to_owned() + " µs"
 }
 
 /// All that the line below the chart says on the lane above the first stream, from left to right.

@@ -291,12 +291,12 @@ fn a_step_is_chosen_everywhere() {
     tab.assert_quiet();
 }
 
-/// The lane above those of the ranks is the critical path, which is on rank 2 for most of its length; choosing a piece chooses its rank.
+/// Between the row of steps and the lanes of the ranks is the critical path, which is on rank 2 for most of its length; choosing a piece chooses its rank.
 #[test]
 fn the_critical_path_is_a_lane() {
     let Some(tab) = open_at(&kind("ranks").page(), "#trace=4&view=timeline") else { return };
     const CANVAS: &str = "document.querySelector('#timeline canvas')";
-    let y = 52.0 / tab.number(&format!("{CANVAS}.getBoundingClientRect().height"));
+    let y = 70.0 / tab.number(&format!("{CANVAS}.getBoundingClientRect().height"));
     let mut of_rank_2 = 0;
     for tenth in 1..10 {
         tab.move_to(CANVAS, f64::from(tenth) / 10.0, y);

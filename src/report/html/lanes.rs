@@ -38,6 +38,8 @@ pub(crate) struct Lanes {
     collectives: Vec<Collective>,
     left_out: u64,
     span: Ns,
+    /// By step of the report: from its first start on a rank to its last end; none of spans of time.
+    steps: Vec<Window>,
     /// The critical path, in order of time; empty where it is not known.
     path: Vec<PathSpan>,
 }
@@ -62,6 +64,8 @@ struct Collective {
 struct Kernel {
     rank: u64,
     start: Ns,
+    /// Its start in the rank's own trace.
+    in_trace: Ns,
     dur: Ns,
     waited: Option<Ns>,
     /// 1 + its position in the report's stacks; 0 for none.
@@ -97,6 +101,7 @@ impl Lanes {
             collectives: Vec::new(),
             left_out: 0,
             span: Ns::ZERO,
+            steps: report.steps.iter().map_while(|step| step_window(&timeline, step.number as usize)).collect(),
             path: Vec::new(),
         };
         let mut numbers: HashMap<&str, u64> = HashMap::new();
@@ -230,14 +235,27 @@ impl Lanes {
         let mut rows = Columns::default();
         rows.plain("rank", kernels().map(|kernel| kernel.rank));
         rows.near("start", kernels().map(|kernel| kernel.start.0));
+        // Where clocks drift, a trace's time is not that of the axis and a constant.
+        let mut origins = vec![None; self.ranks.len()];
+        let drift = |kernel: &Kernel| {
+            let ahead = kernel.in_trace - kernel.start;
+            (ahead - *origins[kernel.rank as usize].get_or_insert(ahead)).0
+        };
+        rows.near("drift", kernels().map(drift));
+        let origins = origins.into_iter().map(|origin| origin.unwrap_or_default().0.to_string());
         rows.plain("dur", kernels().map(|kernel| kernel.dur.0.max(0) as u64));
         rows.plain("waited", kernels().map(|kernel| kernel.waited.map_or(0, |waited| 1 + waited.0.max(0) as u64)));
         rows.plain("stack", kernels().map(|kernel| kernel.stack));
         rows.signed("launch", kernels().map(|kernel| kernel.launch.map_or(0, |launch| launch.0)));
         rows.plain("busy", kernels().map(|kernel| kernel.busy.0.max(0) as u64));
         rows.plain("idle", kernels().map(|kernel| kernel.idle.0.max(0) as u64));
+        let mut steps = Columns::default();
+        steps.near("start", self.steps.iter().map(|step| step.start.0));
+        steps.plain("dur", self.steps.iter().map(|step| step.duration().0 as u64));
         Ok(json!({
             "ranks": self.ranks,
+            "origins_ns": origins.collect::<Vec<_>>(),
+            "steps": steps.pack()?,
             "groups": self.groups,
             "names": self.names,
             "span_ns": self.span.0,
@@ -247,6 +265,12 @@ impl Lanes {
             "rows": rows.pack()?,
         }))
     }
+}
+
+/// From the first start of a step on a rank to its last end.
+fn step_window(timeline: &Timeline, number: usize) -> Option<Window> {
+    let of_ranks = timeline.ranks.iter().filter_map(|rank| rank.steps.get(number));
+    of_ranks.copied().reduce(|a, b| Window { start: a.start.min(b.start), end: a.end.max(b.end) })
 }
 
 /// Puts pieces of a rank that are too short to be seen together until they can be. They have the kind and name of the longest of them.
@@ -279,6 +303,7 @@ fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank:
     Kernel {
         rank: rank as u64,
         start: time.window.start,
+        in_trace: of.start,
         dur: time.window.duration(),
         waited: time.waited,
         stack: of.stack.map_or(0, |stack| of_stack[rank][stack as usize]),

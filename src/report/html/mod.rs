@@ -60,6 +60,8 @@ pub(crate) struct Page<'a> {
     pub(crate) shorten: Option<Box<dyn Fn(usize) -> io::Result<Documents> + 'a>>,
     /// Tables for spreadsheets, by the name of their document.
     pub(crate) tables: Documents,
+    /// The reruns of combinations of rules.
+    pub(crate) what_if: Option<Value>,
     /// The commands that give the content of each view.
     pub(crate) commands: Vec<Command>,
     /// Notes on what was left out or is damaged, and the notes of the document where no other document has what they say.
@@ -203,6 +205,7 @@ impl Page<'_> {
             "program": PROGRAM,
             "documents": files(packed.documents, "json"),
             "tables": files(packed.tables, "csv"),
+            "what_if": self.what_if,
             "commands": self.commands,
             "notes": self.notes,
             "notes_above": above,

@@ -53,7 +53,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));
     sheets.extend(report.pipeline.iter().map(|of| ("pipeline", pipeline::sheet(of))));
     // Without a rule nothing can be wrong with one.
-    let reruns = compared.what_if(&[]).ok().flatten().filter(|found| !found.answers.is_empty());
+    let reruns = compared.what_if_combined().ok().flatten().filter(|found| !found.answers.is_empty());
     sheets.extend(reruns.iter().map(|found| ("what-if", what_if::sheet(found))));
     sheets.extend(stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels)));
     let page = Page {
@@ -69,6 +69,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
             documents(compared, &short, stacks.map(|stacks| stacks.first(most)).as_ref(), name)
         })),
         tables,
+        what_if: reruns.as_ref().map(|found| what_if::combined(found, &what_if_command(on_page))),
         commands: commands(on_page, stacks.is_some(), reruns.is_some(), rule.as_deref()),
         notes: on_page.notes.clone(),
         labels,
@@ -99,6 +100,10 @@ fn streams(on_page: &OnPage, stacks: Option<&StackReport>) -> Vec<Streams> {
     Streams::collect(&on_page.timelines, stacks.iter().map(|stack| (&stack.rank, &stack.key)))
 }
 
+fn what_if_command(OnPage { inputs, options, .. }: &OnPage) -> String {
+    format!("nccl-stacks what-if {inputs}{options}")
+}
+
 /// `rule` is that of a finding.
 fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool, rule: Option<&str>) -> Vec<Command> {
     let OnPage { inputs, options, of_ranks, .. } = on_page;
@@ -118,7 +123,8 @@ fn commands(on_page: &OnPage, has_stacks: bool, has_reruns: bool, rule: Option<&
             "what-if",
             "With another rule, such as two of these at once",
             format!(
-                "nccl-stacks what-if {inputs}{options} --if {} --if 'cpus x0.5'",
+                "{} --if {} --if 'cpus x0.5'",
+                what_if_command(on_page),
                 shell_word(rule.unwrap_or("rank 0 like peers"))
             ),
         ));

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::name_lanes;
 use crate::chrome::{TraceWriter, Track};
@@ -14,7 +15,7 @@ use crate::report::column::{Cell, Column, Table};
 use crate::report::csv::write_rows;
 use crate::report::document::Document;
 use crate::report::form::Form;
-use crate::report::format::{count, duration, percent, visible};
+use crate::report::format::{count, duration, percent, shell_word, visible};
 use crate::report::sheet::Sheet;
 use crate::time::{Ns, Window};
 
@@ -86,6 +87,21 @@ const COLUMNS: &[Column<RuleAnswer, Ns>] = &[
 pub(super) fn sheet(found: &WhatIf) -> Sheet {
     let rows = found.answers.iter().map(|answer| (answer.rule.clone(), answer, Ns(found.length)));
     Sheet::named("What if", "rule", &COLUMNS[1..], rows)
+}
+
+/// What a page needs to switch the first rules on and off: `combined_ns` is what they save together, by bit mask of the rows of the table, and `options` name
+/// them to `command`, in the order in which they are applied.
+pub(super) fn combined(found: &WhatIf, command: &str) -> Value {
+    let option = |answer: &RuleAnswer| format!(" --if {}", shell_word(&answer.rule));
+    let most = found.combined.len().ilog2() as usize;
+    json!({
+        "length_ns": found.length,
+        "steps": found.steps,
+        "error_share": found.error.map(|error| error.of_saving(found.steps)),
+        "combined_ns": found.combined,
+        "command": command,
+        "options": found.answers.iter().take(most).map(option).collect::<Vec<_>>(),
+    })
 }
 
 impl Answer for WhatIfAnswer<'_> {

@@ -29,6 +29,7 @@ pub(super) fn stacks(answer: &StacksAnswer<'_>, out: &mut Vec<u8>) -> io::Result
         documents: self::document(report, trace)?,
         shorten: Some(Box::new(|most| self::document(&report.first(most), trace))),
         tables: vec![("stacks", answer.bytes(Form::Csv)?)],
+        what_if: None,
         commands: commands(&on_page.inputs, &on_page.options),
         notes: on_page.notes.clone(),
         labels,

@@ -19,6 +19,7 @@ import { State, write } from './state.js';
 import { mountTable } from './table.js';
 import { mountTimeline } from './timeline.js';
 import { mountTrust } from './trust.js';
+import { mountWhatIf, whatIfRules } from './what_if.js';
 
 // In page order. `null` marks where the charts are unpacked, so that the first views need not wait for them.
 const APP_VIEWS = [
@@ -32,7 +33,7 @@ const APP_VIEWS = [
   ['collective', mountLanes],
   ['pipeline', mountSheet('pipeline')],
   ['critical', mountSheet('critical')],
-  ['what-if', mountSheet('what-if')],
+  ['what-if', mountWhatIf],
   ['timeline', mountTimeline],
   ['sizes', mountScatter],
   ['pairs', mountMatrix],
@@ -72,6 +73,7 @@ const APP_CHOSEN = [
   ['rank', 'Rank', (model, rank) => String(rank)],
   ['step', 'Step', (model, step) => model.steps?.names[step] ?? String(step)],
   ['collective', 'Collective', appCollectiveName],
+  ['rules', 'Rules', (model, rules) => whatIfRules(model, rules).join(', ') || 'none'],
 ];
 
 function appChosen(model, state) {

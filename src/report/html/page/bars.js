@@ -1,10 +1,13 @@
 // Bars of a lane: what is narrower than a pixel is summed, and a pixel's strength is the share of it that is covered.
 
-import { channels } from './canvas.js';
+import { channels, fitText } from './canvas.js';
 import { el } from './dom.js';
 
 /** The height of the bar of exposed time. */
 export const EXPOSED_BAR = 6;
+
+/** The height of the row of steps. */
+export const STEP_ROW = 18;
 
 /** Draws a lane's pixels. The first kind is what others are rare among: a quarter as much of another kind gives its colour. */
 export function putBars(context, left, y, lane, sums, inks) {
@@ -52,6 +55,21 @@ export function drawTick(context, x, y) {
   context.lineTo(x + 3.5, y - 6);
   context.lineTo(x, y);
   context.fill();
+}
+
+/** Draws where steps are, `{name, start, dur}`, and their names where there is room. */
+export function drawSteps(context, at, shown, steps) {
+  const scale = (at.right - at.left) / (at.to - at.from);
+  let until = -3;
+  for (const step of steps) {
+    const [x0, x1] = [Math.max(0, (step.start - at.from) * scale), Math.min(at.right - at.left, (step.start + step.dur - at.from) * scale)];
+    if (x1 < 0 || x0 > at.right - at.left || x0 - until < 3) continue;
+    until = x0;
+    context.fillStyle = shown.muted;
+    context.fillRect(at.left + x0, at.top + 1, 1, STEP_ROW - 5);
+    context.fillRect(at.left + x0, at.top + 1, Math.max(1, x1 - x0 - 1), 1);
+    if (x1 - x0 > 24) context.fillText(fitText(context, step.name, x1 - x0 - 8), at.left + x0 + 4, at.top + STEP_ROW / 2);
+  }
 }
 
 /** The colour of text on a colour: the chart's background or that of other text, whichever differs more. */

@@ -4,6 +4,7 @@
 // Sentences leave out what the columns lack. `launch` is 0 if the launch is unknown.
 
 import { apart } from './canvas.js';
+import { traceNs } from './clock.js';
 import { duration, visible } from './format.js';
 
 /** Look-up tables for views of collectives: number, start, end and total waiting, and the collective of each row. */
@@ -32,6 +33,11 @@ export function lanesIndex(lanes) {
   index.byTime = Int32Array.from({ length: n }, (_, at) => at).sort((a, b) => index.begin[a] - index.begin[b]);
   lanes.index = index;
   return index;
+}
+
+/** When a kernel started in its rank's trace, in ns. */
+export function rowTraceNs({ origins_ns: origins, rows }, row) {
+  return traceNs(origins[rows.rank[row]], rows.start[row] + rows.drift[row]);
 }
 
 /** The collective that a state selects: the one chosen, or the one with the most waiting in the selection. */

@@ -43,7 +43,8 @@ export function download(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-function commandsItem({ text, what }) {
+/** A command, with a button that copies it, as an item of a list. */
+export function commandsItem({ text, what }) {
   const code = el('code', null, nameNode(text));
   const button = el('button', { type: 'button', class: 'small', 'aria-label': `Copy: ${what}`, onclick: () => copyText(text, button, code) }, 'Copy');
   return el('li', null, el('p', { class: 'what' }, nameNode(what)), el('div', { class: 'command' }, code, button));

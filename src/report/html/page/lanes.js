@@ -3,7 +3,7 @@
 
 import { choice, el, nameNode, scrollBox, section } from './dom.js';
 import { count, duration } from './format.js';
-import { collectiveName, collectiveOf, lanesIndex, lateSentences, rowHasLaunch, rowNear, rowText, stackOfRow, worstCollectives } from './collectives.js';
+import { collectiveName, collectiveOf, lanesIndex, lateSentences, rowHasLaunch, rowNear, rowText, rowTraceNs, stackOfRow, worstCollectives } from './collectives.js';
 import { drawLanes, laneGrid } from './tracks.js';
 import { canvasBox, drawKey, drawTimeAxis, readout, zoomButtons, zoomable } from './canvas.js';
 
@@ -247,6 +247,7 @@ class LanesView {
     const isFirst = (row) => rows.busy?.[row] === 0 && rows.idle?.[row] === 0;
     if (rows.busy) columns.push(['GPU computed', (row) => (isFirst(row) ? '' : duration(rows.busy[row]))]);
     if (rows.idle) columns.push(['GPU idle', (row) => (isFirst(row) ? '' : duration(rows.idle[row]))]);
+    columns.push(['start in its trace', (row) => `${rowTraceNs(this.lanes, row)} ns`]);
     // The first and the last rows only: the others arrived together.
     const some = this.rows.length > 24 ? [...this.rows.slice(0, 8), null, ...this.rows.slice(-12)] : this.rows;
     const line = (row) =>

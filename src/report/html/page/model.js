@@ -86,8 +86,9 @@ export async function loadCharts(model) {
   });
   model.timelines = await Promise.all((timelines ?? []).map(timeline));
   if (!lanes) return;
-  const [collectives, rows, spans] = await Promise.all([lanes.collectives, lanes.rows, lanes.path.spans].map(unpackTable));
-  model.lanes = { ...lanes, collectives, rows, path: { ...lanes.path, spans } };
+  const [collectives, rows, spans, marks] = await Promise.all([lanes.collectives, lanes.rows, lanes.path.spans, lanes.steps].map(unpackTable));
+  const steps = Array.from(marks.start, (start, at) => ({ name: model.steps.names[at], start, dur: marks.dur[at] }));
+  model.lanes = { ...lanes, collectives, rows, steps, path: { ...lanes.path, spans } };
 }
 
 function addStacks(model) {

@@ -34,14 +34,13 @@ export function isNumber({ unit }) {
   return unit !== 'text';
 }
 
-/** A table with its title: the first rows, and a button for the others. With `choose(row)`, the first cell of a row is a button. */
-export function sheetTable({ title, columns, rows, found }, heading = true, choose = null) {
+/** A table with its title: the first rows, and a button for the others. `first(row, name)` gives what the first cell of a row has in place of its name. */
+export function sheetTable({ title, columns, rows, found }, heading = true, first = (row, name) => name) {
   const kinds = columns.map((column, at) => (isNumber(column) ? 'number' : rows.some((row) => row[at]?.length > SHEET_LONG) ? 'long' : null));
   const cell = (value, at, row) => {
     const text = unitText(columns[at].unit, value);
     const name = isNumber(columns[at]) ? text : nameNode(text);
-    const button = () => el('button', { type: 'button', class: 'small', onclick: () => choose(row) }, name);
-    return el('td', { class: kinds[at] }, at === 0 && choose ? button() : name);
+    return el('td', { class: kinds[at] }, at === 0 ? first(row, name) : name);
   };
   const line = (cells, row) => el('tr', null, cells.map((value, at) => cell(value, at, row)));
   const body = el('tbody', null, rows.slice(0, SHEET_PAGE).map(line));
@@ -77,7 +76,8 @@ export function mountSheet(name, key = null, list = key) {
     const sheet = model.sheets[name];
     if (!sheet) return null;
     const choose = (row) => state.set({ [key]: state.get(key) === row ? null : row });
-    const node = section(name, sheet.title, null, ...sheetTable(sheet, false, model[list] ? choose : null), sheetLegend(sheet.columns));
+    const button = (row, text) => el('button', { type: 'button', class: 'small', onclick: () => choose(row) }, text);
+    const node = section(name, sheet.title, null, ...sheetTable(sheet, false, model[list] ? button : undefined), sheetLegend(sheet.columns));
     const update = () => {
       node.querySelectorAll('tbody tr').forEach((row, at) => row.classList.toggle('is-chosen', at === state.get(key)));
     };

@@ -1,8 +1,9 @@
 // The kernels of one trace, with a lane for each stream, and above them the calls that launch or block, with a lane for each thread. What is
 // narrower than a pixel is summed: a pixel's strength is the share of it in which kernels or calls ran.
 
-import { EXPOSED_BAR, coverPixels, drawTick, putBars, readable } from './bars.js';
+import { EXPOSED_BAR, STEP_ROW, coverPixels, drawSteps, drawTick, putBars, readable } from './bars.js';
 import { apart, channels, fitText } from './canvas.js';
+import { traceNs } from './clock.js';
 import { count, duration, many, visible } from './format.js';
 
 /** The colours of the kinds of kernels, by number, and of exposed time; and those of calls. */
@@ -13,7 +14,6 @@ const LANE_LABEL = 15;
 const LANE_GAP = 7;
 const STREAM_BAR = 18;
 const CALL_BAR = 14;
-const STEP_ROW = 18;
 const TICK_WIDTH = 7;
 // A canvas has room for some 700 lanes on a sharp screen, but nobody can read so many.
 const STREAMS_MOST = 128;
@@ -112,7 +112,7 @@ export class StreamLanes {
   draw(context, at, shown, stack) {
     const scale = (at.right - at.left) / (at.to - at.from);
     const x = (time) => (time - at.from) * scale;
-    this.drawSteps(context, at, shown, x);
+    drawSteps(context, at, shown, this.timeline.steps);
     for (const lane of this.lanes) {
       const range = this.rowsIn(lane, at.from, at.to);
       this.drawBars(context, at, shown, lane, range, x);
@@ -208,19 +208,6 @@ export class StreamLanes {
     return kernels.count[row] > 1 ? `${count(kernels.count[row])} × ${name}` : name;
   }
 
-  drawSteps(context, at, shown, x) {
-    let until = -3;
-    for (const step of this.timeline.steps) {
-      const [x0, x1] = [Math.max(0, x(step.start)), Math.min(at.right - at.left, x(step.start + step.dur))];
-      if (x1 < 0 || x0 > at.right - at.left || x0 - until < 3) continue;
-      until = x0;
-      context.fillStyle = shown.muted;
-      context.fillRect(at.left + x0, at.top + 1, 1, STEP_ROW - 5);
-      context.fillRect(at.left + x0, at.top + 1, Math.max(1, x1 - x0 - 1), 1);
-      if (x1 - x0 > 24) context.fillText(fitText(context, step.name, x1 - x0 - 8), at.left + x0 + 4, at.top + STEP_ROW / 2);
-    }
-  }
-
   rowsOfStack(stack, { from, to }) {
     const { kernels } = this;
     const rows = [];
@@ -299,6 +286,11 @@ export class StreamLanes {
 
   startOf({ lane, of }) {
     return this.tableOf(this.lanes[lane]).start[this.lanes[lane].rows[of]];
+  }
+
+  /** When it started in the trace, in ns. */
+  traceNs(item) {
+    return traceNs(this.timeline.origin_ns, this.startOf(item));
   }
 
   endOf({ lane, of }) {

@@ -3,7 +3,7 @@
 
 import { AreaPanel } from './area.js';
 import { canvasBox, drawKey, drawTimeAxis, pointerAt, readout, zoomButtons, zoomable } from './canvas.js';
-import { traceMicros, traceNs } from './clock.js';
+import { traceMicros } from './clock.js';
 import { lanesIndex } from './collectives.js';
 import { copyText } from './commands.js';
 import { choice, el, section } from './dom.js';
@@ -16,7 +16,7 @@ const TIMELINE_TOP = 46;
 
 const TIMELINE_HELP =
   'Drag pans, + and − or the wheel (on the chosen chart, or with Ctrl) zoom, Home shows all. Shift with drag selects a span. Keys: ← → ↑ ↓ go from ' +
-  'row to row, Enter chooses, Shift with ← → pans, [ and ] select from and to the cursor, c copies its time, / finds, Escape clears.';
+  'row to row, Enter chooses, Shift with ← → pans, [ and ] select from and to the cursor, c copies its time in the trace, / finds, Escape clears.';
 
 const TIMELINE_KEYS = ['step', 'trace', 'from', 'to', 'begin', 'end', 'find', 'stack', 'collective', 'rank'];
 
@@ -247,7 +247,7 @@ class TimelineView {
     if (isSame) return;
     const view = this.shown();
     this.says.textContent = item ? view.text(item) : '';
-    this.times.show(item && view.timeline ? traceNs(view.timeline.origin_ns, view.startOf(item)) : null);
+    this.times.show(item ? view.traceNs(item) : null);
     this.chart.paint();
   }
 
@@ -270,6 +270,7 @@ class TimelineView {
   key(event) {
     const [rows, lanes] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [0, 0];
     if (event.key === 'Enter' && this.cursor) this.pick();
+    else if (event.key === 'c' && this.cursor) this.times.copy();
     else if (rows !== 0 || lanes !== 0) {
       const { left, right, from, to } = this.drawn;
       this.go(this.shown().next(this.cursor, lanes, rows, (to - from) / (right - left)));
@@ -282,7 +283,6 @@ class TimelineView {
     const view = this.shown();
     if (key === '[') this.selectFrom(this.cursor ? view.startOf(this.cursor) : this.window()[0]);
     else if (key === ']') this.selectTo(this.cursor ? view.endOf(this.cursor) : this.window()[1]);
-    else if (key === 'c' && this.cursor) this.times.copy();
     else if (key === '/') this.find.input.focus();
     else if (key === 'Escape') {
       this.held = null;
@@ -316,9 +316,9 @@ function timeButtons() {
   node.style.visibility = 'hidden';
   const show = (ns) => {
     node.style.visibility = ns === null ? 'hidden' : 'visible';
+    [texts[0], texts[1]] = [ns && traceMicros(ns), ns];
     if (ns === null) return;
-    [texts[0], texts[1]] = [traceMicros(ns), ns];
     buttons.forEach((button, at) => (button.textContent = `${texts[at]} ${['µs', 'ns'][at]}`));
   };
-  return { node, show, copy: () => copy(0) };
+  return { node, show, copy: () => texts[0] && copy(0) };
 }

@@ -1,8 +1,9 @@
 // The collectives of all ranks on one clock, with a lane for each rank. It has the same methods as the kernels of one trace (streams.js), so that the
 // view need not know which it shows.
 
+import { STEP_ROW, drawSteps } from './bars.js';
 import { hatch, packed, pixelField } from './canvas.js';
-import { lanesIndex, rowNear, rowText, stackOfRow } from './collectives.js';
+import { lanesIndex, rowNear, rowText, rowTraceNs, stackOfRow } from './collectives.js';
 import { count } from './format.js';
 import { criticalLane } from './path.js';
 
@@ -16,7 +17,8 @@ export class RankLanes {
       ranks.length,
     );
     this.path = criticalLane(model.lanes);
-    this.top = this.path?.tall ?? 0;
+    this.stepRow = model.lanes.steps.length > 0 ? STEP_ROW : 0;
+    this.top = this.stepRow + (this.path?.tall ?? 0);
     let end = 1;
     for (let row = 0; row < rows.start.length; row += 1) end = Math.max(end, rows.start[row] + rows.dur[row]);
     this.span = Math.max(end, model.lanes.span_ns ?? 0);
@@ -41,7 +43,8 @@ export class RankLanes {
   draw(context, all, shown, stack, collective, rank) {
     const at = { ...all, top: all.top + this.top };
     const { lane, tall } = this.grid;
-    this.path?.draw(context, all, shown, (of) => (tall > 8 && lane[of] >= 0 ? at.top + (lane[of] + 1) * tall : null));
+    drawSteps(context, all, shown, this.model.lanes.steps);
+    this.path?.draw(context, { ...all, top: all.top + this.stepRow }, shown, (of) => (tall > 8 && lane[of] >= 0 ? at.top + (lane[of] + 1) * tall : null));
     drawLanes(context, this.model, this.grid, at, shown, { chosen: collective, stack, rank });
     context.textAlign = 'right';
     context.fillStyle = shown.muted;
@@ -57,7 +60,7 @@ export class RankLanes {
   }
 
   at(y, time, within) {
-    if (y < this.top) return this.path.at(time);
+    if (y < this.top) return y < this.stepRow ? null : this.path.at(time);
     return rowNear(this.model.lanes, this.grid, Math.floor((y - this.top) / this.grid.tall), time, within);
   }
 
@@ -82,6 +85,11 @@ export class RankLanes {
 
   startOf({ row, span }) {
     return span === undefined ? this.model.lanes.rows.start[row] : this.path.start[span];
+  }
+
+  /** When a kernel started in its rank's trace, in ns; null of a piece of the path. */
+  traceNs({ row }) {
+    return row === undefined ? null : rowTraceNs(this.model.lanes, row);
   }
 
   /** From when to when the collectives of a step run, or null. */
