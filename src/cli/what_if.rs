@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use nccl_stacks::ranks::what_if::Also;
 use nccl_stacks::report::Form;
 use nccl_stacks::report::ranks::WhatIfAnswer;
 use nccl_stacks::run::sources::Sources;
@@ -30,7 +31,9 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let what = opening::what(&args.of_ranks.selection);
     let compared = compared(run, ranks, question.clock, (&damage, what))?;
     damage.iter().for_each(|line| say(line));
-    let found = compared.what_if(&args.rules).map_err(Failure::Rule)?;
+    let found = compared
+        .what_if(&args.rules, if form == Form::Perfetto { Also::Slices } else { Also::Nothing })
+        .map_err(Failure::Rule)?;
     let Some(found) = found else {
         return Err(Stop::NotFound(
             "Nothing found: no launches or kernels are recorded here that could be different. Traces have them, NCCL's own records do not."

@@ -9,7 +9,7 @@ use super::report::{Compared, RankReport, StackWaits};
 use crate::attribution::selection::Pattern;
 use crate::replay::job::{Role, Times};
 use crate::replay::peers::Part;
-use crate::replay::question::{Question, as_many, each};
+use crate::replay::question::{Question, as_many};
 use crate::replay::rank::{RankGraph, RankNode};
 use crate::replay::transplant::{self, RerunError};
 use crate::time::Window;
@@ -46,6 +46,18 @@ enum RuleKind {
     All(Part, f64),
 }
 
+/// What is asked besides what each rule saves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Also {
+    /// Nothing.
+    Nothing,
+    /// What the first answers save together.
+    Combined,
+    /// When each slice is in the rerun of the first answer.
+    Slices,
+}
+
 /// What reruns of a job gave. Times are in ns.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -63,10 +75,10 @@ pub struct WhatIf {
     /// How many rules were tried, if none was given, and save no more than the error.
     pub below_error: u64,
     /// What the first answers save together, in ns, by a bit mask: position 5 is the rerun by the first and the third, applied in the order of the answers.
-    /// Empty unless [`Compared::what_if_combined`] gave it.
+    /// Empty unless [`Also::Combined`] is asked.
     #[serde(skip)]
     pub combined: Vec<i64>,
-    /// The job as it was recorded, and as the rerun of the first answer has it.
+    /// The job as it was recorded, and as the rerun of the first answer has it. Empty unless [`Also::Slices`] is asked.
     #[serde(skip)]
     pub ranks: Vec<RerunRank>,
 }
@@ -197,21 +209,11 @@ impl Compared {
     ///
     /// # Errors
     /// If a rule names a rank, stack, function or kernel that is not there.
-    pub fn what_if(&self, rules: &[Rule]) -> Result<Option<WhatIf>, String> {
-        self.asked(|question, report| Asked { compared: self, question, report }.answer(rules)).1.transpose()
-    }
-
-    /// The same without rules, and with what the first answers save together.
-    ///
-    /// # Errors
-    /// As [`Compared::what_if`].
-    pub fn what_if_combined(&self) -> Result<Option<WhatIf>, String> {
-        let answer = |question: &Question<'_>| {
-            let asked = Asked { compared: self, question, report: self.measured() };
-            let found = asked.answer(&[])?;
-            Ok(WhatIf { combined: asked.combined(&found.answers)?, ..found })
+    pub fn what_if(&self, rules: &[Rule], also: Also) -> Result<Option<WhatIf>, String> {
+        let answer = |question: &Question<'_>, report: &mut RankReport| {
+            Asked { compared: self, question, report }.answer(rules, also)
         };
-        self.asked(answer).transpose()
+        self.asked(answer).1.transpose()
     }
 }
 
@@ -222,57 +224,49 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn answer(&self, rules: &[Rule]) -> Result<WhatIf, String> {
+    fn answer(&self, rules: &[Rule], also: Also) -> Result<WhatIf, String> {
+        rules.iter().try_for_each(|rule| self.check(rule))?;
         let Question { job, ranks, peers, .. } = self.question;
         let error = transplant::measure(job, ranks, peers);
         let length = self.question.length();
         let steps = ranks.iter().map(|graph| graph.steps).max().unwrap_or_default();
-        let mut answers: Vec<RuleAnswer> = Vec::new();
-        let mut below_error = 0;
+        let tried = if rules.is_empty() { self.rules() } else { rules.to_vec() };
+        let saved = self.question.saved(tried.len(), |at| self.times(&tried[at..=at]));
+        let answer = |(rule, saves): (Rule, i64)| (RuleAnswer { rule: rule.text.clone(), saves }, rule);
+        let mut answers: Vec<(RuleAnswer, Rule)> = tried.into_iter().zip(saved).map(answer).collect();
+        let tried = answers.len();
         if rules.is_empty() {
             let least = error.map_or(0.0, |error| error.of_saving(steps) * length as f64) as i64;
-            let rules = self.rules();
-            let saved = each(rules.len(), |at| self.saves(&[&rules[at]]));
-            for (rule, saves) in rules.into_iter().zip(saved) {
-                let saves = saves?;
-                match saves > least {
-                    true => answers.push(RuleAnswer { rule: rule.text, saves }),
-                    false => below_error += 1,
-                }
-            }
-            answers.sort_by(|a, b| b.saves.cmp(&a.saves).then_with(|| a.rule.cmp(&b.rule)));
-            answers.truncate(ANSWERS);
-        } else {
-            if rules.len() > 1 {
-                let all: Vec<&Rule> = rules.iter().collect();
-                let text = rules.iter().map(Rule::text).collect::<Vec<_>>().join(", ");
-                answers.push(RuleAnswer { rule: text, saves: self.saves(&all)? });
-            }
-            for rule in rules {
-                answers.push(RuleAnswer { rule: rule.text.clone(), saves: self.saves(&[rule])? });
-            }
+            answers.retain(|(answer, _)| answer.saves > least);
+            answers.sort_by(|(a, _), (b, _)| b.saves.cmp(&a.saves).then_with(|| a.rule.cmp(&b.rule)));
         }
-        let first = match rules {
-            [] => answers.first().map(|best| Rule::parse(&best.rule)).transpose()?.into_iter().collect(),
-            given => given.to_vec(),
-        };
-        let ranks = self.rerun(&self.times(&first.iter().collect::<Vec<_>>())?);
-        Ok(WhatIf { length, steps, error, answers, below_error, combined: Vec::new(), ranks })
+        let below_error = (tried - answers.len()) as u64;
+        answers.truncate(ANSWERS.max(rules.len()));
+        let (mut answers, by): (Vec<RuleAnswer>, Vec<Rule>) = answers.into_iter().unzip();
+        let combined = if also == Also::Combined { self.combined(&answers, &by) } else { Vec::new() };
+        let first = if rules.is_empty() { &by[..by.len().min(1)] } else { rules };
+        if rules.len() > 1 {
+            let rule = rules.iter().map(Rule::text).collect::<Vec<_>>().join(", ");
+            answers.insert(0, RuleAnswer { rule, saves: self.question.saves(&self.times(rules)) });
+        }
+        let ranks = if also == Also::Slices { self.rerun(&self.times(first)) } else { Vec::new() };
+        Ok(WhatIf { length, steps, error, answers, below_error, combined, ranks })
     }
 
     /// What the first answers save together, by bit mask.
-    fn combined(&self, answers: &[RuleAnswer]) -> Result<Vec<i64>, String> {
+    fn combined(&self, answers: &[RuleAnswer], rules: &[Rule]) -> Vec<i64> {
         let most = as_many(self.question.job, COMBINATIONS, LEAST_COMBINATIONS).ilog2() as usize;
-        let rules: Vec<Rule> = answers.iter().take(most).map(|of| Rule::parse(&of.rule)).collect::<Result<_, _>>()?;
-        let saves = |mask: usize| {
-            let chosen: Vec<usize> = (0..rules.len()).filter(|at| mask >> at & 1 == 1).collect();
-            match chosen[..] {
-                [] => Ok(0),
-                [one] => Ok(answers[one].saves),
-                _ => self.saves(&chosen.iter().map(|at| &rules[*at]).collect::<Vec<_>>()),
-            }
+        let count = 1_usize << rules.len().min(most);
+        let several: Vec<usize> = (0..count).filter(|mask| mask.count_ones() > 1).collect();
+        let times = |at: usize| {
+            let chosen = rules.iter().enumerate().filter(|(rule, _)| several[at] >> rule & 1 == 1);
+            self.times(&chosen.map(|(_, rule)| rule.clone()).collect::<Vec<_>>())
         };
-        each(1 << rules.len(), saves).into_iter().collect()
+        let mut combined = vec![0; count];
+        answers.iter().take(most).enumerate().for_each(|(at, answer)| combined[1 << at] = answer.saves);
+        let saved = self.question.saved(several.len(), times);
+        several.iter().zip(saved).for_each(|(mask, saves)| combined[*mask] = saves);
+        combined
     }
 
     /// The recording beside a rerun.
@@ -295,49 +289,54 @@ impl Asked<'_> {
         ranks.iter().enumerate().map(of_rank).collect()
     }
 
-    fn times(&self, rules: &[&Rule]) -> Result<Times, String> {
+    /// The times of the job by some rules, applied in this order.
+    fn times(&self, rules: &[Rule]) -> Times {
         let mut times = self.question.job.times.clone();
-        rules.iter().try_for_each(|rule| self.apply(rule, &mut times))?;
-        Ok(times)
+        rules.iter().for_each(|rule| self.apply(rule, &mut times));
+        times
     }
 
-    fn saves(&self, rules: &[&Rule]) -> Result<i64, String> {
-        Ok(self.question.saves(&self.times(rules)?))
+    /// Whether what a rule names is there.
+    fn check(&self, rule: &Rule) -> Result<(), String> {
+        let mut texts = self.question.ranks.iter().flat_map(|graph| &graph.texts);
+        let (numbers, stacks) = (&self.compared.job.ranks, self.report.stacks.len());
+        let missing = |wanted: &BTreeSet<u32>| wanted.iter().copied().find(|rank| !numbers.contains(rank));
+        let wrong = match &rule.kind {
+            RuleKind::LikePeers(wanted, _) => {
+                wanted.as_ref().and_then(missing).map(|rank| format!("there is no rank {rank}"))
+            }
+            RuleKind::Free(number) => {
+                (*number >= stacks).then(|| format!("there are {stacks} stacks, as `nccl-stacks ranks` lists them"))
+            }
+            RuleKind::Functions(pattern, _) | RuleKind::Kernels(pattern, _) => {
+                (!texts.any(|text| pattern.fits(text))).then(|| format!("nothing has a name like {}", pattern.text()))
+            }
+            RuleKind::Together | RuleKind::All(..) => None,
+        };
+        wrong.map_or(Ok(()), |wrong| Err(format!("{}: {wrong}", rule.text)))
     }
 
-    fn apply(&self, rule: &Rule, times: &mut Times) -> Result<(), String> {
-        let Question { job, ranks, peers, .. } = self.question;
-        let has_name = |pattern: &Pattern| ranks.iter().flat_map(|graph| &graph.texts).any(|text| pattern.fits(text));
+    fn apply(&self, rule: &Rule, times: &mut Times) {
+        let Question { job, peers, .. } = self.question;
         match &rule.kind {
             RuleKind::LikePeers(wanted, part) => {
-                let numbers = &self.compared.job.ranks;
-                let missing = wanted.iter().flatten().find(|rank| !numbers.contains(rank));
-                if let Some(rank) = missing {
-                    return Err(format!("{}: there is no rank {rank}", rule.text));
-                }
                 let is_set = |(at, rank): (usize, &u32)| {
                     peers.alike(at) > 1 && wanted.as_ref().is_none_or(|wanted| wanted.contains(rank))
                 };
-                let set: Vec<bool> = numbers.iter().enumerate().map(is_set).collect();
+                let set: Vec<bool> = self.compared.job.ranks.iter().enumerate().map(is_set).collect();
                 for part in [Part::Cpu, Part::Gpu].into_iter().filter(|of| part.is_none_or(|part| part == *of)) {
                     *times = peers.like_peers(job, times, &set, part, None);
                 }
             }
             RuleKind::Together => self.question.together(times),
             RuleKind::Free(number) => {
-                let Some(stack) = self.report.stacks.get(*number) else {
-                    let all = self.report.stacks.len();
-                    return Err(format!("{}: there are {all} stacks, as `nccl-stacks ranks` lists them", rule.text));
-                };
+                let stack = &self.report.stacks[*number];
                 let is_free = |rank: usize, row: u32| {
                     let reduction = &self.compared.job.reductions[rank];
                     let of = reduction.rows[row as usize].stack.map(|at| &reduction.stacks[at as usize]);
                     of.map_or(stack.frames.is_empty(), |of| stack.is_of(of))
                 };
                 self.question.free(times, &is_free);
-            }
-            RuleKind::Functions(pattern, _) | RuleKind::Kernels(pattern, _) if !has_name(pattern) => {
-                return Err(format!("{}: nothing has a name like {}", rule.text, pattern.text()));
             }
             RuleKind::Functions(pattern, factor) => {
                 self.question.scale_functions(times, *factor, &|name| pattern.fits(name));
@@ -347,7 +346,6 @@ impl Asked<'_> {
             }
             RuleKind::All(part, factor) => self.question.scale(times, *part, *factor),
         }
-        Ok(())
     }
 
     /// What may save most.

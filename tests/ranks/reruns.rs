@@ -10,7 +10,7 @@
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::reduction::RankReduction;
 use nccl_stacks::ranks::report::{Compared, RankReport};
-use nccl_stacks::ranks::what_if::Rule;
+use nccl_stacks::ranks::what_if::{Also, Rule};
 use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
 use nccl_stacks::replay::rank::{EdgeKind, FUNCTIONS};
 use nccl_stacks::report::ranks::verdict;
@@ -498,7 +498,7 @@ fn rules_change_what_they_say() {
     let (compared, report) = compared(1);
     let saved = |rules: &[&str]| {
         let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect();
-        compared.what_if(&rules).unwrap().unwrap().answers[0].saves
+        compared.what_if(&rules, Also::Nothing).unwrap().unwrap().answers[0].saves
     };
     let reruns = report.reruns.unwrap();
     let found = reruns.findings[0].saves;
@@ -522,12 +522,12 @@ fn rules_change_what_they_say() {
 #[test]
 fn rules_that_are_listed_can_be_given() {
     let (compared, _) = compared(2);
-    let all = compared.what_if(&[]).unwrap().unwrap();
+    let all = compared.what_if(&[], Also::Nothing).unwrap().unwrap();
     assert!(all.answers.len() > 3 && all.answers.len() <= 20, "{:?}", all.answers);
     assert!(all.answers.iter().any(|answer| answer.rule == "rank 2 like peers"), "{:?}", all.answers);
     assert!(all.answers.is_sorted_by_key(|answer| std::cmp::Reverse(answer.saves)), "{:?}", all.answers);
     for answer in &all.answers {
-        let again = compared.what_if(&[Rule::parse(&answer.rule).unwrap()]).unwrap().unwrap();
+        let again = compared.what_if(&[Rule::parse(&answer.rule).unwrap()], Also::Nothing).unwrap().unwrap();
         assert_eq!(again.answers, std::slice::from_ref(answer));
     }
 }
@@ -536,13 +536,13 @@ fn rules_that_are_listed_can_be_given() {
 #[test]
 fn combinations_of_rules_are_reruns() {
     let (compared, _) = compared(2);
-    let found = compared.what_if_combined().unwrap().unwrap();
-    assert_eq!(found.answers, compared.what_if(&[]).unwrap().unwrap().answers);
+    let found = compared.what_if(&[], Also::Combined).unwrap().unwrap();
+    assert_eq!(found.answers, compared.what_if(&[], Also::Nothing).unwrap().unwrap().answers);
     assert_eq!((found.combined.len(), found.combined[0]), (32, 0));
     let rule = |at: usize| Rule::parse(&found.answers[at].rule).unwrap();
     for mask in 1..32 {
         let rules: Vec<Rule> = (0..5).filter(|at| mask & (1 << at) != 0).map(rule).collect();
-        let again = compared.what_if(&rules).unwrap().unwrap();
+        let again = compared.what_if(&rules, Also::Nothing).unwrap().unwrap();
         assert_eq!(found.combined[mask], again.answers[0].saves, "{}", again.answers[0].rule);
     }
 }
@@ -560,7 +560,7 @@ fn rules_that_mean_nothing_are_refused() {
         ("stack 99 free", "stacks"),
         ("'no_such_function' cpu x0.5", "nothing has a name like no_such_function"),
     ] {
-        let error = compared.what_if(&[Rule::parse(rule).unwrap()]).unwrap_err();
+        let error = compared.what_if(&[Rule::parse(rule).unwrap()], Also::Nothing).unwrap_err();
         assert!(error.contains(said), "{error}");
     }
 }

@@ -8,6 +8,7 @@ use super::what_if;
 use super::{critical, pipeline};
 use crate::analysis::stacks::StackReport;
 use crate::ranks::report::{Compared, RankReport};
+use crate::ranks::what_if::Also;
 use crate::report::OnPage;
 use crate::report::answer::Answer;
 use crate::report::document::{FindingKind, Link};
@@ -53,7 +54,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));
     sheets.extend(report.pipeline.iter().map(|of| ("pipeline", pipeline::sheet(of))));
     // Without a rule nothing can be wrong with one.
-    let reruns = compared.what_if_combined().ok().flatten().filter(|found| !found.answers.is_empty());
+    let reruns = compared.what_if(&[], Also::Combined).ok().flatten().filter(|found| !found.answers.is_empty());
     sheets.extend(reruns.iter().map(|found| ("what-if", what_if::sheet(found))));
     sheets.extend(stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels)));
     let page = Page {
