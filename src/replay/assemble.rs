@@ -67,7 +67,7 @@ fn draft_of(
             kind if kind.is_cpu() => Role::Cpu,
             _ => Role::Gpu,
         };
-        let node = Node { role, rank: rank as u32, of, time: end, start, binding: EdgeKind::Thread };
+        let node = Node { role, rank: rank as u32, of, time: end, start, binding: EdgeKind::Thread, step: node.step };
         let own = if matches!(role, Role::Gpu | Role::Alone) { end - start } else { 0 };
         let arrival =
             (role == Role::Transfer).then(|| draft.push(Node { role: Role::Arrival, time: start, ..node }, 0));

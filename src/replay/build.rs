@@ -106,6 +106,7 @@ pub(crate) fn build(source: &Source<'_>) -> RankGraph {
         of_thread: Vec::new(),
         blocked: Vec::new(),
     };
+    builder.graph.reserve(calls.len() + pieces.len());
     builder.add_calls(&calls);
     builder.add_slices(&calls);
     let threads = Threads::find(source.store, &builder.threads);

@@ -8,7 +8,7 @@ use super::culprits::{Culprit, Culprits};
 use super::job::{Node, Times};
 use super::peers::Part;
 use super::question::{Question, RankInterval, as_many, each};
-use super::rank::{EdgeKind, NodeKind};
+use super::rank::{EdgeKind, NO_NODE, NodeKind};
 use super::transplant::{self, RerunError};
 use crate::operations::random::Random;
 use crate::statistics::std_dev;
@@ -441,7 +441,7 @@ impl Question<'_> {
             for node in self.work(rank, part).filter(|node| !are_few || !self.peers.is_single(*node)) {
                 sum += self.peers.excess[node];
                 variance += self.peers.noise[node].powi(2);
-                let step = self.ranks[rank].nodes[self.job.nodes[node].of as usize].step;
+                let step = self.job.nodes[node].step;
                 steps[step.map_or(0, |step| step as usize + 1)] += self.peers.excess[node];
             }
             let longer: i64 = steps.iter().filter(|excess| **excess > 0).sum();
@@ -478,10 +478,7 @@ impl Question<'_> {
 
     /// By step: how much shorter it is in one run than in another.
     fn by_step(&self, before: &Times, after: &Times) -> Vec<i64> {
-        let step = |node: &Node| {
-            let of = self.ranks[node.rank as usize].nodes.get(node.of as usize)?;
-            self.peers.step(node.rank as usize, of.step?)
-        };
+        let step = |node: &Node| self.peers.step(node.rank as usize, node.step.filter(|_| node.of != NO_NODE)?);
         // By step: its end in each run.
         let mut ends: Vec<Option<[i64; 2]>> = Vec::new();
         for (node, times) in self.job.nodes.iter().zip(self.job.reruns([before, after])) {

@@ -147,6 +147,13 @@ pub struct RankGraph {
 }
 
 impl RankGraph {
+    /// Makes room for so many more nodes.
+    pub(super) fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve(nodes);
+        self.edges.reserve(nodes);
+        self.slices.reserve(nodes);
+    }
+
     /// The name of a node.
     pub fn name(&self, node: u32) -> &str {
         &self.texts[self.nodes[node as usize].name as usize]

@@ -6,10 +6,10 @@
 
 use serde::Serialize;
 
-use super::job::{JobGraph, Node, Times, Wait};
+use super::job::{Edge, JobGraph, Node, Role, Times, Wait};
 use super::peers::Peers;
 use super::question::{as_many, each, rerun_each};
-use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph, RankNode};
+use super::rank::{EdgeKind, NO_NODE, RankGraph, RankNode};
 use crate::time::Ns;
 
 /// So many rotations: they take time, and more of them say the same.
@@ -53,6 +53,8 @@ struct Transplant<'a> {
     in_order: Vec<Vec<Piece>>,
     /// By rank and lane: when the first of its nodes begins.
     begins: Vec<Vec<Option<i64>>>,
+    /// By node of the job's graph: whether it matters when it begins, or how long it takes to be woken; of a member of a collective, or when it arrives.
+    has_wait: Vec<bool>,
 }
 
 /// Where a node of a rank is in the job's graph.
@@ -120,8 +122,8 @@ impl Ends {
         }
         let step_of = |node: &Node| {
             let rank = node.rank as usize;
-            let of = (node.of != NO_NODE).then(|| &ranks[rank].nodes[node.of as usize])?;
-            let step = if has_steps { peers.step(rank, of.step?)? } else { 0 };
+            (node.of != NO_NODE).then_some(())?;
+            let step = if has_steps { peers.step(rank, node.step?)? } else { 0 };
             let place = peers.place_of[rank][node.of as usize] as usize;
             (count[peers.class[rank] as usize][place] == peers.alike(rank)).then_some(step)
         };
@@ -174,7 +176,16 @@ impl<'a> Transplant<'a> {
         };
         let (by_place, in_order) = each(ranks.len(), |rank| (by_place(rank), in_order(rank))).into_iter().unzip();
         let begins = ranks.iter().zip(&job.ends).map(begins).collect();
-        Transplant { job, peers, ranks, by_place, in_order, begins }
+        let begins_by_itself = |at: usize| {
+            let comes_first = |edge: &Edge| job.nodes[at].role != Role::Cpu || edge.kind == EdgeKind::Thread;
+            !job.edges_into(at).iter().any(comes_first)
+        };
+        let has_wait = |(at, node): (usize, &Node)| begins_by_itself(at) || node.binding == EdgeKind::Wake;
+        let mut has_wait: Vec<bool> = job.nodes.iter().enumerate().map(has_wait).collect();
+        for (arrival, end) in job.arrivals.iter().flatten().zip(job.ends.iter().flatten()) {
+            has_wait[*end as usize] |= has_wait[*arrival as usize];
+        }
+        Transplant { job, peers, ranks, by_place, in_order, begins, has_wait }
     }
 
     /// The times in which each rank has those of the one that comes so many places after it among like ones.
@@ -192,25 +203,25 @@ impl<'a> Transplant<'a> {
 
     fn give(&self, own: &mut [i64], waits: &mut [Wait], rank: usize, from: usize) {
         let work = self.work(rank, from);
-        for (at, node) in self.ranks[rank].nodes.iter().enumerate() {
-            let end = self.job.ends[rank][at] as usize;
-            let place = self.peers.place_of[rank][at] as usize;
-            let of = self.by_place[from][place];
+        for (at, (end, place)) in self.job.ends[rank].iter().zip(&self.peers.place_of[rank]).enumerate() {
+            let (end, of) = (*end as usize, self.by_place[from][*place as usize]);
+            own[end] = if of.end == NO_NODE { 0 } else { work[*place as usize] };
             if of.end == NO_NODE {
+                let node = &self.ranks[rank].nodes[at];
                 let begin = self.begins[from].get(lane(node)).copied().flatten().unwrap_or(waits[end].begin);
-                (own[end], waits[end]) = (0, Wait { begin, extra: 0, is_asked: !node.kind.is_cpu() });
-                continue;
-            }
-            let theirs = self.job.times.wait(of.end as usize);
-            (own[end], waits[end].begin) = (work[place], theirs.begin);
-            let is_woken = |node: usize| self.job.nodes[node].binding == EdgeKind::Wake;
-            if node.kind == NodeKind::Woken && is_woken(end) && is_woken(of.end as usize) {
-                waits[end].extra = theirs.extra;
-            }
-            // Only members of a collective arrive before their end.
-            let arrival = self.job.arrivals[rank][at] as usize;
-            if arrival != end && of.arrival != of.end {
-                waits[arrival].begin = self.job.times.wait(of.arrival as usize).begin;
+                waits[end] = Wait { begin, extra: 0, is_asked: !node.kind.is_cpu() };
+            } else if self.has_wait[end] {
+                let theirs = self.job.times.wait(of.end as usize);
+                waits[end].begin = theirs.begin;
+                let is_woken = |node: usize| self.job.nodes[node].binding == EdgeKind::Wake;
+                if is_woken(end) && is_woken(of.end as usize) {
+                    waits[end].extra = theirs.extra;
+                }
+                // Only members of a collective arrive before their end.
+                let arrival = self.job.arrivals[rank][at] as usize;
+                if arrival != end && of.arrival != of.end {
+                    waits[arrival].begin = self.job.times.wait(of.arrival as usize).begin;
+                }
             }
         }
     }
