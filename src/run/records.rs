@@ -1,5 +1,6 @@
 //! Reading NCCL's own records, what is wrong with them, and whether a job hangs by them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::error::RunError;
@@ -7,6 +8,7 @@ use super::reading::Run;
 use super::sources::record_files;
 use crate::analysis::hang::{HangReport, hang};
 use crate::analysis::recording::{Loss, losses};
+use crate::id::RankId;
 use crate::operation::{Operation, Source};
 use crate::operations::recorded_ranks::set_rank;
 use crate::ranks::recorded_reductions::RecordedReductions;
@@ -14,6 +16,7 @@ use crate::ranks::reduction::GivenRank;
 use crate::records::{Keep, RecordFile, Records, Remark, read_all};
 use crate::report::format::{self, visible};
 use crate::report::recording::lacks;
+use crate::time::Window;
 
 /// How many files that are no records are named.
 const NAMED: usize = 5;
@@ -58,6 +61,9 @@ impl Run<'_> {
     fn read_records(&self, paths: &[PathBuf], keep: Keep, says: bool) -> Result<Records, RunError> {
         let records = read_all(&record_files(paths)?, keep, self.threads());
         self.report_records(&records, says)?;
+        if let Some(line) = two_runs(&records).filter(|_| says) {
+            self.warn(&line);
+        }
         Ok(records)
     }
 
@@ -115,6 +121,43 @@ impl Run<'_> {
             ));
         }
     }
+}
+
+/// By folder or archive: when a rank was recorded there, and the first file with that.
+type Spans<'r> = BTreeMap<Option<&'r Path>, (Window, u32)>;
+
+/// Names two folders or archives that have the same rank from the same source at different times. Records of two runs say little about either where they are taken for one.
+fn two_runs(records: &Records) -> Option<String> {
+    // What follows each other in one folder is a log that was rotated.
+    let folder = |file: u32| Path::new(&records.files[file as usize].name).parent();
+    let mut spans: BTreeMap<(RankId, &str), Spans<'_>> = BTreeMap::new();
+    let key = |at: &usize| (records.file_of[*at], records.operations[*at].rank, records.operations[*at].source.title());
+    let operations: Vec<usize> = (0..records.operations.len()).collect();
+    for of in operations.chunk_by(|one, other| key(one) == key(other)) {
+        let (file, rank, source) = key(&of[0]);
+        let time = |at: &usize| {
+            let of = &records.operations[*at];
+            of.enqueued.or(of.launched).or(of.start)
+        };
+        let times = of.iter().filter_map(time).map(|time| Window { start: time, end: time });
+        let Some((rank, span)) = rank.zip(times.reduce(Window::around)) else { continue };
+        let known = spans.entry((rank, source)).or_default().entry(folder(file)).or_insert((span, file));
+        known.0 = known.0.around(span);
+    }
+    let apart = |spans: &Spans<'_>| {
+        let mut spans: Vec<(Window, u32)> = spans.values().copied().collect();
+        spans.sort_by_key(|(span, file)| (span.start, *file));
+        let pair = spans.windows(2).find(|pair| pair[0].0.end < pair[1].0.start)?;
+        Some((pair[0].1, pair[1].1, pair[1].0.start - pair[0].0.end))
+    };
+    let (rank, (first, second, later)) = spans.iter().find_map(|((rank, _), spans)| Some((rank, apart(spans)?)))?;
+    let [first, second] = [first, second].map(|file| records.files[file as usize].name.as_str());
+    Some(format!(
+        "Rank {rank} is recorded in {} and again in {}, {} later. If these are two runs, ask about each alone: here they are taken for one",
+        visible(first),
+        visible(second),
+        format::duration(later)
+    ))
 }
 
 /// What was skipped in the files, a line for each kind.

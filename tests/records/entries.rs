@@ -130,6 +130,28 @@ fn a_lost_call_costs_its_own_comparison() {
     assert_eq!(report.not_compared["that some rank of the group lacks"], 20);
 }
 
+/// A file for each of several ranks, and files of one rank that follow each other within an input, are one run.
+#[test]
+fn two_runs_at_once_are_named() {
+    let (early, late) = (PLAIN.logs(), Made { ahead: 3_600_000_000, ..PLAIN }.logs());
+    let path = |logs: &Logs, rank: usize| logs.folder().join(format!("rank_{rank}.log")).display().to_string();
+    let named = |inputs: &[String]| {
+        let args: Vec<&str> = ["ranks"].into_iter().chain(inputs.iter().map(String::as_str)).collect();
+        stderr(&run(&args)).lines().filter(|line| line.contains("two runs")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let of_one: Vec<String> = (0..8).map(|rank| path(&early, rank)).collect();
+    assert_eq!(named(&of_one), [""; 0]);
+    // Ranks 4 to 7 of the second run are an hour later; those before them at the same time.
+    let [first, second] = [path(&early, 5), path(&late, 5)];
+    let found = named(&[first.clone(), path(&early, 4), second.clone(), path(&late, 0)]);
+    let [line] = &found[..] else { panic!("{found:?}") };
+    assert!(line.contains(&format!("Rank 5 is recorded in {first} and again in {second}, ")), "{line}");
+    let both = tempfile::tempdir().unwrap();
+    std::fs::copy(&first, both.path().join("rank_5.log")).unwrap();
+    std::fs::copy(&second, both.path().join("rank_5.log.1")).unwrap();
+    assert_eq!(named(&[both.path().display().to_string()]), [""; 0]);
+}
+
 /// When that was is counted on one clock, whatever the clock of its host.
 #[test]
 fn a_delay_is_named_with_its_time() {

@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nccl_stacks::operation::{Counts, Source};
 use nccl_stacks::records::{Keep, Records, read_all};
 
 /// Files in a folder that is removed at the end.
 pub(crate) struct Logs {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     files: Vec<PathBuf>,
 }
 
@@ -23,7 +23,11 @@ impl Logs {
             path
         };
         let files = texts.iter().map(file).collect();
-        Logs { _folder: folder, files }
+        Logs { folder, files }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub(crate) fn read(&self, keep: Keep) -> Records {
