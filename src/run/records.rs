@@ -148,15 +148,14 @@ fn two_runs(records: &Records) -> Option<String> {
         let mut spans: Vec<(Window, u32)> = spans.values().copied().collect();
         spans.sort_by_key(|(span, file)| (span.start, *file));
         let pair = spans.windows(2).find(|pair| pair[0].0.end < pair[1].0.start)?;
-        Some((pair[0].1, pair[1].1, pair[1].0.start - pair[0].0.end))
+        Some([pair[0].1, pair[1].1])
     };
-    let (rank, (first, second, later)) = spans.iter().find_map(|((rank, _), spans)| Some((rank, apart(spans)?)))?;
-    let [first, second] = [first, second].map(|file| records.files[file as usize].name.as_str());
+    let (rank, files) = spans.iter().find_map(|((rank, _), spans)| Some((rank, apart(spans)?)))?;
+    let [first, second] = files.map(|file| records.files[file as usize].name.as_str());
     Some(format!(
-        "Rank {rank} is recorded in {} and again in {}, {} later. If these are two runs, ask about each alone: here they are taken for one",
+        "Rank {rank} is recorded in {} and, at another time, in {}. If these are two runs, ask about each alone: here they are taken for one",
         visible(first),
-        visible(second),
-        format::duration(later)
+        visible(second)
     ))
 }
 

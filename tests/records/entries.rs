@@ -145,7 +145,7 @@ fn two_runs_at_once_are_named() {
     let [first, second] = [path(&early, 5), path(&late, 5)];
     let found = named(&[first.clone(), path(&early, 4), second.clone(), path(&late, 0)]);
     let [line] = &found[..] else { panic!("{found:?}") };
-    assert!(line.contains(&format!("Rank 5 is recorded in {first} and again in {second}, ")), "{line}");
+    assert!(line.contains(&format!("Rank 5 is recorded in {first} and, at another time, in {second}. ")), "{line}");
     let both = tempfile::tempdir().unwrap();
     std::fs::copy(&first, both.path().join("rank_5.log")).unwrap();
     std::fs::copy(&second, both.path().join("rank_5.log.1")).unwrap();
