@@ -72,7 +72,7 @@ pub struct PathLine {
     /// The ranks on which it is, in ascending order.
     pub ranks: Vec<u32>,
     /// How much earlier the job ends if the line takes no time on any rank: less than it takes on the path where another path is nearly as long.
-    /// `None` for the lines that are too short to ask, for latencies, and for idle time.
+    /// `None` for the lines that are too short to ask, for latencies, for idle time, and where reruns are too wrong.
     #[serde(rename = "without_it_saves_ns")]
     pub saves: Option<i64>,
 }

@@ -31,7 +31,7 @@ impl RankReport {
     pub fn verdict(&self) -> RanksVerdict<'_> {
         let reruns = self.reruns.as_ref();
         let share = |saved: i64, of: &Reruns| Ns(saved).share_of(Ns(of.length)).unwrap_or(0.0);
-        let pace = reruns.map(|of| (share(of.fast_cpus, of), share(of.fast_gpus, of)));
+        let pace = reruns.filter(|of| !of.are_useless()).map(|of| (share(of.fast_cpus, of), share(of.fast_gpus, of)));
         RanksVerdict {
             waiting: self.waited.share_of(self.measured).unwrap_or(0.0),
             reruns,

@@ -36,6 +36,9 @@ const MORE: usize = 2;
 /// A smaller share of the job is none as it is printed.
 pub(crate) const SEEN: f64 = 0.0005;
 
+/// With a larger error reruns say nothing: on real jobs it is below 0.01, without some of the collectives, or with a trace that is cut off, 0.1 and more.
+const USELESS: f64 = 0.1;
+
 /// How many ranks are asked about one by one.
 const ASKED: usize = 16;
 
@@ -109,6 +112,11 @@ pub struct LateWork {
 }
 
 impl Reruns {
+    /// Whether they are so wrong that nothing follows from them.
+    pub fn are_useless(&self) -> bool {
+        self.error.is_some_and(|error| error.worst() > USELESS)
+    }
+
     /// Whether all that is saved if all ranks do as their peers is saved as well where work is distributed over them at random.
     pub fn is_chance(&self) -> bool {
         self.all_like_peers <= self.chance + UNSTEADY * self.unsteady

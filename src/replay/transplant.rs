@@ -36,6 +36,11 @@ pub struct RerunError {
 }
 
 impl RerunError {
+    /// The larger one of a step's mean and of the whole.
+    pub fn worst(&self) -> f64 {
+        self.whole.max(self.mean)
+    }
+
     /// The error of what a rerun saves, as a share of the whole length: as much as the length itself is wrong by, and no less than one of the steps is.
     pub fn of_saving(&self, steps: u32) -> f64 {
         self.whole.max(self.mean / f64::from(steps.max(1)))

@@ -45,6 +45,44 @@ fn a_late_rank_and_what_waits_for_it_are_one_finding() {
     assert!(verdict.contains("over all ranks, 100.0 % of it for rank 2."), "{verdict}");
 }
 
+/// Of reruns that are far wrong nothing is said, here because most of a rank's launches were cut off; of the same job as it was recorded there is.
+#[test]
+fn reruns_that_are_far_wrong_say_nothing() {
+    let files = Files::new(&small());
+    let whole = std::fs::read(files.path("rank3.json")).unwrap();
+    let mut traces = files.ranks(&[0, 1, 2]);
+    traces.push(files.put("cut/rank3.json", &whole));
+    let answer = || {
+        let args = ["ranks", "--quiet", "--json"].into_iter().chain(traces.iter().map(String::as_str));
+        serde_json::from_str::<Value>(&stdout(&run(&args.collect::<Vec<_>>()))).unwrap()
+    };
+    let saves = |answer: &Value| {
+        let lines =
+            answer["critical_path"]["lines"].as_array().unwrap().iter().map(|line| &line["without_it_saves_ns"]);
+        let stacks = answer["stacks"].as_array().unwrap().iter().map(|stack| &stack["without_transfer_saves_ns"]);
+        lines.chain(stacks).filter(|saves| !saves.is_null()).count()
+    };
+    let recorded = answer();
+    assert!(saves(&recorded) > 0 && !verdict_of(&recorded).contains("wrong"), "{}", verdict_of(&recorded));
+    let mut wrong = 0;
+    for percent in [30, 50, 70, 90] {
+        files.put("cut/rank3.json", &whole[..whole.len() * percent / 100]);
+        let answer = answer();
+        let error = &answer["reruns"]["error"];
+        let worst = error["mean"].as_f64().unwrap().max(error["whole"].as_f64().unwrap());
+        let verdict = verdict_of(&answer);
+        let is_wrong = verdict.contains("part of what its ranks do is missing from the traces");
+        assert_eq!(is_wrong, worst > 0.1, "{percent} %: {worst} {verdict}");
+        assert_eq!(saves(&answer) == 0, is_wrong, "{percent} %: {verdict}");
+        assert!(
+            !is_wrong || !verdict.contains("the pace") && of_kind(&answer, "critical-path").is_empty(),
+            "{verdict}"
+        );
+        wrong += u32::from(is_wrong);
+    }
+    assert!(wrong > 0);
+}
+
 /// Where no rank takes longer than its peers, waiting is a finding of its own. The rank for which half of it is is named with it, and none otherwise.
 #[test]
 fn waiting_for_nobody_in_particular_is_a_finding() {

@@ -225,7 +225,7 @@ pub struct StackWaits {
     pub exposed: Ns,
     /// Why not, the reason with most of that first; empty if nothing is exposed or known.
     pub exposed_for: Vec<ExposedFor>,
-    /// How much earlier the job ends if they take no time once all members have arrived; `None` where that was not asked.
+    /// How much earlier the job ends if they take no time once all members have arrived; `None` where that was not asked, and where reruns are too wrong.
     #[serde(rename = "without_transfer_saves_ns")]
     pub free_saves: Option<i64>,
     /// How long others waited for kernels of this stack.
@@ -479,7 +479,13 @@ impl Compared {
         let critical_path = critical_path.filter(|_| self.job.reductions.iter().any(|of| of.graph.has_threads()));
         let Compared { job, matches, clocks } = self;
         let pipeline = pipeline::find(job, matches, clocks);
-        RankReport { reruns, critical_path, pipeline, ..report }
+        let mut report = RankReport { reruns, critical_path, pipeline, ..report };
+        if report.reruns.as_ref().is_some_and(Reruns::are_useless) {
+            let lines = report.critical_path.iter_mut().flat_map(|path| &mut path.lines);
+            lines.for_each(|line| line.saves = None);
+            report.stacks.iter_mut().for_each(|stack| stack.free_saves = None);
+        }
+        report
     }
 
     fn add_exposure(&self, question: &Question<'_>, stacks: &mut [StackWaits]) {

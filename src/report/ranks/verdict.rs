@@ -19,9 +19,6 @@ const IN_ONE_STEP: f64 = 0.8;
 /// A rank for which others wait for half of the time or more is named, even where nothing shows why.
 pub(super) const HALF: f64 = 0.5;
 
-/// With a larger error reruns say nothing: on real jobs it is below 0.01, without some of the collectives 0.1 and more.
-const USELESS: f64 = 0.1;
-
 /// How many findings have a sentence: the first, and others that are worth it.
 const SENTENCES: usize = 3;
 
@@ -113,7 +110,7 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, launch_bound: Option<(f64, f6
                 late_work(report, &whole, of, (subject, is_further))
             }
             Reason::Pace(shares) => pace_sentence(shares, subject),
-            Reason::Nobody => nobody(reruns, &whole, subject),
+            Reason::Nobody => nobody(reruns, &whole, subject, report.damage.is_unknown()),
         });
     }
     match text.first_mut() {
@@ -265,17 +262,18 @@ pub(super) fn main_step<'r>(report: &'r RankReport, of: &LateWork) -> Option<&'r
 }
 
 /// Why no rank is named.
-fn nobody(reruns: &Reruns, whole: &Whole, subject: &str) -> String {
+fn nobody(reruns: &Reruns, whole: &Whole, subject: &str, is_damaged: bool) -> String {
     let share = |time: i64| percent(Ns(time.max(0)).share_of(whole.length).unwrap_or(0.0));
     let Some(error) = reruns.error else {
         return "No two ranks do the same work, so that nothing shows what takes longer than it has to.".to_owned();
     };
-    let worst = error.whole.max(error.mean);
-    if worst > USELESS {
-        return format!(
-            "Reruns of this job are wrong by up to {}, so that no cause can be named: what its ranks wait for is not all known, such as which of their collectives belong together.",
-            percent(worst)
-        );
+    if reruns.are_useless() {
+        let why = match is_damaged {
+            true => "part of what its ranks do is missing from the traces",
+            false => "what its ranks wait for is not all known, such as which of their collectives belong together",
+        };
+        let worst = percent(error.worst());
+        return format!("Reruns of this job are wrong by up to {worst}, so that no cause can be named: {why}.");
     }
     let error = error.of_saving(reruns.steps);
     let shorter = format!(
@@ -404,7 +402,7 @@ mod tests {
             alone: vec![(3, 1_200_000)],
             ..Reruns::default()
         };
-        nobody(&reruns, &Whole::new(&reruns), "steps")
+        nobody(&reruns, &Whole::new(&reruns), "steps", false)
     }
 
     #[test]
