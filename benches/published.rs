@@ -12,7 +12,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
-use nccl_stacks::replay::job::{Edge, JobGraph, Node, Role, Times};
+use nccl_stacks::replay::job::{Edge, JobGraph, Node, Role, Times, Wait};
 use nccl_stacks::replay::rank::{EdgeKind, NO_NODE};
 
 /// An operation of a stage: its type, its number among those of its type, and the stage.
@@ -263,8 +263,8 @@ impl Model {
         let mut graph = JobGraph::default();
         graph.first_edge = vec![0];
         let mut push = |role: Role, from: &[usize]| {
-            graph.nodes.push(Node { role, rank: 0, of: NO_NODE, time: 0, start: 0 });
-            graph.times.push(Times { own: 0, begin: 0, extra: 0, binding: EdgeKind::Thread, waits: true });
+            let binding = EdgeKind::Thread;
+            graph.nodes.push(Node { role, rank: 0, of: NO_NODE, time: 0, start: 0, binding, step: None });
             graph.edges.extend(from.iter().map(|from| Edge { from: *from as u32, least: 0, kind: EdgeKind::Stream }));
             graph.first_edge.push(graph.edges.len() as u32);
             graph.nodes.len() - 1
@@ -301,6 +301,8 @@ impl Model {
                 left.iter().map(|at| &rows[*at].op).collect::<Vec<_>>()
             );
         }
+        let (nodes, wait) = (graph.nodes.len(), Wait { begin: 0, extra: 0, is_asked: true });
+        graph.times = Times::new(vec![0; nodes], vec![wait; nodes]);
         (graph, ended.into_iter().map(Option::unwrap).collect())
     }
 }
@@ -342,7 +344,7 @@ impl Job {
             let mut times = graph.times.clone();
             for (row, node) in rows.iter().zip(nodes) {
                 let own = if is_recorded(row) { row.own } else { self.ideal[&row.op.0] };
-                times[*node].own = (own * 1e9).round() as i64;
+                times.own[*node] = (own * 1e9).round() as i64;
             }
             let found = graph.rerun(&times);
             let last = rows.iter().zip(nodes).filter(|(row, _)| row.op.0 == LAST);

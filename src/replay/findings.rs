@@ -92,6 +92,8 @@ pub struct LateWork {
     /// The ranks.
     #[cfg_attr(test, schemars(length(min = 1)))]
     pub ranks: Vec<u32>,
+    /// Their peers: the other ranks that do the same. Empty if these are all of them, who are then compared with the median of all.
+    pub peers: Vec<u32>,
     /// Which part of their work is longer.
     pub part: WorkPart,
     /// How much of it.
@@ -164,9 +166,9 @@ pub enum WorkPart {
 /// Asks what makes a job longer than its ranks' peers would. `numbers` are the ranks' numbers.
 pub(crate) fn find(question: &Question<'_>, numbers: &[u32]) -> Reruns {
     let mut reruns = question.reruns();
-    for finding in &mut reruns.findings {
-        finding.ranks.iter_mut().for_each(|rank| *rank = numbers[*rank as usize]);
-        finding.ranks.sort_unstable();
+    for ranks in reruns.findings.iter_mut().flat_map(|finding| [&mut finding.ranks, &mut finding.peers]) {
+        ranks.iter_mut().for_each(|rank| *rank = numbers[*rank as usize]);
+        ranks.sort_unstable();
     }
     reruns.alone.iter_mut().for_each(|(rank, _)| *rank = numbers[*rank as usize]);
     let ranks = numbers.iter().zip(question.ranks).enumerate();
@@ -322,9 +324,11 @@ impl Question<'_> {
                 Extent::Begin => Vec::new(),
                 Extent::Calls => self.names_of_calls(&base, end_before, set.iter().flat_map(|rank| &calls[*rank])),
             };
-            let mut ranks: Vec<u32> = set.iter().map(|rank| *rank as u32).collect();
-            ranks.sort_unstable();
-            found.push(LateWork { ranks, part: part.into(), extent, saves, error, by_step, culprits });
+            let class = |rank: usize| self.peers.class[rank];
+            let is_peer = |rank: &usize| !set.contains(rank) && set.iter().any(|of| class(*of) == class(*rank));
+            let peers = (0..self.ranks.len()).filter(is_peer).map(|rank| rank as u32).collect();
+            let ranks = set.iter().map(|rank| *rank as u32).collect();
+            found.push(LateWork { ranks, peers, part: part.into(), extent, saves, error, by_step, culprits });
             base = times;
         }
         found

@@ -74,7 +74,6 @@ pub struct Times {
 
 /// How a node waits for what comes first. Times are in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Wait {
     /// When its own time begins if nothing comes first.
     pub begin: i64,
@@ -85,7 +84,8 @@ pub struct Wait {
 }
 
 impl Times {
-    pub(super) fn new(own: Vec<i64>, waits: Vec<Wait>) -> Self {
+    /// By node: own times, and how each waits.
+    pub fn new(own: Vec<i64>, waits: Vec<Wait>) -> Self {
         Times { own, waits: Arc::new(waits) }
     }
 

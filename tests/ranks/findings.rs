@@ -99,6 +99,28 @@ fn waiting_for_nobody_in_particular_is_a_finding() {
     assert_eq!(verdict.contains("of it for rank"), is_half, "{verdict}");
 }
 
+/// Peers are named by their numbers where they are no more than the ranks that are late.
+#[test]
+fn few_peers_are_named() {
+    let late = |ranks: &[u32]| {
+        let how = How::Cpu { function: "mlp.py(50): mlp".to_owned() };
+        let late = |rank: &u32| Late { rank: *rank, extra_ns: 300_000, how: how.clone(), when: When::EveryStep };
+        let mut late: Vec<Late> = ranks.iter().map(late).collect();
+        let job = Job { late: late.pop(), also_late: late, ..small() };
+        let answer = answer(Files::new(&job).root());
+        let finding = &answer["reruns"]["findings"][0];
+        (finding["ranks"].clone(), finding["peers"].clone(), verdict_of(&answer))
+    };
+    for (ranks, peers, said) in [
+        (&[2][..], json!([0, 1, 3]), "on rank 2 as on its peers, "),
+        (&[1, 2], json!([0, 3]), "on ranks 1 and 2 as on ranks 0 and 3, "),
+    ] {
+        let (named, others, verdict) = late(ranks);
+        assert_eq!((named, others), (json!(ranks), peers), "{verdict}");
+        assert!(verdict.contains(&format!("mlp.py(50): mlp as fast {said}")), "{verdict}");
+    }
+}
+
 /// The rule of a finding gives what the finding says.
 #[test]
 fn the_rule_of_a_finding_reruns_it() {

@@ -223,21 +223,28 @@ fn late_ranks(report: &RankReport, late: &[u32]) -> String {
 /// `With rank 1's CPU as fast as its peers', steps would take 56.300 ms (−21.0 %, ± 0.9 %); no function has most of that.`
 fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_further): (&str, bool)) -> String {
     let their = if of.ranks.len() > 1 { "their" } else { "its" };
+    // Where they are no more than the late ones, their numbers say more.
+    let (peers, of_peers) = match of.peers.len() {
+        1.. if of.peers.len() <= of.ranks.len() => {
+            let named = ranks(&of.peers);
+            (named.clone(), format!("{} of {named}", if of.ranks.len() > 1 { "those" } else { "that" }))
+        }
+        _ => (format!("{their} peers"), format!("{their} peers'")),
+    };
+    let late = late_ranks(report, &of.ranks);
     let head = match (of.culprit(), of.extent) {
         (call, Extent::Calls) => format!(
-            "Without waiting in {} on {}, which {their} peers do not call there,",
+            "Without waiting in {} on {late}, which {peers} {} not call there,",
             call.map_or("calls".into(), |call| visible(&call.name)),
-            late_ranks(report, &of.ranks)
+            if of.peers.len() == 1 { "does" } else { "do" }
         ),
         (_, Extent::Begin) => {
-            format!("With {} beginning when {their} peers do,", late_ranks(report, &of.ranks))
+            format!("With {late} beginning when {peers} {},", if of.peers.len() == 1 { "does" } else { "do" })
         }
-        (Some(culprit), _) => {
-            format!("With {} as fast on {} as on {their} peers,", name(of, culprit), late_ranks(report, &of.ranks))
-        }
-        (None, Extent::Everywhere) => format!("With {} as fast as {their} peers',", whose(report, of)),
+        (Some(culprit), _) => format!("With {} as fast on {late} as on {peers},", name(of, culprit)),
+        (None, Extent::Everywhere) => format!("With {} as fast as {of_peers},", whose(report, of)),
         (None, Extent::Pieces) => {
-            format!("Without the times at which {} took far longer than {their} peers',", whose(report, of))
+            format!("Without the times at which {} took far longer than {of_peers},", whose(report, of))
         }
     };
     let rest = match (of.culprit(), of.extent, of.part) {
