@@ -324,8 +324,9 @@ impl Question<'_> {
                 Extent::Begin => Vec::new(),
                 Extent::Calls => self.names_of_calls(&base, end_before, set.iter().flat_map(|rank| &calls[*rank])),
             };
-            let class = |rank: usize| self.peers.class[rank];
-            let is_peer = |rank: &usize| !set.contains(rank) && set.iter().any(|of| class(*of) == class(*rank));
+            // Begins are compared on one clock.
+            let like = |rank: usize| (self.peers.class[rank], (extent == Extent::Begin).then(|| self.job.clocks[rank]));
+            let is_peer = |rank: &usize| !set.contains(rank) && set.iter().any(|of| like(*of) == like(*rank));
             let peers = (0..self.ranks.len()).filter(is_peer).map(|rank| rank as u32).collect();
             let ranks = set.iter().map(|rank| *rank as u32).collect();
             found.push(LateWork { ranks, peers, part: part.into(), extent, saves, error, by_step, culprits });
