@@ -61,7 +61,7 @@ impl Run<'_> {
     fn read_records(&self, paths: &[PathBuf], keep: Keep, says: bool) -> Result<Records, RunError> {
         let records = read_all(&record_files(paths)?, keep, self.threads());
         self.report_records(&records, says)?;
-        if let Some(line) = two_runs(&records).filter(|_| says) {
+        if says && let Some(line) = two_runs(&records) {
             self.warn(&line);
         }
         Ok(records)
@@ -131,18 +131,18 @@ fn two_runs(records: &Records) -> Option<String> {
     // What follows each other in one folder is a log that was rotated.
     let folder = |file: u32| Path::new(&records.files[file as usize].name).parent();
     let mut spans: BTreeMap<(RankId, &str), Spans<'_>> = BTreeMap::new();
-    let key = |at: &usize| (records.file_of[*at], records.operations[*at].rank, records.operations[*at].source.title());
-    let operations: Vec<usize> = (0..records.operations.len()).collect();
-    for of in operations.chunk_by(|one, other| key(one) == key(other)) {
-        let (file, rank, source) = key(&of[0]);
-        let time = |at: &usize| {
-            let of = &records.operations[*at];
-            of.enqueued.or(of.launched).or(of.start)
-        };
-        let times = of.iter().filter_map(time).map(|time| Window { start: time, end: time });
-        let Some((rank, span)) = rank.zip(times.reduce(Window::around)) else { continue };
-        let known = spans.entry((rank, source)).or_default().entry(folder(file)).or_insert((span, file));
-        known.0 = known.0.around(span);
+    let mut rest = &records.operations[..];
+    for files in records.file_of.chunk_by(|one, other| one == other) {
+        let (of_file, others) = rest.split_at(files.len());
+        rest = others;
+        for of in of_file.chunk_by(|one, other| (one.rank, one.source) == (other.rank, other.source)) {
+            let times = of.iter().filter_map(|of| of.enqueued.or(of.launched).or(of.start));
+            let span = times.map(|time| Window { start: time, end: time }).reduce(Window::around);
+            let (Some(rank), Some(span)) = (of[0].rank, span) else { continue };
+            let of_rank = spans.entry((rank, of[0].source.title())).or_default();
+            let known = of_rank.entry(folder(files[0])).or_insert((span, files[0]));
+            known.0 = known.0.around(span);
+        }
     }
     let apart = |spans: &Spans<'_>| {
         let mut spans: Vec<(Window, u32)> = spans.values().copied().collect();

@@ -270,7 +270,7 @@ impl Lanes {
 /// From the first start of a step on a rank to its last end.
 fn step_window(timeline: &Timeline, number: usize) -> Option<Window> {
     let of_ranks = timeline.ranks.iter().filter_map(|rank| rank.steps.get(number));
-    of_ranks.copied().reduce(|a, b| Window { start: a.start.min(b.start), end: a.end.max(b.end) })
+    of_ranks.copied().reduce(Window::around)
 }
 
 /// Puts pieces of a rank that are too short to be seen together until they can be. They have the kind and name of the longest of them.
