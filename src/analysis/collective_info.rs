@@ -232,17 +232,18 @@ impl<'a> CollectiveSums<'a> {
     /// Sums up the collectives of kernels. `called` is the collective that their callers name. Kernels with the same name and record, as most have,
     /// are processed together.
     pub fn summarise(&mut self, called: Option<Collective>, kernels: &[&KernelLaunch]) -> CollectiveInfo {
-        let mut alike: HashMap<(StringId, ArgSetId), Alike, FixedState> = HashMap::default();
-        let mut last: Option<((StringId, ArgSetId), Alike)> = None;
+        let mut alike: HashMap<AlikeKey, Alike, FixedState> = HashMap::default();
+        let mut last: Option<(AlikeKey, Alike)> = None;
         for row in kernels {
             let kernel = row.launched.kernel;
-            let key = (self.store.slices.name(kernel), self.records.set_of(kernel, row.record));
+            let key = (self.store.slices.name(kernel), self.records.set_of(kernel, row.record), row.is_batch);
+            let is_shared = row.is_batch || self.is_shared(kernel, row.record);
             match &mut last {
-                Some((known, alike)) if *known == key => alike.add(row.gpu_time, self.is_shared(kernel, row.record)),
+                Some((known, alike)) if *known == key => alike.add(row.gpu_time, is_shared),
                 _ => {
                     alike.extend(last.take());
                     let mut of_key = alike.remove(&key).unwrap_or_default();
-                    of_key.add(row.gpu_time, self.is_shared(kernel, row.record));
+                    of_key.add(row.gpu_time, is_shared);
                     last = Some((key, of_key));
                 }
             }
@@ -251,14 +252,10 @@ impl<'a> CollectiveSums<'a> {
         self.sum_up(called, alike)
     }
 
-    fn sum_up(
-        &mut self,
-        called: Option<Collective>,
-        alike: HashMap<(StringId, ArgSetId), Alike, FixedState>,
-    ) -> CollectiveInfo {
+    fn sum_up(&mut self, called: Option<Collective>, alike: HashMap<AlikeKey, Alike, FixedState>) -> CollectiveInfo {
         let mut info = CollectiveInfo::default();
         let mut groups: BTreeMap<ProcessGroup, u64> = BTreeMap::new();
-        for ((name, set), alike) in alike {
+        for ((name, set, is_batch), alike) in alike {
             let name = self.store.strings.get(name).unwrap_or_default();
             let Method { algorithm, protocol } = Method::of_kernel(name);
             count(&mut info.algorithms, algorithm, alike.kernels);
@@ -269,7 +266,8 @@ impl<'a> CollectiveSums<'a> {
                 count(&mut info.collectives, collective.map(Collective::name), alike.kernels);
                 continue;
             };
-            let collective = record.collective.map(Collective::name).or(record.name.as_deref());
+            let recorded = if is_batch { Some(Collective::SendRecv) } else { record.collective };
+            let collective = recorded.map(Collective::name).or(record.name.as_deref());
             count(&mut info.collectives, collective, alike.kernels);
             count(&mut info.dtypes, record.dtype.as_deref(), alike.kernels);
             if record.group != RecordedGroup::default() {
@@ -277,7 +275,8 @@ impl<'a> CollectiveSums<'a> {
                 *groups.entry(ProcessGroup { name, description, size, ranks, kernels: 0 }).or_default() +=
                     alike.kernels;
             }
-            let Some(bytes) = record.bytes else { continue };
+            // Of several sends and receives this is the size of one.
+            let Some(bytes) = record.bytes.filter(|_| !is_batch) else { continue };
             if alike.timed > 0 {
                 self.note_time(&record, alike.least);
             }
@@ -308,6 +307,9 @@ fn count(values: &mut BTreeMap<String, u64>, value: Option<&str>, kernels: u64) 
         *values.entry(value.to_owned()).or_default() += kernels;
     }
 }
+
+/// The name of a kernel, its record, and whether that is one of several.
+type AlikeKey = (StringId, ArgSetId, bool);
 
 /// Kernels with the same name and record.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@ use super::callers::Callers;
 use super::{pieces, start_lines};
 use crate::id::{PathId, SliceId};
 use crate::names::args::COLLECTIVE_RECORD;
+use crate::names::collectives::BATCH;
 use crate::names::frames::{fold, is_piece_wrapper};
 use crate::names::gradients;
 use crate::store::Store;
@@ -134,6 +135,8 @@ pub struct Place {
     pub backward: Option<SliceId>,
     /// The innermost record of a collective that it is or is inside of.
     pub record: Option<SliceId>,
+    /// The innermost annotation of a batch of collectives that it is or is inside of.
+    pub batch: Option<SliceId>,
     /// The outermost run of `AccumulateGrad` that it is or is inside of.
     pub gradient: Option<SliceId>,
 }
@@ -145,6 +148,7 @@ impl Place {
             path: Some(path),
             backward: own.backward.or(self.backward),
             record: own.record.or(self.record),
+            batch: own.batch.or(self.batch),
             gradient: self.gradient.or(own.gradient),
         }
     }
@@ -158,6 +162,7 @@ pub struct Climber<'a> {
     store: &'a Store,
     exact_names: bool,
     record_name: Option<StringId>,
+    batch_name: Option<StringId>,
     gradient_names: [Option<StringId>; 2],
     by_slice: HashMap<SliceId, Place, foldhash::fast::FixedState>,
     /// The same for launches, whose own names are not folded, because one graph launch has many kernels.
@@ -184,6 +189,7 @@ impl<'a> Climber<'a> {
             store,
             exact_names,
             record_name: store.strings.find(COLLECTIVE_RECORD),
+            batch_name: store.strings.find(BATCH),
             gradient_names: gradients::NODES.map(|name| store.strings.find(name)),
             by_slice: HashMap::default(),
             by_launch: HashMap::default(),
@@ -212,6 +218,7 @@ impl<'a> Climber<'a> {
             path: None,
             backward: is_backward.then_some(slice),
             record: (self.record_name == name).then_some(slice),
+            batch: (self.batch_name == name).then_some(slice),
             gradient: self.gradient_names.contains(&name).then_some(slice),
         }
     }

@@ -7,6 +7,7 @@
 //!
 //! SQL shows the rows as the table `kernel_launch`, the call tree as `call_path`, and the operations as `collective`.
 
+mod batches;
 pub(crate) mod busy;
 pub mod call_tree;
 #[doc(hidden)]
@@ -31,6 +32,7 @@ pub use ranks::rank_of_trace;
 
 use std::collections::HashMap;
 
+use batches::Batches;
 use call_tree::{CallTree, Climber};
 use capture::{CaptureTally, Captured};
 use exposure::GpuActivity;
@@ -63,8 +65,11 @@ pub struct KernelLaunch {
     pub capture: Option<PathId>,
     /// The thread of the launch, if it is not the main thread of its process.
     pub helper_thread: Option<ThreadId>,
-    /// The `record_param_comms` slice among the callers of the launch: PyTorch's record of the collective.
+    /// The `record_param_comms` slice among the callers of the launch: PyTorch's record of the collective. Of several sends and receives that are
+    /// launched together, the record of the first.
     pub record: Option<SliceId>,
+    /// Whether there are several such sends and receives.
+    pub is_batch: bool,
     /// The kernel's duration; 0 if it never ended.
     pub gpu_time: Ns,
     /// The part of it during which no other compute kernel ran on the GPU.
@@ -103,6 +108,8 @@ pub struct Attribution {
     pub(crate) activity: GpuActivity,
     /// How many kernels of the whole trace got call paths from captures of graphs.
     pub captures: CaptureTally,
+    /// Sends and receives that one kernel carries out.
+    pub(crate) batches: Batches,
 }
 
 /// Options: which facts a row gets, and in which form.
@@ -149,6 +156,7 @@ impl<'a> Attributor<'a> {
         let Attributor { store, activity, captured } = self;
         let Captured { mut tree, stacks: captures, tally } = captured;
         let kernels: Vec<&Launched> = kernels.collect();
+        let batches = Batches::find(store, &kernels);
         let rows = Rows {
             store,
             options,
@@ -158,6 +166,7 @@ impl<'a> Attributor<'a> {
             forwards: Forwards::new(store),
             gradients: Gradients::new(store),
             activity: &activity,
+            batches: &batches,
         };
         let parts = in_parts(kernels.len(), MIN_KERNELS, store.threads, |part| rows.make(&kernels[part]));
         let mut rows = Vec::with_capacity(kernels.len());
@@ -170,7 +179,7 @@ impl<'a> Attributor<'a> {
                 ..row
             }));
         }
-        Attribution { kernels: rows, paths: tree, activity, captures: tally }
+        Attribution { kernels: rows, paths: tree, activity, captures: tally, batches }
     }
 }
 
@@ -188,6 +197,7 @@ struct Rows<'a> {
     forwards: Forwards<'a>,
     gradients: Gradients<'a>,
     activity: &'a GpuActivity,
+    batches: &'a Batches,
 }
 
 impl Rows<'_> {
@@ -206,6 +216,7 @@ impl Rows<'_> {
                 capture: captures.get(&launched.kernel).copied(),
                 helper_thread: None,
                 record: None,
+                is_batch: false,
                 gpu_time: launched.gpu_time(store),
                 exposed: sweep.exposed(launched),
                 critical: None,
@@ -213,11 +224,13 @@ impl Rows<'_> {
             };
             let Some(call) = launched.call else { return row };
             let found = climber.launch(&mut tree, call);
-            (row.path, row.record, row.helper_thread) = (found.path, found.record, main.helper(store, call));
+            let record = found.record.or_else(|| self.batches.first(found.batch?));
+            (row.path, row.record, row.helper_thread) = (found.path, record, main.helper(store, call));
+            row.is_batch = record.is_some_and(|record| self.batches.records(record).len() > 1);
             // The inner one begins later: a checkpoint runs nodes within a node.
             if options.forward && found.gradient.is_some() && found.gradient > found.backward {
                 let name = store.slices.name(launched.kernel);
-                let set = records.set_of(launched.kernel, found.record);
+                let set = records.set_of(launched.kernel, record);
                 let bytes = self.activity.is_collective[name.0 as usize].then(|| records.get(set)?.bytes);
                 match gradients.sent(call, bytes, (&mut forwards, &mut climber, &mut tree)) {
                     Sent::Path(path) => row.forward = Some(path),

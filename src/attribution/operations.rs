@@ -12,11 +12,11 @@ use super::ranks::Ranks;
 use super::records::{Record, RecordedGroup, Records};
 use super::{Attribution, KernelLaunch};
 use crate::event::ArgValue;
-use crate::id::{GpuId, PathId, TraceId};
+use crate::id::{GpuId, PathId, SliceId, TraceId};
 use crate::names::args;
 use crate::names::collectives::{ANNOTATION, Collective, Method};
 use crate::names::ranks::ranks_of_text;
-use crate::operation::{Communicator, Operation, Source, State};
+use crate::operation::{Communicator, Message, Operation, Source, Split, State};
 use crate::store::Store;
 use crate::store::args::ArgSetId;
 use crate::store::slices::UNFINISHED;
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
         let end = (dur != UNFINISHED).then(|| start + dur);
         let text = |known: Option<&str>| known.map(Arc::from);
-        Operation {
+        let operation = Operation {
             source: Source::TRACE,
             kernel: Some(kernel),
             rank: self.ranks.of_kernel(row),
@@ -136,13 +136,38 @@ impl<'a> Reader<'a> {
             state: if end.is_some() { State::Completed } else { State::Started },
             algorithm: text(algorithm),
             protocol: text(protocol),
-            is_uneven: self.is_uneven(set),
+            split: self.split(set),
             path: row.path,
             capture: row.capture,
             gpu: Some(gpu),
             stream: store.stream_of(kernel),
             ..Operation::default()
+        };
+        match row.record.filter(|_| row.is_batch) {
+            Some(first) => self.batch(operation, self.attribution.batches.records(first)),
+            None => operation,
         }
+    }
+
+    /// The operation of a kernel that carries out several sends and receives, from that of the first.
+    fn batch(&mut self, first: Operation, records: &[SliceId]) -> Operation {
+        let (mut messages, mut bytes) = (Vec::new(), [Some(0_u64); 2]);
+        for slice in records {
+            let set = self.store.slices.args(*slice);
+            let Some(record) = self.records.get(set) else { continue };
+            let is_send = record.collective == Some(Collective::Send);
+            let sum = &mut bytes[usize::from(is_send)];
+            *sum = sum.zip(record.bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
+            let peer = self.keys.peers.into_iter().find_map(|key| self.number(set, key));
+            messages.extend(peer.map(|peer| Message { peer, is_send }));
+        }
+        messages.sort_unstable();
+        messages.dedup();
+        let peer = messages.first().filter(|first| messages.iter().all(|of| of.peer == first.peer)).map(|of| of.peer);
+        let collective = Some(Arc::from(Collective::SendRecv.name()));
+        let [received, sent] = bytes;
+        let bytes = received.zip(sent).map(|(received, sent)| received.max(sent));
+        Operation { collective, bytes, peer, messages, in_elements: None, out_elements: None, ..first }
     }
 
     /// The collective from the record, else from PyTorch's annotation, else from the kernel's name. Older NCCL kernels carry out any collective,
@@ -194,14 +219,20 @@ impl<'a> Reader<'a> {
         other.or_else(|| if has_root() { root() } else { None })
     }
 
-    /// Whether there is a list of unequal parts.
-    fn is_uneven(&self, set: ArgSetId) -> bool {
+    /// How data is divided among the ranks. Without lists of parts these are equal.
+    fn split(&self, set: ArgSetId) -> Split {
         let text = |key: Option<StringId>| match self.store.args.get(set, key?)? {
             ArgValue::Text(list) => self.store.strings.get(list),
             _ => None,
         };
-        let parts = self.keys.splits.into_iter().filter_map(text);
-        parts.filter_map(ranks_of_text).any(|parts| parts.windows(2).any(|pair| pair[0] != pair[1]))
+        let split = |text: &str| match ranks_of_text(text) {
+            Some(parts) if parts.contains(&0) => Split::Unknown,
+            Some(parts) if parts.windows(2).any(|pair| pair[0] != pair[1]) => Split::Uneven,
+            Some(_) => Split::Even,
+            // Long lists are abbreviated.
+            None => Split::Unknown,
+        };
+        self.keys.splits.into_iter().filter_map(text).map(split).max().unwrap_or_default()
     }
 
     fn number(&self, set: ArgSetId, key: Option<StringId>) -> Option<i64> {

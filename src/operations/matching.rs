@@ -5,14 +5,17 @@
 //! replays have no record: they belong to the group whose recorded kernels ran on their stream. Where nothing is recorded at all, groups are
 //! inferred from the order and the ends of kernels (`inferred`), and the answer says so.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
+use smallvec::{SmallVec, smallvec};
 
 use super::alignment::{Token, pairs, sharpness};
 use super::inferred::{self, Inferred, Kernel, Sequences, tokens_of};
 use super::rows::{Kind, RankRows, Row, Tie};
 use crate::names::collectives::Collective;
+use crate::operation::Split;
 use crate::time::Ns;
 
 /// The collectives of a job, matched.
@@ -67,6 +70,8 @@ pub struct MatchedCollective {
     pub tie: Tie,
     /// What is wrong with it.
     pub fault: Option<Fault>,
+    /// Members whose kernel carries out several messages, and counts with another one.
+    pub elsewhere: Vec<usize>,
 }
 
 /// What is wrong with a match.
@@ -123,6 +128,11 @@ impl MatchedCollective {
     pub fn present(&self) -> usize {
         self.rows.iter().flatten().count()
     }
+
+    /// Whether the kernel of a member counts here.
+    pub fn counts(&self, member: usize) -> bool {
+        !self.elsewhere.contains(&member)
+    }
 }
 
 /// How the kernels of different ranks are matched. Each kernel is counted once.
@@ -159,7 +169,31 @@ impl Matches {
             let group = match_group(ranks, GroupName { ranks: here, ..name }, sequences, &tokens);
             groups.push(MatchedGroup { gap, ..group });
         }
-        Matches { groups }
+        let mut matches = Matches { groups };
+        matches.count_once(|rank, row| ranks[rank].rows[row as usize].start);
+        matches
+    }
+
+    /// Lets each kernel of several messages count with one of them: the one whose other side starts last. `start` is when the row of a rank started.
+    pub fn count_once(&mut self, start: impl Fn(usize, u32) -> Ns) {
+        let mut sides: Vec<Side> = Vec::new();
+        for (at, group) in self.groups.iter_mut().enumerate().filter(|(_, group)| group.name.pair.is_some()) {
+            for (number, collective) in group.collectives.iter_mut().enumerate() {
+                collective.elsewhere.clear();
+                let rows = || group.members.iter().zip(&collective.rows).enumerate();
+                let start = |(_, (rank, row)): (usize, (&usize, &Option<u32>))| Some(start(*rank, (*row)?));
+                for (member, (rank, row)) in rows() {
+                    let others = rows().filter(|(other, _)| *other != member);
+                    let latest = others.filter_map(start).max().unwrap_or(Ns::MIN);
+                    sides.extend(row.map(|row| ((*rank, row), Reverse(latest), [at, number, member])));
+                }
+            }
+        }
+        sides.sort_unstable();
+        for pair in sides.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+            let [group, collective, member] = pair[1].2;
+            self.groups[group].collectives[collective].elsewhere.push(member);
+        }
     }
 
     /// How the kernels of all ranks are matched.
@@ -172,7 +206,7 @@ impl Matches {
                 _ => "no other rank has it",
             };
             for collective in &group.collectives {
-                let rows = collective.present() as u64;
+                let rows = (collective.present() - collective.elsewhere.len()) as u64;
                 counts.kernels += rows;
                 *match group.status(collective) {
                     Status::Mismatched => {
@@ -217,6 +251,9 @@ impl MatchedGroup {
     }
 }
 
+/// A side of a message: its rank and row, when the other side starts, and the positions of its group, collective and member.
+type Side = ((usize, u32), Reverse<Ns>, [usize; 3]);
+
 /// A group as a rank numbers it, the stream where there is none, and the pair of a send or receive.
 type LocalGroup = (Option<u32>, u32, Option<(u32, u32)>);
 
@@ -229,8 +266,9 @@ fn sequences(ranks: &[RankRows<'_>]) -> BTreeMap<GroupName, Sequences> {
         let mut own: BTreeMap<LocalGroup, Vec<u32>> = BTreeMap::new();
         for (place, row) in rank.rows.iter().enumerate() {
             let stream = if row.group.is_none() { row.stream } else { 0 };
-            let pair = pair_of(rank.rank, rank.kind(row));
-            own.entry((row.group, stream, pair)).or_default().push(place as u32);
+            for pair in pairs_of(rank.rank, rank.kind(row)) {
+                own.entry((row.group, stream, pair)).or_default().push(place as u32);
+            }
         }
         for ((group, stream, pair), rows) in own {
             let name = group.map_or_else(|| of_stream[stream as usize].clone(), |group| name_of(rank, group));
@@ -253,13 +291,23 @@ fn name_of(rank: &RankRows<'_>, group: u32) -> GroupName {
     GroupName { ranks: group.ranks.clone(), description: group.description.clone(), name, ..GroupName::default() }
 }
 
-/// The ranks that send and receive, if both are known.
-fn pair_of(rank: u32, kind: &Kind) -> Option<(u32, u32)> {
-    let peer = u32::try_from(kind.peer?).ok()?;
-    match Collective::of_record(kind.collective.as_deref()?) {
-        Some(Collective::Send) => Some((rank, peer)),
-        Some(Collective::Recv) => Some((peer, rank)),
-        _ => None,
+/// The ranks that send and receive, if both are known: those of each message of a kernel.
+fn pairs_of(rank: u32, kind: &Kind) -> SmallVec<[Option<(u32, u32)>; 1]> {
+    let pair = |peer: i64, is_send: bool| {
+        let peer = u32::try_from(peer).ok()?;
+        Some(if is_send { (rank, peer) } else { (peer, rank) })
+    };
+    let alone = || {
+        let is_send = match Collective::of_record(kind.collective.as_deref()?)? {
+            Collective::Send => true,
+            Collective::Recv => false,
+            _ => return None,
+        };
+        pair(kind.peer?, is_send)
+    };
+    match kind.messages[..] {
+        [] => smallvec![alone()],
+        _ => kind.messages.iter().map(|message| pair(message.peer, message.is_send)).collect(),
     }
 }
 
@@ -296,11 +344,13 @@ fn tokens(rank: &RankRows<'_>, words: &mut HashMap<String, u32>) -> Vec<Token> {
             // Without a record the kernel's name is all there is. With one it may be a generic kernel's.
             let what = match &kind.collective {
                 // A send and its receive are one operation.
-                Some(_) if kind.tie() == Tie::PointToPoint && kind.peer.is_some() => "point-to-point".to_owned(),
+                Some(_) if kind.tie() == Tie::PointToPoint && (kind.peer.is_some() || !kind.messages.is_empty()) => {
+                    "point-to-point".to_owned()
+                }
                 Some(collective) => collective.clone(),
                 None => rank.text(kind.kernel).to_owned(),
             };
-            let is_symmetric = !kind.is_uneven
+            let is_symmetric = kind.split == Split::Even
                 && kind.tie() != Tie::PointToPoint
                 && !matches!(Collective::of_record(&what), Some(Collective::Gather | Collective::Scatter));
             let size = match (&kind.dtype, kind.in_elements, kind.out_elements) {
@@ -314,7 +364,7 @@ fn tokens(rank: &RankRows<'_>, words: &mut HashMap<String, u32>) -> Vec<Token> {
         let (what, size, tie) = kinds[row.kind as usize];
         // Each rank counts its own sends and receives, to and from all others.
         let seq = row.seq.filter(|_| tie != Tie::PointToPoint);
-        Token { what, size, seq, end: row.end().0, is_tied: tie.synchronises() }
+        Token { what, size, seq, end: row.end().0, is_tied: tie.ends_together() }
     };
     rank.rows.iter().map(token).collect()
 }
@@ -346,7 +396,7 @@ fn match_group(
 ) -> MatchedGroup {
     let members: Vec<usize> = sequences.iter().map(|(rank, _)| *rank).collect();
     let mut order: Vec<usize> = (0..members.len()).collect();
-    order.sort_by_key(|member| (std::cmp::Reverse(sequences[*member].1.len()), *member));
+    order.sort_by_key(|member| (Reverse(sequences[*member].1.len()), *member));
     // Both sides of a message end together, too. Where there are as many, their order says more.
     let is_cut = name.pair.is_some() && sequences.iter().any(|(_, rows)| rows.len() != sequences[0].1.len());
     let mut collectives: Vec<(Token, MatchedCollective)> = Vec::new();
@@ -387,7 +437,10 @@ fn merge(
         let (member, row, tie) = row(at);
         let mut rows = vec![None; members];
         rows[member] = Some(row);
-        (Token { end: own[at].end.saturating_add(difference), ..own[at] }, MatchedCollective { rows, tie, fault: None })
+        (
+            Token { end: own[at].end.saturating_add(difference), ..own[at] },
+            MatchedCollective { rows, tie, fault: None, elsewhere: Vec::new() },
+        )
     };
     let mut pairs = pairs.iter().peekable();
     let mut next = 0;
@@ -395,8 +448,9 @@ fn merge(
         if let Some((_, at)) = pairs.next_if(|(collective, _)| *collective == number) {
             (next..*at).for_each(|at| merged.push(new(at, difference)));
             difference = token.end.saturating_sub(own[*at].end);
-            let (member, row, _) = row(*at);
+            let (member, row, tie) = row(*at);
             collective.rows[member] = Some(row);
+            collective.tie = collective.tie.max(tie);
             (token.seq, token.size) = (token.seq.or(own[*at].seq), token.size.max(own[*at].size));
             next = at + 1;
         }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::names::collectives::Collective;
-use crate::operation::Communicator;
+use crate::operation::{Communicator, Message, Split};
 use crate::time::Ns;
 
 /// The collectives of one rank of a job.
@@ -99,8 +99,10 @@ pub struct Kind {
     pub peer: Option<i64>,
     /// Whether PyTorch recorded the operation. Nothing is recorded of a kernel that a graph replays.
     pub is_recorded: bool,
-    /// Whether the ranks exchange parts of different sizes.
-    pub is_uneven: bool,
+    /// How the data of an all-to-all is divided among the ranks.
+    pub split: Split,
+    /// If one kernel carries out several sends and receives: these.
+    pub messages: Vec<Message>,
 }
 
 /// How a collective ties the starts and ends of its members.
@@ -110,6 +112,8 @@ pub enum Tie {
     Tight,
     /// None ends before all have started: all-gather, reduce-scatter, balanced all-to-all.
     Loose,
+    /// The same, but some take longer than others: all-to-all with parts of different sizes.
+    Uneven,
     /// The root gives, or takes: some may end before others start.
     Rooted,
     /// A send or receive.
@@ -121,6 +125,11 @@ pub enum Tie {
 impl Tie {
     /// Whether no member can end before all have started.
     pub fn synchronises(self) -> bool {
+        matches!(self, Tie::Tight | Tie::Loose | Tie::Uneven)
+    }
+
+    /// Whether all members end at about the same time, too.
+    pub fn ends_together(self) -> bool {
         matches!(self, Tie::Tight | Tie::Loose)
     }
 }
@@ -141,9 +150,13 @@ impl Kind {
         match Collective::of_record(collective) {
             Some(Collective::AllReduce) => Tie::Tight,
             Some(Collective::AllGather | Collective::ReduceScatter) => Tie::Loose,
-            Some(Collective::AllToAll) if self.is_uneven => Tie::Unknown,
-            Some(Collective::AllToAll) => Tie::Loose,
-            Some(Collective::SendRecv) if !self.is_recorded => Tie::Loose,
+            Some(Collective::AllToAll) => match self.split {
+                Split::Even => Tie::Loose,
+                Split::Uneven => Tie::Uneven,
+                Split::Unknown => Tie::Unknown,
+            },
+            Some(Collective::SendRecv) if !self.is_recorded && self.split == Split::Even => Tie::Loose,
+            Some(Collective::SendRecv) if !self.is_recorded => Tie::Unknown,
             Some(Collective::Broadcast | Collective::Reduce | Collective::Gather | Collective::Scatter) => Tie::Rooted,
             Some(Collective::Send | Collective::Recv | Collective::SendRecv) => Tie::PointToPoint,
             None => Tie::Unknown,

@@ -137,6 +137,15 @@ impl Job {
         (0..group.members.len()).filter_map(move |member| Some((member, self.row(group, collective, member)?)))
     }
 
+    /// The same, without those whose kernel counts elsewhere.
+    pub fn counted_rows(
+        &self,
+        group: &MatchedGroup,
+        collective: &MatchedCollective,
+    ) -> impl Iterator<Item = (usize, &Row)> + Clone {
+        self.rows(group, collective).filter(|(member, _)| collective.counts(*member))
+    }
+
     /// Whether a collective is in the span that the traces of all ranks have.
     pub(super) fn is_in_common(&self, group: &MatchedGroup, collective: &MatchedCollective) -> bool {
         let is_in = |(member, row): (usize, &Row)| {

@@ -1,8 +1,8 @@
 //! Pipelines: which ranks are the stages, and for how long their GPUs wait for each other.
 //!
 //! Nothing is known by names: a stage is where ranks are that send to the next ones before these send back. Bubble is what a rank has of a step
-//! besides its kernels and the transfers that run alone. Where both ends of a message are in one kernel (batched sends and receives) its ends are not
-//! known, and there is no pipeline here.
+//! besides its kernels and the transfers that run alone. Where one kernel carries out several messages, it waits
+//! for the stage whose side of one of them starts last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -336,7 +336,7 @@ impl Spans {
                 let measured = measure(job, clocks, group, collective);
                 let is_unknown = measured.is_none() && group.name.pair.is_some();
                 let waits = measured.map_or_else(Vec::new, |of| of.waits);
-                for (member, row) in job.rows(group, collective) {
+                for (member, row) in job.counted_rows(group, collective) {
                     let rank = group.members[member];
                     let (Some(stage), Some(spans)) = (stage_of.get(&rank), found.get_mut(&rank)) else { continue };
                     unmeasured.extend(is_unknown.then(|| compared.step(rank, row.step)));

@@ -182,7 +182,8 @@ fn kind_of(operation: &Operation, texts: &mut Numbers<String>) -> Kind {
         bytes: operation.bytes,
         peer: None,
         is_recorded: true,
-        is_uneven: operation.is_uneven,
+        split: operation.split,
+        messages: operation.messages.clone(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::reduction::{Kind, MOST_RANKS, RankReduction, RankSource, ReducedStack, Row, Step};
+use super::reduction::{Kind, MOST_RANKS, RankReduction, RankSource, ReducedStack, Row, Step, Tie};
 use super::segments::{self, Texts};
 use crate::analysis::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::analysis::grouping::{GroupKey, GroupValue, Keys, Naming};
@@ -20,7 +20,7 @@ use crate::event::ArgValue;
 use crate::id::{GpuId, ProcessId, RankId, SliceId, ThreadId, TraceId};
 use crate::names::category::CategoryKind;
 use crate::names::collectives::Collective;
-use crate::operation::{Communicator, Operation};
+use crate::operation::{Communicator, Operation, Split};
 use crate::replay::build::{Source, build};
 use crate::store::Store;
 use crate::time::{Ns, Window};
@@ -55,6 +55,7 @@ pub fn reduce_attributed(
     let mut own: Vec<Own<'_>> = Vec::new();
     found.groups =
         Operations::each(store, attribution, &ranks, |operation, row| own.push(found.own(store, operation, row)));
+    found.doubt_exchanges();
     let mut reductions = Vec::new();
     let all = by_rank(&own);
     let has_gpu = |rank: RankId| all.iter().any(|of| of.rank == Some(rank));
@@ -116,6 +117,14 @@ struct Found {
 }
 
 impl Found {
+    /// Where sends and receives are recorded, a kernel `SendRecv` without a record may be one, and no all-to-all.
+    fn doubt_exchanges(&mut self) {
+        let is_message = |kind: &Kind| kind.is_recorded && kind.tie() == Tie::PointToPoint;
+        if self.kinds.iter().any(is_message) {
+            self.kinds.iter_mut().filter(|kind| !kind.is_recorded).for_each(|kind| kind.split = Split::Unknown);
+        }
+    }
+
     fn own<'k>(&mut self, store: &Store, operation: Operation, row: &'k KernelLaunch) -> Own<'k> {
         let kernel = row.launched.kernel;
         let kind = Kind {
@@ -127,7 +136,8 @@ impl Found {
             out_elements: operation.out_elements,
             bytes: operation.bytes,
             peer: operation.peer,
-            is_uneven: operation.is_uneven,
+            split: operation.split,
+            messages: operation.messages,
         };
         let next = self.kinds.len() as u32;
         let kind = match self.numbers.get(&kind) {

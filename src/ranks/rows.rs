@@ -99,7 +99,7 @@ fn match_rows(
     // Kernels of nearly equal length do not show who came last.
     let last = measured.as_ref().filter(|of| of.by_clocks || of.late.is_some()).map(|of| of.last);
     for member in 0..group.members.len() {
-        let Some(row) = job.row(group, collective, member) else { continue };
+        let Some(row) = job.row(group, collective, member).filter(|_| collective.counts(member)) else { continue };
         let wait =
             measured.as_ref().and_then(|of| of.waits.iter().find(|(of, _)| *of == member)).map(|(_, wait)| *wait);
         let is_late = measured.as_ref().map(|of| of.late == Some(member));

@@ -182,7 +182,10 @@ impl Timeline {
             let mut members: Vec<(usize, usize)> =
                 rows.filter_map(|(rank, row)| Some((*rank, (*row)? as usize))).collect();
             members.sort_by_key(|(rank, row)| (self.ranks[*rank].kernels[*row].window.start, *rank));
-            for (place, (rank, row)) in members.iter().enumerate() {
+            let counts = |rank: usize| {
+                group.members.iter().position(|of| *of == rank).is_some_and(|member| collective.counts(member))
+            };
+            for (place, (rank, row)) in members.iter().enumerate().filter(|(_, (rank, _))| counts(*rank)) {
                 let kernel = &mut self.ranks[*rank].kernels[*row];
                 (kernel.collective, kernel.place) = (number, place);
             }

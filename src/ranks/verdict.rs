@@ -14,14 +14,14 @@ pub struct RanksVerdict<'a> {
     pub waiting: f64,
     /// What reruns say; `None` if there are none.
     pub reruns: Option<&'a Reruns>,
-    /// Which share of the time CPUs and GPUs twice as fast would save, if the CPUs set the pace.
-    pub launch_bound: Option<(f64, f64)>,
+    /// Which share of the time CPUs and GPUs twice as fast would save, if the CPUs or the GPUs set the pace.
+    pub pace: Option<(f64, f64)>,
     /// Whether all that is known comes from the lengths of kernels.
     pub is_by_lengths: bool,
 }
 
-/// The CPUs set the pace if the job is shorter by this share with CPUs twice as fast: half of what it would be if there were nothing else.
-pub const LAUNCH_BOUND: f64 = 0.25;
+/// The CPUs or the GPUs set the pace if the job is shorter by this share with these twice as fast: half of what it would be if there were nothing else.
+pub const PACE: f64 = 0.25;
 
 /// What saves less than this share of the time is nothing to begin with.
 pub const WORTH: f64 = 0.01;
@@ -35,7 +35,7 @@ impl RankReport {
         RanksVerdict {
             waiting: self.waited.share_of(self.measured).unwrap_or(0.0),
             reruns,
-            launch_bound: pace.filter(|(cpus, gpus)| *cpus >= LAUNCH_BOUND && cpus > gpus),
+            pace: pace.filter(|(cpus, gpus)| cpus.max(*gpus) >= PACE && cpus != gpus),
             is_by_lengths: !matches!(self.clock.method, "align" | "trust"),
         }
     }

@@ -20,7 +20,7 @@ pub const TOGETHER: Ns = Ns(5_000);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Measured {
-    /// Which members waited, and how long.
+    /// Which members waited, and how long. Those whose kernel counts elsewhere are not here.
     pub waits: Vec<(usize, Ns)>,
     /// The member that came last.
     pub last: usize,
@@ -35,12 +35,13 @@ pub struct Measured {
 /// Measures a collective: by clocks where these are known, or by the lengths of kernels. `None` if nobody can have waited, if nothing
 /// says who did, or outside of the span that the traces of all ranks have.
 pub fn measure(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &MatchedCollective) -> Option<Measured> {
-    if collective.fault.is_some() || collective.present() < 2 || !job.is_in_common(group, collective) {
+    let is_counted = collective.elsewhere.len() < collective.present();
+    if collective.fault.is_some() || collective.present() < 2 || !is_counted || !job.is_in_common(group, collective) {
         return None;
     }
     if clocks.cover(group) {
         by_clocks(job, clocks, group, collective)
-    } else if collective.tie.synchronises() {
+    } else if collective.tie.ends_together() {
         by_lengths(job, group, collective)
     } else {
         None
@@ -49,7 +50,7 @@ pub fn measure(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &Ma
 
 /// By the lengths of kernels.
 pub fn by_lengths(job: &Job, group: &MatchedGroup, collective: &MatchedCollective) -> Option<Measured> {
-    if !collective.tie.synchronises()
+    if !collective.tie.ends_together()
         || collective.fault.is_some()
         || collective.present() < 2
         || !job.is_in_common(group, collective)
@@ -86,7 +87,8 @@ fn by_clocks(job: &Job, clocks: &Clocks, group: &MatchedGroup, collective: &Matc
         let wait = if may_wait(member) { (awaited - *start).max(Ns::ZERO) } else { Ns::ZERO };
         (member, wait.min(row.dur))
     };
-    let waits: Vec<(usize, Ns)> = job.rows(group, collective).zip(&starts).map(wait).collect();
+    let counted = job.rows(group, collective).zip(&starts).filter(|((member, _), _)| collective.counts(*member));
+    let waits: Vec<(usize, Ns)> = counted.map(wait).collect();
     let (second, start) = *starts.iter().filter(|(member, _)| *member != last).max_by_key(|(_, start)| *start)?;
     let uncertain = TOGETHER.max(clocks.uncertainty(group.members[last], group.members[second]));
     Some(measured(collective, waits, last, (awaited - start).max(Ns::ZERO), uncertain, true))

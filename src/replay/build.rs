@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 
+use super::full_queues::{self, Launching};
 use super::places;
 use super::rank::{EdgeKind, NodeKind, RankEdge, RankEdges, RankGraph, RankNode};
 use super::threads::Threads;
@@ -315,6 +316,7 @@ impl Builder<'_> {
             }
         }
         self.add_blocked_edges(first);
+        self.add_full_queues(calls, first);
     }
 
     fn by_launch(&self) -> ByLaunch {
@@ -398,6 +400,34 @@ impl Builder<'_> {
             let found = found.into_iter().filter(|at| !is_event || end(*at) > blocked.start);
             let edges: Vec<RankEdge> = found.map(|from| RankEdge { from, kind: EdgeKind::Blocked }).collect();
             self.graph.edges[node as usize].extend(edges);
+        }
+    }
+
+    /// A call that launches returns after an earlier launch if the queue is full.
+    fn add_full_queues(&mut self, calls: &[Call], first: u32) {
+        let launched = calls.iter().filter(|call| call.launches && !call.waits);
+        let windows: HashMap<SliceId, Window, FixedState> =
+            launched.map(|call| (call.slice, Window { start: call.start, end: call.end })).collect();
+        let mut of_streams: BTreeMap<ThreadId, Vec<Launching>> = BTreeMap::new();
+        for (last, piece) in self.pieces.iter().enumerate() {
+            let launching = of_streams.entry(piece.stream).or_default();
+            let call = piece.call.and_then(|call| Some((call, *windows.get(&call)?)));
+            match launching.last_mut() {
+                Some(before) if call.is_some() && before.call == call => (before.done, before.last) = (piece.end, last),
+                // What has no call is from before the trace began.
+                Some(before) if call.is_none() && before.call.is_some() => {}
+                _ => launching.push(Launching { call, done: piece.end, last }),
+            }
+        }
+        for mut launching in of_streams.into_values() {
+            launching.sort_by_key(|launching| launching.call.map(|(_, window)| window.start));
+            for (at, earlier) in full_queues::waits(&launching) {
+                let node = launching[at].call.and_then(|(call, _)| self.launch_nodes.get(&call).copied());
+                let from = first + launching[earlier].last as u32;
+                if let Some(node) = node {
+                    self.graph.edges[node as usize].push(RankEdge { from, kind: EdgeKind::Blocked });
+                }
+            }
         }
     }
 

@@ -24,12 +24,13 @@ struct RankEdges<'a> {
     ends: &'a [u32],
     /// By kind, and by the name of the call that launches or waits.
     least: [Vec<Option<Least>>; KINDS],
-    of_kinds: [i64; KINDS],
+    of_kinds: [Least; KINDS],
 }
 
 /// Adds the edges within a rank, and the own times of its threads.
 pub(super) fn add_edges(draft: &mut Draft, graph: &RankGraph, arrivals: &[u32], ends: &[u32]) {
-    let mut edges = RankEdges { graph, arrivals, ends, least: Default::default(), of_kinds: [i64::MAX; KINDS] };
+    let of_kinds = [Least { delay: i64::MAX, was_binding: false }; KINDS];
+    let mut edges = RankEdges { graph, arrivals, ends, least: Default::default(), of_kinds };
     edges.measure(draft);
     let shortest = edges.shortest(draft);
     for (at, of) in graph.edges.iter().enumerate() {
@@ -39,7 +40,7 @@ pub(super) fn add_edges(draft: &mut Draft, graph: &RankGraph, arrivals: &[u32], 
         let is_blocked = bound.is_some_and(|(latest, _)| latest > node.start);
         if kind.is_cpu() {
             let active = match kind {
-                NodeKind::Blocked if is_blocked => {
+                NodeKind::Blocked | NodeKind::Launch if is_blocked => {
                     let shortest = shortest.get(&graph.nodes[at].name).copied().unwrap_or_default();
                     (node.start + shortest).min(node.time)
                 }
@@ -78,19 +79,21 @@ impl RankEdges<'_> {
                 let delay = freed - ended;
                 let of_kind = &mut self.least[kind];
                 of_kind.resize(of_kind.len().max(call + 1), None);
-                let least = of_kind[call].get_or_insert(Least { delay, was_binding: false });
-                least.delay = least.delay.min(delay);
-                least.was_binding |= Some(ended) == latest;
-                self.of_kinds[kind] = self.of_kinds[kind].min(delay);
+                let of_call = of_kind[call].get_or_insert(Least { delay, was_binding: false });
+                for least in [of_call, &mut self.of_kinds[kind]] {
+                    least.delay = least.delay.min(delay);
+                    least.was_binding |= Some(ended) == latest;
+                }
             }
         }
     }
 
     fn edge(&self, at: usize, edge: &RankEdge) -> Edge {
+        let of_kind = self.of_kinds[edge.kind as usize];
         let least = |of: Least| match edge.kind {
             _ if of.was_binding => of.delay,
             // A call whose work always had to wait for something else does not show how soon it could have started.
-            EdgeKind::Launch | EdgeKind::Blocked => of.delay.min(self.of_kinds[edge.kind as usize]),
+            EdgeKind::Launch | EdgeKind::Blocked if of_kind.was_binding => of.delay.min(of_kind.delay),
             _ => of.delay.min(0),
         };
         let least = self.least[edge.kind as usize].get(self.call(at, edge)).copied().flatten().map_or(0, least);
@@ -100,7 +103,12 @@ impl RankEdges<'_> {
     /// By name: how long a call takes at least that does not have to wait.
     fn shortest(&self, draft: &Draft) -> HashMap<u32, i64, FixedState> {
         let mut found: HashMap<u32, i64, FixedState> = HashMap::default();
-        for (at, node) in self.graph.nodes.iter().enumerate().filter(|(_, node)| node.kind == NodeKind::Blocked) {
+        let nodes = || self.graph.nodes.iter().enumerate();
+        let blocks = |at: usize| self.graph.edges[at].iter().any(|edge| edge.kind == EdgeKind::Blocked);
+        // Launches wait on few traces.
+        let launches_wait = nodes().any(|(at, node)| node.kind == NodeKind::Launch && blocks(at));
+        let is_call = |kind: NodeKind| kind == NodeKind::Blocked || launches_wait && kind == NodeKind::Launch;
+        for (at, node) in nodes().filter(|(_, node)| is_call(node.kind)) {
             let of = draft.nodes[self.ends[at] as usize];
             let mut waited = self.graph.edges[at].iter().filter(|edge| edge.kind == EdgeKind::Blocked);
             if waited.all(|edge| self.ended(draft, edge) <= of.start) {

@@ -86,10 +86,14 @@ pub(super) fn join_collectives(draft: &mut Draft, matches: &Matches, node: impl 
                 let edge = |from: u32| Edge { from, least: 0, kind: EdgeKind::Rendezvous };
                 draft.edges[all as usize].push(edge(arrival));
                 // What was sent may be under way when the receiver arrives.
-                let has_waited = collective.tie.synchronises() || time(draft, end) >= latest;
+                let is_sure = collective.tie.synchronises() && collective.tie != Tie::Uneven;
+                let has_waited = is_sure || time(draft, end) >= latest;
                 let from = if has_waited { all } else { arrival };
-                draft.own[end as usize] = time(draft, end) - time(draft, from);
                 draft.edges[end as usize].push(edge(from));
+                // A kernel of several messages ends after the last of them.
+                let froms = draft.edges[end as usize].iter().filter(|edge| edge.kind == EdgeKind::Rendezvous);
+                let latest = froms.map(|edge| time(draft, edge.from)).max().unwrap_or(latest);
+                draft.own[end as usize] = time(draft, end) - latest;
             }
         }
     }

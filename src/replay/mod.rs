@@ -1,6 +1,6 @@
 //! What a job would take if something had been different: its causal graph, and reruns of it.
 //!
-//! [`rank`] holds what happened in one trace and what had to come before it (`build` finds both: launches and waits of CPU threads, `threads` with what
+//! [`rank`] holds what happened in one trace and what had to come before it (`build` finds both: launches and waits of CPU threads, `full_queues` with launches that wait, `threads` with what
 //! they did in between, and slices on streams). `places` says which of it is the same on like ranks (`stages`: those of a pipeline are not alike), and `packed` writes all of
 //! it into parts. [`job`] joins the graphs of all ranks at their
 //! collectives, on one clock (`assemble`: `edges` within a rank, `joins` between ranks). [`rerun`] computes all times again: with nothing changed to the nanosecond
@@ -17,6 +17,7 @@ pub mod critical;
 pub mod culprits;
 mod edges;
 pub mod findings;
+mod full_queues;
 pub mod job;
 mod joins;
 mod lists;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
 
-use super::rank::{FUNCTIONS, NodeKind, RankGraph};
+use super::rank::{EdgeKind, FUNCTIONS, NodeKind, RankGraph};
 use crate::id::{ProcessId, SliceId, ThreadId};
 use crate::names::calls::waits_for_thread;
 use crate::names::frames::is_c_function;
@@ -99,8 +99,8 @@ impl Threads {
                         continue;
                     }
                     let until = node.end.min(window.end);
-                    let waits = !matches!(node.kind, NodeKind::Launch | NodeKind::CpuArrival(_));
-                    let active = if waits { until.min(node.start.max(start)) } else { until } - start;
+                    let waited = waited(graph, nodes[at]);
+                    let active = until - start - (until.min(waited.end) - start.max(waited.start)).max(Ns::ZERO);
                     if active > Ns::ZERO {
                         *sums[node.interval as usize].entry(*name).or_default() += active;
                     }
@@ -110,6 +110,20 @@ impl Threads {
         }
         sums
     }
+}
+
+/// When a thread waits before a node: in the whole of a call that waits, or while a launch waits for a place in the queue.
+fn waited(graph: &RankGraph, at: u32) -> Window {
+    let node = &graph.nodes[at as usize];
+    let end = match node.kind {
+        NodeKind::CpuArrival(_) => node.start,
+        NodeKind::Launch => {
+            let blocked = graph.edges[at as usize].iter().filter(|edge| edge.kind == EdgeKind::Blocked);
+            blocked.map(|edge| graph.nodes[edge.from as usize].end).max().unwrap_or(node.start)
+        }
+        _ => node.end,
+    };
+    Window { start: node.start, end }
 }
 
 /// The longest of some functions.

@@ -222,8 +222,8 @@ fn answers_on_all_small_traces_fit() {
         }
     }
     // Few have a backward pass.
-    assert_eq!(paired, 10);
-    assert_eq!(traces, 61);
+    assert_eq!(paired, 14);
+    assert_eq!(traces, 67);
 }
 
 #[test]

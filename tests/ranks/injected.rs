@@ -18,7 +18,6 @@ use nccl_stacks::time::{Ns, Window};
 
 use super::real::{SET_A, SET_F, SET_F_COMPAT, compared, paths};
 use super::simulated::pick;
-use crate::support::program::testdata;
 use crate::support::shared;
 
 const PAUSE: i64 = 2_000_000;
@@ -115,25 +114,4 @@ fn a_pause_in_a_real_trace_is_found() {
         }
     }
     assert!(asked == 21 && right >= 19, "{right} of {asked}");
-}
-
-/// A pause of 2 ms that a real job had, in every second of its steps on rank 1 before it replayed its graph: the other steps are how long these would have
-/// been without it.
-#[test]
-fn a_recorded_pause_costs_what_its_rerun_saves() {
-    let compared = compared(&[0, 1].map(|rank| testdata(&format!("pause/rank{rank}.json.gz")).into()));
-    let steps: Vec<i64> = compared.job.reductions[0].steps.iter().map(|step| step.window.duration().0).collect();
-    assert_eq!(steps.len(), 8);
-    let truth: i64 = steps.chunks(2).map(|pair| pair[0] - pair[1]).sum();
-    let reruns = compared.report().reruns.unwrap();
-    let first = &reruns.findings[0];
-    assert_eq!((first.ranks.as_slice(), first.culprit().unwrap().name.as_str()), (&[1][..], "train.py(56): busy_wait"));
-    let saves = first.culprit().unwrap().saves;
-    println!("truth {truth}, saves {saves} +- {}", first.error);
-    assert!((saves - truth).abs() <= first.error && first.error < truth / 10, "{saves} of {truth}");
-    // Without the pause those steps are as long as the others, so the even ones alone are saved something.
-    let (even, odd): (Vec<_>, Vec<_>) = first.by_step.iter().enumerate().partition(|(step, _)| step % 2 == 0);
-    let sum = |of: Vec<(usize, &i64)>| of.iter().map(|(_, saves)| **saves).sum::<i64>();
-    let (even, odd) = (sum(even), sum(odd));
-    assert!(odd.abs() * 10 < even, "{even} {odd}");
 }

@@ -13,6 +13,7 @@ mod merged;
 mod parts;
 mod pipelines;
 mod real;
+mod recorded;
 mod reruns;
 mod simulated;
 mod unjudged;

@@ -181,6 +181,33 @@ fn what_only_exchanges_is_no_pipeline() {
     assert_eq!(Compared::from_reductions(all(), ClockMode::Align).unwrap().report().pipeline, None);
 }
 
+/// Too few collectives compare the clocks of the stages, whose hosts are up to a second apart. What they send to each other does.
+#[test]
+fn messages_in_both_directions_compare_clocks() {
+    for (seed, steps) in [(1, 1), (2, 2), (3, 4)] {
+        let offsets = Offsets::Random { max_ns: 1_000_000_000 };
+        let made = Job { hosts: 4, offsets, steps, jitter_ns: 20_000, seed, ..pipeline(4, 8, Order::InTurn) }.make();
+        let report = report(&made);
+        let truth = |rank: usize| made.truth.per_rank[rank].offset_ns - made.truth.per_rank[0].offset_ns;
+        for (at, rank) in report.ranks.iter().enumerate() {
+            let off = rank.offset.unwrap().0 - truth(at);
+            assert!(off.abs() <= 5_000, "{steps} steps, rank {at}: {off} ns, {:?}", rank.uncertainty);
+        }
+        let found = report.pipeline.unwrap();
+        assert_eq!((found.microbatches, found.steps), (8.0, u64::from(steps)));
+        assert!((found.bubble_share() - closed(4, 8, Order::InTurn)).abs() < 2.0 * MESSAGES, "{found:?}");
+    }
+}
+
+/// Without a collective that compares clocks, those that are trusted are taken as they are, however late a trace begins.
+#[test]
+fn trusted_clocks_need_no_collectives() {
+    let made = Job { tp: 1, pp: 3, ..Job::default() }.make();
+    let all = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), text.clone())).collect();
+    let trusted = Compared::from_reductions(all, ClockMode::Trust).unwrap().report();
+    assert!(trusted.ranks.iter().all(|rank| rank.offset == Some(Ns::ZERO)), "{:?}", trusted.ranks);
+}
+
 /// The messages of a trace that ends early are those of the other ranks' first steps, and the rest is left out.
 #[test]
 fn a_trace_that_ends_early_leaves_steps_out() {

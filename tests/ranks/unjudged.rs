@@ -211,3 +211,56 @@ fn clocks_are_asked_for_where_they_would_help() {
     assert_names(&verdict_of(&unknown), &["in kernels of mscclpp."]);
     assert!(!verdict_of(&unknown).contains("Aligned clocks"), "{}", verdict_of(&unknown));
 }
+
+/// A rank's six all-reduces, and an all-to-all with these parts, to which rank 1 comes 400 µs later than the others. The more a rank gets, the longer it takes.
+fn uneven(rank: usize, parts: [[u32; 3]; 3]) -> String {
+    let mut events = Vec::new();
+    let mut add = |id: usize, name: &str, ts: usize, dur: usize, args: Value| {
+        let common = json!({"correlation": id, "stream": 7, "device": 0, "Group size": 3, "dtype": "Float", "Process Group Name": "0",
+            "Process Group Description": "default_pg", "Process Group Ranks": "[0, 1, 2]"});
+        let args: serde_json::Map<String, Value> =
+            [common, args].iter().flat_map(|of| of.as_object().unwrap().clone()).collect();
+        events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 1, "tid": 1, "ts": ts - 20, "dur": 10,
+            "args": {"correlation": id}}));
+        events.push(
+            json!({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": args}),
+        );
+    };
+    for at in 1..7 {
+        let args = json!({"Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 1024});
+        add(at, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 1000 * at, 50, args);
+    }
+    let (sent, got) = (parts[rank], parts.map(|of| of[rank]));
+    let (start, end) = (if rank == 1 { 10_400 } else { 10_000 }, 10_500 + got.iter().sum::<u32>() as usize);
+    let args = json!({"Collective name": "all_to_allv", "In msg nelems": sent.iter().sum::<u32>(), "Out msg nelems": got.iter().sum::<u32>(),
+        "In split size": format!("{sent:?}"), "Out split size": format!("{got:?}")});
+    add(7, "ncclDevKernel_SendRecv(x)", start, end - start, args);
+    let info = json!({"backend": "nccl", "rank": rank, "world_size": 3});
+    json!({"distributedInfo": info, "traceEvents": events}).to_string()
+}
+
+/// Where each rank gets something from each, none ends before all have come. Where some may get nothing, nothing shows who waits.
+#[test]
+fn all_to_alls_are_measured_where_all_get_something() {
+    let files = Files::new(&late());
+    for (name, parts, waited) in [
+        ("uneven", [[10, 20, 60], [20, 30, 40], [30, 30, 50]], [400_000, 0, 400_000]),
+        ("even", [[30; 3]; 3], [400_000, 0, 400_000]),
+        ("some-get-nothing", [[10, 20, 60], [20, 0, 40], [30, 30, 50]], [0; 3]),
+    ] {
+        let traces: Vec<String> = (0..3)
+            .map(|rank| {
+                let path = files.path(&format!("{name}/rank{rank}.json"));
+                std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
+                std::fs::write(&path, uneven(rank, parts)).unwrap();
+                path
+            })
+            .collect();
+        let answer = answer(&traces, &[]);
+        let of_clocks = |time: &Value| (time.as_i64().unwrap() + 500) / 1000 * 1000;
+        let found: Vec<i64> = of_ranks(&answer, "waited_ns").iter().map(of_clocks).collect();
+        assert_eq!(found, waited, "{name}: {answer}");
+        let unmeasured = answer["unmeasured_ns"].get("alltoall").is_some();
+        assert_eq!(unmeasured, name == "some-get-nothing", "{name}: {answer}");
+    }
+}

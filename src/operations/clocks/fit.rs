@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
+use super::messages::{Link, links};
 use super::solve::{Anchor, Problem, Unknowns};
 use super::{RankClock, Residual};
 use crate::operation::ranges::ranges;
@@ -47,6 +48,8 @@ pub(super) struct Fit {
     moments: Vec<f64>,
     middle: f64,
     half: f64,
+    /// By rank: how far the offset may be wrong.
+    known: Vec<f64>,
     refused: Vec<(Vec<usize>, String)>,
 }
 
@@ -63,6 +66,7 @@ impl Fit {
             moments: vec![0.0; anchors.len()],
             middle: if anchors.is_empty() { 0.0 } else { (least + most) / 2.0 },
             half: ((most - least) / 2.0).max(1.0),
+            known: vec![0.0; ranks],
             refused: Vec::new(),
             anchors,
         };
@@ -287,15 +291,14 @@ impl Fit {
     }
 
     pub(super) fn trust(&mut self, bases: &[Ns]) {
-        let Some(first) = (0..self.offsets.len()).find(|rank| !self.of_rank[*rank].is_empty()) else {
-            self.component = vec![Some(0); self.offsets.len()];
-            return;
-        };
+        // Without a collective that shows a clock, the lowest rank's is as good as any.
+        let first = (0..self.offsets.len()).find(|rank| !self.of_rank[*rank].is_empty()).unwrap_or(0);
         for (rank, base) in bases.iter().enumerate() {
             self.offsets[rank] = (bases[first] - *base).as_f64();
             self.component[rank] = Some(first);
         }
         self.estimate_moments();
+        self.known = self.uncertainties();
     }
 
     pub(super) fn refuse_what_disagrees(&mut self) {
@@ -309,6 +312,32 @@ impl Fit {
                 let why = format!("the ends of their collectives are {:.0} µs apart in the median", apart / 1000.0);
                 ranks.iter().for_each(|rank| self.component[*rank] = None);
                 self.refused.push((ranks, why));
+            }
+        }
+        self.known = self.uncertainties();
+    }
+
+    /// Joins components whose ranks send to each other.
+    pub(super) fn connect_by_messages(&mut self, ranks: &[RankRows<'_>], matches: &Matches, bases: &[Ns]) {
+        let known = links(ranks, matches, |rank, end| self.aligned(rank, (end - bases[rank]).as_f64()));
+        let disagrees = |rank: &usize| self.refused.iter().any(|(of, _)| of.contains(rank));
+        let is_known = |link: &Link| link.error <= MAX_RESIDUAL.as_f64() && !link.ranks.iter().any(disagrees);
+        let known: Vec<Link> = known.into_iter().filter(is_known).collect();
+        let mut moved = vec![0.0; self.offsets.len()];
+        for Link { ranks: [low, high], ahead, error } in known {
+            let [first, second] = [low, high].map(|rank| self.component[rank].unwrap_or(rank));
+            // What was joined before has moved.
+            let ahead = ahead - moved[high] + moved[low];
+            let (into, other, ahead) = if first < second { (first, second, ahead) } else { (second, first, -ahead) };
+            if into == other {
+                continue;
+            }
+            self.component[into] = Some(into);
+            for (rank, moved) in moved.iter_mut().enumerate() {
+                if self.component[rank].unwrap_or(rank) == other {
+                    (self.offsets[rank], *moved) = (self.offsets[rank] + ahead, *moved + ahead);
+                    (self.component[rank], self.known[rank]) = (Some(into), self.known[rank].hypot(error));
+                }
             }
         }
     }
@@ -325,7 +354,10 @@ impl Fit {
             (0..self.component.len()).filter(|rank| self.component[*rank].is_none() && !known.contains(rank)).collect();
         // One by itself has no clock to be aligned with.
         if !alone.is_empty() && ranks.len() > 1 {
-            let why = format!("fewer than {ANCHORS} matched collectives compare their clocks with other ranks'");
+            let why = format!(
+                "fewer than {ANCHORS} matched collectives compare their clocks with other ranks', and no messages in both \
+                 directions do so within 50 µs; for ranks of one host, --clock trust compares them"
+            );
             lines.push(line(&alone, &why));
         }
         lines
@@ -345,8 +377,7 @@ impl Fit {
     }
 
     pub(super) fn clocks(&self, bases: &[Ns]) -> Vec<RankClock> {
-        let known = self.uncertainties();
-        (0..self.offsets.len()).map(|rank| self.clock(rank, known[rank], bases)).collect()
+        (0..self.offsets.len()).map(|rank| self.clock(rank, self.known[rank], bases)).collect()
     }
 
     fn clock(&self, rank: usize, known: f64, bases: &[Ns]) -> RankClock {

@@ -2,11 +2,12 @@
 //!
 //! Each rank's times are its host's clock, converted for its GPU. The ends of matched all-reduces agree within microseconds, so a
 //! robust fit to them all gives one offset per rank (`solve`), and where the ends drift apart, a slope. `bounds`
-//! says within which limits an offset can be at all. Where the ends do not agree, the estimate is refused, and waiting is known from
-//! the lengths of kernels alone.
+//! says within which limits an offset can be at all. Ranks that only send to each other are compared
+//! by that (`messages`). Where the ends do not agree, the estimate is refused, and waiting is known from the lengths of kernels alone.
 
 mod bounds;
 mod fit;
+mod messages;
 mod solve;
 
 use serde::Serialize;
@@ -175,6 +176,7 @@ impl Clocks {
         if mode == ClockMode::Align {
             fit.solve();
             fit.refuse_what_disagrees();
+            fit.connect_by_messages(ranks, matches, &bases);
         } else {
             fit.trust(&bases);
         }
@@ -217,7 +219,7 @@ fn anchors(ranks: &[RankRows<'_>], matches: &Matches, bases: &[Ns]) -> Vec<Ancho
     let mut found = Vec::new();
     for (number, group) in matches.groups.iter().enumerate() {
         for (at, collective) in group.collectives.iter().enumerate() {
-            if !collective.tie.synchronises()
+            if !collective.tie.ends_together()
                 || collective.fault.is_some()
                 || collective.present() < 2
                 || overlaps(ranks, group, at)

@@ -450,6 +450,9 @@ impl Compared {
             let mut matches = Matches::find(&ranks);
             match Clocks::compare(&ranks, &mut matches, mode)? {
                 ComparedClocks::Possible(clocks) => {
+                    let start =
+                        |rank: usize, row: u32| clocks.ranks[rank].aligned(ranks[rank].rows[row as usize].start);
+                    matches.count_once(start);
                     job.spans = common_spans(&job, &matches);
                     return Ok(Compared { job, matches, clocks });
                 }

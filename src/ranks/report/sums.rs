@@ -120,7 +120,7 @@ impl Sums<'_> {
 
     /// Counts the kernels of a collective by stack, measured or not.
     fn count(&mut self, job: &Job, group: &MatchedGroup, collective: &MatchedCollective) {
-        for (member, row) in job.rows(group, collective) {
+        for (member, row) in job.counted_rows(group, collective) {
             let reduction = &job.reductions[group.members[member]];
             let sums = self.stack(reduction, row);
             sums.waits.count += 1;
@@ -151,7 +151,7 @@ impl Sums<'_> {
             return;
         }
         let is_left_out = !job.is_in_common(group, collective);
-        for (member, row) in job.rows(group, collective) {
+        for (member, row) in job.counted_rows(group, collective) {
             let rank = group.members[member];
             if is_left_out {
                 self.report.ranks[rank].left_out += row.dur;
@@ -391,7 +391,7 @@ fn moved(reduction: &RankReduction, row: &Row, group: &MatchedGroup) -> Option<(
     let collective = Collective::of_record(kind.collective.as_deref()?)?;
     let of_group = row.group.and_then(|group| reduction.groups[group as usize].size);
     let ranks = of_group.or_else(|| Some(group.name.ranks.as_ref()?.len() as u64))?;
-    let bytes = kind.bytes.filter(|bytes| *bytes > 0 && kind.tie() != Tie::Unknown)?;
+    let bytes = kind.bytes.filter(|bytes| *bytes > 0 && !matches!(kind.tie(), Tie::Uneven | Tie::Unknown))?;
     Some((bytes as f64 * collective.bus_factor(ranks), bytes, ranks))
 }
 

@@ -44,7 +44,7 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
         };
         return alone(report).into_iter().chain([none.to_owned()]).chain(unjudged).collect();
     }
-    let mut text = verdict.reruns.map_or_else(Vec::new, |reruns| of_reruns(report, reruns, verdict.launch_bound));
+    let mut text = verdict.reruns.map_or_else(Vec::new, |reruns| of_reruns(report, reruns, verdict.pace));
     let for_whom =
         latest(report).map_or(String::new(), |(rank, share)| format!(", {} of it for rank {rank}", percent(share)));
     text.push(format!(
@@ -85,9 +85,9 @@ fn alone(report: &RankReport) -> Option<String> {
 
 /// How long the job takes and the most important reason in one sentence, then other reasons. What its ranks take longer than their peers comes first if it
 /// is worth it, then what all of them take.
-fn of_reruns(report: &RankReport, reruns: &Reruns, launch_bound: Option<(f64, f64)>) -> Vec<String> {
+fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<(f64, f64)>) -> Vec<String> {
     let whole = Whole::new(reruns);
-    let pace = launch_bound.map(Reason::Pace);
+    let pace = pace.map(Reason::Pace);
     let is_worth = |of: &&LateWork| of.named_saving() as f64 >= WORTH * reruns.length as f64;
     let worth = reruns.findings.iter().filter(is_worth).take(SENTENCES).map(Reason::Late);
     let mut reasons: Vec<Reason<'_>> = worth.chain(pace).collect();
@@ -125,17 +125,23 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, launch_bound: Option<(f64, f6
 enum Reason<'r> {
     /// Some ranks take longer than their peers.
     Late(&'r LateWork),
-    /// The CPUs set the pace: which share CPUs and GPUs twice as fast would save.
+    /// The CPUs or the GPUs set the pace: which share CPUs and GPUs twice as fast would save.
     Pace((f64, f64)),
     /// No rank does.
     Nobody,
 }
 
 fn pace_sentence((cpus, gpus): (f64, f64), subject: &str) -> String {
+    let ((first, most), (second, least)) =
+        if cpus > gpus { (("CPUs", cpus), ("GPUs", gpus)) } else { (("GPUs", gpus), ("CPUs", cpus)) };
+    let advice = match first {
+        "CPUs" => "CUDA graphs, compiled code or larger batches take work off the CPUs",
+        _ => "Look first at the kernels that are longest on the critical path",
+    };
     format!(
-        "The CPUs set the pace: with CPUs twice as fast {subject} would be {} shorter, with GPUs twice as fast {}. CUDA graphs, compiled code or larger batches take work off the CPUs.",
-        percent(cpus),
-        percent(gpus)
+        "The {first} set the pace: with {first} twice as fast {subject} would be {} shorter, with {second} twice as fast {}. {advice}.",
+        percent(most),
+        percent(least)
     )
 }
 

@@ -13,7 +13,7 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{Costliest, Verdict, Waiting};
 use crate::attribution::selection::ALL_FAMILIES;
 use crate::names::families::FUSED;
-use crate::ranks::verdict::LAUNCH_BOUND;
+use crate::ranks::verdict::PACE;
 use crate::replay::critical::PathKind;
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::format::{
@@ -168,7 +168,7 @@ fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
 fn idle(report: &StackReport) -> Option<String> {
     let summary = &report.summary;
     let idle = 1.0 - summary.share(summary.busy)?;
-    (summary.gpus > 0 && idle >= LAUNCH_BOUND).then(|| {
+    (summary.gpus > 0 && idle >= PACE).then(|| {
         let gpus = if summary.gpus == 1 { "the GPU".to_owned() } else { format!("{} GPUs", count(summary.gpus)) };
         format!(
             "For {} of the {} no kernel ran on {gpus}: collectives do not explain that time.",

@@ -79,6 +79,9 @@ fn letters(name: &str) -> String {
 /// PyTorch's prefix for annotations of collectives: `nccl:all_reduce` (`ProcessGroupNCCL.cpp`, `profilingTitle`).
 pub const ANNOTATION: &str = "nccl:";
 
+/// PyTorch's annotation around the launch of operations that were given to NCCL together (`ProcessGroupNCCL::endCoalescing`).
+pub const BATCH: &str = "nccl:coalesced";
+
 impl Collective {
     /// The collective for a name recorded by PyTorch's process groups: `allreduce`, `_allgather_base`, `reduce_scatter_tensor_coalesced`,
     /// `all_to_allv`, `send` (`ProcessGroupNCCL.cpp`, the calls of `RECORD_PARAM_COMMS_DATA`).

@@ -197,6 +197,8 @@ pub struct Operation {
     /// The peer of a send or receive: a global rank in a trace, a rank within the communicator in NCCL's own records. Or the root: its
     /// index in the group's list of ranks.
     pub peer: Option<i64>,
+    /// If one kernel carries out several sends and receives: these.
+    pub messages: Vec<Message>,
     /// When it was enqueued: the start of PyTorch's `record_param_comms`, or the entry into NCCL's function.
     pub enqueued: Option<Ns>,
     /// The call that launched the kernel.
@@ -219,8 +221,8 @@ pub struct Operation {
     pub protocol: Option<Arc<str>>,
     /// The number of channels that NCCL used.
     pub channels: Option<u32>,
-    /// Whether the ranks exchange parts of different sizes, some perhaps empty.
-    pub is_uneven: bool,
+    /// How the data of an all-to-all is divided among the ranks.
+    pub split: Split,
     /// The call path of the launch.
     pub path: Option<PathId>,
     /// The call path of the capture of the kernel into its graph.
@@ -235,6 +237,27 @@ pub struct Operation {
     pub user_tag: Option<u64>,
     /// The stream of a record: the handle that was passed to NCCL.
     pub stream_handle: Option<u64>,
+}
+
+/// How data is divided among ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub enum Split {
+    /// All get as much.
+    #[default]
+    Even,
+    /// All get something, some more than others.
+    Uneven,
+    /// Some may get nothing.
+    Unknown,
+}
+
+/// A send or a receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Message {
+    /// The other side: a global rank.
+    pub peer: i64,
+    /// Whether this rank sends.
+    pub is_send: bool,
 }
 
 impl Operation {

@@ -9,7 +9,7 @@ use super::super::tables::Records;
 use super::groups::{Groups, is_description, name_of};
 use crate::id::RankId;
 use crate::names::collectives::{Collective, element_bytes};
-use crate::operation::{Communicator, Operation, Source, State};
+use crate::operation::{Communicator, Operation, Source, Split, State};
 use crate::time::Ns;
 
 /// The name of the record of a coalesced group as such.
@@ -93,7 +93,7 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
             Some("completed") => State::Completed,
             _ => State::Unknown,
         },
-        is_uneven: collective == Some(Collective::AllToAll),
+        split: if collective == Some(Collective::AllToAll) { Split::Unknown } else { Split::Even },
         ..Operation::default()
     };
     let ranks = group_of(entry, groups, &mut operation, records);
