@@ -44,6 +44,16 @@ impl Pattern {
         Ok(Pattern { text: text.to_owned(), regex })
     }
 
+    /// The text of a pattern that fits this name, also with more after one of `ends`, and none of the `others`.
+    pub fn for_name<'n>(name: &str, ends: &str, mut others: impl Iterator<Item = &'n str>) -> String {
+        let is_plain = !name.contains(['*', '%', '?']) && !name.starts_with('/');
+        if is_plain && !others.any(|other| other != name && other.starts_with(name)) {
+            return name.to_owned();
+        }
+        let end = if ends.is_empty() { "$".to_owned() } else { format!("($|[{ends}])") };
+        format!("/^{}{end}/", regex::escape(name))
+    }
+
     /// Whether it is plain text.
     pub fn is_plain(&self) -> bool {
         self.regex.is_none()
@@ -256,6 +266,23 @@ pub fn choose(store: &Store, wanted: &Wanted) -> Vec<StringId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_for_a_name_fits_no_other() {
+        let names = ["aten::t", "aten::transpose", "aten::mm", "operator*", "void scan", "void scan_by_key"];
+        for (name, ends, text) in [
+            ("aten::mm", "", "aten::mm"),
+            ("aten::t", "", "/^aten::t$/"),
+            ("operator*", "", r"/^operator\*$/"),
+            ("void scan", "(<", "/^void scan($|[(<])/"),
+        ] {
+            let pattern = Pattern::for_name(name, ends, names.into_iter());
+            assert_eq!(pattern, text);
+            let pattern = Pattern::parse(&pattern).unwrap();
+            assert!(names.iter().all(|other| pattern.fits(other) == (*other == name)), "{text}");
+            assert!(ends.is_empty() || pattern.fits(&format!("{name}<float>(int)")), "{text}");
+        }
+    }
 
     #[test]
     fn patterns_fit_as_people_expect() {

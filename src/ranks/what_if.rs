@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::reduction::MOST_RANKS;
 use super::report::{Compared, RankReport, StackWaits};
 use crate::attribution::selection::Pattern;
+use crate::names::kernels::kernel_beginning;
 use crate::replay::job::{Role, Times};
 use crate::replay::peers::Part;
 use crate::replay::question::{Question, as_many};
@@ -40,10 +41,10 @@ enum RuleKind {
     Together,
     /// A stack's collectives take no time.
     Free(usize),
-    /// Functions, kernels, or all work of a part take this many times as long.
+    /// Functions, kernels, or all work of a part on these ranks, or all, take this many times as long.
     Functions(Pattern, f64),
     Kernels(Pattern, f64),
-    All(Part, f64),
+    Part(Option<BTreeSet<u32>>, Part, f64),
 }
 
 /// What is asked besides what each rule saves.
@@ -125,7 +126,7 @@ pub struct RuleAnswer {
 
 impl Rule {
     /// Parses a rule: `rank 3 like peers`, `ranks 8-15 cpu like peers`, `all like peers`, `all begin together`, `stack 2 free`,
-    /// `'*forward_normal' cpu x0.5`, `kernel '*gemm*' x0.8`, `cpus x0.5`, `gpus x0.5`.
+    /// `'*forward_normal' cpu x0.5`, `kernel '*gemm*' x0.8`, `cpus x0.5`, `gpus x0.5`, `rank 3 gpu x0.5`.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -151,7 +152,8 @@ impl Rule {
                 _ => return Err(format!("'{number}' is no number of a stack, which begin at 1")),
             },
             ["kernel", name, of] => RuleKind::Kernels(pattern(name)?, factor(of)?),
-            [of @ ("cpus" | "gpus"), by] => RuleKind::All(part(of)?, factor(by)?),
+            [of @ ("cpus" | "gpus"), by] => RuleKind::Part(None, part(of)?, factor(by)?),
+            ["rank" | "ranks", list, of, by] => RuleKind::Part(ranks(list)?, part(of)?, factor(by)?),
             [name, "cpu", of] => RuleKind::Functions(pattern(name)?, factor(of)?),
             _ => {
                 return Err("expected is a rule such as 'rank 3 like peers', 'all begin together', 'stack 2 free', \
@@ -302,7 +304,7 @@ impl Asked<'_> {
         let (numbers, stacks) = (&self.compared.job.ranks, self.report.stacks.len());
         let missing = |wanted: &BTreeSet<u32>| wanted.iter().copied().find(|rank| !numbers.contains(rank));
         let wrong = match &rule.kind {
-            RuleKind::LikePeers(wanted, _) => {
+            RuleKind::LikePeers(wanted, _) | RuleKind::Part(wanted, ..) => {
                 wanted.as_ref().and_then(missing).map(|rank| format!("there is no rank {rank}"))
             }
             RuleKind::Free(number) => {
@@ -311,7 +313,7 @@ impl Asked<'_> {
             RuleKind::Functions(pattern, _) | RuleKind::Kernels(pattern, _) => {
                 (!texts.any(|text| pattern.fits(text))).then(|| format!("nothing has a name like {}", pattern.text()))
             }
-            RuleKind::Together | RuleKind::All(..) => None,
+            RuleKind::Together => None,
         };
         wrong.map_or(Ok(()), |wrong| Err(format!("{}: {wrong}", rule.text)))
     }
@@ -344,7 +346,11 @@ impl Asked<'_> {
             RuleKind::Kernels(pattern, factor) => {
                 self.question.scale_kernels(times, *factor, &|name| pattern.fits(name));
             }
-            RuleKind::All(part, factor) => self.question.scale(times, *part, *factor),
+            RuleKind::Part(wanted, part, factor) => {
+                let numbers = &self.compared.job.ranks;
+                let is_meant = |rank: usize| wanted.as_ref().is_none_or(|wanted| wanted.contains(&numbers[rank]));
+                self.question.scale(times, *part, |rank| if is_meant(rank) { *factor } else { 1.0 });
+            }
         }
     }
 
@@ -354,23 +360,24 @@ impl Asked<'_> {
         let mut rules = vec![
             rule("all like peers".to_owned(), RuleKind::LikePeers(None, None)),
             rule("all begin together".to_owned(), RuleKind::Together),
-            rule(format!("cpus x{HALF}"), RuleKind::All(Part::Cpu, HALF)),
-            rule(format!("gpus x{HALF}"), RuleKind::All(Part::Gpu, HALF)),
+            rule(format!("cpus x{HALF}"), RuleKind::Part(None, Part::Cpu, HALF)),
+            rule(format!("gpus x{HALF}"), RuleKind::Part(None, Part::Gpu, HALF)),
         ];
         let late = self.report.ranks.iter().enumerate().filter(|(at, _)| self.question.peers.alike(*at) > 1);
         rules.extend(late.take(ANSWERS).map(|(_, rank)| {
             let one = BTreeSet::from([rank.rank]);
             rule(format!("rank {} like peers", rank.rank), RuleKind::LikePeers(Some(one), None))
         }));
-        let scaled = |name: &str, is_kernel: bool| {
-            let pattern = Pattern::parse(name).ok()?;
-            Some(match is_kernel {
-                true => rule(format!("kernel {} x{HALF}", quoted(name)), RuleKind::Kernels(pattern, HALF)),
-                false => rule(format!("{} cpu x{HALF}", quoted(name)), RuleKind::Functions(pattern, HALF)),
-            })
+        let function = |pattern: String| {
+            let kind = RuleKind::Functions(Pattern::parse(&pattern).ok()?, HALF);
+            Some(rule(format!("{} cpu x{HALF}", quoted(&pattern)), kind))
         };
-        rules.extend(self.longest_functions().iter().filter_map(|name| scaled(name, false)));
-        rules.extend(self.longest_kernels().iter().filter_map(|name| scaled(name, true)));
+        let kernel = |pattern: String| {
+            let kind = RuleKind::Kernels(Pattern::parse(&pattern).ok()?, HALF);
+            Some(rule(format!("kernel {} x{HALF}", quoted(&pattern)), kind))
+        };
+        rules.extend(longest(self.functions(), "").into_iter().filter_map(function));
+        rules.extend(longest(self.kernels(), "(<").into_iter().filter_map(kernel));
         let mut stacks: Vec<(usize, &StackWaits)> = self.report.stacks.iter().enumerate().collect();
         stacks.sort_by_key(|(at, stack)| (std::cmp::Reverse(stack.transfer), *at));
         let free = stacks.into_iter().take(TRIED);
@@ -378,28 +385,33 @@ impl Asked<'_> {
         rules
     }
 
-    fn longest_functions(&self) -> Vec<String> {
+    /// How long functions take.
+    fn functions(&self) -> BTreeMap<&str, i64> {
         let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
         for graph in self.question.ranks {
             for (name, time) in graph.intervals.iter().flat_map(|interval| &interval.functions) {
                 *sums.entry(&graph.texts[*name as usize]).or_default() += time.0;
             }
         }
-        longest(sums)
+        sums
     }
 
-    fn longest_kernels(&self) -> Vec<String> {
+    /// How long kernels take, all variants of a template together.
+    fn kernels(&self) -> BTreeMap<&str, i64> {
         let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
         let job = self.question.job;
         for (node, own) in job.nodes.iter().zip(&job.times.own).filter(|(node, _)| node.role == Role::Gpu) {
-            *sums.entry(self.question.ranks[node.rank as usize].name(node.of)).or_default() += own;
+            let name = self.question.ranks[node.rank as usize].name(node.of);
+            *sums.entry(kernel_beginning(name)).or_default() += own;
         }
-        longest(sums)
+        sums
     }
 }
 
-fn longest(sums: BTreeMap<&str, i64>) -> Vec<String> {
+/// Patterns for what takes longest. `ends` may follow the names.
+fn longest(sums: BTreeMap<&str, i64>, ends: &str) -> Vec<String> {
+    let names: Vec<&str> = sums.keys().copied().collect();
     let mut sums: Vec<(&str, i64)> = sums.into_iter().collect();
     sums.sort_by_key(|(name, sum)| (std::cmp::Reverse(*sum), *name));
-    sums.into_iter().take(TRIED).map(|(name, _)| name.to_owned()).collect()
+    sums.into_iter().take(TRIED).map(|(name, _)| Pattern::for_name(name, ends, names.iter().copied())).collect()
 }

@@ -197,7 +197,7 @@ impl Question<'_> {
         let all: Vec<usize> = peers.with_peers();
         let half = |part: Part| {
             let mut times = job.times.clone();
-            self.scale(&mut times, part, 0.5);
+            self.scale(&mut times, part, |_| 0.5);
             times
         };
         let saved = self.saved(3, |at| match at {

@@ -8,10 +8,11 @@ use crate::statistics::median_time;
 use crate::time::Ns;
 
 impl Question<'_> {
-    /// All work of a part takes this many times as long.
-    pub(crate) fn scale(&self, times: &mut Times, part: Part, factor: f64) {
-        for (_, own) in self.job.nodes.iter().zip(&mut times.own).filter(|(node, _)| node.role == part.role()) {
-            *own = scaled(*own, factor);
+    /// All work of a part takes so many times as long on each rank.
+    pub(crate) fn scale(&self, times: &mut Times, part: Part, factor: impl Fn(usize) -> f64) {
+        let of_ranks: Vec<f64> = (0..self.ranks.len()).map(factor).collect();
+        for (node, own) in self.job.nodes.iter().zip(&mut times.own).filter(|(node, _)| node.role == part.role()) {
+            *own = scaled(*own, of_ranks[node.rank as usize]);
         }
     }
 

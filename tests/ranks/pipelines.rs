@@ -107,6 +107,27 @@ fn a_stage_that_is_too_long_is_the_one_that_others_wait_for() {
     assert!(first.next.0 > last.previous.0 * 3 && last.next == Ns::ZERO, "{found:?}");
 }
 
+/// What equal stages would save is what a job saves in which all ranks have their share of what the last stage has more. Equal ones would save nothing.
+#[test]
+fn equal_stages_are_predicted() {
+    let slow = |rank, extra_ns| {
+        let how = How::Gpu { kernel: KERNELS[2].to_owned() };
+        Late { rank, extra_ns, how, when: When::EveryLayer }
+    };
+    let job = Job { jitter_ns: 20_000, ..pipeline(4, 8, Order::InTurn) };
+    let reports = [
+        Job { late: Some(slow(3, 1_600_000)), ..job.clone() },
+        Job { late: Some(slow(0, 400_000)), also_late: (1..4).map(|rank| slow(rank, 400_000)).collect(), ..job.clone() },
+        job,
+    ]
+    .map(|job| report(&job.make()));
+    let [long, equal, _] = reports.each_ref().map(|of| of.reruns.as_ref().unwrap().length);
+    let [of_long, of_equal, of_quiet] = reports.each_ref().map(|of| of.pipeline.as_ref().unwrap().balanced_saves.unwrap());
+    assert!(((of_long - (long - equal)) as f64).abs() < 0.02 * long as f64, "{of_long} of {}", long - equal);
+    assert!(of_equal.abs() < equal / 200 && of_quiet.abs() < equal / 200, "{of_equal} {of_quiet}");
+    assert!(of_long > long / 10, "{of_long} of {long}");
+}
+
 /// A stage does other work than another one at the same place, and is none of its peers.
 #[test]
 fn stages_are_no_peers_of_each_other() {

@@ -510,6 +510,8 @@ fn rules_change_what_they_say() {
     assert_eq!(saved(&["all like peers"]), reruns.all_like_peers);
     assert_eq!(saved(&["cpus x0.5"]), reruns.fast_cpus);
     assert_eq!(saved(&["gpus x1"]), 0);
+    assert_eq!(saved(&["ranks 0-3 cpu x0.5"]), reruns.fast_cpus);
+    assert!((saved(&["rank 1 cpu x0.5"]) as f64) < 0.5 * reruns.fast_cpus as f64);
     let function = saved(&["'mlp.py*' cpu x0"]);
     assert!(function * 10 > found * 9, "{function} {found}");
     assert!(saved(&["kernel '*gemm*' x0"]) * 5 < found);

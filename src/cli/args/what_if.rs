@@ -29,7 +29,7 @@ pub(crate) struct WhatIf {
     pub(crate) traces: Vec<PathBuf>,
 
     /// What is different: 'rank 3 like peers', 'ranks 8-15 cpu like peers', 'all like peers', 'all begin together', 'stack 2 free' (as `ranks`
-    /// numbers them), "'*forward_normal' cpu x0.5", "kernel '*gemm*' x0.8", 'cpus x0.5', 'gpus x0.5'. Several at once are one rerun. Repeatable
+    /// numbers them), "'*forward_normal' cpu x0.5", "kernel '*gemm*' x0.8", 'cpus x0.5', 'rank 3 gpu x0.5'. Several at once are one rerun. Repeatable
     #[arg(long = "if", value_name = "RULE", value_parser = Rule::parse, help_heading = "Rules")]
     pub(crate) rules: Vec<Rule>,
 

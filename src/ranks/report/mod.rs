@@ -468,7 +468,10 @@ impl Compared {
 
     /// The answer.
     pub fn report(&self) -> RankReport {
+        let Compared { job, matches, clocks } = self;
+        let mut pipeline = pipeline::find(job, matches, clocks);
         let (report, asked) = self.asked(|question, report| {
+            pipeline.iter_mut().for_each(|pipeline| pipeline.balance(question, &job.ranks));
             both(
                 || findings::find(question, &self.job.ranks),
                 || {
@@ -480,13 +483,12 @@ impl Compared {
         let (reruns, critical_path): (Option<Reruns>, Option<CriticalPath>) = asked.unzip();
         // Between the slices of streams it would be idle time.
         let critical_path = critical_path.filter(|_| self.job.reductions.iter().any(|of| of.graph.has_threads()));
-        let Compared { job, matches, clocks } = self;
-        let pipeline = pipeline::find(job, matches, clocks);
         let mut report = RankReport { reruns, critical_path, pipeline, ..report };
         if report.reruns.as_ref().is_some_and(Reruns::are_useless) {
             let lines = report.critical_path.iter_mut().flat_map(|path| &mut path.lines);
             lines.for_each(|line| line.saves = None);
             report.stacks.iter_mut().for_each(|stack| stack.free_saves = None);
+            report.pipeline.iter_mut().for_each(|pipeline| pipeline.balanced_saves = None);
         }
         report
     }

@@ -9,7 +9,7 @@ use super::columns::{Columns, pack};
 use crate::analysis::cpu_calls::{CpuCalls, CpuThread};
 use crate::analysis::stack_key::StackKey;
 use crate::analysis::timeline::{Lane, Row, Timeline};
-use crate::report::format::short_kernel;
+use crate::names::kernels::short_kernel;
 use crate::time::Window;
 
 /// A timeline, with its stacks mapped to those of the page's document.

@@ -6,6 +6,7 @@ use serde_json::Map;
 
 use crate::chrome::{TraceWriter, Track};
 use crate::names::calls::Work;
+use crate::names::kernels::short_kernel;
 use crate::operation::ranges::ranges;
 use crate::ranks::critical::{CriticalPath, PathLine, PlacedPiece};
 use crate::ranks::report::{Compared, RankReport};
@@ -17,7 +18,7 @@ use crate::replay::findings::{LateWork, Reruns};
 use crate::report::Screen;
 use crate::report::column::{Align, Cell, Column, Table};
 use crate::report::document::{FINDINGS, Finding, FindingKind, Link, Place};
-use crate::report::format::{count, duration, percent, short_kernel, shorten_right, visible};
+use crate::report::format::{count, duration, percent, shorten_right, visible};
 use crate::report::frames::shorten_frame;
 use crate::report::html::lanes::PathSpan;
 use crate::report::sheet::Sheet;

@@ -31,10 +31,11 @@ const NAMED: usize = 3;
 /// What all forms say.
 pub(super) fn document(answer: &RankAnswer<'_>) -> Document {
     let RankAnswer { report, stacks, .. } = *answer;
+    let pipeline = report.pipeline.as_ref().map(|of| pipeline::sentence(of, report.reruns.as_ref()));
     Document {
         title: if report.ranks.len() > 1 { "Who waits for whom" } else { "What holds this rank" }.to_owned(),
         damage: damaged(report),
-        verdict: sentences(report).into_iter().chain(report.pipeline.as_ref().map(pipeline::sentence)).collect(),
+        verdict: sentences(report).into_iter().chain(pipeline).collect(),
         findings: findings(report, stacks),
         facts: facts(report, stacks),
         notes: trust(report),

@@ -1,9 +1,10 @@
 //! Why collectives are not hidden, in words.
 
+use crate::names::kernels::short_kernel;
 use crate::ranks::hidden::WhyExposed;
 use crate::ranks::report::{RankReport, StackWaits};
 use crate::replay::findings::SEEN;
-use crate::report::format::{duration, percent, short_kernel, shorten_right, visible};
+use crate::report::format::{duration, percent, shorten_right, visible};
 use crate::time::Ns;
 
 /// A reason is said if it holds for this share of the time, and what shows it named if that is one for this share.

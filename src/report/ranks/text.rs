@@ -8,10 +8,11 @@ use super::exposed;
 use super::pipeline;
 use super::verdict::has_launches;
 use crate::analysis::origin::names;
+use crate::names::kernels::short_kernel;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
 use crate::report::Screen;
 use crate::report::column::{Align, Column, INDENT, Table};
-use crate::report::format::{count, duration, percent, percent_or_unknown, short_kernel, visible};
+use crate::report::format::{count, duration, percent, percent_or_unknown, visible};
 use crate::time::Ns;
 
 /// The default number of stacks.

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 
 use super::critical::shown;
 use crate::names::collectives::Collective;
+use crate::names::kernels::short_kernel;
 use crate::ranks::report::RankReport;
 use crate::ranks::verdict::WORTH;
 use crate::replay::critical::PathKind;
 use crate::replay::culprits::Culprit;
 use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
 use crate::report::damage;
-use crate::report::format::{count, duration, percent, ranks, short_kernel, visible};
+use crate::report::format::{count, duration, percent, ranks, visible};
 use crate::time::{Ns, Window};
 
 /// If this share of what would be saved is in one step, it is named.

@@ -13,12 +13,11 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{Costliest, Verdict, Waiting};
 use crate::attribution::selection::ALL_FAMILIES;
 use crate::names::families::FUSED;
+use crate::names::kernels::kernel_beginning;
 use crate::ranks::verdict::PACE;
 use crate::replay::critical::PathKind;
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
-use crate::report::format::{
-    WIDTH_WITHOUT_SCREEN, count, duration, kernel_beginning, percent, percent_or_unknown, size, visible,
-};
+use crate::report::format::{WIDTH_WITHOUT_SCREEN, count, duration, percent, percent_or_unknown, size, visible};
 use crate::report::{Screen, damage, kernels};
 use crate::time::{Ns, Window};
 

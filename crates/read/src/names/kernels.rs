@@ -21,6 +21,20 @@ pub fn says_collective(kernel: &str) -> bool {
     ANY.is_match(&plain)
 }
 
+/// A kernel's name up to its parameters and template arguments, which is a pattern that matches it.
+pub fn kernel_beginning(kernel: &str) -> &str {
+    let anonymous = kernel.find("(anonymous namespace)").map_or(0, |at| at + "(anonymous namespace)".len());
+    let rest = &kernel[anonymous..];
+    // The parenthesis of `Memcpy DtoH (Device -> Pageable)` is part of the name.
+    let is_end = |(at, _): &(usize, &str)| !rest[..*at].ends_with(' ');
+    rest.match_indices(['(', '<']).find(is_end).map_or(kernel, |(at, _)| &kernel[..anonymous + at])
+}
+
+/// The same without the type of what it returns: `at::native::vectorized_elementwise_kernel`.
+pub fn short_kernel(kernel: &str) -> &str {
+    kernel_beginning(kernel.strip_prefix("void ").unwrap_or(kernel))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
