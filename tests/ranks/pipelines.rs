@@ -117,12 +117,17 @@ fn equal_stages_are_predicted() {
     let job = Job { jitter_ns: 20_000, ..pipeline(4, 8, Order::InTurn) };
     let reports = [
         Job { late: Some(slow(3, 1_600_000)), ..job.clone() },
-        Job { late: Some(slow(0, 400_000)), also_late: (1..4).map(|rank| slow(rank, 400_000)).collect(), ..job.clone() },
+        Job {
+            late: Some(slow(0, 400_000)),
+            also_late: (1..4).map(|rank| slow(rank, 400_000)).collect(),
+            ..job.clone()
+        },
         job,
     ]
     .map(|job| report(&job.make()));
     let [long, equal, _] = reports.each_ref().map(|of| of.reruns.as_ref().unwrap().length);
-    let [of_long, of_equal, of_quiet] = reports.each_ref().map(|of| of.pipeline.as_ref().unwrap().balanced_saves.unwrap());
+    let [of_long, of_equal, of_quiet] =
+        reports.each_ref().map(|of| of.pipeline.as_ref().unwrap().balanced_saves.unwrap());
     assert!(((of_long - (long - equal)) as f64).abs() < 0.02 * long as f64, "{of_long} of {}", long - equal);
     assert!(of_equal.abs() < equal / 200 && of_quiet.abs() < equal / 200, "{of_equal} {of_quiet}");
     assert!(of_long > long / 10, "{of_long} of {long}");

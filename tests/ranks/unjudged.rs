@@ -264,3 +264,95 @@ fn all_to_alls_are_measured_where_all_get_something() {
         assert_eq!(unmeasured, name == "some-get-nothing", "{name}: {answer}");
     }
 }
+
+/// Steps in which three ranks send each other parts, compute on what they got, which takes rank 2 as much longer, and send it back.
+fn experts(rank: usize, of_last: u32) -> String {
+    let (mut events, mut id) = (Vec::new(), 0);
+    let parts = [100, 100, of_last];
+    let (own, got) = (parts.iter().sum::<u32>(), 3 * parts[rank]);
+    let (sent, back) = (format!("{parts:?}"), format!("{:?}", [parts[rank]; 3]));
+    for step in 0..6 {
+        let begin = 2_000 * step;
+        let (computed, all) = (if rank == 2 { 600 } else { 200 }, 600);
+        for (at, name, start, dur, args) in [
+            (
+                0,
+                "ncclDevKernel_SendRecv(x)",
+                100,
+                100,
+                json!({"Collective name": "all_to_allv", "In msg nelems": own, "Out msg nelems": got,
+                "In split size": sent, "Out split size": back}),
+            ),
+            (1, "gemm(x)", 200, computed, json!({})),
+            (
+                2,
+                "ncclDevKernel_SendRecv(x)",
+                200 + computed,
+                all - computed + 100,
+                json!({"Collective name": "all_to_allv",
+                "In msg nelems": got, "Out msg nelems": own, "In split size": back, "Out split size": sent}),
+            ),
+            (
+                3,
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)",
+                900,
+                50,
+                json!({"Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 1024}),
+            ),
+        ] {
+            id += 1;
+            let mut args = args;
+            for (key, value) in [("correlation", json!(id)), ("stream", json!(7)), ("device", json!(0))] {
+                args[key] = value;
+            }
+            if name != "gemm(x)" {
+                for (key, value) in [
+                    ("Group size", json!(3)),
+                    ("dtype", json!("Float")),
+                    ("Process Group Name", json!("0")),
+                    ("Process Group Description", json!("default_pg")),
+                    ("Process Group Ranks", json!("[0, 1, 2]")),
+                ] {
+                    args[key] = value;
+                }
+            }
+            events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 1, "tid": 1,
+                "ts": begin + 10 * at, "dur": 8, "args": {"correlation": id}}));
+            events.push(json!({"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": begin + start, "dur": dur, "args": args}));
+        }
+        events.push(json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "pid": 1, "tid": 1,
+            "ts": begin + 50, "dur": 905, "args": {"correlation": 1000 + step}}));
+    }
+    let info = json!({"backend": "nccl", "rank": rank, "world_size": 3});
+    json!({"distributedInfo": info, "traceEvents": events}).to_string()
+}
+
+/// A rank whose kernels take longer because it is given more is no slow GPU.
+#[test]
+fn a_rank_that_receives_more_is_no_slow_one() {
+    let files = Files::new(&late());
+    for (name, of_last) in [("more", 300), ("slow", 100)] {
+        let traces: Vec<String> = (0..3)
+            .map(|rank| {
+                let path = files.path(&format!("{name}/rank{rank}.json"));
+                std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
+                std::fs::write(&path, experts(rank, of_last)).unwrap();
+                path
+            })
+            .collect();
+        let answer = answer(&traces, &[]);
+        let found = &answer["findings"][0];
+        assert_eq!(
+            (&found["what"], &found["place"]["ranks"]),
+            (&json!("rank 2: gemm"), &json!([2])),
+            "{name}: {answer}"
+        );
+        let texts = found.to_string();
+        // It gets 900 elements and, in the second one, 500; the others 300 and 500.
+        assert_eq!(texts.contains("Rank 2 receives 1.4 times the mean"), name == "more", "{name}: {found}");
+        assert_eq!(texts.contains("see how data is distributed"), name == "more", "{name}: {found}");
+        let loads =
+            answer["stacks"].as_array().unwrap().iter().flat_map(|stack| stack["loads"].as_array().unwrap()).count();
+        assert_eq!(loads > 0, name == "more", "{name}: {answer}");
+    }
+}

@@ -243,6 +243,33 @@ pub struct StackWaits {
     pub late_ranks: Vec<(u32, Ns)>,
     /// Bus bandwidths; `None` if no size is known.
     pub bandwidth: Option<TransferBandwidth>,
+    /// What ranks send and receive in all-to-alls with parts of different sizes; empty if there are none.
+    pub loads: Vec<RankLoad>,
+}
+
+/// What a rank sends and receives in all. In the all-to-alls of experts it receives what it then computes, and sends it back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct RankLoad {
+    /// Its number.
+    pub rank: u32,
+    /// What it sends, itself included.
+    pub sent_bytes: u64,
+    /// What it receives.
+    pub received_bytes: u64,
+}
+
+impl StackWaits {
+    /// How many times the mean a rank receives, and sends. `None` without loads.
+    pub fn load(&self, rank: u32) -> Option<[f64; 2]> {
+        let of_rank = self.loads.iter().find(|load| load.rank == rank)?;
+        let of_mean = |of: fn(&RankLoad) -> u64| {
+            let all: f64 = self.loads.iter().map(|load| of(load) as f64).sum();
+            of(of_rank) as f64 * self.loads.len() as f64 / all.max(1.0)
+        };
+        Some([of_mean(|load| load.received_bytes), of_mean(|load| load.sent_bytes)])
+    }
 }
 
 /// Bus bandwidths as nccl-tests defines them, in GB/s (10⁹ bytes).

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Compared, GroupWaits, Pair, RankReport, RankWaits, SizeRow, StackWaits, StepWaits, TransferBandwidth};
+use super::{
+    Compared, GroupWaits, Pair, RankLoad, RankReport, RankWaits, SizeRow, StackWaits, StepWaits, TransferBandwidth,
+};
 use crate::analysis::losses::Losses;
 use crate::attribution::selection::family_of;
-use crate::names::collectives::Collective;
+use crate::names::collectives::{Collective, element_bytes};
+use crate::operation::Split;
 use crate::operations::matching::{MatchedCollective, MatchedGroup};
 use crate::ranks::job::Job;
-use crate::ranks::reduction::{RankReduction, ReducedStack, Row, Tie};
+use crate::ranks::reduction::{Kind, RankReduction, ReducedStack, Row, Tie};
 use crate::ranks::timeline::{Axis, Spans};
 use crate::ranks::waiting::{Measured, by_lengths, measure};
 use crate::replay::rank::NodeKind;
@@ -31,6 +34,7 @@ pub(super) struct Sums<'c> {
 struct StackSums {
     waits: StackWaits,
     late: BTreeMap<u32, Ns>,
+    loads: BTreeMap<u32, RankLoad>,
     moved: f64,
     moved_in: Ns,
     moved_in_transfer: Ns,
@@ -125,6 +129,10 @@ impl Sums<'_> {
             let sums = self.stack(reduction, row);
             sums.waits.count += 1;
             sums.waits.gpu += row.dur;
+            if let Some((sent, received)) = parts(reduction.kind(row)) {
+                let load = sums.loads.entry(job.ranks[group.members[member]]).or_default();
+                (load.sent_bytes, load.received_bytes) = (load.sent_bytes + sent, load.received_bytes + received);
+            }
             let name = reduction.collective(row);
             match sums.waits.collectives.get_mut(name) {
                 Some(count) => *count += 1,
@@ -401,8 +409,15 @@ fn most_first(late: BTreeMap<u32, Ns>) -> Vec<(u32, Ns)> {
     late
 }
 
+/// What a rank sends and receives in an all-to-all with parts of different sizes, in bytes.
+fn parts(kind: &Kind) -> Option<(u64, u64)> {
+    let is_uneven = kind.split != Split::Even && kind.collective.as_deref() == Some(Collective::AllToAll.name());
+    let each = element_bytes(kind.dtype.as_deref().filter(|_| is_uneven)?)?;
+    Some((kind.in_elements?.checked_mul(each)?, kind.out_elements?.checked_mul(each)?))
+}
+
 fn stack_row((stack, sums): (ReducedStack, StackSums)) -> StackWaits {
-    let StackSums { waits, late, moved, moved_in, moved_in_transfer } = sums;
+    let StackSums { waits, late, loads, moved, moved_in, moved_in_transfer } = sums;
     let bandwidth =
         TransferBandwidth { transfer: moved / moved_in_transfer.as_f64(), kernel: moved / moved_in.as_f64() };
     StackWaits {
@@ -413,6 +428,7 @@ fn stack_row((stack, sums): (ReducedStack, StackSums)) -> StackWaits {
         forward: stack.forward,
         thread: stack.thread,
         late_ranks: most_first(late),
+        loads: loads.into_iter().map(|(rank, load)| RankLoad { rank, ..load }).collect(),
         bandwidth: (moved_in_transfer > Ns::ZERO).then_some(bandwidth),
         ..waits
     }

@@ -1,6 +1,7 @@
 //! What every form of the comparison of ranks says: who waits for whom, the late ranks, and the stacks at which ranks wait.
 
 use super::RankAnswer;
+use super::text::loaded;
 use super::trust::trust;
 use super::verdict::{HALF, damaged, main_step, name, sentences};
 use super::{critical, exposed, pipeline};
@@ -146,7 +147,12 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
     let named = of.culprits.iter().filter(is_beyond_error).take(NAMED);
     let named: Vec<String> = named.map(|one| format!("{} {}", name(of, one), duration(Ns(one.saves)))).collect();
     let each = format!("Each by itself, which does not add up: {}.", named.join(", "));
-    let evidence = if named.len() > 1 { vec![each] } else { Vec::new() };
+    let mut evidence = if named.len() > 1 { vec![each] } else { Vec::new() };
+    let load = more_load(report, reruns, of);
+    evidence.extend(load.map(|(stack, rank)| {
+        let at = visible(stack.headline.as_deref().unwrap_or(NO_LAUNCH));
+        format!("Rank {rank} {} at {at}.", loaded(stack.load(rank).unwrap_or_default()))
+    }));
     let step = main_step(report, of).map(str::to_owned);
     let is_like_peers = of.extent == Extent::Everywhere && of.culprit().is_none();
     Finding {
@@ -161,7 +167,12 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         cost_ns: Some(saves),
         what,
         evidence,
-        advice: Some(advice(of, &late)),
+        advice: Some(match load {
+            Some(_) => {
+                format!("see how data is distributed: {late} may take longer for what it is given, and not be slower.")
+            }
+            None => advice(of, &late),
+        }),
         link: of.ranks.first().map(|rank| Link {
             text: "The steps in which others wait for it",
             view: "heat",
@@ -175,6 +186,17 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         }),
         ..Finding::default()
     }
+}
+
+/// The all-to-all in which all ranks with longer kernels receive or send more than the mean, by at least the share of the job that would be saved, and
+/// the first of these ranks.
+fn more_load<'r>(report: &'r RankReport, reruns: &Reruns, of: &LateWork) -> Option<(&'r StackWaits, u32)> {
+    let least = 1.0 + Ns(of.named_saving()).share_of(Ns(reruns.length))?;
+    let has_more = |stack: &StackWaits, rank: u32| stack.load(rank).is_some_and(|[a, b]| a.max(b) >= least);
+    let first = *of.ranks.first().filter(|_| of.part == WorkPart::Gpu)?;
+    let stacks = report.stacks.iter().filter(|stack| of.ranks.iter().all(|rank| has_more(stack, *rank)));
+    let most = |stack: &StackWaits| stack.load(first).map_or(0.0, |[a, b]| a.max(b));
+    stacks.max_by(|a, b| most(a).total_cmp(&most(b))).map(|stack| (stack, first))
 }
 
 /// The mean per rank.

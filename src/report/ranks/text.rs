@@ -128,5 +128,17 @@ fn stack_line(stack: &StackWaits) -> String {
     if let Some(bandwidth) = stack.bandwidth {
         text.push_str(&format!(" at {:.1} GB/s, whole kernels {:.1} GB/s", bandwidth.transfer, bandwidth.kernel));
     }
+    let loads = stack.loads.iter().filter_map(|load| Some((load.rank, stack.load(load.rank)?)));
+    let most = loads.max_by(|(_, a), (_, b)| a[0].max(a[1]).total_cmp(&b[0].max(b[1])));
+    // Less rounds to the mean.
+    if let Some((rank, load)) = most.filter(|(_, [received, sent])| received.max(*sent) >= 1.05) {
+        text.push_str(&format!("; rank {rank} {}", loaded(load)));
+    }
     text
+}
+
+/// `receives 2.0 times the mean`
+pub(super) fn loaded([received, sent]: [f64; 2]) -> String {
+    let verb = if received >= sent { "receives" } else { "sends" };
+    format!("{verb} {:.1} times the mean", received.max(sent))
 }

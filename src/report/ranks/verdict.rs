@@ -39,11 +39,15 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
     let verdict = report.verdict();
     let unjudged = [unmeasured(report), left_out(report)].into_iter().flatten();
     if report.collectives == 0 {
-        let none = match report.matches.matched + report.matches.partial {
-            0 => "No collective was matched over several ranks, so no waiting can be seen.",
-            _ => "No collective can be measured, so no waiting can be seen.",
+        let is_joined = report.matches.matched + report.matches.partial > 0;
+        let none = match is_joined {
+            false => "No collective was matched over several ranks, so no waiting can be seen.",
+            true => "No collective can be measured, so no waiting can be seen.",
         };
-        return alone(report).into_iter().chain([none.to_owned()]).chain(unjudged).collect();
+        // Ranks wait in reruns also where no clocks show it.
+        let reruns = verdict.reruns.filter(|of| is_joined && of.error.is_some());
+        let reruns = reruns.map_or_else(Vec::new, |reruns| of_reruns(report, reruns, verdict.pace));
+        return alone(report).into_iter().chain(reruns).chain([none.to_owned()]).chain(unjudged).collect();
     }
     let mut text = verdict.reruns.map_or_else(Vec::new, |reruns| of_reruns(report, reruns, verdict.pace));
     let for_whom =
