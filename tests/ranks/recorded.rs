@@ -13,7 +13,7 @@ use nccl_stacks::ranks::report::{Compared, RankReport};
 use nccl_stacks::ranks::what_if::{Also, Rule};
 
 use super::real;
-use crate::support::program::testdata;
+use crate::support::program::{run, stdout, testdata};
 
 fn compared(job: &str, ranks: u32) -> Compared {
     let paths: Vec<_> = (0..ranks).map(|rank| testdata(&format!("{job}/rank{rank}.json.gz")).into()).collect();
@@ -74,6 +74,9 @@ fn batched_messages_make_a_pipeline() {
     for rank in &report.ranks {
         assert!(rank.offset.unwrap().0.abs() <= 20_000, "{:?} +- {:?}", rank.offset, rank.uncertainty);
     }
+    let traces: Vec<String> = (0..4).map(|rank| testdata(&format!("pipeline/rank{rank}.json.gz"))).collect();
+    let args: Vec<&str> = ["ranks"].into_iter().chain(traces.iter().map(String::as_str)).collect();
+    assert!(stdout(&run(&args)).contains("\nClocks: aligned by messages between ranks.\n"));
     let found = report.pipeline.as_ref().unwrap();
     let ranks: Vec<&[u32]> = found.stages.iter().map(|stage| &stage.ranks[..]).collect();
     assert_eq!(ranks, [[0], [1], [2], [3]]);

@@ -71,6 +71,7 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     facts.push((
         "Clocks",
         match clock.method {
+            "align" if clock.anchors == 0 => "aligned by messages".to_owned(),
             "align" => format!("aligned by {} collectives{within}", count(clock.anchors)),
             "trust" => format!("trusted{within}"),
             "none" => "not compared".to_owned(),

@@ -91,7 +91,8 @@ fn clocks(report: &RankReport) -> String {
             duration(p95),
             duration(max)
         ),
-        ("align" | "trust", _) => "Clocks: trusted as they are.".to_owned(),
+        ("align", _) => "Clocks: aligned by messages between ranks.".to_owned(),
+        ("trust", _) => "Clocks: trusted as they are.".to_owned(),
         ("refused", _) => "Clocks: not aligned. Waiting is known from the lengths of kernels alone.".to_owned(),
         _ => "Clocks: not compared. Waiting is known from the lengths of kernels alone.".to_owned(),
     }

@@ -135,7 +135,8 @@ function trustMatches({ matches, doubtful, collectives }) {
 function trustClock({ clock, ranks }) {
   const residuals = clock.residual_median_ns === null ? '' : `ends of a collective are ${duration(clock.residual_median_ns)} apart in the median, `;
   const rest = residuals && `${residuals}p95 ${duration(clock.residual_p95_ns)}, at worst ${duration(clock.residual_max_ns)}`;
-  const how = TRUST_CLOCKS[clock.method] ?? clock.method;
+  const isByMessages = clock.method === 'align' && clock.anchors === 0;
+  const how = isByMessages ? 'aligned by messages between ranks' : (TRUST_CLOCKS[clock.method] ?? clock.method);
   const anchors = clock.anchors > 0 ? `${count(clock.anchors)} collectives checked` : '';
   const text = [how, anchors, rest].filter((part) => part);
   const why = clock.refused.length > 0 ? el('ul', null, clock.refused.map((sentence) => el('li', null, nameNode(sentence)))) : null;
