@@ -8,8 +8,10 @@ use nccl_stacks::ranks::report::{Compared, RankReport};
 use nccl_stacks::time::Ns;
 use serde_json::{Value, json};
 
+use super::inputs::Files;
 use super::simulated::{compare, parts};
 use crate::job::{How, Job, KERNELS, Late, Made, Microbatches, Offsets, Order, When};
+use crate::support::program::{run, stdout};
 
 /// What messages take of a step here, which the closed forms leave out.
 const MESSAGES: f64 = 0.012;
@@ -131,6 +133,24 @@ fn equal_stages_are_predicted() {
     assert!(((of_long - (long - equal)) as f64).abs() < 0.02 * long as f64, "{of_long} of {}", long - equal);
     assert!(of_equal.abs() < equal / 200 && of_quiet.abs() < equal / 200, "{of_equal} {of_quiet}");
     assert!(of_long > long / 10, "{of_long} of {long}");
+}
+
+/// The longest stage is named where that costs something. That stages have no peers is said, and nothing else about why one is late.
+#[test]
+fn the_longest_stage_is_named_where_it_costs_something() {
+    let slow = |extra_ns| {
+        let how = How::Gpu { kernel: KERNELS[2].to_owned() };
+        Late { rank: 3, extra_ns, how, when: When::EveryLayer }
+    };
+    for (extra_ns, is_longest) in [(1_600_000, true), (20_000, false)] {
+        let files = Files::new(&Job { late: Some(slow(extra_ns)), jitter_ns: 5_000, ..pipeline(4, 8, Order::InTurn) });
+        let traces: Vec<String> = (0..4).map(|rank| files.path(&format!("rank{rank}.json"))).collect();
+        let args: Vec<&str> = ["ranks", "--quiet"].into_iter().chain(traces.iter().map(String::as_str)).collect();
+        let text = stdout(&run(&args));
+        assert_eq!(text.contains("Stage 3 computes longest"), is_longest, "{text}");
+        assert!(text.contains("No two ranks do the same work"), "{text}");
+        assert!(!text.contains("Nothing here shows why"), "{text}");
+    }
 }
 
 /// A stage does other work than another one at the same place, and is none of its peers.

@@ -46,6 +46,8 @@ fn a_recorded_pause_costs_what_its_rerun_saves() {
 fn launches_that_wait_for_a_full_queue_are_no_work_of_a_cpu() {
     let compared = compared("full_queue", 2);
     let report = compared.report();
+    let verdict = report.verdict();
+    assert!(verdict.pace.is_some_and(|(cpus, gpus)| cpus < 0.001 && gpus > 0.45), "{:?}", verdict.pace);
     let reruns = report.reruns.unwrap();
     let [found] = &reruns.findings[..] else { panic!("{:?}", reruns.findings) };
     let culprit = found.culprit().unwrap();
@@ -64,6 +66,15 @@ fn launches_that_wait_for_a_full_queue_are_no_work_of_a_cpu() {
         saved("cpus x0.5"),
         saved("gpus x0.5")
     );
+}
+
+/// The sentence about the pace is there where the GPUs set it, after what one of the ranks takes longer.
+#[test]
+fn the_gpus_set_the_pace_of_a_full_queue() {
+    let traces = [0, 1].map(|rank| testdata(&format!("full_queue/rank{rank}.json.gz")));
+    let text = stdout(&run(&["ranks", &traces[0], &traces[1]]));
+    let pace = "The GPUs set the pace: with GPUs twice as fast steps would be ";
+    assert!(text.contains(pace) && !text.contains("CPUs set the pace"), "{text}");
 }
 
 /// Sends and receives that PyTorch launches together, without a collective of all ranks: four stages on one clock.

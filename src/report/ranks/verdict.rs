@@ -60,7 +60,9 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
         duration(report.measured)
     ));
     text.extend(unjudged);
-    let is_silent = |reruns: &Reruns| reruns.findings.is_empty() && is_latest_unjudged(report, reruns);
+    // Where no two ranks are alike, that is said already.
+    let is_silent =
+        |reruns: &Reruns| reruns.findings.is_empty() && reruns.error.is_some() && is_latest_unjudged(report, reruns);
     text.extend(verdict.reruns.is_none_or(is_silent).then(|| without_reruns(report)).flatten());
     text
 }
