@@ -3,7 +3,7 @@
 //! A receive ends after its send has ended, however long what was sent had been under way. So each message from a to b says how far b's clock can be
 //! ahead of a's at most, and each one back how far a's can be ahead. Measured between 4 stages on one H200, whose clocks are equal: of 1,440 messages of
 //! 2 MB each receive ended at least 12 µs after its send, so that offsets were at most 2 µs wrong, and known within 13 to 20 µs. A kernel that sends
-//! and receives ended up to 23 µs before or after the other side's.
+//! and receives ended up to 23 µs before or after the other side's; where most do both, offsets were up to 13 µs wrong, and known within 14.
 
 use std::collections::BTreeMap;
 
