@@ -254,6 +254,9 @@ pub struct StackWaits {
 pub struct RankLoad {
     /// Its number.
     pub rank: u32,
+    /// The number of its all-to-alls.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    pub kernels: u64,
     /// What it sends, itself included.
     pub sent_bytes: u64,
     /// What it receives.
@@ -261,12 +264,13 @@ pub struct RankLoad {
 }
 
 impl StackWaits {
-    /// How many times the mean a rank receives, and sends. `None` without loads.
+    /// How many times the mean a rank receives, and sends, in an all-to-all: a trace may have more of them than another. `None` without loads.
     pub fn load(&self, rank: u32) -> Option<[f64; 2]> {
         let of_rank = self.loads.iter().find(|load| load.rank == rank)?;
         let of_mean = |of: fn(&RankLoad) -> u64| {
-            let all: f64 = self.loads.iter().map(|load| of(load) as f64).sum();
-            of(of_rank) as f64 * self.loads.len() as f64 / all.max(1.0)
+            let each = |load: &RankLoad| of(load) as f64 / load.kernels.max(1) as f64;
+            let all: f64 = self.loads.iter().map(each).sum();
+            each(of_rank) * self.loads.len() as f64 / all.max(1.0)
         };
         Some([of_mean(|load| load.received_bytes), of_mean(|load| load.sent_bytes)])
     }

@@ -35,6 +35,7 @@ struct StackSums {
     waits: StackWaits,
     late: BTreeMap<u32, Ns>,
     loads: BTreeMap<u32, RankLoad>,
+    is_uneven: bool,
     moved: f64,
     moved_in: Ns,
     moved_in_transfer: Ns,
@@ -129,9 +130,12 @@ impl Sums<'_> {
             let sums = self.stack(reduction, row);
             sums.waits.count += 1;
             sums.waits.gpu += row.dur;
-            if let Some((sent, received)) = parts(reduction.kind(row)) {
+            let kind = reduction.kind(row);
+            if let Some((sent, received)) = exchanged(kind) {
                 let load = sums.loads.entry(job.ranks[group.members[member]]).or_default();
+                load.kernels += 1;
                 (load.sent_bytes, load.received_bytes) = (load.sent_bytes + sent, load.received_bytes + received);
+                sums.is_uneven |= kind.split != Split::Even;
             }
             let name = reduction.collective(row);
             match sums.waits.collectives.get_mut(name) {
@@ -409,15 +413,15 @@ fn most_first(late: BTreeMap<u32, Ns>) -> Vec<(u32, Ns)> {
     late
 }
 
-/// What a rank sends and receives in an all-to-all with parts of different sizes, in bytes.
-fn parts(kind: &Kind) -> Option<(u64, u64)> {
-    let is_uneven = kind.split != Split::Even && kind.collective.as_deref() == Some(Collective::AllToAll.name());
-    let each = element_bytes(kind.dtype.as_deref().filter(|_| is_uneven)?)?;
+/// What a rank sends and receives in an all-to-all, in bytes.
+fn exchanged(kind: &Kind) -> Option<(u64, u64)> {
+    let is_one = kind.collective.as_deref() == Some(Collective::AllToAll.name());
+    let each = element_bytes(kind.dtype.as_deref().filter(|_| is_one)?)?;
     Some((kind.in_elements?.checked_mul(each)?, kind.out_elements?.checked_mul(each)?))
 }
 
 fn stack_row((stack, sums): (ReducedStack, StackSums)) -> StackWaits {
-    let StackSums { waits, late, loads, moved, moved_in, moved_in_transfer } = sums;
+    let StackSums { waits, late, loads, is_uneven, moved, moved_in, moved_in_transfer } = sums;
     let bandwidth =
         TransferBandwidth { transfer: moved / moved_in_transfer.as_f64(), kernel: moved / moved_in.as_f64() };
     StackWaits {
@@ -428,7 +432,7 @@ fn stack_row((stack, sums): (ReducedStack, StackSums)) -> StackWaits {
         forward: stack.forward,
         thread: stack.thread,
         late_ranks: most_first(late),
-        loads: loads.into_iter().map(|(rank, load)| RankLoad { rank, ..load }).collect(),
+        loads: loads.into_iter().filter(|_| is_uneven).map(|(rank, load)| RankLoad { rank, ..load }).collect(),
         bandwidth: (moved_in_transfer > Ns::ZERO).then_some(bandwidth),
         ..waits
     }
