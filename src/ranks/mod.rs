@@ -5,7 +5,7 @@
 //! rest needs: [`job`] finds out which rank each part is, [`operations`](crate::operations) matches their collectives and compares their
 //! clocks, [`waiting`] adds up who waited for whom where all have a trace (`common_span`), reruns of the job ([`replay`](crate::replay)) show what makes it long,
 //! and [`report`] puts all of it together with a [`verdict`]. [`mod@rows`] has the same for SQL, [`timeline`] all ranks on one axis of time,
-//! [`alone`] has the critical path of one rank by itself, and [`pipeline`] the stages of a pipeline. [`change`] compares two runs, and [`what_if`] asks what the
+//! [`alone`] has the critical path of one rank by itself, and [`pipeline`] the stages of a pipeline (their `messages`, and by [`schedule`] what they compute when). [`change`] compares two runs, and [`what_if`] asks what the
 //! job would take if something were different. Of records that know only when NCCL was entered, [`entries`] says who enters late.
 //!
 //! Definitions: a collective that synchronises cannot end anywhere before its last member has started. What a member's kernel ran
@@ -18,6 +18,7 @@ pub mod critical;
 pub mod entries;
 pub mod hidden;
 pub mod job;
+mod messages;
 mod packed;
 pub mod pipeline;
 pub mod recorded_reductions;
@@ -25,6 +26,7 @@ pub mod reduce;
 pub mod reduction;
 pub mod report;
 pub mod rows;
+pub mod schedule;
 mod segments;
 pub mod timeline;
 pub mod verdict;

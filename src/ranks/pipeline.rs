@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::job::Job;
+use super::messages::{Message, Own, Ranks, Step, messages, own};
+use super::schedule::{Computed, Piece};
 use super::waiting::measure;
 use crate::attribution::busy::Busy;
 use crate::operations::clocks::Clocks;
@@ -19,25 +21,6 @@ use crate::replay::question::Question;
 use crate::replay::rank::{NodeKind, RankGraph};
 use crate::replay::stages::{is_next, stages};
 use crate::time::{Ns, Window};
-
-/// The ranks of a job, with their matches and clocks.
-#[derive(Clone, Copy)]
-struct Ranks<'a> {
-    job: &'a Job,
-    matches: &'a Matches,
-    clocks: &'a Clocks,
-    /// By rank: how many more steps than the first one's it has before the same step.
-    shifts: &'a [i64],
-}
-
-/// A step, by the first rank's number.
-type Step = Option<i64>;
-
-impl Ranks<'_> {
-    fn step(&self, rank: usize, step: Option<u32>) -> Step {
-        step.map(|step| i64::from(step) - self.shifts[rank])
-    }
-}
 
 /// The stages of a pipeline, and what they do in the steps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -62,6 +45,9 @@ pub struct Pipeline {
     /// How much shorter a rerun of the job is in which all stages compute as long as their mean, in ns; `None` without a rerun.
     #[serde(rename = "balanced_saves_ns")]
     pub balanced_saves: Option<i64>,
+    /// What its ranks compute for which microbatch, in the order of ranks and of time; empty where the threads that launch do not show it.
+    #[serde(skip)]
+    pub pieces: Vec<Piece>,
 }
 
 /// In which order the stages of a pipeline send forward and back.
@@ -75,6 +61,8 @@ pub enum Schedule {
     ForwardThenBackward,
     /// The last stage sends the first one back before the last one has come.
     InTurn,
+    /// The same, and gradients of weights are computed after what is sent back.
+    ZeroBubble,
 }
 
 /// A stage: sums over its ranks and over the steps. All times but the phases add up to the length.
@@ -93,6 +81,14 @@ pub struct Stage {
     #[serde(rename = "compute_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub compute: Ns,
+    /// How much of that belongs to the forward pass; `None` if that is not known. Both may run at once; the optimizer belongs to neither.
+    #[serde(rename = "forward_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub forward: Option<Ns>,
+    /// How much belongs to the backward pass.
+    #[serde(rename = "backward_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub backward: Option<Ns>,
     /// For how long collectives, sends and receives alone run, without waiting.
     #[serde(rename = "transfer_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
@@ -154,6 +150,27 @@ impl Pipeline {
         self.balanced_saves = Some(question.saves(&times));
     }
 
+    /// Adds what the stages compute in which direction, if that is known.
+    fn add_computed(
+        &mut self,
+        compared: Ranks<'_>,
+        stage_of: &BTreeMap<usize, usize>,
+        own: &BTreeMap<(usize, Step), Own>,
+    ) {
+        let whole = |of: f64| (of.fract() == 0.0).then_some(of as usize);
+        let parts = whole(self.chunks).zip(whole(self.microbatches * self.chunks));
+        let Some(Computed { stages, pieces, weights_later }) = Computed::find(compared, stage_of, own, parts) else {
+            return;
+        };
+        for (stage, [back, forward]) in self.stages.iter_mut().zip(stages) {
+            (stage.forward, stage.backward) = (Some(forward), Some(back));
+        }
+        if self.schedule == Schedule::InTurn && weights_later {
+            self.schedule = Schedule::ZeroBubble;
+        }
+        self.pieces = pieces;
+    }
+
     /// The share of bubble in the time of all stages.
     pub fn bubble_share(&self) -> f64 {
         let sum = |of: fn(&Stage) -> Ns| self.stages.iter().map(of).sum::<Ns>();
@@ -165,15 +182,6 @@ impl Pipeline {
         let before = self.stages.len() as f64 - 1.0;
         before / (self.microbatches * self.chunks + before)
     }
-}
-
-/// A message from one rank to another, by when each of them ran it.
-struct Message {
-    /// Who sends and who receives: positions in the ranks.
-    ranks: [usize; 2],
-    windows: [Window; 2],
-    step: Step,
-    is_forward: bool,
 }
 
 /// Finds the pipeline of a job; `None` if there is none, or clocks are unknown.
@@ -206,46 +214,22 @@ pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Pipe
         return None;
     }
     let mut pipeline = shape(&messages, &stage_of, last, steps.len());
-    let phases = phases(&messages);
+    let own = own(&messages);
     for (rank, stage) in &stage_of {
         let (of_stage, spans) = (&mut pipeline.stages[*stage], spans.remove(rank).unwrap_or_default().nested());
         of_stage.ranks.push(compared.job.ranks[*rank]);
         for (step, window) in &steps {
-            let [first, last] = phases.get(&(*rank, *step)).copied().unwrap_or_default();
+            let phases = own.get(&(*rank, *step)).map(|own| [own.first_back, own.last_forward]);
+            let [first, last] = phases.unwrap_or_default();
             let first = first.unwrap_or(window.start).clamp(window.start, window.end);
             let last = last.unwrap_or(window.end).clamp(first, window.end);
             spans.add(of_stage, *window, [first, last]);
         }
     }
+    pipeline.add_computed(compared, &stage_of, &own);
     pipeline.left_out = (found - steps.len()) as u64;
     pipeline.stages.iter_mut().for_each(|stage| stage.ranks.sort_unstable());
     Some(pipeline)
-}
-
-/// The messages of which both ends are known, in the order of time.
-fn messages(compared: Ranks<'_>) -> Vec<Message> {
-    let Ranks { job, matches, clocks, .. } = compared;
-    let mut found = Vec::new();
-    for group in &matches.groups {
-        let Some((from, to)) = group.name.pair else { continue };
-        let place = |rank: u32| group.members.iter().position(|member| job.ranks[*member] == rank);
-        let (Some(from), Some(to)) = (place(from), place(to)) else { continue };
-        for collective in &group.collectives {
-            let (Some(sent), Some(received)) = (job.row(group, collective, from), job.row(group, collective, to))
-            else {
-                continue;
-            };
-            let ranks = [group.members[from], group.members[to]];
-            let window = |rank: usize, start: Ns, end: Ns| Window {
-                start: clocks.ranks[rank].aligned(start),
-                end: clocks.ranks[rank].aligned(end),
-            };
-            let windows = [window(ranks[0], sent.start, sent.end()), window(ranks[1], received.start, received.end())];
-            found.push(Message { ranks, windows, step: compared.step(ranks[0], sent.step), is_forward: false });
-        }
-    }
-    found.sort_by_key(|message| (message.windows[0].end, message.ranks));
-    found
 }
 
 /// What messages alone say.
@@ -273,6 +257,7 @@ fn shape(messages: &[Message], stage_of: &BTreeMap<usize, usize>, last: usize, s
         chunks,
         schedule,
         balanced_saves: None,
+        pieces: Vec::new(),
     }
 }
 
@@ -314,22 +299,6 @@ fn steps(compared: Ranks<'_>, stage_of: &BTreeMap<usize, usize>) -> Vec<(Step, W
         (start < window.end).then_some((step, Window { start, ..window }))
     };
     found.into_iter().filter_map(after).collect()
-}
-
-/// By rank and step: when it has first sent something back, or got it, and when its last message has gone forward, or come.
-fn phases(messages: &[Message]) -> BTreeMap<(usize, Step), [Option<Ns>; 2]> {
-    let mut found: BTreeMap<(usize, Step), [Option<Ns>; 2]> = BTreeMap::new();
-    for Message { ranks, windows, step, is_forward } in messages {
-        // A send shows when its work is done, a receive when it can begin.
-        for (rank, time) in [(ranks[0], windows[0].start), (ranks[1], windows[1].end)] {
-            let [first, last] = found.entry((rank, *step)).or_default();
-            match is_forward {
-                true => *last = (*last).max(Some(time)),
-                false => *first = Some(first.map_or(time, |first| first.min(time))),
-            }
-        }
-    }
-    found
 }
 
 /// What a rank does when: starts and lengths, on the job's clock.

@@ -70,7 +70,7 @@ pub(super) enum Cell {
 
 impl Cell {
     /// The cell of a value that may be unknown.
-    pub(super) fn known<T>(value: Option<T>, cell: fn(T) -> Cell) -> Self {
+    pub(super) fn known<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell) -> Self {
         value.map_or(Cell::Unknown, cell)
     }
 

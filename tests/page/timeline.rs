@@ -442,3 +442,36 @@ fn blocking_calls_have_rows() {
     assert!(all.iter().filter(blocks).all(|call| call.contains("Synchronize")), "{all:?}");
     tab.assert_quiet();
 }
+
+/// The schedule of a pipeline, which was recorded: all ranks are shown first, and the pieces of a lane are in the order of microbatches. Rank 3 has four
+/// forward and four back in each of two steps, in turn; without threads of a backward pass there are none.
+#[test]
+fn a_pipelines_pieces_are_on_the_lanes_of_its_ranks() {
+    let traces = (0..4).map(|rank| format!("testdata/pipeline/rank{rank}.json.gz")).collect::<Vec<_>>();
+    let command: Vec<&str> = ["report"].into_iter().chain(traces.iter().map(String::as_str)).collect();
+    let page = write("pipeline", &command, 0);
+    let pieces = &packed(&page)["lanes"]["pieces"];
+    assert_eq!(pieces["rows"], 4 * 2 * 8);
+    let Some(tab) = open(&page) else { return };
+    tab.settle();
+    // The first piece of the last lane, and from there by keys.
+    let is_piece = |x: i32| {
+        tab.move_to(CANVAS, f64::from(x) / 200.0, 0.93);
+        says(&tab).contains("microbatch")
+    };
+    assert!((0..200).any(is_piece), "no piece is on the last lane");
+    focus(&tab);
+    let seen: Vec<String> = (0..16)
+        .map(|of| {
+            if of > 0 {
+                tab.key("ArrowRight");
+            }
+            says(&tab).split_once(", at ").unwrap().0.to_owned()
+        })
+        .collect();
+    let of_step = (0..4).flat_map(|of| ["forward", "backward"].map(|way| format!("Rank 3, {way} of microbatch {of}")));
+    let wanted: Vec<String> = of_step.clone().chain(of_step).collect();
+    assert_eq!(seen, wanted);
+    tab.assert_quiet();
+    assert_eq!(packed(&kind("ranks").page())["lanes"]["pieces"]["rows"], 0);
+}

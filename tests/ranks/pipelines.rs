@@ -67,8 +67,16 @@ fn the_bubble_is_that_of_the_closed_forms() {
                 if let Order::Interleaved { chunks } = order { f64::from(chunks) } else { 1.0 },
                 "{of}"
             );
-            let schedule = if order == Order::Sweep { Schedule::ForwardThenBackward } else { Schedule::InTurn };
+            let schedule = match order {
+                Order::Sweep => Schedule::ForwardThenBackward,
+                Order::InTurn | Order::Interleaved { .. } => Schedule::InTurn,
+                Order::ZeroBubble => Schedule::ZeroBubble,
+            };
             assert_eq!(found.schedule, schedule, "{of}");
+            for stage in &found.stages {
+                let forward = Ns(6 * i64::from(count) * 2_000_000);
+                assert_eq!((stage.forward, stage.backward), (Some(forward), Some(forward + forward)), "{of}");
+            }
             let off = found.bubble_share() - closed(stages, count, order);
             assert!(off.abs() < MESSAGES, "{:.4} and {:.4}: {of}", found.bubble_share(), closed(stages, count, order));
             let off = found.least_bubble_share() - closed(stages, count, order);
@@ -76,6 +84,60 @@ fn the_bubble_is_that_of_the_closed_forms() {
             assert_adds_up(&found);
         }
     }
+}
+
+/// The microbatches of a rank's pieces in a step: forward, and back.
+fn numbers(found: &Pipeline, rank: usize) -> [Vec<Option<u32>>; 2] {
+    let pieces = found.pieces.iter().filter(|piece| piece.rank == rank);
+    let of = |is_forward| pieces.clone().filter(|of| of.is_forward == is_forward).map(|of| of.microbatch).collect();
+    [of(true), of(false)]
+}
+
+/// All microbatches go through each stage in their order; with two parts of the model on each of four stages, four at a time go through one part.
+#[test]
+fn pieces_have_the_numbers_of_microbatches() {
+    for (order, numbered) in [
+        (Order::Sweep, (0..8).collect::<Vec<u32>>()),
+        (Order::InTurn, (0..8).collect()),
+        (Order::Interleaved { chunks: 2 }, vec![0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7]),
+        (Order::ZeroBubble, (0..8).collect()),
+    ] {
+        let found = report(&Job { steps: 1, ..pipeline(4, 8, order) }.make()).pipeline.unwrap();
+        let numbered: Vec<Option<u32>> = numbered.into_iter().map(Some).collect();
+        for rank in 0..4 {
+            let [forward, back] = numbers(&found, rank);
+            assert_eq!(forward, numbered, "{order:?}, rank {rank}");
+            // What comes after a message may be the weights of one before.
+            let is_known = order != Order::ZeroBubble;
+            assert_eq!(
+                back,
+                if is_known { numbered.clone() } else { vec![None; back.len()] },
+                "{order:?}, rank {rank}"
+            );
+        }
+        // Each piece that has a number is one kernel or two, so that it is as long as these.
+        let long = |of: &nccl_stacks::ranks::schedule::Piece| of.window.duration().0 as f64 / 1e6;
+        let chunks = found.chunks;
+        let forward = found.pieces.iter().filter(|of| of.is_forward);
+        assert!(forward.map(long).all(|long| (long - 2.0 / chunks).abs() < 0.001), "{order:?}");
+    }
+}
+
+/// Where one thread launches all, nothing says what is forward and what is back.
+#[test]
+fn one_thread_shows_no_directions() {
+    let made = pipeline(3, 6, Order::InTurn).make();
+    let on_one = |text: &[u8]| {
+        let mut trace: Value = serde_json::from_slice(text).unwrap();
+        let events = trace["traceEvents"].as_array_mut().unwrap();
+        let calls = events.iter_mut().filter(|event| event["cat"] != "kernel" && event["tid"].is_u64());
+        calls.for_each(|event| event["tid"] = event["pid"].clone());
+        serde_json::to_vec(&trace).unwrap()
+    };
+    let all = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), on_one(text))).collect();
+    let found = Compared::from_reductions(all, ClockMode::Align).unwrap().report().pipeline.unwrap();
+    assert!(found.pieces.is_empty() && found.stages.iter().all(|of| of.forward.is_none() && of.backward.is_none()));
+    assert_eq!(found.schedule, Schedule::InTurn);
 }
 
 /// The compute kernels of a rank, by its trace alone.

@@ -92,6 +92,11 @@ fn batched_messages_make_a_pipeline() {
     let ranks: Vec<&[u32]> = found.stages.iter().map(|stage| &stage.ranks[..]).collect();
     assert_eq!(ranks, [[0], [1], [2], [3]]);
     assert_eq!((found.microbatches, found.chunks, found.schedule, found.steps), (4.0, 1.0, Schedule::InTurn, 2));
+    // The kernels, by the threads of their launches, summed from the traces: those of the main thread up to the last message, and those of the other one.
+    let computed: Vec<[i64; 2]> =
+        found.stages.iter().map(|of| [of.forward, of.backward].map(|time| time.unwrap().0)).collect();
+    let by_traces = [[3_413_853, 7_173_305], [3_182_458, 7_888_656], [3_193_311, 7_958_144], [3_710_808, 8_168_620]];
+    assert_eq!(computed, by_traces);
     // Four messages each way between neighbours in each of two steps; 7, 13, 11 and 5 kernels a step, and 21 from before.
     let mut messages: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for group in &compared.matches.groups {

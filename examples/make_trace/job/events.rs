@@ -118,6 +118,8 @@ pub(super) enum What {
 /// One slice. Times are nanoseconds since the start of the job.
 pub(super) struct Event<'a> {
     pub(super) name: Name<'a>,
+    /// The thread of what is on the CPU: 0 is the main one, 1 that of the autograd engine.
+    pub(super) thread: u32,
     pub(super) start: i64,
     pub(super) end: i64,
     pub(super) what: What,
@@ -131,6 +133,7 @@ pub(super) struct Recorder<'a> {
     open: Vec<usize>,
     operators: Vec<u32>,
     frames: Vec<u32>,
+    pub(super) thread: u32,
     last_external: u32,
     last_frame: u32,
     last_correlation: u32,
@@ -139,7 +142,7 @@ pub(super) struct Recorder<'a> {
 impl<'a> Recorder<'a> {
     fn begin(&mut self, name: Name<'a>, now: i64, what: What) {
         self.open.push(self.events.len());
-        self.events.push(Event { name, start: now, end: now, what });
+        self.events.push(Event { name, thread: self.thread, start: now, end: now, what });
     }
 
     pub(super) fn frame(&mut self, name: &'a str, now: i64) {
@@ -179,7 +182,8 @@ impl<'a> Recorder<'a> {
     pub(super) fn call(&mut self, name: &'static str, start: i64, end: i64, launches: bool) -> Launch {
         self.last_correlation += 1;
         let launch = Launch { external: self.operators.last().copied(), correlation: self.last_correlation };
-        self.events.push(Event { name: Name::Text(name), start, end, what: What::Call { launch, launches } });
+        let what = What::Call { launch, launches };
+        self.events.push(Event { name: Name::Text(name), thread: self.thread, start, end, what });
         launch
     }
 

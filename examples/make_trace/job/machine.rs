@@ -165,6 +165,11 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Goes on on this thread, while the other one waits for it.
+    pub(super) fn on_thread(&mut self, thread: u32) {
+        self.recorder.iter_mut().for_each(|recorder| recorder.thread = thread);
+    }
+
     /// Calls the late function, if this is the moment for it.
     pub(super) fn call_late(&mut self, moment: Moment) {
         if let Some(Late { how: How::Cpu { function }, when, .. }) = self.late
@@ -290,7 +295,7 @@ impl<'a> Machine<'a> {
         self.show(ended);
         if let Some(recorder) = &mut self.recorder {
             let what = What::Kernel { launch, stream: Stream::Compute, comm: None, node };
-            recorder.kernel(Event { name: Name::Text(kernel), start, end, what });
+            recorder.kernel(Event { name: Name::Text(kernel), thread: 0, start, end, what });
         }
     }
 
@@ -318,7 +323,7 @@ impl<'a> Machine<'a> {
         if let Some(recorder) = self.recorder.as_mut().filter(|_| !is_lost) {
             let comm = node.is_none().then_some(comm);
             let what = What::Kernel { launch, stream, comm, node };
-            recorder.kernel(Event { name: Name::Text(kernel), start, end, what });
+            recorder.kernel(Event { name: Name::Text(kernel), thread: 0, start, end, what });
         }
     }
 }

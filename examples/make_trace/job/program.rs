@@ -261,7 +261,9 @@ impl<'a> Program<'a> {
     fn microbatch(&mut self, is_forward: bool, ns: i64, moment: Moment) {
         self.machine.enter(if is_forward { FORWARD } else { BACKWARD }, moment);
         self.machine.work(5_000);
+        self.machine.on_thread(u32::from(!is_forward));
         launch(&mut self.machine, "aten::linear", 8_000, (GEMM_MLP, ns), moment);
+        self.machine.on_thread(0);
         self.machine.leave();
     }
 

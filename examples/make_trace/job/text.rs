@@ -141,8 +141,8 @@ impl Text<'_> {
     }
 
     fn event(&mut self, event: &Event<'_>) {
-        let &Event { name, start, end, ref what } = event;
-        let thread = (self.pid, self.pid);
+        let &Event { name, thread, start, end, ref what } = event;
+        let thread = (self.pid, self.pid + thread);
         match *what {
             What::Frame { id, parent } => {
                 self.slice("python_function", name, thread, start, end);

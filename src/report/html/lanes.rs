@@ -5,10 +5,12 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use super::columns::Columns;
+use super::columns::{Columns, Packed};
+use crate::ranks::pipeline::Pipeline;
 use crate::ranks::reduction::ReducedStack;
 use crate::ranks::report::{Compared, RankReport};
-use crate::ranks::timeline::{Arrivals, Timeline};
+use crate::ranks::schedule::Piece;
+use crate::ranks::timeline::{Arrivals, Axis, Timeline};
 use crate::time::{Ns, Window};
 
 /// A page has at most this many kernels: those of the collectives with the longest waits.
@@ -16,6 +18,9 @@ const MOST_KERNELS: usize = 150_000;
 
 /// Pieces of the critical path that are shorter than the path by this factor are drawn with their neighbours.
 const MOST_SPANS: i64 = 4_000;
+
+/// With more pieces of microbatches, those of one rank of each stage are drawn.
+const MOST_PIECES: usize = 20_000;
 
 /// A piece of the critical path.
 #[derive(Debug, Clone)]
@@ -42,6 +47,8 @@ pub(crate) struct Lanes {
     steps: Vec<Window>,
     /// The critical path, in order of time; empty where it is not known.
     path: Vec<PathSpan>,
+    /// What the stages of a pipeline compute, on the axis of all ranks.
+    pieces: Vec<Piece>,
 }
 
 #[derive(Debug)]
@@ -103,6 +110,7 @@ impl Lanes {
             span: Ns::ZERO,
             steps: report.steps.iter().map_while(|step| step_window(&timeline, step.number as usize)).collect(),
             path: Vec::new(),
+            pieces: pieces(compared, report.pipeline.as_ref()),
         };
         let mut numbers: HashMap<&str, u64> = HashMap::new();
         for arrivals in &timeline.collectives {
@@ -212,6 +220,16 @@ impl Lanes {
         Ok(json!({ "texts": texts, "spans": spans.pack()? }))
     }
 
+    fn pack_pieces(&self) -> io::Result<Packed> {
+        let mut pieces = Columns::default();
+        pieces.plain("rank", self.pieces.iter().map(|piece| piece.rank as u64));
+        pieces.near("start", self.pieces.iter().map(|piece| piece.window.start.0));
+        pieces.plain("dur", self.pieces.iter().map(|piece| piece.window.duration().0.max(0) as u64));
+        pieces.plain("forward", self.pieces.iter().map(|piece| piece.is_forward.into()));
+        pieces.plain("microbatch", self.pieces.iter().map(|piece| piece.microbatch.map_or(0, |of| 1 + u64::from(of))));
+        pieces.pack()
+    }
+
     /// The form that the page reads.
     ///
     /// # Errors
@@ -261,10 +279,26 @@ impl Lanes {
             "span_ns": self.span.0,
             "left_out": self.left_out,
             "path": self.pack_path()?,
+            "pieces": self.pack_pieces()?,
             "collectives": collectives.pack()?,
             "rows": rows.pack()?,
         }))
     }
+}
+
+/// What a pipeline's ranks compute, on the axis of all ranks; of many ranks, that of the first rank of each stage.
+fn pieces(compared: &Compared, pipeline: Option<&Pipeline>) -> Vec<Piece> {
+    let Some(pipeline) = pipeline else { return Vec::new() };
+    let Compared { job, clocks, .. } = compared;
+    let axis = Axis::new(job, clocks);
+    let is_all = pipeline.pieces.len() <= MOST_PIECES;
+    let is_first = |rank: u32| pipeline.stages.iter().any(|stage| stage.ranks.first() == Some(&rank));
+    let shown = pipeline.pieces.iter().filter(|piece| is_all || is_first(job.ranks[piece.rank]));
+    let placed = |piece: &Piece| {
+        let [start, end] = [piece.window.start, piece.window.end].map(|time| axis.at(piece.rank, time));
+        Piece { window: Window { start, end }, ..piece.clone() }
+    };
+    shown.map(placed).collect()
 }
 
 /// From the first start of a step on a rank to its last end.

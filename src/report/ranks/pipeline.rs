@@ -20,6 +20,12 @@ const COLUMNS: &[Column<Stage, (usize, u64)>] = &[
     Column::words("stage", "stage", |_, (at, _)| Cell::Text(at.to_string())),
     Column::dropped(0, Align::Left, "ranks", |stage, _| shorten_right(&ranges(&stage.ranks), RANKS)),
     Column::number("compute_ns", "compute", |stage, (_, steps)| mean(stage, stage.compute, *steps)),
+    Column::number_at(1, "forward_ns", "forward", |stage, (_, steps)| {
+        Cell::known(stage.forward, |time| mean(stage, time, *steps))
+    }),
+    Column::number_at(1, "backward_ns", "backward", |stage, (_, steps)| {
+        Cell::known(stage.backward, |time| mean(stage, time, *steps))
+    }),
     Column::number_at(2, "transfer_ns", "transfer", |stage, (_, steps)| mean(stage, stage.transfer, *steps)),
     Column::number("waits_for_previous_ns", "waits for previous", |stage, (_, steps)| {
         mean(stage, stage.previous, *steps)
@@ -48,6 +54,7 @@ pub(super) fn sentence(pipeline: &Pipeline, reruns: Option<&Reruns>) -> String {
         Schedule::ForwardOnly => "forward only",
         Schedule::ForwardThenBackward => "all forward and then all backward",
         Schedule::InTurn => "forward and backward in turn",
+        Schedule::ZeroBubble => "forward and backward in turn with gradients of weights later (zero-bubble)",
     };
     let length: Ns = pipeline.stages.iter().map(|stage| stage.length).sum();
     let phase = |of: fn(&Stage) -> Ns| {
@@ -64,6 +71,10 @@ pub(super) fn sentence(pipeline: &Pipeline, reruns: Option<&Reruns>) -> String {
         ),
     };
     let least = if chunks.is_empty() { "(p - 1) / (m + p - 1)" } else { "(p - 1) / (vm + p - 1)" };
+    let equal = match pipeline.schedule {
+        Schedule::ZeroBubble => "If they were not later, and stages equal,",
+        _ => "For equal stages",
+    };
     let left_out = match pipeline.left_out {
         0 => String::new(),
         some => format!(
@@ -73,7 +84,7 @@ pub(super) fn sentence(pipeline: &Pipeline, reruns: Option<&Reruns>) -> String {
         ),
     };
     format!(
-        "Pipeline of {} stages{chunks}, {} microbatches in a step, {order}: {} of the stages' time is bubble{phases}. For equal stages {least} is {}.{}{left_out}",
+        "Pipeline of {} stages{chunks}, {} microbatches in a step, {order}: {} of the stages' time is bubble{phases}. {equal} {least} is {}.{}{left_out}",
         count(pipeline.stages.len() as u64),
         number(pipeline.microbatches),
         percent(pipeline.bubble_share()),

@@ -86,9 +86,10 @@ export async function loadCharts(model) {
   });
   model.timelines = await Promise.all((timelines ?? []).map(timeline));
   if (!lanes) return;
-  const [collectives, rows, spans, marks] = await Promise.all([lanes.collectives, lanes.rows, lanes.path.spans, lanes.steps].map(unpackTable));
+  const packed = [lanes.collectives, lanes.rows, lanes.path.spans, lanes.steps, lanes.pieces];
+  const [collectives, rows, spans, marks, pieces] = await Promise.all(packed.map(unpackTable));
   const steps = Array.from(marks.start, (start, at) => ({ name: model.steps.names[at], start, dur: marks.dur[at] }));
-  model.lanes = { ...lanes, collectives, rows, steps, path: { ...lanes.path, spans } };
+  model.lanes = { ...lanes, collectives, rows, steps, pieces, path: { ...lanes.path, spans } };
 }
 
 function addStacks(model) {

@@ -100,8 +100,10 @@ class TimelineView {
   }
 
   trace() {
-    const trace = this.state.get('trace', 0);
-    return this.views[trace] ? trace : 0;
+    // A schedule is seen beside those of the other ranks.
+    const first = this.model.lanes?.pieces.rows > 0 ? this.views.length - 1 : 0;
+    const trace = this.state.get('trace', first);
+    return this.views[trace] ? trace : first;
   }
 
   shown() {

@@ -6,6 +6,7 @@ import { hatch, packed, pixelField } from './canvas.js';
 import { lanesIndex, rowNear, rowText, rowTraceNs, stackOfRow } from './collectives.js';
 import { count } from './format.js';
 import { criticalLane } from './path.js';
+import { pipelinePieces } from './pieces.js';
 
 /** The collectives of all ranks, with a lane for each rank. */
 export class RankLanes {
@@ -17,6 +18,7 @@ export class RankLanes {
       ranks.length,
     );
     this.path = criticalLane(model.lanes);
+    this.pieces = pipelinePieces(model.lanes);
     this.stepRow = model.lanes.steps.length > 0 ? STEP_ROW : 0;
     this.top = this.stepRow + (this.path?.tall ?? 0);
     let end = 1;
@@ -27,10 +29,12 @@ export class RankLanes {
       ['transfer', 'transfer'],
       ['collective', 'waiting unknown'],
       ['mark', 'chosen'],
+      ...(this.pieces?.key ?? []),
       ...(this.path?.key ?? []),
     ];
     this.help =
       'Collectives of each rank on one clock: waiting, then transfer.' +
+      (this.pieces ? ' Below them is what the stage computes, with the numbers of microbatches.' : '') +
       (this.path ? ' Above them is the critical path: what the length of the job consists of; below a lane is where it is on that rank.' : '') +
       (this.grid.perRow > 1 ? ` A lane is ${this.grid.perRow} ranks.` : '') +
       (model.lanes.left_out > 0 ? ` ${count(model.lanes.left_out)} collectives with less waiting are not here.` : '');
@@ -46,6 +50,7 @@ export class RankLanes {
     drawSteps(context, all, shown, this.model.lanes.steps);
     this.path?.draw(context, { ...all, top: all.top + this.stepRow }, shown, (of) => (tall > 8 && lane[of] >= 0 ? at.top + (lane[of] + 1) * tall : null));
     drawLanes(context, this.model, this.grid, at, shown, { chosen: collective, stack, rank });
+    if (this.grid.perRow === 1) this.pieces?.draw(context, at, shown, this.grid);
     context.textAlign = 'right';
     context.fillStyle = shown.muted;
     const every = Math.ceil(15 / this.grid.tall);
@@ -61,7 +66,11 @@ export class RankLanes {
 
   at(y, time, within) {
     if (y < this.top) return y < this.stepRow ? null : this.path.at(time);
-    return rowNear(this.model.lanes, this.grid, Math.floor((y - this.top) / this.grid.tall), time, within);
+    const { order, perRow, tall } = this.grid;
+    const lane = Math.floor((y - this.top) / tall);
+    const isPiece = this.pieces && perRow === 1 && lane < order.length;
+    const piece = isPiece ? this.pieces.at(order[lane], time, y - this.top - lane * tall, tall) : null;
+    return piece === null ? rowNear(this.model.lanes, this.grid, lane, time, within) : { lane, piece };
   }
 
   next(item, lanes, rows, least) {
@@ -69,9 +78,10 @@ export class RankLanes {
     if (this.path && item?.lane === 0 && lanes < 0) return this.path.at(this.startOf(item)) ?? item;
     const { start } = this.model.lanes.rows;
     if (item?.span !== undefined) return rowNear(this.model.lanes, this.grid, 0, this.startOf(item), this.span);
+    if (item?.piece !== undefined && rows !== 0) return { ...item, piece: this.pieces.next(item.piece, rows) };
     const { byTime } = lanesIndex(this.model.lanes);
     const lane = Math.min(Math.max((item?.lane ?? 0) + lanes, 0), this.grid.n - 1);
-    const from = item ? start[item.row] : 0;
+    const from = item ? this.startOf(item) : 0;
     if (!item || lanes !== 0) return rowNear(this.model.lanes, this.grid, lane, from, this.span);
     let at = byTime.indexOf(lanesIndex(this.model.lanes).of[item.row]);
     for (at += rows; at >= 0 && at < byTime.length; at += rows) {
@@ -83,11 +93,12 @@ export class RankLanes {
     return item;
   }
 
-  startOf({ row, span }) {
+  startOf({ row, span, piece }) {
+    if (piece !== undefined) return this.pieces.start[piece];
     return span === undefined ? this.model.lanes.rows.start[row] : this.path.start[span];
   }
 
-  /** When a kernel started in its rank's trace, in ns; null of a piece of the path. */
+  /** When a kernel started in its rank's trace, in ns; null of a piece of the path or of a pipeline. */
   traceNs({ row }) {
     return row === undefined ? null : rowTraceNs(this.model.lanes, row);
   }
@@ -103,13 +114,14 @@ export class RankLanes {
     return to > from ? [from, to] : null;
   }
 
-  /** What choosing it selects: of a piece of the path, its rank. */
-  stackOf({ row, span }) {
-    if (span !== undefined) return { rank: this.model.lanes.ranks[this.path.rank[span]] };
+  /** What choosing it selects: of a piece, its rank. */
+  stackOf({ row, span, piece }) {
+    if (row === undefined) return { rank: this.model.lanes.ranks[piece === undefined ? this.path.rank[span] : this.pieces.rank[piece]] };
     return { stack: stackOfRow(this.model, row), collective: lanesIndex(this.model.lanes).of[row] };
   }
 
   text(item) {
+    if (item.piece !== undefined) return this.pieces.text(item.piece);
     return item.span === undefined ? rowText(this.model, item.row) : this.path.text(item);
   }
 }
