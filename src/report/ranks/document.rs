@@ -237,7 +237,7 @@ fn advice(of: &LateWork, late: &str) -> String {
             format!("compare these kernels on {late} with another rank's: their shapes, the GPU's clock.")
         }
         (None, WorkPart::Cpu, Extent::Everywhere) => {
-            format!("compare the host of {late} with the others': CPU clock, affinity, other processes.")
+            format!("compare the CPU of {late} with the others': its clock, affinity, other processes on it.")
         }
         (None, WorkPart::Cpu, Extent::Pieces) => {
             format!("see what else happened there on {late}: garbage collection, a log, a checkpoint, a compilation.")

@@ -67,14 +67,6 @@ impl<'a> StacksAnswer<'a> {
     pub fn on_page(self, on_page: OnPage) -> Self {
         StacksAnswer { on_page, ..self }
     }
-
-    /// Writes the answer's groups as a tree for people, without the document; nothing if it has no groups.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
-    pub fn write_groups(&self, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
-        self.report.groups().map_or(Ok(()), |grouped| grouping::text(grouped, screen, out))
-    }
 }
 
 impl Answer for StacksAnswer<'_> {

@@ -130,9 +130,6 @@ pub const RECORD_FUNCTION_ID: &str = "Record function id";
 /// The index of an event in the profiler's own order.
 pub const EVENT_INDEX: &str = "Ev Idx";
 
-/// The object of a module class: `nn.Module: Linear_0` has one.
-pub const PYTHON_MODULE_ID: &str = "Python module id";
-
 /// The counters of PyTorch's and XSigma's profilers (`performance_events`), with the names of both.
 pub const COUNTERS: &[&str] = &[
     "cycles",

@@ -35,15 +35,6 @@ pub fn number_of_dtype(dtype: &str) -> Option<u32> {
     DTYPES.iter().position(|(_, torch)| *torch == dtype).and_then(|number| u32::try_from(number).ok())
 }
 
-/// The names of NCCL's reductions in numeric order. These are the public ones: between 2.18 and 2.32 NCCL had another one internally, between
-/// `prod` and `min`.
-const REDUCTIONS: &[&str] = &["sum", "prod", "max", "min", "avg"];
-
-/// The name of a reduction number.
-pub fn reduction_of_number(number: u64) -> Option<&'static str> {
-    REDUCTIONS.get(usize::try_from(number).ok()?).copied()
-}
-
 /// Collectives and sends, in the event mask of NCCL's profiler plugins; the next two constants belong to the same mask.
 pub const OPERATIONS: u64 = 2 | 4;
 /// Proxy steps.
@@ -154,7 +145,6 @@ mod tests {
         assert_eq!((dtype_of_name("Unknown"), dtype_of_number(12)), (None, None));
         assert_eq!((number_of_dtype("BFloat16"), number_of_dtype("Bool")), (Some(9), None));
         assert!(DTYPES.iter().all(|(_, torch)| element_bytes(torch).is_some()));
-        assert_eq!(reduction_of_number(2), Some("max"));
         assert_eq!((result_of_number(6), result_of_number(9)), (Some("ncclRemoteError"), None));
         assert_eq!([0, 1, 7, 8].map(is_error), [false, true, false, true]);
     }

@@ -235,11 +235,6 @@ impl<'a> Operators<'a> {
         number.map_or_else(|| Recorded::Malformed(self.shown(value)), Recorded::Known)
     }
 
-    /// Whether the trace has counters.
-    pub fn has_counters(&self) -> bool {
-        !self.counters.is_empty()
-    }
-
     /// A counter of an operator: one of [`args::COUNTERS`].
     pub fn counter(&self, slice: SliceId, counter: &str) -> Recorded<f64> {
         let key = self.counters.iter().find(|(name, _)| *name == counter);

@@ -87,11 +87,6 @@ impl Shard {
         Shard { keep_offsets: wanted, ..self }
     }
 
-    /// A new shard that keeps offsets if this one does.
-    pub fn renewed(&self, number: usize) -> Self {
-        Shard::new(number).keep_offsets(self.keep_offsets)
-    }
-
     /// Its number.
     pub fn number(&self) -> usize {
         self.number
