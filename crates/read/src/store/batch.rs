@@ -39,11 +39,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The number of its shard.
-    pub fn shard(&self) -> usize {
-        self.shard
-    }
-
     /// The same batch with events at equal times always in file order, as Perfetto orders its own format.
     pub fn in_file_order(self) -> Self {
         Batch { watch: OrderWatch::default(), ..self }
@@ -85,11 +80,6 @@ impl Shard {
     /// The same shard, keeping the byte offsets of its events if wanted.
     pub fn keep_offsets(self, wanted: bool) -> Self {
         Shard { keep_offsets: wanted, ..self }
-    }
-
-    /// Its number.
-    pub fn number(&self) -> usize {
-        self.number
     }
 
     /// Adds an event; `offset` is its first byte in the text. Counts it as damage if its times are invalid.
