@@ -138,6 +138,20 @@ fn pages_are_readable_without_scripts() {
     for part in ["model.py(50): backward", "500.000 µs", "200.000 µs", "26.5 %"] {
         assert!(words.contains(part), "no {part} in {words}");
     }
+    assert_eq!(tab.number("document.querySelectorAll('#what-if, #steps').length"), 0.0);
+    // Of a job the rules of reruns and the steps, too, each once.
+    let page = kind("ranks").page();
+    let Some(with) = open(&page) else { return };
+    let Some(without) = open_as(&page, How { without_scripts: true, ..How::default() }) else { return };
+    for table in ["what-if", "steps"] {
+        let cells = format!(
+            "[...document.querySelectorAll('#{table} tbody tr')].slice(0, 10)
+                .map((row) => [...row.cells].map((cell) => cell.textContent).join('|'))"
+        );
+        let rows = without.texts(&cells);
+        assert!(rows.len() > 2 && rows == with.texts(&cells), "{table}: {rows:#?}");
+        assert_eq!(with.number(&format!("document.querySelectorAll('#{table}').length")), 1.0);
+    }
 }
 
 /// How many times as light the text of a button is as what is behind it, or the other way round, as the Web Content Accessibility Guidelines define it.

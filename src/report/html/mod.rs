@@ -52,7 +52,7 @@ pub(crate) struct Page<'a> {
     pub(crate) names: String,
     /// What all forms say. The page has its first [`FINDINGS`] findings.
     pub(crate) document: Document,
-    /// The tables, by name. Without scripts the page shows the top of the first.
+    /// The tables, by name. Without scripts the page shows the top of each; with scripts, that of the first until its view is there.
     pub(crate) sheets: Vec<(&'static str, Sheet)>,
     /// The answers for programs, by the name of their schema.
     pub(crate) documents: Documents,
@@ -107,13 +107,14 @@ impl Page<'_> {
             env!("NCCL_STACKS_PAGE_STYLE"),
         )?;
         self.write_verdict(&above, out)?;
-        if let Some((_, sheet)) = self.sheets.first().filter(|(_, sheet)| !sheet.is_empty()) {
-            write_top(sheet, out)?;
-        }
+        let mut tables = self.sheets.iter().filter(|(_, sheet)| !sheet.is_empty());
+        tables.next().map_or(Ok(()), |(_, sheet)| write_top("top", sheet, out))?;
+        writeln!(out, "<noscript>")?;
+        tables.try_for_each(|(id, sheet)| write_top(id, sheet, out))?;
         let embedded = markup::json(&serde_json::to_string(&self.embedded(packed, &above)?)?);
         write!(
             out,
-            "<noscript><p>The pictures and the rest of the tables need scripts, which this page has within itself.</p></noscript>\n\
+            "<p>The pictures and the rest of the tables need scripts, which this page has within itself.</p></noscript>\n\
              <div id=\"views\"></div>\n</main>\n<footer><p>{}</p></footer>\n\
              <script type=\"application/json\" id=\"page\">{embedded}</script>\n\
              <script type=\"application/gzip\" id=\"code\">{}</script>\n<script>{BOOT}</script>\n</body>\n</html>\n",
@@ -259,12 +260,12 @@ fn write_notes(notes: &[String], out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Writes the first rows of a table, as many as fit a screen.
-fn write_top(sheet: &Sheet, out: &mut impl Write) -> io::Result<()> {
+fn write_top(id: &str, sheet: &Sheet, out: &mut impl Write) -> io::Result<()> {
     let title = escape(sheet.title);
-    write!(out, "<section id=\"top\" aria-labelledby=\"top-title\">\n<h2 id=\"top-title\">{title}</h2>\n")?;
     write!(
         out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"top-title\">\n<table>\n<thead><tr>"
+        "<section id=\"{id}\" class=\"static\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"{id}-title\">\n<table>\n<thead><tr>"
     )?;
     sheet.titles().try_for_each(|column| write!(out, "<th scope=\"col\">{}</th>", escape(column)))?;
     writeln!(out, "</tr></thead>\n<tbody>")?;
