@@ -11,6 +11,7 @@ use super::gpu_spans::within_trace;
 use super::reduction::kernels_by_stack;
 use super::stack_key::StackKey;
 use super::stacks::StackOptions;
+use super::step_costs::{StepCost, StepSums};
 use super::steps::{Step, Steps};
 use crate::attribution::Attribution;
 use crate::id::{GpuId, SliceId, ThreadId};
@@ -47,6 +48,8 @@ pub struct Timeline {
     pub stacks: Vec<(Option<String>, StackKey)>,
     /// The steps that begin in the window.
     pub steps: Vec<(String, Window)>,
+    /// What each of these steps cost, if that was added.
+    pub costs: Vec<StepCost>,
     /// Neighbours with a gap up to this are merged into one row; 0 if no rows are merged.
     pub merged: Ns,
     /// The number of kernels left out because there were too many rows; the shortest rows go first.
@@ -115,7 +118,9 @@ impl Timeline {
         most: usize,
     ) -> Self {
         let window = within_trace(store, window);
-        let steps = steps(store, window);
+        let since = |step: Window| Window { start: step.start - window.start, end: step.end - window.start };
+        let named = |step: Step| (store.slice_name(step.slice).to_owned(), since(step.window));
+        let steps = steps(store, window).into_iter().map(named).collect();
         let Stacks { stacks, of_kernel } = Stacks::new(name, store, attribution, options);
         let mut timeline = Timeline { name: name.to_owned(), window, steps, stacks, ..Timeline::default() };
         let mut names: HashMap<StringId, u32> = HashMap::new();
@@ -155,6 +160,16 @@ impl Timeline {
         timeline.thin_calls((timeline.rows.len() / KERNELS_PER_CALL).max(LEAST_CALLS));
         timeline.expose(attribution, &gpus, most);
         timeline
+    }
+
+    /// Adds what each step cost. Steps of one name get numbers.
+    pub fn add_costs(&mut self, store: &Store, attribution: &Attribution, options: &StackOptions) {
+        let sums = StepSums::of_trace(store, attribution, self.window, options.window_on, options.exact_names);
+        let steps = steps(store, self.window);
+        let cost = |step: &Step| Some(sums.get(&step.label)?.cost(&options.user_code));
+        let Some(costs) = steps.iter().map(cost).collect() else { return };
+        self.costs = costs;
+        self.steps.iter_mut().zip(steps).for_each(|((name, _), step)| *name = step.label);
     }
 
     /// Adds the calls of threads, and to the rows of these kernels the calls that launched them.
@@ -323,14 +338,12 @@ impl Stacks {
 }
 
 /// The steps that begin in the window, from the process whose steps last longest in total.
-fn steps(store: &Store, window: Window) -> Vec<(String, Window)> {
+fn steps(store: &Store, window: Window) -> Vec<Step> {
     let steps = Steps::find(store);
     let inside = |step: &&Step| window.contains(step.window.start);
     let length = |steps: &[Step]| -> Ns { steps.iter().filter(inside).map(|step| step.window.duration()).sum() };
     let longest = steps.processes().max_by_key(|(process, steps)| (length(steps), std::cmp::Reverse(*process)));
-    let since = |step: Window| Window { start: step.start - window.start, end: step.end - window.start };
-    let named = |step: &Step| (store.slice_name(step.slice).to_owned(), since(step.window));
-    longest.map_or(Vec::new(), |(_, steps)| steps.iter().filter(inside).map(named).collect())
+    longest.map_or(Vec::new(), |(_, steps)| steps.iter().filter(inside).cloned().collect())
 }
 
 #[cfg(test)]

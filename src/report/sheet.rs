@@ -126,6 +126,8 @@ const MEANINGS: &[(&str, &str)] = &[
     ("busbw of transfer (GB/s)", "bus bandwidth as nccl-tests defines it, without waiting; 1 GB is 10⁹ bytes"),
     ("caused", "how long other ranks waited for kernels of this stack where these came last"),
     ("collective", "what the kernels do"),
+    ("collectives", "how long collectives of it ran, as a share of the GPU span"),
+    ("compute", "how long work of it that is no collective ran; as a share, of the GPU span"),
     ("count", "how many kernels were launched from there"),
     ("exposed", "how long no compute kernel ran beside them on their GPU"),
     (
@@ -141,6 +143,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("of window", "in which any of its kernels ran, as a share of what is measured, over its GPUs"),
     ("on the path", "how long it is on the critical path, in a mean step if there are steps"),
     ("of all", "of the time from the first start to the last end"),
+    ("length", "how long its own slice is; its work on the GPU may end later"),
     ("left", "how long the job takes then"),
     ("rule", "what is different in the rerun: nccl-stacks what-if TRACES --if RULE"),
     ("share", "of the time that is measured, over its GPUs"),

@@ -81,10 +81,12 @@ impl Run<'_> {
                 found.kinds
             });
             let part = StackReduction::of_attributed(name, store, &attribution, launches, window, &options);
-            let timeline = match question.draws {
+            let mut timeline = match question.draws {
                 true => timeline((name, store), &attribution, window, &part, files.len(), how),
                 false => None,
             };
+            let alone = timeline.iter_mut().filter(|_| files.len() == 1);
+            alone.for_each(|timeline| timeline.add_costs(store, &attribution, &options));
             let missing = missing::explain(database, window, &part)?;
             Ok((part, missing, timeline, path))
         };

@@ -27,7 +27,7 @@ pub(crate) const KINDS: &[Kind] = &[
         command: &["testdata/sglang_decode.json.gz"],
         document: "stacks",
         code: 0,
-        views: &["stacks", "icicle", "timeline", "sizes", "trust", "commands"],
+        views: &["steps", "stacks", "icicle", "timeline", "sizes", "trust", "commands"],
     },
     Kind {
         name: "costs",

@@ -2,6 +2,9 @@
 
 use crate::page::pages::{KINDS, kind, packed, swept, write};
 use crate::page::tab::{How, Tab, open, open_as, open_at};
+use crate::support::program::{run, stdout};
+use nccl_stacks::report::format::duration;
+use nccl_stacks::time::Ns;
 
 /// How many colours a canvas has; 1 if nothing is drawn on it. Read from a copy: a canvas that is read is slower from then on.
 const COLOURS: &str = "(canvas) => { if (canvas.width === 0) return '0';
@@ -302,6 +305,42 @@ fn a_step_is_chosen_everywhere() {
     assert_ne!(shown(), all);
     tab.click("#steps tbody tr:nth-child(2) button");
     assert!(!tab.text("location.hash").contains("step="));
+    tab.assert_quiet();
+}
+
+/// The page of one trace has the same, with the numbers of `--group-by step`; without steps it has no such table.
+#[test]
+fn steps_of_one_trace_are_a_table() {
+    let Some(tab) = open(&kind("costs").page()) else { return };
+    assert_eq!(tab.number("document.querySelectorAll('#steps').length"), 0.0);
+    let page = kind("trace").page();
+    let Some(tab) = open(&page) else { return };
+    let rows = tab.texts(
+        "[...document.querySelectorAll('#steps tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent).join('|'))",
+    );
+    let output = run(&["testdata/sglang_decode.json.gz", "--group-by", "step", "--format", "json", "--quiet"]);
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let row = |group: &serde_json::Value| {
+        let step = &group["step"];
+        let time = |key: &str| step[key].as_i64().unwrap();
+        let share = |key: &str| format!("{:.1} %", 100.0 * time(key) as f64 / time("gpu_span_ns") as f64);
+        let exposed = format!("{} ({})", duration(Ns(time("exposed_ns"))), share("exposed_ns"));
+        let [length, span] = ["dur_ns", "gpu_span_ns"].map(|key| duration(Ns(time(key))));
+        let [busy, compute, collectives] = ["busy_ns", "compute_ns", "collectives_ns"].map(share);
+        format!(
+            "{}|{}|{length}|{span}|{busy}|{compute}|{collectives}|{exposed}",
+            group["key"]["step"].as_str().unwrap(),
+            step["number"]
+        )
+    };
+    let steps = answer["groups"].as_array().unwrap().iter().filter(|group| !group["step"].is_null());
+    assert_eq!(rows, steps.map(row).collect::<Vec<_>>());
+    let timeline = packed(&page)["timelines"][0]["steps"][2].take();
+    tab.click("#steps tbody tr:nth-child(3) button");
+    let (start, end) =
+        (timeline["start"].as_i64().unwrap(), timeline["start"].as_i64().unwrap() + timeline["dur"].as_i64().unwrap());
+    assert_eq!(tab.text("location.hash"), format!("#from={start}&step=2&to={end}"));
+    assert!(tab.text("document.querySelector('.chosen-list').innerText").contains("ProfilerStep#3"));
     tab.assert_quiet();
 }
 

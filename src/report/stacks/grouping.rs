@@ -145,9 +145,13 @@ pub(super) fn sheets(groups: &Grouped, names: impl Iterator<Item = String>) -> V
         return vec![all];
     }
     let steps = || groups.groups.iter().filter_map(|group| Some((group, group.step.as_ref()?)));
-    let rows = steps().map(|(group, step)| (group.label(), step, ()));
-    let largest = steps().map(|(group, _)| largest_stack(group, usize::MAX));
-    vec![("steps", Sheet::named("Steps", "name", STEPS, rows).with("largest stack", largest)), all]
+    let sheet = steps_sheet(steps().map(|(group, step)| (group.label(), step)));
+    vec![("steps", sheet.with("largest stack", steps().map(|(group, _)| largest_stack(group, usize::MAX)))), all]
+}
+
+/// The table of steps of a page, by their names.
+pub(super) fn steps_sheet<'s>(steps: impl Iterator<Item = (String, &'s StepCost)>) -> Sheet {
+    Sheet::named("Steps", "name", STEPS, steps.map(|(name, step)| (name, step, ())))
 }
 
 /// `model.py(50): backward (92.1 %)`, with its share of the exposed time of the step's selected kernels.

@@ -19,13 +19,20 @@ use crate::report::sheet::Sheet;
 pub(super) fn stacks(answer: &StacksAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let StacksAnswer { report, trace, on_page, .. } = answer;
     let labels = labels_of(report);
+    let mut sheets = sheets(report, &labels);
+    if let ([timeline], false) = (&on_page.timelines[..], sheets.iter().any(|(name, _)| *name == "steps"))
+        && !timeline.costs.is_empty()
+    {
+        let names = timeline.steps.iter().map(|(name, _)| name.clone());
+        sheets.push(("steps", grouping::steps_sheet(names.zip(&timeline.costs))));
+    }
     let mut document = answer.document();
     document.verdict.splice(..0, on_page.reason.clone());
     let page = Page {
         kind: "stacks",
         names: (*trace).to_owned(),
         document,
-        sheets: sheets(report, &labels),
+        sheets,
         documents: self::document(report, trace)?,
         shorten: Some(Box::new(|most| self::document(&report.first(most), trace))),
         tables: vec![("stacks", answer.bytes(Form::Csv)?)],

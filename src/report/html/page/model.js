@@ -56,7 +56,7 @@ export async function loadModel(page) {
   addStacks(model);
   model.stacks.forEach((stack, at) => (stack.label = labelOf(labels[at], stack)));
   indexStacks(model);
-  model.steps = readSteps(docs.ranks);
+  model.steps = readSteps(docs.ranks) ?? (sheets.steps ? { names: sheets.steps.rows.map(([name]) => name), ranks: [] } : null);
   return model;
 }
 
