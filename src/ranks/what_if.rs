@@ -1,6 +1,7 @@
 //! What a job would take if …: rules as people write them, and reruns of the job by them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 use serde::Serialize;
 
@@ -11,7 +12,7 @@ use crate::names::kernels::kernel_beginning;
 use crate::replay::job::{Role, Times};
 use crate::replay::peers::Part;
 use crate::replay::question::{Question, as_many};
-use crate::replay::rank::{RankGraph, RankNode};
+use crate::replay::rank::{NodeKind, RankGraph, RankNode};
 use crate::replay::transplant::{self, RerunError};
 use crate::time::Window;
 
@@ -48,13 +49,13 @@ enum RuleKind {
 }
 
 /// What is asked besides what each rule saves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub enum Also {
+pub enum Also<'r> {
     /// Nothing.
     Nothing,
-    /// What the first answers save together.
-    Combined,
+    /// What the first answers save together, and when each slice is in the rerun of this rule, or of the first answer.
+    Combined(Option<&'r Rule>),
     /// When each slice is in the rerun of the first answer.
     Slices,
 }
@@ -79,7 +80,7 @@ pub struct WhatIf {
     /// Empty unless [`Also::Combined`] is asked.
     #[serde(skip)]
     pub combined: Vec<i64>,
-    /// The job as it was recorded, and as the rerun of the first answer has it. Empty unless [`Also::Slices`] is asked.
+    /// The job as it was recorded, and as the rerun of a rule has it, by [`Also`].
     #[serde(skip)]
     pub ranks: Vec<RerunRank>,
 }
@@ -106,6 +107,8 @@ pub struct RerunSlice {
     pub lane: u32,
     /// Its name: a position in the texts.
     pub name: u32,
+    /// Of a collective, its position in the rank's rows.
+    pub row: Option<u32>,
     /// When it was, from the start of the job.
     pub recorded: Window,
     /// When it is in the rerun.
@@ -211,7 +214,7 @@ impl Compared {
     ///
     /// # Errors
     /// If a rule names a rank, stack, function or kernel that is not there.
-    pub fn what_if(&self, rules: &[Rule], also: Also) -> Result<Option<WhatIf>, String> {
+    pub fn what_if(&self, rules: &[Rule], also: Also<'_>) -> Result<Option<WhatIf>, String> {
         let answer = |question: &Question<'_>, report: &mut RankReport| {
             Asked { compared: self, question, report }.answer(rules, also)
         };
@@ -226,8 +229,9 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn answer(&self, rules: &[Rule], also: Also) -> Result<WhatIf, String> {
-        rules.iter().try_for_each(|rule| self.check(rule))?;
+    fn answer(&self, rules: &[Rule], also: Also<'_>) -> Result<WhatIf, String> {
+        let shown = if let Also::Combined(shown) = also { shown } else { None };
+        rules.iter().chain(shown).try_for_each(|rule| self.check(rule))?;
         let Question { job, ranks, peers, .. } = self.question;
         let error = transplant::measure(job, ranks, peers);
         let length = self.question.length();
@@ -245,13 +249,14 @@ impl Asked<'_> {
         let below_error = (tried - answers.len()) as u64;
         answers.truncate(ANSWERS.max(rules.len()));
         let (mut answers, by): (Vec<RuleAnswer>, Vec<Rule>) = answers.into_iter().unzip();
-        let combined = if also == Also::Combined { self.combined(&answers, &by) } else { Vec::new() };
+        let combined = if matches!(also, Also::Combined(_)) { self.combined(&answers, &by) } else { Vec::new() };
         let first = if rules.is_empty() { &by[..by.len().min(1)] } else { rules };
         if rules.len() > 1 {
             let rule = rules.iter().map(Rule::text).collect::<Vec<_>>().join(", ");
             answers.insert(0, RuleAnswer { rule, saves: self.question.saves(&self.times(rules)) });
         }
-        let ranks = if also == Also::Slices { self.rerun(&self.times(first)) } else { Vec::new() };
+        let shown = shown.map_or(first, slice::from_ref);
+        let ranks = if matches!(also, Also::Nothing) { Vec::new() } else { self.rerun(&self.times(shown)) };
         Ok(WhatIf { length, steps, error, answers, below_error, combined, ranks })
     }
 
@@ -282,6 +287,7 @@ impl Asked<'_> {
                 is_cpu: node.kind.is_cpu(),
                 lane: node.lane,
                 name: node.name,
+                row: if let NodeKind::Collective(row) = node.kind { Some(row) } else { None },
                 recorded: since(recorded),
                 rerun: since(rerun),
             };

@@ -13,6 +13,7 @@ mod numbers;
 mod pages;
 mod pictures;
 mod policy;
+mod rerun;
 mod tab;
 mod theme;
 mod timeline;

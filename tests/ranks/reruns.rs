@@ -538,7 +538,7 @@ fn rules_that_are_listed_can_be_given() {
 #[test]
 fn combinations_of_rules_are_reruns() {
     let (compared, _) = compared(2);
-    let found = compared.what_if(&[], Also::Combined).unwrap().unwrap();
+    let found = compared.what_if(&[], Also::Combined(None)).unwrap().unwrap();
     assert_eq!(found.answers, compared.what_if(&[], Also::Nothing).unwrap().unwrap().answers);
     assert_eq!((found.combined.len(), found.combined[0]), (32, 0));
     let rule = |at: usize| Rule::parse(&found.answers[at].rule).unwrap();

@@ -11,6 +11,7 @@ use crate::ranks::reduction::ReducedStack;
 use crate::ranks::report::{Compared, RankReport};
 use crate::ranks::schedule::Piece;
 use crate::ranks::timeline::{Arrivals, Axis, Timeline};
+use crate::ranks::what_if::{RerunRank, RerunSlice, WhatIf};
 use crate::time::{Ns, Window};
 
 /// A page has at most this many kernels: those of the collectives with the longest waits.
@@ -21,6 +22,9 @@ const MOST_SPANS: i64 = 4_000;
 
 /// With more pieces of microbatches, those of one rank of each stage are drawn.
 const MOST_PIECES: usize = 20_000;
+
+/// A rerun takes at most so many bytes of a page: about a seventh of the page of 512 ranks.
+const MOST_OF_RERUN: usize = 150_000;
 
 /// A piece of the critical path.
 #[derive(Debug, Clone)]
@@ -49,6 +53,8 @@ pub(crate) struct Lanes {
     path: Vec<PathSpan>,
     /// What the stages of a pipeline compute, on the axis of all ranks.
     pieces: Vec<Piece>,
+    /// A rule and what it saves, where each kernel has its rerun.
+    rerun: Option<(String, Ns)>,
 }
 
 #[derive(Debug)]
@@ -70,6 +76,8 @@ struct Collective {
 #[derive(Debug)]
 struct Kernel {
     rank: u64,
+    /// A position in the rank's rows.
+    row: usize,
     start: Ns,
     /// Its start in the rank's own trace.
     in_trace: Ns,
@@ -81,6 +89,16 @@ struct Kernel {
     launch: Option<Ns>,
     busy: Ns,
     idle: Ns,
+    rerun: Moved,
+}
+
+/// How a kernel differs in a rerun.
+#[derive(Debug, Default)]
+struct Moved {
+    end: Ns,
+    waited: Ns,
+    /// How long it runs without waiting.
+    transfer: Ns,
 }
 
 impl Lanes {
@@ -111,6 +129,7 @@ impl Lanes {
             steps: report.steps.iter().map_while(|step| step_window(&timeline, step.number as usize)).collect(),
             path: Vec::new(),
             pieces: pieces(compared, report.pipeline.as_ref()),
+            rerun: None,
         };
         let mut numbers: HashMap<&str, u64> = HashMap::new();
         for arrivals in &timeline.collectives {
@@ -153,6 +172,22 @@ impl Lanes {
     #[must_use]
     pub(crate) fn with_path(self, path: Vec<PathSpan>) -> Self {
         Lanes { path: joined(path), ..self }
+    }
+
+    /// The same with the rerun of a rule; without it if a kernel is no part of the rerun.
+    #[must_use]
+    pub(crate) fn with_rerun(mut self, rule: &str, found: &WhatIf) -> Self {
+        let by_row = |rank: &RerunRank| rank.slices.iter().filter_map(|slice| Some((slice.row?, *slice))).collect();
+        let slices: Vec<HashMap<u32, RerunSlice>> = found.ranks.iter().map(by_row).collect();
+        for of in &mut self.collectives {
+            let slice = |kernel: &Kernel| slices.get(kernel.rank as usize)?.get(&(kernel.row as u32)).copied();
+            let Some(slices) = of.kernels.iter().map(slice).collect::<Option<Vec<RerunSlice>>>() else { return self };
+            of.rerun(&slices);
+        }
+        let last = |end: fn(&RerunSlice) -> Ns| found.ranks.iter().flat_map(|rank| &rank.slices).map(end).max();
+        let end = last(|slice| slice.rerun.end);
+        self.rerun = end.map(|end| (rule.to_owned(), last(|slice| slice.recorded.end).unwrap_or_default() - end));
+        self
     }
 
     pub(crate) fn kernels(&self) -> usize {
@@ -230,6 +265,18 @@ impl Lanes {
         pieces.pack()
     }
 
+    /// The rerun, without its kernels if they take more than so many bytes.
+    fn pack_rerun(&self, most: usize) -> io::Result<Option<Value>> {
+        let Some((rule, saves)) = &self.rerun else { return Ok(None) };
+        let moved = || self.collectives.iter().flat_map(|of| &of.kernels).map(|kernel| &kernel.rerun);
+        let mut rows = Columns::default();
+        rows.near("end", moved().map(|moved| moved.end.0));
+        rows.signed("waited", moved().map(|moved| moved.waited.0));
+        rows.signed("transfer", moved().map(|moved| moved.transfer.0));
+        let rows = Some(serde_json::to_value(rows.pack()?)?).filter(|rows| rows.to_string().len() <= most);
+        Ok(Some(json!({ "rule": rule, "saves_ns": saves.0, "rows": rows })))
+    }
+
     /// The form that the page reads.
     ///
     /// # Errors
@@ -280,6 +327,7 @@ impl Lanes {
             "left_out": self.left_out,
             "path": self.pack_path()?,
             "pieces": self.pack_pieces()?,
+            "rerun": self.pack_rerun(MOST_OF_RERUN)?,
             "collectives": collectives.pack()?,
             "rows": rows.pack()?,
         }))
@@ -299,6 +347,22 @@ fn pieces(compared: &Compared, pipeline: Option<&Pipeline>) -> Vec<Piece> {
         Piece { window: Window { start, end }, ..piece.clone() }
     };
     shown.map(placed).collect()
+}
+
+impl Collective {
+    /// Sets how its kernels, in their order, differ in a rerun. A kernel waits until the last member has come.
+    fn rerun(&mut self, slices: &[RerunSlice]) {
+        let last = |window: fn(&RerunSlice) -> Window| slices.iter().map(|slice| window(slice).start).max();
+        let arrived = last(|slice| slice.rerun).unwrap_or_default() - last(|slice| slice.recorded).unwrap_or_default();
+        for (kernel, RerunSlice { recorded, rerun, .. }) in self.kernels.iter_mut().zip(slices) {
+            let longer = rerun.duration() - recorded.duration();
+            let waited = kernel.waited.map_or(Ns::ZERO, |waited| {
+                let longest = (kernel.dur + longer).max(Ns::ZERO);
+                (waited + arrived + recorded.start - rerun.start).max(Ns::ZERO).min(longest) - waited
+            });
+            kernel.rerun = Moved { end: rerun.end - recorded.end, waited, transfer: longer - waited };
+        }
+    }
 }
 
 /// From the first start of a step on a rank to its last end.
@@ -336,6 +400,7 @@ fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank:
     let (of, time) = (&reduction.rows[row], &timeline.ranks[rank].kernels[row]);
     Kernel {
         rank: rank as u64,
+        row,
         start: time.window.start,
         in_trace: of.start,
         dur: time.window.duration(),
@@ -344,5 +409,71 @@ fn kernel(compared: &Compared, timeline: &Timeline, of_stack: &[Vec<u64>], rank:
         launch: time.launch.map(|launch| timeline.ranks[rank].launches[launch].window.end - time.window.start),
         busy: of.busy_before,
         idle: of.idle_before,
+        rerun: Moved::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(start: i64, end: i64) -> Window {
+        Window { start: Ns(start), end: Ns(end) }
+    }
+
+    fn lanes() -> Lanes {
+        let kernel = |(rank, start): (u64, i64)| Kernel {
+            rank,
+            row: 0,
+            start: Ns(start),
+            in_trace: Ns(start),
+            dur: Ns(50 - start),
+            waited: Some(Ns(30 - start)),
+            stack: 0,
+            launch: None,
+            busy: Ns::ZERO,
+            idle: Ns::ZERO,
+            rerun: Moved::default(),
+        };
+        let kernels = [(0, 10), (1, 30)].map(kernel).into();
+        let of =
+            Collective { number: 0, group: 0, name: 0, step: 0, late: 2, is_matched: true, waited: Ns(20), kernels };
+        Lanes {
+            ranks: vec![0, 1],
+            groups: Vec::new(),
+            names: vec!["all_reduce".to_owned()],
+            collectives: vec![of],
+            left_out: 0,
+            span: Ns(50),
+            steps: Vec::new(),
+            path: Vec::new(),
+            pieces: Vec::new(),
+            rerun: None,
+        }
+    }
+
+    fn found(ranks: u32) -> WhatIf {
+        let slice = |recorded, rerun| RerunSlice { is_cpu: false, lane: 0, name: 0, row: Some(0), recorded, rerun };
+        let slices = [slice(window(10, 50), window(10, 32)), slice(window(30, 50), window(12, 32))];
+        let rank = |rank: u32| RerunRank { rank, slices: vec![slices[rank as usize]], texts: Vec::new() };
+        let ranks = (0..ranks).map(rank).collect();
+        WhatIf { length: 50, steps: 1, error: None, answers: Vec::new(), below_error: 0, combined: Vec::new(), ranks }
+    }
+
+    /// The second rank comes 18 ns earlier in the rerun, so that the first one waits for 2 ns instead of 20; the transfer takes 20 ns in both.
+    #[test]
+    fn a_rerun_waits_less_and_transfers_as_long() {
+        let lanes = lanes().with_rerun("rank 1 like peers", &found(2));
+        let moved =
+            lanes.collectives[0].kernels.iter().map(|of| (of.rerun.end.0, of.rerun.waited.0, of.rerun.transfer.0));
+        assert_eq!(moved.collect::<Vec<_>>(), [(-18, -18, 0), (-18, 0, 0)]);
+        let packed = lanes.pack_rerun(1000).unwrap().unwrap();
+        assert_eq!((&packed["saves_ns"], &packed["rows"]["rows"]), (&json!(18), &json!(2)));
+        assert!(lanes.pack_rerun(10).unwrap().unwrap()["rows"].is_null());
+    }
+
+    #[test]
+    fn a_rerun_without_a_rank_is_left_out() {
+        assert!(lanes().with_rerun("rank 1 like peers", &found(1)).pack_rerun(1000).unwrap().is_none());
     }
 }

@@ -85,8 +85,7 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
 /// evidence of that one.
 fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
     let Some(reruns) = &report.reruns else { return of_stacks(report, stacks, &[]) };
-    let is_worth = |of: &&LateWork| of.named_saving() as f64 >= WORTH * reruns.length as f64;
-    let (worth, others): (Vec<&LateWork>, Vec<&LateWork>) = reruns.findings.iter().partition(is_worth);
+    let (worth, others): (Vec<&LateWork>, Vec<&LateWork>) = reruns.findings.iter().partition(|of| is_worth(reruns, of));
     let is_of = |stack: &StackWaits, of: &LateWork| {
         let caused = stack.late_ranks.iter().filter(|(rank, _)| of.ranks.contains(rank));
         caused.map(|(_, time)| *time).sum::<Ns>().share_of(stack.waited).is_some_and(|share| share >= HALF)
@@ -108,6 +107,26 @@ fn findings(report: &RankReport, stacks: Option<&StackReport>) -> Vec<Finding> {
     found.extend(of_stacks(report, stacks, &claimed));
     found.extend(others.into_iter().map(|of| late_work(report, reruns, of)));
     found
+}
+
+fn is_worth(reruns: &Reruns, of: &LateWork) -> bool {
+    of.named_saving() as f64 >= WORTH * reruns.length as f64
+}
+
+/// The rule of `what-if` for what would save most if late ranks did as their peers, where that is worth it.
+pub(super) fn best_rule(report: &RankReport) -> Option<String> {
+    let reruns = report.reruns.as_ref()?;
+    reruns.findings.iter().find(|of| is_worth(reruns, of)).map(rule)
+}
+
+/// The rule of `what-if` in which late ranks do as their peers: not only where something is named.
+fn rule(of: &LateWork) -> String {
+    if of.extent == Extent::Begin {
+        return "all begin together".to_owned();
+    }
+    let noun = if of.ranks.len() == 1 { "rank" } else { "ranks" };
+    let part = if of.part == WorkPart::Cpu { "cpu" } else { "gpu" };
+    format!("{noun} {} {part} like peers", ranges(&of.ranks).replace(' ', ""))
 }
 
 fn is_notable(report: &RankReport, stack: &StackWaits) -> bool {
@@ -135,7 +154,7 @@ fn waited_most(report: &RankReport, at: usize, of: &LateWork) -> String {
 
 fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
     let late = ranks(&of.ranks);
-    let (part, word) = if of.part == WorkPart::Cpu { ("CPU", "cpu") } else { ("GPU", "gpu") };
+    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
     let culprit = of.culprit().map(|culprit| culprit.name.clone());
     let what = match of.culprit() {
         Some(culprit) => format!("{late}: {}", name(of, culprit)),
@@ -181,10 +200,7 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
             ..Link::default()
         }),
         place: Place { ranks: of.ranks.clone(), line: culprit, steps: step.into_iter().collect(), ..Place::default() },
-        rule: is_like_peers.then(|| {
-            let noun = if of.ranks.len() == 1 { "rank" } else { "ranks" };
-            format!("{noun} {} {word} like peers", ranges(&of.ranks).replace(' ', ""))
-        }),
+        rule: is_like_peers.then(|| rule(of)),
         ..Finding::default()
     }
 }

@@ -3,12 +3,13 @@
 use std::io;
 
 use super::RankAnswer;
+use super::document::best_rule;
 use super::table::{self, group_name};
 use super::what_if;
 use super::{critical, pipeline};
 use crate::analysis::stacks::StackReport;
 use crate::ranks::report::{Compared, RankReport};
-use crate::ranks::what_if::Also;
+use crate::ranks::what_if::{Also, Rule};
 use crate::report::OnPage;
 use crate::report::answer::Answer;
 use crate::report::document::{FindingKind, Link};
@@ -33,7 +34,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     let groups = compared.matches.groups.iter().zip(&report.groups);
     let groups = groups.map(|(matched, waits)| group_name(&matched.name, &waits.ranks_here)).collect();
     let path = report.critical_path.iter().flat_map(|path| critical::lane(compared, path)).collect();
-    let lanes = Lanes::new(compared, report, groups).with_path(path);
+    let mut lanes = Lanes::new(compared, report, groups).with_path(path);
     let mut document = RankAnswer { report, ..answer.clone() }.document();
     for finding in document.findings.iter_mut().filter(|finding| finding.kind == FindingKind::LateRank) {
         let worst = finding.place.ranks.first().and_then(|rank| Some((*rank, lanes.worst(*rank)?)));
@@ -53,9 +54,14 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
     sheets.extend(table::steps_sheet(report).map(|sheet| ("steps", sheet)));
     sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));
     sheets.extend(report.pipeline.iter().map(|of| ("pipeline", pipeline::sheet(of))));
-    // Without a rule nothing can be wrong with one.
-    let reruns = compared.what_if(&[], Also::Combined).ok().flatten().filter(|found| !found.answers.is_empty());
-    sheets.extend(reruns.iter().map(|found| ("what-if", what_if::sheet(found))));
+    // Nothing can be wrong with a rule that names ranks of the job, or without one.
+    let shown = best_rule(report).and_then(|rule| Rule::parse(&rule).ok());
+    let reruns = compared.what_if(&[], Also::Combined(shown.as_ref())).ok().flatten();
+    let reruns = reruns.filter(|found| !found.answers.is_empty());
+    if let Some(found) = &reruns {
+        sheets.push(("what-if", what_if::sheet(found)));
+        lanes = lanes.with_rerun(shown.as_ref().map_or(&found.answers[0].rule, Rule::text), found);
+    }
     sheets.extend(stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels)));
     let page = Page {
         kind: "ranks",

@@ -35,6 +35,15 @@ export function lanesIndex(lanes) {
   return index;
 }
 
+/** The same collectives in a rerun. `moved` is how it differs, by row: the end, the waiting, and the rest of the time. */
+export function rerunOf(lanes, moved) {
+  const { rank, stack, start, dur, waited } = lanes.rows;
+  const longer = dur.map((ns, row) => ns + moved.waited[row] + moved.transfer[row]);
+  const rows = { rank, stack, dur: longer, start: start.map((ns, row) => ns + dur[row] + moved.end[row] - longer[row]) };
+  rows.waited = waited.map((ns, row) => ns + moved.waited[row]);
+  return { ...lanes, ...lanes.rerun, rows };
+}
+
 /** When a kernel started in its rank's trace, in ns. */
 export function rowTraceNs({ origins_ns: origins, rows }, row) {
   return traceNs(origins[rows.rank[row]], rows.start[row] + rows.drift[row]);

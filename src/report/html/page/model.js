@@ -3,6 +3,7 @@
 // Frames, kernels and groups repeat in almost every stack, so each text is stored once and stacks refer to it: a search looks at a few
 // thousand texts instead of 50,000 stacks, and equal call paths have equal numbers.
 
+import { rerunOf } from './collectives.js';
 import { unpackTable, unpackText } from './decode.js';
 import { shortFrame } from './format.js';
 
@@ -90,6 +91,7 @@ export async function loadCharts(model) {
   const [collectives, rows, spans, marks, pieces] = await Promise.all(packed.map(unpackTable));
   const steps = Array.from(marks.start, (start, at) => ({ name: model.steps.names[at], start, dur: marks.dur[at] }));
   model.lanes = { ...lanes, collectives, rows, steps, pieces, path: { ...lanes.path, spans } };
+  if (lanes.rerun?.rows) model.lanes.rerun = rerunOf(model.lanes, await unpackTable(lanes.rerun.rows));
 }
 
 function addStacks(model) {

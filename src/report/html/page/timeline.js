@@ -24,6 +24,7 @@ const TIMELINE_KEYS = ['step', 'trace', 'from', 'to', 'begin', 'end', 'find', 's
 export function mountTimeline(model, state) {
   const views = [...model.timelines.filter((of) => of.kernels.rows > 0).map((of) => new StreamLanes(model, of))];
   if (model.lanes && lanesIndex(model.lanes).n > 0) views.push(new RankLanes(model));
+  if (model.lanes?.rerun?.rows) views.push(new RankLanes(model, model.lanes.rerun));
   return views.length > 0 ? new TimelineView(model, state, views).view() : null;
 }
 
@@ -101,7 +102,7 @@ class TimelineView {
 
   trace() {
     // A schedule is seen beside those of the other ranks.
-    const first = this.model.lanes?.pieces.rows > 0 ? this.views.length - 1 : 0;
+    const first = Math.max(0, this.views.findIndex((view) => view.pieces));
     const trace = this.state.get('trace', first);
     return this.views[trace] ? trace : first;
   }

@@ -4,21 +4,23 @@
 import { STEP_ROW, drawSteps } from './bars.js';
 import { hatch, packed, pixelField } from './canvas.js';
 import { lanesIndex, rowNear, rowText, rowTraceNs, stackOfRow } from './collectives.js';
-import { count } from './format.js';
+import { count, visible } from './format.js';
 import { criticalLane } from './path.js';
 import { pipelinePieces } from './pieces.js';
+import { whatIfLength } from './what_if.js';
 
-/** The collectives of all ranks, with a lane for each rank. */
+/** The collectives of all ranks, with a lane for each rank; with a `rerun`, each rank has a second lane below the first. */
 export class RankLanes {
-  constructor(model) {
+  constructor(model, rerun = null) {
     const { ranks, rows } = model.lanes;
-    Object.assign(this, { model, label: `all ${count(ranks.length)} ranks` });
-    this.grid = laneGrid(
-      ranks.map((_, at) => at).sort((a, b) => ranks[a] - ranks[b]),
-      ranks.length,
-    );
-    this.path = criticalLane(model.lanes);
-    this.pieces = pipelinePieces(model.lanes);
+    this.model = model;
+    this.label = rerun ? `rerun: ${visible(rerun.rule)}` : `all ${count(ranks.length)} ranks`;
+    const order = ranks.map((_, at) => at).sort((a, b) => ranks[a] - ranks[b]);
+    this.runs = rerun ? [model.lanes, rerun] : [model.lanes];
+    this.grids = this.runs.map((_, at) => laneGrid(order, ranks.length, this.runs.length, at));
+    this.grid = this.grids[0];
+    this.path = rerun ? null : criticalLane(model.lanes);
+    this.pieces = rerun ? null : pipelinePieces(model.lanes);
     this.stepRow = model.lanes.steps.length > 0 ? STEP_ROW : 0;
     this.top = this.stepRow + (this.path?.tall ?? 0);
     let end = 1;
@@ -29,15 +31,34 @@ export class RankLanes {
       ['transfer', 'transfer'],
       ['collective', 'waiting unknown'],
       ['mark', 'chosen'],
+      ...(rerun ? [['line', 'rerun']] : []),
       ...(this.pieces?.key ?? []),
       ...(this.path?.key ?? []),
     ];
-    this.help =
+    this.help = (rerun ? this.rerunHelp(rerun) : this.recordedHelp()) + this.limits();
+  }
+
+  recordedHelp() {
+    const { rerun } = this.model.lanes;
+    return (
       'Collectives of each rank on one clock: waiting, then transfer.' +
       (this.pieces ? ' Below them is what the stage computes, with the numbers of microbatches.' : '') +
       (this.path ? ' Above them is the critical path: what the length of the job consists of; below a lane is where it is on that rank.' : '') +
-      (this.grid.perRow > 1 ? ` A lane is ${this.grid.perRow} ranks.` : '') +
-      (model.lanes.left_out > 0 ? ` ${count(model.lanes.left_out)} collectives with less waiting are not here.` : '');
+      (rerun && !rerun.rows ? ` The rerun with “${visible(rerun.rule)}” is not drawn beside them: it would make this page too large.` : '')
+    );
+  }
+
+  rerunHelp({ rule, saves_ns: saves }) {
+    return (
+      'Collectives of each rank as recorded, and below them, on grey, in a rerun, on the same axis; steps are as recorded. ' +
+      `With “${visible(rule)}” ${whatIfLength(this.model.page.what_if, saves)}`
+    );
+  }
+
+  limits() {
+    const { left_out: left } = this.model.lanes;
+    const ranks = this.grid.perRow > 1 ? ` A lane is ${this.grid.perRow} ranks.` : '';
+    return ranks + (left > 0 ? ` ${count(left)} collectives with less waiting are not here.` : '');
   }
 
   get height() {
@@ -46,20 +67,20 @@ export class RankLanes {
 
   draw(context, all, shown, stack, collective, rank) {
     const at = { ...all, top: all.top + this.top };
-    const { lane, tall } = this.grid;
+    const { lane, tall, n, order, perRow } = this.grid;
+    const rows = this.runs.length;
     drawSteps(context, all, shown, this.model.lanes.steps);
     this.path?.draw(context, { ...all, top: all.top + this.stepRow }, shown, (of) => (tall > 8 && lane[of] >= 0 ? at.top + (lane[of] + 1) * tall : null));
-    drawLanes(context, this.model, this.grid, at, shown, { chosen: collective, stack, rank });
-    if (this.grid.perRow === 1) this.pieces?.draw(context, at, shown, this.grid);
+    context.fillStyle = shown.line;
+    for (let lane = 1; lane < n && rows > 1; lane += rows) context.fillRect(at.left, at.top + lane * tall, at.right - at.left, tall);
+    this.runs.forEach((lanes, row) => drawLanes(context, { ...this.model, lanes }, this.grids[row], at, shown, { chosen: collective, stack, rank }));
+    if (perRow === 1) this.pieces?.draw(context, at, shown, this.grid);
     context.textAlign = 'right';
     context.fillStyle = shown.muted;
-    const every = Math.ceil(15 / this.grid.tall);
-    for (let lane = 0; lane < this.grid.n; lane += every) {
-      context.fillText(
-        String(this.model.lanes.ranks[this.grid.order[lane * this.grid.perRow]]),
-        at.left - 6,
-        at.top + Math.max(6, (lane + 0.5) * this.grid.tall),
-      );
+    const every = rows * Math.ceil(15 / (tall * rows));
+    for (let lane = 0; lane < n; lane += every) {
+      const text = String(this.model.lanes.ranks[order[(lane / rows) * perRow]]);
+      context.fillText(text, at.left - 6, at.top + Math.max(6, (lane + rows / 2) * tall));
     }
     context.textAlign = 'left';
   }
@@ -70,37 +91,45 @@ export class RankLanes {
     const lane = Math.floor((y - this.top) / tall);
     const isPiece = this.pieces && perRow === 1 && lane < order.length;
     const piece = isPiece ? this.pieces.at(order[lane], time, y - this.top - lane * tall, tall) : null;
-    return piece === null ? rowNear(this.model.lanes, this.grid, lane, time, within) : { lane, piece };
+    return piece === null ? this.near(lane, time, within) : { lane, piece };
+  }
+
+  near(lane, time, within) {
+    return rowNear(this.lanesOf(lane), this.grids[lane % this.runs.length], lane, time, within);
+  }
+
+  /** What a lane shows: the recording or the rerun. */
+  lanesOf(lane) {
+    return this.runs[lane % this.runs.length];
   }
 
   next(item, lanes, rows, least) {
     if (item?.span !== undefined && lanes <= 0) return this.path.next(item.span, rows, least);
     if (this.path && item?.lane === 0 && lanes < 0) return this.path.at(this.startOf(item)) ?? item;
-    const { start } = this.model.lanes.rows;
-    if (item?.span !== undefined) return rowNear(this.model.lanes, this.grid, 0, this.startOf(item), this.span);
-    if (item?.piece !== undefined && rows !== 0) return { ...item, piece: this.pieces.next(item.piece, rows) };
-    const { byTime } = lanesIndex(this.model.lanes);
-    const lane = Math.min(Math.max((item?.lane ?? 0) + lanes, 0), this.grid.n - 1);
     const from = item ? this.startOf(item) : 0;
-    if (!item || lanes !== 0) return rowNear(this.model.lanes, this.grid, lane, from, this.span);
-    let at = byTime.indexOf(lanesIndex(this.model.lanes).of[item.row]);
-    for (at += rows; at >= 0 && at < byTime.length; at += rows) {
-      const { first, members: sizes } = this.model.lanes.collectives;
+    if (item?.span !== undefined) return this.near(0, from, this.span);
+    if (item?.piece !== undefined && rows !== 0) return { ...item, piece: this.pieces.next(item.piece, rows) };
+    const lane = Math.min(Math.max((item?.lane ?? 0) + lanes, 0), this.grid.n - 1);
+    if (!item || lanes !== 0) return this.near(lane, from, this.span);
+    const shown = this.lanesOf(lane);
+    const { byTime, of } = lanesIndex(shown);
+    for (let at = byTime.indexOf(of[item.row]) + rows; at >= 0 && at < byTime.length; at += rows) {
+      const { first, members: sizes } = shown.collectives;
       for (let row = first[byTime[at]]; row < first[byTime[at]] + sizes[byTime[at]]; row += 1) {
-        if (this.grid.lane[this.model.lanes.rows.rank[row]] === lane && Math.abs(start[row] - from) >= least) return { lane, row };
+        if (this.grids[lane % this.runs.length].lane[shown.rows.rank[row]] === lane && Math.abs(shown.rows.start[row] - from) >= least) return { lane, row };
       }
     }
     return item;
   }
 
-  startOf({ row, span, piece }) {
+  startOf({ lane, row, span, piece }) {
     if (piece !== undefined) return this.pieces.start[piece];
-    return span === undefined ? this.model.lanes.rows.start[row] : this.path.start[span];
+    return span === undefined ? this.lanesOf(lane).rows.start[row] : this.path.start[span];
   }
 
-  /** When a kernel started in its rank's trace, in ns; null of a piece of the path or of a pipeline. */
-  traceNs({ row }) {
-    return row === undefined ? null : rowTraceNs(this.model.lanes, row);
+  /** When a kernel started in its rank's trace, in ns; null of a piece of the path or of a pipeline, and in a rerun. */
+  traceNs({ lane, row }) {
+    return row === undefined || this.lanesOf(lane) !== this.model.lanes ? null : rowTraceNs(this.model.lanes, row);
   }
 
   /** From when to when the collectives of a step run, or null. */
@@ -122,20 +151,22 @@ export class RankLanes {
 
   text(item) {
     if (item.piece !== undefined) return this.pieces.text(item.piece);
-    return item.span === undefined ? rowText(this.model, item.row) : this.path.text(item);
+    if (item.span !== undefined) return this.path.text(item);
+    const lanes = this.lanesOf(item.lane);
+    return `${lanes === this.model.lanes ? '' : 'Rerun: '}${rowText({ ...this.model, lanes }, item.row)}`;
   }
 }
 
 const LANES_ROWS = 320;
 
-/** The lane of each rank: `{lane: by index of rank, -1 none; n, tall, perRow}`. */
-export function laneGrid(order, ranks) {
+/** The lane of each rank: `{lane: by index of rank, -1 none; n, tall, perRow}`. Ranks have so many lanes each, of which this is one. */
+export function laneGrid(order, ranks, rows = 1, row = 0) {
   const lane = new Int32Array(ranks).fill(-1);
-  const perRow = Math.ceil(order.length / LANES_ROWS);
+  const perRow = Math.ceil((rows * order.length) / LANES_ROWS);
   order.forEach((rank, at) => {
-    lane[rank] = Math.floor(at / perRow);
+    lane[rank] = rows * Math.floor(at / perRow) + row;
   });
-  const n = Math.ceil(order.length / perRow);
+  const n = rows * Math.ceil(order.length / perRow);
   return { order, lane, perRow, n, tall: n > 128 ? 2 : n > 64 ? 4 : n > 24 ? 12 : n > 12 ? 16 : 22 };
 }
 

@@ -14,6 +14,16 @@ export function whatIfRules({ page, sheets }, rules) {
   return can.map((option, at) => sheets['what-if'].rows[at][0]).filter((name, at) => whatIfIsOn(rules, at));
 }
 
+/** How long the job would take if it ended so much earlier, as the end of a sentence. `reruns` are those of the page. */
+export function whatIfLength({ length_ns: length, steps, error_share: error }, saved) {
+  const share = saved / length;
+  const change = `${share > 0 ? '−' : share < 0 ? '+' : ''}${percent(Math.abs(share))}`;
+  const doubt = error === null ? '' : `, ± ${percent(error)}`;
+  return `${whatIfJob(steps)} would take ${duration(length - saved)} instead of ${duration(length)} (${change}${doubt}).`;
+}
+
+const whatIfJob = (steps) => (steps > 1 ? `the ${many(steps, 'step')}` : 'the job');
+
 /** The table of rules with a sentence on those that are on, or null without reruns. */
 export function mountWhatIf(model, state) {
   return model.sheets['what-if'] ? new WhatIfView(model, state).view() : null;
@@ -61,18 +71,10 @@ class WhatIfView {
   }
 
   sentence(on) {
-    const { combined_ns: combined, length_ns: length, steps, error_share: error } = this.reruns;
-    const what = steps > 1 ? `the ${many(steps, 'step')}` : 'the job';
-    const recorded = duration(length);
-    if (on === 0) return [`Switch rules on to see what ${what} would take with them. Recorded: ${recorded}.`];
+    const { combined_ns: combined, length_ns: length, steps } = this.reruns;
+    if (on === 0) return [`Switch rules on to see what ${whatIfJob(steps)} would take with them. Recorded: ${duration(length)}.`];
     const names = whatIfRules(this.model, on);
     const joint = (at) => (at === 0 ? 'With ' : at < names.length - 1 ? ', ' : ' and ');
-    const share = combined[on] / length;
-    const change = `${share > 0 ? '−' : share < 0 ? '+' : ''}${percent(Math.abs(share))}`;
-    const doubt = error === null ? '' : `, ± ${percent(error)}`;
-    return [
-      ...names.flatMap((name, at) => [joint(at), nameNode(name, { class: 'mono' })]),
-      ` ${what} would take ${duration(length - combined[on])} instead of ${recorded} (${change}${doubt}).`,
-    ];
+    return [...names.flatMap((name, at) => [joint(at), nameNode(name, { class: 'mono' })]), ` ${whatIfLength(this.reruns, combined[on])}`];
   }
 }
