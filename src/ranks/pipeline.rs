@@ -20,6 +20,7 @@ use crate::replay::places::step_shifts;
 use crate::replay::question::Question;
 use crate::replay::rank::{NodeKind, RankGraph};
 use crate::replay::stages::{is_next, stages};
+use crate::statistics::median_time;
 use crate::time::{Ns, Window};
 
 /// The stages of a pipeline, and what they do in the steps.
@@ -81,6 +82,9 @@ pub struct Stage {
     #[serde(rename = "compute_ns")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub compute: Ns,
+    /// The same of each of its ranks.
+    #[serde(skip)]
+    pub computes: Vec<Ns>,
     /// How much of that belongs to the forward pass; `None` if that is not known. Both may run at once; the optimizer belongs to neither.
     #[serde(rename = "forward_ns")]
     #[cfg_attr(test, schemars(with = "Option<u64>"))]
@@ -131,10 +135,10 @@ impl Stage {
 }
 
 impl Pipeline {
-    /// For how long a stage computes in a step, as the mean of its ranks, and what that is of the mean of all stages.
+    /// For how long a stage computes in a step, and what that is of the mean of all stages. It is the median of its ranks, since a rank that takes longer than
+    /// the others of its stage does not make the stage longer.
     pub fn computes(&self, stage: usize) -> (Ns, f64) {
-        let each =
-            |stage: &Stage| stage.compute.as_f64() / (self.steps.max(1) as f64 * stage.ranks.len().max(1) as f64);
+        let each = |stage: &Stage| median_time(&mut stage.computes.clone()).as_f64() / self.steps.max(1) as f64;
         let (own, all) = (each(&self.stages[stage]), self.stages.iter().map(each).sum::<f64>());
         (Ns::rounded(own), own * self.stages.len() as f64 / all.max(1.0))
     }
@@ -218,6 +222,7 @@ pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Pipe
     for (rank, stage) in &stage_of {
         let (of_stage, spans) = (&mut pipeline.stages[*stage], spans.remove(rank).unwrap_or_default().nested());
         of_stage.ranks.push(compared.job.ranks[*rank]);
+        let before = of_stage.compute;
         for (step, window) in &steps {
             let phases = own.get(&(*rank, *step)).map(|own| [own.first_back, own.last_forward]);
             let [first, last] = phases.unwrap_or_default();
@@ -225,6 +230,7 @@ pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Pipe
             let last = last.unwrap_or(window.end).clamp(first, window.end);
             spans.add(of_stage, *window, [first, last]);
         }
+        of_stage.computes.push(of_stage.compute - before);
     }
     pipeline.add_computed(compared, &stage_of, &own);
     pipeline.left_out = (found - steps.len()) as u64;

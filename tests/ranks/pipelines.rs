@@ -204,13 +204,16 @@ fn the_longest_stage_is_named_where_it_costs_something() {
         let how = How::Gpu { kernel: KERNELS[2].to_owned() };
         Late { rank: 3, extra_ns, how, when: When::EveryLayer }
     };
-    for (extra_ns, is_longest) in [(1_600_000, true), (20_000, false)] {
-        let files = Files::new(&Job { late: Some(slow(extra_ns)), jitter_ns: 5_000, ..pipeline(4, 8, Order::InTurn) });
-        let traces: Vec<String> = (0..4).map(|rank| files.path(&format!("rank{rank}.json"))).collect();
+    // Where three ranks are the last stage, and one of them is slow, that one is named instead.
+    for (extra_ns, dp, is_longest) in [(1_600_000, 1, true), (20_000, 1, false), (1_600_000, 3, false)] {
+        let job = Job { dp, late: Some(slow(extra_ns)), jitter_ns: 5_000, ..pipeline(4, 8, Order::InTurn) };
+        let files = Files::new(&job);
+        let traces: Vec<String> = (0..4 * dp).map(|rank| files.path(&format!("rank{rank}.json"))).collect();
         let args: Vec<&str> = ["ranks", "--quiet"].into_iter().chain(traces.iter().map(String::as_str)).collect();
         let text = stdout(&run(&args));
         assert_eq!(text.contains("Stage 3 computes longest"), is_longest, "{text}");
-        assert!(text.contains("No two ranks do the same work"), "{text}");
+        assert_eq!(text.contains("No two ranks do the same work"), dp == 1, "{text}");
+        assert_eq!(text.contains("as fast on rank 3 as on its peers"), dp == 3, "{text}");
         assert!(!text.contains("Nothing here shows why"), "{text}");
     }
 }
