@@ -57,6 +57,27 @@ pub(crate) const KINDS: &[Kind] = &[
         ],
     },
     Kind {
+        name: "pipeline",
+        command: &["ranks", "testdata/pipeline"],
+        document: "ranks",
+        code: 0,
+        views: &[
+            "steps",
+            "stacks",
+            "icicle",
+            "heat",
+            "collective",
+            "pipeline",
+            "critical",
+            "what-if",
+            "timeline",
+            "sizes",
+            "pairs",
+            "trust",
+            "commands",
+        ],
+    },
+    Kind {
         name: "hang",
         command: &["hang", "testdata/records/hang"],
         document: "hang",
@@ -79,9 +100,9 @@ pub(crate) const KINDS: &[Kind] = &[
     },
 ];
 
-/// The kinds of which a test uses every link or control. By day without the larger trace: `costs` has the same parts.
+/// The kinds of which a test uses every link or control. By day without those of which others have the same parts.
 pub(crate) fn swept() -> impl Iterator<Item = &'static Kind> {
-    KINDS.iter().filter(|kind| is_long() || kind.name != "trace")
+    KINDS.iter().filter(|kind| is_long() || !["trace", "pipeline"].contains(&kind.name))
 }
 
 pub(crate) fn kind(name: &str) -> &'static Kind {

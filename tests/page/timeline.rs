@@ -447,9 +447,7 @@ fn blocking_calls_have_rows() {
 /// forward and four back in each of two steps, in turn; without threads of a backward pass there are none.
 #[test]
 fn a_pipelines_pieces_are_on_the_lanes_of_its_ranks() {
-    let traces = (0..4).map(|rank| format!("testdata/pipeline/rank{rank}.json.gz")).collect::<Vec<_>>();
-    let command: Vec<&str> = ["report"].into_iter().chain(traces.iter().map(String::as_str)).collect();
-    let page = write("pipeline", &command, 0);
+    let page = kind("pipeline").page();
     let pieces = &packed(&page)["lanes"]["pieces"];
     assert_eq!(pieces["rows"], 4 * 2 * 8);
     let Some(tab) = open(&page) else { return };
