@@ -1,6 +1,7 @@
 //! What the stages of a pipeline compute: forward or back, and for which microbatch.
 //!
-//! PyTorch runs the backward pass on a thread of its own, so that the thread that launches a kernel shows its direction. The microbatch is the number of
+//! PyTorch runs the backward pass on a thread of its own, so that the thread that launches a kernel shows its direction; what is sent in a direction then
+//! comes after work of that direction. The microbatch is the number of
 //! what the rank has sent in that direction before. Where it sends nothing, all microbatches have equally many kernels.
 
 use std::collections::BTreeMap;
@@ -75,16 +76,18 @@ impl Computed {
         parts: Option<(usize, usize)>,
     ) -> Option<Self> {
         let last = stage_of.values().max().copied()?;
+        own.values().find(|own| !own.sends[0].is_empty())?;
         let all = parts.map(|(_, all)| all);
         let (mut stages, mut pieces) = (vec![[Ns::ZERO; 2]; last + 1], Vec::new());
         // How much of the last stage's backward pass comes after what is sent back last.
         let mut after = Ns::ZERO;
         for (rank, stage) in stage_of {
             let (forward, mut steps) = work(compared, *rank)?;
-            if steps.values().flatten().all(|work| work.thread == forward) {
+            steps.retain(|step, _| own.contains_key(&(*rank, *step)));
+            let sends = || steps.iter().flat_map(|(step, work)| sent_after(work, forward, &own[&(*rank, *step)]));
+            if 2 * sends().filter(|is_after_work| *is_after_work).count() <= sends().count() {
                 return None;
             }
-            steps.retain(|step, _| own.contains_key(&(*rank, *step)));
             for (step, mut work) in steps {
                 let own = &own[&(*rank, step)];
                 // What follows the last microbatch is the optimizer's.
@@ -106,6 +109,19 @@ impl Computed {
         }
         Some(Computed { stages, pieces, weights_later })
     }
+}
+
+/// By message that a rank sends in a step: whether work of its direction has come since it last sent one in that direction.
+fn sent_after(work: &[Work], forward: u32, own: &Own) -> Vec<bool> {
+    let of_direction = |(is_forward, sends): (usize, &Vec<Ns>)| {
+        let own = work.iter().filter(move |work| usize::from(work.thread == forward) == is_forward);
+        let starts: Vec<Ns> = own.map(|work| work.at).collect();
+        let before = |sent: &Ns| starts.partition_point(|at| at < sent);
+        let mut last = 0;
+        let is_after = |sent: &Ns| std::mem::replace(&mut last, before(sent)) < before(sent);
+        sends.iter().map(is_after).collect::<Vec<bool>>()
+    };
+    own.sends.iter().enumerate().flat_map(of_direction).collect()
 }
 
 fn length(work: &[Work], is_meant: impl Fn(&&Work) -> bool) -> Ns {

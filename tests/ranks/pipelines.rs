@@ -123,21 +123,32 @@ fn pieces_have_the_numbers_of_microbatches() {
     }
 }
 
-/// Where one thread launches all, nothing says what is forward and what is back.
+/// Where one thread launches all, nothing says what is forward and what is back; nor where a second one launches something else, such as the optimizer.
 #[test]
 fn one_thread_shows_no_directions() {
     let made = pipeline(3, 6, Order::InTurn).make();
-    let on_one = |text: &[u8]| {
-        let mut trace: Value = serde_json::from_slice(text).unwrap();
-        let events = trace["traceEvents"].as_array_mut().unwrap();
-        let calls = events.iter_mut().filter(|event| event["cat"] != "kernel" && event["tid"].is_u64());
-        calls.for_each(|event| event["tid"] = event["pid"].clone());
-        serde_json::to_vec(&trace).unwrap()
-    };
-    let all = made.traces.iter().flat_map(|(rank, text)| parts(&format!("rank{rank}.json"), on_one(text))).collect();
-    let found = Compared::from_reductions(all, ClockMode::Align).unwrap().report().pipeline.unwrap();
-    assert!(found.pieces.is_empty() && found.stages.iter().all(|of| of.forward.is_none() && of.backward.is_none()));
-    assert_eq!(found.schedule, Schedule::InTurn);
+    for second in [None, Some(KERNELS[3])] {
+        let on_one = |text: &[u8]| {
+            let mut trace: Value = serde_json::from_slice(text).unwrap();
+            let events = trace["traceEvents"].as_array_mut().unwrap();
+            let seconds: Vec<Value> = events
+                .iter()
+                .filter(|event| second.is_some_and(|second| event["name"] == second))
+                .map(|event| event["args"]["correlation"].clone())
+                .collect();
+            let calls = events.iter_mut().filter(|event| event["cat"] != "kernel" && event["tid"].is_u64());
+            for event in calls {
+                let is_second = event["cat"] == "cuda_runtime" && seconds.contains(&event["args"]["correlation"]);
+                event["tid"] = json!(event["pid"].as_u64().unwrap() + u64::from(is_second));
+            }
+            serde_json::to_vec(&trace).unwrap()
+        };
+        let of_rank = |(rank, text): &(u32, Vec<u8>)| parts(&format!("rank{rank}.json"), on_one(text));
+        let all = made.traces.iter().flat_map(of_rank).collect();
+        let found = Compared::from_reductions(all, ClockMode::Align).unwrap().report().pipeline.unwrap();
+        assert!(found.pieces.is_empty() && found.stages.iter().all(|of| of.forward.is_none() && of.backward.is_none()));
+        assert_eq!(found.schedule, Schedule::InTurn);
+    }
 }
 
 /// The compute kernels of a rank, by its trace alone.
