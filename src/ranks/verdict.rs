@@ -14,10 +14,35 @@ pub struct RanksVerdict<'a> {
     pub waiting: f64,
     /// What reruns say; `None` if there are none.
     pub reruns: Option<&'a Reruns>,
-    /// Which share of the time CPUs and GPUs twice as fast would save, if the CPUs or the GPUs set the pace.
-    pub pace: Option<(f64, f64)>,
+    /// What sets the pace, if the CPUs or the GPUs do, or both.
+    pub pace: Option<Pace>,
     /// Whether all that is known comes from the lengths of kernels.
     pub is_by_lengths: bool,
+}
+
+/// Which shares of the time CPUs, GPUs, and both would save, were they twice as fast.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Pace {
+    /// The CPUs alone.
+    pub cpus: f64,
+    /// The GPUs alone.
+    pub gpus: f64,
+    /// Both.
+    pub both: f64,
+}
+
+impl Pace {
+    fn new(reruns: &Reruns) -> Option<Self> {
+        let share = |saved: i64| Ns(saved).share_of(Ns(reruns.length)).unwrap_or(0.0);
+        let pace = Pace { cpus: share(reruns.fast_cpus), gpus: share(reruns.fast_gpus), both: share(reruns.fast_both) };
+        (pace.both >= PACE && pace.cpus != pace.gpus || pace.is_of_one()).then_some(pace)
+    }
+
+    /// Whether the CPUs or the GPUs set it alone. Otherwise each waits for the other, or has hardly less to do.
+    pub fn is_of_one(&self) -> bool {
+        self.cpus.max(self.gpus) >= PACE && self.cpus != self.gpus
+    }
 }
 
 /// The CPUs or the GPUs set the pace if the job is shorter by this share with these twice as fast: half of what it would be if there were nothing else.
@@ -30,12 +55,10 @@ impl RankReport {
     /// The verdict.
     pub fn verdict(&self) -> RanksVerdict<'_> {
         let reruns = self.reruns.as_ref();
-        let share = |saved: i64, of: &Reruns| Ns(saved).share_of(Ns(of.length)).unwrap_or(0.0);
-        let pace = reruns.filter(|of| !of.are_useless()).map(|of| (share(of.fast_cpus, of), share(of.fast_gpus, of)));
         RanksVerdict {
             waiting: self.waited.share_of(self.measured).unwrap_or(0.0),
             reruns,
-            pace: pace.filter(|(cpus, gpus)| cpus.max(*gpus) >= PACE && cpus != gpus),
+            pace: reruns.filter(|of| !of.are_useless()).and_then(Pace::new),
             is_by_lengths: !matches!(self.clock.method, "align" | "trust"),
         }
     }

@@ -74,6 +74,9 @@ pub struct Reruns {
     /// The same of all kernels, copies and fills.
     #[serde(rename = "gpus_twice_as_fast_saves_ns")]
     pub fast_gpus: i64,
+    /// The same of both.
+    #[serde(rename = "both_twice_as_fast_saves_ns")]
+    pub fast_both: i64,
     /// What would save most, first.
     pub findings: Vec<LateWork>,
     /// Where nobody is named, though more is saved than by chance: how much earlier the job ends if one rank alone does as its peers, the rank that saves
@@ -195,15 +198,16 @@ impl Question<'_> {
     fn reruns(&self) -> Reruns {
         let (job, peers) = (self.job, self.peers);
         let all: Vec<usize> = peers.with_peers();
-        let half = |part: Part| {
+        let half = |parts: &[Part]| {
             let mut times = job.times.clone();
-            self.scale(&mut times, part, |_| 0.5);
+            parts.iter().for_each(|part| self.scale(&mut times, *part, |_| 0.5));
             times
         };
-        let saved = self.saved(3, |at| match at {
+        let saved = self.saved(4, |at| match at {
             0 => self.all_like_peers(&job.times, &all),
-            1 => half(Part::Cpu),
-            _ => half(Part::Gpu),
+            1 => half(&[Part::Cpu]),
+            2 => half(&[Part::Gpu]),
+            _ => half(&[Part::Cpu, Part::Gpu]),
         });
         let mut reruns = Reruns {
             length: self.length(),
@@ -212,6 +216,7 @@ impl Question<'_> {
             all_like_peers: saved[0],
             fast_cpus: saved[1],
             fast_gpus: saved[2],
+            fast_both: saved[3],
             ..Reruns::default()
         };
         let Some(error) = reruns.error else { return reruns };

@@ -9,6 +9,7 @@ use super::reading::Run;
 use super::sources::Sources;
 use super::stacks::timeline;
 use super::traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
+use crate::analysis::losses::Losses;
 use crate::analysis::missing::Missing;
 use crate::analysis::reduction::{StackReduction, attributed};
 use crate::analysis::stacks::{StackOptions, StackReport};
@@ -72,7 +73,7 @@ pub struct PageParts {
 }
 
 /// The ranks of a trace, and what a page needs beside them.
-type RanksOfTrace = (Vec<RankReduction>, Option<OnPage>);
+type RanksOfTrace = (Vec<RankReduction>, Losses, Option<OnPage>);
 
 /// What a page needs of one trace.
 struct OnPage {
@@ -96,16 +97,23 @@ impl Run<'_> {
         let mut on_page = Vec::new();
         if !files.traces.is_empty() {
             let ReducedTraces { traces, archives, left_out, .. } = self.reduced_ranks(&files.traces, question)?;
-            for Reduced { reduction: (ranks, of_page), name, rank, damage, .. } in traces {
+            let mut of_silent = Losses::default();
+            for Reduced { reduction: (ranks, losses, of_page), name, rank, damage, .. } in traces {
                 let rank = rank.map(|rank| rank.0);
                 found.completeness.ranks.extend(rank);
                 if ranks.is_empty() {
                     self.note_silent(&name);
                     found.completeness.silent.extend(rank);
+                    if losses.is_unknown() {
+                        of_silent.add(losses);
+                    }
                 }
                 found.ranks.extend(ranks);
                 on_page.extend(of_page);
                 found.damage.extend(damage);
+            }
+            if let Some(first) = found.ranks.first_mut() {
+                first.damage.add(of_silent);
             }
             found.left_out = left_out;
             archives.iter().for_each(|archive| found.damage.extend(self.damage_lines(archive)));
@@ -136,7 +144,7 @@ impl Run<'_> {
                 let missing = missing::explain(database, window, &part)?;
                 Ok::<_, RunError>(OnPage { name: name.to_owned(), stacks: part, timeline, missing })
             });
-            Ok((ranks, on_page.transpose()?))
+            Ok((ranks, Losses::count(store), on_page.transpose()?))
         };
         let args = how.grouping.args(ArgsWanted::OPERATIONS);
         self.reduce(files, &question.traces, &Reducer { args, compares_clocks: true, by: &by })

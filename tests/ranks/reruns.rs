@@ -162,9 +162,9 @@ fn the_cpus_set_the_pace_only_where_they_do() {
         let (slow, fast) = (reruns(&eager), reruns(&fast));
         let (predicted, truth) = (slow.fast_cpus as f64, (slow.length - fast.length) as f64);
         assert!((predicted / truth - 1.0).abs() < 0.05, "seed {seed}: {predicted} {truth}");
-        assert!(verdict(&eager).is_some_and(|(cpus, gpus)| cpus > gpus), "seed {seed}");
+        assert!(verdict(&eager).is_some_and(|pace| pace.is_of_one() && pace.cpus > pace.gpus), "seed {seed}");
         let graphs = Job { graphs: true, layers: 32, ..Job { tp: 4, pp: 1, dp: 1, ..eager } };
-        assert!(verdict(&graphs).is_none_or(|(cpus, gpus)| gpus > cpus), "seed {seed}");
+        assert!(verdict(&graphs).is_none_or(|pace| !pace.is_of_one() || pace.gpus > pace.cpus), "seed {seed}");
     }
 }
 
@@ -619,4 +619,29 @@ fn a_rerun_is_a_trace_beside_the_recording() {
         assert!(rank == 2 || before.iter().zip(&after).all(|(before, after)| before.1 == after.1));
         assert!(before.iter().zip(&after).all(|(before, after)| after.0 <= before.0), "{before:?} {after:?}");
     }
+}
+
+/// As kernels take longer on all ranks, first the CPUs set the pace, then both, since each waits for the other in every step, then the GPUs.
+#[test]
+fn cpus_and_gpus_set_the_pace_together_between_one_and_the_other() {
+    let slow = |extra_ns| {
+        move |rank| Late { rank, extra_ns, how: How::Gpu { kernel: KERNELS[1].to_owned() }, when: When::EveryLayer }
+    };
+    let paces: Vec<char> = (0..=20)
+        .map(|step| {
+            let slow = slow(step * 10_000);
+            let also_late = (1..4).map(slow).collect();
+            let job =
+                Job { tp: 4, steps: 4, layers: 12, jitter_ns: 0, late: Some(slow(0)), also_late, ..Job::default() };
+            match compare(&job.make()).report().verdict().pace {
+                None => '-',
+                Some(pace) if !pace.is_of_one() => 'T',
+                Some(pace) if pace.cpus > pace.gpus => 'C',
+                Some(_) => 'G',
+            }
+        })
+        .collect();
+    let changes: String = paces.chunk_by(|a, b| a == b).map(|same| same[0]).collect();
+    println!("{paces:?}");
+    assert_eq!(changes, "CTG");
 }

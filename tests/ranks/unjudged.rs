@@ -364,3 +364,20 @@ fn a_rank_that_receives_more_is_no_slow_one() {
         assert_eq!(loads > 0, name == "more", "{name}: {answer}");
     }
 }
+
+/// A trace that is cut off before its first collective leaves its rank out, and that is said before anything else. Whole traces have no such sentence.
+#[test]
+fn a_rank_that_is_left_out_for_its_damage_is_said_first() {
+    let files = Files::new(&late());
+    let traces: Vec<String> = (0..4).map(|rank| files.path(&format!("rank{rank}.json"))).collect();
+    let first = |traces: &[String]| {
+        let args: Vec<&str> = ["ranks", "--quiet"].into_iter().chain(traces.iter().map(String::as_str)).collect();
+        stdout(&run(&args)).lines().next().unwrap().to_owned()
+    };
+    assert!(!first(&traces).contains("cut off"));
+    let text = std::fs::read(&traces[0]).unwrap();
+    let until = text.windows(13).position(|part| part == b"ncclDevKernel").unwrap();
+    std::fs::write(&traces[0], &text[..until]).unwrap();
+    let said = first(&traces);
+    assert!(said.contains("rank0.json is cut off (copy it again, or record again)"), "{said}");
+}

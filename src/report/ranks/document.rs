@@ -32,11 +32,14 @@ const NAMED: usize = 3;
 /// What all forms say.
 pub(super) fn document(answer: &RankAnswer<'_>) -> Document {
     let RankAnswer { report, stacks, .. } = *answer;
+    let mut verdict = sentences(report);
     let pipeline = report.pipeline.as_ref().map(|of| pipeline::sentence(of, report.reruns.as_ref()));
+    // What a pipeline idles is more than what its ranks do differently, and is said after the length.
+    pipeline.into_iter().for_each(|pipeline| verdict.insert(verdict.len().min(1), pipeline));
     Document {
         title: if report.ranks.len() > 1 { "Who waits for whom" } else { "What holds this rank" }.to_owned(),
         damage: damaged(report),
-        verdict: sentences(report).into_iter().chain(pipeline).collect(),
+        verdict,
         findings: findings(report, stacks),
         facts: facts(report, stacks),
         notes: trust(report),
@@ -178,7 +181,9 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
     Finding {
         kind: FindingKind::LateRank,
         cost: format!(
-            "{} (± {}) would be saved: {}{}",
+            "{}{} (± {}) would be saved: {}{}",
+            // Where the profiler may have started later, that much is not.
+            if of.extent == Extent::Begin { "up to " } else { "" },
             share(saves),
             share(Ns(of.error)),
             duration(saves),

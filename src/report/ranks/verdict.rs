@@ -6,7 +6,7 @@ use super::critical::shown;
 use crate::names::collectives::Collective;
 use crate::names::kernels::short_kernel;
 use crate::ranks::report::RankReport;
-use crate::ranks::verdict::WORTH;
+use crate::ranks::verdict::{Pace, WORTH};
 use crate::replay::critical::PathKind;
 use crate::replay::culprits::Culprit;
 use crate::replay::findings::{Extent, LateWork, Reruns, WorkPart};
@@ -92,7 +92,7 @@ fn alone(report: &RankReport) -> Option<String> {
 
 /// How long the job takes and the most important reason in one sentence, then other reasons. What its ranks take longer than their peers comes first if it
 /// is worth it, then what all of them take.
-fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<(f64, f64)>) -> Vec<String> {
+fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<String> {
     let whole = Whole::new(reruns);
     let pace = pace.map(Reason::Pace);
     let is_worth = |of: &&LateWork| of.named_saving() as f64 >= WORTH * reruns.length as f64;
@@ -116,7 +116,7 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<(f64, f64)>) -> 
                 named.push(of.part);
                 late_work(report, &whole, of, (subject, is_further))
             }
-            Reason::Pace(shares) => pace_sentence(shares, subject),
+            Reason::Pace(pace) => pace_sentence(pace, subject),
             Reason::Nobody => nobody(reruns, &whole, subject, report.damage.is_unknown()),
         });
     }
@@ -132,13 +132,22 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<(f64, f64)>) -> 
 enum Reason<'r> {
     /// Some ranks take longer than their peers.
     Late(&'r LateWork),
-    /// The CPUs or the GPUs set the pace: which share CPUs and GPUs twice as fast would save.
-    Pace((f64, f64)),
+    /// The CPUs or the GPUs set the pace, or both.
+    Pace(Pace),
     /// No rank does.
     Nobody,
 }
 
-fn pace_sentence((cpus, gpus): (f64, f64), subject: &str) -> String {
+fn pace_sentence(pace: Pace, subject: &str) -> String {
+    let Pace { cpus, gpus, .. } = pace;
+    if !pace.is_of_one() {
+        return format!(
+            "CPUs and GPUs set the pace together: with CPUs twice as fast {subject} would be {} shorter, with GPUs twice as fast {}, with both {}.",
+            percent(cpus),
+            percent(gpus),
+            percent(pace.both)
+        );
+    }
     let ((first, most), (second, least)) =
         if cpus > gpus { (("CPUs", cpus), ("GPUs", gpus)) } else { (("GPUs", gpus), ("CPUs", cpus)) };
     let advice = match first {
@@ -262,7 +271,7 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
     };
     let rest = match (of.culprit(), of.extent, of.part) {
         (Some(_), ..) | (None, Extent::Calls, _) => "",
-        (None, Extent::Begin, _) => "; why is before the recording, or the profiler started later there",
+        (None, Extent::Begin, _) => "; the cause is before the recording, or the profiler started later there",
         (None, _, WorkPart::Cpu) => "; no function has most of that",
         (None, _, WorkPart::Gpu) => "; no kernel has most of that",
     };
@@ -285,7 +294,7 @@ pub(super) fn main_step<'r>(report: &'r RankReport, of: &LateWork) -> Option<&'r
 fn nobody(reruns: &Reruns, whole: &Whole, subject: &str, is_damaged: bool) -> String {
     let share = |time: i64| percent(Ns(time.max(0)).share_of(whole.length).unwrap_or(0.0));
     let Some(error) = reruns.error else {
-        return "No two ranks do the same work, so that nothing shows what takes longer than it has to.".to_owned();
+        return "No two ranks do the same work, so that none can be compared with another.".to_owned();
     };
     if reruns.are_useless() {
         let why = match is_damaged {

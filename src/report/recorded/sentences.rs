@@ -69,10 +69,14 @@ fn recorded(report: &RecordsReport) -> String {
     }
     sources.sort_unstable();
     sources.dedup();
+    let communicators = match report.communicators.len() as u64 {
+        // Some records do not say of which an operation is.
+        0 => String::new(),
+        some => format!(" of {}", counted(some, "communicator")),
+    };
     format!(
-        "{} of {}, recorded by {} in {}.",
+        "{}{communicators}, recorded by {} in {}.",
         counted(operations, "operation"),
-        counted(report.communicators.len() as u64, "communicator"),
         sources.join(", "),
         counted(files, "file")
     )
