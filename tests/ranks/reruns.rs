@@ -633,12 +633,15 @@ fn cpus_and_gpus_set_the_pace_together_between_one_and_the_other() {
             let also_late = (1..4).map(slow).collect();
             let job =
                 Job { tp: 4, steps: 4, layers: 12, jitter_ns: 0, late: Some(slow(0)), also_late, ..Job::default() };
-            match compare(&job.make()).report().verdict().pace {
+            let report = compare(&job.make()).report();
+            let pace = match report.verdict().pace {
                 None => '-',
                 Some(pace) if !pace.is_of_one() => 'T',
                 Some(pace) if pace.cpus > pace.gpus => 'C',
                 Some(_) => 'G',
-            }
+            };
+            assert_eq!(verdict(&report).contains("; CPUs and GPUs set the pace together: with CPUs"), pace == 'T');
+            pace
         })
         .collect();
     let changes: String = paces.chunk_by(|a, b| a == b).map(|same| same[0]).collect();

@@ -161,9 +161,12 @@ fn pace_sentence(pace: Pace, subject: &str) -> String {
     )
 }
 
-/// A sentence as a clause after another.
+/// A sentence as a clause after another; an abbreviation keeps its letters.
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
+    if chars.clone().nth(1).is_some_and(char::is_uppercase) {
+        return text.to_owned();
+    }
     chars.next().map_or(String::new(), |first| first.to_lowercase().chain(chars).collect())
 }
 
