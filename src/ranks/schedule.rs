@@ -1,8 +1,8 @@
 //! What the stages of a pipeline compute: forward or back, and for which microbatch.
 //!
 //! PyTorch runs the backward pass on a thread of its own, so that the thread that launches a kernel shows its direction; what is sent in a direction then
-//! comes after work of that direction. The microbatch is the number of
-//! what the rank has sent in that direction before. Where it sends nothing, all microbatches have equally many kernels.
+//! comes after work of that direction. The microbatch is the number of what the rank has sent in that direction before. Where it sends nothing, all microbatches
+//! have equally many kernels.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::replay::rank::{EdgeKind, NodeKind};
 use crate::time::{Ns, Window};
 
 /// The gradients of weights come after what is sent back if at least this share of a microbatch's backward pass is still to do after the last message: they
-/// are about a half of it. In recorded schedules it is 1.6 and 1.7 of one, in simulated ones 0.5, and in six recorded ones without that 0.
+/// are about a half of it. In recorded schedules it is 1.6 and 1.7 of one, in simulated ones 0.5, and in seven recorded ones without that 0.
 const WEIGHTS: f64 = 0.25;
 
 /// What a rank computes for a microbatch.

@@ -36,7 +36,7 @@ impl Pace {
     fn new(reruns: &Reruns) -> Option<Self> {
         let share = |saved: i64| Ns(saved).share_of(Ns(reruns.length)).unwrap_or(0.0);
         let pace = Pace { cpus: share(reruns.fast_cpus), gpus: share(reruns.fast_gpus), both: share(reruns.fast_both) };
-        (pace.both >= PACE && pace.cpus != pace.gpus || pace.is_of_one()).then_some(pace)
+        (pace.both >= PACE || pace.is_of_one()).then_some(pace)
     }
 
     /// Whether the CPUs or the GPUs set it alone. Otherwise each waits for the other, or has hardly less to do.

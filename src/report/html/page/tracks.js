@@ -20,7 +20,8 @@ export class RankLanes {
     this.grids = this.runs.map((_, at) => laneGrid(order, ranks.length, this.runs.length, at));
     this.grid = this.grids[0];
     this.path = rerun ? null : criticalLane(model.lanes);
-    this.pieces = rerun ? null : pipelinePieces(model.lanes);
+    // Several ranks in one lane have no schedule that could be read.
+    this.pieces = rerun || this.grid.perRow > 1 ? null : pipelinePieces(model.lanes);
     this.stepRow = model.lanes.steps.length > 0 ? STEP_ROW : 0;
     this.top = this.stepRow + (this.path?.tall ?? 0);
     let end = 1;
@@ -74,7 +75,7 @@ export class RankLanes {
     context.fillStyle = shown.line;
     for (let lane = 1; lane < n && rows > 1; lane += rows) context.fillRect(at.left, at.top + lane * tall, at.right - at.left, tall);
     this.runs.forEach((lanes, row) => drawLanes(context, { ...this.model, lanes }, this.grids[row], at, shown, { chosen: collective, stack, rank }));
-    if (perRow === 1) this.pieces?.draw(context, at, shown, this.grid);
+    this.pieces?.draw(context, at, shown, this.grid);
     context.textAlign = 'right';
     context.fillStyle = shown.muted;
     const every = rows * Math.ceil(15 / (tall * rows));
@@ -87,10 +88,9 @@ export class RankLanes {
 
   at(y, time, within) {
     if (y < this.top) return y < this.stepRow ? null : this.path.at(time);
-    const { order, perRow, tall } = this.grid;
+    const { order, tall } = this.grid;
     const lane = Math.floor((y - this.top) / tall);
-    const isPiece = this.pieces && perRow === 1 && lane < order.length;
-    const piece = isPiece ? this.pieces.at(order[lane], time, y - this.top - lane * tall, tall) : null;
+    const piece = this.pieces && lane < order.length ? this.pieces.at(order[lane], time, y - this.top - lane * tall, tall) : null;
     return piece === null ? this.near(lane, time, within) : { lane, piece };
   }
 
