@@ -270,6 +270,15 @@ fn compute_that_grew_is_said_where_the_stacks_do_not_have_it() {
     let hint = "What was measured takes 2.230 ms per call instead of 2.030 ms (+9.9 %): compute +200.000 µs. Most of that is compute: \
         --kernel-name '*' compares the stacks of all kernels.";
     assert!(said(&compute.1, &[]).starts_with(hint), "{}", said(&compute.1, &[]));
+    let found = json_of(&[&before.1, &compute.1]);
+    let first = &found["findings"][0];
+    assert_eq!(
+        (&first["cost"], &first["cost_ns"], &first["evidence"]),
+        (&json!("+200.000 µs (+250.0 %) compute per call"), &json!(200_000), &json!(["It is 100.0 % of the change."]))
+    );
+    assert!(first["advice"].as_str().unwrap().ends_with(" --kernel-name '*'"), "{first}");
+    let found = json_of(&[&before.1, &collective.1]);
+    assert!(found["findings"].as_array().unwrap().iter().all(|of| of["advice"].is_null()), "{found}");
     // With both kernels chosen there are two calls.
     for (text, length) in
         [(said(&collective.1, &[]), "2.230 ms"), (said(&compute.1, &["--kernel-name", "*"]), "1.115 ms")]

@@ -71,6 +71,13 @@ fn reruns_say_what_holds_a_rank_without_others() {
     let start = "From the first start to the last end rank 0 alone takes 165.000 µs; with its CPU twice as fast it would be 3.0 % shorter, \
                  with its GPU twice as fast 15.2 %, and 54.5 % without the collectives of ";
     assert!(said.starts_with(start), "{said}");
+    let advice = answer["findings"][0]["advice"].as_str().unwrap();
+    assert!(advice.starts_with("record the other ranks over the same steps"), "{advice}");
+    // Nothing shows how much of the collective is waiting.
+    let text = stdout(&run(&["ranks", "--rank", &format!("0={path}"), &path]));
+    let row = text.lines().find(|line| line.starts_with("    0 ")).unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(row.split_whitespace().skip(1).take(6).collect::<Vec<_>>(), ["100.000", "µs", "?", "?", "?", "?"]);
+    assert!(text.contains("No collective is measured."), "{text}");
 }
 
 /// The collective runs on a stream of its own, and the other stream is busy for longer.

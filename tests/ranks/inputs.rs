@@ -319,6 +319,10 @@ fn a_missing_rank_is_named() {
     assert_eq!((&matches["matched"], &matches["partial"]), (&json!(0), &matches["kernels"]), "{matches}");
     let text = stdout(&ranks_of(&[files.root()], &[]));
     assert_names(&text, &["Not here: rank 1;"]);
+    assert!(!text.contains("record the other ranks"), "{text}");
+    let kernels = matches["kernels"].as_u64().unwrap();
+    let page = stdout(&ranks_of(&[files.root()], &["--format", "html"]));
+    assert_names(&page, &[&format!("{kernels} of {kernels} kernels matched, {kernels} of them without some ranks")]);
 }
 
 #[test]
@@ -400,6 +404,11 @@ fn a_rank_of_later_steps_is_not_matched() {
     assert_eq!(matches["partial"], 27);
     assert!(report["ranks"][3]["offset_ns"].is_null(), "{}", report["ranks"][3]);
     assert_eq!((&report["ranks"][3]["waited_ns"], &report["ranks"][3]["caused_ns"]), (&json!(0), &json!(0)));
+    // Of rank 3 nothing is measured.
+    let text = stdout(&ranks_of(&traces, &[]));
+    let unknown =
+        |rank: &str| text.lines().find(|line| line.starts_with(rank)).is_some_and(|line| line.contains(" ? "));
+    assert_eq!([unknown("    2 "), unknown("    3 ")], [false, true], "{text}");
     assert_eq!(report["clock"]["refused"].as_array().unwrap().len(), 1);
 }
 

@@ -263,7 +263,19 @@ pub struct RankLoad {
     pub received_bytes: u64,
 }
 
+impl RankWaits {
+    /// What is measured of its kernels; `None` if nothing could be.
+    pub fn known<T>(&self, value: T) -> Option<T> {
+        (self.waited + self.transfer > Ns::ZERO).then_some(value)
+    }
+}
+
 impl StackWaits {
+    /// What is measured of its kernels; `None` if nothing could be.
+    pub fn known<T>(&self, value: T) -> Option<T> {
+        (self.waited + self.transfer > Ns::ZERO).then_some(value)
+    }
+
     /// How many times the mean a rank receives, and sends, in an all-to-all: a trace may have more of them than another. `None` without loads.
     pub fn load(&self, rank: u32) -> Option<[f64; 2]> {
         let of_rank = self.loads.iter().find(|load| load.rank == rank)?;

@@ -10,7 +10,7 @@ use crate::analysis::origin::Names;
 use crate::analysis::summary::Summary;
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::format::{
-    change, count, duration, growth, percent, percent_or_unknown, shorten_middle, sign, value,
+    change, count, duration, growth, percent, percent_or_unknown, shell_word, shorten_middle, sign, value,
 };
 use crate::time::Ns;
 
@@ -106,12 +106,7 @@ const PARTS: &[PartTime] = &[
 
 /// `Steps take 118.784 ms instead of 77.240 ms (+53.8 %): compute +38.873 ms, idle +5.518 ms.` `None` if nothing was measured.
 fn length(diff: &Diff) -> Option<String> {
-    let sides = [&diff.before, &diff.after];
-    let of = |get: fn(&Summary) -> Ns| {
-        let [before, after] = sides.map(|side| side.each(get(&side.summary)) / side.summary.gpus.max(1) as f64);
-        Delta { before, after }
-    };
-    let all = of(|of| of.wall);
+    let all = part(diff, |of| of.wall);
     if all.before <= 0.0 || all.after <= 0.0 {
         return None;
     }
@@ -127,20 +122,51 @@ fn length(diff: &Diff) -> Option<String> {
         true => format!("{subject} {after}{per}, as before"),
         false => format!("{subject} {after}{per} instead of {before} ({}{})", sign(share), percent(share.abs())),
     };
-    let mut parts: Vec<(&str, f64)> = PARTS.iter().map(|(name, get)| (*name, of(*get).growth())).collect();
+    let mut parts: Vec<(&str, f64)> = PARTS.iter().map(|(name, get)| (*name, part(diff, *get).growth())).collect();
     parts.retain(|(_, growth)| growth.abs() >= NOTABLE_PART * all.before.max(all.after));
     parts.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-    // Neither do those of these kernels, unless they are compute themselves.
-    let chosen = delta(diff, |side| side.kernels.totals.gpu_time).growth();
-    let is_compute =
-        parts.first().is_some_and(|(name, by)| *name == COMPUTE && by / all.growth() >= MOST && chosen / by < MOST);
     let parts: Vec<String> =
         parts.into_iter().map(|(name, by)| format!("{name} {}", growth(Order::GpuTime, by))).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
-    let several = sides.iter().any(|side| side.summary.gpus > 1);
-    let elsewhere =
-        if is_compute { " Most of that is compute: --kernel-name '*' compares the stacks of all kernels." } else { "" };
+    let several = [&diff.before, &diff.after].iter().any(|side| side.summary.gpus > 1);
+    let elsewhere = match unexplained_compute(diff) {
+        Some(_) => " Most of that is compute: --kernel-name '*' compares the stacks of all kernels.",
+        None => "",
+    };
     Some(format!("{first}{parts}{}.{elsewhere}", if several { " (means of the GPUs)" } else { "" }))
+}
+
+/// A part of what was measured, as a mean of the GPUs.
+fn part(diff: &Diff, get: fn(&Summary) -> Ns) -> Delta {
+    let of = |side: &Side| side.each(get(&side.summary)) / side.summary.gpus.max(1) as f64;
+    Delta { before: of(&diff.before), after: of(&diff.after) }
+}
+
+/// The compute, if most of the change is that and the stacks of these kernels do not have it.
+fn unexplained_compute(diff: &Diff) -> Option<Delta> {
+    let growth = |(_, get): &PartTime| part(diff, *get).growth();
+    let (name, get) = PARTS.iter().max_by(|a, b| growth(a).abs().total_cmp(&growth(b).abs()))?;
+    let (compute, all) = (part(diff, *get), part(diff, |of| of.wall));
+    let chosen = delta(diff, |side| side.kernels.totals.gpu_time);
+    let is_most = *name == COMPUTE && compute.growth() / all.growth() >= MOST;
+    (is_most && chosen.growth() / compute.growth() < MOST).then_some(compute)
+}
+
+/// The finding that most of the change is compute.
+fn compute_finding(diff: &Diff) -> Option<Finding> {
+    let compute = unexplained_compute(diff)?;
+    let [before, after] = [&diff.before.trace, &diff.after.trace].map(|trace| shell_word(trace));
+    let all = part(diff, |of| of.wall).growth();
+    Some(Finding {
+        kind: FindingKind::Change,
+        cost: format!("{} compute{}", change(Order::GpuTime, compute), suffix(diff.per)),
+        cost_ns: Some(Ns::rounded(compute.growth())),
+        what: "Kernels that are no collectives".to_owned(),
+        evidence: vec![format!("It is {} of the change.", percent(compute.growth() / all))],
+        advice: Some(format!("compare the stacks of all kernels: nccl-stacks diff {before} {after} --kernel-name '*'")),
+        is_better: compute.growth() < 0.0,
+        ..Finding::default()
+    })
 }
 
 /// The stack that grew most, or shrank most if none grew. `None` if none changed in time.
@@ -196,7 +222,7 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The stacks whose exposed time changed most.
+/// Compute that changed more than these stacks, then the stacks whose exposed time changed most.
 fn findings(diff: &Diff) -> Vec<Finding> {
     let names = Names::new(diff.changes.iter().map(|change| change.telling.as_slice()));
     let mut order: Vec<usize> = (0..diff.changes.len()).collect();
@@ -235,5 +261,5 @@ fn findings(diff: &Diff) -> Vec<Finding> {
             ..Finding::default()
         }
     };
-    notable.map(finding).collect()
+    compute_finding(diff).into_iter().chain(notable.map(finding)).collect()
 }

@@ -110,7 +110,10 @@ pub(super) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
             if line.kind == PathKind::Transfer && report.collectives == 0 { " and waiting" } else { "" },
             crate::report::format::ranks(&line.ranks)
         )],
-        advice: Some(advice(line).to_owned()),
+        advice: Some(match line.kind {
+            PathKind::Transfer if report.ranks.len() == 1 => ALONE.to_owned(),
+            _ => advice(line).to_owned(),
+        }),
         place: Place { ranks: line.ranks.clone(), line: Some(line.name.clone()), ..Place::default() },
         link: Some(Link { text: "The critical path", view: "critical", ..Link::default() }),
         ..Finding::default()
@@ -126,6 +129,10 @@ pub(super) fn in_steps(report: &RankReport, reruns: &Reruns) -> String {
         format!(" in {} steps", count(reruns.steps.into()))
     }
 }
+
+/// What to do first about a collective of which only one rank is here.
+const ALONE: &str = "record the other ranks over the same steps, and compare all of them with `nccl-stacks ranks`: that shows how much of it is \
+    waiting for a late rank, and how fast its transfer is.";
 
 /// What to do first about a line of the path.
 fn advice(line: &PathLine) -> &'static str {

@@ -21,10 +21,18 @@ fn columns<'a>() -> Vec<Column<Row<'a>>> {
         Column::left("trace", |row, ()| of_rank(row, |rank| visible(&rank.trace).into_owned())),
         Column::right("count", |row, ()| both(row, |rank| rank.kernels, |stack| stack.count)),
         Column::right("gpu_ns", |row, ()| both(row, |rank| rank.gpu, |stack| stack.gpu)),
-        Column::right("waited_ns", |row, ()| both(row, |rank| rank.waited, |stack| stack.waited)),
-        Column::right("caused_ns", |row, ()| both(row, |rank| rank.caused, |stack| stack.caused)),
-        Column::right("late_count", |row, ()| both(row, |rank| rank.late_count, |stack| stack.late_count)),
-        Column::right("transfer_ns", |row, ()| both(row, |rank| rank.transfer, |stack| stack.transfer)),
+        Column::right("waited_ns", |row, ()| {
+            both(row, |rank| known(rank.known(rank.waited)), |stack| known(stack.known(stack.waited)))
+        }),
+        Column::right("caused_ns", |row, ()| {
+            both(row, |rank| known(rank.known(rank.caused)), |stack| known(stack.known(stack.caused)))
+        }),
+        Column::right("late_count", |row, ()| {
+            both(row, |rank| known(rank.known(rank.late_count)), |stack| known(stack.known(stack.late_count)))
+        }),
+        Column::right("transfer_ns", |row, ()| {
+            both(row, |rank| known(rank.known(rank.transfer)), |stack| known(stack.known(stack.transfer)))
+        }),
         Column::right("offset_ns", |row, ()| of_rank(row, |rank| known(rank.offset))),
         Column::right("uncertainty_ns", |row, ()| of_rank(row, |rank| known(rank.uncertainty))),
         Column::right("queue_empty_share", |row, ()| of_rank(row, |rank| known(rank.queue_empty_share))),

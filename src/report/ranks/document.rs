@@ -67,7 +67,12 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
         Some(("Exposed", format!("{} of the {}s", percent(exposed), stacks.summary.whole())))
     }));
     let matches = &report.matches;
-    facts.push(("Coverage", format!("{} of {} kernels matched", count(matches.matched), count(matches.kernels))));
+    let partly = match matches.partial {
+        0 => String::new(),
+        n => format!(", {} of them without some ranks", count(n)),
+    };
+    let matched = matches.matched + matches.partial;
+    facts.push(("Coverage", format!("{} of {} kernels matched{partly}", count(matched), count(matches.kernels))));
     let clock = &report.clock;
     let within =
         clock.residual.residual_median_ns.map_or(String::new(), |median| format!(", within {}", duration(median)));

@@ -20,10 +20,10 @@ const ROWS: usize = 20;
 /// The columns of the stacks of all ranks.
 const STACKS: &[Column<StackWaits>] = &[
     Column::number("count", "count", |stack, ()| Cell::Count(stack.count)),
-    Column::number("waited_ns", "waited", |stack, ()| Cell::Time(stack.waited)),
-    Column::number_at(3, "caused_ns", "caused", |stack, ()| Cell::Time(stack.caused)),
-    Column::number_at(0, "late_count", "late", |stack, ()| Cell::Count(stack.late_count)),
-    Column::number_at(2, "transfer_ns", "transfer", |stack, ()| Cell::Time(stack.transfer)),
+    Column::number("waited_ns", "waited", |stack, ()| Cell::known(stack.known(stack.waited), Cell::Time)),
+    Column::number_at(3, "caused_ns", "caused", |stack, ()| Cell::known(stack.known(stack.caused), Cell::Time)),
+    Column::number_at(0, "late_count", "late", |stack, ()| Cell::known(stack.known(stack.late_count), Cell::Count)),
+    Column::number_at(2, "transfer_ns", "transfer", |stack, ()| Cell::known(stack.known(stack.transfer), Cell::Time)),
     Column::words("late_rank", "mostly for", |stack, ()| Cell::Text(mostly(&stack.late_ranks))),
     Column::number_at(4, "transfer_busbw_gb_per_s", "busbw of transfer (GB/s)", |stack, ()| {
         Cell::known(stack.bandwidth.map(|of| of.transfer), Cell::Bandwidth)

@@ -27,13 +27,17 @@ const EXTREME: usize = 6;
 const COLUMNS: &[Column<RankWaits>] = &[
     Column::right("rank", |rank, ()| rank.rank.to_string()),
     Column::dropped(5, Align::Right, "collectives", |rank, ()| duration(rank.gpu)),
-    Column::right("waited", |rank, ()| duration(rank.waited)),
-    Column::right("caused", |rank, ()| duration(rank.caused)),
-    Column::right("late", |rank, ()| count(rank.late_count)),
-    Column::dropped(4, Align::Right, "transfer", |rank, ()| duration(rank.transfer)),
+    Column::right("waited", |rank, ()| time_or_unknown(rank.known(rank.waited))),
+    Column::right("caused", |rank, ()| time_or_unknown(rank.known(rank.caused))),
+    Column::right("late", |rank, ()| rank.known(rank.late_count).map_or_else(|| "?".to_owned(), count)),
+    Column::dropped(4, Align::Right, "transfer", |rank, ()| time_or_unknown(rank.known(rank.transfer))),
     Column::dropped(3, Align::Right, "queue empty", |rank, ()| percent_or_unknown(rank.queue_empty_share)),
     Column::dropped(2, Align::Right, "clock", |rank, ()| clock(rank)),
 ];
+
+fn time_or_unknown(time: Option<Ns>) -> String {
+    time.map_or_else(|| "?".to_owned(), duration)
+}
 
 /// `+0.630 µs ± 0.400 µs`
 fn clock(rank: &RankWaits) -> String {

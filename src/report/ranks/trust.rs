@@ -70,11 +70,14 @@ fn matches(report: &RankReport) -> String {
     for (reason, kernels) in &counts.unmatched {
         text.push_str(&format!(", {} unmatched ({reason})", count(*kernels)));
     }
-    text.push_str(&format!(
-        ". Measured: {} collectives; the last two ranks arrived together at {}.",
-        count(report.collectives),
-        count(report.together)
-    ));
+    text.push_str(&match report.collectives {
+        0 => ". No collective is measured.".to_owned(),
+        n => format!(
+            ". Measured: {} collectives; the last two ranks arrived together at {}.",
+            count(n),
+            count(report.together)
+        ),
+    });
     text
 }
 

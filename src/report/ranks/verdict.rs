@@ -41,6 +41,9 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
     if report.collectives == 0 {
         let is_joined = report.matches.matched + report.matches.partial > 0;
         let none = match is_joined {
+            false if report.ranks.len() == 1 => {
+                "No other rank is here, so how much of the time of collectives is waiting for others is unknown."
+            }
             false => "No collective was matched over several ranks, so no waiting can be seen.",
             true => "No collective can be measured, so no waiting can be seen.",
         };

@@ -112,7 +112,11 @@ function addStacks(model) {
   });
 }
 
+const NO_WAITING = { waited: null, caused: null, transfer: null, late: [], lateCount: null, transferBandwidth: null };
+
 function waitingOf(stack) {
+  // Nothing of it could be measured.
+  if (stack.waited_ns + stack.transfer_ns === 0) return NO_WAITING;
   return {
     waited: stack.waited_ns,
     caused: stack.caused_ns,
@@ -122,8 +126,6 @@ function waitingOf(stack) {
     transferBandwidth: stack.bandwidth?.transfer_gb_per_s ?? null,
   };
 }
-
-const NO_WAITING = { waited: null, caused: null, transfer: null, late: [], lateCount: null, transferBandwidth: null };
 
 function stackEntry(model, stack) {
   const { cost, messages } = stack;

@@ -42,7 +42,7 @@ class WhatIfView {
   view() {
     const help =
       'Each row is a rerun with one rule. Rules with a box can be switched on together: reruns of all their combinations were computed when this page was ' +
-      'written. What several save does not add up. The command below, with an --if for each rule, gives any other combination.';
+      'written. What several save does not add up. ± is the error of reruns; that of a finding also has what chance may save. The command below, with an --if for each rule, gives any other combination.';
     const table = sheetTable(this.sheet, false, (row, name) => this.rule(row, name));
     const node = section('what-if', this.sheet.title, help, this.says, this.lengths, ...table, this.command, sheetLegend(this.sheet.columns));
     return { id: 'what-if', title: this.sheet.title, node, update: (now, changed) => changed.has('rules') && this.show(), paint: () => this.show() };
