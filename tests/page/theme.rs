@@ -110,6 +110,24 @@ fn all_text_can_be_read() {
     }
 }
 
+/// Who finds their way by a list of the page's parts sees each part's own name. A region around a table had the name of its section.
+#[test]
+fn parts_of_a_page_have_names_of_their_own() {
+    const NAMES: &str = "(() => {
+        const name = (of) => of.ariaLabel ?? document.getElementById(of.getAttribute('aria-labelledby'))?.innerText ?? '';
+        const names = [...document.querySelectorAll('section, nav, aside, form, [role=region]')].map(name);
+        return { names, twice: names.filter((of, at) => names.indexOf(of) < at) };
+    })()";
+    for kind in KINDS {
+        let Some(tab) = open_at(&kind.page(), "#rank=1&stack=0") else { return };
+        let found = tab.evaluate(NAMES);
+        assert_eq!(found["twice"], json!([]), "{}: {found}", kind.name);
+        assert!(found["names"].as_array().unwrap().len() > 2, "{}: {found}", kind.name);
+        tab.evaluate("document.querySelector('section').after(document.querySelector('section').cloneNode(true))");
+        assert_eq!(tab.evaluate(NAMES)["twice"].as_array().unwrap().len(), 1, "{}", kind.name);
+    }
+}
+
 /// On paper the colours are light whatever the screen's are, charts keep their shape, and what is chosen is named.
 #[test]
 fn paper_names_what_is_chosen_and_keeps_charts_in_shape() {

@@ -376,3 +376,17 @@ fn a_collective_has_its_line_of_code() {
     assert_eq!(tab.number("document.querySelectorAll('#stacks tr.row.is-chosen').length"), 1.0);
     tab.assert_quiet();
 }
+
+/// Without scripts a page has each table once, also where ranks and their stacks both have steps.
+#[test]
+fn a_page_has_no_table_twice() {
+    let output = run(&["ranks", "testdata/ranks", "--group-by", "step", "--format", "html", "--quiet"]);
+    let page = stdout(&output);
+    let mut titles: Vec<&str> =
+        page.split(" id=\"").skip(1).filter_map(|text| text.split('"').next()?.strip_suffix("-title")).collect();
+    titles.sort_unstable();
+    let all = titles.len();
+    titles.dedup();
+    assert!(titles.contains(&"steps") && titles.contains(&"stacks"), "{titles:?}");
+    assert_eq!(titles.len(), all, "{titles:?}");
+}

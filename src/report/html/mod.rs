@@ -265,7 +265,7 @@ fn write_top(id: &str, sheet: &Sheet, out: &mut impl Write) -> io::Result<()> {
     write!(
         out,
         "<section id=\"{id}\" class=\"static\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n\
-         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"{id}-title\">\n<table>\n<thead><tr>"
+         <div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{id}-title\">\n<table>\n<thead><tr>"
     )?;
     sheet.titles().try_for_each(|column| write!(out, "<th scope=\"col\">{}</th>", escape(column)))?;
     writeln!(out, "</tr></thead>\n<tbody>")?;

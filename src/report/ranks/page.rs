@@ -62,7 +62,11 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
         sheets.push(("what-if", what_if::sheet(found)));
         lanes = lanes.with_rerun(shown.as_ref().map_or(&found.answers[0].rule, Rule::text), found);
     }
-    sheets.extend(stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels)));
+    // The steps of all ranks have more columns than those of their stacks.
+    let known: Vec<&str> = sheets.iter().map(|(id, _)| *id).collect();
+    let of_stacks = stacks.into_iter().flat_map(|stacks| stack_sheets(stacks, &labels));
+    let of_stacks: Vec<_> = of_stacks.filter(|(id, _)| !known.contains(id)).collect();
+    sheets.extend(of_stacks);
     let page = Page {
         kind: "ranks",
         names: name.to_owned(),

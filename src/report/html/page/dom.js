@@ -46,5 +46,5 @@ export function choice(label, options, value, onChoose) {
 
 /** A box for content wider than the screen: it scrolls, also with the keyboard. */
 export function scrollBox(label, ...content) {
-  return el('div', { class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label }, ...content);
+  return el('div', { class: 'scroll', tabIndex: 0, role: 'group', 'aria-label': label }, ...content);
 }
