@@ -278,3 +278,15 @@ fn kernels_without_launches_are_matched() {
     let main_job = run(&["--quiet", &path]);
     assert!(stderr(&main_job).contains(": 84 kernels ran in the window"), "{}", stderr(&main_job));
 }
+
+/// Where CPUs and GPUs set the pace together, that is why a collective's transfer saves nothing, and not that all of the path is the CPU's.
+#[test]
+fn a_path_of_cpus_is_no_reason_where_gpus_take_as_long() {
+    let Some(shared) = shared() else { return };
+    let said = |set: &str| stdout(&run(&["ranks", "--quiet", &pattern(&shared, set)]));
+    let reasons = ["no shorter, as the CPUs take as long as the GPUs", "of the critical path is CPU\n"];
+    for (set, expected) in [(SET_F, [true, false]), (SET_A, [false, true])] {
+        let text = said(set);
+        assert_eq!(reasons.map(|reason| text.contains(reason)), expected, "{set}: {text}");
+    }
+}

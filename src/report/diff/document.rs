@@ -14,7 +14,7 @@ use crate::report::format::{
 };
 use crate::time::Ns;
 
-/// The smallest change that is a finding, as a share of the exposed time.
+/// The smallest change that is a finding, as a share of the exposed time, and of the change of all that was measured.
 const NOTABLE: f64 = 0.01;
 
 /// The smallest part of a change of the measured time that the verdict names, as a share of that time. Less is rounding.
@@ -232,7 +232,8 @@ fn findings(diff: &Diff) -> Vec<Finding> {
     let better = order.iter().rev().copied().filter(|at| growth(*at) < 0.0).collect::<Vec<_>>();
     order.retain(|at| growth(*at) > 0.0);
     order.extend(better);
-    let least = NOTABLE * diff.before.kernels.by(Order::Exposed).max(diff.after.kernels.by(Order::Exposed));
+    let all = part(diff, |of| of.wall).growth().abs();
+    let least = NOTABLE * diff.before.kernels.by(Order::Exposed).max(diff.after.kernels.by(Order::Exposed)).max(all);
     let notable = order.into_iter().filter(|at| growth(*at) != 0.0 && growth(*at).abs() >= least);
     let per = suffix(diff.per);
     let finding = |at: usize| {

@@ -142,7 +142,8 @@ fn advice(line: &PathLine) -> &'static str {
         }
         PathKind::Cpu if Work::is_launch(&line.name) => "launch less: CUDA graphs, compiled code, larger kernels.",
         PathKind::Cpu => {
-            "while it runs, this thread launches nothing: call it less often, keep its result, or move it to another thread."
+            "while it runs, this thread launches nothing: CUDA graphs or compiled code make a part of the model shorter; anything else can be called \
+             less often, or by another thread."
         }
         PathKind::Transfer => "launch it earlier, beside work that does not need it, or send less.",
         _ => "compare its time with what the GPU can do, or do it less often.",

@@ -69,7 +69,8 @@ fn facts(report: &RankReport, stacks: Option<&StackReport>) -> Vec<(&'static str
     let matches = &report.matches;
     let partly = match matches.partial {
         0 => String::new(),
-        n => format!(", {} of them without some ranks", count(n)),
+        n if n == matches.kernels => ", with the ranks that are here".to_owned(),
+        n => format!(", {} of them with the ranks that are here", count(n)),
     };
     let matched = matches.matched + matches.partial;
     facts.push(("Coverage", format!("{} of {} kernels matched{partly}", count(matched), count(matches.kernels))));

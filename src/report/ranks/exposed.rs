@@ -48,7 +48,9 @@ pub(super) fn sentence(report: &RankReport, stack: &StackWaits) -> Option<String
         let path = report.critical_path.as_ref().filter(|_| saved < SEEN);
         let most = path.and_then(|path| Some((path, path.kinds.iter().max_by_key(|kind| kind.time)?)));
         let most = most.and_then(|(path, kind)| Some((kind.kind, Ns(kind.time).share_of(Ns(path.length))?)));
-        if let Some((kind, share)) = most.filter(|(_, share)| *share >= AGREES) {
+        if saved < SEEN && report.verdict().pace.is_some_and(|pace| !pace.is_of_one()) {
+            text.push_str(", as the CPUs take as long as the GPUs");
+        } else if let Some((kind, share)) = most.filter(|(_, share)| *share >= AGREES) {
             text.push_str(&format!(", as {} of the critical path is {}", percent(share), kind.name()));
         }
     }

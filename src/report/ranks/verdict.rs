@@ -31,7 +31,18 @@ pub fn plain(report: &RankReport) -> String {
 /// The sentences about damage that precede the verdict.
 pub(super) fn damaged(report: &RankReport) -> Vec<String> {
     let windows: Vec<Window> = report.ranks.iter().map(|rank| rank.window).collect();
-    damage::sentences(&report.damage, windows.len(), &windows)
+    let mut text = damage::sentences(&report.damage, windows.len(), &windows);
+    // Of a trace that ends before its first collective the rank may be unknown; then it is missing.
+    let mut gone = [&report.silent_ranks[..], &report.missing_ranks].concat();
+    gone.sort_unstable();
+    if report.collectives > 0 && !text.is_empty() && !gone.is_empty() {
+        let they = if gone.len() == 1 { "it" } else { "they" };
+        text.push(format!(
+            "Not compared: {}; {they} may be later than any rank that is, and then less would be saved.",
+            ranks(&gone)
+        ));
+    }
+    text
 }
 
 /// The sentences of the verdict without those about damage, most important first.
@@ -82,14 +93,18 @@ fn alone(report: &RankReport) -> Option<String> {
     };
     let share = |time: i64| percent(Ns(time.max(0)).share_of(whole.length).unwrap_or(0.0));
     let lines = report.critical_path.iter().flat_map(|path| &path.lines);
-    let line = lines.filter(|line| line.saves > Some(0)).max_by_key(|line| line.saves);
+    let line = lines.filter(|line| line.saves > Some(0)).min_by_key(|line| std::cmp::Reverse(line.saves));
     let without = line.map_or(String::new(), |line| {
         let what = if line.kind == PathKind::Transfer { "the collectives of " } else { "" };
         format!(", and {} without {what}{}", share(line.saves.unwrap_or_default()), visible(shown(line)))
     });
     let (cpu, gpu) = (share(reruns.fast_cpus), share(reruns.fast_gpus));
+    let both = match report.verdict().pace.is_some_and(|pace| !pace.is_of_one()) {
+        true => format!(", with both {}", share(reruns.fast_both)),
+        false => String::new(),
+    };
     Some(format!(
-        "{takes}; with its CPU twice as fast {it} would be {cpu} shorter, with its GPU twice as fast {gpu}{without}."
+        "{takes}; with its CPU twice as fast {it} would be {cpu} shorter, with its GPU twice as fast {gpu}{both}{without}."
     ))
 }
 
