@@ -141,7 +141,7 @@ fn paper_names_what_is_chosen_and_keeps_charts_in_shape() {
     tab.set_media("print", "dark");
     assert_eq!(tab.text(bar), "Rank 2 Step ProfilerStep#1");
     // A step's name is a button on the screen.
-    assert_eq!(tab.text("document.querySelector('#steps tbody tr').cells[0].innerText"), "ProfilerStep#1");
+    assert_eq!(tab.text("document.querySelectorAll('#steps tbody tr')[1].cells[0].innerText"), "ProfilerStep#1");
     assert_eq!(tab.text("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)");
     // In one go: a page that gets another width draws its charts again, which paper does not.
     let squashed = tab.texts(
