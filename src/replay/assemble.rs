@@ -4,14 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use foldhash::fast::FixedState;
-use smallvec::SmallVec;
 
 use super::edges::add_edges;
-use super::job::{Draft, Edge, Edges, JobGraph, Node, Role, Times, Wait, rows};
+use super::job::{Between, Draft, Edge, JobGraph, Node, Role, Rows, Times, Unordered, Wait};
 use super::joins::{join_collectives, join_cpus, members, shifts};
 use super::lists::Lists;
 use super::question::{both, each};
-use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
+use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph, RankNode};
 use crate::operations::clocks::{Clocks, RankClock};
 use crate::operations::matching::Matches;
 use crate::time::Ns;
@@ -19,34 +18,27 @@ use crate::time::Ns;
 impl JobGraph {
     /// Joins the graphs of ranks.
     pub fn join(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Self {
-        let (shifts, members) = (shifts(ranks, matches, clocks), members(matches));
+        let (rows, members) = (each(ranks.len(), |rank| Rows::of(ranks[rank])), members(ranks.len(), matches));
+        let shifts = shifts(ranks, &rows, matches, clocks);
         let of_rank = |rank: usize| {
             let time = |time: Ns| clocks.ranks[rank].aligned(time).0 - shifts[rank];
-            draft_of(rank, ranks[rank], time, |row| members.contains(&(rank, row)))
+            draft_of(rank, ranks[rank], time, |row| members[rank].get(row as usize) == Some(&true))
         };
-        let of_ranks = each(ranks.len(), of_rank);
-        let mut draft = Draft::with_room(of_ranks.iter().map(|(of_rank, ..)| of_rank.nodes.len()).sum());
-        let (mut arrivals, mut ends) = (Vec::new(), Vec::new());
-        for (of_rank, mut own_arrivals, mut own_ends) in of_ranks {
-            let before = draft.nodes.len() as u32;
-            draft.nodes.extend(of_rank.nodes);
-            draft.own.extend(of_rank.own);
-            draft.extra.extend(of_rank.extra);
-            draft.edges.extend(of_rank.edges);
-            draft.edges[before as usize..].iter_mut().flatten().for_each(|edge| edge.from += before);
-            own_arrivals.iter_mut().chain(&mut own_ends).for_each(|node| *node += before);
+        let (mut drafts, mut arrivals, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        for (draft, own_arrivals, own_ends) in each(ranks.len(), of_rank) {
+            drafts.push(draft);
             arrivals.push(own_arrivals);
             ends.push(own_ends);
         }
-        let node_of: Vec<HashMap<u32, usize, FixedState>> = ranks.iter().map(|graph| rows(graph)).collect();
-        join_collectives(&mut draft, matches, |rank, row| {
-            let at = *node_of[rank].get(&row)?;
+        drafts.push(Draft::default());
+        let mut between = join_collectives(&mut drafts, matches, |rank, row| {
+            let at = rows[rank].node(row)?;
             Some((arrivals[rank][at], ends[rank][at]))
         });
-        join_cpus(&mut draft, ranks, &ends, clocks);
+        between.extend(join_cpus(&mut drafts, ranks, &ends, clocks));
         let clock = |(rank, clock): (usize, &RankClock)| clock.component.unwrap_or(ranks.len() + rank);
         let clocks = clocks.ranks.iter().enumerate().map(clock).collect();
-        JobGraph { clocks, ..in_order(draft, ends, arrivals) }
+        JobGraph { clocks, ..Unsorted::new(&drafts, &between).sorted(&ends, &arrivals) }
     }
 }
 
@@ -57,8 +49,10 @@ fn draft_of(
     time: impl Fn(Ns) -> i64,
     is_member: impl Fn(u32) -> bool,
 ) -> (Draft, Vec<u32>, Vec<u32>) {
-    let mut draft = Draft::with_room(graph.nodes.len());
-    let (mut arrivals, mut ends) = (Vec::new(), Vec::new());
+    let is_one = |node: &&RankNode| matches!(node.kind, NodeKind::Collective(row) if is_member(row));
+    let mut draft = Draft::with_room(graph.nodes.len() + graph.nodes.iter().filter(is_one).count());
+    let room = || Vec::with_capacity(graph.nodes.len());
+    let (mut arrivals, mut ends) = (room(), room());
     for (node, of) in graph.nodes.iter().zip(0..) {
         let (start, end) = (time(node.start), time(node.end));
         let role = match node.kind {
@@ -68,7 +62,8 @@ fn draft_of(
             _ => Role::Gpu,
         };
         let node = Node { role, rank: rank as u32, of, time: end, start, binding: EdgeKind::Thread, step: node.step };
-        let own = if matches!(role, Role::Gpu | Role::Alone) { end - start } else { 0 };
+        // Of a transfer at most: the others may arrive later.
+        let own = if role == Role::Cpu { 0 } else { end - start };
         let arrival =
             (role == Role::Transfer).then(|| draft.push(Node { role: Role::Arrival, time: start, ..node }, 0));
         let end = draft.push(node, own);
@@ -79,66 +74,133 @@ fn draft_of(
     (draft, arrivals, ends)
 }
 
-/// Puts nodes into an order in which nothing comes before what it waits for; of those that can come next, the one that happened first.
-fn in_order(draft: Draft, ends: Vec<Vec<u32>>, arrivals: Vec<Vec<u32>>) -> JobGraph {
-    let count = draft.nodes.len();
-    let of_node = |(edges, to): (&Edges, u32)| edges.iter().map(|edge| (edge.from, to)).collect::<SmallVec<[_; 2]>>();
-    let key = |at: u32| (draft.nodes[at as usize].time, at);
-    let (by_time, after) = both(
-        || {
-            let mut by_time: Vec<(i64, u32)> = (0..count as u32).map(key).collect();
+/// All nodes of a job, by rank; rendezvous are last.
+struct Unsorted<'a> {
+    drafts: &'a [Draft],
+    /// By rank: how many nodes come before its own.
+    first: Vec<usize>,
+    between: Lists<(Unordered, i64, EdgeKind)>,
+}
+
+impl<'a> Unsorted<'a> {
+    fn new(drafts: &'a [Draft], between: &[Between]) -> Self {
+        let mut first = vec![0];
+        first.extend(drafts.iter().scan(0, |sum, draft| {
+            *sum += draft.nodes.len();
+            Some(*sum)
+        }));
+        let number = |(rank, node): Unordered| (first[rank as usize] + node as usize) as u32;
+        let edges = between.iter().map(|edge| (number(edge.to), (edge.from, edge.least, edge.kind)));
+        let between = Lists::new(first[drafts.len()], edges);
+        Unsorted { drafts, first, between }
+    }
+
+    fn number(&self, (rank, node): Unordered) -> usize {
+        self.first[rank as usize] + node as usize
+    }
+
+    fn node(&self, (rank, node): Unordered) -> &Node {
+        &self.drafts[rank as usize].nodes[node as usize]
+    }
+
+    /// What comes first, of the same rank and then of others.
+    fn edges_into(&self, to: Unordered) -> impl Iterator<Item = (Unordered, i64, EdgeKind)> {
+        let within = self.drafts[to.0 as usize].edges_into(to.1).iter();
+        let within = within.map(move |edge| ((to.0, edge.from), edge.least, edge.kind));
+        within.chain(self.between.of(self.number(to) as u32).iter().copied())
+    }
+
+    /// What a node waits for and has no place yet.
+    fn missing(&self, to: Unordered, place: &[u32]) -> Option<Unordered> {
+        self.edges_into(to).map(|(from, ..)| from).find(|from| place[self.number(*from)] == NO_NODE)
+    }
+
+    /// All nodes in an order in which nothing comes before what it waits for; of those that can come next, the one that happened first. Also where
+    /// each is in that order.
+    fn order(&self) -> (Vec<Unordered>, Vec<u32>) {
+        // Halves of the ranks, each in order.
+        let half = |number: usize| {
+            let middle = self.drafts.len() / 2;
+            let ranks = if number == 0 { 0..middle } else { middle..self.drafts.len() };
+            let nodes = |rank: usize| {
+                self.drafts[rank].nodes.iter().zip(0..).map(move |(node, at)| (node.time, (rank as u32, at)))
+            };
+            let mut by_time: Vec<(i64, Unordered)> = ranks.flat_map(nodes).collect();
             by_time.sort();
             by_time
-        },
-        || Lists::<u32>::new(count, draft.edges.iter().zip(0..).flat_map(of_node)),
-    );
-    let mut waiting: Vec<u32> = draft.edges.iter().map(|edges| edges.len() as u32).collect();
-    let mut place = vec![NO_NODE; count];
-    let mut order: Vec<u32> = Vec::with_capacity(count);
-    // Those whose turn it was before something that they wait for.
-    let mut late: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
-    // If all that are left wait for each other, the one that happened first goes first.
-    for is_forced in [false, true] {
-        for first in &by_time {
-            if place[first.1 as usize] == NO_NODE && (is_forced || waiting[first.1 as usize] == 0) {
-                late.push(Reverse(*first));
-            }
-            while let Some(Reverse((_, at))) = late.pop() {
-                if place[at as usize] != NO_NODE {
+        };
+        let mut by_time = each(2, half).concat();
+        // It finds what is in order already.
+        by_time.sort();
+        let mut place = vec![NO_NODE; by_time.len()];
+        let mut order: Vec<Unordered> = Vec::with_capacity(by_time.len());
+        // By node: those whose turn it was before that.
+        let mut waiting: HashMap<Unordered, Vec<Unordered>, FixedState> = HashMap::default();
+        let mut late: BinaryHeap<Reverse<(i64, Unordered)>> = BinaryHeap::new();
+        // If all that are left wait for each other, the one that happened first goes first.
+        for is_forced in [false, true] {
+            for (_, first) in &by_time {
+                let mut turn = Some(*first).filter(|first| place[self.number(*first)] == NO_NODE);
+                if let (Some(first), false) = (turn, is_forced)
+                    && let Some(from) = self.missing(first, &place)
+                {
+                    waiting.entry(from).or_default().push(first);
                     continue;
                 }
-                place[at as usize] = order.len() as u32;
-                order.push(at);
-                for to in after.of(at) {
-                    let left = &mut waiting[*to as usize];
-                    *left = left.saturating_sub(1);
-                    if *left == 0 && (is_forced || key(*to) < *first) {
-                        late.push(Reverse(key(*to)));
+                while let Some(at) = turn {
+                    if place[self.number(at)] == NO_NODE {
+                        place[self.number(at)] = order.len() as u32;
+                        order.push(at);
+                        for freed in waiting.remove(&at).into_iter().flatten() {
+                            match self.missing(freed, &place) {
+                                Some(from) => waiting.entry(from).or_default().push(freed),
+                                None => late.push(Reverse((self.node(freed).time, freed))),
+                            }
+                        }
                     }
+                    turn = late.pop().map(|Reverse((_, at))| at);
                 }
             }
         }
+        (order, place)
     }
-    let old = || order.iter().map(|old| *old as usize);
-    let (mut graph, times) = both(
-        || {
-            let nodes = old().map(|old| draft.nodes[old]).collect();
-            let mut graph = JobGraph { nodes, first_edge: vec![0], ..JobGraph::default() };
-            for (old, at) in old().zip(0..) {
-                let edges = draft.edges[old].iter().map(|edge| Edge { from: place[edge.from as usize], ..*edge });
-                graph.edges.extend(edges.filter(|edge| edge.from < at));
-                graph.first_edge.push(graph.edges.len() as u32);
-            }
-            graph
-        },
-        || {
-            let wait = |old: usize| Wait { begin: draft.nodes[old].start, extra: draft.extra[old], is_asked: true };
-            Times::new(old().map(|old| draft.own[old]).collect(), old().map(wait).collect())
-        },
-    );
-    let edges: usize = draft.edges.iter().map(SmallVec::len).sum();
-    (graph.times, graph.circular) = (times, (edges - graph.edges.len()) as u64);
-    let placed = |nodes: Vec<u32>| nodes.into_iter().map(|at| place[at as usize]).collect();
-    (graph.ends, graph.arrivals) = (ends.into_iter().map(placed).collect(), arrivals.into_iter().map(placed).collect());
-    graph
+
+    /// The graph of the job, with its own numbers for the nodes of ranks' graphs.
+    fn sorted(&self, ends: &[Vec<u32>], arrivals: &[Vec<u32>]) -> JobGraph {
+        let (order, place) = self.order();
+        let (mut graph, (times, ends, arrivals)) = both(
+            || {
+                let nodes = order.iter().map(|at| *self.node(*at)).collect();
+                let mut graph = JobGraph { nodes, first_edge: vec![0], ..JobGraph::default() };
+                for (old, at) in order.iter().zip(0..) {
+                    for (from, least, kind) in self.edges_into(*old) {
+                        let from = place[self.number(from)];
+                        match from < at {
+                            true => graph.edges.push(Edge { from, least, kind }),
+                            false => graph.circular += 1,
+                        }
+                    }
+                    graph.first_edge.push(graph.edges.len() as u32);
+                }
+                graph
+            },
+            || {
+                let of = |(rank, at): &Unordered| (&self.drafts[*rank as usize], *at as usize);
+                let wait = |(draft, at): (&Draft, usize)| Wait {
+                    begin: draft.nodes[at].start,
+                    extra: draft.extra[at],
+                    is_asked: true,
+                };
+                let own = order.iter().map(of).map(|(draft, at)| draft.own[at]).collect();
+                let times = Times::new(own, order.iter().map(of).map(wait).collect());
+                let placed = |(first, nodes): (&usize, &Vec<u32>)| {
+                    nodes.iter().map(|at| place[first + *at as usize]).collect::<Vec<u32>>()
+                };
+                let all = |nodes: &[Vec<u32>]| self.first.iter().zip(nodes).map(placed).collect::<Vec<_>>();
+                (times, all(ends), all(arrivals))
+            },
+        );
+        (graph.times, graph.ends, graph.arrivals) = (times, ends, arrivals);
+        graph
+    }
 }

@@ -4,10 +4,10 @@
 //! launched last on each other stream before that call. Which event a call waits for is in no trace, so a wait for an event is an edge only if the
 //! call was blocked.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
 use foldhash::fast::FixedState;
-use smallvec::SmallVec;
 
 use super::full_queues::{self, Launching};
 use super::places;
@@ -101,8 +101,8 @@ pub(crate) fn build(source: &Source<'_>) -> RankGraph {
         source,
         pieces: &pieces,
         graph: RankGraph { steps: source.steps.len() as u32, ..RankGraph::default() },
-        names: Names::default(),
-        launch_nodes: HashMap::default(),
+        names: Names::new(source.store),
+        launches: Vec::new(),
         threads: Vec::new(),
         of_thread: Vec::new(),
         blocked: Vec::new(),
@@ -114,14 +114,12 @@ pub(crate) fn build(source: &Source<'_>) -> RankGraph {
     builder.add_waits(&threads);
     builder.link_threads();
     places::find(&mut builder.graph);
-    for (interval, functions) in threads.functions(&builder.graph, &builder.of_thread).into_iter().enumerate() {
-        let mut texts: BTreeMap<u32, Ns> = BTreeMap::new();
-        for (name, time) in functions {
-            *texts.entry(builder.text(name)).or_default() += time;
-        }
-        builder.graph.intervals[interval].functions = super::threads::longest(texts);
-    }
-    builder.graph
+    let Builder { mut graph, mut names, of_thread, .. } = builder;
+    let mut texts = std::mem::take(&mut graph.texts);
+    let functions = threads.functions(&graph, &of_thread, |name| names.text(source.store, &mut texts, name, None));
+    graph.texts = texts;
+    graph.intervals.iter_mut().zip(functions).for_each(|(interval, functions)| interval.functions = functions);
+    graph
 }
 
 /// The work on the rank's GPUs in the window, in the order of starts.
@@ -144,30 +142,30 @@ fn pieces(source: &Source<'_>) -> Vec<Piece> {
 /// The calls of the window that launch or wait, of processes that launch, in the order of starts.
 fn calls(source: &Source<'_>, pieces: &[Piece]) -> Vec<Call> {
     let store = source.store;
-    let mut launching: HashMap<SliceId, SmallVec<[usize; 2]>, FixedState> = HashMap::default();
-    for (at, piece) in pieces.iter().enumerate() {
-        piece.call.into_iter().for_each(|call| launching.entry(call).or_default().push(at));
-    }
+    let mut launching: Vec<(SliceId, usize)> =
+        pieces.iter().enumerate().filter_map(|(at, piece)| Some((piece.call?, at))).collect();
+    launching.sort();
+    let mut launching = launching.chunk_by(|(one, _), (other, _)| one == other).peekable();
     let mut kinds: HashMap<StringId, CallKind, FixedState> = HashMap::default();
-    let mut processes: Vec<ProcessId> = launching.keys().filter_map(|call| store.process_of(*call)).collect();
-    processes.sort_unstable();
-    processes.dedup();
+    let processes: HashSet<ProcessId, FixedState> =
+        pieces.iter().filter_map(|piece| store.process_of(piece.call?)).collect();
     let first = pieces.iter().filter_map(|piece| Some(store.slices.ts(piece.call?))).min().unwrap_or(Ns::MAX);
     let last = pieces.iter().map(|piece| piece.end).max().unwrap_or(Ns::MIN);
     let mut found = Vec::new();
     for slice in store.runtime_calls.iter().copied() {
         let Some(thread) = store.thread_of(slice) else { continue };
         let start = store.slices.ts(slice);
-        let launches = |process: ProcessId| processes.binary_search(&process).is_ok();
+        // Calls are in the order of their ids, too.
+        while launching.next_if(|of| of[0].0 < slice).is_some() {}
         let is_asked = (first..=last).contains(&start) && source.window.contains(start);
-        if !is_asked || !store.process_of(slice).is_some_and(launches) {
+        if !is_asked || !store.process_of(slice).is_some_and(|process| processes.contains(&process)) {
             continue;
         }
         let kind = *kinds.entry(store.slices.name(slice)).or_insert_with(|| CallKind::of_name(store.slice_name(slice)));
         let end = start + store.slices.dur(slice).max(Ns::ZERO);
-        let work = launching.get(&slice);
+        let work = launching.next_if(|of| of[0].0 == slice);
         // A call that goes on after the end of its copy waited for it.
-        let has_ended = |at: &usize| {
+        let has_ended = |(_, at): &(SliceId, usize)| {
             let of = pieces[*at].slice;
             let is_copy = store.category_kind(of) == CategoryKind::Gpu
                 && Work::of_slice(store.slice_name(of), false) == Some(Work::Copy);
@@ -182,11 +180,66 @@ fn calls(source: &Source<'_>, pieces: &[Piece]) -> Vec<Call> {
     found
 }
 
-/// Names as texts.
-#[derive(Default)]
+/// Names as texts: numbers of layers are folded.
 struct Names {
     texts: HashMap<String, u32, FixedState>,
-    names: HashMap<(StringId, Option<&'static str>), u32, FixedState>,
+    /// By name, if it is known yet.
+    plain: Vec<Option<u32>>,
+    /// The same after a word.
+    after_words: HashMap<(StringId, &'static str), u32, FixedState>,
+}
+
+impl Names {
+    fn new(store: &Store) -> Self {
+        let (texts, after_words) = (HashMap::default(), HashMap::default());
+        Names { texts, plain: vec![None; store.strings.len()], after_words }
+    }
+
+    /// The number of a name in the texts, after a word if there is one.
+    fn text(&mut self, store: &Store, texts: &mut Vec<String>, name: StringId, word: Option<&'static str>) -> u32 {
+        let known = match word {
+            None => self.plain[name.0 as usize],
+            Some(word) => self.after_words.get(&(name, word)).copied(),
+        };
+        if let Some(known) = known {
+            return known;
+        }
+        let text = match store.strings.get(name).filter(|_| name != StringId::NULL) {
+            Some(name) => fold(name).into_owned(),
+            None => OUTSIDE.to_owned(),
+        };
+        let text = word.map_or_else(|| text.clone(), |word| format!("{word}: {text}"));
+        let at = *self.texts.entry(text).or_insert_with_key(|text| {
+            texts.push(text.clone());
+            texts.len() as u32 - 1
+        });
+        match word {
+            None => self.plain[name.0 as usize] = Some(at),
+            Some(word) => _ = self.after_words.insert((name, word), at),
+        }
+        at
+    }
+}
+
+/// The slices that have ended at some time, of those that started before.
+#[derive(Default)]
+struct Ended {
+    running: BinaryHeap<Reverse<(Ns, u32)>>,
+    /// In the order of ends.
+    ended: Vec<(Ns, u32)>,
+}
+
+impl Ended {
+    /// Goes on to a later time.
+    fn until(&mut self, time: Ns) {
+        while self.running.peek().is_some_and(|Reverse((end, _))| *end <= time)
+            && let Some(Reverse(next)) = self.running.pop()
+        {
+            // What started since then may end before others that were running.
+            let later = self.ended.iter().rev().take(LOOK_BACK).take_while(|of| **of > next).count();
+            self.ended.insert(self.ended.len() - later, next);
+        }
+    }
 }
 
 struct Builder<'a> {
@@ -194,7 +247,8 @@ struct Builder<'a> {
     pieces: &'a [Piece],
     graph: RankGraph,
     names: Names,
-    launch_nodes: HashMap<SliceId, u32, FixedState>,
+    /// By piece: the node of its launch.
+    launches: Vec<Option<u32>>,
     threads: Vec<ThreadId>,
     /// By thread: its nodes.
     of_thread: Vec<Vec<u32>>,
@@ -203,28 +257,8 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// A name as a text: numbers of layers are folded.
-    fn text(&mut self, name: StringId) -> u32 {
-        self.text_of(name, None)
-    }
-
-    /// The same, after a word.
-    fn text_of(&mut self, name: StringId, word: Option<&'static str>) -> u32 {
-        if let Some(at) = self.names.names.get(&(name, word)) {
-            return *at;
-        }
-        let text = match self.source.store.strings.get(name).filter(|_| name != StringId::NULL) {
-            Some(name) => fold(name).into_owned(),
-            None => OUTSIDE.to_owned(),
-        };
-        let text = word.map_or_else(|| text.clone(), |word| format!("{word}: {text}"));
-        let texts = &mut self.graph.texts;
-        let at = *self.names.texts.entry(text).or_insert_with_key(|text| {
-            texts.push(text.clone());
-            texts.len() as u32 - 1
-        });
-        self.names.names.insert((name, word), at);
-        at
+    fn text(&mut self, name: StringId, word: Option<&'static str>) -> u32 {
+        self.names.text(self.source.store, &mut self.graph.texts, name, word)
     }
 
     fn step(&self, time: Ns) -> Option<u32> {
@@ -241,7 +275,7 @@ impl Builder<'_> {
     }
 
     fn on_thread(&mut self, lane: usize, kind: NodeKind, Window { start, end }: Window, name: StringId) -> u32 {
-        let (name, step) = (self.text(name), self.step(start));
+        let (name, step) = (self.text(name, None), self.step(start));
         let node = RankNode { start, end, lane: lane as u32, name, step, ..RankNode::new(kind) };
         let at = self.push(node, None, RankEdges::new());
         self.of_thread[lane].push(at);
@@ -250,6 +284,8 @@ impl Builder<'_> {
 
     fn add_calls(&mut self, calls: &[Call]) {
         let mut lanes: HashMap<ThreadId, usize, FixedState> = HashMap::default();
+        let mut nodes: HashMap<SliceId, u32, FixedState> =
+            HashMap::with_capacity_and_hasher(calls.len(), FixedState::default());
         for call in calls.iter().filter(|call| call.launches || call.waits) {
             let next = self.threads.len();
             let lane = *lanes.entry(call.thread).or_insert(next);
@@ -263,7 +299,7 @@ impl Builder<'_> {
                 let end = if call.waits { call.start } else { call.end };
                 let at = self.on_thread(lane, NodeKind::Launch, Window { start: call.start, end }, name);
                 self.graph.slices[at as usize] = Some(call.slice);
-                self.launch_nodes.insert(call.slice, at);
+                nodes.insert(call.slice, at);
             }
             if call.waits {
                 let at = self.on_thread(lane, NodeKind::Blocked, Window { start: call.start, end: call.end }, name);
@@ -271,6 +307,7 @@ impl Builder<'_> {
                 self.blocked.push((at, call.slice));
             }
         }
+        self.launches = self.pieces.iter().map(|piece| nodes.get(&piece.call?).copied()).collect();
     }
 
     /// The nodes of streams, and the edges from threads and between streams. Where slices of a stream overlap (programmatic dependent launch), the
@@ -280,37 +317,38 @@ impl Builder<'_> {
         let rows: HashMap<SliceId, (u32, Option<&str>), FixedState> = numbered.collect();
         let (waiting, by_launch) = (self.waiting_launches(calls), self.by_launch());
         let mut streams: HashMap<ThreadId, u32, FixedState> = HashMap::default();
-        // By stream: the node that ends last; and all nodes by their ends.
+        // By stream: the node that ends last.
         let mut last: Vec<Option<u32>> = Vec::new();
-        let mut ended: BTreeSet<(Ns, u32)> = BTreeSet::new();
+        let mut ended = Ended::default();
         let first = self.graph.nodes.len() as u32;
-        for (piece, at) in self.pieces.iter().zip(first..) {
+        for (number, (piece, at)) in self.pieces.iter().zip(first..).enumerate() {
             let next = last.len() as u32;
             let lane = *streams.entry(piece.stream).or_insert(next);
             if lane == next {
                 last.push(None);
             }
             let row = rows.get(&piece.slice).copied();
-            let launch = piece.call.and_then(|call| self.launch_nodes.get(&call)).copied();
+            let launch = self.launches[number];
             let before = last[lane as usize];
             let before_end = before.map(|before| self.graph.nodes[before as usize].end);
             let mut edges: RankEdges =
                 launch.map(|from| RankEdge { from, kind: EdgeKind::Launch }).into_iter().collect();
             edges.extend(before.map(|from| RankEdge { from, kind: EdgeKind::Stream }));
             if let Some(waited) = piece.call.and_then(|call| waiting.get(&call)) {
-                self.wait_events((at - first) as usize, *waited, &by_launch, first, &mut edges);
+                self.wait_events(number, *waited, &by_launch, first, &mut edges);
             }
+            ended.until(piece.start + ROUNDED);
             edges.extend(self.unexplained(piece, lane, &ended, &edges));
             let node = RankNode {
                 start: before_end.map_or(piece.start, |end| end.max(piece.start)),
                 end: piece.end,
                 lane,
-                name: self.text_of(self.source.store.slices.name(piece.slice), row.and_then(|(_, word)| word)),
+                name: self.text(self.source.store.slices.name(piece.slice), row.and_then(|(_, word)| word)),
                 step: launch.and_then(|launch| self.graph.nodes[launch as usize].step),
                 ..RankNode::new(row.map_or(NodeKind::Slice, |(row, _)| NodeKind::Collective(row)))
             };
             self.push(node, Some(piece.slice), edges);
-            ended.insert((piece.end, at));
+            ended.running.push(Reverse((piece.end, at)));
             if before_end.is_none_or(|end| piece.end >= end) {
                 last[lane as usize] = Some(at);
             }
@@ -321,8 +359,8 @@ impl Builder<'_> {
 
     fn by_launch(&self) -> ByLaunch {
         let mut found = ByLaunch::new();
-        for (at, piece) in self.pieces.iter().enumerate() {
-            let Some(launch) = piece.call.and_then(|call| self.launch_nodes.get(&call)) else { continue };
+        for (at, (piece, launch)) in self.pieces.iter().zip(&self.launches).enumerate() {
+            let Some(launch) = launch else { continue };
             found.entry(piece.stream).or_default().push((self.graph.nodes[*launch as usize].start, at));
         }
         found.values_mut().for_each(|of| of.sort_unstable());
@@ -358,19 +396,13 @@ impl Builder<'_> {
         }
     }
 
-    /// `ended` are the slices that started earlier, by their ends.
-    fn unexplained(
-        &self,
-        piece: &Piece,
-        lane: u32,
-        ended: &BTreeSet<(Ns, u32)>,
-        edges: &[RankEdge],
-    ) -> Option<RankEdge> {
+    /// `ended` are the slices that ended before.
+    fn unexplained(&self, piece: &Piece, lane: u32, ended: &Ended, edges: &[RankEdge]) -> Option<RankEdge> {
         let explained = edges.iter().map(|edge| self.graph.nodes[edge.from as usize].end).max();
         if explained.is_some_and(|explained| piece.start - explained <= UNEXPLAINED) {
             return None;
         }
-        let before = ended.range(..=(piece.start + ROUNDED, u32::MAX)).rev().take(LOOK_BACK);
+        let before = ended.ended.iter().rev().take(LOOK_BACK);
         let (end, from) = before.copied().find(|(_, at)| self.graph.nodes[*at as usize].lane != lane)?;
         explained.is_none_or(|explained| end > explained).then_some(RankEdge { from, kind: EdgeKind::Unexplained })
     }
@@ -378,9 +410,8 @@ impl Builder<'_> {
     /// What calls that wait for the GPU wait for: what their own thread launched last, on all streams if they wait for the device.
     fn add_blocked_edges(&mut self, first: u32) {
         let mut launched: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
-        for (piece, at) in self.pieces.iter().zip(first..) {
-            let Some(launch) = piece.call.and_then(|call| self.launch_nodes.get(&call)) else { continue };
-            let launch = self.graph.nodes[*launch as usize];
+        for (launch, at) in self.launches.iter().zip(first..) {
+            let Some(launch) = launch.map(|launch| self.graph.nodes[launch as usize]) else { continue };
             launched.entry(launch.lane).or_default().push((launch.start, at));
         }
         launched.values_mut().for_each(|of| of.sort_unstable());
@@ -405,13 +436,16 @@ impl Builder<'_> {
 
     /// A call that launches returns after an earlier launch if the queue is full.
     fn add_full_queues(&mut self, calls: &[Call], first: u32) {
-        let launched = calls.iter().filter(|call| call.launches && !call.waits);
-        let windows: HashMap<SliceId, Window, FixedState> =
-            launched.map(|call| (call.slice, Window { start: call.start, end: call.end })).collect();
+        let waits: HashSet<SliceId, FixedState> =
+            calls.iter().filter(|call| call.launches && call.waits).map(|call| call.slice).collect();
         let mut of_streams: BTreeMap<ThreadId, Vec<Launching>> = BTreeMap::new();
-        for (last, piece) in self.pieces.iter().enumerate() {
+        for (last, (piece, launch)) in self.pieces.iter().zip(&self.launches).enumerate() {
             let launching = of_streams.entry(piece.stream).or_default();
-            let call = piece.call.and_then(|call| Some((call, *windows.get(&call)?)));
+            let launch = launch.filter(|_| piece.call.is_none_or(|call| !waits.contains(&call)));
+            let call = launch.map(|launch| {
+                let node = &self.graph.nodes[launch as usize];
+                (launch, Window { start: node.start, end: node.end })
+            });
             match launching.last_mut() {
                 Some(before) if call.is_some() && before.call == call => (before.done, before.last) = (piece.end, last),
                 // What has no call is from before the trace began.
@@ -422,9 +456,8 @@ impl Builder<'_> {
         for mut launching in of_streams.into_values() {
             launching.sort_by_key(|launching| launching.call.map(|(_, window)| window.start));
             for (at, earlier) in full_queues::waits(&launching) {
-                let node = launching[at].call.and_then(|(call, _)| self.launch_nodes.get(&call).copied());
                 let from = first + launching[earlier].last as u32;
-                if let Some(node) = node {
+                if let Some((node, _)) = launching[at].call {
                     self.graph.edges[node as usize].push(RankEdge { from, kind: EdgeKind::Blocked });
                 }
             }

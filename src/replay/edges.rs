@@ -34,9 +34,9 @@ pub(super) fn add_edges(draft: &mut Draft, graph: &RankGraph, arrivals: &[u32], 
     edges.measure(draft);
     let shortest = edges.shortest(draft);
     for (at, of) in graph.edges.iter().enumerate() {
-        let (kind, to) = (graph.nodes[at].kind, arrivals[at] as usize);
-        draft.edges[to] = of.iter().map(|edge| edges.edge(at, edge)).collect();
-        let (node, bound) = (draft.nodes[to], draft.bound(to));
+        let (kind, to) = (graph.nodes[at].kind, arrivals[at]);
+        draft.add_edges(to, of.iter().map(|edge| edges.edge(at, edge)));
+        let (node, bound) = (draft.nodes[to as usize], draft.bound(to));
         let is_blocked = bound.is_some_and(|(latest, _)| latest > node.start);
         if kind.is_cpu() {
             let active = match kind {
@@ -48,10 +48,10 @@ pub(super) fn add_edges(draft: &mut Draft, graph: &RankGraph, arrivals: &[u32], 
                 NodeKind::CpuLeft(_) | NodeKind::Woken => node.start,
                 _ => node.time,
             };
-            draft.own[to] = active - draft.before(to);
+            draft.own[to as usize] = active - draft.before(to);
         }
         if let Some((latest, binding)) = bound.filter(|_| !kind.is_cpu() || is_blocked || kind == NodeKind::Woken) {
-            (draft.extra[to], draft.nodes[to].binding) = (node.freed() - latest, binding);
+            (draft.extra[to as usize], draft.nodes[to as usize].binding) = (node.freed() - latest, binding);
         }
     }
 }
@@ -67,7 +67,7 @@ impl RankEdges<'_> {
     }
 
     fn ended(&self, draft: &Draft, edge: &RankEdge) -> i64 {
-        draft.nodes[self.ends[edge.from as usize] as usize].time
+        draft.time(self.ends[edge.from as usize])
     }
 
     fn measure(&mut self, draft: &Draft) {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::culprits::{Culprit, Culprits};
 use super::job::{Node, Times};
 use super::peers::Part;
-use super::question::{Question, RankInterval, as_many, each};
+use super::question::{Question, RankInterval, as_many, both, each};
 use super::rank::{EdgeKind, NO_NODE, NodeKind};
 use super::transplant::{self, RerunError};
 use crate::operations::random::Random;
@@ -203,16 +203,30 @@ impl Question<'_> {
             parts.iter().for_each(|part| self.scale(&mut times, *part, |_| 0.5));
             times
         };
-        let saved = self.saved(4, |at| match at {
+        let all_at_once = |at: usize| match at {
             0 => self.all_like_peers(&job.times, &all),
             1 => half(&[Part::Cpu]),
             2 => half(&[Part::Gpu]),
             _ => half(&[Part::Cpu, Part::Gpu]),
-        });
+        };
+        // If all do as their peers, what was distributed no longer matters: that job is the same each time.
+        let shuffled = |at: usize| {
+            let mut random = seeded(at);
+            peers.shuffled(job, &mut |below| random.below(below))
+        };
+        let shuffled_or_like_peers = |at: usize| match at {
+            0 => self.all_like_peers(&shuffled(0), &all),
+            at => shuffled(at - 1),
+        };
+        let shuffles = if all.is_empty() { 0 } else { as_many(job, SHUFFLES, LEAST) + 1 };
+        let (error, (saved, ends)) = both(
+            || transplant::measure(job, self.ranks, peers),
+            || (self.saved(4, all_at_once), self.ends(shuffles, shuffled_or_like_peers)),
+        );
         let mut reruns = Reruns {
             length: self.length(),
             steps: self.ranks.iter().map(|graph| graph.steps).max().unwrap_or_default(),
-            error: transplant::measure(job, self.ranks, peers),
+            error,
             all_like_peers: saved[0],
             fast_cpus: saved[1],
             fast_gpus: saved[2],
@@ -220,16 +234,6 @@ impl Question<'_> {
             ..Reruns::default()
         };
         let Some(error) = reruns.error else { return reruns };
-        // If all do as their peers, what was distributed no longer matters: that job is the same each time.
-        let shuffled = |at: usize| {
-            let mut random = seeded(at);
-            peers.shuffled(job, &mut |below| random.below(below))
-        };
-        let shuffles = as_many(job, SHUFFLES, LEAST);
-        let ends = self.ends(shuffles + 1, |at| match at {
-            0 => self.all_like_peers(&shuffled(0), &all),
-            at => shuffled(at - 1),
-        });
         let (like_peers, ends) = (ends[0], ends[1..].iter().map(|end| *end as f64).collect::<Vec<f64>>());
         (reruns.chance, reruns.unsteady) = (mean(&ends) as i64 - like_peers, std_dev(ends.iter().copied()) as i64);
         let of_graph = (reruns.length as f64 * error.of_saving(reruns.steps)) as i64;
@@ -391,7 +395,7 @@ impl Question<'_> {
             let thread = self.job.edges_into(*node).iter().find(|edge| edge.kind == EdgeKind::Thread);
             let before = thread.map_or(times.wait(*node).begin, |edge| self.job.nodes[edge.from as usize].time);
             times.own[*node] = times.own[*node].min((self.job.nodes[*node].start - before).max(0));
-            times.waits_mut()[*node].is_asked = false;
+            times.change_wait(*node, |wait| wait.is_asked = false);
         }
         times
     }

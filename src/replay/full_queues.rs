@@ -4,15 +4,14 @@
 //! 8 µs before, and then as long as a kernel. Recorded on an H200 with PyTorch's profiler, five jobs of two ranks: of 18,259 such calls 17,936 began with 1,022
 //! launches outstanding on their stream, the others with a few less, and all returned after one of them had ended. How many a driver takes is in no trace, so it is the most that were ever outstanding.
 
-use crate::id::SliceId;
 use crate::statistics::median_time;
 use crate::time::{Ns, Window};
 
 /// A call that launched work onto a stream.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Launching {
-    /// The call, and when it ran; `None` for work that was launched before the trace began.
-    pub(super) call: Option<(SliceId, Window)>,
+    /// Its node, and when it ran; `None` for work that was launched before the trace began.
+    pub(super) call: Option<(u32, Window)>,
     /// When the last of its slices ended.
     pub(super) done: Ns,
     /// That slice.
@@ -48,6 +47,9 @@ pub(super) fn waits(launches: &[Launching]) -> Vec<(usize, usize)> {
     let outstanding = |at: usize, time: Ns| at.saturating_sub(done_by(time));
     let seen = || launches.iter().enumerate().filter(|(_, launch)| launch.call.is_some());
     let most = seen().map(|(at, launch)| outstanding(at + 1, launch.window().end)).max().unwrap_or_default();
+    if most < FEWEST_LAUNCHES {
+        return Vec::new();
+    }
     let full = most - most / EVENTS;
     let has_waited = |(at, launch): &(usize, &Launching)| {
         let Window { start, end } = launch.window();
@@ -57,7 +59,7 @@ pub(super) fn waits(launches: &[Launching]) -> Vec<(usize, usize)> {
     let median = |of: &[(usize, &Launching)]| {
         median_time(&mut of.iter().map(|(_, launch)| launch.window().duration()).collect::<Vec<Ns>>())
     };
-    if most < FEWEST_LAUNCHES || waited.len() < FEWEST_WAITS || median(&waited).0 < LONGER * median(&others).0 {
+    if waited.len() < FEWEST_WAITS || median(&waited).0 < LONGER * median(&others).0 {
         return Vec::new();
     }
     let earlier = |(at, launch): (usize, &Launching)| {
@@ -81,7 +83,7 @@ mod tests {
             let room = at.checked_sub(places).map_or(0, |earlier| found[earlier].done.0);
             let (start, end) = (free, free.max(room) + 5_000);
             (free, idle) = (end, idle.max(end) + 100_000);
-            let call = Some((SliceId(at as u32), Window { start: Ns(start), end: Ns(end) }));
+            let call = Some((at as u32, Window { start: Ns(start), end: Ns(end) }));
             found.push(Launching { call, done: Ns(idle), last: at });
         }
         found

@@ -4,13 +4,10 @@
 //! happens at the latest of what comes first, each with a delay. One of these was binding when the job ran, and has the delay that was recorded; the
 //! others have the least delay that their kind has anywhere on that rank. So with nothing changed every node happens when it was recorded.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
-use smallvec::SmallVec;
-
-use super::rank::{EdgeKind, NodeKind, RankGraph};
+use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 
 /// What a node's own time is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +40,7 @@ pub struct Node {
     pub role: Role,
     /// A position in the ranks; of a rendezvous its first member.
     pub rank: u32,
-    /// Its node in the rank's graph; [`NO_NODE`](super::rank::NO_NODE) for a rendezvous.
+    /// Its node in the rank's graph; [`NO_NODE`] for a rendezvous.
     pub of: u32,
     /// When it happened.
     pub time: i64,
@@ -68,8 +65,10 @@ impl Node {
 pub struct Times {
     /// By node: its own time.
     pub own: Vec<i64>,
-    /// By node. Most runs have it in common.
-    waits: Arc<Vec<Wait>>,
+    /// By node: how it waits as recorded. Runs have it in common.
+    pub(super) waits: Arc<Vec<Wait>>,
+    /// By node: what is different from that.
+    pub(super) changed: BTreeMap<u32, Wait>,
 }
 
 /// How a node waits for what comes first. Times are in ns.
@@ -86,27 +85,17 @@ pub struct Wait {
 impl Times {
     /// By node: own times, and how each waits.
     pub fn new(own: Vec<i64>, waits: Vec<Wait>) -> Self {
-        Times { own, waits: Arc::new(waits) }
+        Times { own, waits: Arc::new(waits), changed: BTreeMap::new() }
     }
 
     /// How a node waits.
-    pub fn wait(&self, node: usize) -> &Wait {
-        &self.waits[node]
+    pub fn wait(&self, node: usize) -> Wait {
+        self.changed.get(&(node as u32)).copied().unwrap_or_else(|| self.waits[node])
     }
 
-    /// By node: how it waits.
-    pub(super) fn waits(&self) -> &[Wait] {
-        &self.waits
-    }
-
-    /// By node: the same, to change it in this run alone.
-    pub fn waits_mut(&mut self) -> &mut [Wait] {
-        Arc::make_mut(&mut self.waits).as_mut_slice()
-    }
-
-    /// Both at once.
-    pub(super) fn both_mut(&mut self) -> (&mut [i64], &mut [Wait]) {
-        (&mut self.own, Arc::make_mut(&mut self.waits).as_mut_slice())
+    /// Changes how a node waits in this run.
+    pub fn change_wait(&mut self, node: usize, change: impl FnOnce(&mut Wait)) {
+        change(self.changed.entry(node as u32).or_insert(self.waits[node]));
     }
 }
 
@@ -143,45 +132,72 @@ pub struct JobGraph {
     pub circular: u64,
 }
 
-/// The edges into a node.
-pub(super) type Edges = SmallVec<[Edge; 2]>;
+/// A node of a graph that has no order yet: its rank, or for a rendezvous the number of ranks, and its number among the nodes there.
+pub(super) type Unordered = (u32, u32);
 
-/// A graph whose nodes have no order yet.
-#[derive(Default)]
+/// The nodes of a rank, or all rendezvous, which have no order yet.
+#[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) nodes: Vec<Node>,
     /// By node, as in [`Times`] and [`Wait`].
     pub(super) own: Vec<i64>,
     pub(super) extra: Vec<i64>,
-    pub(super) edges: Vec<Edges>,
+    /// As in [`JobGraph`], of edges from other nodes here. Nodes at the end that have none are not in it.
+    first_edge: Vec<u32>,
+    edges: Vec<Edge>,
 }
 
 impl Draft {
     /// With room for so many nodes.
     pub(super) fn with_room(nodes: usize) -> Self {
         let (own, extra) = (Vec::with_capacity(nodes), Vec::with_capacity(nodes));
-        Draft { nodes: Vec::with_capacity(nodes), own, extra, edges: Vec::with_capacity(nodes) }
+        let first_edge = Vec::with_capacity(nodes + 1);
+        Draft { nodes: Vec::with_capacity(nodes), own, extra, first_edge, edges: Vec::with_capacity(2 * nodes) }
     }
 
     pub(super) fn push(&mut self, node: Node, own: i64) -> u32 {
         self.nodes.push(node);
         self.own.push(own);
         self.extra.push(0);
-        self.edges.push(Edges::new());
         self.nodes.len() as u32 - 1
     }
 
+    /// Adds the edges into a node. Those before it have theirs already.
+    pub(super) fn add_edges(&mut self, to: u32, edges: impl Iterator<Item = Edge>) {
+        self.first_edge.resize(to as usize + 1, self.edges.len() as u32);
+        self.edges.extend(edges);
+        self.first_edge.push(self.edges.len() as u32);
+    }
+
+    pub(super) fn edges_into(&self, to: u32) -> &[Edge] {
+        let of = |at: usize| self.first_edge.get(at).map_or(self.edges.len(), |first| *first as usize);
+        &self.edges[of(to as usize)..of(to as usize + 1)]
+    }
+
+    pub(super) fn time(&self, at: u32) -> i64 {
+        self.nodes[at as usize].time
+    }
+
     /// When what comes first, apart from its own thread, let a node happen at the earliest, and the kind of the edge that was binding.
-    pub(super) fn bound(&self, to: usize) -> Option<(i64, EdgeKind)> {
-        let others = self.edges[to].iter().filter(|edge| edge.kind != EdgeKind::Thread);
-        others.map(|edge| (self.nodes[edge.from as usize].time + edge.least, edge.kind)).max()
+    pub(super) fn bound(&self, to: u32) -> Option<(i64, EdgeKind)> {
+        let others = self.edges_into(to).iter().filter(|edge| edge.kind != EdgeKind::Thread);
+        others.map(|edge| (self.time(edge.from) + edge.least, edge.kind)).max()
     }
 
     /// When a thread's own time began: at the node before, or when it was recorded.
-    pub(super) fn before(&self, to: usize) -> i64 {
-        let before = self.edges[to].iter().find(|edge| edge.kind == EdgeKind::Thread);
-        before.map_or(self.nodes[to].start, |edge| self.nodes[edge.from as usize].time)
+    pub(super) fn before(&self, to: u32) -> i64 {
+        let before = self.edges_into(to).iter().find(|edge| edge.kind == EdgeKind::Thread);
+        before.map_or(self.nodes[to as usize].start, |edge| self.time(edge.from))
     }
+}
+
+/// An edge between ranks, as in [`Edge`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Between {
+    pub(super) from: Unordered,
+    pub(super) to: Unordered,
+    pub(super) least: i64,
+    pub(super) kind: EdgeKind,
 }
 
 impl JobGraph {
@@ -191,11 +207,22 @@ impl JobGraph {
     }
 }
 
-/// By row: its node.
-pub(super) fn rows(graph: &RankGraph) -> HashMap<u32, usize, FixedState> {
-    let row = |(at, kind): (usize, NodeKind)| match kind {
-        NodeKind::Collective(row) => Some((row, at)),
-        _ => None,
-    };
-    graph.nodes.iter().map(|node| node.kind).enumerate().filter_map(row).collect()
+/// The nodes of the collectives of a rank, by their rows.
+pub(super) struct Rows(Vec<u32>);
+
+impl Rows {
+    pub(super) fn of(graph: &RankGraph) -> Self {
+        let mut nodes = Vec::new();
+        for (node, at) in graph.nodes.iter().zip(0..) {
+            let NodeKind::Collective(row) = node.kind else { continue };
+            nodes.resize(nodes.len().max(row as usize + 1), NO_NODE);
+            nodes[row as usize] = at;
+        }
+        Rows(nodes)
+    }
+
+    /// The node of a row.
+    pub(super) fn node(&self, row: u32) -> Option<usize> {
+        self.0.get(row as usize).filter(|at| **at != NO_NODE).map(|at| *at as usize)
+    }
 }

@@ -1,10 +1,8 @@
 //! Where ranks wait for each other: collectives on GPUs, and collectives of CPUs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
-use foldhash::fast::FixedState;
-
-use super::job::{Draft, Edge, Node, Role, rows};
+use super::job::{Between, Draft, Node, Role, Rows, Unordered};
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 use crate::operations::clocks::Clocks;
 use crate::operations::matching::{MatchedCollective, Matches};
@@ -21,24 +19,31 @@ fn ties(collective: &MatchedCollective) -> bool {
     waits && collective.fault.is_none() && collective.present() > 1
 }
 
-/// The ranks, with their rows, that wait for others.
-pub(super) fn members(matches: &Matches) -> HashSet<(usize, u32), FixedState> {
-    let of_groups = matches.groups.iter().flat_map(|group| {
+/// By rank: whether a row, as far as that goes, waits for others.
+pub(super) fn members(ranks: usize, matches: &Matches) -> Vec<Vec<bool>> {
+    let mut found = vec![Vec::new(); ranks];
+    for group in &matches.groups {
         let tied = group.collectives.iter().filter(|collective| ties(collective));
-        tied.flat_map(|collective| group.members.iter().zip(&collective.rows))
-    });
-    of_groups.filter_map(|(rank, row)| Some((*rank, (*row)?))).collect()
+        for (rank, row) in tied.flat_map(|collective| group.members.iter().zip(&collective.rows)) {
+            let (of_rank, Some(row)) = (&mut found[*rank], row.map(|row| row as usize)) else { continue };
+            of_rank.resize(of_rank.len().max(row + 1), false);
+            of_rank[row] = true;
+        }
+    }
+    found
 }
 
 /// By rank: by how much its aligned clock is ahead of the first one's where nothing but sends and receives shows it. These end on both sides at
 /// about the same time.
-pub(super) fn shifts(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Vec<i64> {
-    let rows: Vec<HashMap<u32, usize, FixedState>> = ranks.iter().map(|graph| rows(graph)).collect();
+pub(super) fn shifts(ranks: &[&RankGraph], rows: &[Rows], matches: &Matches, clocks: &Clocks) -> Vec<i64> {
     let end = |rank: usize, row: u32| {
-        let at = *rows[rank].get(&row)?;
+        let at = rows[rank].node(row)?;
         Some((rank, clocks.ranks[rank].aligned(ranks[rank].nodes[at].end)))
     };
     let set = |rank: usize| clocks.ranks[rank].component.unwrap_or(rank);
+    if (0..ranks.len()).all(|rank| set(rank) == set(0)) {
+        return vec![0; ranks.len()];
+    }
     let mut apart: BTreeMap<(usize, usize), Vec<Ns>> = BTreeMap::new();
     for group in &matches.groups {
         for collective in group.collectives.iter().filter(|collective| ties(collective)) {
@@ -71,32 +76,43 @@ pub(super) fn shifts(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -
     (0..ranks.len()).map(|rank| shift[&set(rank)]).collect()
 }
 
-/// Adds a node where all members of each collective have arrived. `node` gives a rank's row its arrival and its end.
-pub(super) fn join_collectives(draft: &mut Draft, matches: &Matches, node: impl Fn(usize, u32) -> Option<(u32, u32)>) {
+/// Where a row's kernel arrives at its collective, and where it ends.
+pub(super) type ArrivalAndEnd = (u32, u32);
+
+/// Adds a node where all members of each collective have arrived, in the last draft, with the edges from it. `node` gives them for a rank's row.
+pub(super) fn join_collectives(
+    drafts: &mut [Draft],
+    matches: &Matches,
+    node: impl Fn(usize, u32) -> Option<ArrivalAndEnd>,
+) -> Vec<Between> {
+    let (last, mut found) = (drafts.len() - 1, Vec::new());
+    let (drafts, rendezvous) = drafts.split_at_mut(last);
     for group in &matches.groups {
         for collective in group.collectives.iter().filter(|collective| ties(collective)) {
             let members = group.members.iter().zip(&collective.rows);
-            let members: Vec<(u32, u32)> = members.filter_map(|(rank, row)| node(*rank, (*row)?)).collect();
-            let time = |draft: &Draft, at: u32| draft.nodes[at as usize].time;
-            let Some(latest) = members.iter().map(|(arrival, _)| time(draft, *arrival)).max() else { continue };
-            let first = draft.nodes[members[0].0 as usize];
+            let members: Vec<(usize, ArrivalAndEnd)> =
+                members.filter_map(|(rank, row)| Some((*rank, node(*rank, (*row)?)?))).collect();
+            let latest = members.iter().map(|(rank, (arrival, _))| drafts[*rank].time(*arrival)).max();
+            let (Some(latest), Some((first, (arrival, _)))) = (latest, members.first()) else { continue };
+            let first = drafts[*first].nodes[*arrival as usize];
             let all = Node { role: Role::Rendezvous, of: NO_NODE, time: latest, start: latest, ..first };
-            let all = draft.push(all, 0);
-            for (arrival, end) in members {
-                let edge = |from: u32| Edge { from, least: 0, kind: EdgeKind::Rendezvous };
-                draft.edges[all as usize].push(edge(arrival));
+            let all = (last as u32, rendezvous[0].push(all, 0));
+            for (rank, (arrival, end)) in members {
+                let (draft, place) = (&mut drafts[rank], |node: u32| (rank as u32, node));
+                let edge = |from, to| Between { from, to, least: 0, kind: EdgeKind::Rendezvous };
+                found.push(edge(place(arrival), all));
                 // What was sent may be under way when the receiver arrives.
                 let is_sure = collective.tie.synchronises() && collective.tie != Tie::Uneven;
-                let has_waited = is_sure || time(draft, end) >= latest;
-                let from = if has_waited { all } else { arrival };
-                draft.edges[end as usize].push(edge(from));
+                let has_waited = is_sure || draft.time(end) >= latest;
+                let (from, since) = if has_waited { (all, latest) } else { (place(arrival), draft.time(arrival)) };
+                found.push(edge(from, place(end)));
                 // A kernel of several messages ends after the last of them.
-                let froms = draft.edges[end as usize].iter().filter(|edge| edge.kind == EdgeKind::Rendezvous);
-                let latest = froms.map(|edge| time(draft, edge.from)).max().unwrap_or(latest);
-                draft.own[end as usize] = time(draft, end) - latest;
+                let (time, own) = (draft.time(end), &mut draft.own[end as usize]);
+                *own = (*own).min(time - since);
             }
         }
     }
+    found
 }
 
 /// Where a thread comes to a collective of CPUs, and where it has left it.
@@ -104,38 +120,54 @@ type Visit = (Option<u32>, Option<u32>);
 
 /// Ties collectives of CPUs. Which members wait for which depends on the algorithm: a member waits for another one if it never left before that one
 /// had arrived.
-pub(super) fn join_cpus(draft: &mut Draft, ranks: &[&RankGraph], ends: &[Vec<u32>], clocks: &Clocks) {
+pub(super) fn join_cpus(
+    drafts: &mut [Draft],
+    ranks: &[&RankGraph],
+    ends: &[Vec<u32>],
+    clocks: &Clocks,
+) -> Vec<Between> {
     let visits: Vec<BTreeMap<u32, Visit>> = ranks.iter().zip(ends).map(|(graph, ends)| visits(graph, ends)).collect();
-    let time = |draft: &Draft, at: u32| draft.nodes[at as usize].time;
-    let mut tied: Vec<(u32, u32)> = Vec::new();
+    let time = |(rank, at): Unordered| drafts[rank as usize].time(at);
+    let mut tied: Vec<(Unordered, Unordered)> = Vec::new();
     for (rank, own) in visits.iter().enumerate() {
         for (other, theirs) in visits.iter().enumerate() {
             if other == rank || theirs.len() != own.len() || !clocks.are_comparable(rank, other) {
                 continue;
             }
-            let pair = |(number, (_, left)): (&u32, &Visit)| Some(((*left)?, theirs.get(number)?.0?));
-            let pairs: Vec<(u32, u32)> = own.iter().filter_map(pair).collect();
+            let pair = |(number, (_, left)): (&u32, &Visit)| {
+                Some(((rank as u32, (*left)?), (other as u32, theirs.get(number)?.0?)))
+            };
+            let pairs: Vec<(Unordered, Unordered)> = own.iter().filter_map(pair).collect();
             let together = clocks.uncertainty(rank, other).0;
-            let waits = |(left, arrived): &(u32, u32)| time(draft, *arrived) <= time(draft, *left) + together;
+            let waits = |(left, arrived): &(Unordered, Unordered)| time(*arrived) <= time(*left) + together;
             if pairs.len() >= FEWEST_CPU_COLLECTIVES && pairs.iter().all(waits) {
                 tied.extend(pairs);
             }
         }
     }
     // Two of which one is always much earlier may not be tied at all: what a message takes at least is the least of all.
-    let least = tied.iter().map(|(left, arrived)| time(draft, *left) - time(draft, *arrived)).min().unwrap_or_default();
-    for (left, from) in tied {
-        draft.edges[left as usize].push(Edge { from, least, kind: EdgeKind::Cpus });
+    let least = tied.iter().map(|(left, arrived)| time(*left) - time(*arrived)).min().unwrap_or_default();
+    // By node: when the last of the others let it happen at the earliest.
+    let mut latest: BTreeMap<Unordered, i64> = BTreeMap::new();
+    for (left, arrived) in &tied {
+        let (until, known) = (time(*arrived) + least, latest.entry(*left).or_insert(i64::MIN));
+        *known = (*known).max(until);
     }
-    for left in visits.iter().flat_map(BTreeMap::values).filter_map(|(_, left)| *left) {
-        let (at, node) = (left as usize, draft.nodes[left as usize]);
-        match draft.bound(at) {
+    let left = |(rank, visits): (usize, &BTreeMap<u32, Visit>)| {
+        visits.values().filter_map(|(_, left)| Some((rank as u32, (*left)?))).collect::<Vec<Unordered>>()
+    };
+    for (rank, at) in visits.iter().enumerate().flat_map(left) {
+        let draft = &mut drafts[rank as usize];
+        let node = draft.nodes[at as usize];
+        let of_others = latest.get(&(rank, at)).map(|latest| (*latest, EdgeKind::Cpus));
+        match draft.bound(at).max(of_others) {
             Some((latest, binding)) if latest > node.start => {
-                (draft.extra[at], draft.nodes[at].binding) = (node.time - latest, binding);
+                (draft.extra[at as usize], draft.nodes[at as usize].binding) = (node.time - latest, binding);
             }
-            _ => draft.own[at] = node.time - draft.before(at),
+            _ => draft.own[at as usize] = node.time - draft.before(at),
         }
     }
+    tied.into_iter().map(|(to, from)| Between { from, to, least, kind: EdgeKind::Cpus }).collect()
 }
 
 fn visits(graph: &RankGraph, ends: &[u32]) -> BTreeMap<u32, Visit> {

@@ -8,13 +8,13 @@ pub(super) struct Lists<T> {
     things: Vec<T>,
 }
 
-impl<T: Copy + Default> Lists<T> {
+impl<T: Copy> Lists<T> {
     /// `count` lists of things that come with the number of their list.
     pub(super) fn new(count: usize, things: impl Iterator<Item = (u32, T)> + Clone) -> Self {
         let mut first = vec![0; count + 1];
         things.clone().for_each(|(list, _)| first[list as usize + 1] += 1);
         (1..first.len()).for_each(|at| first[at] += first[at - 1]);
-        let (mut next, mut sorted) = (first.clone(), vec![T::default(); first[count] as usize]);
+        let (mut next, mut sorted) = (first.clone(), things.clone().map(|(_, thing)| thing).collect::<Vec<T>>());
         for (list, thing) in things {
             let at = &mut next[list as usize];
             sorted[*at as usize] = thing;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
-use super::job::{JobGraph, Role, Times};
+use super::job::{JobGraph, Node, Role, Times};
 use super::lists::Lists;
 use super::places::{in_step, step_shifts};
 use super::rank::{EdgeKind, NO_NODE, RankGraph};
@@ -231,10 +231,12 @@ impl Peers {
     fn common_spans(&self, job: &JobGraph) -> Vec<[Window; 2]> {
         let mut common = vec![[Window::ALL; 2]; self.class.len()];
         for (class, ends) in self.class.iter().zip(&job.ends) {
-            let nodes = || ends.iter().map(|node| job.nodes[*node as usize]);
-            for (common, is_cpu) in common[*class as usize].iter_mut().zip([true, false]) {
-                let times = || nodes().filter(|node| (node.role == Role::Cpu) == is_cpu).map(|node| node.time);
-                let (first, last) = (times().min().unwrap_or(i64::MAX), times().max().unwrap_or(i64::MIN));
+            let mut spans = [(i64::MAX, i64::MIN); 2];
+            for Node { role, time, .. } in ends.iter().map(|node| &job.nodes[*node as usize]) {
+                let (first, last) = &mut spans[usize::from(*role != Role::Cpu)];
+                (*first, *last) = ((*first).min(*time), (*last).max(*time));
+            }
+            for (common, (first, last)) in common[*class as usize].iter_mut().zip(spans) {
                 *common = Window { start: common.start.max(Ns(first)), end: common.end.min(Ns(last) + Ns(1)) };
             }
         }
@@ -365,7 +367,8 @@ impl Peers {
                     _ => usual,
                 };
                 if is_woken(node) && !wakes.is_empty() {
-                    found.waits_mut()[node].extra = median_time(&mut wakes).0;
+                    let extra = median_time(&mut wakes).0;
+                    found.change_wait(node, |wait| wait.extra = extra);
                 }
             }
         }
@@ -373,7 +376,7 @@ impl Peers {
             let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
             if role == part.role() && set[rank] && self.alike(rank) > 1 {
                 found.own[node] = 0;
-                found.waits_mut()[node].is_asked = role != Role::Cpu;
+                found.change_wait(node, |wait| wait.is_asked = role != Role::Cpu);
             }
         }
         found

@@ -5,8 +5,10 @@ use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::FixedState;
 
-use super::rank::{EdgeKind, Interval, NodeKind, RankGraph, RankNode};
+use super::job::Rows;
+use super::rank::{EdgeKind, Interval, NodeKind, RankGraph};
 use crate::operations::matching::Matches;
+use crate::time::Ns;
 
 /// The intervals that are known so far.
 #[derive(Default)]
@@ -28,7 +30,6 @@ impl Intervals {
 }
 
 /// Numbers what is at the same place.
-#[derive(Default)]
 struct Numbers(HashMap<u64, u32, FixedState>);
 
 impl Numbers {
@@ -42,21 +43,23 @@ impl Numbers {
 
 /// Finds the places and intervals of a graph's nodes.
 pub(super) fn find(graph: &mut RankGraph) {
-    let mut numbers = Numbers::default();
+    let mut numbers = Numbers(HashMap::with_capacity_and_hasher(graph.nodes.len(), FixedState::default()));
     let mut intervals = Intervals::default();
     // What a call launches first says more than its name.
-    let mut first: HashMap<u32, u32, FixedState> = HashMap::default();
+    let mut first = vec![None; graph.nodes.len()];
     let mut launches_collective = vec![false; graph.nodes.len()];
     for (node, edges) in graph.nodes.iter().zip(&graph.edges) {
         for edge in edges.iter().filter(|edge| edge.kind == EdgeKind::Launch) {
-            first.entry(edge.from).or_insert(node.name);
+            first[edge.from as usize].get_or_insert(node.name);
             launches_collective[edge.from as usize] |= matches!(node.kind, NodeKind::Collective(_));
         }
     }
-    let mut order: Vec<usize> = (0..graph.nodes.len()).filter(|at| graph.nodes[*at].kind.is_cpu()).collect();
-    order.sort_by_key(|at| (graph.nodes[*at].end, *at));
+    let families: Vec<u64> = graph.texts.iter().map(|text| hash(family(text))).collect();
+    let cpu = graph.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_cpu());
+    let mut order: Vec<(Ns, usize)> = cpu.map(|(at, node)| (node.end, at)).collect();
+    order.sort();
     let mut passed: HashMap<(bool, u32, Option<u32>), u32, FixedState> = HashMap::default();
-    for at in order {
+    for (_, at) in order {
         let node = graph.nodes[at];
         let interval = passed.entry((true, node.lane, node.step)).or_default();
         let kind = match node.kind {
@@ -66,8 +69,7 @@ pub(super) fn find(graph: &mut RankGraph) {
             NodeKind::CpuLeft(_) => 3,
             _ => 4,
         };
-        let name = first.get(&(at as u32)).copied().unwrap_or(node.name);
-        let name = family(&graph.texts[name as usize]);
+        let name = families[first[at].unwrap_or(node.name) as usize];
         let place = numbers.next(node.step, hash((node.lane, *interval, kind, name)));
         set(graph, at, place, intervals.at(node.step, (true, node.lane, *interval)));
         *interval += u32::from(launches_collective[at]);
@@ -78,7 +80,7 @@ pub(super) fn find(graph: &mut RankGraph) {
             continue;
         }
         let interval = passed.entry((false, node.lane, node.step)).or_default();
-        let name = family(&graph.texts[node.name as usize]);
+        let name = families[node.name as usize];
         let launch = graph.edges[at].iter().find(|edge| edge.kind == EdgeKind::Launch);
         let within = match launch {
             Some(launch) => hash((graph.nodes[launch.from as usize].place, name)),
@@ -97,19 +99,26 @@ fn set(graph: &mut RankGraph, at: usize, place: u64, interval: u32) {
 
 /// By rank: how many more steps than the first rank's it has before the same step. A trace may begin later.
 pub(crate) fn step_shifts(ranks: &[&RankGraph], matches: &Matches) -> Vec<i64> {
-    let rows: Vec<HashMap<u32, Option<u32>, FixedState>> = ranks.iter().map(|graph| steps_of_rows(graph)).collect();
-    let step = |rank: usize, row: Option<u32>| rows[rank].get(&row?).copied().flatten().map(i64::from);
-    let mut votes: BTreeMap<(usize, usize), BTreeMap<i64, u64>> = BTreeMap::new();
+    let rows: Vec<Rows> = ranks.iter().map(|graph| Rows::of(graph)).collect();
+    let step = |rank: usize, row: Option<u32>| {
+        ranks[rank].nodes[rows[rank].node(row?)?].step.map(|step| (rank, i64::from(step)))
+    };
+    let mut counts: HashMap<(usize, usize, i64), u64, FixedState> = HashMap::default();
     for group in &matches.groups {
         for collective in &group.collectives {
             let members = group.members.iter().zip(&collective.rows);
-            let steps: Vec<(usize, i64)> =
-                members.filter_map(|(rank, row)| Some((*rank, step(*rank, *row)?))).collect();
-            for ((first, one), (second, other)) in steps.iter().zip(steps.iter().skip(1)) {
-                *votes.entry((*first, *second)).or_default().entry(other - one).or_default() += 1;
-                *votes.entry((*second, *first)).or_default().entry(one - other).or_default() += 1;
+            let mut steps = members.filter_map(|(rank, row)| step(*rank, *row));
+            let Some(mut before) = steps.next() else { continue };
+            for (rank, of) in steps {
+                let (other, earlier) = std::mem::replace(&mut before, (rank, of));
+                *counts.entry((other, rank, of - earlier)).or_default() += 1;
             }
         }
+    }
+    let mut votes: BTreeMap<(usize, usize), BTreeMap<i64, u64>> = BTreeMap::new();
+    for ((first, second, apart), count) in counts {
+        *votes.entry((first, second)).or_default().entry(apart).or_default() += count;
+        *votes.entry((second, first)).or_default().entry(-apart).or_default() += count;
     }
     let mut shifts: Vec<Option<i64>> = vec![None; ranks.len()];
     for first in 0..ranks.len() {
@@ -126,14 +135,6 @@ pub(crate) fn step_shifts(ranks: &[&RankGraph], matches: &Matches) -> Vec<i64> {
         }
     }
     shifts.into_iter().map(Option::unwrap_or_default).collect()
-}
-
-fn steps_of_rows(graph: &RankGraph) -> HashMap<u32, Option<u32>, FixedState> {
-    let row = |node: &RankNode| match node.kind {
-        NodeKind::Collective(row) => Some((row, node.step)),
-        _ => None,
-    };
-    graph.nodes.iter().filter_map(row).collect()
 }
 
 /// A place in a step, given by how many more steps the rank has than the first one before it.

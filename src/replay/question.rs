@@ -1,19 +1,16 @@
 //! A job of which reruns are asked, and what they have in common.
 
-use std::num::NonZero;
+use std::ops::Deref;
 
 use super::job::{JobGraph, Node, Role, Times};
 use super::lists::Lists;
 use super::peers::{Part, Peers};
 use super::rank::RankGraph;
-pub(crate) use crate::parallel::both;
-use crate::parallel::in_parts;
+use crate::parallel::idle;
+pub(crate) use crate::parallel::{both, each};
 
 /// A rank, and an interval of it.
 pub(crate) type RankInterval = (usize, u32);
-
-/// What a rendezvous has in place of an interval.
-const NO_INTERVAL: u32 = u32::MAX;
 
 /// How many nodes are computed again, in all, to measure what is due to chance or to the graph, or what rules save together: about a tenth of a second for each processor.
 const BUDGET: usize = 2_000_000;
@@ -23,16 +20,7 @@ pub(crate) fn as_many(job: &JobGraph, most: usize, least: usize) -> usize {
     (BUDGET / job.nodes.len().max(1)).clamp(least, most)
 }
 
-/// What each of so many reruns gives, on all processors.
-pub(crate) fn each<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    in_parts(count, 1, threads(), |range| range.map(&of).collect::<Vec<T>>()).into_iter().flatten().collect()
-}
-
-fn threads() -> NonZero<usize> {
-    std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
-}
-
-/// So many runs are computed at once.
+/// At most so many runs are computed at once.
 const AT_ONCE: usize = 4;
 
 /// Computes so many runs, on all processors. `of` gets when each node happens in one of them.
@@ -45,7 +33,7 @@ pub(super) fn rerun_each<T: Send>(
     fn give<T, const RUNS: usize>(found: &[[i64; RUNS]], of: impl Fn(&mut dyn Iterator<Item = i64>) -> T) -> Vec<T> {
         (0..RUNS).map(|run| of(&mut found.iter().map(|times| times[run]))).collect()
     }
-    let at_once = AT_ONCE.min(count.div_ceil(threads().get())).max(1);
+    let at_once = AT_ONCE.min(count.div_ceil(idle())).max(1);
     let chunk = |chunk: usize| {
         let runs: Vec<Times> = (chunk * at_once..count.min((chunk + 1) * at_once)).map(&run).collect();
         match &runs[..] {
@@ -58,15 +46,16 @@ pub(super) fn rerun_each<T: Send>(
     each(count.div_ceil(at_once), chunk).into_iter().flatten().collect()
 }
 
+/// Peers that may be found when they are first asked for.
+pub(crate) type LazyPeers<'a> = dyn Deref<Target = Peers> + Sync + 'a;
+
 /// A job that is asked about.
 pub(crate) struct Question<'a> {
     pub(crate) job: &'a JobGraph,
     pub(crate) ranks: &'a [&'a RankGraph],
-    pub(crate) peers: &'a Peers,
+    pub(crate) peers: &'a LazyPeers<'a>,
     /// By part and rank: the nodes that are work.
     work: [Vec<Vec<u32>>; 2],
-    /// By node: its interval.
-    intervals: Vec<u32>,
     /// By rank and interval: the nodes that are work of threads.
     in_intervals: Vec<Lists<u32>>,
     /// When it started and ended, in ns.
@@ -75,23 +64,18 @@ pub(crate) struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    pub(crate) fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a Peers) -> Self {
+    pub(crate) fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a LazyPeers<'a>) -> Self {
         let start = job.nodes.iter().map(|node| node.start).min().unwrap_or_default();
         let end = job.nodes.iter().map(|node| node.time).max().unwrap_or_default();
         let mut work = [vec![Vec::new(); ranks.len()], vec![Vec::new(); ranks.len()]];
         for (node, at) in job.nodes.iter().zip(0..).filter(|(node, _)| node.role.is_work()) {
             work[usize::from(node.role == Role::Gpu)][node.rank as usize].push(at);
         }
-        let interval = |node: &Node| {
-            let of = ranks[node.rank as usize].nodes.get(node.of as usize);
-            of.map_or(NO_INTERVAL, |of| of.interval)
-        };
-        let intervals: Vec<u32> = job.nodes.iter().map(interval).collect();
-        let in_intervals = |(graph, nodes): (&&RankGraph, &Vec<u32>)| {
-            Lists::new(graph.intervals.len(), nodes.iter().map(|node| (intervals[*node as usize], *node)))
-        };
-        let in_intervals = ranks.iter().zip(&work[0]).map(in_intervals).collect();
-        Question { job, ranks, peers, work, intervals, in_intervals, start, end }
+        let in_intervals = each(ranks.len(), |rank| {
+            let interval = |node: u32| ranks[rank].nodes[job.nodes[node as usize].of as usize].interval;
+            Lists::new(ranks[rank].intervals.len(), work[0][rank].iter().map(|node| (interval(*node), *node)))
+        });
+        Question { job, ranks, peers, work, in_intervals, start, end }
     }
 
     /// From the first start to the last end, in ns.
@@ -141,9 +125,10 @@ impl<'a> Question<'a> {
         self.in_intervals[rank].of(interval).iter().map(|node| *node as usize)
     }
 
-    /// The rank and interval of a node.
+    /// The rank and interval of a node; `None` for a rendezvous.
     pub(crate) fn interval(&self, node: usize) -> Option<RankInterval> {
-        let interval = self.intervals[node];
-        (interval != NO_INTERVAL).then(|| (self.job.nodes[node].rank as usize, interval))
+        let Node { rank, of, .. } = self.job.nodes[node];
+        let of = self.ranks[rank as usize].nodes.get(of as usize)?;
+        Some((rank as usize, of.interval))
     }
 }

@@ -1,6 +1,6 @@
 //! Reruns of a job: when everything happens with other times.
 
-use super::job::{JobGraph, Role, Times};
+use super::job::{JobGraph, Role, Times, Wait};
 use super::rank::{EdgeKind, NodeKind, RankGraph};
 use crate::time::{Ns, Window};
 
@@ -13,9 +13,13 @@ impl JobGraph {
     /// The same of several runs at once, which takes little longer than one: most of it is finding the nodes.
     pub(super) fn reruns<const RUNS: usize>(&self, runs: [&Times; RUNS]) -> Vec<[i64; RUNS]> {
         let mut found: Vec<[i64; RUNS]> = Vec::with_capacity(self.nodes.len());
-        let (own, waits) = (runs.map(|times| &times.own[..]), runs.map(Times::waits));
+        let (own, recorded) = (runs.map(|times| &times.own[..]), runs.map(|times| &times.waits[..]));
+        let mut changed = runs.map(|times| times.changed.iter().peekable());
         for (at, node) in self.nodes.iter().enumerate() {
-            let waits = waits.map(|waits| waits[at]);
+            let waits: [Wait; RUNS] = std::array::from_fn(|run| {
+                let changed = changed[run].next_if(|(node, _)| **node as usize == at);
+                changed.map_or(recorded[run][at], |(_, wait)| *wait)
+            });
             let (mut latest, mut thread) = ([i64::MIN; RUNS], waits.map(|wait| wait.begin));
             for edge in self.edges_into(at) {
                 let from = found[edge.from as usize];

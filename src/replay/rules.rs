@@ -98,7 +98,7 @@ impl Question<'_> {
     /// The threads of ranks begin earlier.
     fn shift(&self, times: &mut Times, earlier: impl Fn(usize) -> i64) {
         for rank in 0..self.ranks.len() {
-            self.firsts(rank).for_each(|node| times.waits_mut()[node].begin -= earlier(rank));
+            self.firsts(rank).for_each(|node| times.change_wait(node, |wait| wait.begin -= earlier(rank)));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::job::rows;
+use super::job::Rows;
 use super::rank::RankGraph;
 use crate::operations::matching::Matches;
 use crate::time::Ns;
@@ -18,7 +18,7 @@ pub(crate) fn stages(ranks: &[&RankGraph], matches: &Matches) -> Option<BTreeMap
     // By pair of ranks, in a step: who sent first, on the clock of the lower one. And by rank, in a step: whether its first message is one that it sends.
     let mut first: BTreeMap<(Option<u32>, Link), (Ns, Link)> = BTreeMap::new();
     let mut begins: BTreeMap<(Option<u32>, usize), (Ns, bool)> = BTreeMap::new();
-    let node_of: Vec<_> = ranks.iter().map(|graph| rows(graph)).collect();
+    let node_of: Vec<Rows> = ranks.iter().map(|graph| Rows::of(graph)).collect();
     for group in &matches.groups {
         let (Some(pair), [_, _]) = (group.name.pair, &group.members[..]) else { continue };
         // Members are in the order of their numbers.
@@ -27,7 +27,7 @@ pub(crate) fn stages(ranks: &[&RankGraph], matches: &Matches) -> Option<BTreeMap
         for collective in &group.collectives {
             let node = |member: usize| {
                 let rank = group.members[member];
-                Some(ranks[rank].nodes[*node_of[rank].get(&collective.rows[member]?)?])
+                Some(ranks[rank].nodes[node_of[rank].node(collective.rows[member]?)?])
             };
             let (Some(of_low), Some(of_high)) = (node(0), node(1)) else { continue };
             let earlier = |known: &mut (Ns, Link)| *known = (*known).min((of_low.start, link));

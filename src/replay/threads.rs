@@ -3,9 +3,7 @@
 //! A thread waits for another one where it is in no function, or in one that is known to wait, for a while. Collectives of CPUs (`gloo:broadcast`) are
 //! recorded on threads of their own; the thread that waits for one is in one function when it ends, and in another one then.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-use foldhash::fast::FixedState;
+use std::collections::BTreeSet;
 
 use super::rank::{EdgeKind, FUNCTIONS, NodeKind, RankGraph};
 use crate::id::{ProcessId, SliceId, ThreadId};
@@ -79,15 +77,17 @@ impl Threads {
         (of.window.end > window.start).then_some((last as u32, of))
     }
 
-    /// By interval of a graph: how long its thread was itself in which function, without waiting.
+    /// By interval of a graph: how long its thread was itself in which function, without waiting, the longest first. `text` gives the number of a name.
     pub(super) fn functions(
         &self,
         graph: &RankGraph,
         of_thread: &[Vec<u32>],
-    ) -> Vec<HashMap<StringId, Ns, FixedState>> {
-        let mut sums: Vec<HashMap<StringId, Ns, FixedState>> = vec![HashMap::default(); graph.intervals.len()];
+        mut text: impl FnMut(StringId) -> u32,
+    ) -> Vec<Vec<(u32, Ns)>> {
+        let mut found: Vec<Vec<(u32, Ns)>> = vec![Vec::new(); graph.intervals.len()];
+        let mut sums = Sums::default();
         for (nodes, quiet) in of_thread.iter().zip(&self.quiet) {
-            let mut at = 0;
+            let (mut at, mut interval) = (0, None);
             // What a thread did before its first node began is no work of the job's.
             let begin = nodes.first().map_or(Ns::MAX, |first| graph.nodes[*first as usize].start);
             for Quiet { window, name, .. } in quiet {
@@ -102,13 +102,51 @@ impl Threads {
                     let waited = waited(graph, nodes[at]);
                     let active = until - start - (until.min(waited.end) - start.max(waited.start)).max(Ns::ZERO);
                     if active > Ns::ZERO {
-                        *sums[node.interval as usize].entry(*name).or_default() += active;
+                        if let Some(before) =
+                            interval.replace(node.interval as usize).filter(|of| *of != node.interval as usize)
+                        {
+                            sums.give(&mut found[before]);
+                        }
+                        sums.add(text(*name), active);
                     }
                     start = until;
                 }
             }
+            interval.into_iter().for_each(|interval| sums.give(&mut found[interval]));
         }
-        sums
+        for functions in &mut found {
+            functions.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
+            functions.truncate(FUNCTIONS);
+            functions.shrink_to_fit();
+        }
+        found
+    }
+}
+
+/// Sums of times by text.
+#[derive(Default)]
+struct Sums {
+    /// Of all texts that are known.
+    times: Vec<Ns>,
+    /// The texts with a time.
+    texts: Vec<u32>,
+}
+
+impl Sums {
+    fn add(&mut self, text: u32, time: Ns) {
+        let at = text as usize;
+        self.times.resize(self.times.len().max(at + 1), Ns::ZERO);
+        if self.times[at] == Ns::ZERO {
+            self.texts.push(text);
+        }
+        self.times[at] += time;
+    }
+
+    /// Adds them to others, and begins again.
+    fn give(&mut self, to: &mut Vec<(u32, Ns)>) {
+        to.drain(..).for_each(|(text, time)| self.add(text, time));
+        to.reserve_exact(self.texts.len());
+        to.extend(self.texts.drain(..).map(|text| (text, std::mem::take(&mut self.times[text as usize]))));
     }
 }
 
@@ -126,24 +164,21 @@ fn waited(graph: &RankGraph, at: u32) -> Window {
     Window { start: node.start, end }
 }
 
-/// The longest of some functions.
-pub(super) fn longest(times: BTreeMap<u32, Ns>) -> Vec<(u32, Ns)> {
-    let mut functions: Vec<(u32, Ns)> = times.into_iter().collect();
-    functions.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
-    functions.truncate(FUNCTIONS);
-    functions
-}
-
 /// By thread: the times in which it starts and ends no slice.
 fn quiet(store: &Store, threads: &[ThreadId]) -> Vec<Vec<Quiet>> {
-    let lane_of: HashMap<ThreadId, usize, FixedState> = threads.iter().copied().zip(0..).collect();
+    // By thread: its place among those that are asked for.
+    let mut lane_of: Vec<Option<usize>> = Vec::new();
+    for (thread, lane) in threads.iter().zip(0..) {
+        lane_of.resize(lane_of.len().max(thread.row() + 1), None);
+        lane_of[thread.row()] = Some(lane);
+    }
     let waiting = Waiting::find(store);
     let mut sweeps: Vec<Sweep<'_>> = threads
         .iter()
         .map(|_| Sweep { waiting: &waiting, open: Vec::new(), last: store.span.start, found: Vec::new() })
         .collect();
     for slice in store.slices.ids() {
-        let Some(lane) = store.thread_of(slice).and_then(|thread| lane_of.get(&thread)).copied() else { continue };
+        let Some(lane) = store.thread_of(slice).and_then(|thread| *lane_of.get(thread.row())?) else { continue };
         let (start, dur) = (store.slices.ts(slice), store.slices.dur(slice));
         sweeps[lane].close(start);
         sweeps[lane].open.push((if dur < Ns::ZERO { store.span.end } else { start + dur }, slice));

@@ -196,36 +196,40 @@ impl<'a> Transplant<'a> {
     /// The times in which each rank has those of the one that comes so many places after it among like ones.
     fn rotated(&self, by: usize) -> Times {
         let mut times = self.job.times.clone();
-        let (own, waits) = times.both_mut();
         for rank in 0..self.ranks.len() {
             let like: Vec<usize> =
                 (0..self.ranks.len()).filter(|other| self.peers.class[*other] == self.peers.class[rank]).collect();
             let at = like.iter().position(|other| *other == rank).unwrap_or_default();
-            self.give(own, waits, rank, like[(at + by) % like.len()]);
+            self.give(&mut times, rank, like[(at + by) % like.len()]);
         }
         times
     }
 
-    fn give(&self, own: &mut [i64], waits: &mut [Wait], rank: usize, from: usize) {
+    fn give(&self, times: &mut Times, rank: usize, from: usize) {
         let work = self.work(rank, from);
         for (at, (end, place)) in self.job.ends[rank].iter().zip(&self.peers.place_of[rank]).enumerate() {
             let (end, of) = (*end as usize, self.by_place[from][*place as usize]);
-            own[end] = if of.end == NO_NODE { 0 } else { work[*place as usize] };
+            times.own[end] = if of.end == NO_NODE { 0 } else { work[*place as usize] };
             if of.end == NO_NODE {
                 let node = &self.ranks[rank].nodes[at];
-                let begin = self.begins[from].get(lane(node)).copied().flatten().unwrap_or(waits[end].begin);
-                waits[end] = Wait { begin, extra: 0, is_asked: !node.kind.is_cpu() };
+                let begin = self.begins[from].get(lane(node)).copied().flatten();
+                times.change_wait(end, |wait| {
+                    let begin = begin.unwrap_or(wait.begin);
+                    *wait = Wait { begin, extra: 0, is_asked: !node.kind.is_cpu() };
+                });
             } else if self.has_wait[end] {
                 let theirs = self.job.times.wait(of.end as usize);
-                waits[end].begin = theirs.begin;
                 let is_woken = |node: usize| self.job.nodes[node].binding == EdgeKind::Wake;
-                if is_woken(end) && is_woken(of.end as usize) {
-                    waits[end].extra = theirs.extra;
-                }
+                let are_woken = is_woken(end) && is_woken(of.end as usize);
+                times.change_wait(end, |wait| {
+                    wait.begin = theirs.begin;
+                    wait.extra = if are_woken { theirs.extra } else { wait.extra };
+                });
                 // Only members of a collective arrive before their end.
                 let arrival = self.job.arrivals[rank][at] as usize;
                 if arrival != end && of.arrival != of.end {
-                    waits[arrival].begin = self.job.times.wait(of.arrival as usize).begin;
+                    let theirs = self.job.times.wait(of.arrival as usize);
+                    times.change_wait(arrival, |wait| wait.begin = theirs.begin);
                 }
             }
         }

@@ -153,11 +153,12 @@ fn transplanted(job: &JobGraph, graphs: &[&RankGraph]) -> Vec<(f64, f64)> {
             for (nodes, theirs) in step.nodes.values().zip(like.nodes.values()) {
                 for (at, other) in nodes.iter().zip(theirs) {
                     times.own[*at] = job.times.own[*other];
-                    let (own, theirs) = (*job.times.wait(*at), *job.times.wait(*other));
-                    if job.nodes[*at].binding == job.nodes[*other].binding {
-                        times.waits_mut()[*at].extra = theirs.extra;
-                    }
-                    times.waits_mut()[*at].begin += (theirs.begin - like.start) - (own.begin - step.start);
+                    let (own, theirs) = (job.times.wait(*at), job.times.wait(*other));
+                    let are_bound_alike = job.nodes[*at].binding == job.nodes[*other].binding;
+                    times.change_wait(*at, |wait| {
+                        wait.extra = if are_bound_alike { theirs.extra } else { wait.extra };
+                        wait.begin += (theirs.begin - like.start) - (own.begin - step.start);
+                    });
                     let first = job.first_edge[*at] as usize;
                     for (edge, into) in job.edges_into(*at).iter().zip(first..) {
                         if is_inside.contains(&(edge.from as usize))

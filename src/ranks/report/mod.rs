@@ -4,6 +4,7 @@
 mod sums;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use serde::Serialize;
 
@@ -563,7 +564,8 @@ impl Compared {
         }
         let (graph, (mut report, alike)) =
             both(|| JobGraph::join(&ranks, matches, clocks), || (self.measured(), Alike::find(&ranks, matches)));
-        let peers = Peers::of(alike, &graph, &ranks);
+        // Not all that is asked compares peers, and may be found at the same time.
+        let peers = LazyLock::new(|| Peers::of(alike, &graph, &ranks));
         let said = ask(&Question::new(&graph, &ranks, &peers), &mut report);
         (report, Some(said))
     }
