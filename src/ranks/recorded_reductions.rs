@@ -154,6 +154,7 @@ fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankRedu
         damage: Losses::default(),
         said: vec![(RankSource::Records, rank)],
         world_size: None,
+        host: None,
         window: Window {
             start: rows.first().map_or(Ns::ZERO, |row| row.start),
             end: rows.iter().map(Row::end).max().unwrap_or_default(),

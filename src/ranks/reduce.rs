@@ -360,6 +360,7 @@ impl Reducer<'_> {
             damage: Losses::default(),
             said: Vec::new(),
             world_size: self.world_size(),
+            host: self.store.host_of(self.trace).map(str::to_owned),
             window,
             gpu_span: None,
             wall: Ns::ZERO,

@@ -28,6 +28,9 @@ pub struct RankReduction {
     pub said: Vec<(RankSource, u32)>,
     /// How many ranks the job has, if the header says so.
     pub world_size: Option<u32>,
+    /// The host on which it was recorded, if the header or the name of its file says so.
+    #[serde(default)]
+    pub host: Option<String>,
     /// The window that was asked about.
     pub window: Window,
     /// From the first start to the last end of what was launched in the window, on all its GPUs; `None` if the window itself is measured.

@@ -9,7 +9,7 @@
 
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::reduction::RankReduction;
-use nccl_stacks::ranks::report::{Compared, RankReport};
+use nccl_stacks::ranks::report::{Compared, RankReport, RankWaits};
 use nccl_stacks::ranks::what_if::{Also, Rule};
 use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
 use nccl_stacks::replay::rank::{EdgeKind, FUNCTIONS};
@@ -282,12 +282,23 @@ fn a_late_begin_is_found() {
     }
 }
 
-/// Several late ranks are called a group if they are all of one, and not if they are a part of one.
+/// Several late ranks are called a group if they are all of one, and not if they are a part of one. If hosts are known, and they are all or most ranks of
+/// one of them, that says more.
 #[test]
-fn a_set_that_is_a_process_group_is_called_so() {
-    for (ranks, named) in
-        [(4..8, "the CPUs of ranks 4-7 (a whole mesh_tp group)"), (1..3, "the CPUs of ranks 1 and 2 as fast")]
-    {
+fn a_set_that_is_a_group_or_on_a_host_is_called_so() {
+    let hosts_of_four = |rank: u32| if rank < 4 { "node3" } else { "node7" };
+    let hosts: [(_, &dyn Fn(u32) -> &'static str); 3] =
+        [("none", &|_| ""), ("one", &|_| "node3"), ("two", &hosts_of_four)];
+    for (ranks, hosts_are, named) in [
+        (4..8, "none", "the CPUs of ranks 4-7 (a whole mesh_tp group)"),
+        (4..8, "one", "the CPUs of ranks 4-7 (a whole mesh_tp group)"),
+        (4..8, "two", "the CPUs of ranks 4-7 (all ranks of host node7) as fast"),
+        (4..7, "two", "the CPUs of ranks 4-6 (3 of the 4 ranks of host node7) as fast"),
+        (1..3, "none", "the CPUs of ranks 1 and 2 as fast"),
+        (1..3, "two", "the CPUs of ranks 1 and 2 as fast"),
+        (3..5, "two", "the CPUs of ranks 3 and 4 as fast"),
+    ] {
+        let host = hosts.iter().find(|(of, _)| *of == hosts_are).unwrap().1;
         let one = |rank| Late { rank, extra_ns: 0, how: How::SlowCpu { factor: 1.5 }, when: When::EveryStep };
         let mut late = ranks.map(one);
         let job = Job {
@@ -300,8 +311,16 @@ fn a_set_that_is_a_process_group_is_called_so() {
             also_late: late.collect(),
             ..Job::default()
         };
-        let said = verdict(&compare(&job.make()).report());
+        let name = |rank| match host(rank) {
+            "" => format!("rank{rank}.json"),
+            host => format!("{host}_47{rank}.169412820154{rank}.pt.trace.json"),
+        };
+        let of_rank = |(rank, text): &(u32, Vec<u8>)| parts(&name(*rank), text.clone());
+        let report = report_of(job.make().traces.iter().flat_map(of_rank).collect());
+        let said = verdict(&report);
         assert!(said.contains(named), "{named}: {said}");
+        let host_of = |of: &RankWaits| of.host.as_deref().unwrap_or_default() == host(of.rank);
+        assert!(report.ranks.iter().all(host_of), "{named}");
     }
 }
 

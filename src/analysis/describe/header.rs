@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::event::{ArgValue, Format, Writer};
+use crate::id::TraceId;
 use crate::names::described::{FLAGS, TORCH_VERSION, cuda_version, hip_version};
 use crate::store::Store;
 
@@ -114,7 +115,7 @@ impl HeaderFacts {
             versions: versions(&fields),
             flags: FLAGS.iter().filter(is_on).copied().collect(),
             trace_id: get("trace_id"),
-            host: get("host_name").or_else(|| get("hostname")),
+            host: store.host_of(TraceId(0)).map(str::to_owned),
             backend: get("distributedInfo.backend"),
             world_size: get("distributedInfo.world_size").and_then(|size| size.parse().ok()),
             groups: groups(&fields),

@@ -108,6 +108,8 @@ pub struct RankWaits {
     pub rank: u32,
     /// Its trace.
     pub trace: String,
+    /// The host on which that was recorded, if its header or the name of its file says so.
+    pub host: Option<String>,
     /// The number of collective kernels it ran.
     pub kernels: u64,
     /// Their total time.

@@ -52,6 +52,7 @@ impl Sums<'_> {
         let of_rank = |(rank, reduction): (&u32, &RankReduction)| RankWaits {
             rank: *rank,
             trace: reduction.trace.clone(),
+            host: reduction.host.clone(),
             kernels: reduction.rows.len() as u64,
             gpu: reduction.rows.iter().map(|row| row.dur).sum(),
             exposed: reduction.rows.iter().map(|row| row.exposed).sum(),

@@ -249,8 +249,11 @@ fn whose(report: &RankReport, of: &LateWork) -> String {
     }
 }
 
-/// `ranks 8-15`, or `ranks 8-15 (a whole mesh_tp group)` if a process group consists of them.
+/// `ranks 8-15`, or `ranks 8-15 (all ranks of host node7)`, or `ranks 8-15 (a whole mesh_tp group)` if a process group consists of them.
 fn late_ranks(report: &RankReport, late: &[u32]) -> String {
+    if let Some(of_host) = of_host(report, late) {
+        return format!("{} ({of_host})", ranks(late));
+    }
     let mut groups = report.groups.iter().map(|of| &of.group).filter(|group| group.inferred_from_stream.is_none());
     let named = ranks(late);
     match groups.find(|group| late.len() > 1 && group.ranks.as_deref() == Some(late)) {
@@ -260,6 +263,22 @@ fn late_ranks(report: &RankReport, late: &[u32]) -> String {
         },
         None => named,
     }
+}
+
+/// `all ranks of host node7`, or `7 of the 8 ranks of host node7`, if several ranks are most of those of one of several hosts.
+fn of_host(report: &RankReport, late: &[u32]) -> Option<String> {
+    let host = |rank: u32| report.ranks.iter().find(|of| of.rank == rank)?.host.as_deref();
+    let common = host(*late.first()?)?;
+    let on_host = report.ranks.iter().filter(|of| of.host.as_deref() == Some(common)).count();
+    let is_most = late.len() > 1 && late.len() * 2 > on_host && late.iter().all(|rank| host(*rank) == Some(common));
+    if !is_most || report.ranks.iter().any(|of| of.host.is_none()) || on_host == report.ranks.len() {
+        return None;
+    }
+    let host = visible(common);
+    Some(match late.len() == on_host {
+        true => format!("all ranks of host {host}"),
+        false => format!("{} of the {on_host} ranks of host {host}", late.len()),
+    })
 }
 
 /// `With mlp.py(50): mlp as fast on rank 2 as on its peers, steps would take 0.700 ms (−39.0 %, ± 2.1 %).` If no function has most of it:

@@ -34,6 +34,20 @@ pub fn is_named_rank(path: &str) -> bool {
     WORD.captures_iter(name.as_bytes()).any(|found| found[1].eq_ignore_ascii_case(b"rank"))
 }
 
+/// The name of a file that PyTorch chose: a host, the number of a process, and when it was written, in ms or ns (`tensorboard_trace_handler`,
+/// `torch/profiler/profiler.py`).
+static FILE_OF_HOST: LazyLock<Regex> = LazyLock::new(|| {
+    let pattern = r"^(.+)_\d+\.\d{13,19}\.pt\.trace\.json(?:\.gz)?$";
+    RegexBuilder::new(pattern).unicode(false).build().expect("the pattern is compiled in a test")
+});
+
+/// The host in a file's name, if PyTorch chose it: `node7_4711.1694128201545.pt.trace.json.gz`. `None` where a rank is in the name: then a user did.
+pub fn host_of_file(path: &str) -> Option<&str> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let host = FILE_OF_HOST.captures(name.as_bytes()).filter(|_| !WORD.is_match(name.as_bytes()))?.get(1)?;
+    name.get(host.range())
+}
+
 /// The ranks in one of Kineto's lists, `[0, 1, 2, 3]`; `None` if an ellipsis shortens it, as from 30 ranks on (`kineto_metadata`), or if it is not
 /// a list of ranks.
 pub fn ranks_of_text(text: &str) -> Option<Vec<u32>> {
@@ -64,6 +78,21 @@ mod tests {
             ("rank99999999999.json", None),
         ] {
             assert_eq!(rank_of_file(name), rank, "{name}");
+        }
+    }
+
+    #[test]
+    fn files_are_named_after_hosts() {
+        for (name, host) in [
+            ("traces/node7_4711.1694128201545.pt.trace.json.gz", Some("node7")),
+            ("gpu_a-12.example.org_52.1694128201545123456.pt.trace.json", Some("gpu_a-12.example.org")),
+            ("worker_0.1694128201545.pt.trace.json", None),
+            ("host_42.rank-17.pt.trace.json", None),
+            ("run_rank3_4711.1694128201545.pt.trace.json", None),
+            ("node7_4711.pt.trace.json", None),
+            ("rank0.json.gz", None),
+        ] {
+            assert_eq!(host_of_file(name), host, "{name}");
         }
     }
 

@@ -12,6 +12,7 @@ use super::strings::StringId;
 use crate::damage::DamageReport;
 use crate::event::{ArgValue, Format, HeaderField};
 use crate::id::{GpuId, SliceId, TraceId};
+use crate::names::ranks::host_of_file;
 use crate::time::{Ns, Window};
 
 /// One trace of a store. Its [`TraceId`] is its index in [`Store::traces`].
@@ -64,6 +65,16 @@ impl Field {
 }
 
 impl Store {
+    /// The host on which a trace was recorded, by its header or the name of its file.
+    pub fn host_of(&self, trace: TraceId) -> Option<&str> {
+        let of_key = |key: &str| {
+            let mut fields = self.header.iter().filter(|field| field.trace == trace && field.key == key);
+            fields.find_map(|field| if let ArgValue::Text(host) = &field.value { Some(host.as_str()) } else { None })
+        };
+        let of_header = ["host_name", "hostname"].into_iter().find_map(of_key).filter(|host| !host.is_empty());
+        of_header.or_else(|| host_of_file(&self.traces.get(trace.row())?.file))
+    }
+
     /// The trace of a slice.
     #[inline]
     pub fn trace_of(&self, slice: SliceId) -> TraceId {
