@@ -117,7 +117,7 @@ impl<'a, 'q> Culprits<'a, 'q> {
     fn function_excess(&self) -> BTreeMap<&str, BTreeMap<RankInterval, i64>> {
         let Question { ranks, peers, .. } = *self.question;
         let asked = |rank: usize| (0..ranks[rank].intervals.len() as u32).filter(move |at| self.is_asked((rank, *at)));
-        let place = |(rank, at): RankInterval| (peers.class[rank], peers.interval_of[rank][at as usize]);
+        let place = |(rank, at): RankInterval| (peers.alike.class[rank], peers.alike.interval_of[rank][at as usize]);
         let of_set = self.set.iter().flat_map(|rank| asked(*rank).map(|at| place((*rank, at))));
         let mut same: HashMap<(u32, u32), Vec<RankInterval>, FixedState> = of_set.map(|of| (of, Vec::new())).collect();
         for (rank, graph) in ranks.iter().enumerate().filter(|(rank, _)| !self.set.contains(rank)) {

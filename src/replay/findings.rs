@@ -334,7 +334,8 @@ impl Question<'_> {
                 Extent::Calls => self.names_of_calls(&base, end_before, set.iter().flat_map(|rank| &calls[*rank])),
             };
             // Begins are compared on one clock.
-            let like = |rank: usize| (self.peers.class[rank], (extent == Extent::Begin).then(|| self.job.clocks[rank]));
+            let like =
+                |rank: usize| (self.peers.alike.class[rank], (extent == Extent::Begin).then(|| self.job.clocks[rank]));
             let is_peer = |rank: &usize| !set.contains(rank) && set.iter().any(|of| like(*of) == like(*rank));
             let peers = (0..self.ranks.len()).filter(is_peer).map(|rank| rank as u32).collect();
             let ranks = set.iter().map(|rank| *rank as u32).collect();
@@ -369,7 +370,7 @@ impl Question<'_> {
             let node = self.job.nodes[at];
             let (rank, graph) = (node.rank as usize, self.ranks[node.rank as usize]);
             if graph.nodes[node.of as usize].kind == NodeKind::Blocked && self.peers.alike(rank) > 1 {
-                let of_name = found.entry((self.peers.class[rank], graph.name(node.of))).or_default();
+                let of_name = found.entry((self.peers.alike.class[rank], graph.name(node.of))).or_default();
                 of_name.entry(rank).or_default().push(at);
             }
         }

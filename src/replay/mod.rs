@@ -1,7 +1,7 @@
 //! What a job would take if something had been different: its causal graph, and reruns of it.
 //!
 //! [`rank`] holds what happened in one trace and what had to come before it (`build` finds both: launches and waits of CPU threads, `full_queues` with launches that wait, `threads` with what
-//! they did in between, and slices on streams). `places` says which of it is the same on like ranks (`stages`: those of a pipeline are not alike), and `packed` writes all of
+//! they did in between, and slices on streams). `places` says which of it is the same on like ranks ([`alike`]; `stages`: those of a pipeline are not alike), and `packed` writes all of
 //! it into parts. [`job`] joins the graphs of all ranks at their
 //! collectives, on one clock (`assemble`: `edges` within a rank, `joins` between ranks). [`rerun`] computes all times again: with nothing changed to the nanosecond
 //! as recorded, or with what the [`peers`] of a rank do in place of its own work. [`transplant`] measures how far that can be trusted, and [`findings`]
@@ -11,6 +11,7 @@
 //!
 //! Whatever is called a cause has been taken out in a rerun, and the job got shorter by more than the error of the graph and than chance.
 
+pub mod alike;
 mod assemble;
 pub(crate) mod build;
 pub mod critical;

@@ -3,25 +3,18 @@
 //! Work is what a rank's own doing determines: what its threads do from one node to the next, and how long its kernels take. Its excess is how much
 //! more that is than the median of its peers at the same place. How much that varies by chance is measured by how it varies from step to step.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
+use super::alike::Alike;
 use super::job::{JobGraph, Node, Role, Times};
 use super::lists::Lists;
-use super::places::{in_step, step_shifts};
-use super::rank::{EdgeKind, NO_NODE, RankGraph};
-use super::stages::stages;
+use super::rank::{EdgeKind, RankGraph};
 use crate::operations::matching::Matches;
 use crate::statistics::{Deviation, median_time, middle};
 use crate::time::{Ns, Window};
-
-/// Ranks are alike if this share of the places of the one with fewer is also the other's: its trace may have ended earlier.
-const ALIKE: f64 = 0.9;
-
-/// But then it has at least this share of the other's places.
-const LEAST: f64 = 0.25;
 
 /// A single piece of work is far longer than its peers', beyond so many standard deviations.
 const SINGLE: f64 = 10.0;
@@ -88,14 +81,8 @@ impl Places {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Peers {
-    /// By rank: the lowest rank that is like it.
-    pub class: Vec<u32>,
-    /// By rank and node of its graph: a number, equal for nodes of like ranks that do the same in the same step.
-    pub place_of: Vec<Vec<u32>>,
-    /// The same by rank and interval.
-    pub interval_of: Vec<Vec<u32>>,
-    /// By class: how many places its ranks have.
-    pub(super) places_in: Vec<usize>,
+    /// Which ranks are alike.
+    pub alike: Alike,
     /// By node of the job's graph: its work, in ns. A thread's work at a node that its peers lack counts at the next node that they have.
     pub work: Vec<i64>,
     /// By node of the job's graph: its excess, in ns.
@@ -104,41 +91,11 @@ pub struct Peers {
     pub noise: Vec<f64>,
     /// The same, where few values show it no less than usual for work of that length.
     pub safe_noise: Vec<f64>,
-    /// By rank: how many more steps than the first rank it has before the same step.
-    step_shifts: Vec<i64>,
-    /// By rank: of how many ranks it is the lowest that is like them.
-    sizes: Vec<usize>,
     /// By node of the job's graph: whether its work is far longer than its peers', there alone or again in each step.
     is_single: Vec<bool>,
     places: Places,
     /// Nodes that no peer has, though its trace goes on there.
     alone: Vec<u32>,
-}
-
-/// Like ranks, and the places of their nodes and intervals, as in [`Peers`].
-pub(crate) struct Alike {
-    class: Vec<u32>,
-    place_of: Vec<Vec<u32>>,
-    interval_of: Vec<Vec<u32>>,
-    places_in: Vec<usize>,
-    step_shifts: Vec<i64>,
-}
-
-impl Alike {
-    pub(crate) fn find(ranks: &[&RankGraph], matches: &Matches) -> Self {
-        let shifts = step_shifts(ranks, matches);
-        let places = |(graph, shift): (&&RankGraph, &i64)| {
-            graph.nodes.iter().map(|node| in_step(node.place, node.step, *shift)).collect::<Vec<u64>>()
-        };
-        let intervals = |(graph, shift): (&&RankGraph, &i64)| {
-            graph.intervals.iter().map(|of| in_step(of.place, of.step, *shift)).collect::<Vec<u64>>()
-        };
-        let (place_of, count) = numbered(ranks.iter().zip(&shifts).map(places));
-        let class = classes(&place_of, count, &stages(ranks, matches).unwrap_or_default());
-        let (place_of, places_in) = numbered_in(&class, place_of, count);
-        let interval_of = numbered(ranks.iter().zip(&shifts).map(intervals)).0;
-        Alike { class, place_of, interval_of, places_in, step_shifts: shifts }
-    }
 }
 
 impl Peers {
@@ -149,21 +106,13 @@ impl Peers {
 
     /// What like ranks have in common.
     pub(crate) fn of(alike: Alike, job: &JobGraph, ranks: &[&RankGraph]) -> Self {
-        let Alike { class, place_of, interval_of, places_in, step_shifts } = alike;
-        let mut sizes = vec![0; ranks.len()];
-        class.iter().for_each(|class| sizes[*class as usize] += 1);
         let nodes = job.nodes.len();
         let mut peers = Peers {
-            class,
-            place_of,
-            interval_of,
-            places_in,
+            alike,
             work: job.times.own.clone(),
             excess: vec![0; nodes],
             noise: vec![0.0; nodes],
             safe_noise: vec![0.0; nodes],
-            step_shifts,
-            sizes,
             is_single: vec![false; nodes],
             places: Places::default(),
             alone: Vec::new(),
@@ -177,17 +126,17 @@ impl Peers {
 
     /// The number of a rank's step, by the first rank's.
     pub fn step(&self, rank: usize, step: u32) -> Option<u32> {
-        u32::try_from(i64::from(step) - self.step_shifts[rank]).ok()
+        u32::try_from(i64::from(step) - self.alike.step_shifts[rank]).ok()
     }
 
     /// How many ranks are like a rank, itself included.
     pub fn alike(&self, rank: usize) -> usize {
-        self.sizes[self.class[rank] as usize]
+        self.alike.sizes[self.alike.class[rank] as usize]
     }
 
     /// The ranks that have a peer.
     pub fn with_peers(&self) -> Vec<usize> {
-        (0..self.class.len()).filter(|rank| self.alike(*rank) > 1).collect()
+        (0..self.alike.class.len()).filter(|rank| self.alike(*rank) > 1).collect()
     }
 
     /// Finds the places that most of a class have, and by node whether it is at one.
@@ -196,14 +145,14 @@ impl Peers {
         let common = self.common_spans(job);
         // By class: how many places come before its own.
         let first: Vec<usize> =
-            self.places_in.iter().scan(0, |next, places| Some(std::mem::replace(next, *next + places))).collect();
+            self.alike.places_in.iter().scan(0, |next, places| Some(std::mem::replace(next, *next + places))).collect();
         let of_rank = |rank: usize| {
-            let nodes = self.place_of[rank].iter().zip(&job.ends[rank]);
-            let first = first[self.class[rank] as usize] as u32;
+            let nodes = self.alike.place_of[rank].iter().zip(&job.ends[rank]);
+            let first = first[self.alike.class[rank] as usize] as u32;
             nodes.map(move |(place, end)| (first + place, (rank as u32, *end)))
         };
-        let at = Lists::new(self.places_in.iter().sum(), (0..ranks.len()).flat_map(of_rank));
-        let places = (0..).zip(&first).zip(&self.places_in);
+        let at = Lists::new(self.alike.places_in.iter().sum(), (0..ranks.len()).flat_map(of_rank));
+        let places = (0..).zip(&first).zip(&self.alike.places_in);
         for (class, place) in
             places.flat_map(|((class, first), places)| (*first..first + places).map(move |place| (class, place)))
         {
@@ -229,8 +178,8 @@ impl Peers {
 
     /// By class: from when to when all its ranks have recorded their threads' work, and the rest. A trace may be cut, or begin later.
     fn common_spans(&self, job: &JobGraph) -> Vec<[Window; 2]> {
-        let mut common = vec![[Window::ALL; 2]; self.class.len()];
-        for (class, ends) in self.class.iter().zip(&job.ends) {
+        let mut common = vec![[Window::ALL; 2]; self.alike.class.len()];
+        for (class, ends) in self.alike.class.iter().zip(&job.ends) {
             let mut spans = [(i64::MAX, i64::MIN); 2];
             for Node { role, time, .. } in ends.iter().map(|node| &job.nodes[*node as usize]) {
                 let (first, last) = &mut spans[usize::from(*role != Role::Cpu)];
@@ -244,19 +193,14 @@ impl Peers {
     }
 
     fn find_work(&mut self, job: &JobGraph, ranks: &[&RankGraph], is_common: &[bool]) {
-        for (rank, graph) in ranks.iter().enumerate() {
-            let mut order: Vec<usize> =
-                (0..graph.nodes.len()).filter(|node| graph.nodes[*node].kind.is_cpu()).collect();
-            order.sort_by_key(|node| (graph.nodes[*node].lane, graph.nodes[*node].end, *node));
-            let (mut lane, mut pending) = (None, 0);
-            for node in order {
-                if lane != Some(graph.nodes[node].lane) {
-                    (lane, pending) = (Some(graph.nodes[node].lane), 0);
-                }
-                let at = job.ends[rank][node] as usize;
-                pending += job.times.own[at];
-                (self.work[at], pending) = if is_common[at] { (pending, 0) } else { (0, pending) };
-            }
+        // By rank and thread: the work since the last node that its peers have.
+        let mut pending: Vec<Vec<i64>> = vec![Vec::new(); ranks.len()];
+        for (at, node) in job.nodes.iter().enumerate().filter(|(_, node)| node.role == Role::Cpu) {
+            let (lane, of_rank) =
+                (ranks[node.rank as usize].nodes[node.of as usize].lane, &mut pending[node.rank as usize]);
+            of_rank.resize(of_rank.len().max(lane as usize + 1), 0);
+            let work = of_rank[lane as usize] + job.times.own[at];
+            (self.work[at], of_rank[lane as usize]) = if is_common[at] { (work, 0) } else { (0, work) };
         }
     }
 
@@ -292,7 +236,7 @@ impl Peers {
         let mut kinds: HashMap<(u32, u64), u32, FixedState> = HashMap::default();
         let kind = |(_, members): Place<'_>| {
             let (rank, node) = (members[0].0 as usize, members[0].1 as usize);
-            let (class, next) = (self.class[rank], kinds.len() as u32);
+            let (class, next) = (self.alike.class[rank], kinds.len() as u32);
             *kinds.entry((class, ranks[rank].nodes[job.nodes[node].of as usize].place)).or_insert(next)
         };
         let kind_of: Vec<u32> = self.places.iter().map(kind).collect();
@@ -416,62 +360,6 @@ impl Peers {
         }
         found
     }
-}
-
-/// Places by numbers, equal ones by the same, and how many there are.
-fn numbered(places: impl Iterator<Item = Vec<u64>>) -> (Vec<Vec<u32>>, usize) {
-    let mut numbers: HashMap<u64, u32, FixedState> = HashMap::default();
-    let mut number = |place: u64| {
-        let next = numbers.len() as u32;
-        *numbers.entry(place).or_insert(next)
-    };
-    let found = places.map(|places| places.into_iter().map(&mut number).collect()).collect();
-    (found, numbers.len())
-}
-
-/// The places of each class by numbers of its own, and by class how many there are.
-fn numbered_in(class: &[u32], mut places: Vec<Vec<u32>>, count: usize) -> (Vec<Vec<u32>>, Vec<usize>) {
-    // By place: its number in the class that had it last.
-    let mut known = vec![(NO_NODE, 0); count];
-    let mut places_in = vec![0; class.len()];
-    let mut ranks: Vec<usize> = (0..class.len()).collect();
-    ranks.sort_by_key(|rank| class[*rank]);
-    for rank in ranks {
-        let count = &mut places_in[class[rank] as usize];
-        for place in &mut places[rank] {
-            let (of, number) = &mut known[*place as usize];
-            if *of != class[rank] {
-                (*of, *number) = (class[rank], *count as u32);
-                *count += 1;
-            }
-            *place = *number;
-        }
-    }
-    (places, places_in)
-}
-
-/// By rank: the lowest rank that is like it. `count` is the number of places. Stages of a pipeline have other parts of the model.
-fn classes(places: &[Vec<u32>], count: usize, stage_of: &BTreeMap<usize, usize>) -> Vec<u32> {
-    let mut first: Vec<(u32, Vec<u32>)> = Vec::new();
-    let mut class: Vec<u32> = Vec::new();
-    // By place: the rank that had it last.
-    let mut had_by = vec![NO_NODE; count];
-    for (rank, places) in (0..).zip(places) {
-        let is_new = |place: &&u32| std::mem::replace(&mut had_by[**place as usize], rank) != rank;
-        let own: Vec<u32> = places.iter().filter(is_new).copied().collect();
-        let stage = |rank: u32| stage_of.get(&(rank as usize));
-        let is_alike = |(of, others): &&(u32, Vec<u32>)| {
-            let both = others.iter().filter(|place| had_by[**place as usize] == rank).count();
-            let (fewer, more) = (own.len().min(others.len()), own.len().max(others.len()));
-            stage(*of) == stage(rank) && both as f64 >= ALIKE * fewer as f64 && fewer as f64 >= LEAST * more as f64
-        };
-        let found = first.iter().find(is_alike).map(|(of, _)| *of);
-        if found.is_none() {
-            first.push((rank, own));
-        }
-        class.push(found.unwrap_or(rank));
-    }
-    class
 }
 
 /// The median of sorted values without one of them, which is one of these; of no others, 0.

@@ -74,7 +74,7 @@ impl Question<'_> {
 
     /// How much later a rank of a set begins than its peers.
     pub(super) fn late(&self, begins: &[Option<i64>], rank: usize, set: &[usize]) -> i64 {
-        let like = |rank: usize| (self.peers.class[rank], self.job.clocks[rank]);
+        let like = |rank: usize| (self.peers.alike.class[rank], self.job.clocks[rank]);
         let peers = (0..begins.len()).filter(|other| like(*other) == like(rank));
         let (among, others): (Vec<usize>, Vec<usize>) = peers.partition(|other| set.contains(other));
         let examples = if others.is_empty() { among } else { others };

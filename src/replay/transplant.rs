@@ -10,7 +10,6 @@ use super::job::{Edge, JobGraph, Node, Role, Times, Wait};
 use super::peers::Peers;
 use super::question::{as_many, each, rerun_each};
 use super::rank::{EdgeKind, NO_NODE, RankGraph, RankNode};
-use crate::time::Ns;
 
 /// So many rotations: they take time, and more of them say the same.
 const MOST: usize = 8;
@@ -121,16 +120,16 @@ struct Ends {
 impl Ends {
     fn find(job: &JobGraph, ranks: &[&RankGraph], peers: &Peers) -> Self {
         let has_steps = ranks.iter().any(|graph| graph.steps > 0);
-        let mut count: Vec<Vec<usize>> = peers.places_in.iter().map(|places| vec![0; *places]).collect();
-        for (class, places) in peers.class.iter().zip(&peers.place_of) {
+        let mut count: Vec<Vec<usize>> = peers.alike.places_in.iter().map(|places| vec![0; *places]).collect();
+        for (class, places) in peers.alike.class.iter().zip(&peers.alike.place_of) {
             places.iter().for_each(|place| count[*class as usize][*place as usize] += 1);
         }
         let step_of = |node: &Node| {
             let rank = node.rank as usize;
             (node.of != NO_NODE).then_some(())?;
             let step = if has_steps { peers.step(rank, node.step?)? } else { 0 };
-            let place = peers.place_of[rank][node.of as usize] as usize;
-            (count[peers.class[rank] as usize][place] == peers.alike(rank)).then_some(step)
+            let place = peers.alike.place_of[rank][node.of as usize] as usize;
+            (count[peers.alike.class[rank] as usize][place] == peers.alike(rank)).then_some(step)
         };
         let step_of: Vec<Option<u32>> = job.nodes.iter().map(step_of).collect();
         Ends { steps: step_of.iter().flatten().max().map_or(0, |last| *last as usize + 1), step_of }
@@ -153,24 +152,20 @@ impl Ends {
 impl<'a> Transplant<'a> {
     fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a Peers) -> Self {
         let by_place = |rank: usize| {
-            let mut found = vec![NOWHERE; peers.places_in[peers.class[rank] as usize]];
+            let mut found = vec![NOWHERE; peers.alike.places_in[peers.alike.class[rank] as usize]];
             let nodes = job.arrivals[rank].iter().zip(&job.ends[rank]);
-            for (place, (arrival, end)) in peers.place_of[rank].iter().zip(nodes) {
+            for (place, (arrival, end)) in peers.alike.place_of[rank].iter().zip(nodes) {
                 found[*place as usize] = At { arrival: *arrival, end: *end };
             }
             found
         };
-        let in_order = |rank: usize| {
-            let nodes = &ranks[rank].nodes;
-            let mut order: Vec<(Ns, u32)> = nodes.iter().map(|node| node.end).zip(0..).collect();
-            order.sort();
-            let piece = |(_, node): (Ns, u32)| {
-                let end = job.ends[rank][node as usize] as usize;
-                let (lane, place) = (lane(&nodes[node as usize]) as u32, peers.place_of[rank][node as usize]);
-                Piece { lane, place, own: job.times.own[end], is_work: job.nodes[end].role.is_work() }
-            };
-            order.into_iter().map(piece).collect()
-        };
+        let mut in_order: Vec<Vec<Piece>> = ranks.iter().map(|graph| Vec::with_capacity(graph.nodes.len())).collect();
+        for (node, own) in job.nodes.iter().zip(&job.times.own) {
+            let (rank, at) = (node.rank as usize, node.of as usize);
+            let Some(of) = ranks[rank].nodes.get(at).filter(|_| node.role != Role::Arrival) else { continue };
+            let (lane, place) = (lane(of) as u32, peers.alike.place_of[rank][at]);
+            in_order[rank].push(Piece { lane, place, own: *own, is_work: node.role.is_work() });
+        }
         let begins = |(graph, ends): (&&RankGraph, &Vec<u32>)| {
             let mut begins: Vec<Option<i64>> = vec![None; lanes(graph)];
             for (node, end) in graph.nodes.iter().zip(ends) {
@@ -179,7 +174,7 @@ impl<'a> Transplant<'a> {
             }
             begins
         };
-        let (by_place, in_order) = each(ranks.len(), |rank| (by_place(rank), in_order(rank))).into_iter().unzip();
+        let by_place = each(ranks.len(), by_place);
         let begins = ranks.iter().zip(&job.ends).map(begins).collect();
         let begins_by_itself = |at: usize| {
             let comes_first = |edge: &Edge| job.nodes[at].role != Role::Cpu || edge.kind == EdgeKind::Thread;
@@ -197,8 +192,9 @@ impl<'a> Transplant<'a> {
     fn rotated(&self, by: usize) -> Times {
         let mut times = self.job.times.clone();
         for rank in 0..self.ranks.len() {
-            let like: Vec<usize> =
-                (0..self.ranks.len()).filter(|other| self.peers.class[*other] == self.peers.class[rank]).collect();
+            let like: Vec<usize> = (0..self.ranks.len())
+                .filter(|other| self.peers.alike.class[*other] == self.peers.alike.class[rank])
+                .collect();
             let at = like.iter().position(|other| *other == rank).unwrap_or_default();
             self.give(&mut times, rank, like[(at + by) % like.len()]);
         }
@@ -207,7 +203,7 @@ impl<'a> Transplant<'a> {
 
     fn give(&self, times: &mut Times, rank: usize, from: usize) {
         let work = self.work(rank, from);
-        for (at, (end, place)) in self.job.ends[rank].iter().zip(&self.peers.place_of[rank]).enumerate() {
+        for (at, (end, place)) in self.job.ends[rank].iter().zip(&self.peers.alike.place_of[rank]).enumerate() {
             let (end, of) = (*end as usize, self.by_place[from][*place as usize]);
             times.own[end] = if of.end == NO_NODE { 0 } else { work[*place as usize] };
             if of.end == NO_NODE {

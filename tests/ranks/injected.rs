@@ -38,9 +38,9 @@ fn choose(compared: &Compared, seed: u64) -> Pause {
     let graph = graphs[rank];
     // How long the ranks are in a function in the same interval.
     let times = |function: u32, interval: u32| {
-        let place = peers.interval_of[rank][interval as usize];
+        let place = peers.alike.interval_of[rank][interval as usize];
         let time = |other: usize| {
-            let at = peers.interval_of[other].iter().position(|of| *of == place)?;
+            let at = peers.alike.interval_of[other].iter().position(|of| *of == place)?;
             let functions = &graphs[other].intervals[at].functions;
             let name = &graph.texts[function as usize];
             functions.iter().find(|(text, _)| graphs[other].texts[*text as usize] == *name).map(|(_, time)| time.0)

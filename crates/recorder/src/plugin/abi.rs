@@ -2,7 +2,7 @@
 //!
 //! The descriptors of all versions have the same head of 24 bytes, followed by a union whose members extend those of the version before. So readers
 //! use the oldest member with the field, and check the version for newer fields: an older NCCL's descriptor is shorter, and nothing after its end
-//! may be read. The offsets below are checked at compile time.
+//! may be read. All offsets are checked at compile time.
 //!
 //! It needs only `core`: a test also compiles it, beside C structures.
 
@@ -82,66 +82,41 @@ pub(crate) type InitV4 = unsafe extern "C" fn(*mut Opaque, *mut c_int, Text, u64
 /// `init` since version 5: context, hash, mask, name, nodes, ranks, rank, logger.
 pub(crate) type InitV5 = unsafe extern "C" fn(*mut Opaque, u64, *mut c_int, Text, c_int, c_int, c_int, Opaque) -> c_int;
 
+/// Structures in a descriptor's union, with the offsets of their fields in NCCL's descriptor, which are checked.
+macro_rules! structures {
+    ($($name:ident { $($field:ident: $type:ty = $at:literal),+ $(,)? })+) => {
+        $(
+            #[repr(C)]
+            #[derive(Clone, Copy)]
+            pub(crate) struct $name {
+                $(pub(crate) $field: $type),+
+            }
+            const _: () = { $(assert!(24 + core::mem::offset_of!($name, $field) == $at);)+ };
+        )+
+    };
+}
+
 /// The structures of version 4, which later versions kept.
 pub(crate) mod v4 {
     use super::*;
 
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct Coll {
-        pub(crate) seq_number: u64,
-        pub(crate) func: Text,
-        pub(crate) send_buff: Opaque,
-        pub(crate) recv_buff: Opaque,
-        pub(crate) count: usize,
-        pub(crate) root: c_int,
-        pub(crate) datatype: Text,
-        pub(crate) n_channels: u8,
-        pub(crate) n_warps: u8,
-        pub(crate) algo: Text,
-        pub(crate) proto: Text,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct P2p {
-        pub(crate) func: Text,
-        pub(crate) buff: Opaque,
-        pub(crate) datatype: Text,
-        pub(crate) count: usize,
-        pub(crate) peer: c_int,
-        pub(crate) n_channels: u8,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct ProxyOp {
-        pub(crate) pid: c_int,
-        pub(crate) channel_id: u8,
-        pub(crate) peer: c_int,
-        pub(crate) n_steps: c_int,
-        pub(crate) chunk_size: c_int,
-        pub(crate) is_send: c_int,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct ProxyStep {
-        pub(crate) step: c_int,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct KernelCh {
-        pub(crate) channel_id: u8,
-        pub(crate) gpu_time: u64,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct NetPlugin {
-        pub(crate) id: i64,
-        pub(crate) data: Opaque,
+    structures! {
+        Coll {
+            seq_number: u64 = 24, func: Text = 32, send_buff: Opaque = 40, recv_buff: Opaque = 48,
+            count: usize = 56, root: c_int = 64, datatype: Text = 72, n_channels: u8 = 80, n_warps: u8 = 81,
+            algo: Text = 88, proto: Text = 96,
+        }
+        P2p {
+            func: Text = 24, buff: Opaque = 32, datatype: Text = 40, count: usize = 48, peer: c_int = 56,
+            n_channels: u8 = 60,
+        }
+        ProxyOp {
+            pid: c_int = 24, channel_id: u8 = 28, peer: c_int = 32, n_steps: c_int = 36,
+            chunk_size: c_int = 40, is_send: c_int = 44,
+        }
+        ProxyStep { step: c_int = 24 }
+        KernelCh { channel_id: u8 = 24, gpu_time: u64 = 32 }
+        NetPlugin { id: i64 = 24, data: Opaque = 32 }
     }
 
     #[repr(C)]
@@ -162,52 +137,19 @@ pub(crate) mod v4 {
 pub(crate) mod v5 {
     use super::*;
 
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct Coll {
-        pub(crate) before: v4::Coll,
-        pub(crate) parent_group: Opaque,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct P2p {
-        pub(crate) before: v4::P2p,
-        pub(crate) parent_group: Opaque,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct GroupApi {
-        pub(crate) graph_captured: u8,
-        pub(crate) group_depth: c_int,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct CollApi {
-        pub(crate) func: Text,
-        pub(crate) count: usize,
-        pub(crate) datatype: Text,
-        pub(crate) root: c_int,
-        pub(crate) stream: Opaque,
-        pub(crate) graph_captured: u8,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct P2pApi {
-        pub(crate) func: Text,
-        pub(crate) count: usize,
-        pub(crate) datatype: Text,
-        pub(crate) stream: Opaque,
-        pub(crate) graph_captured: u8,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct KernelLaunch {
-        pub(crate) stream: Opaque,
+    structures! {
+        Coll { before: v4::Coll = 24, parent_group: Opaque = 104 }
+        P2p { before: v4::P2p = 24, parent_group: Opaque = 64 }
+        GroupApi { graph_captured: u8 = 24, group_depth: c_int = 28 }
+        CollApi {
+            func: Text = 24, count: usize = 32, datatype: Text = 40, root: c_int = 48, stream: Opaque = 56,
+            graph_captured: u8 = 64,
+        }
+        P2pApi {
+            func: Text = 24, count: usize = 32, datatype: Text = 40, stream: Opaque = 48,
+            graph_captured: u8 = 56,
+        }
+        KernelLaunch { stream: Opaque = 24 }
     }
 
     #[repr(C)]
@@ -229,37 +171,15 @@ pub(crate) mod v5 {
 pub(crate) mod v6 {
     use super::*;
 
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct CeColl {
-        pub(crate) seq_number: u64,
-        pub(crate) func: Text,
-        pub(crate) send_buff: Opaque,
-        pub(crate) recv_buff: Opaque,
-        pub(crate) count: usize,
-        pub(crate) root: c_int,
-        pub(crate) datatype: Text,
-        pub(crate) sync_strategy: Text,
-        pub(crate) intra_batch_sync: u8,
-        pub(crate) batch_size: u32,
-        pub(crate) num_batches: u32,
-        pub(crate) ce_seq_num: u32,
-        pub(crate) stream: Opaque,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct CeSync {
-        pub(crate) is_complete: u8,
-        pub(crate) n_ranks: c_int,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct CeBatch {
-        pub(crate) num_ops: c_int,
-        pub(crate) total_bytes: usize,
-        pub(crate) use_intra_sync: u8,
+    structures! {
+        CeColl {
+            seq_number: u64 = 24, func: Text = 32, send_buff: Opaque = 40, recv_buff: Opaque = 48,
+            count: usize = 56, root: c_int = 64, datatype: Text = 72, sync_strategy: Text = 80,
+            intra_batch_sync: u8 = 88, batch_size: u32 = 92, num_batches: u32 = 96, ce_seq_num: u32 = 100,
+            stream: Opaque = 104,
+        }
+        CeSync { is_complete: u8 = 24, n_ranks: c_int = 28 }
+        CeBatch { num_ops: c_int = 24, total_bytes: usize = 32, use_intra_sync: u8 = 40 }
     }
 
     #[repr(C)]
@@ -278,50 +198,13 @@ pub(crate) mod v6 {
 pub(crate) mod v7 {
     use super::*;
 
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct Coll {
-        pub(crate) before: v5::Coll,
-        pub(crate) kernel_variant: Text,
-        pub(crate) is_sym_coll: u8,
-        pub(crate) user_tag: u64,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct P2p {
-        pub(crate) before: v5::P2p,
-        pub(crate) user_tag: u64,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct CollApi {
-        pub(crate) before: v5::CollApi,
-        pub(crate) user_tag: u64,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct P2pApi {
-        pub(crate) before: v5::P2pApi,
-        pub(crate) user_tag: u64,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct CeColl {
-        pub(crate) before: v6::CeColl,
-        pub(crate) user_tag: u64,
-    }
-
-    #[repr(C)]
-    #[derive(Clone, Copy)]
-    pub(crate) struct KernelPhase {
-        pub(crate) channel_id: u8,
-        pub(crate) phase_id: u8,
-        pub(crate) phase_name: Text,
-        pub(crate) gpu_time: u64,
+    structures! {
+        Coll { before: v5::Coll = 24, kernel_variant: Text = 112, is_sym_coll: u8 = 120, user_tag: u64 = 128 }
+        P2p { before: v5::P2p = 24, user_tag: u64 = 72 }
+        CollApi { before: v5::CollApi = 24, user_tag: u64 = 72 }
+        P2pApi { before: v5::P2pApi = 24, user_tag: u64 = 64 }
+        CeColl { before: v6::CeColl = 24, user_tag: u64 = 112 }
+        KernelPhase { channel_id: u8 = 24, phase_id: u8 = 25, phase_name: Text = 32, gpu_time: u64 = 40 }
     }
 
     #[repr(C)]
@@ -374,37 +257,6 @@ pub(crate) mod net {
         pub(crate) of: T,
     }
 }
-
-/// Checks that a structure in a descriptor's union has its fields at NCCL's offsets.
-macro_rules! member {
-    ($type:ty: $($field:ident $(. $inner:ident)* @ $at:literal),+) => {
-        const _: () = { $(assert!(24 + core::mem::offset_of!($type, $field $(. $inner)*) == $at);)+ };
-    };
-}
-
-member!(v4::Coll: seq_number @ 24, func @ 32, send_buff @ 40, recv_buff @ 48, count @ 56, root @ 64, datatype @ 72,
-    n_channels @ 80, n_warps @ 81, algo @ 88, proto @ 96);
-member!(v4::P2p: func @ 24, buff @ 32, datatype @ 40, count @ 48, peer @ 56, n_channels @ 60);
-member!(v4::ProxyOp: pid @ 24, channel_id @ 28, peer @ 32, n_steps @ 36, chunk_size @ 40, is_send @ 44);
-member!(v4::ProxyStep: step @ 24);
-member!(v4::KernelCh: channel_id @ 24, gpu_time @ 32);
-member!(v4::NetPlugin: id @ 24, data @ 32);
-member!(v5::Coll: before @ 24, parent_group @ 104);
-member!(v5::P2p: before @ 24, parent_group @ 64);
-member!(v5::GroupApi: graph_captured @ 24, group_depth @ 28);
-member!(v5::CollApi: func @ 24, count @ 32, datatype @ 40, root @ 48, stream @ 56, graph_captured @ 64);
-member!(v5::P2pApi: func @ 24, count @ 32, datatype @ 40, stream @ 48, graph_captured @ 56);
-member!(v5::KernelLaunch: stream @ 24);
-member!(v6::CeColl: seq_number @ 24, func @ 32, send_buff @ 40, recv_buff @ 48, count @ 56, root @ 64, datatype @ 72,
-    sync_strategy @ 80, intra_batch_sync @ 88, batch_size @ 92, num_batches @ 96, ce_seq_num @ 100, stream @ 104);
-member!(v6::CeSync: is_complete @ 24, n_ranks @ 28);
-member!(v6::CeBatch: num_ops @ 24, total_bytes @ 32, use_intra_sync @ 40);
-member!(v7::Coll: before @ 24, kernel_variant @ 112, is_sym_coll @ 120, user_tag @ 128);
-member!(v7::P2p: before @ 24, user_tag @ 72);
-member!(v7::CollApi: before @ 24, user_tag @ 72);
-member!(v7::P2pApi: before @ 24, user_tag @ 64);
-member!(v7::CeColl: before @ 24, user_tag @ 112);
-member!(v7::KernelPhase: channel_id @ 24, phase_id @ 25, phase_name @ 32, gpu_time @ 40);
 
 /// Checks the head of a descriptor, and its size.
 macro_rules! descriptor {
