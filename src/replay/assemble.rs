@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use foldhash::fast::FixedState;
 
 use super::edges::add_edges;
-use super::job::{Between, Draft, Edge, JobGraph, Node, Role, Rows, Times, Unordered, Wait};
+use super::job::{Draft, Edge, JobGraph, Node, Role, Rows, Times, Unordered, Wait};
 use super::joins::{join_collectives, join_cpus, members, shifts};
 use super::lists::Lists;
 use super::question::{both, each};
@@ -18,14 +18,24 @@ use crate::time::Ns;
 impl JobGraph {
     /// Joins the graphs of ranks.
     pub fn join(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Self {
+        Unsorted::join(ranks, matches, clocks).sorted()
+    }
+}
+
+impl Unsorted {
+    /// Joins the graphs of ranks, on all threads that are idle. To sort them takes one.
+    pub(crate) fn join(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Self {
         let (rows, members) = (each(ranks.len(), |rank| Rows::of(ranks[rank])), members(ranks.len(), matches));
         let shifts = shifts(ranks, &rows, matches, clocks);
         let of_rank = |rank: usize| {
             let time = |time: Ns| clocks.ranks[rank].aligned(time).0 - shifts[rank];
-            draft_of(rank, ranks[rank], time, |row| members[rank].get(row as usize) == Some(&true))
+            let is_member = |row: u32| members[rank].get(row as usize) == Some(&true);
+            let (draft, arrivals, ends) = draft_of(rank, ranks[rank], time, is_member);
+            (by_time(rank, &draft), draft, arrivals, ends)
         };
-        let (mut drafts, mut arrivals, mut ends) = (Vec::new(), Vec::new(), Vec::new());
-        for (draft, own_arrivals, own_ends) in each(ranks.len(), of_rank) {
+        let (mut sorted, mut drafts, mut arrivals, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (own_sorted, draft, own_arrivals, own_ends) in each(ranks.len(), of_rank) {
+            sorted.push(own_sorted);
             drafts.push(draft);
             arrivals.push(own_arrivals);
             ends.push(own_ends);
@@ -36,10 +46,27 @@ impl JobGraph {
             Some((arrivals[rank][at], ends[rank][at]))
         });
         between.extend(join_cpus(&mut drafts, ranks, &ends, clocks));
+        sorted.push(by_time(ranks.len(), &drafts[ranks.len()]));
         let clock = |(rank, clock): (usize, &RankClock)| clock.component.unwrap_or(ranks.len() + rank);
         let clocks = clocks.ranks.iter().enumerate().map(clock).collect();
-        JobGraph { clocks, ..Unsorted::new(&drafts, &between).sorted(&ends, &arrivals) }
+        let mut first = vec![0];
+        first.extend(drafts.iter().scan(0, |sum, draft| {
+            *sum += draft.nodes.len();
+            Some(*sum)
+        }));
+        let number = |(rank, node): Unordered| (first[rank as usize] + node as usize) as u32;
+        let edges = between.iter().map(|edge| (number(edge.to), (edge.from, edge.least, edge.kind)));
+        let between = Lists::new(first[drafts.len()], edges);
+        Unsorted { drafts, first, by_time: sorted, between, arrivals, ends, clocks }
     }
+}
+
+/// The nodes of a draft by their times.
+fn by_time(rank: usize, draft: &Draft) -> Vec<(i64, Unordered)> {
+    let nodes = draft.nodes.iter().zip(0..);
+    let mut by_time: Vec<(i64, Unordered)> = nodes.map(|(node, at)| (node.time, (rank as u32, at))).collect();
+    by_time.sort();
+    by_time
 }
 
 /// The nodes of a rank, with the edges within it; and by node of its graph where it arrives and where it ends.
@@ -75,26 +102,21 @@ fn draft_of(
 }
 
 /// All nodes of a job, by rank; rendezvous are last.
-struct Unsorted<'a> {
-    drafts: &'a [Draft],
+pub(crate) struct Unsorted {
+    drafts: Vec<Draft>,
     /// By rank: how many nodes come before its own.
     first: Vec<usize>,
+    /// By rank: its nodes by their times.
+    by_time: Vec<Vec<(i64, Unordered)>>,
     between: Lists<(Unordered, i64, EdgeKind)>,
+    /// By rank and node of its graph, by the numbers of its draft.
+    arrivals: Vec<Vec<u32>>,
+    ends: Vec<Vec<u32>>,
+    /// As in [`JobGraph`].
+    clocks: Vec<usize>,
 }
 
-impl<'a> Unsorted<'a> {
-    fn new(drafts: &'a [Draft], between: &[Between]) -> Self {
-        let mut first = vec![0];
-        first.extend(drafts.iter().scan(0, |sum, draft| {
-            *sum += draft.nodes.len();
-            Some(*sum)
-        }));
-        let number = |(rank, node): Unordered| (first[rank as usize] + node as usize) as u32;
-        let edges = between.iter().map(|edge| (number(edge.to), (edge.from, edge.least, edge.kind)));
-        let between = Lists::new(first[drafts.len()], edges);
-        Unsorted { drafts, first, between }
-    }
-
+impl Unsorted {
     fn number(&self, (rank, node): Unordered) -> usize {
         self.first[rank as usize] + node as usize
     }
@@ -118,18 +140,7 @@ impl<'a> Unsorted<'a> {
     /// All nodes in an order in which nothing comes before what it waits for; of those that can come next, the one that happened first. Also where
     /// each is in that order.
     fn order(&self) -> (Vec<Unordered>, Vec<u32>) {
-        // Halves of the ranks, each in order.
-        let half = |number: usize| {
-            let middle = self.drafts.len() / 2;
-            let ranks = if number == 0 { 0..middle } else { middle..self.drafts.len() };
-            let nodes = |rank: usize| {
-                self.drafts[rank].nodes.iter().zip(0..).map(move |(node, at)| (node.time, (rank as u32, at)))
-            };
-            let mut by_time: Vec<(i64, Unordered)> = ranks.flat_map(nodes).collect();
-            by_time.sort();
-            by_time
-        };
-        let mut by_time = each(2, half).concat();
+        let mut by_time = self.by_time.concat();
         // It finds what is in order already.
         by_time.sort();
         let mut place = vec![NO_NODE; by_time.len()];
@@ -166,12 +177,13 @@ impl<'a> Unsorted<'a> {
     }
 
     /// The graph of the job, with its own numbers for the nodes of ranks' graphs.
-    fn sorted(&self, ends: &[Vec<u32>], arrivals: &[Vec<u32>]) -> JobGraph {
+    pub(crate) fn sorted(&self) -> JobGraph {
         let (order, place) = self.order();
         let (mut graph, (times, ends, arrivals)) = both(
             || {
                 let nodes = order.iter().map(|at| *self.node(*at)).collect();
-                let mut graph = JobGraph { nodes, first_edge: vec![0], ..JobGraph::default() };
+                let mut graph =
+                    JobGraph { nodes, first_edge: vec![0], clocks: self.clocks.clone(), ..JobGraph::default() };
                 for (old, at) in order.iter().zip(0..) {
                     for (from, least, kind) in self.edges_into(*old) {
                         let from = place[self.number(from)];
@@ -197,7 +209,7 @@ impl<'a> Unsorted<'a> {
                     nodes.iter().map(|at| place[first + *at as usize]).collect::<Vec<u32>>()
                 };
                 let all = |nodes: &[Vec<u32>]| self.first.iter().zip(nodes).map(placed).collect::<Vec<_>>();
-                (times, all(ends), all(arrivals))
+                (times, all(&self.ends), all(&self.arrivals))
             },
         );
         (graph.times, graph.ends, graph.arrivals) = (times, ends, arrivals);

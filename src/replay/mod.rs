@@ -12,7 +12,7 @@
 //! Whatever is called a cause has been taken out in a rerun, and the job got shorter by more than the error of the graph and than chance.
 
 pub mod alike;
-mod assemble;
+pub(crate) mod assemble;
 pub(crate) mod build;
 pub mod critical;
 pub mod culprits;

@@ -65,12 +65,15 @@ pub(crate) struct Question<'a> {
 
 impl<'a> Question<'a> {
     pub(crate) fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a LazyPeers<'a>) -> Self {
-        let start = job.nodes.iter().map(|node| node.start).min().unwrap_or_default();
-        let end = job.nodes.iter().map(|node| node.time).max().unwrap_or_default();
+        let (mut start, mut end) = (i64::MAX, i64::MIN);
         let mut work = [vec![Vec::new(); ranks.len()], vec![Vec::new(); ranks.len()]];
-        for (node, at) in job.nodes.iter().zip(0..).filter(|(node, _)| node.role.is_work()) {
-            work[usize::from(node.role == Role::Gpu)][node.rank as usize].push(at);
+        for (node, at) in job.nodes.iter().zip(0..) {
+            (start, end) = (start.min(node.start), end.max(node.time));
+            if node.role.is_work() {
+                work[usize::from(node.role == Role::Gpu)][node.rank as usize].push(at);
+            }
         }
+        let (start, end) = if job.nodes.is_empty() { (0, 0) } else { (start, end) };
         let in_intervals = each(ranks.len(), |rank| {
             let interval = |node: u32| ranks[rank].nodes[job.nodes[node as usize].of as usize].interval;
             Lists::new(ranks[rank].intervals.len(), work[0][rank].iter().map(|node| (interval(*node), *node)))

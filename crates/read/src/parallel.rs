@@ -36,8 +36,8 @@ pub fn in_parts<T: Send>(
     })
 }
 
-/// So many more threads may compute at once: what is asked for inside of something that already has all of them is computed by one thread after the
-/// other, and needs the memory of one. Below 0 if a thread goes on that had waited for another one, and there is no room for it any more.
+/// So many more threads may compute at once: several things that are asked for inside of something that already has all of them are computed one after
+/// the other, and need the memory of one. Below 0 if more threads than that are busy.
 static IDLE: LazyLock<AtomicIsize> = LazyLock::new(|| {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     AtomicIsize::new(isize::try_from(threads).unwrap_or(isize::MAX) - 1)
@@ -57,6 +57,12 @@ impl Busy {
         let taken = |idle: isize| idle.max(0).min(isize::try_from(wanted).unwrap_or(isize::MAX));
         let before = IDLE.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |idle| Some(idle - taken(idle)));
         Busy(before.map_or(0, taken))
+    }
+
+    /// One that does something whether it is idle or not: the others take turns with it.
+    fn one() -> Self {
+        IDLE.fetch_sub(1, Ordering::Relaxed);
+        Busy(1)
     }
 
     /// This thread is idle while it waits for another one.
@@ -79,14 +85,10 @@ pub fn each<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
     in_parts(count, 1, threads, |range| range.map(&of).collect::<Vec<T>>()).into_iter().flatten().collect()
 }
 
-/// Does two things, at the same time if a thread is idle.
+/// Does two things at the same time.
 pub fn both<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() -> B) -> (A, B) {
-    let busy = Busy::take(1);
-    if busy.0 == 0 {
-        return (first(), second());
-    }
     std::thread::scope(|scope| {
-        let of_first = &first;
+        let (of_first, busy) = (&first, Busy::one());
         let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
             let made = of_first();
             drop(busy);
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!(both(|| 3, || "of this thread"), (3, "of this thread"));
     }
 
-    /// However deep they are nested, no more threads compute at once than there are processors.
+    /// However deep they are nested, hardly more threads compute at once than there are processors.
     #[test]
     fn threads_are_no_more_than_processors() {
         let (running, most) = (AtomicIsize::new(0), AtomicIsize::new(0));
@@ -138,7 +140,7 @@ mod tests {
         let (ones, others) = both(|| each(9, |one| each(3, |other| work(3 * one + other)).len()), || each(9, work));
         assert_eq!((ones, others), (vec![3; 9], (0..9).collect()));
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        // A thread that had waited goes on before another one is done.
+        // Of two things each has a thread.
         assert!(most.into_inner().unsigned_abs() <= processors + 1);
     }
 }
