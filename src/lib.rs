@@ -90,6 +90,7 @@
 pub mod analysis;
 pub mod attribution;
 pub mod export;
+mod numbers;
 pub mod operations;
 mod packing;
 pub mod parts;

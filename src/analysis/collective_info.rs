@@ -43,7 +43,7 @@ pub struct CollectiveInfo {
     /// The time of the fastest kernel with this collective, size and number of ranks in all traces, in ns, also outside the window, in another stack
     /// or on another rank: it waited least. `None` if the kernels differ in these, or none carries out a record alone.
     #[serde(rename = "fastest_ns")]
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    #[cfg_attr(test, schemars(with = "Option<u64>", range(min = 1)))]
     pub fastest: Option<Ns>,
     #[serde(skip)]
     moved: Moved,

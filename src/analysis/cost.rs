@@ -30,6 +30,7 @@ pub enum Order {
 pub struct Distribution {
     /// The sum.
     #[serde(rename = "total_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub total: Ns,
     /// The mean.
     #[serde(rename = "mean_ns")]
@@ -39,12 +40,15 @@ pub struct Distribution {
     pub median: f64,
     /// The smallest duration that at least 95 % do not exceed.
     #[serde(rename = "p95_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub p95: Ns,
     /// The smallest.
     #[serde(rename = "min_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub min: Ns,
     /// The largest.
     #[serde(rename = "max_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub max: Ns,
     /// The sample standard deviation, as in `nsys stats`; 0 for a single value.
     #[serde(rename = "std_dev_ns")]
@@ -92,9 +96,11 @@ pub struct Totals {
     pub count: u64,
     /// How long they ran.
     #[serde(rename = "gpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time: Ns,
     /// How long no compute kernel ran beside them on their GPU.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
     /// How long they are on the critical path of their rank alone; `None` unless that was asked for.
     #[serde(skip)]
@@ -149,12 +155,15 @@ pub struct Cost {
     pub share: Option<f64>,
     /// How long no compute kernel ran beside them on their GPU.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
     /// The rest of `gpu_time.total_ns`: a compute kernel ran beside them.
     #[serde(rename = "overlapped_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub overlapped: Ns,
     /// How long they are on the critical path of their rank alone; `None` unless that was asked for.
     #[serde(rename = "critical_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub critical: Option<Ns>,
     /// From the end of the launching call to the kernel's start, 0 for a kernel that starts earlier. Only for kernels attributed by correlation or
     /// flow; `None` if there are none.

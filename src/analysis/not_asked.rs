@@ -27,6 +27,7 @@ pub struct FamilyTime {
     pub kernels: u64,
     /// How long they ran, in ns.
     #[serde(rename = "gpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time: Ns,
 }
 
@@ -44,6 +45,7 @@ pub struct PossibleTime {
     pub kernels: u64,
     /// How long they ran, in ns.
     #[serde(rename = "gpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time: Ns,
 }
 
@@ -54,11 +56,13 @@ pub struct PossibleTime {
 pub struct NotAsked {
     /// How long all collectives ran, in ns.
     #[serde(rename = "collectives_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives: Ns,
     /// The collectives that the question leaves out, by family, longest first. Empty if it leaves none out.
     pub families: Vec<FamilyTime>,
     /// How long kernels ran that compute and communicate at once, in ns. They count as computation.
     #[serde(rename = "fused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub fused: Ns,
     /// Kernels of no known family that may be communication, by name, longest first. They count neither as collectives nor as computation.
     #[serde(rename = "possibly_communication")]

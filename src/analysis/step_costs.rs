@@ -35,23 +35,29 @@ pub struct StepCost {
     pub start: Ns,
     /// How long the CPU was in it; the longest over several ranks.
     #[serde(rename = "dur_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub dur: Ns,
     /// The number of GPUs that ran work of it.
     pub gpus: u64,
     /// From the first start to the last end of the work launched in it, summed over GPUs: the following times are shares of this.
     #[serde(rename = "gpu_span_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_span: Ns,
     /// When any kernel ran in that span, including kernels of other steps.
     #[serde(rename = "busy_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub busy: Ns,
     /// When its compute kernels ran.
     #[serde(rename = "compute_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub compute: Ns,
     /// When its collectives ran.
     #[serde(rename = "collectives_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives: Ns,
     /// When its collectives ran while no compute kernel did.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
     /// The stack with the most exposed time among the chosen kernels; `None` if none of them has a stack.
     pub largest_stack: Option<LargestStack>,

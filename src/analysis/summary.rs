@@ -35,18 +35,23 @@ pub struct Summary {
     pub gpus: u64,
     /// The length of `gpu_span` on each GPU, added up; without one, the window's length times the number of GPUs. The other times are shares of this.
     #[serde(rename = "wall_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub wall: Ns,
     /// When any kernel ran. Within a `gpu_span`, this counts every kernel; the other times count only what was launched in the window.
     #[serde(rename = "busy_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub busy: Ns,
     /// When compute kernels ran: all kernels but collectives.
     #[serde(rename = "compute_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub compute: Ns,
     /// When collectives ran: kernels of the known and the user's own families, and chosen kernels whose names say so.
     #[serde(rename = "collectives_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives: Ns,
     /// When collectives ran and no compute kernel did.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
     /// The kernel names with the most total time, among kernels launched in the window, or started in it if there is no `gpu_span`.
     #[cfg_attr(test, schemars(length(max = 5)))]

@@ -54,12 +54,15 @@ pub struct RunWaits {
     pub late: u64,
     /// How long their kernels ran, over all ranks.
     #[serde(rename = "measured_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub measured: Ns,
     /// How much of that was waiting for another rank.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// The rest of the measured time.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
     /// How the clocks were compared, as in `ranks`.
     #[cfg_attr(test, schemars(extend("enum" = ["align", "trust", "none", "refused"])))]
@@ -75,9 +78,11 @@ pub struct Waits {
     pub kernels: u64,
     /// How long they waited for other ranks.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// How long others waited for them.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
     /// How often they were late.
     pub late_count: u64,

@@ -49,7 +49,7 @@ pub struct ExposedFor {
     pub by: Option<String>,
     /// For how long collectives are exposed for it, over all ranks.
     #[serde(rename = "exposed_ns")]
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1)))]
     pub exposed: Ns,
 }
 

@@ -1,6 +1,6 @@
 //! Many ranks of one job: who waits for whom, at which line of code, and why.
 //!
-//! Each trace is reduced to a [`reduction::RankReduction`] ([`mod@reduce`], with the times between launches and kernels of `segments`) and dropped;
+//! Each trace is reduced to a [`reduction::RankReduction`] ([`mod@reduce`]) and dropped;
 //! [`recorded_reductions`] makes the same of NCCL's own records. Parts are small, can be written to files (module `parts`), and are all that the
 //! rest needs: [`job`] finds out which rank each part is, [`operations`](crate::operations) matches their collectives and compares their
 //! clocks, [`waiting`] adds up who waited for whom where all have a trace (`common_span`), reruns of the job ([`replay`](crate::replay)) show what makes it long,
@@ -27,7 +27,6 @@ pub mod reduction;
 pub mod report;
 pub mod rows;
 pub mod schedule;
-mod segments;
 pub mod timeline;
 pub mod verdict;
 pub mod waiting;

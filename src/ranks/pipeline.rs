@@ -76,42 +76,54 @@ pub struct Stage {
     pub ranks: Vec<u32>,
     /// How long the steps are: from the first start to the last end on any rank.
     #[serde(rename = "length_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub length: Ns,
     /// For how long kernels, copies and fills run.
     #[serde(rename = "compute_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub compute: Ns,
     /// The same of each of its ranks.
     #[serde(skip)]
     pub computes: Vec<Ns>,
     /// How much of that belongs to the forward pass; `None` if that is not known. Both may run at once; the optimizer belongs to neither.
     #[serde(rename = "forward_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub forward: Option<Ns>,
     /// How much belongs to the backward pass.
     #[serde(rename = "backward_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub backward: Option<Ns>,
     /// For how long collectives, sends and receives alone run, without waiting.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
     /// For how long it waits for the stage before it.
     #[serde(rename = "waits_for_previous_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub previous: Ns,
     /// For how long it waits for the stage after it.
     #[serde(rename = "waits_for_next_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub next: Ns,
     /// For how long it waits in collectives.
     #[serde(rename = "waits_in_collectives_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collectives: Ns,
     /// For how long nothing runs.
     #[serde(rename = "idle_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub idle: Ns,
     /// How much of its waiting and idling is before it has sent anything back.
     #[serde(rename = "warm_up_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub warm_up: Ns,
     /// After that, until its last microbatch has gone forward.
     #[serde(rename = "steady_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub steady: Ns,
     /// After that.
     #[serde(rename = "cool_down_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub cool_down: Ns,
 }
 

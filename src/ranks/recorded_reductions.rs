@@ -2,9 +2,10 @@
 //!
 //! Such records have neither compute kernels nor launches: why a rank was late stays open, who waited for whom does not.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::analysis::losses::Losses;
+use crate::numbers::Numbers;
 use crate::operation::{Communicator, Counts, Operation, Source};
 use crate::operations::communicators::Communicators;
 use crate::operations::recorded_ranks::RecordedRanks;
@@ -100,23 +101,6 @@ struct Facts<'r> {
     members: Vec<Vec<u32>>,
     /// By communicator: how many functions are called in it.
     functions: Vec<usize>,
-}
-
-/// The positions of what a part names, each once.
-#[derive(Default)]
-struct Numbers<T> {
-    list: Vec<T>,
-    known: HashMap<T, u32>,
-}
-
-impl<T: Clone + Eq + std::hash::Hash> Numbers<T> {
-    fn number(&mut self, value: T) -> u32 {
-        let next = self.list.len() as u32;
-        *self.known.entry(value).or_insert_with_key(|value| {
-            self.list.push(value.clone());
-            next
-        })
-    }
 }
 
 fn reduction(facts: &Facts<'_>, rank: u32, rows: &[(Ns, Ns, usize)]) -> RankReduction {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::reduction::{Kind, MOST_RANKS, RankReduction, RankSource, ReducedStack, Row, Step, Tie};
-use super::segments::{self, Texts};
 use crate::analysis::gpu_spans::{is_by_launches, launched_in, spans_of};
 use crate::analysis::grouping::{GroupKey, GroupValue, Keys, Naming};
 use crate::analysis::losses::Losses;
@@ -20,6 +19,7 @@ use crate::event::ArgValue;
 use crate::id::{GpuId, ProcessId, RankId, SliceId, ThreadId, TraceId};
 use crate::names::category::CategoryKind;
 use crate::names::collectives::Collective;
+use crate::numbers::Numbers;
 use crate::operation::{Communicator, Operation, Split};
 use crate::replay::build::{Source, build};
 use crate::store::Store;
@@ -66,8 +66,9 @@ pub fn reduce_attributed(
         let wall = measured.iter().map(|(span, _)| span.duration()).sum();
         let queue_empty = measured.iter().map(|(_, empty)| *empty).sum();
         let gpu_span = measured.iter().map(|(span, _)| *span).reduce(Window::around).filter(|_| queues.is_of_work);
-        let Found { texts, kinds, groups, .. } = &found;
-        let reducer = Reducer { store, attribution, options, work: &queues.work, texts: texts.clone(), trace, gpus };
+        let Found { texts, kinds, groups } = &found;
+        let reducer =
+            Reducer { store, attribution, options, work: &queues.work, texts: texts.list.clone(), trace, gpus };
         let gpu = reducer.gpus.first().copied();
         let of_rank = reducer.gpus.iter().map(|gpu| window_of(*gpu)).reduce(Window::around).unwrap_or(window);
         let reduction = reducer.reduction(&own, of_rank, window);
@@ -82,7 +83,7 @@ pub fn reduce_attributed(
             gpu_span,
             wall,
             queue_empty,
-            kinds: kinds.clone(),
+            kinds: kinds.list.clone(),
             groups: groups.clone(),
             ..reduction
         });
@@ -110,9 +111,8 @@ struct Own<'k> {
 /// What operations have in common.
 #[derive(Default)]
 struct Found {
-    texts: Texts,
-    kinds: Vec<Kind>,
-    numbers: HashMap<Kind, u32>,
+    texts: Numbers<String>,
+    kinds: Numbers<Kind>,
     groups: Vec<Communicator>,
 }
 
@@ -120,15 +120,15 @@ impl Found {
     /// Where sends and receives are recorded, a kernel `SendRecv` without a record may be one, and no all-to-all.
     fn doubt_exchanges(&mut self) {
         let is_message = |kind: &Kind| kind.is_recorded && kind.tie() == Tie::PointToPoint;
-        if self.kinds.iter().any(is_message) {
-            self.kinds.iter_mut().filter(|kind| !kind.is_recorded).for_each(|kind| kind.split = Split::Unknown);
+        if self.kinds.list.iter().any(is_message) {
+            self.kinds.list.iter_mut().filter(|kind| !kind.is_recorded).for_each(|kind| kind.split = Split::Unknown);
         }
     }
 
     fn own<'k>(&mut self, store: &Store, operation: Operation, row: &'k KernelLaunch) -> Own<'k> {
         let kernel = row.launched.kernel;
         let kind = Kind {
-            kernel: self.texts.intern(store.slice_name(kernel)),
+            kernel: self.texts.number_of(store.slice_name(kernel)),
             is_recorded: operation.communicator.is_some() || operation.dtype.is_some() || row.record.is_some(),
             collective: operation.collective.as_deref().map(str::to_owned),
             dtype: operation.dtype.as_deref().map(str::to_owned),
@@ -139,22 +139,13 @@ impl Found {
             split: operation.split,
             messages: operation.messages,
         };
-        let next = self.kinds.len() as u32;
-        let kind = match self.numbers.get(&kind) {
-            Some(number) => *number,
-            None => {
-                self.kinds.push(kind.clone());
-                self.numbers.insert(kind, next);
-                next
-            }
-        };
         Own {
             kernel,
             start: store.slices.ts(kernel),
             gpu: store.gpu_of(kernel),
             rank: operation.rank,
             group: operation.communicator.map(|group| group as u32),
-            kind,
+            kind: self.kinds.number_of(&kind),
             seq: operation.sequence.and_then(|seq| u32::try_from(seq).ok()),
             launch: operation.launch,
             stream: operation.stream,
@@ -311,7 +302,7 @@ struct Reducer<'a> {
     attribution: &'a Attribution,
     options: &'a StackOptions,
     work: &'a [Launched],
-    texts: Texts,
+    texts: Vec<String>,
     trace: TraceId,
     gpus: Vec<GpuId>,
 }
@@ -321,13 +312,9 @@ impl Reducer<'_> {
     fn reduction(self, own: &[&Own<'_>], window: Window, asked: Window) -> RankReduction {
         let (stacks, stack_of) = self.stacks(own);
         let steps = self.steps(own, window);
-        let mut streams: Vec<Option<ThreadId>> = Vec::new();
+        let mut streams: Numbers<Option<ThreadId>> = Numbers::default();
         let mut rows: Vec<Row> = Vec::with_capacity(own.len());
         for (own, stack) in own.iter().zip(stack_of) {
-            let stream = streams.iter().position(|known| *known == own.stream).unwrap_or_else(|| {
-                streams.push(own.stream);
-                streams.len() - 1
-            });
             let launched = own.launch.map_or(own.start, |call| self.store.slices.ts(call));
             rows.push(Row {
                 kernel: own.kernel.0,
@@ -340,7 +327,7 @@ impl Reducer<'_> {
                 group: own.group,
                 seq: own.seq,
                 stack,
-                stream: stream as u32,
+                stream: streams.number(own.stream),
                 step: step_of(&steps, launched),
                 is_replay: own.row.launched.evidence == Evidence::GraphReplay,
             });
@@ -365,7 +352,7 @@ impl Reducer<'_> {
             gpu_span: None,
             wall: Ns::ZERO,
             queue_empty: Ns::ZERO,
-            texts: self.texts.list,
+            texts: self.texts,
             groups: Vec::new(),
             kinds: Vec::new(),
             stacks,
@@ -442,15 +429,22 @@ impl Reducer<'_> {
         self.store.kernels.iter().copied().filter(|kernel| self.gpus.contains(&self.store.gpu_of(*kernel))).collect()
     }
 
-    /// What ran between the collectives.
+    /// Finds for how long kernels that compute ran, and none did, between the collectives.
     fn find_busy(&self, rows: &mut [Row], kernels: &[SliceId]) {
         let activity = &self.attribution.activity;
         let is_compute = |kernel: &SliceId| {
             let name = self.store.slices.name(*kernel);
             !activity.is_collective[name.0 as usize] && activity.may_communicate(name).is_none()
         };
-        let compute: Vec<SliceId> = kernels.iter().copied().filter(is_compute).collect();
-        segments::find_busy(self.store, rows, &compute);
+        let span = |kernel: &SliceId| (self.store.slices.ts(*kernel), self.store.slices.dur(*kernel).max(Ns::ZERO));
+        let busy = Busy::from_spans(kernels.iter().filter(|kernel| is_compute(kernel)).map(span));
+        let mut last: Option<Ns> = None;
+        for row in rows {
+            let start = last.unwrap_or(row.start);
+            row.busy_before = busy.within(start, row.start);
+            row.idle_before = (row.start - start).max(Ns::ZERO) - row.busy_before;
+            last = Some(row.end().max(start));
+        }
     }
 
     fn world_size(&self) -> Option<u32> {

@@ -23,7 +23,7 @@ impl JobGraph {
 }
 
 impl Unsorted {
-    /// Joins the graphs of ranks, on all threads that are idle. To sort them takes one.
+    /// Joins the graphs of ranks, on all processors. To sort them takes one.
     pub(crate) fn join(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Self {
         let (rows, members) = (each(ranks.len(), |rank| Rows::of(ranks[rank])), members(ranks.len(), matches));
         let shifts = shifts(ranks, &rows, matches, clocks);

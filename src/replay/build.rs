@@ -18,6 +18,7 @@ use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
 use crate::names::calls::{Work, waits_for_gpu};
 use crate::names::category::CategoryKind;
 use crate::names::frames::fold;
+use crate::numbers::Numbers;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
@@ -113,11 +114,11 @@ pub(crate) fn build(source: &Source<'_>) -> RankGraph {
     let threads = Threads::find(source.store, &builder.threads);
     builder.add_waits(&threads);
     builder.link_threads();
+    builder.graph.texts.clone_from(&builder.names.texts.list);
     places::find(&mut builder.graph);
     let Builder { mut graph, mut names, of_thread, .. } = builder;
-    let mut texts = std::mem::take(&mut graph.texts);
-    let functions = threads.functions(&graph, &of_thread, |name| names.text(source.store, &mut texts, name, None));
-    graph.texts = texts;
+    let functions = threads.functions(&graph, &of_thread, |name| names.text(source.store, name, None));
+    graph.texts = names.texts.list;
     graph.intervals.iter_mut().zip(functions).for_each(|(interval, functions)| interval.functions = functions);
     graph
 }
@@ -182,7 +183,7 @@ fn calls(source: &Source<'_>, pieces: &[Piece]) -> Vec<Call> {
 
 /// Names as texts: numbers of layers are folded.
 struct Names {
-    texts: HashMap<String, u32, FixedState>,
+    texts: Numbers<String>,
     /// By name, if it is known yet.
     plain: Vec<Option<u32>>,
     /// The same after a word.
@@ -191,12 +192,11 @@ struct Names {
 
 impl Names {
     fn new(store: &Store) -> Self {
-        let (texts, after_words) = (HashMap::default(), HashMap::default());
-        Names { texts, plain: vec![None; store.strings.len()], after_words }
+        Names { texts: Numbers::default(), plain: vec![None; store.strings.len()], after_words: HashMap::default() }
     }
 
-    /// The number of a name in the texts, after a word if there is one.
-    fn text(&mut self, store: &Store, texts: &mut Vec<String>, name: StringId, word: Option<&'static str>) -> u32 {
+    /// The number of a name, after a word if there is one.
+    fn text(&mut self, store: &Store, name: StringId, word: Option<&'static str>) -> u32 {
         let known = match word {
             None => self.plain[name.0 as usize],
             Some(word) => self.after_words.get(&(name, word)).copied(),
@@ -209,10 +209,7 @@ impl Names {
             None => OUTSIDE.to_owned(),
         };
         let text = word.map_or_else(|| text.clone(), |word| format!("{word}: {text}"));
-        let at = *self.texts.entry(text).or_insert_with_key(|text| {
-            texts.push(text.clone());
-            texts.len() as u32 - 1
-        });
+        let at = self.texts.number(text);
         match word {
             None => self.plain[name.0 as usize] = Some(at),
             Some(word) => _ = self.after_words.insert((name, word), at),
@@ -258,7 +255,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn text(&mut self, name: StringId, word: Option<&'static str>) -> u32 {
-        self.names.text(self.source.store, &mut self.graph.texts, name, word)
+        self.names.text(self.source.store, name, word)
     }
 
     fn step(&self, time: Ns) -> Option<u32> {

@@ -11,6 +11,7 @@ use super::peers::Part;
 use super::question::{Question, RankInterval};
 use super::rank::{FUNCTIONS, RankGraph};
 use crate::names::frames::is_python;
+use crate::numbers::Numbers;
 
 /// Of so many with the most excess the reruns are computed.
 const ASKED: usize = 5;
@@ -178,14 +179,10 @@ struct Texts {
 }
 
 fn texts(ranks: &[&RankGraph]) -> Vec<Texts> {
-    let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
+    let mut known: Numbers<&str> = Numbers::default();
     let mut of_rank = Vec::new();
     for graph in ranks {
-        let number = |text| {
-            let next = known.len() as u32;
-            *known.entry(text).or_insert(next)
-        };
-        let numbers = graph.texts.iter().map(String::as_str).map(number).collect();
+        let numbers = graph.texts.iter().map(|text| known.number(text.as_str())).collect();
         let is_python: Vec<bool> = graph.texts.iter().map(|text| is_python(text)).collect();
         of_rank.push(Texts { numbers, has_python: is_python.contains(&true), is_python });
     }

@@ -3,15 +3,13 @@
 //! Work is what a rank's own doing determines: what its threads do from one node to the next, and how long its kernels take. Its excess is how much
 //! more that is than the median of its peers at the same place. How much that varies by chance is measured by how it varies from step to step.
 
-use std::collections::HashMap;
 use std::ops::Range;
-
-use foldhash::fast::FixedState;
 
 use super::alike::Alike;
 use super::job::{JobGraph, Node, Role, Times};
 use super::lists::Lists;
 use super::rank::{EdgeKind, RankGraph};
+use crate::numbers::Numbers;
 use crate::operations::matching::Matches;
 use crate::statistics::{Deviation, median_time, middle};
 use crate::time::{Ns, Window};
@@ -233,15 +231,14 @@ impl Peers {
         };
         let apart = [Role::Cpu, Role::Gpu].map(apart);
         // What all members of a place have in common, in all steps.
-        let mut kinds: HashMap<(u32, u64), u32, FixedState> = HashMap::default();
+        let mut kinds: Numbers<(u32, u64)> = Numbers::default();
         let kind = |(_, members): Place<'_>| {
             let (rank, node) = (members[0].0 as usize, members[0].1 as usize);
-            let (class, next) = (self.alike.class[rank], kinds.len() as u32);
-            *kinds.entry((class, ranks[rank].nodes[job.nodes[node].of as usize].place)).or_insert(next)
+            kinds.number((self.alike.class[rank], ranks[rank].nodes[job.nodes[node].of as usize].place))
         };
         let kind_of: Vec<u32> = self.places.iter().map(kind).collect();
-        let of_kinds: Lists<u32> = Lists::new(kinds.len(), kind_of.iter().copied().zip(0..));
-        for kind in 0..kinds.len() as u32 {
+        let of_kinds: Lists<u32> = Lists::new(kinds.list.len(), kind_of.iter().copied().zip(0..));
+        for kind in 0..kinds.list.len() as u32 {
             let members = of_kinds.of(kind).iter().flat_map(|place| self.places.members(*place as usize));
             let mut of: Vec<(u32, u32)> = members.copied().collect();
             of.sort_by_key(|(rank, _)| *rank);

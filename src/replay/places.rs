@@ -30,9 +30,9 @@ impl Intervals {
 }
 
 /// Numbers what is at the same place.
-struct Numbers(HashMap<u64, u32, FixedState>);
+struct Counts(HashMap<u64, u32, FixedState>);
 
-impl Numbers {
+impl Counts {
     /// The place of the next node there in a step.
     fn next(&mut self, step: Option<u32>, within: u64) -> u64 {
         let count = self.0.entry(hash((step, within))).or_default();
@@ -43,7 +43,7 @@ impl Numbers {
 
 /// Finds the places and intervals of a graph's nodes.
 pub(super) fn find(graph: &mut RankGraph) {
-    let mut numbers = Numbers(HashMap::with_capacity_and_hasher(graph.nodes.len(), FixedState::default()));
+    let mut counts = Counts(HashMap::with_capacity_and_hasher(graph.nodes.len(), FixedState::default()));
     let mut intervals = Intervals::default();
     // What a call launches first says more than its name.
     let mut first = vec![None; graph.nodes.len()];
@@ -70,7 +70,7 @@ pub(super) fn find(graph: &mut RankGraph) {
             _ => 4,
         };
         let name = families[first[at].unwrap_or(node.name) as usize];
-        let place = numbers.next(node.step, hash((node.lane, *interval, kind, name)));
+        let place = counts.next(node.step, hash((node.lane, *interval, kind, name)));
         set(graph, at, place, intervals.at(node.step, (true, node.lane, *interval)));
         *interval += u32::from(launches_collective[at]);
     }
@@ -86,7 +86,7 @@ pub(super) fn find(graph: &mut RankGraph) {
             Some(launch) => hash((graph.nodes[launch.from as usize].place, name)),
             None => hash((node.lane, *interval, name)),
         };
-        let place = numbers.next(node.step, within);
+        let place = counts.next(node.step, within);
         set(graph, at, place, intervals.at(node.step, (false, node.lane, *interval)));
         *interval += u32::from(matches!(node.kind, NodeKind::Collective(_)));
     }

@@ -1,13 +1,14 @@
 //! A job of which reruns are asked, and what they have in common.
 
+use std::num::NonZero;
 use std::ops::Deref;
 
 use super::job::{JobGraph, Node, Role, Times};
 use super::lists::Lists;
 use super::peers::{Part, Peers};
 use super::rank::RankGraph;
-use crate::parallel::idle;
-pub(crate) use crate::parallel::{both, each};
+pub(crate) use crate::parallel::both;
+use crate::parallel::in_parts;
 
 /// A rank, and an interval of it.
 pub(crate) type RankInterval = (usize, u32);
@@ -18,6 +19,15 @@ const BUDGET: usize = 2_000_000;
 /// How many reruns of a job that are: fewer of a large one, where each says more.
 pub(crate) fn as_many(job: &JobGraph, most: usize, least: usize) -> usize {
     (BUDGET / job.nodes.len().max(1)).clamp(least, most)
+}
+
+/// What each of so many things gives, on all processors.
+pub(crate) fn each<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    in_parts(count, 1, threads(), |range| range.map(&of).collect::<Vec<T>>()).into_iter().flatten().collect()
+}
+
+fn threads() -> NonZero<usize> {
+    std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
 /// At most so many runs are computed at once.
@@ -33,7 +43,7 @@ pub(super) fn rerun_each<T: Send>(
     fn give<T, const RUNS: usize>(found: &[[i64; RUNS]], of: impl Fn(&mut dyn Iterator<Item = i64>) -> T) -> Vec<T> {
         (0..RUNS).map(|run| of(&mut found.iter().map(|times| times[run]))).collect()
     }
-    let at_once = AT_ONCE.min(count.div_ceil(idle())).max(1);
+    let at_once = AT_ONCE.min(count.div_ceil(threads().get())).max(1);
     let chunk = |chunk: usize| {
         let runs: Vec<Times> = (chunk * at_once..count.min((chunk + 1) * at_once)).map(&run).collect();
         match &runs[..] {

@@ -31,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("statistics", &["time"]),
     ("load", &["damage", "error", "event", "input", "store", "time"]),
     ("attribution", &["damage", "error", "event", "parallel", "id", "names", "operation", "store", "time"]),
-    ("operations", &["attribution", "id", "names", "operation", "records", "statistics", "time"]),
+    ("operations", &["attribution", "id", "names", "numbers", "operation", "records", "statistics", "time"]),
     (
         "sql",
         &[
@@ -70,7 +70,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("packing", &["time"]),
-    ("replay", &["attribution", "id", "names", "operations", "packing", "parallel", "statistics", "store", "time"]),
+    ("numbers", &[]),
+    (
+        "replay",
+        &["attribution", "id", "names", "numbers", "operations", "packing", "parallel", "statistics", "store", "time"],
+    ),
     (
         "ranks",
         &[
@@ -80,6 +84,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "event",
             "id",
             "names",
+            "numbers",
             "operation",
             "operations",
             "packing",

@@ -132,6 +132,7 @@ pub struct TraceDescription {
     pub start: Ns,
     /// The length of the span of its slices.
     #[serde(rename = "length_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub length: Ns,
     /// The size of its decompressed text in bytes.
     pub text_bytes: u64,

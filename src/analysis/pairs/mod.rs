@@ -78,6 +78,7 @@ pub struct Pairing {
     pub named_alike: u64,
     /// The GPU time of the nodes in the other pairs, including collectives.
     #[serde(rename = "named_otherwise_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub named_otherwise: Ns,
     /// The number of the profiler's flows (`fwdbwd`) from the forward pass to these nodes, plus those in the window that arrive at no node.
     pub flows: u64,
@@ -187,6 +188,7 @@ pub struct Side {
     pub operators: u64,
     /// How long they ran on the CPU, including everything they called: nested operators count twice.
     #[serde(rename = "cpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub cpu_time: Ns,
     /// What they launched.
     #[serde(flatten)]
@@ -202,20 +204,24 @@ pub struct Load {
     pub kernels: u64,
     /// How long these ran.
     #[serde(rename = "gpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_time: Ns,
     /// The number of those kernels launched by forward operators within the backward pass: recomputed activations, or gradients that are
     /// differentiated again.
     pub recomputed: u64,
     /// How long these ran.
     #[serde(rename = "recomputed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub recomputed_time: Ns,
     /// The number of collective kernels.
     pub collectives: u64,
     /// How long these ran.
     #[serde(rename = "collective_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub collective_time: Ns,
     /// How much of that time no other kernel but collectives ran on their GPU.
     #[serde(rename = "collective_exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
 }
 

@@ -25,6 +25,7 @@ pub struct EventRow {
     pub timed: u64,
     /// The summed duration of these; several may run at once.
     #[serde(rename = "time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub time: Ns,
     /// The bytes they moved; `None` for kinds that move none.
     pub bytes: Option<u64>,

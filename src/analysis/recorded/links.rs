@@ -36,6 +36,7 @@ pub struct LinkRow {
     pub bytes: Option<u64>,
     /// How long at least one step was in flight; `None` if times are unknown.
     #[serde(rename = "busy_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub busy: Option<Ns>,
     /// Bytes divided by time, in GB/s (10^9 bytes), over operations for which both are known; `None` if there are none.
     pub gb_per_s: Option<f64>,

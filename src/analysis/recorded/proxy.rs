@@ -18,15 +18,19 @@ use crate::time::Ns;
 pub struct Phases {
     /// Waiting for the GPU to fill the buffer of a send, or to empty that of a receive.
     #[serde(rename = "gpu_wait_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu_wait: Ns,
     /// Sends waiting for room at the receiver.
     #[serde(rename = "peer_wait_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub peer_wait: Ns,
     /// On the network; for a receive, this includes waiting for the sending rank.
     #[serde(rename = "network_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub network: Ns,
     /// Flushing received data to the GPU.
     #[serde(rename = "flush_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub flush: Ns,
 }
 

@@ -1,6 +1,6 @@
 //! How well the records of a communicator fit those of a trace, and which of them belong together.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::sequences::{
@@ -11,6 +11,7 @@ use super::{Unjoined, numbers, offset};
 use crate::attribution::operations::Operations;
 use crate::id::RankId;
 use crate::names::collectives::Collective;
+use crate::numbers::Numbers;
 use crate::operation::{Counts, Operation, Source};
 use crate::operations::alignment::{Token, pairs};
 use crate::records::Records;
@@ -404,18 +405,13 @@ fn by_function(kernels: &[&Operation], recorded: &[&Operation], sized: Sized) ->
 /// Numbers for what must be equal, and for sizes.
 #[derive(Default)]
 struct Words {
-    sizes: HashMap<u64, u32>,
-    names: HashMap<Option<&'static str>, u32>,
+    sizes: Numbers<u64>,
+    names: Numbers<Option<&'static str>>,
 }
 
 impl Words {
     fn number(&mut self, operation: &Operation, sized: Sized) -> (u32, u32) {
-        let next = self.names.len() as u32;
-        let what = *self.names.entry(word(operation)).or_insert(next);
-        let size = size_of(operation, sized).map_or(0, |size| {
-            let next = self.sizes.len() as u32 + 1;
-            *self.sizes.entry(size).or_insert(next)
-        });
-        (what, size)
+        let size = size_of(operation, sized).map_or(0, |size| self.sizes.number(size) + 1);
+        (self.names.number(word(operation)), size)
     }
 }

@@ -99,6 +99,7 @@ pub struct JoinedGroup {
     pub offset: Option<Ns>,
     /// How far the pairs are from that: the median of the distances.
     #[serde(rename = "deviation_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub deviation: Option<Ns>,
 }
 

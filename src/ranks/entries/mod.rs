@@ -130,9 +130,11 @@ pub struct EntryRank {
     pub last_share: f64,
     /// How much later than the second to last rank, summed over these calls.
     #[serde(rename = "added_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub added: Ns,
     /// The largest lag.
     #[serde(rename = "largest_lag_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub largest: Ns,
     /// When the rank entered that call: in ns on its own clock, minus the offset of its host.
     #[serde(rename = "largest_at_ns")]
@@ -178,6 +180,7 @@ pub struct Delay {
     pub row: usize,
     /// How much later than the median of its peers it entered.
     #[serde(rename = "lag_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub lag: Ns,
     /// The time since the first call of any rank.
     #[serde(rename = "after_ns")]
@@ -185,6 +188,7 @@ pub struct Delay {
     pub after: Ns,
     /// The median of the ranks' largest lags.
     #[serde(rename = "usual_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub usual: Ns,
 }
 

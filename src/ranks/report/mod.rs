@@ -44,15 +44,19 @@ pub struct RankReport {
     pub doubtful: u64,
     /// The total time of the collective kernels of all ranks.
     #[serde(rename = "gpu_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu: Ns,
     /// The total time of the kernels of the measured collectives.
     #[serde(rename = "measured_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub measured: Ns,
     /// How much of the measured time was waiting for another rank.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// The rest of the measured time.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
     /// By rank, ascending.
     pub ranks: Vec<RankWaits>,
@@ -111,23 +115,29 @@ pub struct RankWaits {
     pub kernels: u64,
     /// Their total time.
     #[serde(rename = "gpu_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu: Ns,
     /// The part of that time in which no compute kernel ran beside them.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
     /// How long its measured kernels waited for others.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// How long others waited for it where it came last.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
     /// How long its measured kernels ran without waiting.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
     /// How long its collectives ran where the trace of another rank had ended or not begun. They are not measured.
     #[serde(rename = "left_out_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub left_out: Ns,
     /// Its waits judged by the lengths of kernels alone, without any clock; only for collectives at which every rank waits for every other.
     pub by_lengths: ByLengths,
@@ -141,6 +151,7 @@ pub struct RankWaits {
     pub drift: f64,
     /// The possible error of the offset; `None` without one.
     #[serde(rename = "uncertainty_ns")]
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub uncertainty: Option<Ns>,
     /// The lowest and the highest possible offset, in ns; null without a limit.
     #[serde(rename = "possible_offset_ns")]
@@ -158,6 +169,7 @@ pub struct RankWaits {
     pub gpu_span: Option<Window>,
     /// The length of this span, or of the window, summed over its GPUs; 0 without GPUs.
     #[serde(rename = "wall_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub wall: Ns,
 }
 
@@ -168,9 +180,11 @@ pub struct RankWaits {
 pub struct ByLengths {
     /// How long it waited.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// How long others waited for it where it was late.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
     /// The number of collectives at which it was late.
     pub late_count: u64,
@@ -203,12 +217,15 @@ pub struct StackWaits {
     pub count: u64,
     /// How long they ran.
     #[serde(rename = "gpu_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub gpu: Ns,
     /// How long the measured ones waited.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// How long no compute kernel ran beside them.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub exposed: Ns,
     /// Why not, the reason with most of that first; empty if nothing is exposed or known.
     pub exposed_for: Vec<ExposedFor>,
@@ -217,13 +234,16 @@ pub struct StackWaits {
     pub free_saves: Option<i64>,
     /// How long others waited for kernels of this stack.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub caused: Ns,
     /// The number of late kernels.
     pub late_count: u64,
     /// How long the measured ones ran without waiting.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
     /// The ranks that were waited for, each with that time in ns, longest first.
+    #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
     pub late_ranks: Vec<(u32, Ns)>,
     /// Bus bandwidths; `None` if no size is known.
     pub bandwidth: Option<TransferBandwidth>,
@@ -302,9 +322,11 @@ pub struct GroupWaits {
     pub collectives: u64,
     /// How long the measured collectives waited, over its ranks.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub waited: Ns,
     /// How long they ran without waiting.
     #[serde(rename = "transfer_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub transfer: Ns,
     /// For an inferred group: how many times farther than its ranks' the ends of other ranks' kernels are; `None` if no others ran the same.
     #[cfg_attr(test, schemars(range(min = 1)))]
@@ -312,6 +334,7 @@ pub struct GroupWaits {
     /// Whether waiting was measured with clocks; otherwise by the lengths of kernels.
     pub by_clocks: bool,
     /// The ranks that were waited for, each with that time in ns, longest first.
+    #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
     pub late_ranks: Vec<(u32, Ns)>,
 }
 
@@ -327,21 +350,27 @@ pub struct StepWaits {
     pub name: String,
     /// How long it is on each rank, in ns, in the order of `ranks`; null where a rank has no such step, and of spans.
     #[serde(rename = "length_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<Option<u64>>"))]
     pub length: Vec<Option<Ns>>,
     /// How long any work that was launched in it ran on each rank's GPUs, in ns, in the order of `ranks`; 0 of spans, and where it is not recorded.
     #[serde(rename = "busy_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub busy: Vec<Ns>,
     /// The same of work that is no collective.
     #[serde(rename = "compute_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub compute: Vec<Ns>,
     /// How long each rank waited, in ns, in the order of `ranks`.
     #[serde(rename = "waited_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub waited: Vec<Ns>,
     /// How long others waited for each rank, in ns, in the order of `ranks`.
     #[serde(rename = "caused_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub caused: Vec<Ns>,
     /// How long each rank's measured collectives ran without a compute kernel beside them, in ns, in the order of `ranks`.
     #[serde(rename = "exposed_ns")]
+    #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub exposed: Vec<Ns>,
 }
 
@@ -356,7 +385,7 @@ pub struct Pair {
     pub waited_for: u32,
     /// The total time.
     #[serde(rename = "waited_ns")]
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1)))]
     pub waited: Ns,
 }
 
@@ -378,7 +407,7 @@ pub struct SizeRow {
     pub count: u64,
     /// The median time of the transfer, which is the shortest kernel of each.
     #[serde(rename = "median_transfer_ns")]
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1)))]
     pub median_transfer: Ns,
     /// The bandwidths of the median transfer and of the mean kernel.
     pub bandwidth: TransferBandwidth,
@@ -412,10 +441,13 @@ pub struct ClockReport {
 #[non_exhaustive]
 pub struct ResidualFields {
     /// How far apart the ends of a collective are after alignment: the median. `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub residual_median_ns: Option<Ns>,
     /// The same for 95 of 100 ends; `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub residual_p95_ns: Option<Ns>,
     /// The same for the worst; `None` without clocks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     pub residual_max_ns: Option<Ns>,
 }
 
