@@ -53,7 +53,7 @@ struct Transplant<'a> {
     ranks: &'a [&'a RankGraph],
     /// By rank and place of its class: its node there.
     by_place: Vec<Vec<At>>,
-    /// By rank: what its threads and streams do, in the order of ends.
+    /// By rank: what its threads and streams do, in the order of the job's graph.
     in_order: Vec<Vec<Piece>>,
     /// By rank and lane: when the first of its nodes begins.
     begins: Vec<Vec<Option<i64>>>,

@@ -37,15 +37,17 @@ pub fn is_named_rank(path: &str) -> bool {
 /// The name of a file that PyTorch chose: a host, the number of a process, and when it was written, in ms or ns (`tensorboard_trace_handler`,
 /// `torch/profiler/profiler.py`).
 static FILE_OF_HOST: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r"^(.+)_\d+\.\d{13,19}\.pt\.trace\.json(?:\.gz)?$";
+    let pattern = r"^(.+)_(\d+)\.\d{13,19}\.pt\.trace\.json(?:\.gz)?$";
     RegexBuilder::new(pattern).unicode(false).build().expect("the pattern is compiled in a test")
 });
 
-/// The host in a file's name, if PyTorch chose it: `node7_4711.1694128201545.pt.trace.json.gz`. `None` where a rank is in the name: then a user did.
-pub fn host_of_file(path: &str) -> Option<&str> {
+/// The host in a file's name, if PyTorch chose it: `node7_4711.1694128201545.pt.trace.json.gz`. `None` where a word or the number is that of a rank:
+/// then a user did.
+pub fn host_of_file(path: &str, rank: Option<i64>) -> Option<&str> {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let host = FILE_OF_HOST.captures(name.as_bytes()).filter(|_| !WORD.is_match(name.as_bytes()))?.get(1)?;
-    name.get(host.range())
+    let found = FILE_OF_HOST.captures(name.as_bytes()).filter(|_| !WORD.is_match(name.as_bytes()))?;
+    let process: i64 = name.get(found.get(2)?.range())?.parse().ok()?;
+    name.get(found.get(1)?.range()).filter(|_| rank != Some(process))
 }
 
 /// The ranks in one of Kineto's lists, `[0, 1, 2, 3]`; `None` if an ellipsis shortens it, as from 30 ranks on (`kineto_metadata`), or if it is not
@@ -92,8 +94,10 @@ mod tests {
             ("node7_4711.pt.trace.json", None),
             ("rank0.json.gz", None),
         ] {
-            assert_eq!(host_of_file(name), host, "{name}");
+            assert_eq!(host_of_file(name, Some(12)), host, "{name}");
         }
+        let of_rank = |rank| host_of_file("stage1_12.1694128201545.pt.trace.json", rank);
+        assert_eq!([Some(12), Some(4), None].map(of_rank), [None, Some("stage1"), Some("stage1")]);
     }
 
     #[test]

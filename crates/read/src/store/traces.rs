@@ -66,13 +66,17 @@ impl Field {
 
 impl Store {
     /// The host on which a trace was recorded, by its header or the name of its file.
-    pub fn host_of(&self, trace: TraceId) -> Option<&str> {
-        let of_key = |key: &str| {
-            let mut fields = self.header.iter().filter(|field| field.trace == trace && field.key == key);
-            fields.find_map(|field| if let ArgValue::Text(host) = &field.value { Some(host.as_str()) } else { None })
+    pub fn host_of<'s>(&'s self, trace: TraceId) -> Option<&'s str> {
+        let of_key = |key: &str| self.header.iter().find(|of| of.trace == trace && of.key == key).map(|of| &of.value);
+        let text =
+            |value: &'s ArgValue<String>| if let ArgValue::Text(text) = value { Some(text.as_str()) } else { None };
+        let rank = match of_key("distributedInfo.rank") {
+            Some(ArgValue::Int(rank)) => Some(*rank),
+            _ => None,
         };
-        let of_header = ["host_name", "hostname"].into_iter().find_map(of_key).filter(|host| !host.is_empty());
-        of_header.or_else(|| host_of_file(&self.traces.get(trace.row())?.file))
+        let of_header = ["host_name", "hostname"].into_iter().find_map(|key| text(of_key(key)?));
+        let of_file = || host_of_file(&self.traces.get(trace.row())?.file, rank);
+        of_header.filter(|host| !host.is_empty()).or_else(of_file)
     }
 
     /// The trace of a slice.
