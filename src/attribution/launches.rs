@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::damage::Damage;
 use crate::id::{GpuId, ProcessId, SliceId, TraceId};
@@ -174,7 +175,7 @@ pub fn for_work(store: &Store, work: Vec<SliceId>) -> Launches {
 }
 
 /// The calls with an id, in order of their starts, by trace and correlation id.
-type Calls = HashMap<(TraceId, i64), Vec<SliceId>, foldhash::fast::FixedState>;
+type Calls = HashMap<(TraceId, i64), SmallVec<[SliceId; 1]>, foldhash::fast::FixedState>;
 
 /// Trace and correlation id of GPU work, its GPU, and whether it is a kernel.
 type Asked = ((TraceId, i64), GpuId, bool);
@@ -204,8 +205,8 @@ struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     fn new(store: &'a Store, kernels: &[SliceId]) -> Self {
-        let ids = kernels.iter().filter_map(|kernel| Some((store.trace_correlation(*kernel)?, Vec::new())));
-        let mut calls: Calls = ids.collect();
+        let mut calls = Calls::with_capacity_and_hasher(kernels.len(), Default::default());
+        calls.extend(kernels.iter().filter_map(|kernel| Some((store.trace_correlation(*kernel)?, SmallVec::new()))));
         let mut first_calls: Vec<Option<(Option<i64>, Ns)>> = vec![None; store.traces.len()];
         for slice in store.runtime_calls.iter().copied() {
             let (trace, ts) = (store.trace_of(slice), store.slices.ts(slice));
@@ -243,7 +244,7 @@ impl<'a> Finder<'a> {
         let trace = self.store.trace_of(kernel);
         let id = correlation.filter(|_| self.has_rivals).map(|id| (trace, id));
         let possible = id.map_or(Rc::default(), |id| self.possible(kernel, id));
-        let candidates = correlation.and_then(|id| self.calls.get(&(trace, id))).map_or(&[][..], Vec::as_slice);
+        let candidates = correlation.and_then(|id| self.calls.get(&(trace, id))).map_or(&[][..], SmallVec::as_slice);
         let candidates = &candidates[..candidates.partition_point(|call| slices.ts(*call) <= latest_start)];
         let first = self.flows.partition_point(|(to, _)| *to < kernel);
         let flows = self.flows[first..].iter().take_while(|(to, _)| *to == kernel).map(|(_, from)| *from);
@@ -279,7 +280,7 @@ impl<'a> Finder<'a> {
         if let Some(known) = self.possible.get(&(id, gpu, is_kernel)) {
             return Rc::clone(known);
         }
-        let all = self.calls.get(&id).map_or(&[][..], Vec::as_slice);
+        let all = self.calls.get(&id).map_or(&[][..], SmallVec::as_slice);
         let launches = if is_kernel { launches_among(store, all) } else { all.to_vec() };
         let launcher = self.launchers.get(&gpu).map(|(process, _)| *process);
         let of_launcher = |call: &SliceId| launcher.is_some() && store.process_of(*call) == launcher;

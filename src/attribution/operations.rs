@@ -71,6 +71,8 @@ struct Reader<'a> {
     /// By trace and group as recorded: its number.
     numbers: HashMap<TraceId, HashMap<RecordedGroup, usize, FixedState>, FixedState>,
     keys: Keys,
+    /// By name of a kernel: what it says.
+    methods: HashMap<StringId, Method<'a>, FixedState>,
     /// By call path: the collective in PyTorch's innermost annotation.
     annotated: HashMap<PathId, Option<Collective>>,
 }
@@ -100,6 +102,7 @@ impl<'a> Reader<'a> {
             communicators: BTreeMap::new(),
             numbers: HashMap::default(),
             keys,
+            methods: HashMap::default(),
             annotated: HashMap::new(),
         }
     }
@@ -111,7 +114,8 @@ impl<'a> Reader<'a> {
         let record = self.records.get(set);
         let record = record.as_deref();
         let name = store.slice_name(kernel);
-        let Method { algorithm, protocol } = Method::of_kernel(name);
+        let method = self.methods.entry(store.slices.name(kernel)).or_insert_with(|| Method::of_kernel(name));
+        let Method { algorithm, protocol } = *method;
         let gpu = store.gpu_of(kernel);
         let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
         let end = (dur != UNFINISHED).then(|| start + dur);

@@ -37,6 +37,16 @@ struct Keys {
     rank: Option<StringId>,
 }
 
+/// What a record says of ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Recorded {
+    collective: Option<StringId>,
+    /// The ranks of its group.
+    listed: StringId,
+    /// Which of them it is.
+    place: i64,
+}
+
 #[derive(Debug, Default)]
 struct OfTrace {
     rank: Option<RankId>,
@@ -66,7 +76,11 @@ impl<'a> Ranks<'a> {
             Some((row.launched.kernel, RankId(u32::try_from(rank).ok()?)))
         });
         let records: BTreeSet<SliceId> = kernels.iter().filter_map(|row| row.record).collect();
-        let recorded = records.into_iter().filter_map(|slice| Some((slice, ranks.recorded(slice)?)));
+        let mut known: HashMap<Recorded, Option<RankId>> = HashMap::new();
+        let recorded = records.into_iter().filter_map(|slice| {
+            let recorded = ranks.record(slice)?;
+            Some((slice, (*known.entry(recorded).or_insert_with(|| ranks.recorded(recorded)))?))
+        });
         for (slice, rank) in argued.chain(recorded).collect::<Vec<_>>() {
             let Some(process) = store.process_of(slice) else { continue };
             let known = ranks.processes.entry(process).or_insert(Some(rank));
@@ -96,7 +110,7 @@ impl<'a> Ranks<'a> {
     /// else from the name of this process, or of the GPU; else from the name of the file. `None` if none of them has it.
     pub(crate) fn of_kernel(&self, row: &KernelLaunch) -> Option<RankId> {
         let trace = self.traces.get(self.store.trace_of(row.launched.kernel).row())?;
-        let of_record = || row.record.and_then(|slice| self.recorded(slice));
+        let of_record = || row.record.and_then(|slice| self.recorded(self.record(slice)?));
         let of_process = || {
             let process = self.store.process_of(row.launched.call?)?;
             *self.processes.get(&process)?
@@ -134,21 +148,26 @@ impl<'a> Ranks<'a> {
         *self.processes.get(&self.store.process_of(row.launched.call?)?)?
     }
 
+    /// What a `record_param_comms` says of ranks.
+    fn record(&self, slice: SliceId) -> Option<Recorded> {
+        let set = self.store.slices.args(slice);
+        let text = |key: Option<StringId>| match self.store.args.get(set, key?) {
+            Some(ArgValue::Text(text)) => Some(text),
+            _ => None,
+        };
+        let (collective, listed) = (text(self.keys.collective), text(self.keys.ranks)?);
+        Some(Recorded { collective, listed, place: self.store.whole_arg(set, self.keys.rank?)? })
+    }
+
     /// The global rank of a `record_param_comms`. Its `Rank` is an index in the group's list of ranks (`ProcessGroupNCCL::getRank`); for
     /// collectives with a root it is the root's (`opts.rootRank`), and for a send or receive the peer's.
-    fn recorded(&self, slice: SliceId) -> Option<RankId> {
-        let set = self.store.slices.args(slice);
-        let value = |key: Option<StringId>| self.store.args.get(set, key?);
-        if let Some(ArgValue::Text(name)) = value(self.keys.collective)
-            && Collective::of_record(self.store.strings.get(name)?)
-                .is_some_and(|of| of.has_root() || of.is_point_to_point())
-        {
+    fn recorded(&self, Recorded { collective, listed, place }: Recorded) -> Option<RankId> {
+        let text = |id: StringId| self.store.strings.get(id);
+        let is_of_another = |of: Collective| of.has_root() || of.is_point_to_point();
+        if collective.and_then(text).and_then(Collective::of_record).is_some_and(is_of_another) {
             return None;
         }
-        let Some(ArgValue::Text(listed)) = value(self.keys.ranks) else { return None };
-        let place = self.store.whole_arg(set, self.keys.rank?)?;
-        let listed = ranks_of_text(self.store.strings.get(listed)?)?;
-        listed.get(usize::try_from(place).ok()?).copied().map(RankId)
+        ranks_of_text(text(listed)?)?.get(usize::try_from(place).ok()?).copied().map(RankId)
     }
 }
 

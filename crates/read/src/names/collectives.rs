@@ -86,6 +86,10 @@ impl Collective {
     /// The collective for a name recorded by PyTorch's process groups: `allreduce`, `_allgather_base`, `reduce_scatter_tensor_coalesced`,
     /// `all_to_allv`, `send` (`ProcessGroupNCCL.cpp`, the calls of `RECORD_PARAM_COMMS_DATA`).
     pub fn of_record(name: &str) -> Option<Self> {
+        // Most names are our own.
+        if let Some((_, own)) = WORDS.iter().find(|(_, collective)| collective.name() == name) {
+            return Some(*own);
+        }
         let letters = letters(name);
         WORDS.iter().find(|(word, _)| letters.contains(word)).map(|(_, collective)| *collective)
     }
@@ -275,6 +279,15 @@ impl<'a> Method<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_collective_is_found_by_its_own_name_as_by_others() {
+        for (_, collective) in WORDS {
+            let name = collective.name();
+            assert_eq!(Collective::of_record(name), Some(*collective));
+            assert_eq!(Collective::of_record(&name.to_uppercase()), Some(*collective));
+        }
+    }
 
     /// Computed by hand: 1 MB (10^6 bytes) from each rank in 100 us. A bandwidth of 1 GB/s is 1 byte per nanosecond.
     #[test]
