@@ -12,7 +12,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
 
-use nccl_stacks::replay::job::{Edge, JobGraph, Node, Role, Times, Wait};
+use nccl_stacks::replay::job::{Edge, JobGraph, Node, Role};
 use nccl_stacks::replay::rank::{EdgeKind, NO_NODE};
 
 /// An operation of a stage: its type, its number among those of its type, and the stage.
@@ -301,8 +301,7 @@ impl Model {
                 left.iter().map(|at| &rows[*at].op).collect::<Vec<_>>()
             );
         }
-        let (nodes, wait) = (graph.nodes.len(), Wait { begin: 0, extra: 0, is_asked: true });
-        graph.times = Times::new(vec![0; nodes], vec![wait; nodes]);
+        (graph.times.own, graph.extra) = (vec![0; graph.nodes.len()], vec![0; graph.nodes.len()]);
         (graph, ended.into_iter().map(Option::unwrap).collect())
     }
 }
@@ -346,9 +345,9 @@ impl Job {
                 let own = if is_recorded(row) { row.own } else { self.ideal[&row.op.0] };
                 times.own[*node] = (own * 1e9).round() as i64;
             }
-            let found = graph.rerun(&times);
+            let found = graph.rerun(times);
             let last = rows.iter().zip(nodes).filter(|(row, _)| row.op.0 == LAST);
-            last.map(|(_, node)| found[*node]).max().unwrap() as f64 / 1e9
+            last.map(|(_, node)| found.times[*node]).max().unwrap() as f64 / 1e9
         };
         self.steps.iter().map(length).sum::<f64>() / self.steps.len() as f64
     }

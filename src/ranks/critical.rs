@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::reduction::RankReduction;
 use crate::replay::critical::{PathKind, PathPiece};
 use crate::replay::job::Times;
-use crate::replay::question::Question;
+use crate::replay::question::{LessWork, Question};
 use crate::replay::rank::{EdgeKind, NodeKind};
 use crate::time::{Ns, Window};
 
@@ -131,7 +131,10 @@ impl CriticalPath {
         let mut lines: Vec<PathLine> = std::mem::take(&mut summed.lines).into_iter().map(line).collect();
         lines.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| (a.kind, &a.name).cmp(&(b.kind, &b.name))));
         let asked: Vec<usize> = (0..lines.len().min(RERUN)).filter(|at| lines[*at].can_be_rerun()).collect();
-        let saves = question.saved(asked.len(), |at| summed.without(&lines[asked[at]]));
+        let is_asked = |name: &str, at: &usize| lines[*at].kind == PathKind::Cpu && lines[*at].name == name;
+        let functions =
+            question.less_of_functions(asked.len(), 0.0, |name| asked.iter().position(|at| is_asked(name, at)));
+        let saves = question.saved(asked.len(), |at| summed.without(&lines[asked[at]], &functions[at]));
         asked.into_iter().zip(saves).for_each(|(at, saves)| lines[at].saves = Some(saves));
         CriticalPath {
             length: question.length(),
@@ -226,13 +229,11 @@ impl Summed<'_> {
         line.map_or_else(|| reduction.collective(row), String::as_str)
     }
 
-    /// The times of the job without a line.
-    fn without(&self, line: &PathLine) -> Times {
+    /// The times of the job without a line, whose function is `less` work.
+    fn without(&self, line: &PathLine, less: &LessWork) -> Times {
         let mut times = self.question.job.times.clone();
         match line.kind {
-            PathKind::Cpu => {
-                self.question.scale_functions(&mut times, 0.0, &|name| name == line.name);
-            }
+            PathKind::Cpu => self.question.shorten(&mut times, less),
             PathKind::Compute => self.question.scale_kernels(&mut times, 0.0, &|name| name == line.name),
             PathKind::Transfer => {
                 self.question.free(&mut times, &|rank, row| self.label(rank, row) == line.name);

@@ -151,7 +151,7 @@ impl Pipeline {
             stage.map_or(1.0, |stage| 1.0 / self.computes(stage).1.max(f64::MIN_POSITIVE))
         };
         question.scale(&mut times, Part::Gpu, factor);
-        self.balanced_saves = Some(question.saves(&times));
+        self.balanced_saves = Some(question.saves(times));
     }
 
     /// Adds what the stages compute in which direction, if that is known.

@@ -253,7 +253,7 @@ impl Asked<'_> {
         let first = if rules.is_empty() { &by[..by.len().min(1)] } else { rules };
         if rules.len() > 1 {
             let rule = rules.iter().map(Rule::text).collect::<Vec<_>>().join(", ");
-            answers.insert(0, RuleAnswer { rule, saves: self.question.saves(&self.times(rules)) });
+            answers.insert(0, RuleAnswer { rule, saves: self.question.saves(self.times(rules)) });
         }
         let shown = shown.map_or(first, slice::from_ref);
         let ranks = if matches!(also, Also::Nothing) { Vec::new() } else { self.rerun(&self.times(shown)) };
@@ -347,7 +347,8 @@ impl Asked<'_> {
                 self.question.free(times, &is_free);
             }
             RuleKind::Functions(pattern, factor) => {
-                self.question.scale_functions(times, *factor, &|name| pattern.fits(name));
+                let less = self.question.less_of_functions(1, *factor, |name| pattern.fits(name).then_some(0));
+                self.question.shorten(times, &less[0]);
             }
             RuleKind::Kernels(pattern, factor) => {
                 self.question.scale_kernels(times, *factor, &|name| pattern.fits(name));

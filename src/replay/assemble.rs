@@ -2,29 +2,47 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
 
 use foldhash::fast::FixedState;
 
 use super::edges::add_edges;
-use super::job::{Draft, Edge, JobGraph, Node, Role, Rows, Times, Unordered, Wait};
+use super::job::{Draft, Edge, JobGraph, Node, Role, Rows, Unordered};
 use super::joins::{join_collectives, join_cpus, members, shifts};
 use super::lists::Lists;
-use super::question::{both, each};
+use super::question::{both, each, threads};
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph, RankNode};
 use crate::operations::clocks::{Clocks, RankClock};
 use crate::operations::matching::Matches;
+use crate::parallel::in_parts;
 use crate::time::Ns;
+
+/// Fewer nodes than this are put in order sooner than a thread is started.
+const LEAST: usize = 10_000;
 
 impl JobGraph {
     /// Joins the graphs of ranks.
     pub fn join(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Self {
-        Unsorted::join(ranks, matches, clocks).sorted()
+        Drafts::of(ranks, matches, clocks).join()
     }
 }
 
-impl Unsorted {
-    /// Joins the graphs of ranks, on all processors. To sort them takes one.
-    pub(crate) fn join(ranks: &[&RankGraph], matches: &Matches, clocks: &Clocks) -> Self {
+/// The graphs of ranks on one clock, not joined yet.
+pub(crate) struct Drafts<'a> {
+    ranks: &'a [&'a RankGraph],
+    matches: &'a Matches,
+    clocks: &'a Clocks,
+    rows: Vec<Rows>,
+    drafts: Vec<Draft>,
+    /// As in [`Unsorted`].
+    by_time: Vec<Vec<(i64, Unordered)>>,
+    arrivals: Vec<Vec<u32>>,
+    ends: Vec<Vec<u32>>,
+}
+
+impl<'a> Drafts<'a> {
+    /// On all processors.
+    pub(crate) fn of(ranks: &'a [&'a RankGraph], matches: &'a Matches, clocks: &'a Clocks) -> Self {
         let (rows, members) = (each(ranks.len(), |rank| Rows::of(ranks[rank])), members(ranks.len(), matches));
         let shifts = shifts(ranks, &rows, matches, clocks);
         let of_rank = |rank: usize| {
@@ -33,13 +51,19 @@ impl Unsorted {
             let (draft, arrivals, ends) = draft_of(rank, ranks[rank], time, is_member);
             (by_time(rank, &draft), draft, arrivals, ends)
         };
-        let (mut sorted, mut drafts, mut arrivals, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (own_sorted, draft, own_arrivals, own_ends) in each(ranks.len(), of_rank) {
-            sorted.push(own_sorted);
+        let (mut by_time, mut drafts, mut arrivals, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (own_by_time, draft, own_arrivals, own_ends) in each(ranks.len(), of_rank) {
+            by_time.push(own_by_time);
             drafts.push(draft);
             arrivals.push(own_arrivals);
             ends.push(own_ends);
         }
+        Drafts { ranks, matches, clocks, rows, drafts, by_time, arrivals, ends }
+    }
+
+    /// Joins them, mostly on one processor.
+    pub(crate) fn join(self) -> JobGraph {
+        let Drafts { ranks, matches, clocks, rows, mut drafts, by_time: mut sorted, arrivals, ends } = self;
         drafts.push(Draft::default());
         let mut between = join_collectives(&mut drafts, matches, |rank, row| {
             let at = rows[rank].node(row)?;
@@ -57,7 +81,7 @@ impl Unsorted {
         let number = |(rank, node): Unordered| (first[rank as usize] + node as usize) as u32;
         let edges = between.iter().map(|edge| (number(edge.to), (edge.from, edge.least, edge.kind)));
         let between = Lists::new(first[drafts.len()], edges);
-        Unsorted { drafts, first, by_time: sorted, between, arrivals, ends, clocks }
+        Unsorted { drafts, first, by_time: sorted, between, arrivals, ends, clocks }.sorted()
     }
 }
 
@@ -102,7 +126,7 @@ fn draft_of(
 }
 
 /// All nodes of a job, by rank; rendezvous are last.
-pub(crate) struct Unsorted {
+struct Unsorted {
     drafts: Vec<Draft>,
     /// By rank: how many nodes come before its own.
     first: Vec<usize>,
@@ -137,12 +161,37 @@ impl Unsorted {
         self.edges_into(to).map(|(from, ..)| from).find(|from| place[self.number(*from)] == NO_NODE)
     }
 
+    /// All nodes by their times.
+    fn all_by_time(&self) -> Vec<(i64, Unordered)> {
+        let longest = self.by_time.iter().max_by_key(|nodes| nodes.len()).map_or(&[][..], Vec::as_slice);
+        let part = |range: Range<usize>| {
+            let from = if range.start == 0 { i64::MIN } else { longest[range.start].0 };
+            let until = longest.get(range.end).map_or(i64::MAX, |(time, _)| *time);
+            let within = |nodes: &Vec<(i64, Unordered)>| {
+                let place = |until: i64| nodes.partition_point(|(time, _)| *time < until);
+                nodes[place(from)..place(until)].to_vec()
+            };
+            let mut nodes = self.by_time.iter().map(within).collect::<Vec<_>>().concat();
+            // It finds what is in order already.
+            nodes.sort();
+            nodes
+        };
+        in_parts(longest.len(), LEAST, threads(), part).concat()
+    }
+
+    /// By rank and node: whether all that comes first also happened first.
+    fn are_in_turn(&self) -> Vec<Vec<bool>> {
+        let turn = |at: Unordered| (self.node(at).time, at);
+        each(self.drafts.len(), |rank| {
+            let nodes = (0..self.drafts[rank].nodes.len() as u32).map(|node| (rank as u32, node));
+            nodes.map(|to| self.edges_into(to).all(|(from, ..)| turn(from) < turn(to))).collect()
+        })
+    }
+
     /// All nodes in an order in which nothing comes before what it waits for; of those that can come next, the one that happened first. Also where
     /// each is in that order.
     fn order(&self) -> (Vec<Unordered>, Vec<u32>) {
-        let mut by_time = self.by_time.concat();
-        // It finds what is in order already.
-        by_time.sort();
+        let (by_time, are_in_turn) = (self.all_by_time(), self.are_in_turn());
         let mut place = vec![NO_NODE; by_time.len()];
         let mut order: Vec<Unordered> = Vec::with_capacity(by_time.len());
         // By node: those whose turn it was before that.
@@ -152,7 +201,10 @@ impl Unsorted {
         for is_forced in [false, true] {
             for (_, first) in &by_time {
                 let mut turn = Some(*first).filter(|first| place[self.number(*first)] == NO_NODE);
+                let is_in_turn = |(rank, node): Unordered| are_in_turn[rank as usize][node as usize];
+                // If nothing is late, all that happened before has its place.
                 if let (Some(first), false) = (turn, is_forced)
+                    && !(waiting.is_empty() && is_in_turn(first))
                     && let Some(from) = self.missing(first, &place)
                 {
                     waiting.entry(from).or_default().push(first);
@@ -177,42 +229,50 @@ impl Unsorted {
     }
 
     /// The graph of the job, with its own numbers for the nodes of ranks' graphs.
-    pub(crate) fn sorted(&self) -> JobGraph {
+    fn sorted(&self) -> JobGraph {
         let (order, place) = self.order();
-        let (mut graph, (times, ends, arrivals)) = both(
-            || {
-                let nodes = order.iter().map(|at| *self.node(*at)).collect();
-                let mut graph =
-                    JobGraph { nodes, first_edge: vec![0], clocks: self.clocks.clone(), ..JobGraph::default() };
-                for (old, at) in order.iter().zip(0..) {
-                    for (from, least, kind) in self.edges_into(*old) {
-                        let from = place[self.number(from)];
-                        match from < at {
-                            true => graph.edges.push(Edge { from, least, kind }),
-                            false => graph.circular += 1,
-                        }
+        let edges = |nodes: Range<usize>| {
+            let (mut edges, mut ends, mut circular) = (Vec::new(), Vec::with_capacity(nodes.len()), 0);
+            for at in nodes {
+                for (from, least, kind) in self.edges_into(order[at]) {
+                    let from = place[self.number(from)];
+                    match (from as usize) < at {
+                        true => edges.push(Edge { from, least, kind }),
+                        false => circular += 1,
                     }
-                    graph.first_edge.push(graph.edges.len() as u32);
+                }
+                ends.push(edges.len() as u32);
+            }
+            (edges, ends, circular)
+        };
+        let (mut graph, (nodes, own, extra, ends, arrivals)) = both(
+            || {
+                let mut graph = JobGraph { first_edge: vec![0], clocks: self.clocks.clone(), ..JobGraph::default() };
+                for (edges, ends, circular) in in_parts(order.len(), LEAST, threads(), edges) {
+                    let before = graph.edges.len() as u32;
+                    graph.first_edge.extend(ends.into_iter().map(|end| before + end));
+                    match graph.edges.is_empty() {
+                        true => graph.edges = edges,
+                        false => graph.edges.extend(edges),
+                    }
+                    graph.circular += circular;
                 }
                 graph
             },
             || {
+                let nodes = order.iter().map(|at| *self.node(*at)).collect();
                 let of = |(rank, at): &Unordered| (&self.drafts[*rank as usize], *at as usize);
-                let wait = |(draft, at): (&Draft, usize)| Wait {
-                    begin: draft.nodes[at].start,
-                    extra: draft.extra[at],
-                    is_asked: true,
-                };
                 let own = order.iter().map(of).map(|(draft, at)| draft.own[at]).collect();
-                let times = Times::new(own, order.iter().map(of).map(wait).collect());
+                let extra = order.iter().map(of).map(|(draft, at)| draft.extra[at]).collect();
                 let placed = |(first, nodes): (&usize, &Vec<u32>)| {
                     nodes.iter().map(|at| place[first + *at as usize]).collect::<Vec<u32>>()
                 };
                 let all = |nodes: &[Vec<u32>]| self.first.iter().zip(nodes).map(placed).collect::<Vec<_>>();
-                (times, all(&self.ends), all(&self.arrivals))
+                (nodes, own, extra, all(&self.ends), all(&self.arrivals))
             },
         );
-        (graph.times, graph.ends, graph.arrivals) = (times, ends, arrivals);
+        (graph.nodes, graph.times.own, graph.extra) = (nodes, own, extra);
+        (graph.ends, graph.arrivals) = (ends, arrivals);
         graph
     }
 }

@@ -83,7 +83,7 @@ impl JobGraph {
             work.into_iter().for_each(|kind| walk.to(node.start, kind, at, None));
             let Some((from, edge)) = self.binding(at) else {
                 if node.role == Role::Cpu {
-                    walk.to(self.times.wait(at).begin, PathKind::Cpu, at, None);
+                    walk.to(node.start, PathKind::Cpu, at, None);
                 }
                 break;
             };
@@ -104,7 +104,7 @@ impl JobGraph {
 
     /// What a node happened after, and why; `None` if nothing that is known comes before it.
     pub(crate) fn binding(&self, at: usize) -> Option<(usize, EdgeKind)> {
-        let (node, wait) = (&self.nodes[at], self.times.wait(at));
+        let (node, wait) = (&self.nodes[at], self.recorded_wait(at));
         let time = |from: u32| self.nodes[from as usize].time;
         let (mut thread, mut waited) = (None, None);
         for edge in self.edges_into(at) {

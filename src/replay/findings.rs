@@ -303,7 +303,7 @@ impl Question<'_> {
                 let set = self.smallest(end, rest, least, &|set| cure(*extent, &base, set))?;
                 let times = cure(*extent, &base, &set);
                 let less: i64 = base.own.iter().zip(&times.own).map(|(before, after)| (before - after).max(0)).sum();
-                Some(Cured { extent: *extent, saves: end - self.end_of(&times), set, less, times })
+                Some(Cured { extent: *extent, saves: end - self.end_of(times.clone()), set, less, times })
             };
             let mut candidates: Vec<Cured> = left.iter().filter_map(cured).collect();
             let most = candidates.iter().map(|of| of.saves).max().unwrap_or_default();
@@ -394,9 +394,10 @@ impl Question<'_> {
         let mut times = base.clone();
         for node in calls {
             let thread = self.job.edges_into(*node).iter().find(|edge| edge.kind == EdgeKind::Thread);
-            let before = thread.map_or(times.wait(*node).begin, |edge| self.job.nodes[edge.from as usize].time);
+            let before =
+                thread.map_or(self.job.wait(&times, *node).begin, |edge| self.job.nodes[edge.from as usize].time);
             times.own[*node] = times.own[*node].min((self.job.nodes[*node].start - before).max(0));
-            times.change_wait(*node, |wait| wait.is_asked = false);
+            self.job.change_wait(&mut times, *node, |wait| wait.is_asked = false);
         }
         times
     }
@@ -435,7 +436,7 @@ impl Question<'_> {
         if rest.is_empty() {
             return None;
         }
-        let saved = |set: &[usize]| end - self.end_of(&cure(set));
+        let saved = |set: &[usize]| end - self.end_of(cure(set));
         let joint = saved(rest);
         if joint <= least {
             return None;
@@ -454,24 +455,26 @@ impl Question<'_> {
 
     /// The ranks whose work is longer than their peers' beyond chance, the one with most excess first.
     fn longer(&self, part: Part) -> Vec<usize> {
+        // A single piece says nothing about the rest, unless most are such.
+        let are_few: Vec<bool> = (0..self.ranks.len()).map(|rank| self.are_singles_few(rank, part)).collect();
+        // By rank: how much longer by step, of what is in none first, and how much that varies.
+        let mut sums: Vec<(Vec<i64>, f64)> =
+            self.ranks.iter().map(|graph| (vec![0; graph.steps as usize + 1], 0.0)).collect();
+        for (at, node) in self.job.nodes.iter().enumerate().filter(|(_, node)| node.role == part.role()) {
+            if !(are_few[node.rank as usize] && self.peers.is_single(at)) {
+                let (steps, variance) = &mut sums[node.rank as usize];
+                steps[node.step.map_or(0, |step| step as usize + 1)] += self.peers.excess[at];
+                *variance += self.peers.noise[at].powi(2);
+            }
+        }
         let mut found: Vec<(i64, usize)> = Vec::new();
         for rank in self.peers.with_peers() {
-            let (mut sum, mut variance) = (0, 0.0);
-            // By step, of what is in none first: how much longer it is.
-            let mut steps = vec![0; self.ranks[rank].steps as usize + 1];
-            // A single piece says nothing about the rest, unless most are such.
-            let are_few = self.are_singles_few(rank, part);
-            for node in self.work(rank, part).filter(|node| !are_few || !self.peers.is_single(*node)) {
-                sum += self.peers.excess[node];
-                variance += self.peers.noise[node].powi(2);
-                let step = self.job.nodes[node].step;
-                steps[step.map_or(0, |step| step as usize + 1)] += self.peers.excess[node];
-            }
+            let (steps, variance) = &sums[rank];
             let longer: i64 = steps.iter().filter(|excess| **excess > 0).sum();
             let shorter: i64 = steps.iter().filter(|excess| **excess < 0).sum();
-            let is_beyond = sum as f64 > BEYOND_CHANCE * f64::max(variance.sqrt(), 1.0);
+            let is_beyond = (longer + shorter) as f64 > BEYOND_CHANCE * f64::max(variance.sqrt(), 1.0);
             if is_beyond && longer >= STEADY * -shorter {
-                found.push((sum, rank));
+                found.push((longer + shorter, rank));
             }
         }
         found.sort_by_key(|(sum, rank)| (std::cmp::Reverse(*sum), *rank));
@@ -503,17 +506,18 @@ impl Question<'_> {
     fn by_step(&self, before: &Times, after: &Times) -> Vec<i64> {
         let step = |node: &Node| self.peers.step(node.rank as usize, node.step.filter(|_| node.of != NO_NODE)?);
         // By step: its end in each run.
-        let mut ends: Vec<Option<[i64; 2]>> = Vec::new();
-        for (node, times) in self.job.nodes.iter().zip(self.job.reruns([before, after])) {
+        let mut ends: Vec<Option<(i64, i64)>> = Vec::new();
+        let [before, after] = self.job.reruns([before, after].map(Times::clone));
+        for (node, times) in self.job.nodes.iter().zip(before.times.into_iter().zip(after.times)) {
             let Some(step) = step(node).map(|step| step as usize) else { continue };
             ends.resize(ends.len().max(step + 1), None);
             let end = ends[step].get_or_insert(times);
-            *end = [end[0].max(times[0]), end[1].max(times[1])];
+            *end = (end.0.max(times.0), end.1.max(times.1));
         }
         let mut last = 0;
         let earlier = ends
             .into_iter()
-            .map(|end| end.map_or(0, |[before, after]| before - after - std::mem::replace(&mut last, before - after)));
+            .map(|end| end.map_or(0, |(before, after)| before - after - std::mem::replace(&mut last, before - after)));
         earlier.collect()
     }
 }

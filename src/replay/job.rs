@@ -5,7 +5,6 @@
 //! others have the least delay that their kind has anywhere on that rank. So with nothing changed every node happens when it was recorded.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 
@@ -65,10 +64,8 @@ impl Node {
 pub struct Times {
     /// By node: its own time.
     pub own: Vec<i64>,
-    /// By node: how it waits as recorded. Runs have it in common.
-    pub(super) waits: Arc<Vec<Wait>>,
-    /// By node: what is different from that.
-    pub(super) changed: BTreeMap<u32, Wait>,
+    /// By node: how it waits, if not as recorded.
+    pub(super) waits: BTreeMap<u32, Wait>,
 }
 
 /// How a node waits for what comes first. Times are in ns.
@@ -80,23 +77,6 @@ pub struct Wait {
     pub extra: i64,
     /// Whether a thread's node waits for anything but what is before it on its thread.
     pub is_asked: bool,
-}
-
-impl Times {
-    /// By node: own times, and how each waits.
-    pub fn new(own: Vec<i64>, waits: Vec<Wait>) -> Self {
-        Times { own, waits: Arc::new(waits), changed: BTreeMap::new() }
-    }
-
-    /// How a node waits.
-    pub fn wait(&self, node: usize) -> Wait {
-        self.changed.get(&(node as u32)).copied().unwrap_or_else(|| self.waits[node])
-    }
-
-    /// Changes how a node waits in this run.
-    pub fn change_wait(&mut self, node: usize, change: impl FnOnce(&mut Wait)) {
-        change(self.changed.entry(node as u32).or_insert(self.waits[node]));
-    }
 }
 
 /// An edge into a node.
@@ -118,6 +98,8 @@ pub struct JobGraph {
     pub nodes: Vec<Node>,
     /// Their times as recorded.
     pub times: Times,
+    /// By node: [`Wait::extra`] as recorded.
+    pub extra: Vec<i64>,
     /// By node: the position of its first edge; one more at the end.
     pub first_edge: Vec<u32>,
     /// The edges into each node.
@@ -204,6 +186,21 @@ impl JobGraph {
     /// The edges into a node.
     pub fn edges_into(&self, node: usize) -> &[Edge] {
         &self.edges[self.first_edge[node] as usize..self.first_edge[node + 1] as usize]
+    }
+
+    /// How a node waits as recorded.
+    pub fn recorded_wait(&self, node: usize) -> Wait {
+        Wait { begin: self.nodes[node].start, extra: self.extra[node], is_asked: true }
+    }
+
+    /// How a node waits in a run.
+    pub fn wait(&self, times: &Times, node: usize) -> Wait {
+        times.waits.get(&(node as u32)).copied().unwrap_or_else(|| self.recorded_wait(node))
+    }
+
+    /// Changes how a node waits in a run.
+    pub fn change_wait(&self, times: &mut Times, node: usize, change: impl FnOnce(&mut Wait)) {
+        change(times.waits.entry(node as u32).or_insert_with(|| self.recorded_wait(node)));
     }
 }
 

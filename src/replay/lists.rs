@@ -10,12 +10,13 @@ pub(super) struct Lists<T> {
 
 impl<T: Copy> Lists<T> {
     /// `count` lists of things that come with the number of their list.
-    pub(super) fn new(count: usize, things: impl Iterator<Item = (u32, T)> + Clone) -> Self {
+    pub(super) fn new(count: usize, things: impl Iterator<Item = (u32, T)>) -> Self {
+        let (lists, things): (Vec<u32>, Vec<T>) = things.unzip();
         let mut first = vec![0; count + 1];
-        things.clone().for_each(|(list, _)| first[list as usize + 1] += 1);
+        lists.iter().for_each(|list| first[*list as usize + 1] += 1);
         (1..first.len()).for_each(|at| first[at] += first[at - 1]);
-        let (mut next, mut sorted) = (first.clone(), things.clone().map(|(_, thing)| thing).collect::<Vec<T>>());
-        for (list, thing) in things {
+        let (mut next, mut sorted) = (first.clone(), things.clone());
+        for (list, thing) in lists.into_iter().zip(things) {
             let at = &mut next[list as usize];
             sorted[*at as usize] = thing;
             *at += 1;

@@ -300,7 +300,7 @@ impl Peers {
             // How long a thread takes to wake another one is work of its own.
             let is_woken = |node: usize| part == Part::Cpu && job.nodes[node].binding == EdgeKind::Wake;
             let mut wakes: Vec<Ns> =
-                peers.filter(|node| is_woken(*node)).map(|node| Ns(times.wait(node).extra)).collect();
+                peers.filter(|node| is_woken(*node)).map(|node| Ns(job.wait(times, node).extra)).collect();
             for (_, node) in members.iter().filter(is_set) {
                 let node = *node as usize;
                 found.own[node] = match &mut draw {
@@ -309,7 +309,7 @@ impl Peers {
                 };
                 if is_woken(node) && !wakes.is_empty() {
                     let extra = median_time(&mut wakes).0;
-                    found.change_wait(node, |wait| wait.extra = extra);
+                    job.change_wait(&mut found, node, |wait| wait.extra = extra);
                 }
             }
         }
@@ -317,7 +317,7 @@ impl Peers {
             let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
             if role == part.role() && set[rank] && self.alike(rank) > 1 {
                 found.own[node] = 0;
-                found.change_wait(node, |wait| wait.is_asked = role != Role::Cpu);
+                job.change_wait(&mut found, node, |wait| wait.is_asked = role != Role::Cpu);
             }
         }
         found

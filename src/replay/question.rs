@@ -7,11 +7,15 @@ use super::job::{JobGraph, Node, Role, Times};
 use super::lists::Lists;
 use super::peers::{Part, Peers};
 use super::rank::RankGraph;
+use super::rerun::Rerun;
 pub(crate) use crate::parallel::both;
 use crate::parallel::in_parts;
 
 /// A rank, and an interval of it.
 pub(crate) type RankInterval = (usize, u32);
+
+/// By how much less time threads take in which intervals, in ns.
+pub(crate) type LessWork = Vec<(RankInterval, i64)>;
 
 /// How many nodes are computed again, in all, to measure what is due to chance or to the graph, or what rules save together: about a tenth of a second for each processor.
 const BUDGET: usize = 2_000_000;
@@ -26,32 +30,30 @@ pub(crate) fn each<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec
     in_parts(count, 1, threads(), |range| range.map(&of).collect::<Vec<T>>()).into_iter().flatten().collect()
 }
 
-fn threads() -> NonZero<usize> {
+pub(super) fn threads() -> NonZero<usize> {
     std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
 }
 
 /// At most so many runs are computed at once.
 const AT_ONCE: usize = 4;
 
-/// Computes so many runs, on all processors. `of` gets when each node happens in one of them.
+/// What is asked of so many runs, which are computed on all processors.
 pub(super) fn rerun_each<T: Send>(
     job: &JobGraph,
     count: usize,
     run: impl Fn(usize) -> Times + Sync,
-    of: impl Fn(&mut dyn Iterator<Item = i64>) -> T + Sync,
+    of: impl Fn(&Rerun) -> T + Sync,
 ) -> Vec<T> {
-    fn give<T, const RUNS: usize>(found: &[[i64; RUNS]], of: impl Fn(&mut dyn Iterator<Item = i64>) -> T) -> Vec<T> {
-        (0..RUNS).map(|run| of(&mut found.iter().map(|times| times[run]))).collect()
-    }
     let at_once = AT_ONCE.min(count.div_ceil(threads().get())).max(1);
     let chunk = |chunk: usize| {
-        let runs: Vec<Times> = (chunk * at_once..count.min((chunk + 1) * at_once)).map(&run).collect();
-        match &runs[..] {
-            [a, b, c, d] => give(&job.reruns([a, b, c, d]), &of),
-            [a, b, c] => give(&job.reruns([a, b, c]), &of),
-            [a, b] => give(&job.reruns([a, b]), &of),
-            runs => runs.iter().flat_map(|run| give(&job.reruns([run]), &of)).collect(),
-        }
+        let first = chunk * at_once;
+        let found: Vec<Rerun> = match at_once.min(count - first) {
+            4 => job.reruns([0, 1, 2, 3].map(|at| run(first + at))).into(),
+            3 => job.reruns([0, 1, 2].map(|at| run(first + at))).into(),
+            2 => job.reruns([0, 1].map(|at| run(first + at))).into(),
+            _ => vec![job.rerun(run(first))],
+        };
+        found.iter().map(&of).collect::<Vec<T>>()
     };
     each(count.div_ceil(at_once), chunk).into_iter().flatten().collect()
 }
@@ -97,7 +99,7 @@ impl<'a> Question<'a> {
     }
 
     /// How much earlier the job ends with these times, in ns.
-    pub(crate) fn saves(&self, times: &Times) -> i64 {
+    pub(crate) fn saves(&self, times: Times) -> i64 {
         self.end - self.end_of(times)
     }
 
@@ -108,11 +110,11 @@ impl<'a> Question<'a> {
 
     /// When the job ends in each of so many runs.
     pub(super) fn ends(&self, count: usize, run: impl Fn(usize) -> Times + Sync) -> Vec<i64> {
-        rerun_each(self.job, count, run, |times| times.max().unwrap_or_default())
+        rerun_each(self.job, count, run, |rerun| rerun.end)
     }
 
-    pub(super) fn end_of(&self, times: &Times) -> i64 {
-        self.job.rerun(times).into_iter().max().unwrap_or_default()
+    pub(super) fn end_of(&self, times: Times) -> i64 {
+        self.job.rerun(times).end
     }
 
     pub(super) fn like_peers(&self, base: &Times, set: &[usize], part: Part) -> Times {

@@ -4,51 +4,66 @@ use super::job::{JobGraph, Role, Times, Wait};
 use super::rank::{EdgeKind, NodeKind, RankGraph};
 use crate::time::{Ns, Window};
 
+/// A job with other times, in ns on the job's clock.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Rerun {
+    /// By node: when it happens.
+    pub times: Vec<i64>,
+    /// When the last one does; 0 of no nodes.
+    pub end: i64,
+}
+
 impl JobGraph {
-    /// When each node happens with these times, in ns on the job's clock.
-    pub fn rerun(&self, times: &Times) -> Vec<i64> {
-        self.reruns([times]).into_iter().map(|[time]| time).collect()
+    /// When everything happens with these times.
+    pub fn rerun(&self, times: Times) -> Rerun {
+        let [found] = self.reruns([times]);
+        found
     }
 
     /// The same of several runs at once, which takes little longer than one: most of it is finding the nodes.
-    pub(super) fn reruns<const RUNS: usize>(&self, runs: [&Times; RUNS]) -> Vec<[i64; RUNS]> {
-        let mut found: Vec<[i64; RUNS]> = Vec::with_capacity(self.nodes.len());
-        let (own, recorded) = (runs.map(|times| &times.own[..]), runs.map(|times| &times.waits[..]));
-        let mut changed = runs.map(|times| times.changed.iter().peekable());
+    pub(super) fn reruns<const RUNS: usize>(&self, mut runs: [Times; RUNS]) -> [Rerun; RUNS] {
+        // When a node happens takes the place of its own time, which nothing else needs.
+        let mut found = runs.each_mut().map(|times| std::mem::take(&mut times.own));
+        let mut changed = runs.each_ref().map(|times| times.waits.iter().peekable());
+        let mut ends = [i64::MIN; RUNS];
         for (at, node) in self.nodes.iter().enumerate() {
+            let recorded = self.recorded_wait(at);
             let waits: [Wait; RUNS] = std::array::from_fn(|run| {
                 let changed = changed[run].next_if(|(node, _)| **node as usize == at);
-                changed.map_or(recorded[run][at], |(_, wait)| *wait)
+                changed.map_or(recorded, |(_, wait)| *wait)
             });
             let (mut latest, mut thread) = ([i64::MIN; RUNS], waits.map(|wait| wait.begin));
             for edge in self.edges_into(at) {
-                let from = found[edge.from as usize];
+                let from = |run: usize| found[run][edge.from as usize];
                 if edge.kind == EdgeKind::Thread {
-                    thread = from;
+                    thread = std::array::from_fn(from);
                     continue;
                 }
                 let is_binding = edge.kind == node.binding;
                 for run in (0..RUNS).filter(|run| waits[*run].is_asked) {
                     let delay = edge.least + if is_binding { waits[run].extra } else { 0 };
-                    latest[run] = latest[run].max(from[run] + delay);
+                    latest[run] = latest[run].max(from(run) + delay);
                 }
             }
-            found.push(std::array::from_fn(|run| {
-                let own = own[run][at];
-                match node.role {
+            for (run, found) in found.iter_mut().enumerate() {
+                let own = found[at];
+                found[at] = match node.role {
                     Role::Cpu => latest[run].max(thread[run] + own),
                     _ if latest[run] == i64::MIN => waits[run].begin + own,
                     _ => latest[run] + own,
-                }
-            }));
+                };
+                ends[run] = ends[run].max(found[at]);
+            }
         }
-        found
+        let mut ends = ends.into_iter();
+        found.map(|times| Rerun { end: ends.next().filter(|_| !times.is_empty()).unwrap_or_default(), times })
     }
 
     /// By rank and node of its graph: from when to when it is with these times, on the job's clock. A call that launches is as long as it was, as far as
     /// its thread has the time; one that waits begins as long after what is before it on its thread as it did.
     pub fn windows(&self, ranks: &[&RankGraph], times: &Times) -> Vec<Vec<Window>> {
-        let found = self.rerun(times);
+        let found = self.rerun(times.clone()).times;
         let window = |kind: NodeKind, at: usize, arrival: u32| {
             let (node, end) = (self.nodes[at], found[at]);
             let before =

@@ -2,7 +2,7 @@
 
 use super::job::{Node, Role, Times};
 use super::peers::Part;
-use super::question::Question;
+use super::question::{LessWork, Question, each};
 use super::rank::{EdgeKind, NodeKind};
 use crate::statistics::median_time;
 use crate::time::Ns;
@@ -28,21 +28,43 @@ impl Question<'_> {
         }
     }
 
-    /// Functions of these names do, in their own time. It is taken from the work of the interval, from each piece in proportion to its length.
-    pub(crate) fn scale_functions(&self, times: &mut Times, factor: f64, fits: &dyn Fn(&str) -> bool) {
-        for (rank, graph) in self.ranks.iter().enumerate() {
-            let is_meant: Vec<bool> = graph.texts.iter().map(|text| fits(text)).collect();
+    /// How much less time functions take if they take so many times as long, for each of `count` runs. `run` is the one in which a function of this name does.
+    pub(crate) fn less_of_functions(
+        &self,
+        count: usize,
+        factor: f64,
+        run: impl Fn(&str) -> Option<usize> + Sync,
+    ) -> Vec<LessWork> {
+        let of_rank = |rank: usize| {
+            let graph = self.ranks[rank];
+            let runs: Vec<Option<usize>> = graph.texts.iter().map(|text| run(text)).collect();
+            let mut found = vec![LessWork::new(); count];
             for (interval, at) in graph.intervals.iter().zip(0..) {
-                let meant = interval.functions.iter().filter(|(name, _)| is_meant[*name as usize]);
-                let less: i64 = meant.map(|(_, time)| time.0 - scaled(time.0, factor)).sum();
-                if less == 0 {
-                    continue;
+                for (name, time) in &interval.functions {
+                    let Some(found) = runs[*name as usize].map(|run| &mut found[run]) else { continue };
+                    let less = time.0 - scaled(time.0, factor);
+                    match found.last_mut() {
+                        Some((last, sum)) if *last == (rank, at) => *sum += less,
+                        _ => found.push(((rank, at), less)),
+                    }
                 }
-                let nodes = self.in_interval((rank, at));
-                let all: i64 = nodes.clone().map(|node| times.own[node].max(0)).sum();
-                let share = less.min(all) as f64 / all.max(1) as f64;
-                nodes.for_each(|node| times.own[node] -= (times.own[node].max(0) as f64 * share) as i64);
             }
+            found
+        };
+        let mut all = vec![LessWork::new(); count];
+        for found in each(self.ranks.len(), of_rank) {
+            all.iter_mut().zip(found).for_each(|(all, found)| all.extend(found));
+        }
+        all
+    }
+
+    /// Threads take less time in intervals: each piece of their work in proportion to its length.
+    pub(crate) fn shorten(&self, times: &mut Times, less: &LessWork) {
+        for (interval, less) in less.iter().filter(|(_, less)| *less != 0) {
+            let nodes = self.in_interval(*interval);
+            let all: i64 = nodes.clone().map(|node| times.own[node].max(0)).sum();
+            let share = (*less).min(all) as f64 / all.max(1) as f64;
+            nodes.for_each(|node| times.own[node] -= (times.own[node].max(0) as f64 * share) as i64);
         }
     }
 
@@ -85,7 +107,7 @@ impl Question<'_> {
 
     /// By rank: when the first of its threads begins.
     pub(super) fn begins(&self, times: &Times) -> Vec<Option<i64>> {
-        let first = |rank: usize| self.firsts(rank).map(|node| times.wait(node).begin).min();
+        let first = |rank: usize| self.firsts(rank).map(|node| self.job.wait(times, node).begin).min();
         (0..self.ranks.len()).map(first).collect()
     }
 
@@ -98,7 +120,7 @@ impl Question<'_> {
     /// The threads of ranks begin earlier.
     fn shift(&self, times: &mut Times, earlier: impl Fn(usize) -> i64) {
         for rank in 0..self.ranks.len() {
-            self.firsts(rank).for_each(|node| times.change_wait(node, |wait| wait.begin -= earlier(rank)));
+            self.firsts(rank).for_each(|node| self.job.change_wait(times, node, |wait| wait.begin -= earlier(rank)));
         }
     }
 }

@@ -93,11 +93,16 @@ pub fn measure(job: &JobGraph, ranks: &[&RankGraph], peers: &Peers) -> Option<Re
     let transplant = Transplant::new(job, ranks, peers);
     let ends = Ends::find(job, ranks, peers);
     let start = job.nodes.iter().map(|node| node.start).min()?;
-    let (steps, whole) = ends.lengths(&mut job.nodes.iter().map(|node| node.time), start);
+    let (steps, whole) = ends.lengths(job.nodes.iter().map(|node| node.time), start);
     let mut error = RerunError::default();
     let mut count = 0.0;
     let rotations = (largest - 1).min(as_many(job, MOST, LEAST));
-    let rotated = rerun_each(job, rotations, |by| transplant.rotated(by + 1), |times| ends.lengths(times, start));
+    let rotated = rerun_each(
+        job,
+        rotations,
+        |by| transplant.rotated(by + 1),
+        |rerun| ends.lengths(rerun.times.iter().copied(), start),
+    );
     for (rotated, rotated_whole) in rotated {
         for (step, rotated) in steps.iter().zip(rotated).filter(|(step, _)| **step > 0) {
             let off = (rotated - step).abs() as f64 / *step as f64;
@@ -136,7 +141,7 @@ impl Ends {
     }
 
     /// From the end of each step to the end of the next, and of the whole.
-    fn lengths(&self, times: &mut dyn Iterator<Item = i64>, start: i64) -> (Vec<i64>, i64) {
+    fn lengths(&self, times: impl Iterator<Item = i64>, start: i64) -> (Vec<i64>, i64) {
         let mut ends = vec![start; self.steps];
         for (step, time) in self.step_of.iter().zip(times) {
             if let Some(step) = step {
@@ -169,7 +174,7 @@ impl<'a> Transplant<'a> {
         let begins = |(graph, ends): (&&RankGraph, &Vec<u32>)| {
             let mut begins: Vec<Option<i64>> = vec![None; lanes(graph)];
             for (node, end) in graph.nodes.iter().zip(ends) {
-                let (begin, first) = (job.times.wait(*end as usize).begin, &mut begins[lane(node)]);
+                let (begin, first) = (job.nodes[*end as usize].start, &mut begins[lane(node)]);
                 *first = Some(first.map_or(begin, |first| first.min(begin)));
             }
             begins
@@ -209,23 +214,23 @@ impl<'a> Transplant<'a> {
             if of.end == NO_NODE {
                 let node = &self.ranks[rank].nodes[at];
                 let begin = self.begins[from].get(lane(node)).copied().flatten();
-                times.change_wait(end, |wait| {
+                self.job.change_wait(times, end, |wait| {
                     let begin = begin.unwrap_or(wait.begin);
                     *wait = Wait { begin, extra: 0, is_asked: !node.kind.is_cpu() };
                 });
             } else if self.has_wait[end] {
-                let theirs = self.job.times.wait(of.end as usize);
+                let theirs = self.job.recorded_wait(of.end as usize);
                 let is_woken = |node: usize| self.job.nodes[node].binding == EdgeKind::Wake;
                 let are_woken = is_woken(end) && is_woken(of.end as usize);
-                times.change_wait(end, |wait| {
+                self.job.change_wait(times, end, |wait| {
                     wait.begin = theirs.begin;
                     wait.extra = if are_woken { theirs.extra } else { wait.extra };
                 });
                 // Only members of a collective arrive before their end.
                 let arrival = self.job.arrivals[rank][at] as usize;
                 if arrival != end && of.arrival != of.end {
-                    let theirs = self.job.times.wait(of.arrival as usize);
-                    times.change_wait(arrival, |wait| wait.begin = theirs.begin);
+                    let begin = self.job.nodes[of.arrival as usize].start;
+                    self.job.change_wait(times, arrival, |wait| wait.begin = begin);
                 }
             }
         }

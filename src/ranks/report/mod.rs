@@ -20,7 +20,7 @@ use crate::analysis::losses::Losses;
 use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unfit};
 use crate::operations::matching::{Counts, GroupName, Matches};
 use crate::replay::alike::Alike;
-use crate::replay::assemble::Unsorted;
+use crate::replay::assemble::Drafts;
 use crate::replay::findings::{self, Reruns};
 use crate::replay::peers::Peers;
 use crate::replay::question::{Question, both};
@@ -565,10 +565,8 @@ impl Compared {
         if ranks.iter().all(|graph| graph.is_empty()) {
             return (self.measured(), None);
         }
-        let unsorted = Unsorted::join(&ranks, matches, clocks);
-        let (graph, (mut report, alike)) =
-            both(|| unsorted.sorted(), || (self.measured(), Alike::find(&ranks, matches)));
-        drop(unsorted);
+        let drafts = Drafts::of(&ranks, matches, clocks);
+        let ((mut report, alike), graph) = both(|| (self.measured(), Alike::find(&ranks, matches)), || drafts.join());
         // Not all that is asked compares peers, and may be found at the same time.
         let peers = LazyLock::new(|| Peers::of(alike, &graph, &ranks));
         let said = ask(&Question::new(&graph, &ranks, &peers), &mut report);
