@@ -264,7 +264,7 @@ impl Model {
         graph.first_edge = vec![0];
         let mut push = |role: Role, from: &[usize]| {
             let binding = EdgeKind::Thread;
-            graph.nodes.push(Node { role, rank: 0, of: NO_NODE, time: 0, start: 0, binding, step: None });
+            graph.nodes.push(Node { role, rank: 0, of: NO_NODE, time: 0, start: 0, binding });
             graph.edges.extend(from.iter().map(|from| Edge { from: *from as u32, least: 0, kind: EdgeKind::Stream }));
             graph.first_edge.push(graph.edges.len() as u32);
             graph.nodes.len() - 1

@@ -112,7 +112,7 @@ fn draft_of(
             kind if kind.is_cpu() => Role::Cpu,
             _ => Role::Gpu,
         };
-        let node = Node { role, rank: rank as u32, of, time: end, start, binding: EdgeKind::Thread, step: node.step };
+        let node = Node { role, rank: rank as u32, of, time: end, start, binding: EdgeKind::Thread };
         // Of a transfer at most: the others may arrive later.
         let own = if role == Role::Cpu { 0 } else { end - start };
         let arrival =
@@ -232,7 +232,8 @@ impl Unsorted {
     fn sorted(&self) -> JobGraph {
         let (order, place) = self.order();
         let edges = |nodes: Range<usize>| {
-            let (mut edges, mut ends, mut circular) = (Vec::new(), Vec::with_capacity(nodes.len()), 0);
+            let (mut edges, mut ends, mut circular) =
+                (Vec::with_capacity(2 * nodes.len()), Vec::with_capacity(nodes.len()), 0);
             for at in nodes {
                 for (from, least, kind) in self.edges_into(order[at]) {
                     let from = place[self.number(from)];

@@ -8,7 +8,7 @@ use super::culprits::{Culprit, Culprits};
 use super::job::{Node, Times};
 use super::peers::Part;
 use super::question::{Question, RankInterval, as_many, both, each};
-use super::rank::{EdgeKind, NO_NODE, NodeKind};
+use super::rank::{EdgeKind, NodeKind};
 use super::transplant::{self, RerunError};
 use crate::operations::random::Random;
 use crate::statistics::std_dev;
@@ -463,7 +463,8 @@ impl Question<'_> {
         for (at, node) in self.job.nodes.iter().enumerate().filter(|(_, node)| node.role == part.role()) {
             if !(are_few[node.rank as usize] && self.peers.is_single(at)) {
                 let (steps, variance) = &mut sums[node.rank as usize];
-                steps[node.step.map_or(0, |step| step as usize + 1)] += self.peers.excess[at];
+                let step = self.ranks[node.rank as usize].nodes[node.of as usize].step;
+                steps[step.map_or(0, |step| step as usize + 1)] += self.peers.excess[at];
                 *variance += self.peers.noise[at].powi(2);
             }
         }
@@ -504,7 +505,10 @@ impl Question<'_> {
 
     /// By step: how much shorter it is in one run than in another.
     fn by_step(&self, before: &Times, after: &Times) -> Vec<i64> {
-        let step = |node: &Node| self.peers.step(node.rank as usize, node.step.filter(|_| node.of != NO_NODE)?);
+        let step = |Node { rank, of, .. }: &Node| {
+            let rank = *rank as usize;
+            self.peers.step(rank, self.ranks[rank].nodes.get(*of as usize)?.step?)
+        };
         // By step: its end in each run.
         let mut ends: Vec<Option<(i64, i64)>> = Vec::new();
         let [before, after] = self.job.reruns([before, after].map(Times::clone));

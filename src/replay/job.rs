@@ -47,8 +47,6 @@ pub struct Node {
     pub start: i64,
     /// The kind of the edge that was binding.
     pub binding: EdgeKind,
-    /// The step of its rank in which it was launched; of a rendezvous, of its first member.
-    pub step: Option<u32>,
 }
 
 impl Node {

@@ -176,13 +176,15 @@ impl Peers {
 
     /// By class: from when to when all its ranks have recorded their threads' work, and the rest. A trace may be cut, or begin later.
     fn common_spans(&self, job: &JobGraph) -> Vec<[Window; 2]> {
-        let mut common = vec![[Window::ALL; 2]; self.alike.class.len()];
-        for (class, ends) in self.alike.class.iter().zip(&job.ends) {
-            let mut spans = [(i64::MAX, i64::MIN); 2];
-            for Node { role, time, .. } in ends.iter().map(|node| &job.nodes[*node as usize]) {
-                let (first, last) = &mut spans[usize::from(*role != Role::Cpu)];
+        let mut spans = vec![[(i64::MAX, i64::MIN); 2]; self.alike.class.len()];
+        for Node { role, rank, time, .. } in &job.nodes {
+            if !matches!(role, Role::Arrival | Role::Rendezvous) {
+                let (first, last) = &mut spans[*rank as usize][usize::from(*role != Role::Cpu)];
                 (*first, *last) = ((*first).min(*time), (*last).max(*time));
             }
+        }
+        let mut common = vec![[Window::ALL; 2]; self.alike.class.len()];
+        for (class, spans) in self.alike.class.iter().zip(spans) {
             for (common, (first, last)) in common[*class as usize].iter_mut().zip(spans) {
                 *common = Window { start: common.start.max(Ns(first)), end: common.end.min(Ns(last) + Ns(1)) };
             }

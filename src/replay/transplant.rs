@@ -131,8 +131,8 @@ impl Ends {
         }
         let step_of = |node: &Node| {
             let rank = node.rank as usize;
-            (node.of != NO_NODE).then_some(())?;
-            let step = if has_steps { peers.step(rank, node.step?)? } else { 0 };
+            let of = ranks[rank].nodes.get(node.of as usize)?;
+            let step = if has_steps { peers.step(rank, of.step?)? } else { 0 };
             let place = peers.alike.place_of[rank][node.of as usize] as usize;
             (count[peers.alike.class[rank] as usize][place] == peers.alike(rank)).then_some(step)
         };
