@@ -2,7 +2,8 @@
 //!
 //! A job does not take longer or shorter if its ranks are renamed. So each rank is given the work and the starts of the next one that is like it, of the
 //! one after that, and so on; what a rerun then differs from the recorded time is the error of the graph. A graph that lacks a cause of waiting has the
-//! waiting of one rank in the work of another, and errs.
+//! waiting of one rank in the work of another, and errs, as far as they wait differently. What like ranks all wait for alike moves with the work; that a
+//! graph takes it for work does not show here.
 
 use serde::Serialize;
 
