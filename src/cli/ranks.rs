@@ -1,6 +1,5 @@
 //! `nccl-stacks ranks`: who waits for whom over the ranks of a job.
 
-use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 
 use nccl_stacks::analysis::cost::Order;
@@ -72,8 +71,6 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     }
     let what = opening::what(selection);
     let answered = compared(run, ranks, question.clock, (&damage, what)).and_then(|compared| {
-        // The process ends soon; to free what a large job takes would only delay that.
-        let compared = ManuallyDrop::new(compared);
         completeness.narrow(&compared);
         print(args, &show, &compared, &damage, drawn, output)
     });

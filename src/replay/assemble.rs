@@ -197,11 +197,11 @@ impl Unsorted {
         // By node: those whose turn it was before that.
         let mut waiting: HashMap<Unordered, Vec<Unordered>, FixedState> = HashMap::default();
         let mut late: BinaryHeap<Reverse<(i64, Unordered)>> = BinaryHeap::new();
+        let is_in_turn = |(rank, node): Unordered| are_in_turn[rank as usize][node as usize];
         // If all that are left wait for each other, the one that happened first goes first.
         for is_forced in [false, true] {
             for (_, first) in &by_time {
                 let mut turn = Some(*first).filter(|first| place[self.number(*first)] == NO_NODE);
-                let is_in_turn = |(rank, node): Unordered| are_in_turn[rank as usize][node as usize];
                 // If nothing is late, all that happened before has its place.
                 if let (Some(first), false) = (turn, is_forced)
                     && !(waiting.is_empty() && is_in_turn(first))
@@ -232,8 +232,7 @@ impl Unsorted {
     fn sorted(&self) -> JobGraph {
         let (order, place) = self.order();
         let edges = |nodes: Range<usize>| {
-            let (mut edges, mut ends, mut circular) =
-                (Vec::with_capacity(2 * nodes.len()), Vec::with_capacity(nodes.len()), 0);
+            let (mut edges, mut ends, mut circular) = (Vec::new(), Vec::with_capacity(nodes.len()), 0);
             for at in nodes {
                 for (from, least, kind) in self.edges_into(order[at]) {
                     let from = place[self.number(from)];
@@ -252,10 +251,7 @@ impl Unsorted {
                 for (edges, ends, circular) in in_parts(order.len(), LEAST, threads(), edges) {
                     let before = graph.edges.len() as u32;
                     graph.first_edge.extend(ends.into_iter().map(|end| before + end));
-                    match graph.edges.is_empty() {
-                        true => graph.edges = edges,
-                        false => graph.edges.extend(edges),
-                    }
+                    graph.edges.extend(edges);
                     graph.circular += circular;
                 }
                 graph

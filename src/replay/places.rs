@@ -41,9 +41,6 @@ impl Counts {
     }
 }
 
-/// Whether it is a thread, its lane, and the step.
-type LaneInStep = (bool, u32, Option<u32>);
-
 /// Finds the places and intervals of a graph's nodes.
 pub(super) fn find(graph: &mut RankGraph) {
     let mut counts = Counts(HashMap::with_capacity_and_hasher(graph.nodes.len(), FixedState::default()));
@@ -61,11 +58,10 @@ pub(super) fn find(graph: &mut RankGraph) {
     let cpu = graph.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_cpu());
     let mut order: Vec<(Ns, usize)> = cpu.map(|(at, node)| (node.end, at)).collect();
     order.sort();
-    // By lane and step: how many intervals are passed, and the one that is not.
-    let mut passed: HashMap<LaneInStep, (u32, Option<u32>), FixedState> = HashMap::default();
+    let mut passed: HashMap<(bool, u32, Option<u32>), u32, FixedState> = HashMap::default();
     for (_, at) in order {
         let node = graph.nodes[at];
-        let (count, interval) = passed.entry((true, node.lane, node.step)).or_default();
+        let interval = passed.entry((true, node.lane, node.step)).or_default();
         let kind = match node.kind {
             NodeKind::Launch => 0,
             NodeKind::Blocked => 1,
@@ -74,31 +70,25 @@ pub(super) fn find(graph: &mut RankGraph) {
             _ => 4,
         };
         let name = families[first[at].unwrap_or(node.name) as usize];
-        let place = counts.next(node.step, hash((node.lane, *count, kind, name)));
-        let of = *interval.get_or_insert_with(|| intervals.at(node.step, (true, node.lane, *count)));
-        set(graph, at, place, of);
-        if launches_collective[at] {
-            (*count, *interval) = (*count + 1, None);
-        }
+        let place = counts.next(node.step, hash((node.lane, *interval, kind, name)));
+        set(graph, at, place, intervals.at(node.step, (true, node.lane, *interval)));
+        *interval += u32::from(launches_collective[at]);
     }
     for at in 0..graph.nodes.len() {
         let node = graph.nodes[at];
         if node.kind.is_cpu() {
             continue;
         }
-        let (count, interval) = passed.entry((false, node.lane, node.step)).or_default();
+        let interval = passed.entry((false, node.lane, node.step)).or_default();
         let name = families[node.name as usize];
         let launch = graph.edges[at].iter().find(|edge| edge.kind == EdgeKind::Launch);
         let within = match launch {
             Some(launch) => hash((graph.nodes[launch.from as usize].place, name)),
-            None => hash((node.lane, *count, name)),
+            None => hash((node.lane, *interval, name)),
         };
         let place = counts.next(node.step, within);
-        let of = *interval.get_or_insert_with(|| intervals.at(node.step, (false, node.lane, *count)));
-        set(graph, at, place, of);
-        if matches!(node.kind, NodeKind::Collective(_)) {
-            (*count, *interval) = (*count + 1, None);
-        }
+        set(graph, at, place, intervals.at(node.step, (false, node.lane, *interval)));
+        *interval += u32::from(matches!(node.kind, NodeKind::Collective(_)));
     }
     graph.intervals = intervals.found;
 }

@@ -78,8 +78,7 @@ pub(crate) struct Question<'a> {
 impl<'a> Question<'a> {
     pub(crate) fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a LazyPeers<'a>) -> Self {
         let (mut start, mut end) = (i64::MAX, i64::MIN);
-        let room = || job.ends.iter().map(|ends| Vec::with_capacity(ends.len())).collect::<Vec<Vec<u32>>>();
-        let mut work = [room(), room()];
+        let mut work = [vec![Vec::new(); ranks.len()], vec![Vec::new(); ranks.len()]];
         for (node, at) in job.nodes.iter().zip(0..) {
             (start, end) = (start.min(node.start), end.max(node.time));
             if node.role.is_work() {
