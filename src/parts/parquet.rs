@@ -85,7 +85,10 @@ fn properties() -> Result<WriterProperties> {
         .set_created_by(super::TOOL.to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
         .set_column_compression(document.clone(), Compression::UNCOMPRESSED)
-        .set_column_dictionary_enabled(document.clone(), false)
+        // A row group is one page for each column: an index of pages would say what the group does.
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_dictionary_enabled(false)
         .set_column_statistics_enabled(document, EnabledStatistics::None);
     Ok(properties.build())
 }

@@ -17,8 +17,8 @@ use crate::time::{Ns, Window};
 /// For how many lines a rerun says what the job would take without them.
 const RERUN: usize = 8;
 
-/// What is left of the functions of an interval that are not listed.
-const OTHERS: &str = "(other functions)";
+/// What is left of an interval: functions that are too short there to be kept by name.
+pub(crate) const OTHERS: &str = "(other functions)";
 
 /// What the critical path of a job consists of. Times are in ns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -36,7 +36,7 @@ pub struct CriticalPath {
     /// By rank, the one with most first: how much of it is there. The sum is its length.
     #[cfg_attr(test, schemars(with = "Vec<(u32, u64)>"))]
     pub ranks: Vec<(u32, i64)>,
-    /// By line, the longest first. The sum is its length.
+    /// By line, the longest first; what is left of functions that are too short to be kept is last. The sum is its length.
     pub lines: Vec<PathLine>,
     /// Its pieces, in the order of time.
     #[serde(skip)]
@@ -129,7 +129,8 @@ impl CriticalPath {
             PathLine { kind, name, time, ranks, saves: None }
         };
         let mut lines: Vec<PathLine> = std::mem::take(&mut summed.lines).into_iter().map(line).collect();
-        lines.sort_by(|a, b| b.time.cmp(&a.time).then_with(|| (a.kind, &a.name).cmp(&(b.kind, &b.name))));
+        let is_rest = |line: &PathLine| line.name == OTHERS;
+        lines.sort_by(|a, b| (is_rest(a), b.time, a.kind, &a.name).cmp(&(is_rest(b), a.time, b.kind, &b.name)));
         let asked: Vec<usize> = (0..lines.len().min(RERUN)).filter(|at| lines[*at].can_be_rerun()).collect();
         let is_asked = |name: &str, at: &usize| lines[*at].kind == PathKind::Cpu && lines[*at].name == name;
         let functions =

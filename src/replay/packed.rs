@@ -8,7 +8,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::places;
-use super::rank::{EdgeKind, FUNCTIONS, NodeKind, RankEdge, RankEdges, RankGraph, RankNode};
+use super::rank::{EdgeKind, FUNCTIONS, NodeKind, RankEdge, RankEdges, RankGraph, RankNode, longest_first};
 use crate::packing::{CUT_OFF, Reader, Writer, Wrong, difference, number, optional, sum, unoptional, unzigzag, zigzag};
 use crate::time::Ns;
 
@@ -189,10 +189,17 @@ fn read_edges(text: &str, nodes: &[RankNode]) -> Result<Vec<RankEdges>, Wrong> {
 }
 
 fn write_functions(graph: &RankGraph) -> Result<String, std::io::Error> {
-    let functions: Vec<(u32, Ns)> = graph.intervals.iter().flat_map(|interval| &interval.functions).copied().collect();
+    // By name: each interval has nearly the same ones, so that from one name to the next it is nearly always as far.
+    let mut functions: Vec<(u32, Ns)> = Vec::new();
+    for interval in &graph.intervals {
+        let from = functions.len();
+        functions.extend(&interval.functions);
+        functions[from..].sort_unstable();
+    }
     let mut writer = Writer::new(graph.intervals.len());
     writer.column(&graph.intervals, |interval| interval.functions.len() as u64);
-    writer.column(&functions, |(name, _)| u64::from(*name));
+    let mut last = 0;
+    writer.column(&functions, |(name, _)| zigzag(i64::from(*name) - std::mem::replace(&mut last, i64::from(*name))));
     writer.column(&functions, |(_, time)| difference(*time, Ns::ZERO));
     writer.text()
 }
@@ -209,13 +216,16 @@ fn read_functions(text: &str, graph: &mut RankGraph) -> Result<(), Wrong> {
     let all = counts.iter().sum::<u64>() as usize;
     let (names, times) = (reader.values(all)?, reader.values(all)?);
     reader.end()?;
+    let mut last = 0_i64;
+    let mut read = |(name, time)| {
+        last = last.wrapping_add(unzigzag(name));
+        let name = number(last as u64)?;
+        if name as usize >= graph.texts.len() { Err(UNKNOWN) } else { Ok((name, sum(Ns::ZERO, time))) }
+    };
     let mut functions = names.into_iter().zip(times);
     for (interval, count) in graph.intervals.iter_mut().zip(counts) {
-        let read = |(name, time)| {
-            let name = number(name)?;
-            if name as usize >= graph.texts.len() { Err(UNKNOWN) } else { Ok((name, sum(Ns::ZERO, time))) }
-        };
-        interval.functions = functions.by_ref().take(count as usize).map(read).collect::<Result<_, Wrong>>()?;
+        interval.functions = functions.by_ref().take(count as usize).map(&mut read).collect::<Result<_, Wrong>>()?;
+        longest_first(&mut interval.functions);
     }
     Ok(())
 }
@@ -250,10 +260,10 @@ mod tests {
             smallvec![edge(0, EdgeKind::Launch)],
             smallvec![edge(0, EdgeKind::Launch), edge(3, EdgeKind::WaitEvent)],
         ];
-        let texts = vec!["a".to_owned(), "b".to_owned()];
+        let texts = ["a", "b", "c"].map(str::to_owned).to_vec();
         let mut graph = RankGraph { nodes, edges, texts, steps: 2, ..RankGraph::default() };
         places::find(&mut graph);
-        graph.intervals[0].functions = vec![(1, Ns(5_000)), (0, Ns(1))];
+        graph.intervals[0].functions = vec![(1, Ns(5_000)), (0, Ns(1)), (2, Ns(1))];
         graph
     }
 

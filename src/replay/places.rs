@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::FixedState;
+use smallvec::SmallVec;
 
 use super::job::Rows;
-use super::rank::{EdgeKind, Interval, NodeKind, RankGraph};
+use super::rank::{EdgeKind, Interval, NodeKind, RankGraph, RankNode};
 use crate::operations::matching::Matches;
 use crate::time::Ns;
 
@@ -14,37 +15,64 @@ use crate::time::Ns;
 #[derive(Default)]
 struct Intervals {
     found: Vec<Interval>,
-    at: HashMap<u64, u32, FixedState>,
+    now: HashMap<(Lane, Option<u32>), Now, FixedState>,
+}
+
+/// Whether it is a thread, and its number.
+type Lane = (bool, u32);
+
+/// A thread or stream in a step.
+#[derive(Default)]
+struct Now {
+    /// How many intervals have ended.
+    ended: u32,
+    /// The position of the one after them, once it has begun.
+    at: Option<u32>,
 }
 
 impl Intervals {
-    fn at(&mut self, step: Option<u32>, within: impl Hash) -> u32 {
-        let place = hash(within);
-        let next = self.found.len() as u32;
-        let at = *self.at.entry(hash((step, place))).or_insert(next);
-        if at == next {
-            self.found.push(Interval { place, step, functions: Vec::new() });
+    /// The interval of a node: its number on its thread or stream in its step, and its position. After its last node the next one follows.
+    fn of(&mut self, node: &RankNode, is_last: bool) -> (u32, u32) {
+        let (lane, step) = ((node.kind.is_cpu(), node.lane), node.step);
+        let now = self.now.entry((lane, step)).or_default();
+        let number = now.ended;
+        let at = *now.at.get_or_insert_with(|| {
+            self.found.push(Interval { place: hash((lane, number)), step, functions: Vec::new() });
+            self.found.len() as u32 - 1
+        });
+        if is_last {
+            *now = Now { ended: number + 1, at: None };
         }
-        at
+        (number, at)
     }
 }
 
-/// Numbers what is at the same place.
-struct Counts(HashMap<u64, u32, FixedState>);
+/// How many nodes of each step are at what would be the same place, the steps in order. There are far fewer places than nodes.
+#[derive(Default)]
+struct Counts(HashMap<u64, StepCounts, FixedState>);
+
+type StepCounts = SmallVec<[(Option<u32>, u32); 1]>;
 
 impl Counts {
     /// The place of the next node there in a step.
     fn next(&mut self, step: Option<u32>, within: u64) -> u64 {
-        let count = self.0.entry(hash((step, within))).or_default();
-        *count += 1;
-        hash((within, *count))
+        let counts = self.0.entry(within).or_default();
+        // Nearly always it is the last step so far.
+        let at = match counts.last() {
+            Some((last, _)) if *last == step => counts.len() - 1,
+            _ => counts.binary_search_by_key(&step, |(step, _)| *step).unwrap_or_else(|at| {
+                counts.insert(at, (step, 0));
+                at
+            }),
+        };
+        counts[at].1 += 1;
+        hash((within, counts[at].1))
     }
 }
 
 /// Finds the places and intervals of a graph's nodes.
 pub(super) fn find(graph: &mut RankGraph) {
-    let mut counts = Counts(HashMap::with_capacity_and_hasher(graph.nodes.len(), FixedState::default()));
-    let mut intervals = Intervals::default();
+    let (mut counts, mut intervals) = (Counts::default(), Intervals::default());
     // What a call launches first says more than its name.
     let mut first = vec![None; graph.nodes.len()];
     let mut launches_collective = vec![false; graph.nodes.len()];
@@ -58,10 +86,9 @@ pub(super) fn find(graph: &mut RankGraph) {
     let cpu = graph.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_cpu());
     let mut order: Vec<(Ns, usize)> = cpu.map(|(at, node)| (node.end, at)).collect();
     order.sort();
-    let mut passed: HashMap<(bool, u32, Option<u32>), u32, FixedState> = HashMap::default();
     for (_, at) in order {
         let node = graph.nodes[at];
-        let interval = passed.entry((true, node.lane, node.step)).or_default();
+        let (number, interval) = intervals.of(&node, launches_collective[at]);
         let kind = match node.kind {
             NodeKind::Launch => 0,
             NodeKind::Blocked => 1,
@@ -70,31 +97,25 @@ pub(super) fn find(graph: &mut RankGraph) {
             _ => 4,
         };
         let name = families[first[at].unwrap_or(node.name) as usize];
-        let place = counts.next(node.step, hash((node.lane, *interval, kind, name)));
-        set(graph, at, place, intervals.at(node.step, (true, node.lane, *interval)));
-        *interval += u32::from(launches_collective[at]);
+        let place = counts.next(node.step, hash((node.lane, number, kind, name)));
+        (graph.nodes[at].place, graph.nodes[at].interval) = (place, interval);
     }
     for at in 0..graph.nodes.len() {
         let node = graph.nodes[at];
         if node.kind.is_cpu() {
             continue;
         }
-        let interval = passed.entry((false, node.lane, node.step)).or_default();
+        let (number, interval) = intervals.of(&node, matches!(node.kind, NodeKind::Collective(_)));
         let name = families[node.name as usize];
         let launch = graph.edges[at].iter().find(|edge| edge.kind == EdgeKind::Launch);
         let within = match launch {
             Some(launch) => hash((graph.nodes[launch.from as usize].place, name)),
-            None => hash((node.lane, *interval, name)),
+            None => hash((node.lane, number, name)),
         };
         let place = counts.next(node.step, within);
-        set(graph, at, place, intervals.at(node.step, (false, node.lane, *interval)));
-        *interval += u32::from(matches!(node.kind, NodeKind::Collective(_)));
+        (graph.nodes[at].place, graph.nodes[at].interval) = (place, interval);
     }
     graph.intervals = intervals.found;
-}
-
-fn set(graph: &mut RankGraph, at: usize, place: u64, interval: u32) {
-    (graph.nodes[at].place, graph.nodes[at].interval) = (place, interval);
 }
 
 /// By rank: how many more steps than the first rank's it has before the same step. A trace may begin later.

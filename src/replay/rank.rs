@@ -125,6 +125,11 @@ pub struct Interval {
     pub functions: Vec<(u32, Ns)>,
 }
 
+/// Puts the functions of an interval into their order.
+pub(super) fn longest_first(functions: &mut [(u32, Ns)]) {
+    functions.sort_unstable_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
+}
+
 /// How many functions of an interval are kept.
 pub const FUNCTIONS: usize = 32;
 

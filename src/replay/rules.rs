@@ -125,6 +125,8 @@ impl Question<'_> {
     }
 }
 
+/// Rounded as by `round`, which is a call of the C library.
 fn scaled(time: i64, factor: f64) -> i64 {
-    (time as f64 * factor).round() as i64
+    let exact = time as f64 * factor;
+    (exact + 0.5_f64.copysign(exact)) as i64
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rank::{EdgeKind, FUNCTIONS, NodeKind, RankGraph};
+use super::rank::{EdgeKind, FUNCTIONS, NodeKind, RankGraph, longest_first};
 use crate::id::{ProcessId, SliceId, ThreadId};
 use crate::names::calls::waits_for_thread;
 use crate::names::frames::is_c_function;
@@ -115,7 +115,7 @@ impl Threads {
             interval.into_iter().for_each(|interval| sums.give(&mut found[interval]));
         }
         for functions in &mut found {
-            functions.sort_by_key(|(name, time)| (std::cmp::Reverse(*time), *name));
+            longest_first(functions);
             functions.truncate(FUNCTIONS);
             functions.shrink_to_fit();
         }

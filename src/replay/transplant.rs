@@ -14,7 +14,7 @@ use super::rank::{EdgeKind, NO_NODE, RankGraph, RankNode};
 
 /// So many rotations: they take time, and more of them say the same.
 const MOST: usize = 8;
-const LEAST: usize = 3;
+const LEAST: usize = 2;
 
 /// The error of reruns, as shares of the recorded time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -73,11 +73,13 @@ const NOWHERE: At = At { arrival: NO_NODE, end: NO_NODE };
 
 /// A node of a rank, with what is needed of it.
 struct Piece {
+    /// Of work; otherwise [`NO_LANE`].
     lane: u32,
     place: u32,
     own: i64,
-    is_work: bool,
 }
+
+const NO_LANE: u32 = u32::MAX;
 
 /// A number for a thread or stream.
 fn lane(node: &RankNode) -> usize {
@@ -169,8 +171,8 @@ impl<'a> Transplant<'a> {
         for (node, own) in job.nodes.iter().zip(&job.times.own) {
             let (rank, at) = (node.rank as usize, node.of as usize);
             let Some(of) = ranks[rank].nodes.get(at).filter(|_| node.role != Role::Arrival) else { continue };
-            let (lane, place) = (lane(of) as u32, peers.alike.place_of[rank][at]);
-            in_order[rank].push(Piece { lane, place, own: *own, is_work: node.role.is_work() });
+            let lane = if node.role.is_work() { lane(of) as u32 } else { NO_LANE };
+            in_order[rank].push(Piece { lane, place: peers.alike.place_of[rank][at], own: *own });
         }
         let begins = |(graph, ends): (&&RankGraph, &Vec<u32>)| {
             let mut begins: Vec<Option<i64>> = vec![None; lanes(graph)];
@@ -243,7 +245,7 @@ impl<'a> Transplant<'a> {
         let mut work = vec![0; self.by_place[from].len()];
         for piece in &self.in_order[from] {
             let work = &mut work[piece.place as usize];
-            if !piece.is_work {
+            if piece.lane == NO_LANE {
                 *work = piece.own;
                 continue;
             }

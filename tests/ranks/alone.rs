@@ -80,6 +80,35 @@ fn reruns_say_what_holds_a_rank_without_others() {
     assert!(text.contains("No collective is measured."), "{text}");
 }
 
+/// Of 60 functions between two launches, of 100, 101, ... 159 us, the 32 longest are kept by name: they take 4,592 us. The other 28 and both launches take
+/// 3,198, more than any of those, and are nothing to look at.
+#[test]
+fn functions_that_are_too_short_to_be_kept_come_last() {
+    let mut ts = 10;
+    let mut events = vec![launch(1, 0), kernel(1, ("gemm", 7), 15, 50)];
+    // Names that differ in digits only are one.
+    let name = |at: u32| ["a", "b", "c"][at as usize / 20].to_owned() + &"x".repeat(at as usize % 20);
+    for at in 0..60 {
+        let function = r#""ph":"X","cat":"cpu_op","name":"NAME","pid":1,"tid":1,"ts":TS,"dur":DUR"#;
+        let function = function.replace("NAME", &name(at)).replace("TS", &ts.to_string());
+        events.push(function.replace("DUR", &(100 + at).to_string()));
+        ts += 100 + at;
+    }
+    events.extend([launch(2, ts), kernel(2, REDUCE, ts + 15, 100)]);
+    let (_folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let ranks = |more: &[&str]| stdout(&run(&[&["ranks", "--rank", &format!("0={path}"), &path], more].concat()));
+    let answer: Value = serde_json::from_str(&ranks(&["--json"])).unwrap();
+    let lines = answer["critical_path"]["lines"].as_array().unwrap();
+    let of = |line: &Value| (line["name"].as_str().unwrap().to_owned(), line["path_ns"].as_i64().unwrap());
+    assert_eq!(of(&lines[0]), (name(59), 159_000));
+    assert_eq!(of(lines.last().unwrap()), ("(other functions)".to_owned(), 3_198_000));
+    // 32 functions, the collective and its latency, of which 8 are shown.
+    let text = ranks(&[]);
+    assert!(text.contains("… and 26 more lines: "), "{text}");
+    assert!(text.contains("… and functions that are too short to be kept by name: 3.198 ms, 40.5 %\n"), "{text}");
+    assert!(!text.contains("(other functions)"), "{text}");
+}
+
 /// The collective runs on a stream of its own, and the other stream is busy for longer.
 #[test]
 fn what_does_not_hold_a_rank_is_not_on_its_path() {

@@ -8,7 +8,7 @@ use crate::chrome::{TraceWriter, Track};
 use crate::names::calls::Work;
 use crate::names::kernels::short_kernel;
 use crate::operation::ranges::ranges;
-use crate::ranks::critical::{CriticalPath, PathLine, PlacedPiece};
+use crate::ranks::critical::{CriticalPath, OTHERS, PathLine, PlacedPiece};
 use crate::ranks::report::{Compared, RankReport};
 use crate::ranks::timeline::Axis;
 use crate::ranks::verdict::WORTH;
@@ -70,11 +70,18 @@ pub(super) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -
     let name = |line: &PathLine| shorten_frame(&visible(shown(line)), room);
     table.push("line", path.lines.iter().take(LINES).map(name).collect());
     out.write_all(table.text().as_bytes())?;
-    let left = path.lines.len().saturating_sub(LINES);
-    if left > 0 {
-        let rest: i64 = path.lines[LINES..].iter().map(|line| line.time).sum();
-        let (rest, share) = (Ns(rest / i64::from(path.steps.max(1))), Ns(rest).share_of(Ns(path.length)));
-        writeln!(out, "  … and {left} more lines: {}, {}", duration(rest), percent(share.unwrap_or(0.0)))?;
+    let (rest, left): (Vec<&PathLine>, Vec<&PathLine>) =
+        path.lines.iter().skip(LINES).partition(|line| line.name == OTHERS);
+    let sum = |lines: &[&PathLine]| {
+        let sum = Ns(lines.iter().map(|line| line.time).sum());
+        let share = percent(sum.share_of(Ns(path.length)).unwrap_or(0.0));
+        format!("{}, {share}", duration(Ns(sum.0 / i64::from(path.steps.max(1)))))
+    };
+    if !left.is_empty() {
+        writeln!(out, "  … and {} more lines: {}", left.len(), sum(&left))?;
+    }
+    if !rest.is_empty() {
+        writeln!(out, "  … and functions that are too short to be kept by name: {}", sum(&rest))?;
     }
     Ok(())
 }
