@@ -333,7 +333,7 @@ impl Asked<'_> {
                 };
                 let set: Vec<bool> = self.compared.job.ranks.iter().enumerate().map(is_set).collect();
                 for part in [Part::Cpu, Part::Gpu].into_iter().filter(|of| part.is_none_or(|part| part == *of)) {
-                    *times = peers.like_peers(job, times, &set, part, None);
+                    *times = peers.like_peers(job, std::mem::take(times), &set, part, None);
                 }
             }
             RuleKind::Together => self.question.together(times),

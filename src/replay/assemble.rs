@@ -232,7 +232,9 @@ impl Unsorted {
     fn sorted(&self) -> JobGraph {
         let (order, place) = self.order();
         let edges = |nodes: Range<usize>| {
-            let (mut edges, mut ends, mut circular) = (Vec::new(), Vec::with_capacity(nodes.len()), 0);
+            // Nearly all nodes have one or two.
+            let (mut edges, mut ends) = (Vec::with_capacity(2 * nodes.len()), Vec::with_capacity(nodes.len()));
+            let mut circular = 0;
             for at in nodes {
                 for (from, least, kind) in self.edges_into(order[at]) {
                     let from = place[self.number(from)];
@@ -248,7 +250,10 @@ impl Unsorted {
         let (mut graph, (nodes, own, extra, ends, arrivals)) = both(
             || {
                 let mut graph = JobGraph { first_edge: vec![0], clocks: self.clocks.clone(), ..JobGraph::default() };
-                for (edges, ends, circular) in in_parts(order.len(), LEAST, threads(), edges) {
+                let parts = in_parts(order.len(), LEAST, threads(), edges);
+                graph.edges.reserve_exact(parts.iter().map(|(edges, ..)| edges.len()).sum());
+                graph.first_edge.reserve_exact(order.len());
+                for (edges, ends, circular) in parts {
                     let before = graph.edges.len() as u32;
                     graph.first_edge.extend(ends.into_iter().map(|end| before + end));
                     graph.edges.extend(edges);

@@ -204,7 +204,7 @@ impl Question<'_> {
             times
         };
         let all_at_once = |at: usize| match at {
-            0 => self.all_like_peers(&job.times, &all),
+            0 => self.all_like_peers(job.times.clone(), &all),
             1 => half(&[Part::Cpu]),
             2 => half(&[Part::Gpu]),
             _ => half(&[Part::Cpu, Part::Gpu]),
@@ -215,7 +215,7 @@ impl Question<'_> {
             peers.shuffled(job, &mut |below| random.below(below))
         };
         let shuffled_or_like_peers = |at: usize| match at {
-            0 => self.all_like_peers(&shuffled(0), &all),
+            0 => self.all_like_peers(shuffled(0), &all),
             at => shuffled(at - 1),
         };
         let shuffles = if all.is_empty() { 0 } else { as_many(job, SHUFFLES, LEAST) + 1 };
@@ -253,7 +253,7 @@ impl Question<'_> {
         reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves));
         if reruns.findings.is_empty() && reruns.all_like_peers > of_graph && !reruns.is_chance() {
             let asked = &all[..all.len().min(ASKED)];
-            let saved = self.saved(asked.len(), |at| self.all_like_peers(&job.times, &asked[at..=at]));
+            let saved = self.saved(asked.len(), |at| self.all_like_peers(job.times.clone(), &asked[at..=at]));
             let saved = asked.iter().map(|rank| *rank as u32).zip(saved);
             reruns.alone.extend(saved.filter(|(_, saved)| *saved as f64 >= least));
             reruns.alone.sort_by_key(|(rank, saved)| (std::cmp::Reverse(*saved), *rank));
@@ -267,7 +267,7 @@ impl Question<'_> {
         let draw = |at: usize| {
             let mut random = seeded(SHUFFLES + at);
             let mut below = |below| random.below(below);
-            self.peers.like_peers(self.job, base, &flags, part, Some(&mut below))
+            self.peers.like_peers(self.job, base.clone(), &flags, part, Some(&mut below))
         };
         let ends = self.ends(as_many(self.job, DRAWS, LEAST), draw);
         let draws: Vec<f64> = ends.into_iter().map(|of| (end - of) as f64).collect();
@@ -294,7 +294,7 @@ impl Question<'_> {
         left.iter_mut().for_each(|(_, rest)| rest.truncate(ASKED));
         loop {
             let cure = |extent: Extent, base: &Times, set: &[usize]| match extent {
-                Extent::Everywhere => self.like_peers(base, set, part),
+                Extent::Everywhere => self.like_peers(base.clone(), set, part),
                 Extent::Pieces => self.without_singles(base, set, part),
                 Extent::Calls => self.without_calls(base, set.iter().flat_map(|rank| &calls[*rank])),
                 Extent::Begin => self.with_begin(base, set),

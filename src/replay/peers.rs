@@ -279,12 +279,11 @@ impl Peers {
     pub fn like_peers(
         &self,
         job: &JobGraph,
-        times: &Times,
+        mut times: Times,
         set: &[bool],
         part: Part,
         mut draw: Option<&mut dyn FnMut(usize) -> usize>,
     ) -> Times {
-        let mut found = times.clone();
         let is_set = |(rank, _): &&(u32, u32)| set[*rank as usize];
         let mut work: Vec<Ns> = Vec::new();
         for (_, members) in self.places.iter().filter(|place| place.0 == part.role()) {
@@ -294,7 +293,7 @@ impl Peers {
             let is_all = members.iter().all(|member| is_set(&member));
             let peers = members.iter().filter(|member| is_all || !is_set(member)).map(|(_, node)| *node as usize);
             work.clear();
-            work.extend(peers.clone().map(|node| Ns(self.work_in(job, times, node))));
+            work.extend(peers.clone().map(|node| Ns(self.work_in(job, &times, node))));
             let usual = median_time(&mut work).0;
             let noise = self.safe_noise[members[0].1 as usize];
             // A peer that is far from the others is no example.
@@ -302,27 +301,27 @@ impl Peers {
             // How long a thread takes to wake another one is work of its own.
             let is_woken = |node: usize| part == Part::Cpu && job.nodes[node].binding == EdgeKind::Wake;
             let mut wakes: Vec<Ns> =
-                peers.filter(|node| is_woken(*node)).map(|node| Ns(job.wait(times, node).extra)).collect();
+                peers.filter(|node| is_woken(*node)).map(|node| Ns(job.wait(&times, node).extra)).collect();
             for (_, node) in members.iter().filter(is_set) {
                 let node = *node as usize;
-                found.own[node] = match &mut draw {
+                times.own[node] = match &mut draw {
                     Some(draw) if !work.is_empty() => work[draw(work.len())].0,
                     _ => usual,
                 };
                 if is_woken(node) && !wakes.is_empty() {
                     let extra = median_time(&mut wakes).0;
-                    job.change_wait(&mut found, node, |wait| wait.extra = extra);
+                    job.change_wait(&mut times, node, |wait| wait.extra = extra);
                 }
             }
         }
         for node in self.alone() {
             let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
             if role == part.role() && set[rank] && self.alike(rank) > 1 {
-                found.own[node] = 0;
-                job.change_wait(&mut found, node, |wait| wait.is_asked = role != Role::Cpu);
+                times.own[node] = 0;
+                job.change_wait(&mut times, node, |wait| wait.is_asked = role != Role::Cpu);
             }
         }
-        found
+        times
     }
 
     /// Nodes that no peer has, though its trace goes on there.

@@ -117,7 +117,7 @@ impl<'a> Question<'a> {
         self.job.rerun(times).end
     }
 
-    pub(super) fn like_peers(&self, base: &Times, set: &[usize], part: Part) -> Times {
+    pub(super) fn like_peers(&self, base: Times, set: &[usize], part: Part) -> Times {
         self.peers.like_peers(self.job, base, &self.flags(set), part, None)
     }
 
@@ -126,8 +126,8 @@ impl<'a> Question<'a> {
     }
 
     /// The times in which these ranks do both parts of their work as their peers.
-    pub(super) fn all_like_peers(&self, base: &Times, set: &[usize]) -> Times {
-        self.like_peers(&self.like_peers(base, set, Part::Cpu), set, Part::Gpu)
+    pub(super) fn all_like_peers(&self, base: Times, set: &[usize]) -> Times {
+        self.like_peers(self.like_peers(base, set, Part::Cpu), set, Part::Gpu)
     }
 
     /// The nodes of a rank that are work of a part.

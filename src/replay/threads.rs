@@ -16,10 +16,10 @@ use crate::time::{Ns, Window};
 /// A thread that waits for another one does nothing for at least this: a thread that launches takes some time from one call to the next, too.
 const IDLE: Ns = Ns(50_000);
 
-/// A time in which a thread starts and ends no slice.
+/// A time in which a thread starts and ends no slice, from the end of the one before.
 #[derive(Debug, Clone, Copy)]
 struct Quiet {
-    window: Window,
+    end: Ns,
     /// The innermost slice that it is in; [`StringId::NULL`] for none.
     name: StringId,
     /// Whether it may wait for another thread.
@@ -36,6 +36,8 @@ struct CpuCollective {
 /// The launching threads of a rank.
 #[derive(Debug)]
 pub(super) struct Threads {
+    /// When the first one of each thread begins.
+    begin: Ns,
     /// By thread, in order.
     quiet: Vec<Vec<Quiet>>,
     /// In the order of their ends.
@@ -44,7 +46,15 @@ pub(super) struct Threads {
 
 impl Threads {
     pub(super) fn find(store: &Store, threads: &[ThreadId]) -> Self {
-        Threads { quiet: quiet(store, threads), cpu_collectives: cpu_collectives(store, threads) }
+        let cpu_collectives = cpu_collectives(store, threads);
+        Threads { begin: store.span.start, quiet: quiet(store, threads), cpu_collectives }
+    }
+
+    /// The times in which a thread starts and ends no slice.
+    fn quiet(&self, lane: usize) -> impl Iterator<Item = (Window, &Quiet)> {
+        let mut start = self.begin;
+        let window = move |end: Ns| Window { start: std::mem::replace(&mut start, end), end };
+        self.quiet[lane].iter().map(|quiet| quiet.end).map(window).zip(&self.quiet[lane])
     }
 
     /// The name of a collective of CPUs.
@@ -54,19 +64,18 @@ impl Threads {
 
     /// The collectives of CPUs for which a thread waits: their numbers, when they start, and when the thread waits.
     pub(super) fn cpu_collectives(&self, lane: usize) -> Vec<(u32, Ns, Window)> {
-        let wait = |quiet: &Quiet| {
-            let Window { start, end } = quiet.window;
-            let (number, of) = self.ends_in(quiet.window)?;
+        let wait = |window: Window| {
+            let Window { start, end } = window;
+            let (number, of) = self.ends_in(window)?;
             Some((number, of.window.start, Window { start: of.window.start.max(start).min(end), end }))
         };
-        self.quiet[lane].iter().filter_map(wait).collect()
+        self.quiet(lane).filter_map(|(window, _)| wait(window)).collect()
     }
 
     /// The times in which a thread may wait for another one.
     pub(super) fn idle(&self, lane: usize) -> Vec<Window> {
-        let is_idle = |quiet: &&Quiet| quiet.may_wait && quiet.window.duration() >= IDLE;
-        let idle = self.quiet[lane].iter().filter(is_idle).map(|quiet| quiet.window);
-        idle.filter(|window| self.ends_in(*window).is_none()).collect()
+        let idle = self.quiet(lane).filter(|(window, quiet)| quiet.may_wait && window.duration() >= IDLE);
+        idle.map(|(window, _)| window).filter(|window| self.ends_in(*window).is_none()).collect()
     }
 
     /// The last collective of CPUs that ends in a window.
@@ -86,11 +95,11 @@ impl Threads {
     ) -> Vec<Vec<(u32, Ns)>> {
         let mut found: Vec<Vec<(u32, Ns)>> = vec![Vec::new(); graph.intervals.len()];
         let mut sums = Sums::default();
-        for (nodes, quiet) in of_thread.iter().zip(&self.quiet) {
+        for (lane, nodes) in of_thread.iter().enumerate() {
             let (mut at, mut interval) = (0, None);
             // What a thread did before its first node began is no work of the job's.
             let begin = nodes.first().map_or(Ns::MAX, |first| graph.nodes[*first as usize].start);
-            for Quiet { window, name, .. } in quiet {
+            for (window, Quiet { name, .. }) in self.quiet(lane) {
                 let mut start = window.start.max(begin);
                 while start < window.end {
                     let Some(node) = nodes.get(at).map(|at| &graph.nodes[*at as usize]) else { break };
@@ -229,7 +238,7 @@ impl Sweep<'_> {
         if end > self.last {
             let may_wait = of.is_none_or(|of| self.waiting.may_wait(of));
             let name = of.map_or(StringId::NULL, |of| self.name(of));
-            self.found.push(Quiet { window: Window { start: self.last, end }, name, may_wait });
+            self.found.push(Quiet { end, name, may_wait });
             self.last = end;
         }
     }

@@ -102,7 +102,7 @@ fn a_graph_without_calls_that_wait_takes_waiting_for_work() {
     let saved = |ranks: &[RankReduction]| {
         let set = [false, false, true, false];
         with_graph(ranks, |job, _, peers| {
-            end(job) - job.rerun(peers.like_peers(job, &job.times, &set, Part::Gpu, None)).end
+            end(job) - job.rerun(peers.like_peers(job, job.times.clone(), &set, Part::Gpu, None)).end
         })
     };
     let truth = length(&late) - length(&quiet);
