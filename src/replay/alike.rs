@@ -55,11 +55,21 @@ impl Alike {
 /// Places by numbers, equal ones by the same, and how many there are.
 fn numbered(places: impl Iterator<Item = Vec<u64>>) -> (Vec<Vec<u32>>, usize) {
     let mut numbers: HashMap<u64, u32, FixedState> = HashMap::default();
-    let mut number = |place: u64| {
-        let next = numbers.len() as u32;
-        *numbers.entry(place).or_insert(next)
-    };
-    let found = places.map(|places| places.into_iter().map(&mut number).collect()).collect();
+    // Of the rank before: most ranks do the same things in the same order.
+    let (mut before, mut numbers_before): (Vec<u64>, Vec<u32>) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    for places in places {
+        let mut number = |(at, place): (usize, &u64)| match before.get(at) {
+            Some(same) if same == place => numbers_before[at],
+            _ => {
+                let next = numbers.len() as u32;
+                *numbers.entry(*place).or_insert(next)
+            }
+        };
+        let own: Vec<u32> = places.iter().enumerate().map(&mut number).collect();
+        (before, numbers_before) = (places, own.clone());
+        found.push(own);
+    }
     (found, numbers.len())
 }
 
