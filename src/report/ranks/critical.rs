@@ -70,8 +70,10 @@ pub(super) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -
     let name = |line: &PathLine| shorten_frame(&visible(shown(line)), room);
     table.push("line", path.lines.iter().take(LINES).map(name).collect());
     out.write_all(table.text().as_bytes())?;
-    let (rest, left): (Vec<&PathLine>, Vec<&PathLine>) =
-        path.lines.iter().skip(LINES).partition(|line| line.name == OTHERS);
+    // A short rest is a line as any other.
+    let least = path.lines.iter().take(LINES).map(|line| line.time).min();
+    let is_rest = |line: &&PathLine| line.name == OTHERS && Some(line.time) > least;
+    let (rest, left): (Vec<&PathLine>, Vec<&PathLine>) = path.lines.iter().skip(LINES).partition(is_rest);
     let sum = |lines: &[&PathLine]| {
         let sum = Ns(lines.iter().map(|line| line.time).sum());
         let share = percent(sum.share_of(Ns(path.length)).unwrap_or(0.0));
