@@ -55,20 +55,20 @@ impl Alike {
 /// Places by numbers, equal ones by the same, and how many there are.
 fn numbered(places: impl Iterator<Item = Vec<u64>>) -> (Vec<Vec<u32>>, usize) {
     let mut numbers: HashMap<u64, u32, FixedState> = HashMap::default();
-    // Of the rank before: most ranks do the same things in the same order.
-    let (mut before, mut numbers_before): (Vec<u64>, Vec<u32>) = (Vec::new(), Vec::new());
-    let mut found = Vec::new();
+    let mut found: Vec<Vec<u32>> = Vec::new();
+    // Those of the rank before: most ranks do the same things in the same order.
+    let mut before: Vec<u64> = Vec::new();
     for places in places {
-        let mut number = |(at, place): (usize, &u64)| match before.get(at) {
-            Some(same) if same == place => numbers_before[at],
+        let number = |(at, place): (usize, &u64)| match found.last() {
+            Some(known) if before.get(at) == Some(place) => known[at],
             _ => {
                 let next = numbers.len() as u32;
                 *numbers.entry(*place).or_insert(next)
             }
         };
-        let own: Vec<u32> = places.iter().enumerate().map(&mut number).collect();
-        (before, numbers_before) = (places, own.clone());
+        let own = places.iter().enumerate().map(number).collect();
         found.push(own);
+        before = places;
     }
     (found, numbers.len())
 }

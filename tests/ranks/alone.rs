@@ -105,7 +105,7 @@ fn functions_that_are_too_short_to_be_kept_come_last() {
     // 32 functions, the collective and its latency, of which 8 are shown.
     let text = ranks(&[]);
     assert!(text.contains("… and 26 more lines: "), "{text}");
-    assert!(text.contains("… and functions that are too short to be kept by name: 3.198 ms, 40.5 %\n"), "{text}");
+    assert!(text.contains("… and what is in no function that is kept by name: 3.198 ms, 40.5 %\n"), "{text}");
     assert!(!text.contains("(other functions)"), "{text}");
 }
 

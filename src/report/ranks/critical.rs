@@ -83,7 +83,7 @@ pub(super) fn text(path: &CriticalPath, screen: &Screen, out: &mut impl Write) -
         writeln!(out, "  … and {} more lines: {}", left.len(), sum(&left))?;
     }
     if !rest.is_empty() {
-        writeln!(out, "  … and functions that are too short to be kept by name: {}", sum(&rest))?;
+        writeln!(out, "  … and what is in no function that is kept by name: {}", sum(&rest))?;
     }
     Ok(())
 }
