@@ -136,7 +136,7 @@ pub(super) fn times(window: Window, spans: &GpuSpans<'_>) -> Summary {
         summary.busy += all.busy(start, end);
         summary.compute += counted.compute.within(start, end);
         summary.collectives += counted.collectives.within(start, end);
-        summary.exposed += counted.collectives.without(&all.compute, start, end);
+        summary.exposed += counted.exposed(all, start, end);
     }
     summary
 }

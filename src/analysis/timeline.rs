@@ -106,6 +106,9 @@ pub struct ExposedPart {
     pub window: Window,
 }
 
+/// A GPU, and its stream.
+type Track = (GpuId, Option<ThreadId>);
+
 impl Timeline {
     /// The kernels of a window. `attribution` has the chosen kernels; other kernels are drawn too, without a stack. There are at most `most` rows,
     /// and about as many exposed parts.
@@ -155,10 +158,10 @@ impl Timeline {
             });
         }
         timeline.add_calls(store, attribution, &mut rows, &of_row);
-        let gpus = timeline.sort_lanes(store, &lanes, &mut rows);
+        let tracks = timeline.sort_lanes(store, &lanes, &mut rows);
         timeline.fill(rows, most);
         timeline.thin_calls((timeline.rows.len() / KERNELS_PER_CALL).max(LEAST_CALLS));
-        timeline.expose(attribution, &gpus, most);
+        timeline.expose(attribution, &tracks, most);
         timeline
     }
 
@@ -186,12 +189,7 @@ impl Timeline {
     }
 
     /// Sorts the lanes by GPU and stream, and returns their GPUs.
-    fn sort_lanes(
-        &mut self,
-        store: &Store,
-        found: &BTreeMap<(GpuId, Option<ThreadId>), u32>,
-        rows: &mut [Row],
-    ) -> Vec<GpuId> {
+    fn sort_lanes(&mut self, store: &Store, found: &BTreeMap<Track, u32>, rows: &mut [Row]) -> Vec<Track> {
         let mut devices: BTreeMap<GpuId, u32> = BTreeMap::new();
         for (gpu, _) in found.keys() {
             let next = devices.len() as u32;
@@ -202,14 +200,14 @@ impl Timeline {
             stream: stream.map_or(0, |stream| store.tracks.thread(stream).tid),
             device: devices[gpu],
         };
-        let mut sorted: Vec<(GpuId, Lane, u32)> = found.iter().map(|(key, at)| (key.0, lane(key), *at)).collect();
-        sorted.sort_by_key(|(gpu, lane, _)| (gpu.trace, lane.gpu, lane.stream));
+        let mut sorted: Vec<(Track, Lane, u32)> = found.iter().map(|(key, at)| (*key, lane(key), *at)).collect();
+        sorted.sort_by_key(|((gpu, _), lane, _)| (gpu.trace, lane.gpu, lane.stream));
         let mut place = vec![0; sorted.len()];
         sorted.iter().enumerate().for_each(|(at, (_, _, was))| place[*was as usize] = at as u32);
         rows.iter_mut().for_each(|row| row.lane = place[row.lane as usize]);
-        let gpus = sorted.iter().map(|(gpu, ..)| *gpu).collect();
+        let tracks = sorted.iter().map(|(key, ..)| *key).collect();
         self.lanes = sorted.into_iter().map(|(_, lane, _)| lane).collect();
-        gpus
+        tracks
     }
 
     /// Stores the rows, merged until they are few enough.
@@ -249,16 +247,18 @@ impl Timeline {
         self.rows.iter_mut().for_each(|row| row.call = row.call.and_then(|call| place[call as usize]));
     }
 
-    fn expose(&mut self, attribution: &Attribution, gpus: &[GpuId], most: usize) {
+    fn expose(&mut self, attribution: &Attribution, tracks: &[Track], most: usize) {
         let begin = self.window.start;
         // Parts this close look like one part.
         let mut gap = Ns::ZERO;
         loop {
             self.exposed.clear();
             for (at, row) in self.rows.iter().enumerate().filter(|(_, row)| row.does == Does::Communicate) {
-                let Some(activity) = attribution.activity.of.get(&gpus[row.lane as usize]) else { continue };
+                let (gpu, stream) = tracks[row.lane as usize];
+                let Some(activity) = attribution.activity.of.get(&gpu) else { continue };
                 let from = self.exposed.len();
-                for (start, end) in activity.compute.uncovered(begin + row.window.start, begin + row.window.end) {
+                let hides = activity.hides(stream);
+                for (start, end) in hides.uncovered(begin + row.window.start, begin + row.window.end) {
                     let window = Window { start: start - begin, end: end - begin };
                     match self.exposed[from..].last_mut() {
                         Some(last) if window.start - last.window.end <= gap => last.window.end = window.end,

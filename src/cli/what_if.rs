@@ -26,7 +26,7 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let output = show.open(&others)?;
     let run = opening::run(&args.of_ranks.reading);
     let (question, _) = opening::rank_question(&run, &args.of_ranks, &files, &[])?;
-    let RanksOfFiles { ranks, damage, left_out, .. } = run.ranks(&files, &question)?;
+    let RanksOfFiles { ranks, damage, left_out, completeness, .. } = run.ranks(&files, &question)?;
     left_out.iter().for_each(|line| say(line));
     let what = opening::what(&args.of_ranks.selection);
     let compared = compared(run, ranks, question.clock, (&damage, what))?;
@@ -41,5 +41,6 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
         ));
     };
     let name = files::in_order(&args.traces);
-    show.print(&WhatIfAnswer::new(&found, &name), &show.screen(&output), output)
+    show.print(&WhatIfAnswer::new(&found, &name), &show.screen(&output), output)?;
+    Stop::if_incomplete(Stop::unless(found.report.damage.is_unknown()), &completeness, None)
 }

@@ -22,7 +22,7 @@ use crate::analysis::reduction::StackReduction;
 use crate::ranks::reduction::RankReduction;
 
 /// The version of the documents. It changes when the meaning of any field does.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The beginning of every document, which distinguishes it from a trace.
 pub const MAGIC: &str = "{\"nccl_stacks_part\":";

@@ -48,6 +48,8 @@ pub struct RunWaits {
     pub units: u64,
     /// The number of ranks compared.
     pub ranks: u64,
+    /// Ranks of its groups that are not here: waiting for them counts as transfer.
+    pub missing_ranks: Vec<u32>,
     /// The number of measured collectives, each counted once.
     pub collectives: u64,
     /// The number of these at which one rank was late.
@@ -195,6 +197,7 @@ impl RunWaits {
             units: per.units(steps.count, report.collectives),
             steps,
             ranks: report.ranks.len() as u64,
+            missing_ranks: report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect(),
             collectives: report.collectives,
             late: report.late,
             measured: report.measured,

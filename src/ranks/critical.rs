@@ -7,15 +7,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use foldhash::fast::FixedState;
 use serde::Serialize;
 
+use super::absent::WaitsForAbsent;
 use super::reduction::RankReduction;
+use crate::names::calls::Work;
+use crate::replay::build::OUTSIDE;
 use crate::replay::critical::{PathKind, PathPiece};
 use crate::replay::job::Times;
 use crate::replay::question::{LessWork, Question};
-use crate::replay::rank::{EdgeKind, NodeKind};
+use crate::replay::rank::{EdgeKind, NodeKind, RankGraph, RankNode};
 use crate::time::{Ns, Window};
 
 /// For how many lines a rerun says what the job would take without them.
 const RERUN: usize = 8;
+
+/// A call that launches takes 3 to 10 µs, and one that loads a module milliseconds.
+const LONG_CALL: i64 = 1_000_000;
 
 /// What is left of an interval: functions that are too short there to be kept by name.
 pub(crate) const OTHERS: &str = "(other functions)";
@@ -71,6 +77,13 @@ pub struct PathLine {
     pub time: i64,
     /// The ranks on which it is, in ascending order.
     pub ranks: Vec<u32>,
+    /// Of a call that launches: how long those take in all that take longer than a millisecond. They load modules or allocate memory.
+    #[serde(rename = "long_calls_ns")]
+    #[cfg_attr(test, schemars(range(min = 0)))]
+    pub long_calls: i64,
+    /// Whether it is the name of an annotation, which says when and not what.
+    #[serde(skip)]
+    pub is_annotation: bool,
     /// How much earlier the job ends if the line takes no time on any rank: less than it takes on the path where another path is nearly as long.
     /// `None` for the lines that are too short to ask, for latencies, for idle time, and where reruns are too wrong.
     #[serde(rename = "without_it_saves_ns")]
@@ -78,9 +91,14 @@ pub struct PathLine {
 }
 
 impl PathLine {
+    /// Whether it is something that can be looked at.
+    pub(crate) fn is_known(&self) -> bool {
+        self.name != OTHERS && self.name != OUTSIDE && !self.is_annotation
+    }
+
     /// Whether it is known which work it is.
     fn can_be_rerun(&self) -> bool {
-        !matches!(self.kind, PathKind::LaunchLatency | PathKind::Idle) && self.name != OTHERS
+        matches!(self.kind, PathKind::Cpu | PathKind::Compute | PathKind::Transfer) && self.name != OTHERS
     }
 }
 
@@ -109,8 +127,13 @@ struct Summed<'a> {
 
 impl CriticalPath {
     /// That of a job of which reruns can be asked. `numbers` are the ranks.
-    pub(super) fn find(question: &Question<'_>, reductions: &[RankReduction], numbers: &[u32]) -> Self {
-        let pieces = question.job.critical_path();
+    pub(super) fn find(
+        question: &Question<'_>,
+        reductions: &[RankReduction],
+        numbers: &[u32],
+        absent: Option<&WaitsForAbsent>,
+    ) -> Self {
+        let pieces = pieces(question, absent);
         let mut summed = Summed { question, reductions, lines: BTreeMap::new() };
         summed.add(&pieces);
         let kind = |kind: PathKind| {
@@ -126,7 +149,9 @@ impl CriticalPath {
         ranks.sort_by_key(|(rank, time)| (std::cmp::Reverse(*time), *rank));
         let line = |((kind, name), (time, ranks)): ((PathKind, String), (i64, BTreeSet<u32>))| {
             let ranks = ranks.into_iter().map(|rank| numbers[rank as usize]).collect();
-            PathLine { kind, name, time, ranks, saves: None }
+            let long_calls = if kind == PathKind::Cpu { long_calls(question, &name) } else { 0 };
+            let is_annotation = kind == PathKind::Cpu && is_annotation(question, &name);
+            PathLine { kind, name, time, ranks, long_calls, is_annotation, saves: None }
         };
         let mut lines: Vec<PathLine> = std::mem::take(&mut summed.lines).into_iter().map(line).collect();
         let is_rest = |line: &PathLine| line.name == OTHERS;
@@ -146,6 +171,50 @@ impl CriticalPath {
             pieces: placed(question, &pieces),
         }
     }
+}
+
+fn is_annotation(question: &Question<'_>, name: &str) -> bool {
+    let is_one = |graph: &&RankGraph| graph.annotations.iter().any(|text| graph.texts[*text as usize] == name);
+    question.ranks.iter().any(is_one)
+}
+
+/// How long calls of a name take that launch, and take longer than a millisecond.
+fn long_calls(question: &Question<'_>, name: &str) -> i64 {
+    if !Work::is_launch(name) {
+        return 0;
+    }
+    let of_rank = |graph: &&RankGraph| -> i64 {
+        let is_one = |node: &&RankNode| {
+            matches!(node.kind, NodeKind::Launch | NodeKind::Returned) && graph.texts[node.name as usize] == name
+        };
+        let lengths = graph.nodes.iter().filter(is_one).map(|node| (node.end - node.start).0);
+        lengths.filter(|length| *length > LONG_CALL).sum()
+    };
+    question.ranks.iter().map(of_rank).sum()
+}
+
+/// The pieces of the critical path, from when all profilers had begun.
+pub(super) fn pieces(question: &Question<'_>, absent: Option<&WaitsForAbsent>) -> Vec<PathPiece> {
+    let mut pieces = question.job.critical_path();
+    pieces.retain(|piece| piece.end > question.start);
+    pieces.iter_mut().for_each(|piece| piece.start = piece.start.max(question.start));
+    let waited = absent.map(|absent| absent.by_node(question.ranks, question.job));
+    match waited {
+        Some(waited) => waiting_apart(pieces, &waited),
+        None => pieces,
+    }
+}
+
+/// The pieces of a path, with what collectives waited for ranks that are not here by itself. What they waited comes first.
+fn waiting_apart(pieces: Vec<PathPiece>, waited: &HashMap<usize, Ns, FixedState>) -> Vec<PathPiece> {
+    let apart = |piece: PathPiece| {
+        let of = waited.get(&(piece.node as usize)).filter(|_| piece.kind == PathKind::Transfer);
+        let until = of.map_or(piece.start, |waited| (piece.start + waited.0).min(piece.end));
+        let (mut waits, mut rest) = (piece, piece);
+        (waits.kind, waits.end, rest.start) = (PathKind::Absent, until, until);
+        [waits, rest].into_iter().filter(|piece| piece.start < piece.end)
+    };
+    pieces.into_iter().flat_map(apart).collect()
 }
 
 /// The pieces of a path, by ranks and their nodes.
@@ -213,10 +282,13 @@ impl Summed<'_> {
         let graph = self.question.ranks[node.rank as usize];
         let Some(of) = graph.nodes.get(node.of as usize) else { return String::new() };
         match (piece.kind, of.kind, piece.edge) {
-            (PathKind::Transfer, NodeKind::Collective(row), _) => self.label(node.rank as usize, row).to_owned(),
+            (PathKind::Transfer | PathKind::Absent, NodeKind::Collective(row), _) => {
+                self.label(node.rank as usize, row).to_owned()
+            }
             (PathKind::Idle, _, None) => "before anything that is known".to_owned(),
             (PathKind::Idle, _, Some(EdgeKind::Stream)) => "between two slices of a stream".to_owned(),
             (PathKind::Idle, _, Some(EdgeKind::WaitEvent)) => "after a slice of another stream".to_owned(),
+            (PathKind::Idle, _, Some(EdgeKind::Blocked)) => "until a thread goes on that waited".to_owned(),
             (PathKind::Idle, ..) => "for no known reason".to_owned(),
             _ => graph.texts[of.name as usize].clone(),
         }
@@ -239,7 +311,11 @@ impl Summed<'_> {
             PathKind::Transfer => {
                 self.question.free(&mut times, &|rank, row| self.label(rank, row) == line.name);
             }
-            PathKind::LaunchLatency | PathKind::Idle => {}
+            PathKind::LaunchLatency
+            | PathKind::Idle
+            | PathKind::BlockedUnknown
+            | PathKind::Profiler
+            | PathKind::Absent => {}
         }
         times
     }

@@ -1,7 +1,7 @@
 //! Why collectives are not hidden: why the next compute kernel did not run beside them.
 //!
-//! A collective is exposed until a compute kernel starts. What that kernel waited for is the reason: the collective itself, its own launch, or a thread that
-//! waited for the collective before it launched.
+//! A collective is exposed in stretches, each until the next compute kernel starts. What that kernel waited for is the reason for its stretch: the collective itself, its own
+//! launch, or a thread that waited for the collective before it launched. A kernel of the collective's own stream hides nothing of it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::reduction::RankReduction;
 use crate::names::calls::Work;
 use crate::replay::question::Question;
 use crate::replay::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
-use crate::time::Ns;
+use crate::time::{Ns, Window};
 
 /// For how many stacks a rerun says what the job would take without their transfers.
 const RERUN: usize = 5;
@@ -53,9 +53,10 @@ pub struct ExposedFor {
     pub exposed: Ns,
 }
 
-/// The collectives of a rank that are exposed: by row, why, and the node of what follows.
+/// A stretch in which a collective of a rank is exposed: its row, for how long, why, and the node of what follows.
 struct Exposed {
     row: u32,
+    time: Ns,
     why: WhyExposed,
     by: Option<u32>,
 }
@@ -70,7 +71,7 @@ fn exposed(question: &Question<'_>, rank: usize, reduction: &RankReduction) -> V
     };
     let mut compute: Vec<u32> = (0..graph.nodes.len() as u32).filter(is_compute).collect();
     compute.sort_by_key(|at| (graph.nodes[*at as usize].start, *at));
-    // By compute kernel in that order: when all up to it have ended.
+    // By compute kernel in that order: the last end of all up to it.
     let ends = compute.iter().scan(Ns::MIN, |end, at| {
         *end = graph.nodes[*at as usize].end.max(*end);
         Some(*end)
@@ -80,15 +81,69 @@ fn exposed(question: &Question<'_>, rank: usize, reduction: &RankReduction) -> V
     let mut found = Vec::new();
     for (at, node) in (0..).zip(&graph.nodes) {
         let NodeKind::Collective(row) = node.kind else { continue };
-        if reduction.rows.get(row as usize).is_none_or(|row| row.exposed == Ns::ZERO) {
+        let Some(exposed) = reduction.rows.get(row as usize).map(|row| row.exposed).filter(|of| *of > Ns::ZERO) else {
+            continue;
+        };
+        // From the first kernel that may still run when it starts.
+        let first = ends.partition_point(|end| *end <= node.start);
+        let stretches = stretches(graph, &compute[first..], node.lane, Window { start: node.start, end: node.end });
+        let all: Ns = stretches.iter().map(|(time, _)| *time).sum();
+        // What the row has is the same but for how kernels overlap that this graph has one after the other.
+        let whole = all.as_f64().max(1.0);
+        let mut left = exposed;
+        for (number, (time, next)) in stretches.iter().enumerate() {
+            let is_last = number + 1 == stretches.len();
+            let time = if is_last { left } else { Ns((exposed.as_f64() * time.as_f64() / whole) as i64).min(left) };
+            left = left - time;
+            let next = next.filter(|next| graph.nodes[*next as usize].step == node.step);
+            let (why, by) = next.map_or((WhyExposed::NothingLeft, None), |next| follow.why(at, next));
+            found.push(Exposed { row, time, why, by });
+        }
+    }
+    found
+}
+
+/// The stretches of a collective's window in which no compute kernel of another stream runs, each with its length and the compute kernel that starts next. If there are
+/// none, all of it is one. `compute` are kernels in the order of their starts.
+fn stretches(graph: &RankGraph, compute: &[u32], lane: u32, window: Window) -> Vec<(Ns, Option<u32>)> {
+    let mut found: Vec<(Ns, Option<u32>)> = Vec::new();
+    let mut from = window.start;
+    let mut next_own = None;
+    for at in compute {
+        let node = &graph.nodes[*at as usize];
+        if node.lane == lane {
+            // It waits for the collective, and starts when that ends.
+            if node.start >= window.start {
+                next_own = next_own.or(Some(*at));
+            }
+            if node.start >= window.end {
+                break;
+            }
             continue;
         }
-        let started = compute.partition_point(|of| graph.nodes[*of as usize].start <= node.start);
-        let busy_until = started.checked_sub(1).map_or(Ns::MIN, |last| ends[last]);
-        let next = compute[started..].iter().find(|of| graph.nodes[**of as usize].start >= busy_until).copied();
-        let next = next.filter(|next| graph.nodes[*next as usize].step == node.step);
-        let (why, by) = next.map_or((WhyExposed::NothingLeft, None), |next| follow.why(at, next));
-        found.push(Exposed { row, why, by });
+        if node.start > from && from < window.end {
+            found.push((node.start.min(window.end) - from, Some(*at)));
+        }
+        from = from.max(node.end);
+        if from >= window.end || node.start >= window.end {
+            from = window.end;
+            break;
+        }
+    }
+    if from < window.end {
+        found.push((window.end - from, next_own));
+    }
+    // The kernel that starts first after it, on whatever stream, is the next one of its last stretch.
+    let starts = |at: &u32| graph.nodes[*at as usize].start;
+    if let (Some((_, Some(next))), Some(own)) = (found.last_mut(), next_own)
+        && starts(next) >= window.end
+        && starts(&own) < starts(next)
+    {
+        *next = own;
+    }
+    if found.is_empty() {
+        let next = compute.iter().copied().find(|at| starts(at) >= window.start);
+        found.push((window.duration(), next));
     }
     found
 }
@@ -112,14 +167,14 @@ pub(super) fn of_stacks(
 ) -> Vec<StackExposure> {
     let mut sums: BTreeMap<(usize, WhyExposed, Option<&str>), Ns> = BTreeMap::new();
     for (rank, reduction) in reductions.iter().enumerate() {
-        for Exposed { row, why, by } in exposed(question, rank, reduction) {
+        for Exposed { row, time, why, by } in exposed(question, rank, reduction) {
             let by = by.map(|node| question.ranks[rank].name(node));
             let Some(stack) = stack_of(rank, row) else { continue };
-            *sums.entry((stack, why, by)).or_default() += reduction.rows[row as usize].exposed;
+            *sums.entry((stack, why, by)).or_default() += time;
         }
     }
     let mut found = vec![StackExposure::default(); stacks];
-    for ((stack, why, by), exposed) in sums {
+    for ((stack, why, by), exposed) in sums.into_iter().filter(|(_, exposed)| *exposed > Ns::ZERO) {
         found[stack].exposed += exposed;
         found[stack].reasons.push(ExposedFor { why, by: by.map(str::to_owned), exposed });
     }

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use super::reduction::{RankReduction, RankRows, RankSource, Row};
 use crate::operation::ranges::ranges;
-use crate::operations::matching::{MatchedCollective, MatchedGroup};
+use crate::operations::matching::{MatchedCollective, MatchedGroup, Matches};
+use crate::replay::rank::RankGraph;
+use crate::replay::trim;
 use crate::time::Window;
 
 /// The ranks of a job, as far as they are here.
@@ -152,6 +154,16 @@ impl Job {
             self.spans.get(group.members[member]).is_none_or(|span| span.contains(row.start))
         };
         self.rows(group, collective).all(is_in)
+    }
+
+    /// Leaves out of the graphs what is of steps that not all ranks have.
+    pub(super) fn trim(&mut self, matches: &Matches) {
+        let graphs: Vec<&RankGraph> = self.reductions.iter().map(|of| &of.graph).collect();
+        let Some(common) = trim::common_steps(&graphs, matches) else { return };
+        for (reduction, steps) in self.reductions.iter_mut().zip(common) {
+            let windows: Vec<Window> = reduction.steps.iter().map(|step| step.window).collect();
+            reduction.graph = trim::trim(&reduction.graph, steps, &windows);
+        }
     }
 
     /// Leaves a rank out.

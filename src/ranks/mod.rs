@@ -11,6 +11,7 @@
 //! Definitions: a collective that synchronises cannot end anywhere before its last member has started. What a member's kernel ran
 //! before that start is waiting (Scalasca: "Wait at N x N"), the rest is transfer. Who started last has caused the waiting of the others.
 
+pub mod absent;
 pub mod alone;
 pub mod change;
 mod common_span;

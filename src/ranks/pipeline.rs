@@ -233,7 +233,8 @@ pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Pipe
         of_stage.computes.push(of_stage.compute - before);
     }
     pipeline.add_computed(compared, &stage_of, &own);
-    pipeline.left_out = (found - steps.len()) as u64;
+    let trimmed = job.reductions.iter().map(|of| of.graph.left_out_steps).max().unwrap_or_default();
+    pipeline.left_out = (found - steps.len()) as u64 + u64::from(trimmed);
     pipeline.stages.iter_mut().for_each(|stage| stage.ranks.sort_unstable());
     Some(pipeline)
 }

@@ -21,7 +21,8 @@ use crate::names::category::CategoryKind;
 use crate::names::collectives::Collective;
 use crate::numbers::Numbers;
 use crate::operation::{Communicator, Operation, Split};
-use crate::replay::build::{Source, build};
+use crate::replay::build::{Source, build, profiled_from};
+use crate::replay::rank::{NodeKind, RankGraph};
 use crate::store::Store;
 use crate::time::{Ns, Window};
 
@@ -311,7 +312,7 @@ impl Reducer<'_> {
     /// The part, without what it has in common with others. `window` is the rank's part of what was `asked` for.
     fn reduction(self, own: &[&Own<'_>], window: Window, asked: Window) -> RankReduction {
         let (stacks, stack_of) = self.stacks(own);
-        let steps = self.steps(own, window);
+        let (mut steps, last_step) = self.steps(own, window);
         let mut streams: Numbers<Option<ThreadId>> = Numbers::default();
         let mut rows: Vec<Row> = Vec::with_capacity(own.len());
         for (own, stack) in own.iter().zip(stack_of) {
@@ -341,7 +342,10 @@ impl Reducer<'_> {
             window: asked,
             rows: own.iter().map(|own| (own.kernel, own.message)).collect(),
             steps: steps.iter().map(|step| step.window).collect(),
+            last_step,
+            profiled_from: profiled_from(self.store, self.trace),
         });
+        self.find_busy_steps(&graph, &mut steps);
         RankReduction {
             trace: String::new(),
             damage: Losses::default(),
@@ -405,8 +409,8 @@ impl Reducer<'_> {
         (in_order(by_stack), of)
     }
 
-    /// The steps of the processes that launch. Another rank in the same file has its own.
-    fn steps(&self, own: &[&Own<'_>], window: Window) -> Vec<Step> {
+    /// The steps of the processes that launch, and the slice of the last one. Another rank in the same file has its own.
+    fn steps(&self, own: &[&Own<'_>], window: Window) -> (Vec<Step>, Option<SliceId>) {
         let store = self.store;
         let launchers: BTreeSet<_> = own.iter().filter_map(|own| store.process_of(own.launch?)).collect();
         let all = Steps::find(store);
@@ -414,14 +418,16 @@ impl Reducer<'_> {
         let own = all.processes().filter(|(process, _)| is_own(*process)).flat_map(|(_, steps)| steps);
         let mut own: Vec<_> = own.filter(|step| store.trace_of(step.slice) == self.trace).collect();
         own.sort_by_key(|step| step.slice);
-        let mut steps: Vec<Step> = Vec::new();
+        let (mut steps, mut last_step): (Vec<Step>, _) = (Vec::new(), None);
         for step in own {
             let is_nested = steps.last().is_some_and(|last| step.window.start < last.window.end);
             if !is_nested && step.window.end > window.start && step.window.start < window.end {
-                steps.push(Step { name: store.slice_name(step.slice).to_owned(), window: step.window });
+                let name = store.slice_name(step.slice).to_owned();
+                steps.push(Step { name, window: step.window, busy: Ns::ZERO, compute: Ns::ZERO });
+                last_step = Some(step.slice);
             }
         }
-        steps
+        (steps, last_step)
     }
 
     /// The kernels of this rank's GPUs, in order.
@@ -444,6 +450,26 @@ impl Reducer<'_> {
             row.busy_before = busy.within(start, row.start);
             row.idle_before = (row.start - start).max(Ns::ZERO) - row.busy_before;
             last = Some(row.end().max(start));
+        }
+    }
+
+    /// Finds for how long kernels ran that were launched in each step.
+    fn find_busy_steps(&self, graph: &RankGraph, steps: &mut [Step]) {
+        let slices = &self.store.slices;
+        let mut spans: Vec<Vec<(Ns, Ns, bool)>> = vec![Vec::new(); steps.len()];
+        for (node, slice) in graph.nodes.iter().zip(&graph.slices).filter(|(node, _)| !node.kind.is_cpu()) {
+            let is_kernel = |slice: &SliceId| self.store.category_kind(*slice) == CategoryKind::Kernel;
+            if let (Some(step), Some(slice)) = (node.step, slice.filter(is_kernel)) {
+                spans[step as usize].push((slices.ts(slice), slices.dur(slice), node.kind == NodeKind::Slice));
+            }
+        }
+        for (step, mut spans) in steps.iter_mut().zip(spans) {
+            spans.sort_unstable();
+            let of = |asked: fn(bool) -> bool| {
+                let spans = spans.iter().filter(|(.., is_compute)| asked(*is_compute));
+                Busy::from_spans(spans.map(|(start, dur, _)| (*start, *dur))).within(Ns::MIN, Ns::MAX)
+            };
+            (step.busy, step.compute) = (of(|_| true), of(|is_compute| is_compute));
         }
     }
 

@@ -139,6 +139,12 @@ pub struct Step {
     pub name: String,
     /// From when to when.
     pub window: Window,
+    /// How long any kernel that was launched in it ran on the rank's GPUs.
+    #[serde(default)]
+    pub busy: Ns,
+    /// The same of kernels that are no collectives.
+    #[serde(default)]
+    pub compute: Ns,
 }
 
 /// As many ranks as a job is believed to have.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::critical::{PlacedPiece, placed};
+use super::alone::{AlonePiece, paths};
+use super::critical::{PlacedPiece, pieces, placed};
+use super::job::JobError;
 use super::reduce::reduce;
 use super::reduction::{GivenRank, RankReduction};
-use super::report::{Compared, RankWaits};
+use super::report::{Compared, RankWaits, RanksError};
 use super::waiting::measure;
 use crate::analysis::stacks::StackOptions;
 use crate::attribution::Attributor;
@@ -22,7 +24,7 @@ use crate::time::Window;
 
 /// Compares the ranks of a store, as [`Compared`] does by default: all collectives, clocks aligned. The store must have been loaded with
 /// [`crate::event::ArgsWanted::OPERATIONS`], or all. `given` are ranks that the user
-/// gives. Without a collective there are no rows.
+/// gives. A single trace has its critical path also without a collective, and without a rank, which then is 0.
 ///
 /// # Errors
 /// Why the ranks cannot be compared, as a sentence.
@@ -33,8 +35,23 @@ pub fn rank_rows(store: &Store, given: &[GivenRank]) -> Result<RankRows, String>
     let name = store.traces.first().map_or("", |trace| trace.name.as_deref().unwrap_or(&trace.file));
     let mut reductions = reduce(name, attributor, &launches, Window::ALL, &StackOptions::default());
     given.iter().try_for_each(|given| given.set(&mut reductions))?;
-    let compared = Compared::from_reductions(reductions, ClockMode::Align).map_err(|error| error.to_string())?;
-    Ok(RankRows { ranks: ranks(store, &compared), matches: matches(&compared), path: path(&compared) })
+    if store.traces.len() == 1 && reductions.iter().all(|of| of.rows.is_empty()) {
+        return Ok(RankRows { path: path_alone(store), ..RankRows::default() });
+    }
+    let is_one = reductions.len() == 1;
+    let compared = match Compared::from_reductions(reductions, ClockMode::Align) {
+        Err(why @ RanksError::Job(JobError::Unknown { .. })) if is_one => {
+            let (path, incomparable) = (path_alone(store), Some(why.to_string()));
+            return Ok(RankRows { path, incomparable, ..RankRows::default() });
+        }
+        compared => compared.map_err(|error| error.to_string())?,
+    };
+    Ok(RankRows {
+        ranks: ranks(store, &compared),
+        matches: matches(&compared),
+        path: path(&compared),
+        incomparable: None,
+    })
 }
 
 fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
@@ -58,7 +75,10 @@ fn ranks(store: &Store, compared: &Compared) -> Vec<RankRow> {
 
 /// In the order of time.
 fn path(compared: &Compared) -> Vec<PathRow> {
-    let pieces = compared.asked(|question, _| placed(question, &question.job.critical_path())).1.unwrap_or_default();
+    let found = compared
+        .asked(|question, _| placed(question, &pieces(question, compared.absent.as_ref())))
+        .1
+        .unwrap_or_default();
     let row = |piece: PlacedPiece| PathRow {
         rank: RankId(compared.job.ranks[piece.rank]),
         slice: compared.job.reductions[piece.rank].graph.slices[piece.node as usize],
@@ -66,7 +86,24 @@ fn path(compared: &Compared) -> Vec<PathRow> {
         start: piece.window.start + piece.ahead,
         dur: piece.window.duration(),
     };
-    pieces.into_iter().map(row).collect()
+    found.into_iter().map(row).collect()
+}
+
+/// The same of each process that launches, where nothing says which rank it is.
+fn path_alone(store: &Store) -> Vec<PathRow> {
+    let of_process = |(number, pieces): (u32, Vec<AlonePiece>)| {
+        let row = move |piece: AlonePiece| PathRow {
+            rank: RankId(number),
+            slice: piece.slice,
+            kind: piece.kind.name(),
+            start: piece.window.start,
+            dur: piece.window.duration(),
+        };
+        pieces.into_iter().map(row)
+    };
+    let mut rows: Vec<PathRow> = (0..).zip(paths(store, Window::ALL)).flat_map(of_process).collect();
+    rows.sort_by_key(|row| row.start);
+    rows
 }
 
 /// In the order of their kernels.

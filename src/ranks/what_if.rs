@@ -72,6 +72,8 @@ pub struct WhatIf {
     pub steps: u32,
     /// The error of reruns; `None` if no two ranks are alike, so that it cannot be measured.
     pub error: Option<RerunError>,
+    /// Ranks that are not here, so that all savings are at most what is said.
+    pub missing_ranks: Vec<u32>,
     /// By rule, those that save most first; with several rules, the first is all of them together.
     pub answers: Vec<RuleAnswer>,
     /// How many rules were tried, if none was given, and save no more than the error.
@@ -80,6 +82,9 @@ pub struct WhatIf {
     /// Empty unless [`Also::Combined`] is asked.
     #[serde(skip)]
     pub combined: Vec<i64>,
+    /// The answer about the ranks without reruns: what is missing, and what is damaged.
+    #[serde(skip)]
+    pub report: RankReport,
     /// The job as it was recorded, and as the rerun of a rule has it, by [`Also`].
     #[serde(skip)]
     pub ranks: Vec<RerunRank>,
@@ -232,10 +237,9 @@ impl Asked<'_> {
     fn answer(&self, rules: &[Rule], also: Also<'_>) -> Result<WhatIf, String> {
         let shown = if let Also::Combined(shown) = also { shown } else { None };
         rules.iter().chain(shown).try_for_each(|rule| self.check(rule))?;
-        let Question { job, ranks, peers, .. } = self.question;
-        let error = transplant::measure(job, ranks, peers);
+        let error = transplant::measure(self.question);
         let length = self.question.length();
-        let steps = ranks.iter().map(|graph| graph.steps).max().unwrap_or_default();
+        let steps = self.question.steps;
         let tried = if rules.is_empty() { self.rules() } else { rules.to_vec() };
         let saved = self.question.saved(tried.len(), |at| self.times(&tried[at..=at]));
         let answer = |(rule, saves): (Rule, i64)| (RuleAnswer { rule: rule.text.clone(), saves }, rule);
@@ -257,7 +261,9 @@ impl Asked<'_> {
         }
         let shown = shown.map_or(first, slice::from_ref);
         let ranks = if matches!(also, Also::Nothing) { Vec::new() } else { self.rerun(&self.times(shown)) };
-        Ok(WhatIf { length, steps, error, answers, below_error, combined, ranks })
+        let report = self.report.clone();
+        let missing_ranks = report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect();
+        Ok(WhatIf { length, steps, error, missing_ranks, answers, below_error, combined, report, ranks })
     }
 
     /// What the first answers save together, by bit mask.
@@ -309,7 +315,17 @@ impl Asked<'_> {
         let mut texts = self.question.ranks.iter().flat_map(|graph| &graph.texts);
         let (numbers, stacks) = (&self.compared.job.ranks, self.report.stacks.len());
         let missing = |wanted: &BTreeSet<u32>| wanted.iter().copied().find(|rank| !numbers.contains(rank));
+        let alone = |wanted: &Option<BTreeSet<u32>>| {
+            let asked =
+                numbers.iter().enumerate().filter(|(_, rank)| wanted.as_ref().is_none_or(|of| of.contains(rank)));
+            let mut alone = asked.filter(|(at, _)| self.question.peers.alike(*at) < 2).map(|(_, rank)| *rank);
+            let first = alone.next()?;
+            // Of all ranks those without peers are as they are, if there are others.
+            let is_one = wanted.is_some() || alone.count() + 1 == numbers.len();
+            is_one.then(|| format!("rank {first} has no peer here: no other rank does the same work"))
+        };
         let wrong = match &rule.kind {
+            RuleKind::LikePeers(wanted, _) if wanted.as_ref().and_then(missing).is_none() => alone(wanted),
             RuleKind::LikePeers(wanted, _) | RuleKind::Part(wanted, ..) => {
                 wanted.as_ref().and_then(missing).map(|rank| format!("there is no rank {rank}"))
             }
@@ -333,7 +349,7 @@ impl Asked<'_> {
                 };
                 let set: Vec<bool> = self.compared.job.ranks.iter().enumerate().map(is_set).collect();
                 for part in [Part::Cpu, Part::Gpu].into_iter().filter(|of| part.is_none_or(|part| part == *of)) {
-                    *times = peers.like_peers(job, std::mem::take(times), &set, part, None);
+                    *times = peers.like_peers(job, std::mem::take(times), &set, part);
                 }
             }
             RuleKind::Together => self.question.together(times),
@@ -364,12 +380,14 @@ impl Asked<'_> {
     /// What may save most.
     fn rules(&self) -> Vec<Rule> {
         let rule = |text: String, kind: RuleKind| Rule { text, kind };
-        let mut rules = vec![
-            rule("all like peers".to_owned(), RuleKind::LikePeers(None, None)),
+        let has_peers = !self.question.peers.with_peers().is_empty();
+        let like_peers = has_peers.then(|| rule("all like peers".to_owned(), RuleKind::LikePeers(None, None)));
+        let mut rules: Vec<Rule> = like_peers.into_iter().collect();
+        rules.extend([
             rule("all begin together".to_owned(), RuleKind::Together),
             rule(format!("cpus x{HALF}"), RuleKind::Part(None, Part::Cpu, HALF)),
             rule(format!("gpus x{HALF}"), RuleKind::Part(None, Part::Gpu, HALF)),
-        ];
+        ]);
         let late = self.report.ranks.iter().enumerate().filter(|(at, _)| self.question.peers.alike(*at) > 1);
         rules.extend(late.take(ANSWERS).map(|(_, rank)| {
             let one = BTreeSet::from([rank.rank]);

@@ -43,13 +43,24 @@ impl Alike {
             graph.intervals.iter().map(|of| in_step(of.place, of.step, *shift)).collect::<Vec<u64>>()
         };
         let (place_of, count) = numbered(ranks.iter().zip(&shifts).map(places));
-        let class = classes(&place_of, count, &stages(ranks, matches).unwrap_or_default());
+        let class = classes(&place_of, count, &stages(ranks, matches).unwrap_or_default(), &sets(ranks.len(), matches));
         let (place_of, places_in) = numbered_in(&class, place_of, count);
         let interval_of = numbered(ranks.iter().zip(&shifts).map(intervals)).0;
         let mut sizes = vec![0; ranks.len()];
         class.iter().for_each(|class| sizes[*class as usize] += 1);
         Alike { class, place_of, interval_of, places_in, step_shifts: shifts, sizes }
     }
+}
+
+/// By rank: the lowest rank that collectives tie it to, directly or through others.
+fn sets(ranks: usize, matches: &Matches) -> Vec<usize> {
+    let mut set: Vec<usize> = (0..ranks).collect();
+    for group in matches.groups.iter().filter(|group| group.collectives.iter().any(|of| of.present() > 1)) {
+        let joined: Vec<usize> = group.members.iter().map(|member| set[*member]).collect();
+        let least = joined.iter().copied().min().unwrap_or_default();
+        set.iter_mut().filter(|of| joined.contains(of)).for_each(|of| *of = least);
+    }
+    set
 }
 
 /// Places by numbers, equal ones by the same, and how many there are.
@@ -95,7 +106,7 @@ fn numbered_in(class: &[u32], mut places: Vec<Vec<u32>>, count: usize) -> (Vec<V
 }
 
 /// By rank: the lowest rank that is like it. `count` is the number of places. Stages of a pipeline have other parts of the model.
-fn classes(places: &[Vec<u32>], count: usize, stage_of: &BTreeMap<usize, usize>) -> Vec<u32> {
+fn classes(places: &[Vec<u32>], count: usize, stage_of: &BTreeMap<usize, usize>, set_of: &[usize]) -> Vec<u32> {
     let mut first: Vec<(u32, Vec<u32>)> = Vec::new();
     let mut class: Vec<u32> = Vec::new();
     // By place: the rank that had it last.
@@ -107,7 +118,10 @@ fn classes(places: &[Vec<u32>], count: usize, stage_of: &BTreeMap<usize, usize>)
         let is_alike = |(of, others): &&(u32, Vec<u32>)| {
             let both = others.iter().filter(|place| had_by[**place as usize] == rank).count();
             let (fewer, more) = (own.len().min(others.len()), own.len().max(others.len()));
-            stage(*of) == stage(rank) && both as f64 >= ALIKE * fewer as f64 && fewer as f64 >= LEAST * more as f64
+            // Ranks that no collective ties may do the same in part, and be of another job.
+            let is_tied = set_of[*of as usize] == set_of[rank as usize];
+            let least = if is_tied { LEAST } else { ALIKE };
+            stage(*of) == stage(rank) && both as f64 >= ALIKE * fewer as f64 && fewer as f64 >= least * more as f64
         };
         let found = first.iter().find(is_alike).map(|(of, _)| *of);
         if found.is_none() {

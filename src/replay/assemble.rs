@@ -3,10 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
 
-use super::edges::add_edges;
+use super::critical::PathKind;
+use super::edges::{Latencies, RankEdges};
 use super::job::{Draft, Edge, JobGraph, Node, Role, Rows, Unordered};
 use super::joins::{join_collectives, join_cpus, members, shifts};
 use super::lists::Lists;
@@ -33,6 +35,8 @@ pub(crate) struct Drafts<'a> {
     matches: &'a Matches,
     clocks: &'a Clocks,
     rows: Vec<Rows>,
+    /// As in [`JobGraph`].
+    profiled_from: Vec<Option<i64>>,
     drafts: Vec<Draft>,
     /// As in [`Unsorted`].
     by_time: Vec<Vec<(i64, Unordered)>>,
@@ -45,25 +49,38 @@ impl<'a> Drafts<'a> {
     pub(crate) fn of(ranks: &'a [&'a RankGraph], matches: &'a Matches, clocks: &'a Clocks) -> Self {
         let (rows, members) = (each(ranks.len(), |rank| Rows::of(ranks[rank])), members(ranks.len(), matches));
         let shifts = shifts(ranks, &rows, matches, clocks);
+        let profiled = |rank: usize| Some(clocks.ranks[rank].aligned(ranks[rank].profiled_from?).0 - shifts[rank]);
+        let profiled_from = (0..ranks.len()).map(profiled).collect();
         let of_rank = |rank: usize| {
             let time = |time: Ns| clocks.ranks[rank].aligned(time).0 - shifts[rank];
             let is_member = |row: u32| members[rank].get(row as usize) == Some(&true);
             let (draft, arrivals, ends) = draft_of(rank, ranks[rank], time, is_member);
-            (by_time(rank, &draft), draft, arrivals, ends)
+            let latencies = RankEdges::new(ranks[rank], &arrivals, &ends).measure(&draft);
+            (by_time(rank, &draft), draft, arrivals, ends, latencies)
         };
         let (mut by_time, mut drafts, mut arrivals, mut ends) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (own_by_time, draft, own_arrivals, own_ends) in each(ranks.len(), of_rank) {
+        let mut latencies = Latencies::default();
+        for (own_by_time, draft, own_arrivals, own_ends, own_latencies) in each(ranks.len(), of_rank) {
             by_time.push(own_by_time);
-            drafts.push(draft);
+            drafts.push(Mutex::new(draft));
             arrivals.push(own_arrivals);
             ends.push(own_ends);
+            latencies.add(own_latencies);
         }
-        Drafts { ranks, matches, clocks, rows, drafts, by_time, arrivals, ends }
+        each(ranks.len(), |rank| {
+            let edges = RankEdges::new(ranks[rank], &arrivals[rank], &ends[rank]);
+            // Each is of one thread.
+            let mut draft = drafts[rank].lock().unwrap_or_else(PoisonError::into_inner);
+            edges.add(&mut draft, &latencies);
+        });
+        let drafts = drafts.into_iter().map(|of| of.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
+        Drafts { ranks, matches, clocks, rows, profiled_from, drafts, by_time, arrivals, ends }
     }
 
     /// Joins them, mostly on one processor.
     pub(crate) fn join(self) -> JobGraph {
-        let Drafts { ranks, matches, clocks, rows, mut drafts, by_time: mut sorted, arrivals, ends } = self;
+        let Drafts { ranks, matches, clocks, rows, profiled_from, mut drafts, by_time: mut sorted, arrivals, ends } =
+            self;
         drafts.push(Draft::default());
         let mut between = join_collectives(&mut drafts, matches, |rank, row| {
             let at = rows[rank].node(row)?;
@@ -81,7 +98,8 @@ impl<'a> Drafts<'a> {
         let number = |(rank, node): Unordered| (first[rank as usize] + node as usize) as u32;
         let edges = between.iter().map(|edge| (number(edge.to), (edge.from, edge.least, edge.kind)));
         let between = Lists::new(first[drafts.len()], edges);
-        Unsorted { drafts, first, by_time: sorted, between, arrivals, ends, clocks }.sorted()
+        let sorted = Unsorted { drafts, first, by_time: sorted, between, arrivals, ends, clocks }.sorted();
+        JobGraph { profiled_from, ..sorted }
     }
 }
 
@@ -93,7 +111,7 @@ fn by_time(rank: usize, draft: &Draft) -> Vec<(i64, Unordered)> {
     by_time
 }
 
-/// The nodes of a rank, with the edges within it; and by node of its graph where it arrives and where it ends.
+/// The nodes of a rank, without edges; and by node of its graph where it arrives and where it ends.
 fn draft_of(
     rank: usize,
     graph: &RankGraph,
@@ -109,6 +127,9 @@ fn draft_of(
         let role = match node.kind {
             NodeKind::Collective(row) if is_member(row) => Role::Transfer,
             NodeKind::Collective(_) => Role::Alone,
+            NodeKind::Unknown => Role::Outside(PathKind::BlockedUnknown),
+            NodeKind::Profiler => Role::Outside(PathKind::Profiler),
+            NodeKind::Earlier => Role::Outside(PathKind::Idle),
             kind if kind.is_cpu() => Role::Cpu,
             _ => Role::Gpu,
         };
@@ -121,7 +142,6 @@ fn draft_of(
         arrivals.push(arrival.unwrap_or(end));
         ends.push(end);
     }
-    add_edges(&mut draft, graph, &arrivals, &ends);
     (draft, arrivals, ends)
 }
 

@@ -5,19 +5,21 @@
 //! call was blocked.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 
+use super::calls::{Call, Calls, Earlier, Piece, pieces};
 use super::full_queues::{self, Launching};
 use super::places;
 use super::rank::{EdgeKind, NodeKind, RankEdge, RankEdges, RankGraph, RankNode};
 use super::threads::Threads;
+use super::waits::{self, Waited, Waiting, Waits};
 use crate::attribution::launches::Launched;
-use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
-use crate::names::calls::{Work, waits_for_gpu};
-use crate::names::category::CategoryKind;
+use crate::id::{GpuId, ProcessId, SliceId, ThreadId, TraceId};
+use crate::names::calls::Work;
 use crate::names::frames::fold;
+use crate::names::steps::is_profiler;
 use crate::numbers::Numbers;
 use crate::store::Store;
 use crate::store::strings::StringId;
@@ -38,6 +40,23 @@ pub(crate) struct Source<'a> {
     pub(crate) rows: Vec<(SliceId, Option<&'static str>)>,
     /// Its steps, in order.
     pub(crate) steps: Vec<Window>,
+    /// The slice of the last one.
+    pub(crate) last_step: Option<SliceId>,
+    /// When the profiler began to record.
+    pub(crate) profiled_from: Option<Ns>,
+}
+
+/// When the profiler of a trace began: its own slice says so, in the traces of PyTorch since 1.11. `None` if there are several, as in merged traces.
+pub(crate) fn profiled_from(store: &Store, trace: TraceId) -> Option<Ns> {
+    let names = store.names.iter().filter(|name| store.strings.get(name.id).is_some_and(is_profiler));
+    let names: Vec<StringId> = names.map(|name| name.id).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let is_one = |slice: &SliceId| names.contains(&store.slices.name(*slice)) && store.trace_of(*slice) == trace;
+    let mut found = store.slices.ids().filter(is_one);
+    let first = found.next()?;
+    found.next().is_none().then(|| store.slices.ts(first))
 }
 
 /// What starts at most this much after its launch, or the slice before it, has waited for nothing else. Of the real traces that were measured none
@@ -45,7 +64,7 @@ pub(crate) struct Source<'a> {
 const UNEXPLAINED: Ns = Ns(5_000);
 
 /// Many traces round times to a microsecond: what ended so much after something that waited for it may have ended before.
-const ROUNDED: Ns = Ns(1_000);
+pub(super) const ROUNDED: Ns = Ns(1_000);
 
 /// The name of the time in which a thread is in no slice.
 pub(crate) const OUTSIDE: &str = "(outside of any slice)";
@@ -56,61 +75,31 @@ const LOOK_BACK: usize = 256;
 /// No job uses as many streams at once.
 const MOST_STREAMS: usize = 256;
 
-/// A call of a thread that launches or waits.
-#[derive(Debug, Clone, Copy)]
-struct Call {
-    slice: SliceId,
-    start: Ns,
-    end: Ns,
-    thread: ThreadId,
-    launches: bool,
-    waits: bool,
-    makes_stream_wait: bool,
-}
-
-/// What the name of a call says.
-#[derive(Debug, Clone, Copy)]
-struct CallKind {
-    waits: bool,
-    makes_stream_wait: bool,
-}
-
-impl CallKind {
-    fn of_name(name: &str) -> Self {
-        CallKind { waits: waits_for_gpu(name), makes_stream_wait: name.contains("StreamWaitEvent") }
-    }
-}
-
-/// A slice on a stream.
-#[derive(Debug, Clone, Copy)]
-struct Piece {
-    slice: SliceId,
-    start: Ns,
-    end: Ns,
-    stream: ThreadId,
-    call: Option<SliceId>,
-}
-
 /// By stream: its slices, by when they were launched.
 type ByLaunch = BTreeMap<ThreadId, Vec<(Ns, usize)>>;
 
 /// The graph of a rank.
 pub(crate) fn build(source: &Source<'_>) -> RankGraph {
-    let pieces = pieces(source);
-    let calls = calls(source, &pieces);
+    let (pieces, earlier) = pieces(source);
+    let calls = Calls::find(source, &pieces);
     let mut builder = Builder {
         source,
         pieces: &pieces,
-        graph: RankGraph { steps: source.steps.len() as u32, ..RankGraph::default() },
+        graph: RankGraph {
+            steps: source.steps.len() as u32,
+            profiled_from: source.profiled_from,
+            ..RankGraph::default()
+        },
         names: Names::new(source.store),
         launches: Vec::new(),
+        returned: Vec::new(),
         threads: Vec::new(),
         of_thread: Vec::new(),
         blocked: Vec::new(),
     };
-    builder.graph.reserve(calls.len() + pieces.len());
+    builder.graph.reserve(calls.calls.len() + pieces.len());
     builder.add_calls(&calls);
-    builder.add_slices(&calls);
+    builder.add_slices(&calls.calls, earlier);
     let threads = Threads::find(source.store, &builder.threads);
     builder.add_waits(&threads);
     builder.link_threads();
@@ -118,67 +107,12 @@ pub(crate) fn build(source: &Source<'_>) -> RankGraph {
     places::find(&mut builder.graph);
     let Builder { mut graph, mut names, of_thread, .. } = builder;
     let functions = threads.functions(&graph, &of_thread, |name| names.text(source.store, name, None));
+    let annotations: BTreeSet<u32> =
+        threads.annotations.iter().map(|name| names.text(source.store, *name, None)).collect();
+    graph.annotations = annotations.into_iter().collect();
     graph.texts = names.texts.list;
     graph.intervals.iter_mut().zip(functions).for_each(|(interval, functions)| interval.functions = functions);
     graph
-}
-
-/// The work on the rank's GPUs in the window, in the order of starts.
-fn pieces(source: &Source<'_>) -> Vec<Piece> {
-    let store = source.store;
-    let is_own =
-        |of: &&Launched| store.slices.dur(of.kernel) >= Ns::ZERO && source.gpus.contains(&store.gpu_of(of.kernel));
-    let is_call =
-        |call: &SliceId| store.thread_of(*call).is_some() && store.category_kind(*call) == CategoryKind::Runtime;
-    let piece = |launched: &Launched| {
-        let (slice, call) = (launched.kernel, launched.call.filter(is_call));
-        let start = store.slices.ts(slice);
-        let at = call.map_or(start, |call| store.slices.ts(call));
-        let piece = Piece { slice, start, end: start + store.slices.dur(slice), stream: store.stream_of(slice)?, call };
-        source.window.contains(at).then_some(piece)
-    };
-    source.work.iter().filter(is_own).filter_map(piece).collect()
-}
-
-/// The calls of the window that launch or wait, of processes that launch, in the order of starts.
-fn calls(source: &Source<'_>, pieces: &[Piece]) -> Vec<Call> {
-    let store = source.store;
-    let mut launching: Vec<(SliceId, usize)> =
-        pieces.iter().enumerate().filter_map(|(at, piece)| Some((piece.call?, at))).collect();
-    launching.sort();
-    let mut launching = launching.chunk_by(|(one, _), (other, _)| one == other).peekable();
-    let mut kinds: HashMap<StringId, CallKind, FixedState> = HashMap::default();
-    let processes: HashSet<ProcessId, FixedState> =
-        pieces.iter().filter_map(|piece| store.process_of(piece.call?)).collect();
-    let first = pieces.iter().filter_map(|piece| Some(store.slices.ts(piece.call?))).min().unwrap_or(Ns::MAX);
-    let last = pieces.iter().map(|piece| piece.end).max().unwrap_or(Ns::MIN);
-    let mut found = Vec::new();
-    for slice in store.runtime_calls.iter().copied() {
-        let Some(thread) = store.thread_of(slice) else { continue };
-        let start = store.slices.ts(slice);
-        // Calls are in the order of their ids, too.
-        while launching.next_if(|of| of[0].0 < slice).is_some() {}
-        let is_asked = (first..=last).contains(&start) && source.window.contains(start);
-        if !is_asked || !store.process_of(slice).is_some_and(|process| processes.contains(&process)) {
-            continue;
-        }
-        let kind = *kinds.entry(store.slices.name(slice)).or_insert_with(|| CallKind::of_name(store.slice_name(slice)));
-        let end = start + store.slices.dur(slice).max(Ns::ZERO);
-        let work = launching.next_if(|of| of[0].0 == slice);
-        // A call that goes on after the end of its copy waited for it.
-        let has_ended = |(_, at): &(SliceId, usize)| {
-            let of = pieces[*at].slice;
-            let is_copy = store.category_kind(of) == CategoryKind::Gpu
-                && Work::of_slice(store.slice_name(of), false) == Some(Work::Copy);
-            is_copy && pieces[*at].end <= end
-        };
-        let waits = kind.waits || work.is_some_and(|work| work.iter().all(has_ended));
-        let makes_stream_wait = kind.makes_stream_wait;
-        if work.is_some() || waits || makes_stream_wait {
-            found.push(Call { slice, start, end, thread, launches: work.is_some(), waits, makes_stream_wait });
-        }
-    }
-    found
 }
 
 /// Names as texts: numbers of layers are folded.
@@ -244,13 +178,14 @@ struct Builder<'a> {
     pieces: &'a [Piece],
     graph: RankGraph,
     names: Names,
-    /// By piece: the node of its launch.
+    /// By piece: the node after which it can start, and the one at which its call returns.
     launches: Vec<Option<u32>>,
+    returned: Vec<Option<(u32, Window)>>,
     threads: Vec<ThreadId>,
     /// By thread: its nodes.
     of_thread: Vec<Vec<u32>>,
-    /// Nodes of calls that wait.
-    blocked: Vec<(u32, SliceId)>,
+    /// Nodes of calls that wait, or may, with the slice for which they do.
+    blocked: Vec<(u32, usize, EdgeKind)>,
 }
 
 impl Builder<'_> {
@@ -279,37 +214,125 @@ impl Builder<'_> {
         at
     }
 
-    fn add_calls(&mut self, calls: &[Call]) {
-        let mut lanes: HashMap<ThreadId, usize, FixedState> = HashMap::default();
-        let mut nodes: HashMap<SliceId, u32, FixedState> =
-            HashMap::with_capacity_and_hasher(calls.len(), FixedState::default());
-        for call in calls.iter().filter(|call| call.launches || call.waits) {
-            let next = self.threads.len();
-            let lane = *lanes.entry(call.thread).or_insert(next);
-            if lane == next {
+    fn add_calls(&mut self, calls: &Calls) {
+        let mut lanes: HashMap<ThreadId, u32, FixedState> = HashMap::default();
+        for call in calls.calls.iter().filter(|call| call.launches.is_some() || call.waits()) {
+            let next = self.threads.len() as u32;
+            if *lanes.entry(call.thread).or_insert(next) == next {
                 self.threads.push(call.thread);
                 self.of_thread.push(Vec::new());
             }
-            let name = self.source.store.slices.name(call.slice);
-            if call.launches {
-                // A call that waits for its own copy has launched it when it begins.
-                let end = if call.waits { call.start } else { call.end };
-                let at = self.on_thread(lane, NodeKind::Launch, Window { start: call.start, end }, name);
-                self.graph.slices[at as usize] = Some(call.slice);
-                nodes.insert(call.slice, at);
+        }
+        let of_call: HashMap<SliceId, &Call, FixedState> =
+            calls.calls.iter().filter(|call| call.launches.is_some()).map(|call| (call.slice, call)).collect();
+        let work = |piece: &Piece| {
+            let launch = piece.call.and_then(|call| of_call.get(&call)).map(|call| (call.start, lanes[&call.thread]));
+            waits::Work { end: piece.end, stream: piece.stream, launch }
+        };
+        let work: Vec<waits::Work> = self.pieces.iter().map(work).collect();
+        let waiting = |call: &Call| {
+            let window = Window { start: call.start, end: call.end };
+            let (waits_for, lane) = (call.kind.waits_for?, lanes[&call.thread]);
+            Some(Waiting { name: self.source.store.slices.name(call.slice), waits_for, window, lane })
+        };
+        let waits: Vec<Option<Waiting>> = calls.calls.iter().map(waiting).collect();
+        let known = Waits::find(&work, &waits.iter().flatten().copied().collect::<Vec<_>>(), &calls.records);
+        // The nodes of slices follow, those of what was before them first.
+        let mut edges: Vec<(u32, usize, EdgeKind)> = Vec::new();
+        let mut nodes: HashMap<SliceId, (u32, u32), FixedState> =
+            HashMap::with_capacity_and_hasher(of_call.len(), FixedState::default());
+        for (call, waiting) in calls.calls.iter().zip(waits) {
+            let Some(lane) = lanes.get(&call.thread).map(|lane| *lane as usize) else { continue };
+            if let Some(starts) = call.launches {
+                nodes.insert(call.slice, self.add_launch(lane, call, starts));
             }
-            if call.waits {
-                let at = self.on_thread(lane, NodeKind::Blocked, Window { start: call.start, end: call.end }, name);
-                self.graph.slices[at as usize] = Some(call.slice);
-                self.blocked.push((at, call.slice));
+            if let Some(copy) = call.copied {
+                // It has launched it when it begins.
+                let window = Window { start: call.start, end: call.end };
+                let at = self.of_call(lane, NodeKind::Blocked, window, call);
+                edges.push((at, copy, EdgeKind::Blocked));
+            } else if let Some(waiting) = waiting {
+                edges.extend(self.add_wait(lane, call, known.waited_for(&waiting)));
             }
         }
-        self.launches = self.pieces.iter().map(|piece| nodes.get(&piece.call?).copied()).collect();
+        let of_piece = |piece: &Piece| nodes.get(&piece.call?).copied();
+        self.launches = self.pieces.iter().map(|piece| Some(of_piece(piece)?.0)).collect();
+        let returned = |piece: &Piece| {
+            let (call, (_, returned)) = (of_call.get(&piece.call?)?, of_piece(piece)?);
+            Some((returned, Window { start: call.start, end: call.end }))
+        };
+        self.returned = self.pieces.iter().map(returned).collect();
+        self.add_ends(calls);
+        self.blocked = edges;
+    }
+
+    fn of_call(&mut self, lane: usize, kind: NodeKind, window: Window, call: &Call) -> u32 {
+        let at = self.on_thread(lane, kind, window, self.source.store.slices.name(call.slice));
+        self.graph.slices[at as usize] = Some(call.slice);
+        at
+    }
+
+    /// A call that launches: the node after which its work can start, and the one at which it returns. Work that starts before its call returns is launched when
+    /// that begins. That is so with one of ten graphs and nearly all copies that wait; so that these are the same on all ranks, such a call has both nodes.
+    fn add_launch(&mut self, lane: usize, call: &Call, starts: Ns) -> (u32, u32) {
+        let is_copy = Work::of_call(self.source.store.slice_name(call.slice)) == Some(Work::Copy);
+        let (whole, begins) = (Window { start: call.start, end: call.end }, call.start.min(starts));
+        let begin = Window { start: begins, end: begins };
+        if call.copied.is_some() || starts < call.end && !(is_copy || call.kind.is_graph) {
+            let at = self.of_call(lane, NodeKind::Launch, begin, call);
+            return (at, at);
+        }
+        if !(is_copy || call.kind.is_graph) {
+            let at = self.of_call(lane, NodeKind::Launch, whole, call);
+            return (at, at);
+        }
+        let at = self.of_call(lane, NodeKind::Launch, begin, call);
+        let returned = self.of_call(lane, NodeKind::Returned, whole, call);
+        (if starts < call.end { at } else { returned }, returned)
+    }
+
+    /// A call that waits for others' work, and the slices for which it waits or may wait.
+    fn add_wait(&mut self, lane: usize, call: &Call, waited: Waited) -> Vec<(u32, usize, EdgeKind)> {
+        let at = |start: Ns, end: Ns| Window { start, end };
+        match waited {
+            Waited::For { work, since, until } => {
+                let node = self.of_call(lane, NodeKind::Blocked, at(since, until), call);
+                if until < call.end {
+                    self.of_call(lane, NodeKind::Profiler, at(until, call.end), call);
+                }
+                vec![(node, work, EdgeKind::Blocked)]
+            }
+            Waited::Nothing(may_wait) => {
+                let node = self.of_call(lane, NodeKind::Blocked, at(call.end, call.end), call);
+                may_wait.into_iter().map(|work| (node, work, EdgeKind::MayBlock)).collect()
+            }
+            Waited::Unknown(since) => {
+                self.of_call(lane, NodeKind::Blocked, at(since, since), call);
+                self.of_call(lane, NodeKind::Unknown, at(since, call.end), call);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Where threads end: with the last step, and with their last calls.
+    fn add_ends(&mut self, calls: &Calls) {
+        let of_step = self.source.last_step.and_then(|step| self.source.store.thread_of(step));
+        let last = self.source.steps.last().map(|step| step.end.min(self.source.window.end));
+        for lane in 0..self.threads.len() {
+            let thread = self.threads[lane];
+            let ended = self.of_thread[lane].last().map(|at| self.graph.nodes[*at as usize].end);
+            let of_step = last.filter(|_| of_step == Some(thread));
+            let end = calls.last.get(&thread).copied().max(of_step);
+            let Some(end) = end.filter(|end| ended.is_some_and(|ended| *end > ended)) else { continue };
+            let at = self.on_thread(lane, NodeKind::End, Window { start: end, end }, StringId::NULL);
+            let is_in_last = last.is_some_and(|last| end <= last);
+            self.graph.nodes[at as usize].step = is_in_last.then(|| self.source.steps.len() as u32 - 1);
+        }
     }
 
     /// The nodes of streams, and the edges from threads and between streams. Where slices of a stream overlap (programmatic dependent launch), the
     /// later one starts when the earlier one ends.
-    fn add_slices(&mut self, calls: &[Call]) {
+    fn add_slices(&mut self, calls: &[Call], earlier: Earlier) {
         let numbered = self.source.rows.iter().zip(0..).map(|((slice, word), row)| (*slice, (row, *word)));
         let rows: HashMap<SliceId, (u32, Option<&str>), FixedState> = numbered.collect();
         let (waiting, by_launch) = (self.waiting_launches(calls), self.by_launch());
@@ -317,6 +340,16 @@ impl Builder<'_> {
         // By stream: the node that ends last.
         let mut last: Vec<Option<u32>> = Vec::new();
         let mut ended = Ended::default();
+        for (stream, (end, slice)) in earlier {
+            let lane = last.len() as u32;
+            let name = self.text(self.source.store.slices.name(slice), None);
+            let start = self.source.window.start;
+            let node = RankNode { start, end, lane, name, ..RankNode::new(NodeKind::Earlier) };
+            let at = self.push(node, Some(slice), RankEdges::new());
+            streams.insert(stream, lane);
+            last.push(Some(at));
+            ended.running.push(Reverse((end, at)));
+        }
         let first = self.graph.nodes.len() as u32;
         for (number, (piece, at)) in self.pieces.iter().zip(first..).enumerate() {
             let next = last.len() as u32;
@@ -335,7 +368,11 @@ impl Builder<'_> {
                 self.wait_events(number, *waited, &by_launch, first, &mut edges);
             }
             ended.until(piece.start + ROUNDED);
-            edges.extend(self.unexplained(piece, lane, &ended, &edges));
+            let same_graph = before.and_then(|before| {
+                let call = self.pieces[(before.checked_sub(first)?) as usize].call;
+                call.filter(|_| call == piece.call)
+            });
+            edges.extend(self.unexplained(piece, (lane, first), same_graph, &ended, &edges));
             let node = RankNode {
                 start: before_end.map_or(piece.start, |end| end.max(piece.start)),
                 end: piece.end,
@@ -350,7 +387,9 @@ impl Builder<'_> {
                 last[lane as usize] = Some(at);
             }
         }
-        self.add_blocked_edges(first);
+        for (node, piece, kind) in std::mem::take(&mut self.blocked) {
+            self.graph.edges[node as usize].push(RankEdge { from: first + piece as u32, kind });
+        }
         self.add_full_queues(calls, first);
     }
 
@@ -369,9 +408,9 @@ impl Builder<'_> {
         let mut pending: BTreeMap<ThreadId, Ns> = BTreeMap::new();
         let mut found: HashMap<SliceId, Ns, FixedState> = HashMap::default();
         for call in calls {
-            if call.makes_stream_wait {
+            if call.kind.makes_stream_wait {
                 pending.insert(call.thread, call.start);
-            } else if call.launches
+            } else if call.launches.is_some()
                 && let Some(at) = pending.remove(&call.thread)
             {
                 found.insert(call.slice, at);
@@ -393,56 +432,36 @@ impl Builder<'_> {
         }
     }
 
-    /// `ended` are the slices that ended before.
-    fn unexplained(&self, piece: &Piece, lane: u32, ended: &Ended, edges: &[RankEdge]) -> Option<RankEdge> {
+    /// `ended` are the slices that ended before. Within a graph a slice waits for none of another launch, of whatever stream; what of those ended last before it is
+    /// a coincidence.
+    fn unexplained(
+        &self,
+        piece: &Piece,
+        (lane, first): (u32, u32),
+        graph: Option<SliceId>,
+        ended: &Ended,
+        edges: &[RankEdge],
+    ) -> Option<RankEdge> {
         let explained = edges.iter().map(|edge| self.graph.nodes[edge.from as usize].end).max();
         if explained.is_some_and(|explained| piece.start - explained <= UNEXPLAINED) {
             return None;
         }
+        let call = |at: u32| self.pieces[at.checked_sub(first)? as usize].call;
+        let is_other =
+            |at: u32| self.graph.nodes[at as usize].lane != lane && graph.is_none_or(|graph| call(at) == Some(graph));
         let before = ended.ended.iter().rev().take(LOOK_BACK);
-        let (end, from) = before.copied().find(|(_, at)| self.graph.nodes[*at as usize].lane != lane)?;
+        let (end, from) = before.copied().find(|(_, at)| is_other(*at))?;
         explained.is_none_or(|explained| end > explained).then_some(RankEdge { from, kind: EdgeKind::Unexplained })
-    }
-
-    /// What calls that wait for the GPU wait for: what their own thread launched last, on all streams if they wait for the device.
-    fn add_blocked_edges(&mut self, first: u32) {
-        let mut launched: BTreeMap<u32, Vec<(Ns, u32)>> = BTreeMap::new();
-        for (launch, at) in self.launches.iter().zip(first..) {
-            let Some(launch) = launch.map(|launch| self.graph.nodes[launch as usize]) else { continue };
-            launched.entry(launch.lane).or_default().push((launch.start, at));
-        }
-        launched.values_mut().for_each(|of| of.sort_unstable());
-        for (node, call) in std::mem::take(&mut self.blocked) {
-            let blocked = self.graph.nodes[node as usize];
-            let end = |at: u32| self.graph.nodes[at as usize].end;
-            let waited = |of: &Vec<(Ns, u32)>| {
-                let before = &of[..of.partition_point(|(launched, _)| *launched <= blocked.start)];
-                before.iter().rev().map(|(_, at)| *at).take(LOOK_BACK).find(|at| end(*at) <= blocked.end + ROUNDED)
-            };
-            let name = self.source.store.slice_name(call);
-            let found: Vec<u32> = match name.contains("DeviceSynchronize") {
-                true => launched.values().filter_map(waited).collect(),
-                false => launched.get(&blocked.lane).and_then(waited).into_iter().collect(),
-            };
-            let is_event = name.contains("EventSynchronize");
-            let found = found.into_iter().filter(|at| !is_event || end(*at) > blocked.start);
-            let edges: Vec<RankEdge> = found.map(|from| RankEdge { from, kind: EdgeKind::Blocked }).collect();
-            self.graph.edges[node as usize].extend(edges);
-        }
     }
 
     /// A call that launches returns after an earlier launch if the queue is full.
     fn add_full_queues(&mut self, calls: &[Call], first: u32) {
         let waits: HashSet<SliceId, FixedState> =
-            calls.iter().filter(|call| call.launches && call.waits).map(|call| call.slice).collect();
+            calls.iter().filter(|call| call.copied.is_some()).map(|call| call.slice).collect();
         let mut of_streams: BTreeMap<ThreadId, Vec<Launching>> = BTreeMap::new();
-        for (last, (piece, launch)) in self.pieces.iter().zip(&self.launches).enumerate() {
+        for (last, (piece, returned)) in self.pieces.iter().zip(&self.returned).enumerate() {
             let launching = of_streams.entry(piece.stream).or_default();
-            let launch = launch.filter(|_| piece.call.is_none_or(|call| !waits.contains(&call)));
-            let call = launch.map(|launch| {
-                let node = &self.graph.nodes[launch as usize];
-                (launch, Window { start: node.start, end: node.end })
-            });
+            let call = returned.filter(|_| piece.call.is_none_or(|call| !waits.contains(&call)));
             match launching.last_mut() {
                 Some(before) if call.is_some() && before.call == call => (before.done, before.last) = (piece.end, last),
                 // What has no call is from before the trace began.

@@ -21,20 +21,36 @@ pub enum PathKind {
     Compute,
     /// A collective once all members have arrived, of GPUs or of CPUs. Of a collective of which no other rank is known, all of its time.
     Transfer,
-    /// A stream does nothing though its work is launched, or nothing is known of that time.
+    /// A stream does nothing though its work is launched, a thread wakes up after it has waited for the GPU, or nothing is known of that time.
     Idle,
+    /// A thread is blocked in a call, and nothing shows by what.
+    BlockedUnknown,
+    /// The profiler writes its buffers.
+    Profiler,
+    /// A collective waits for a rank that is not here, or transfers slowly.
+    Absent,
 }
 
 impl PathKind {
     /// All of them, in the order in which they are printed.
-    pub const ALL: [PathKind; 5] =
-        [PathKind::Cpu, PathKind::LaunchLatency, PathKind::Compute, PathKind::Transfer, PathKind::Idle];
+    pub const ALL: [PathKind; 8] = [
+        PathKind::Cpu,
+        PathKind::LaunchLatency,
+        PathKind::Compute,
+        PathKind::Transfer,
+        PathKind::Idle,
+        PathKind::BlockedUnknown,
+        PathKind::Profiler,
+        PathKind::Absent,
+    ];
 
     /// As programs read it.
     pub fn word(self) -> &'static str {
         match self {
             PathKind::LaunchLatency => "launch-latency",
             PathKind::Cpu => "cpu",
+            PathKind::BlockedUnknown => "blocked-unknown",
+            PathKind::Absent => "absent",
             plain => plain.name(),
         }
     }
@@ -47,6 +63,9 @@ impl PathKind {
             PathKind::Compute => "compute",
             PathKind::Transfer => "transfer",
             PathKind::Idle => "idle",
+            PathKind::BlockedUnknown => "blocked, unknown by what",
+            PathKind::Profiler => "profiler",
+            PathKind::Absent => "waiting for a rank that is not here",
         }
     }
 }
@@ -82,15 +101,19 @@ impl JobGraph {
             };
             work.into_iter().for_each(|kind| walk.to(node.start, kind, at, None));
             let Some((from, edge)) = self.binding(at) else {
-                if node.role == Role::Cpu {
-                    walk.to(node.start, PathKind::Cpu, at, None);
+                match node.role {
+                    Role::Cpu => walk.to(node.start, PathKind::Cpu, at, None),
+                    Role::Outside(kind) => walk.to(node.start, kind, at, None),
+                    _ => {}
                 }
                 break;
             };
             let (kind, of) = match (edge, node.role) {
                 (EdgeKind::Rendezvous | EdgeKind::Cpus, _) => (PathKind::Transfer, at),
                 (EdgeKind::Launch, _) => (PathKind::LaunchLatency, from),
+                (EdgeKind::Blocked, _) => (PathKind::Idle, at),
                 (_, Role::Cpu) => (PathKind::Cpu, at),
+                (_, Role::Outside(kind)) => (kind, at),
                 _ => (PathKind::Idle, at),
             };
             walk.to(self.nodes[from].time, kind, of, Some(edge));
@@ -116,7 +139,7 @@ impl JobGraph {
             }
         }
         let busy = thread.map_or(wait.begin, |(from, _)| self.nodes[from].time) + self.times.own[at];
-        match waited.filter(|(until, ..)| node.role != Role::Cpu || *until > busy) {
+        match waited.filter(|(until, ..)| !matches!(node.role, Role::Cpu | Role::Outside(_)) || *until > busy) {
             Some((_, from, kind)) => Some((from as usize, kind)),
             None => thread,
         }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::critical::PathKind;
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
 
 /// What a node's own time is.
@@ -23,6 +24,8 @@ pub enum Role {
     Rendezvous,
     /// Of a member of a collective: since all have arrived.
     Transfer,
+    /// Nobody's work, as it is on the critical path: of a thread since the node before, of a stream since the beginning.
+    Outside(PathKind),
 }
 
 impl Role {
@@ -75,6 +78,8 @@ pub struct Wait {
     pub extra: i64,
     /// Whether a thread's node waits for anything but what is before it on its thread.
     pub is_asked: bool,
+    /// It happens no earlier than this.
+    pub earliest: i64,
 }
 
 /// An edge into a node.
@@ -108,6 +113,8 @@ pub struct JobGraph {
     pub arrivals: Vec<Vec<u32>>,
     /// By rank: equal for ranks whose clocks are compared with each other.
     pub clocks: Vec<usize>,
+    /// By rank: when its profiler began to record, in ns; `None` if that is unknown.
+    pub profiled_from: Vec<Option<i64>>,
     /// Edges that were left out because nodes would wait for each other in a circle.
     pub circular: u64,
 }
@@ -188,7 +195,7 @@ impl JobGraph {
 
     /// How a node waits as recorded.
     pub fn recorded_wait(&self, node: usize) -> Wait {
-        Wait { begin: self.nodes[node].start, extra: self.extra[node], is_asked: true }
+        Wait { begin: self.nodes[node].start, extra: self.extra[node], is_asked: true, earliest: i64::MIN }
     }
 
     /// How a node waits in a run.

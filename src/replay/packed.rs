@@ -17,13 +17,15 @@ use crate::time::Ns;
 struct Packed {
     /// How many steps there are.
     steps: u32,
+    profiled_from: Option<i64>,
     texts: Vec<String>,
+    annotations: Vec<u32>,
     nodes: String,
     edges: String,
     functions: String,
 }
 
-const EDGES: [EdgeKind; 7] = [
+const EDGES: [EdgeKind; 8] = [
     EdgeKind::Thread,
     EdgeKind::Launch,
     EdgeKind::Stream,
@@ -31,6 +33,7 @@ const EDGES: [EdgeKind; 7] = [
     EdgeKind::Unexplained,
     EdgeKind::Blocked,
     EdgeKind::Wake,
+    EdgeKind::MayBlock,
 ];
 
 /// No trace is longer, in ns: 13 days. So sums of its times are numbers.
@@ -46,7 +49,17 @@ pub(crate) fn serialize<S: Serializer>(graph: &RankGraph, to: S) -> Result<S::Ok
     let nodes = write_nodes(graph).map_err(S::Error::custom)?;
     let edges = write_edges(graph).map_err(S::Error::custom)?;
     let functions = write_functions(graph).map_err(S::Error::custom)?;
-    Packed { steps: graph.steps, texts: graph.texts.clone(), nodes, edges, functions }.serialize(to)
+    let profiled_from = graph.profiled_from.map(|time| time.0);
+    Packed {
+        steps: graph.steps,
+        profiled_from,
+        texts: graph.texts.clone(),
+        annotations: graph.annotations.clone(),
+        nodes,
+        edges,
+        functions,
+    }
+    .serialize(to)
 }
 
 /// Reads a graph.
@@ -60,7 +73,16 @@ fn read(packed: Packed) -> Result<RankGraph, Wrong> {
     }
     let nodes = read_nodes(&packed.nodes, &packed)?;
     let edges = read_edges(&packed.edges, &nodes)?;
-    let mut graph = RankGraph { edges, texts: packed.texts, steps: packed.steps, nodes, ..RankGraph::default() };
+    let (annotations, profiled_from) = (packed.annotations, packed.profiled_from.map(Ns));
+    let mut graph = RankGraph {
+        edges,
+        texts: packed.texts,
+        annotations,
+        profiled_from,
+        steps: packed.steps,
+        nodes,
+        ..RankGraph::default()
+    };
     places::find(&mut graph);
     read_functions(&packed.functions, &mut graph)?;
     Ok(graph)
@@ -76,6 +98,11 @@ fn kind_of(kind: NodeKind) -> (u64, Option<u32>) {
         NodeKind::CpuLeft(number) => (4, Some(number)),
         NodeKind::Slice => (5, None),
         NodeKind::Collective(row) => (6, Some(row)),
+        NodeKind::Returned => (7, None),
+        NodeKind::Unknown => (8, None),
+        NodeKind::Profiler => (9, None),
+        NodeKind::End => (10, None),
+        NodeKind::Earlier => (11, None),
     }
 }
 
@@ -121,6 +148,11 @@ fn read_nodes(text: &str, packed: &Packed) -> Result<Vec<RankNode>, Wrong> {
             4 => NodeKind::CpuLeft(next()?),
             5 => NodeKind::Slice,
             6 => NodeKind::Collective(next()?),
+            7 => NodeKind::Returned,
+            8 => NodeKind::Unknown,
+            9 => NodeKind::Profiler,
+            10 => NodeKind::End,
+            11 => NodeKind::Earlier,
             _ => return Err(UNKNOWN),
         };
         Ok(RankNode::new(kind))

@@ -1,7 +1,7 @@
 //! Like ranks, what they do at the same place, and the times of a job in which a rank does as its peers do.
 //!
 //! Work is what a rank's own doing determines: what its threads do from one node to the next, and how long its kernels take. Its excess is how much
-//! more that is than the median of its peers at the same place. How much that varies by chance is measured by how it varies from step to step.
+//! more that is than the median of its peers at the same place.
 
 use std::ops::Range;
 
@@ -9,26 +9,9 @@ use super::alike::Alike;
 use super::job::{JobGraph, Node, Role, Times};
 use super::lists::Lists;
 use super::rank::{EdgeKind, RankGraph};
-use crate::numbers::Numbers;
 use crate::operations::matching::Matches;
-use crate::statistics::{Deviation, median_time, middle};
+use crate::statistics::median_time;
 use crate::time::{Ns, Window};
-
-/// A single piece of work is far longer than its peers', beyond so many standard deviations.
-const SINGLE: f64 = 10.0;
-
-/// From so many steps on, what a rank does at a place shows how much it varies.
-const FEWEST: usize = 3;
-
-/// From so many values on, their deviation is known well enough to judge single values by it.
-const ENOUGH: usize = 16;
-
-/// The standard deviation of a normal distribution, as a multiple of what a quarter of its values are at most apart from its middle. So what takes longer in
-/// every second step does not count as chance.
-const OF_QUARTER: f64 = 3.138;
-
-/// A peer within so many standard deviations of the median is like the others.
-const NEAR: f64 = 4.0;
 
 /// Which work of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +39,7 @@ struct Places {
 }
 
 /// A place: its role, and its members.
-type Place<'a> = (Role, &'a [(u32, u32)]);
+pub(super) type Place<'a> = (Role, &'a [(u32, u32)]);
 
 impl Places {
     fn push(&mut self, role: Role, members: &[(u32, u32)]) {
@@ -85,12 +68,6 @@ pub struct Peers {
     pub work: Vec<i64>,
     /// By node of the job's graph: its excess, in ns.
     pub excess: Vec<i64>,
-    /// By node of the job's graph: how much its excess varies by chance, a standard deviation in ns.
-    pub noise: Vec<f64>,
-    /// The same, where few values show it no less than usual for work of that length.
-    pub safe_noise: Vec<f64>,
-    /// By node of the job's graph: whether its work is far longer than its peers', there alone or again in each step.
-    is_single: Vec<bool>,
     places: Places,
     /// Nodes that no peer has, though its trace goes on there.
     alone: Vec<u32>,
@@ -109,16 +86,12 @@ impl Peers {
             alike,
             work: job.times.own.clone(),
             excess: vec![0; nodes],
-            noise: vec![0.0; nodes],
-            safe_noise: vec![0.0; nodes],
-            is_single: vec![false; nodes],
             places: Places::default(),
             alone: Vec::new(),
         };
         let is_common = peers.find_places(job, ranks);
         peers.find_work(job, ranks, &is_common);
         peers.find_excess(job);
-        peers.find_noise(job, ranks);
         peers
     }
 
@@ -178,7 +151,7 @@ impl Peers {
     fn common_spans(&self, job: &JobGraph) -> Vec<[Window; 2]> {
         let mut spans = vec![[(i64::MAX, i64::MIN); 2]; self.alike.class.len()];
         for Node { role, rank, time, .. } in &job.nodes {
-            if !matches!(role, Role::Arrival | Role::Rendezvous) {
+            if !matches!(role, Role::Arrival | Role::Rendezvous | Role::Outside(_)) {
                 let (first, last) = &mut spans[*rank as usize][usize::from(*role != Role::Cpu)];
                 (*first, *last) = ((*first).min(*time), (*last).max(*time));
             }
@@ -220,100 +193,20 @@ impl Peers {
         alone.into_iter().for_each(|node| self.excess[node] = self.work[node]);
     }
 
-    fn find_noise(&mut self, job: &JobGraph, ranks: &[&RankGraph]) {
-        // How far equal work is apart, as a multiple of the root of its length.
-        let apart = |role: Role| {
-            let nodes = self.places.iter().filter(|place| place.0 == role).flat_map(|(_, members)| members);
-            let relative = |node: usize| {
-                let usual = self.work[node] - self.excess[node];
-                (usual > 0).then(|| self.excess[node].abs() as f64 / (usual as f64).sqrt())
-            };
-            let mut values: Vec<f64> = nodes.filter_map(|(_, node)| relative(*node as usize)).collect();
-            Deviation::SCALE * upper_middle(&mut values)
-        };
-        let apart = [Role::Cpu, Role::Gpu].map(apart);
-        // What all members of a place have in common, in all steps.
-        let mut kinds: Numbers<(u32, u64)> = Numbers::default();
-        let kind = |(_, members): Place<'_>| {
-            let (rank, node) = (members[0].0 as usize, members[0].1 as usize);
-            kinds.number((self.alike.class[rank], ranks[rank].nodes[job.nodes[node].of as usize].place))
-        };
-        let kind_of: Vec<u32> = self.places.iter().map(kind).collect();
-        let of_kinds: Lists<u32> = Lists::new(kinds.list.len(), kind_of.iter().copied().zip(0..));
-        for kind in 0..kinds.list.len() as u32 {
-            let members = of_kinds.of(kind).iter().flat_map(|place| self.places.members(*place as usize));
-            let mut of: Vec<(u32, u32)> = members.copied().collect();
-            of.sort_by_key(|(rank, _)| *rank);
-            let by_rank = || of.chunk_by(|(one, _), (other, _)| one == other).filter(|of| of.len() >= FEWEST);
-            // A rank that takes longer in each step deviates from itself no more than others do.
-            let mut deviations: Vec<f64> = Vec::new();
-            for of_rank in by_rank() {
-                let excess = |(_, node): &(u32, u32)| self.excess[*node as usize] as f64;
-                let middle = upper_middle(&mut of_rank.iter().map(excess).collect::<Vec<f64>>());
-                deviations.extend(of_rank.iter().map(|of| (excess(of) - middle).abs()));
-            }
-            let (count, deviation) = (deviations.len(), Deviation::SCALE * upper_middle(&mut deviations));
-            let of_most = OF_QUARTER * quarter(&mut deviations);
-            for node in of.iter().map(|(_, node)| *node as usize) {
-                let usual = (self.work[node] - self.excess[node]).max(1) as f64;
-                let by_length = apart[usize::from(job.nodes[node].role == Role::Gpu)] * usual.sqrt();
-                let noise = if count == 0 { by_length } else { deviation.max(by_length / 4.0) };
-                let safe = if count < ENOUGH { noise.max(by_length) } else { noise };
-                (self.noise[node], self.safe_noise[node]) = (noise, safe);
-                let usual_noise = if count < ENOUGH { safe } else { of_most.max(by_length / 4.0).min(safe) };
-                self.is_single[node] = self.excess[node] as f64 > SINGLE * usual_noise;
-            }
-            // What is longer in each step is beyond chance sooner.
-            for of_rank in by_rank() {
-                let nodes = || of_rank.iter().map(|(_, node)| *node as usize);
-                let sum: i64 = nodes().map(|node| self.excess[node]).sum();
-                let noise = nodes().map(|node| self.safe_noise[node].powi(2)).sum::<f64>().sqrt();
-                let is_steady = nodes().all(|node| self.excess[node] > 0) && sum as f64 > SINGLE * noise;
-                nodes().for_each(|node| self.is_single[node] |= is_steady);
-            }
-        }
+    /// The places that several like ranks have: their roles, and the ranks there with their nodes.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place<'_>> {
+        self.places.iter()
+    }
+
+    /// The ranks at a place, with their nodes.
+    pub(super) fn members(&self, place: usize) -> &[(u32, u32)] {
+        self.places.members(place)
     }
 
     /// The times of a job in which these ranks do this part of their work as the median of their peers does: of those that are not among them, or of
-    /// all if all are. If `draw` is given, they do as a peer at random, which is as unsteady as a rank is; it gets the number of peers.
-    pub fn like_peers(
-        &self,
-        job: &JobGraph,
-        mut times: Times,
-        set: &[bool],
-        part: Part,
-        mut draw: Option<&mut dyn FnMut(usize) -> usize>,
-    ) -> Times {
-        let is_set = |(rank, _): &&(u32, u32)| set[*rank as usize];
-        let mut work: Vec<Ns> = Vec::new();
-        for (_, members) in self.places.iter().filter(|place| place.0 == part.role()) {
-            if !members.iter().any(|member| is_set(&member)) {
-                continue;
-            }
-            let is_all = members.iter().all(|member| is_set(&member));
-            let peers = members.iter().filter(|member| is_all || !is_set(member)).map(|(_, node)| *node as usize);
-            work.clear();
-            work.extend(peers.clone().map(|node| Ns(self.work_in(job, &times, node))));
-            let usual = median_time(&mut work).0;
-            let noise = self.safe_noise[members[0].1 as usize];
-            // A peer that is far from the others is no example.
-            work.retain(|own| (own.0 - usual).abs() as f64 <= NEAR * noise);
-            // How long a thread takes to wake another one is work of its own.
-            let is_woken = |node: usize| part == Part::Cpu && job.nodes[node].binding == EdgeKind::Wake;
-            let mut wakes: Vec<Ns> =
-                peers.filter(|node| is_woken(*node)).map(|node| Ns(job.wait(&times, node).extra)).collect();
-            for (_, node) in members.iter().filter(is_set) {
-                let node = *node as usize;
-                times.own[node] = match &mut draw {
-                    Some(draw) if !work.is_empty() => work[draw(work.len())].0,
-                    _ => usual,
-                };
-                if is_woken(node) && !wakes.is_empty() {
-                    let extra = median_time(&mut wakes).0;
-                    job.change_wait(&mut times, node, |wait| wait.extra = extra);
-                }
-            }
-        }
+    /// all if all are.
+    pub fn like_peers(&self, job: &JobGraph, mut times: Times, set: &[bool], part: Part) -> Times {
+        self.cure(job, &mut times, set, self.places.iter().filter(|place| place.0 == part.role()));
         for node in self.alone() {
             let (rank, role) = (job.nodes[node].rank as usize, job.nodes[node].role);
             if role == part.role() && set[rank] && self.alike(rank) > 1 {
@@ -324,37 +217,86 @@ impl Peers {
         times
     }
 
+    /// The same at some places alone.
+    pub(super) fn like_peers_at(&self, job: &JobGraph, times: &Times, set: &[bool], places: &[usize]) -> Times {
+        let mut times = times.clone();
+        let role = |at: usize| self.places.places[at].0;
+        self.cure(job, &mut times, set, places.iter().map(|at| (role(*at), self.members(*at))));
+        times
+    }
+
+    /// The times of a job in which these ranks do this part of their work as the median of them all.
+    pub(super) fn like_each_other(&self, job: &JobGraph, times: &Times, set: &[bool], part: Part) -> Times {
+        let mut found = times.clone();
+        let mut work: Vec<Ns> = Vec::new();
+        for (_, members) in self.places.iter().filter(|place| place.0 == part.role()) {
+            let own = || members.iter().filter(|(rank, _)| set[*rank as usize]).map(|(_, node)| *node as usize);
+            work.clear();
+            work.extend(own().map(|node| Ns(self.work_in(job, times, node))));
+            let usual = median_time(&mut work).0;
+            own().for_each(|node| found.own[node] = usual);
+        }
+        found
+    }
+
+    fn cure<'p>(&self, job: &JobGraph, times: &mut Times, set: &[bool], places: impl Iterator<Item = Place<'p>>) {
+        let is_set = |(rank, _): &&(u32, u32)| set[*rank as usize];
+        let mut work: Vec<Ns> = Vec::new();
+        for (role, members) in places {
+            if !members.iter().any(|member| is_set(&member)) {
+                continue;
+            }
+            let is_all = members.iter().all(|member| is_set(&member));
+            let peers = members.iter().filter(|member| is_all || !is_set(member)).map(|(_, node)| *node as usize);
+            work.clear();
+            work.extend(peers.clone().map(|node| Ns(self.work_in(job, times, node))));
+            let usual = median_time(&mut work).0;
+            // How long a thread takes to wake another one is work of its own.
+            let is_woken = |node: usize| role == Role::Cpu && job.nodes[node].binding == EdgeKind::Wake;
+            let mut wakes: Vec<Ns> =
+                peers.filter(|node| is_woken(*node)).map(|node| Ns(job.wait(times, node).extra)).collect();
+            for (_, node) in members.iter().filter(is_set) {
+                let node = *node as usize;
+                times.own[node] = usual;
+                if is_woken(node) && !wakes.is_empty() {
+                    let extra = median_time(&mut wakes).0;
+                    job.change_wait(times, node, |wait| wait.extra = extra);
+                }
+            }
+        }
+    }
+
     /// Nodes that no peer has, though its trace goes on there.
     pub(super) fn alone(&self) -> impl Iterator<Item = usize> {
         self.alone.iter().map(|node| *node as usize)
     }
 
     /// What a node's work is in a run: a time that was changed is of work already.
-    fn work_in(&self, job: &JobGraph, times: &Times, node: usize) -> i64 {
+    pub(super) fn work_in(&self, job: &JobGraph, times: &Times, node: usize) -> i64 {
         if times.own[node] == job.times.own[node] { self.work[node] } else { times.own[node] }
     }
 
-    /// Whether a node's work is far longer than its peers'.
-    pub fn is_single(&self, node: usize) -> bool {
-        self.is_single[node]
-    }
-
-    /// The times of the job with the work of each place given to another of its ranks at random; work that is far longer than its peers' is none that
-    /// comes by chance, and is as long as theirs. `below` gives a random number below another one.
-    pub fn shuffled(&self, job: &JobGraph, below: &mut dyn FnMut(usize) -> usize) -> Times {
-        let mut found = job.times.clone();
+    /// The times of the job with the work of each place given to another of its ranks at random. `below` gives a random number below another one.
+    pub fn shuffled(&self, job: &JobGraph, times: &Times, below: &mut dyn FnMut(usize) -> usize) -> Times {
+        let mut found = times.clone();
+        let mut work: Vec<i64> = Vec::new();
         for (_, members) in self.places.iter() {
-            let by_chance = |node: usize| self.work[node] - if self.is_single(node) { self.excess[node] } else { 0 };
-            let mut work: Vec<i64> = members.iter().map(|(_, node)| by_chance(*node as usize)).collect();
+            work.clear();
+            work.extend(members.iter().map(|(_, node)| self.work_in(job, times, *node as usize)));
             for at in (1..work.len()).rev() {
                 work.swap(at, below(at + 1));
             }
-            for ((_, node), own) in members.iter().zip(work) {
-                found.own[*node as usize] = own;
+            for ((_, node), own) in members.iter().zip(&work) {
+                found.own[*node as usize] = *own;
             }
         }
-        for node in self.alone().filter(|node| job.nodes[*node].role == Role::Cpu) {
-            found.own[node] = self.work[node];
+        // Kernels that one rank alone runs come to none by chance.
+        for node in self.alone() {
+            match job.nodes[node].role {
+                Role::Cpu => found.own[node] = self.work_in(job, times, node),
+                Role::Gpu => found.own[node] = 0,
+                _ => {}
+            }
         }
         found
     }
@@ -365,15 +307,4 @@ fn median_of_others(sorted: &[i64], value: i64) -> i64 {
     let (at, others) = (sorted.partition_point(|of| *of < value), sorted.len() - 1);
     let other = |number: usize| sorted[number + usize::from(number >= at)];
     if others == 0 { 0 } else { other((others - 1) / 2).midpoint(other(others / 2)) }
-}
-
-/// What a quarter of the values are at most; 0 if there is none.
-fn quarter(values: &mut [f64]) -> f64 {
-    let at = values.len().div_ceil(4);
-    values.get(at).copied().map_or(0.0, |_| *values.select_nth_unstable_by(at, f64::total_cmp).1)
-}
-
-/// The middle value, of an even number the upper one, so that two values do not hide how far they are apart; 0 if there is none.
-fn upper_middle(values: &mut [f64]) -> f64 {
-    middle(values, f64::total_cmp).map_or(0.0, |middle| middle.upper)
 }

@@ -82,6 +82,16 @@ pub(super) fn find(graph: &mut RankGraph) {
             launches_collective[edge.from as usize] |= matches!(node.kind, NodeKind::Collective(_));
         }
     }
+    // A call with two nodes launches its work at either, and is the same.
+    for at in 0..graph.nodes.len() {
+        let thread = graph.edges[at].iter().find(|edge| edge.kind == EdgeKind::Thread);
+        let begin = thread.map(|edge| edge.from as usize).filter(|_| graph.nodes[at].kind == NodeKind::Returned);
+        if let Some(begin) = begin.filter(|begin| graph.nodes[*begin].name == graph.nodes[at].name) {
+            let of_both = first[begin].or(first[at]);
+            (first[begin], first[at]) = (of_both, of_both);
+            launches_collective[at] |= std::mem::take(&mut launches_collective[begin]);
+        }
+    }
     let families: Vec<u64> = graph.texts.iter().map(|text| hash(family(text))).collect();
     let cpu = graph.nodes.iter().enumerate().filter(|(_, node)| node.kind.is_cpu());
     let mut order: Vec<(Ns, usize)> = cpu.map(|(at, node)| (node.end, at)).collect();
@@ -94,6 +104,10 @@ pub(super) fn find(graph: &mut RankGraph) {
             NodeKind::Blocked => 1,
             NodeKind::CpuArrival(_) => 2,
             NodeKind::CpuLeft(_) => 3,
+            NodeKind::Returned => 5,
+            NodeKind::Unknown => 6,
+            NodeKind::Profiler => 7,
+            NodeKind::End => 8,
             _ => 4,
         };
         let name = families[first[at].unwrap_or(node.name) as usize];

@@ -61,6 +61,17 @@ pub(super) fn rerun_each<T: Send>(
 /// Peers that may be found when they are first asked for.
 pub(crate) type LazyPeers<'a> = dyn Deref<Target = Peers> + Sync + 'a;
 
+/// What ranks that are not here may do: no rerun shows whether they would come as early as those that are.
+#[derive(Debug, Default)]
+pub(crate) struct Bound {
+    /// The nodes at which collectives end that waited for them.
+    pub(crate) waited: Vec<usize>,
+    /// The nodes at which collectives end of which they are members, with how long these waited for them, in ns.
+    pub(crate) partial: Vec<(usize, i64)>,
+    /// The ranks here of which less than the larger half of a group is here.
+    pub(crate) minorities: Vec<usize>,
+}
+
 /// A job that is asked about.
 pub(crate) struct Question<'a> {
     pub(crate) job: &'a JobGraph,
@@ -70,8 +81,12 @@ pub(crate) struct Question<'a> {
     work: [Vec<Vec<u32>>; 2],
     /// By rank and interval: the nodes that are work of threads.
     in_intervals: Vec<Lists<u32>>,
+    /// What is known of ranks that are not here.
+    pub(crate) bound: Option<Bound>,
+    /// How many steps are judged.
+    pub(crate) steps: u32,
     /// When it started and ended, in ns.
-    start: i64,
+    pub(crate) start: i64,
     pub(super) end: i64,
 }
 
@@ -85,12 +100,17 @@ impl<'a> Question<'a> {
                 work[usize::from(node.role == Role::Gpu)][node.rank as usize].push(at);
             }
         }
-        let (start, end) = if job.nodes.is_empty() { (0, 0) } else { (start, end) };
+        let (mut start, end) = if job.nodes.is_empty() { (0, 0) } else { (start, end) };
+        // What a profiler recorded before another one began is no part of what all did.
+        if let Some(profiled) = job.profiled_from.iter().copied().collect::<Option<Vec<i64>>>() {
+            start = profiled.into_iter().max().map_or(start, |latest| start.max(latest).min(end));
+        }
         let in_intervals = each(ranks.len(), |rank| {
             let interval = |node: u32| ranks[rank].nodes[job.nodes[node as usize].of as usize].interval;
             Lists::new(ranks[rank].intervals.len(), work[0][rank].iter().map(|node| (interval(*node), *node)))
         });
-        Question { job, ranks, peers, work, in_intervals, start, end }
+        let steps = ranks.iter().map(|graph| graph.steps - graph.left_out_steps).max().unwrap_or_default();
+        Question { job, ranks, peers, work, in_intervals, bound: None, steps, start, end }
     }
 
     /// From the first start to the last end, in ns.
@@ -118,7 +138,25 @@ impl<'a> Question<'a> {
     }
 
     pub(super) fn like_peers(&self, base: Times, set: &[usize], part: Part) -> Times {
-        self.peers.like_peers(self.job, base, &self.flags(set), part, None)
+        self.peers.like_peers(self.job, base, &self.flags(set), part)
+    }
+
+    /// The same at some places of its peers alone.
+    pub(super) fn at_places(&self, base: &Times, set: &[usize], places: &[usize]) -> Times {
+        self.peers.like_peers_at(self.job, base, &self.flags(set), places)
+    }
+
+    /// The times in which these ranks do a part of their work as the median of them all.
+    pub(super) fn like_each_other(&self, base: &Times, set: &[usize], part: Part) -> Times {
+        self.peers.like_each_other(self.job, base, &self.flags(set), part)
+    }
+
+    /// When the job ends if ranks that are not here come no earlier than they did.
+    pub(super) fn bounded_end(&self, mut times: Times, bound: &Bound) -> i64 {
+        for node in bound.waited.iter().copied() {
+            self.job.change_wait(&mut times, node, |wait| wait.earliest = self.job.nodes[node].time);
+        }
+        self.end_of(times)
     }
 
     pub(super) fn flags(&self, set: &[usize]) -> Vec<bool> {

@@ -2,11 +2,15 @@
 //!
 //! | node | happens |
 //! |---|---|
-//! | [`NodeKind::Launch`] | when a call that puts work onto the GPU returns |
+//! | [`NodeKind::Launch`] | when a call that puts work onto the GPU returns; when it begins, if the work starts before that |
+//! | [`NodeKind::Returned`] | when a call returns whose work may start before that |
 //! | [`NodeKind::Blocked`] | when a call that waits for the GPU returns |
+//! | [`NodeKind::Unknown`], [`NodeKind::Profiler`] | when a thread goes on that was blocked by what nobody knows, or by the profiler |
+//! | [`NodeKind::End`] | when a thread has ended its last step |
 //! | [`NodeKind::Woken`] | when a thread goes on that waited for another thread |
 //! | [`NodeKind::CpuArrival`], [`NodeKind::CpuLeft`] | when a thread comes to a collective of CPUs, and when it leaves |
 //! | [`NodeKind::Slice`], [`NodeKind::Collective`] | when work on a stream ends |
+//! | [`NodeKind::Earlier`] | when work on a stream ends that was launched before the window |
 //!
 //! An edge leads to a node from what it cannot have happened before.
 
@@ -25,8 +29,16 @@ pub const NO_NODE: u32 = u32::MAX;
 pub enum NodeKind {
     /// A thread has launched something.
     Launch,
-    /// A call that waits for the GPU has returned.
+    /// A call has returned whose work may start before that: a copy's, or a graph's.
+    Returned,
+    /// A call that waits for the GPU has returned. It starts when it begins to wait.
     Blocked,
+    /// A thread goes on that was blocked in a call for longer than such calls take, and no end of work shows by what.
+    Unknown,
+    /// A thread goes on after the profiler has written its buffers, at the end of a call that waits for the device.
+    Profiler,
+    /// A thread has ended its last step, or its last call.
+    End,
     /// A thread that waited for another one goes on.
     Woken,
     /// A thread has come to a collective of CPUs. It has the collective's number on this rank.
@@ -37,12 +49,14 @@ pub enum NodeKind {
     Slice,
     /// The kernel of a collective has ended. It has a position in the rank's rows.
     Collective(u32),
+    /// What a stream still ran when the window began has ended.
+    Earlier,
 }
 
 impl NodeKind {
     /// Whether it is on a CPU thread.
     pub fn is_cpu(self) -> bool {
-        !matches!(self, NodeKind::Slice | NodeKind::Collective(_))
+        !matches!(self, NodeKind::Slice | NodeKind::Collective(_) | NodeKind::Earlier)
     }
 }
 
@@ -61,6 +75,8 @@ pub enum EdgeKind {
     Unexplained,
     /// A call returns after the slice that it waits for.
     Blocked,
+    /// A call would return after this slice. It did not have to wait for it.
+    MayBlock,
     /// A thread goes on after another one has launched.
     Wake,
     /// All members of a collective have arrived.
@@ -147,8 +163,14 @@ pub struct RankGraph {
     pub intervals: Vec<Interval>,
     /// Names of slices, calls and functions.
     pub texts: Vec<String>,
+    /// Which of these, ascending, are of annotations alone: they say when a thread did something.
+    pub annotations: Vec<u32>,
     /// How many steps it has.
     pub steps: u32,
+    /// How many of these were left out, because another rank does not have them.
+    pub left_out_steps: u32,
+    /// When the profiler began to record, if the trace says so.
+    pub profiled_from: Option<Ns>,
 }
 
 impl RankGraph {
@@ -162,6 +184,11 @@ impl RankGraph {
     /// The name of a node.
     pub fn name(&self, node: u32) -> &str {
         &self.texts[self.nodes[node as usize].name as usize]
+    }
+
+    /// Whether a text is of an annotation, not of a function.
+    pub fn is_annotation(&self, text: u32) -> bool {
+        self.annotations.binary_search(&text).is_ok()
     }
 
     /// The rows of collectives, by the nodes of their launches. One call may launch many kernels of a graph.

@@ -49,10 +49,11 @@ impl JobGraph {
             for (run, found) in found.iter_mut().enumerate() {
                 let own = found[at];
                 found[at] = match node.role {
-                    Role::Cpu => latest[run].max(thread[run] + own),
+                    Role::Cpu | Role::Outside(_) => latest[run].max(thread[run] + own),
                     _ if latest[run] == i64::MIN => waits[run].begin + own,
                     _ => latest[run] + own,
                 };
+                found[at] = found[at].max(waits[run].earliest);
                 ends[run] = ends[run].max(found[at]);
             }
         }
@@ -69,9 +70,9 @@ impl JobGraph {
             let before =
                 self.edges_into(at).iter().find(|edge| edge.kind == EdgeKind::Thread).map(|edge| edge.from as usize);
             let start = match node.role {
-                Role::Gpu | Role::Alone => end - times.own[at],
+                Role::Gpu | Role::Alone | Role::Outside(_) => end - times.own[at],
                 Role::Transfer => found[arrival as usize],
-                _ if matches!(kind, NodeKind::Launch | NodeKind::CpuArrival(_)) => {
+                _ if matches!(kind, NodeKind::Launch | NodeKind::Returned | NodeKind::CpuArrival(_)) => {
                     before.map_or(i64::MIN, |before| found[before]).max(end - (node.time - node.start))
                 }
                 _ => before.map_or(node.start, |before| node.start + found[before] - self.nodes[before].time),

@@ -42,12 +42,15 @@ pub(super) struct Threads {
     quiet: Vec<Vec<Quiet>>,
     /// In the order of their ends.
     cpu_collectives: Vec<CpuCollective>,
+    /// The names of annotations in which a thread is in no function.
+    pub(super) annotations: BTreeSet<StringId>,
 }
 
 impl Threads {
     pub(super) fn find(store: &Store, threads: &[ThreadId]) -> Self {
         let cpu_collectives = cpu_collectives(store, threads);
-        Threads { begin: store.span.start, quiet: quiet(store, threads), cpu_collectives }
+        let (quiet, annotations) = quiet(store, threads);
+        Threads { begin: store.span.start, quiet, cpu_collectives, annotations }
     }
 
     /// The times in which a thread starts and ends no slice.
@@ -164,7 +167,7 @@ fn waited(graph: &RankGraph, at: u32) -> Window {
     let node = &graph.nodes[at as usize];
     let end = match node.kind {
         NodeKind::CpuArrival(_) => node.start,
-        NodeKind::Launch => {
+        NodeKind::Launch | NodeKind::Returned => {
             let blocked = graph.edges[at as usize].iter().filter(|edge| edge.kind == EdgeKind::Blocked);
             blocked.map(|edge| graph.nodes[edge.from as usize].end).max().unwrap_or(node.start)
         }
@@ -173,8 +176,8 @@ fn waited(graph: &RankGraph, at: u32) -> Window {
     Window { start: node.start, end }
 }
 
-/// By thread: the times in which it starts and ends no slice.
-fn quiet(store: &Store, threads: &[ThreadId]) -> Vec<Vec<Quiet>> {
+/// By thread: the times in which it starts and ends no slice. And the names of annotations in which that is in no function.
+fn quiet(store: &Store, threads: &[ThreadId]) -> (Vec<Vec<Quiet>>, BTreeSet<StringId>) {
     // By thread: its place among those that are asked for.
     let mut lane_of: Vec<Option<usize>> = Vec::new();
     for (thread, lane) in threads.iter().zip(0..) {
@@ -184,7 +187,13 @@ fn quiet(store: &Store, threads: &[ThreadId]) -> Vec<Vec<Quiet>> {
     let waiting = Waiting::find(store);
     let mut sweeps: Vec<Sweep<'_>> = threads
         .iter()
-        .map(|_| Sweep { waiting: &waiting, open: Vec::new(), last: store.span.start, found: Vec::new() })
+        .map(|_| Sweep {
+            waiting: &waiting,
+            open: Vec::new(),
+            last: store.span.start,
+            found: Vec::new(),
+            annotations: BTreeSet::new(),
+        })
         .collect();
     for slice in store.slices.ids() {
         let Some(lane) = store.thread_of(slice).and_then(|thread| *lane_of.get(thread.row())?) else { continue };
@@ -192,7 +201,9 @@ fn quiet(store: &Store, threads: &[ThreadId]) -> Vec<Vec<Quiet>> {
         sweeps[lane].close(start);
         sweeps[lane].open.push((if dur < Ns::ZERO { store.span.end } else { start + dur }, slice));
     }
-    sweeps.into_iter().map(Sweep::finish).collect()
+    sweeps.iter_mut().for_each(Sweep::finish);
+    let annotations = sweeps.iter().flat_map(|sweep| sweep.annotations.iter().copied()).collect();
+    (sweeps.into_iter().map(|sweep| sweep.found).collect(), annotations)
 }
 
 /// In which slices a thread may wait for another one.
@@ -219,9 +230,13 @@ impl<'a> Waiting<'a> {
         Waiting { store, annotations: store.strings.find("user_annotation"), is_waiting, is_c_function }
     }
 
+    fn is_annotation(&self, slice: SliceId) -> bool {
+        Some(self.store.slices.category(slice)) == self.annotations
+    }
+
     fn may_wait(&self, slice: SliceId) -> bool {
         let slices = &self.store.slices;
-        Some(slices.category(slice)) == self.annotations || self.is_waiting[slices.name(slice).0 as usize]
+        self.is_annotation(slice) || self.is_waiting[slices.name(slice).0 as usize]
     }
 }
 
@@ -231,6 +246,7 @@ struct Sweep<'a> {
     open: Vec<(Ns, SliceId)>,
     last: Ns,
     found: Vec<Quiet>,
+    annotations: BTreeSet<StringId>,
 }
 
 impl Sweep<'_> {
@@ -238,6 +254,9 @@ impl Sweep<'_> {
         if end > self.last {
             let may_wait = of.is_none_or(|of| self.waiting.may_wait(of));
             let name = of.map_or(StringId::NULL, |of| self.name(of));
+            if of.is_some_and(|of| self.waiting.is_annotation(of)) {
+                self.annotations.insert(name);
+            }
             self.found.push(Quiet { end, name, may_wait });
             self.last = end;
         }
@@ -259,11 +278,10 @@ impl Sweep<'_> {
         self.add(until, self.open.last().map(|(_, of)| *of));
     }
 
-    fn finish(mut self) -> Vec<Quiet> {
+    fn finish(&mut self) {
         while let Some((end, of)) = self.open.pop() {
             self.add(end, Some(of));
         }
-        self.found
     }
 }
 

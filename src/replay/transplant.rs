@@ -5,12 +5,14 @@
 //! waiting of one rank in the work of another, and errs, as far as they wait differently. What like ranks all wait for alike moves with the work; that a
 //! graph takes it for work does not show here.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use super::job::{Edge, JobGraph, Node, Role, Times, Wait};
 use super::peers::Peers;
-use super::question::{as_many, each, rerun_each};
-use super::rank::{EdgeKind, NO_NODE, RankGraph, RankNode};
+use super::question::{Question, as_many, each, rerun_each};
+use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph, RankNode};
 
 /// So many rotations: they take time, and more of them say the same.
 const MOST: usize = 8;
@@ -60,6 +62,8 @@ struct Transplant<'a> {
     begins: Vec<Vec<Option<i64>>>,
     /// By node of the job's graph: whether it matters when it begins, or how long it takes to be woken; of a member of a collective, or when it arrives.
     has_wait: Vec<bool>,
+    /// Nodes that end no earlier than they did, and how long they waited.
+    fixed: &'a HashMap<usize, i64>,
 }
 
 /// Where a node of a rank is in the job's graph.
@@ -91,21 +95,35 @@ fn lanes(graph: &RankGraph) -> usize {
 }
 
 /// Measures the error; `None` if no two ranks are alike.
-pub fn measure(job: &JobGraph, ranks: &[&RankGraph], peers: &Peers) -> Option<RerunError> {
+pub(crate) fn measure(question: &Question<'_>) -> Option<RerunError> {
+    let fixed = question.bound.iter().flat_map(|bound| bound.partial.iter().copied()).collect();
+    of_graph(question.job, question.ranks, question.peers, &fixed)
+}
+
+/// The same of a graph. Some nodes end no earlier than they did, after what they waited, in ns: collectives that waited for ranks that are not here, which like ranks did differently.
+pub fn of_graph(
+    job: &JobGraph,
+    ranks: &[&RankGraph],
+    peers: &Peers,
+    fixed: &HashMap<usize, i64>,
+) -> Option<RerunError> {
     let largest = peers.with_peers().into_iter().map(|rank| peers.alike(rank)).max()?;
-    let transplant = Transplant::new(job, ranks, peers);
+    let transplant = Transplant::new(job, ranks, peers, fixed);
     let ends = Ends::find(job, ranks, peers);
     let start = job.nodes.iter().map(|node| node.start).min()?;
-    let (steps, whole) = ends.lengths(job.nodes.iter().map(|node| node.time), start);
+    // A call that one rank alone makes cannot be given to another one. So it waits for nothing in any of these runs, nor in the one that they are compared with.
+    let calls: Vec<usize> = peers.alone().filter(|at| waits(job, ranks, *at)).collect();
+    let mut recorded = job.times.clone();
+    calls.iter().for_each(|at| job.change_wait(&mut recorded, *at, |wait| wait.is_asked = false));
+    let times = |times: &[i64]| ends.lengths(times.iter().copied(), start);
+    let (steps, whole) = match calls.is_empty() {
+        true => ends.lengths(job.nodes.iter().map(|node| node.time), start),
+        false => times(&job.rerun(recorded).times),
+    };
     let mut error = RerunError::default();
     let mut count = 0.0;
     let rotations = (largest - 1).min(as_many(job, MOST, LEAST));
-    let rotated = rerun_each(
-        job,
-        rotations,
-        |by| transplant.rotated(by + 1),
-        |rerun| ends.lengths(rerun.times.iter().copied(), start),
-    );
+    let rotated = rerun_each(job, rotations, |by| transplant.rotated(by + 1), |rerun| times(&rerun.times));
     for (rotated, rotated_whole) in rotated {
         for (step, rotated) in steps.iter().zip(rotated).filter(|(step, _)| **step > 0) {
             let off = (rotated - step).abs() as f64 / *step as f64;
@@ -116,6 +134,12 @@ pub fn measure(job: &JobGraph, ranks: &[&RankGraph], peers: &Peers) -> Option<Re
     }
     error.mean /= f64::max(count, 1.0);
     Some(error)
+}
+
+/// Whether a node is a call that waits for a GPU.
+fn waits(job: &JobGraph, ranks: &[&RankGraph], at: usize) -> bool {
+    let node = job.nodes[at];
+    ranks[node.rank as usize].nodes.get(node.of as usize).is_some_and(|of| of.kind == NodeKind::Blocked)
 }
 
 /// The nodes at which a step may end: those that all like ranks have.
@@ -158,7 +182,7 @@ impl Ends {
 }
 
 impl<'a> Transplant<'a> {
-    fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a Peers) -> Self {
+    fn new(job: &'a JobGraph, ranks: &'a [&'a RankGraph], peers: &'a Peers, fixed: &'a HashMap<usize, i64>) -> Self {
         let by_place = |rank: usize| {
             let mut found = vec![NOWHERE; peers.alike.places_in[peers.alike.class[rank] as usize]];
             let nodes = job.arrivals[rank].iter().zip(&job.ends[rank]);
@@ -193,7 +217,7 @@ impl<'a> Transplant<'a> {
         for (arrival, end) in job.arrivals.iter().flatten().zip(job.ends.iter().flatten()) {
             has_wait[*end as usize] |= has_wait[*arrival as usize];
         }
-        Transplant { job, peers, ranks, by_place, in_order, begins, has_wait }
+        Transplant { job, peers, ranks, by_place, in_order, begins, has_wait, fixed }
     }
 
     /// The times in which each rank has those of the one that comes so many places after it among like ones.
@@ -213,13 +237,18 @@ impl<'a> Transplant<'a> {
         let work = self.work(rank, from);
         for (at, (end, place)) in self.job.ends[rank].iter().zip(&self.peers.alike.place_of[rank]).enumerate() {
             let (end, of) = (*end as usize, self.by_place[from][*place as usize]);
+            if let Some(waited) = self.fixed.get(&end) {
+                times.own[end] -= waited;
+                self.job.change_wait(times, end, |wait| wait.earliest = self.job.nodes[end].time);
+                continue;
+            }
             times.own[end] = if of.end == NO_NODE { 0 } else { work[*place as usize] };
             if of.end == NO_NODE {
                 let node = &self.ranks[rank].nodes[at];
                 let begin = self.begins[from].get(lane(node)).copied().flatten();
                 self.job.change_wait(times, end, |wait| {
                     let begin = begin.unwrap_or(wait.begin);
-                    *wait = Wait { begin, extra: 0, is_asked: !node.kind.is_cpu() };
+                    *wait = Wait { begin, extra: 0, is_asked: !node.kind.is_cpu(), ..*wait };
                 });
             } else if self.has_wait[end] {
                 let theirs = self.job.recorded_wait(of.end as usize);

@@ -23,7 +23,7 @@ pub struct Completeness {
     pub has_parts: bool,
     /// How many ranks the job has by the headers of the traces that the parts were made of.
     pub by_headers: Option<u32>,
-    /// How many files of parts cannot be used.
+    /// How many files of parts cannot be used, or of traces cannot be read.
     pub unread: usize,
     /// How many ranks belong to another job.
     pub refused: usize,

@@ -96,7 +96,7 @@ impl Run<'_> {
         }
         let mut on_page = Vec::new();
         if !files.traces.is_empty() {
-            let ReducedTraces { traces, archives, left_out, .. } = self.reduced_ranks(&files.traces, question)?;
+            let ReducedTraces { traces, archives, left_out, lost, .. } = self.reduced_ranks(&files.traces, question)?;
             let mut of_silent = Losses::default();
             for Reduced { reduction: (ranks, losses, of_page), name, rank, damage, .. } in traces {
                 let rank = rank.map(|rank| rank.0);
@@ -116,6 +116,7 @@ impl Run<'_> {
                 first.damage.add(of_silent);
             }
             found.left_out = left_out;
+            found.completeness.unread += lost;
             archives.iter().for_each(|archive| found.damage.extend(self.damage_lines(archive)));
         }
         question.given.iter().try_for_each(|given| given.set(&mut found.ranks)).map_err(RunError::GivenRank)?;

@@ -118,13 +118,15 @@ pub struct ReducedTraces<T> {
     pub archives: Vec<Store>,
     /// Which files were left out, and why.
     pub left_out: Vec<String>,
+    /// How many of these should have been traces, and nothing of them could be read.
+    pub lost: usize,
     /// Files of archives that are named like traces, and are none.
     pub no_traces: Vec<String>,
 }
 
 impl<T> Default for ReducedTraces<T> {
     fn default() -> Self {
-        ReducedTraces { traces: Vec::new(), archives: Vec::new(), left_out: Vec::new(), no_traces: Vec::new() }
+        ReducedTraces { traces: Vec::new(), archives: Vec::new(), left_out: Vec::new(), lost: 0, no_traces: Vec::new() }
     }
 }
 
@@ -203,6 +205,7 @@ impl Run<'_> {
                 Err(RunError::Library(error)) if !self.reading.strict => {
                     self.report(Event::LeftOut(&error));
                     found.left_out.push(format!("Left out: {error}"));
+                    found.lost += usize::from(error.is_lost_trace());
                     failure = failure.or(Some(error));
                 }
                 Err(error) => return Err(error),
@@ -234,7 +237,7 @@ impl Run<'_> {
         self.check(&whole)?;
         let named = whole.findings.no_traces.iter().filter(|name| is_named_like_a_trace(name));
         let no_traces = named.map(|name| format!("{}/{name}", file.display())).collect();
-        Ok(ReducedTraces { traces: found, archives: vec![whole.store], left_out: Vec::new(), no_traces })
+        Ok(ReducedTraces { traces: found, archives: vec![whole.store], left_out: Vec::new(), lost: 0, no_traces })
     }
 
     /// Loads the traces of a file one after the other, so that one is in memory at a time. What concerns an archive as a whole is reported and

@@ -23,7 +23,8 @@ impl Catalog {
     /// # Errors
     /// The error of SQLite.
     pub fn read(database: &Database) -> Result<Self, Error> {
-        let ranks = rank_tables::TABLES.iter().filter(|_| database.source().compare.is_some());
+        let ranks =
+            rank_tables::TABLES.iter().chain(rank_tables::OF_ONE).filter(|_| database.source().compare.is_some());
         let ours =
             tables::TABLES.iter().chain(call_tables::TABLES).chain(absent::TABLES).chain(ranks).map(|table| table.name);
         let ours = ours.chain(table_functions::FUNCTIONS.iter().map(|function| function.name));

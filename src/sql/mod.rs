@@ -83,6 +83,9 @@ impl Database {
         for table in rank_tables::TABLES {
             engine::register_if(&database.connection, &database.source, table, Source::incomparable)?;
         }
+        for table in rank_tables::OF_ONE {
+            engine::register_if(&database.connection, &database.source, table, Source::without_path)?;
+        }
         Ok(database)
     }
 

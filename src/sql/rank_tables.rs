@@ -8,7 +8,10 @@ use super::table::Lookup::{Integer, Scan, Sorted};
 use super::table::{Cell, CellOf, Column, Table, id, int, known, text};
 
 /// All these tables.
-pub(super) const TABLES: &[&Table] = &[&RANK, &COLLECTIVE_MATCH, &CRITICAL_PATH];
+pub(super) const TABLES: &[&Table] = &[&RANK, &COLLECTIVE_MATCH];
+
+/// Those that also a single trace has of which nothing says which rank it is.
+pub(super) const OF_ONE: &[&Table] = &[&CRITICAL_PATH];
 
 const fn real(name: &'static str, cell: CellOf) -> Column {
     Column { name, sql_type: "REAL", hidden: false, lookup: Scan, cell }

@@ -38,6 +38,8 @@ pub struct RankRows {
     pub matches: Vec<MatchRow>,
     /// In the order of time.
     pub path: Vec<PathRow>,
+    /// Why a single trace has nothing but a path: nothing says which rank it is.
+    pub incomparable: Option<String>,
 }
 
 /// A rank of the job.

@@ -267,12 +267,21 @@ impl Source {
 
     /// The comparison of the ranks; without rows if they cannot be compared.
     pub(super) fn rank_rows(&self) -> &RankRows {
-        static NONE: RankRows = RankRows { ranks: Vec::new(), matches: Vec::new(), path: Vec::new() };
+        static NONE: RankRows =
+            RankRows { ranks: Vec::new(), matches: Vec::new(), path: Vec::new(), incomparable: None };
         self.compared().as_ref().unwrap_or(&NONE)
     }
 
     /// The reason why the ranks cannot be compared.
     pub(super) fn incomparable(&self) -> Option<&str> {
+        match self.compared() {
+            Ok(rows) => rows.incomparable.as_deref(),
+            Err(why) => Some(why),
+        }
+    }
+
+    /// The reason why nothing has a critical path.
+    pub(super) fn without_path(&self) -> Option<&str> {
         self.compared().as_ref().err().map(String::as_str)
     }
 

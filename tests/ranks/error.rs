@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::ranks::reduction::RankReduction;
@@ -10,7 +10,7 @@ use nccl_stacks::ranks::report::Compared;
 use nccl_stacks::replay::job::{JobGraph, Role};
 use nccl_stacks::replay::peers::{Part, Peers};
 use nccl_stacks::replay::rank::{EdgeKind, NodeKind, RankGraph};
-use nccl_stacks::replay::transplant::{RerunError, measure};
+use nccl_stacks::replay::transplant::{RerunError, of_graph};
 
 use super::simulated::compare;
 use crate::job::{How, Job, KERNELS, Late, When};
@@ -32,7 +32,7 @@ fn with_graph<T>(ranks: &[RankReduction], ask: impl FnOnce(&JobGraph, &[&RankGra
 }
 
 fn error(ranks: &[RankReduction]) -> RerunError {
-    with_graph(ranks, |job, graphs, peers| measure(job, graphs, peers).unwrap())
+    with_graph(ranks, |job, graphs, peers| of_graph(job, graphs, peers, &HashMap::new()).unwrap())
 }
 
 /// Takes edges out of a graph.
@@ -102,7 +102,7 @@ fn a_graph_without_calls_that_wait_takes_waiting_for_work() {
     let saved = |ranks: &[RankReduction]| {
         let set = [false, false, true, false];
         with_graph(ranks, |job, _, peers| {
-            end(job) - job.rerun(peers.like_peers(job, job.times.clone(), &set, Part::Gpu, None)).end
+            end(job) - job.rerun(peers.like_peers(job, job.times.clone(), &set, Part::Gpu)).end
         })
     };
     let truth = length(&late) - length(&quiet);

@@ -318,7 +318,7 @@ fn a_missing_rank_is_named() {
     let matches = &report["matches"];
     assert_eq!((&matches["matched"], &matches["partial"]), (&json!(0), &matches["kernels"]), "{matches}");
     let text = stdout(&ranks_of(&[files.root()], &[]));
-    assert_names(&text, &["Not here: rank 1;"]);
+    assert_names(&text, &["Not here: rank 1. "]);
     assert!(!text.contains("record the other ranks"), "{text}");
     let kernels = matches["kernels"].as_u64().unwrap();
     let page = stdout(&ranks_of(&[files.root()], &["--format", "html"]));

@@ -268,14 +268,14 @@ fn a_broken_part_costs_its_rank_and_is_named() {
     let path = format!("{parts}/rank3.part.json");
     let text = std::fs::read(&path).unwrap();
     let rest = answer(&["ranks", &traces[0], &traces[1], &traces[2]]);
-    let other_version = String::from_utf8(text.clone()).unwrap().replacen("part\":7,", "part\":8,", 1);
+    let other_version = String::from_utf8(text.clone()).unwrap().replacen("part\":8,", "part\":9,", 1);
     let mut flipped = text.clone();
     flipped[text.len() / 2] ^= 1;
     for (broken, says) in [
         (&b""[..], "it is empty"),
         (&text[..text.len() / 2], "its checksum is wrong"),
         (&flipped[..], "its checksum is wrong"),
-        (other_version.as_bytes(), "wrote it as version 8, and this program reads version 7"),
+        (other_version.as_bytes(), "wrote it as version 9, and this program reads version 8"),
         (b"{\"ranks\":[]}", "this is not a part"),
         (b"\n\n", "there is no part in it"),
         (b"PAR1", if cfg!(feature = "parquet") { "Parquet" } else { "without the feature `parquet`" }),

@@ -95,20 +95,17 @@ fn clocks_of_one_host_agree() {
     }
 }
 
-/// Ranks 2 and 3 of one set cause nearly all of the waiting of 139 ms, and the job would hardly be shorter if they were as fast as the others.
+/// Ranks 2 and 3 of one set cause nearly all of the waiting of 139 ms, and the job would hardly be shorter if they were as fast as the others: no more than jobs are
+/// whose work is shuffled.
 #[test]
 fn waiting_is_not_what_would_be_saved() {
     let Some(shared) = shared() else { return };
     let report = json(&["ranks", &pattern(&shared, SET_A)]);
     assert!(report["waited_ns"].as_i64().unwrap() > 130_000_000);
     assert!(report["reruns"]["all_like_peers_saves_ns"].as_i64().unwrap() < 4_000_000, "{}", report["reruns"]);
-    let findings = report["reruns"]["findings"].as_array().unwrap();
-    assert_eq!(findings[0]["ranks"], serde_json::json!([2, 3]));
-    assert!(findings[0]["saves_ns"].as_i64().unwrap() < 2_000_000, "{findings:?}");
+    assert_eq!(report["reruns"]["findings"], serde_json::json!([]), "{}", report["reruns"]);
     let verdict = verdict_of(&report);
-    assert!(verdict.contains(" as fast on ranks 2 and 3 as on ranks 0 and 1, steps would take 48."), "{verdict}");
-    // What else would be saved is less than a hundredth of the time.
-    assert_eq!(verdict.matches("would take").count(), 1, "{verdict}");
+    assert!(verdict.contains("No rank stands out: ") && !verdict.contains("would take"), "{verdict}");
 }
 
 /// A graph was replayed three times, once with all ranks in time: 4,613 us from its first kernel. In the first replay two ranks came 225 us late, in the
@@ -151,18 +148,21 @@ fn a_late_replay_of_a_graph_would_be_as_long_as_one_in_time() {
     }
 }
 
-/// Rank 1 of another set is slower in all that its CPU does: no function has most of it.
+/// Ranks 0 and 1 of another set are slower in all that their CPUs do: 306.9 and 308.9 ms, against 299.8 and 289.9. No function has most of it.
 #[test]
 fn a_slow_cpu_is_named_and_no_function() {
     let Some(shared) = shared() else { return };
     let report = json(&["ranks", &pattern(&shared, SET_J)]);
     let first = &report["reruns"]["findings"][0];
     println!("{first}");
-    assert_eq!((&first["ranks"], &first["part"]), (&serde_json::json!([1]), &"cpu".into()));
-    // A prototype of the same rerun gave 6.9 to 9.2 ms of 317.
-    assert!((5_000_000..10_000_000).contains(&first["saves_ns"].as_i64().unwrap()), "{first}");
+    assert_eq!((&first["ranks"], &first["part"]), (&serde_json::json!([0, 1]), &"cpu".into()));
+    // A prototype of the same rerun gave 15.5 ms of 317.
+    assert!((14_000_000..17_500_000).contains(&first["saves_ns"].as_i64().unwrap()), "{first}");
     let verdict = verdict_of(&report);
-    assert!(verdict.contains("; with rank 1's CPU as fast as its peers', they would take "), "{verdict}");
+    assert!(
+        verdict.contains("; with the CPUs of ranks 0 and 1 as fast as those of ranks 2 and 3, they would take "),
+        "{verdict}"
+    );
     assert!(verdict.contains("no function has most of that"), "{verdict}");
 }
 
@@ -294,12 +294,12 @@ fn kernels_without_launches_are_matched() {
     assert!(stderr(&main_job).contains(": 84 kernels ran in the window"), "{}", stderr(&main_job));
 }
 
-/// Where CPUs and GPUs set the pace together, that is why a collective's transfer saves nothing, and not that all of the path is the CPU's.
+/// Where most of the path is the CPU's, that is why a collective's transfer saves nothing; of a job that its GPUs hold, a transfer saves something.
 #[test]
 fn a_path_of_cpus_is_no_reason_where_gpus_take_as_long() {
     let Some(shared) = shared() else { return };
     let said = |set: &str| stdout(&run(&["ranks", "--quiet", &pattern(&shared, set)]));
-    let reasons = ["no shorter, as the CPUs take as long as the GPUs", "of the critical path is CPU\n"];
+    let reasons = ["job would be 9.1 % shorter", "of the critical path is CPU\n"];
     for (set, expected) in [(SET_F, [true, false]), (SET_A, [false, true])] {
         let text = said(set);
         assert_eq!(reasons.map(|reason| text.contains(reason)), expected, "{set}: {text}");

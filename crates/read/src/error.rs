@@ -95,3 +95,19 @@ pub enum Error {
     #[error("{}: cannot be written: {source}. Nothing was written", path.display())]
     Write { path: PathBuf, source: io::Error },
 }
+
+impl Error {
+    /// Whether the file should have been a trace, and nothing of it could be read: whoever recorded it is missing from the answer.
+    pub fn is_lost_trace(&self) -> bool {
+        use Error::*;
+        matches!(
+            self,
+            Empty { .. }
+                | Read { .. }
+                | ArchiveCutOff { .. }
+                | CorruptDatabase { .. }
+                | NothingWhole { .. }
+                | CorruptBeforeFirstEvent { .. }
+        )
+    }
+}

@@ -113,6 +113,7 @@ pub(super) enum What {
     Note { external: u32 },
     Call { launch: Launch, launches: bool },
     Kernel { launch: Launch, stream: Stream, comm: Option<Comm>, node: Option<u32> },
+    Copy { launch: Launch, stream: Stream, bytes: u32 },
 }
 
 /// One slice. Times are nanoseconds since the start of the job.
@@ -187,7 +188,8 @@ impl<'a> Recorder<'a> {
         launch
     }
 
-    pub(super) fn kernel(&mut self, event: Event<'a>) {
+    /// What ran on the GPU.
+    pub(super) fn work(&mut self, event: Event<'a>) {
         self.events.push(event);
     }
 }

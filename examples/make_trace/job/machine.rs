@@ -2,9 +2,10 @@
 //! work and on the ends of collectives, which come from outside.
 
 use super::events::{Comm, Event, Launch, Name, Recorder, Stream, What};
+use super::model::{COPY_PAGEABLE, COPY_PINNED};
 use super::path::{Moments, Place};
 use super::rng::Rng;
-use super::{How, Job, Late};
+use super::{How, Job, Late, StepSync};
 
 /// From the end of a launching call to the earliest start of its kernel.
 const LAUNCH_LATENCY: i64 = 4_000;
@@ -12,6 +13,21 @@ const LAUNCH_LATENCY: i64 = 4_000;
 const NODE_GAP: i64 = 800;
 /// The minimum time of a synchronising call, and its time after the work that it waits for.
 const SYNC: i64 = 3_000;
+
+// The calls at the end of a step are as in real traces. There a call that waits returns 5 to 9 µs after the end of what it waits for, mostly 6 to 8, and one that
+// has nothing to wait for takes a time of its own. Both vary by this.
+const SYNC_VARIES: i64 = 2_000;
+const WAKE: i64 = 6_000;
+const STREAM_SYNC: i64 = 3_000;
+const EVENT_SYNC: i64 = 6_000;
+const DEVICE_SYNC: i64 = 12_000;
+
+/// A copy of one number, and its call.
+const COPY: i64 = 2_000;
+const COPY_BYTES: u32 = 4;
+const COPY_CALL: i64 = 10_000;
+/// From the beginning of a call that blocks until its copy has ended to the earliest start of the copy.
+const COPY_LATENCY: i64 = 6_000;
 
 /// A place in the job; without a layer, once per step.
 #[derive(Clone, Copy)]
@@ -135,8 +151,13 @@ impl<'a> Machine<'a> {
     /// Lets the CPU compute.
     pub(super) fn work(&mut self, ns: i64) {
         let piece = self.piece(ns);
-        self.now += if self.factor == 1.0 { piece } else { (piece as f64 * self.factor).round() as i64 };
+        self.now += self.slowed(piece);
         self.cpu_until_now();
+    }
+
+    /// How long work takes this CPU.
+    fn slowed(&self, ns: i64) -> i64 {
+        if self.factor == 1.0 { ns } else { (ns as f64 * self.factor).round() as i64 }
     }
 
     /// Lets the CPU idle, without a recorded event.
@@ -242,6 +263,96 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Has an event recorded after what was queued last on the compute stream, if that is what the step waits for.
+    pub(super) fn record_event(&mut self, sync: Option<StepSync>) {
+        if sync == Some(StepSync::Event) {
+            self.call("cudaEventRecord", 1_500, false);
+        }
+    }
+
+    /// Waits for the GPU at the end of a step. Nothing is queued after the event, so it is passed when the compute stream is done.
+    pub(super) fn end_step(&mut self, sync: StepSync) {
+        let stream = Some(Stream::Compute);
+        match sync {
+            StepSync::Stream => self.wait("cudaStreamSynchronize", STREAM_SYNC, stream),
+            StepSync::Device => self.wait("cudaDeviceSynchronize", DEVICE_SYNC, None),
+            StepSync::Event => self.wait("cudaEventSynchronize", EVENT_SYNC, stream),
+            StepSync::Item | StepSync::PinnedItem => {
+                self.operator("aten::item", None);
+                self.work(1_500);
+                self.operator("aten::_local_scalar_dense", None);
+                self.work(1_500);
+                if sync == StepSync::Item {
+                    self.copy_and_wait();
+                } else {
+                    self.copy();
+                }
+                self.wait("cudaStreamSynchronize", STREAM_SYNC, stream);
+                for _ in 0..2 {
+                    self.work(1_500);
+                    self.close();
+                }
+            }
+        }
+    }
+
+    /// A call is back that takes the CPU so long if there is nothing to wait for, and otherwise returns after the last end of a stream, or of all. The random
+    /// numbers are the same in both cases, so that a job with and without something late has the same.
+    fn back(&mut self, start: i64, own: i64, stream: Option<Stream>) {
+        let [longer, later] = [(); 2].map(|()| self.rng.up_to(SYNC_VARIES));
+        let (own, wake) = (self.slowed(own + longer), WAKE + later);
+        let streams = stream.map_or(0..self.busy.len(), |stream| stream.index()..stream.index() + 1);
+        let last = streams.max_by_key(|stream| self.busy[*stream]);
+        let last = last.filter(|stream| self.busy[*stream] > start && self.busy[*stream] + wake >= start + own);
+        self.now = last.map_or(start + own, |stream| self.busy[stream] + wake);
+        let (kind, before) = last.map_or(("cpu", self.cpu), |stream| ("idle", self.streams[stream]));
+        self.cpu = self.moment(kind, self.now, before);
+        self.show(self.cpu);
+    }
+
+    /// A call that waits for a stream, or for all.
+    fn wait(&mut self, call: &'static str, own: i64, stream: Option<Stream>) {
+        let start = self.now;
+        self.back(start, own, stream);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.call(call, start, self.now, false);
+        }
+    }
+
+    /// Copies to pageable memory: the copy starts within its call, which returns after the copy has ended.
+    fn copy_and_wait(&mut self) {
+        let start = self.now;
+        let (began, ended) = self.copy_at(start + COPY_LATENCY);
+        self.back(start, COPY_CALL, Some(Stream::Compute));
+        let end = self.now;
+        if let Some(recorder) = &mut self.recorder {
+            let launch = recorder.call("cudaMemcpyAsync", start, end, true);
+            let what = What::Copy { launch, stream: Stream::Compute, bytes: COPY_BYTES };
+            recorder.work(Event { name: Name::Text(COPY_PAGEABLE), thread: 0, start: began, end: ended, what });
+        }
+    }
+
+    /// Copies to pinned memory: the call returns at once.
+    fn copy(&mut self) {
+        let launch = self.call("cudaMemcpyAsync", COPY_CALL, true);
+        let (start, end) = self.copy_at(self.now + LAUNCH_LATENCY);
+        if let Some(recorder) = &mut self.recorder {
+            let what = What::Copy { launch, stream: Stream::Compute, bytes: COPY_BYTES };
+            recorder.work(Event { name: Name::Text(COPY_PINNED), thread: 0, start, end, what });
+        }
+    }
+
+    /// Lets a copy run on the compute stream: when.
+    fn copy_at(&mut self, earliest: i64) -> (i64, i64) {
+        let compute = Stream::Compute.index();
+        let start = earliest.max(self.busy[compute]);
+        let started = self.start(start, &[Stream::Compute]);
+        self.busy[compute] = start + COPY;
+        self.streams[compute] = self.moment("compute", start + COPY, started);
+        self.show(self.streams[compute]);
+        (start, start + COPY)
+    }
+
     /// Launches a graph: kernels are its nodes until [`Self::end_graph`].
     pub(super) fn launch_graph(&mut self, ns: i64) {
         let launch = self.call("cudaGraphLaunch", ns, true);
@@ -295,7 +406,7 @@ impl<'a> Machine<'a> {
         self.show(ended);
         if let Some(recorder) = &mut self.recorder {
             let what = What::Kernel { launch, stream: Stream::Compute, comm: None, node };
-            recorder.kernel(Event { name: Name::Text(kernel), thread: 0, start, end, what });
+            recorder.work(Event { name: Name::Text(kernel), thread: 0, start, end, what });
         }
     }
 
@@ -323,7 +434,7 @@ impl<'a> Machine<'a> {
         if let Some(recorder) = self.recorder.as_mut().filter(|_| !is_lost) {
             let comm = node.is_none().then_some(comm);
             let what = What::Kernel { launch, stream, comm, node };
-            recorder.kernel(Event { name: Name::Text(kernel), thread: 0, start, end, what });
+            recorder.work(Event { name: Name::Text(kernel), thread: 0, start, end, what });
         }
     }
 }

@@ -22,7 +22,7 @@ mod truth;
 use serde::Serialize;
 
 use clock::Clock;
-use events::Event;
+use events::{Event, Name};
 use layout::Layout;
 use machine::Moment;
 use simulation::{Done, simulate};
@@ -79,8 +79,37 @@ pub(crate) struct Job {
     pub(crate) arguments: bool,
     /// The microbatches of a step; without them each stage works once in a step, and only forward.
     pub(crate) microbatches: Option<Microbatches>,
+    /// How each step waits for the GPU: only at its end, after the optimizer and then the scheduler of its learning rate. Without this, the loss is read before
+    /// the optimizer, and at the end nothing but the optimizer is waited for.
+    pub(crate) sync: Option<StepSync>,
+    /// The ranks whose traces lack a step of several, and which.
+    pub(crate) lacks: Vec<(u32, Part)>,
     /// Whether the truth has the critical path, which takes memory for each moment.
     pub(crate) path: bool,
+}
+
+/// How a step waits for the GPU at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StepSync {
+    /// For the stream of its kernels.
+    Stream,
+    /// For all streams.
+    Device,
+    /// For an event that is recorded after the last kernel.
+    Event,
+    /// A number is read, into pageable memory: the call of the copy waits, and then one for the stream finds nothing to wait for.
+    Item,
+    /// The same into pinned memory: the call of the copy returns at once, and the one for the stream waits.
+    PinnedItem,
+}
+
+/// A step that a trace lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The trace begins when the second step does.
+    FirstStep,
+    /// It ends before the last step begins.
+    LastStep,
 }
 
 /// The constant offsets of the clocks.
@@ -174,6 +203,8 @@ impl Default for Job {
             small: false,
             arguments: true,
             microbatches: None,
+            sync: None,
+            lacks: Vec::new(),
             path: false,
         }
     }
@@ -231,14 +262,21 @@ impl Job {
         let mut outcome = simulate(self, &layout);
         outcome.lose(self);
         let mut per_rank = Vec::new();
+        let mut all: Option<(i64, i64)> = None;
         for rank in 0..layout.ranks() {
             let clock = Clock::new(self, rank);
             per_rank.push(clock.truth(rank, self.missing.contains(&rank)));
             let mut events = simulation::record(self, &layout, rank, &outcome.done[rank as usize]);
             self.cut_off(rank, &mut events);
+            self.leave_out(rank, &mut events);
+            for event in events.iter().filter(|_| !self.missing.contains(&rank)) {
+                let (start, end) = all.unwrap_or((event.start, event.end));
+                all = Some((start.min(event.start), end.max(event.end)));
+            }
             f(&layout, rank, clock, events);
         }
         let lost = (0..).zip(&outcome.done).flat_map(|(rank, done)| lost(&layout, rank, done)).collect();
+        outcome.length_ns = all.map_or(0, |(start, end)| end - start);
         Truth::new(self, &layout, per_rank, lost, outcome)
     }
 
@@ -250,6 +288,16 @@ impl Job {
         events.retain(|event| event.end <= until);
     }
 
+    /// Drops the events of a step that a trace lacks. Steps end with a call that waits, so nothing of a step runs during the next one, but for sends.
+    fn leave_out(&self, rank: u32, events: &mut Vec<Event<'_>>) {
+        for (_, part) in self.lacks.iter().filter(|(of, _)| *of == rank) {
+            let wanted = if *part == Part::FirstStep { 1 } else { self.steps - 1 };
+            let is_wanted = |event: &&Event<'_>| matches!(event.name, Name::Step(step) if step == wanted);
+            let Some(begin) = events.iter().find(is_wanted).map(|event| event.start) else { continue };
+            events.retain(|event| (event.start >= begin) == (*part == Part::FirstStep));
+        }
+    }
+
     /// What makes a rank late.
     fn late_of(&self, rank: u32) -> Option<&Late> {
         self.late.iter().chain(&self.also_late).find(|late| late.rank == rank)
@@ -257,6 +305,7 @@ impl Job {
 
     fn check(&self) {
         assert!(self.ranks() > 0 && self.steps > 0, "a job has ranks and steps");
+        assert!(self.lacks.is_empty() || self.steps > 1, "a trace that lacks a step has another one");
         assert!(self.ep > 0 && self.dp.is_multiple_of(self.ep), "experts are spread over a divisor of the replicas");
         for late in self.late.iter().chain(&self.also_late) {
             assert!(late.rank < self.ranks(), "there is no rank {}", late.rank);

@@ -6,6 +6,7 @@ pub(super) const LAYER: &str = "model.py(40): layer_forward";
 pub(super) const ATTENTION: &str = "attention.py(30): attention";
 pub(super) const MLP: &str = "mlp.py(50): mlp";
 pub(super) const OPTIMIZER: &str = "optimizer.py(60): step";
+pub(super) const SCHEDULER: &str = "lr_scheduler.py(25): step";
 pub(super) const RECEIVE: &str = "pipeline.py(15): recv_forward";
 pub(super) const SEND: &str = "pipeline.py(30): send_forward";
 pub(super) const RECEIVE_BACK: &str = "pipeline.py(45): recv_backward";
@@ -21,6 +22,10 @@ pub(super) const GEMM_ATTENTION: &str = "ampere_bf16_s16816gemm_attn";
 pub(super) const FLASH: &str = "flash_fwd_kernel";
 pub(super) const GEMM_MLP: &str = "ampere_bf16_s16816gemm_mlp";
 pub(super) const ADAM: &str = "multi_tensor_apply_kernel";
+
+/// What reads a number from the GPU.
+pub(super) const COPY_PAGEABLE: &str = "Memcpy DtoH (Device -> Pageable)";
+pub(super) const COPY_PINNED: &str = "Memcpy DtoH (Device -> Pinned)";
 
 /// The compute kernels, which can be made late.
 pub(crate) const KERNELS: &[&str] = &[GEMM_ATTENTION, FLASH, GEMM_MLP, ADAM];

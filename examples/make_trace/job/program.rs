@@ -299,7 +299,9 @@ impl<'a> Program<'a> {
 
     fn reduce(&mut self, moment: Moment) -> Option<Pending> {
         if !self.job.graphs {
-            self.read_loss();
+            if self.job.sync.is_none() {
+                self.read_loss();
+            }
             self.machine.enter(OPTIMIZER, moment);
             self.machine.work(8_000);
         }
@@ -327,12 +329,21 @@ impl<'a> Program<'a> {
 
     fn end(&mut self, step: u32) {
         let machine = &mut self.machine;
+        machine.record_event(self.job.sync);
         if !self.job.graphs {
             machine.work(4_000);
             machine.leave();
         }
-        machine.work(3_000);
-        machine.synchronize("cudaStreamSynchronize");
+        if let Some(sync) = self.job.sync {
+            machine.enter(SCHEDULER, Moment { step, layer: None });
+            machine.work(4_000);
+            machine.leave();
+            machine.work(3_000);
+            machine.end_step(sync);
+        } else {
+            machine.work(3_000);
+            machine.synchronize("cudaStreamSynchronize");
+        }
         machine.operator("aten::detach", None);
         machine.work(20_000);
         machine.close();
@@ -423,7 +434,8 @@ impl Extra {
         };
         let in_pipeline = [layout.previous(rank).map(|_| RECEIVE), layout.next(rank).map(|_| SEND)];
         let known = if job.graphs { REPLAYING } else { EAGER };
-        if known.iter().copied().chain(in_pipeline.into_iter().flatten()).any(|known| known == function) {
+        let at_end = job.sync.map(|_| SCHEDULER);
+        if known.iter().copied().chain(in_pipeline.into_iter().flatten()).chain(at_end).any(|known| known == function) {
             Self::Nowhere
         } else if job.graphs || !matches!(when, When::EveryLayer) {
             Self::InStep

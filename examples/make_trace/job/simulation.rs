@@ -32,6 +32,8 @@ pub(super) struct Outcome {
     pub(super) done: Vec<Vec<Done>>,
     pub(super) totals: Vec<Totals>,
     pub(super) path: Vec<PathTime>,
+    /// From the first to the last event of all traces, which the second run gives.
+    pub(super) length_ns: i64,
 }
 
 /// All ranks together.
@@ -53,7 +55,7 @@ pub(super) fn simulate(job: &Job, layout: &Layout) -> Outcome {
         programs: (0..ranks).map(|rank| Program::new(job, layout, rank, false)).collect(),
         sent: (0..ranks).map(|_| None).collect(),
         rng: Rng::new(job.seed, 1),
-        outcome: Outcome { done, totals: Totals::of_all(layout), path: Vec::new() },
+        outcome: Outcome { done, totals: Totals::of_all(layout), path: Vec::new(), length_ns: 0 },
     };
     if let Some(of) = job.microbatches {
         let lists: Vec<Vec<Phase>> = (0..ranks).map(|rank| pipeline::phases(job, layout, rank, of)).collect();

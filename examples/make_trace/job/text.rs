@@ -40,7 +40,7 @@ pub(super) fn trace(job: &Job, layout: &Layout, rank: u32, clock: Clock, events:
     let parts: [fn(&What) -> bool; 3] = [
         |what| matches!(what, What::Op { .. } | What::Record { .. } | What::Note { .. }),
         |what| matches!(what, What::Frame { .. }),
-        |what| matches!(what, What::Call { .. } | What::Kernel { .. }),
+        |what| matches!(what, What::Call { .. } | What::Kernel { .. } | What::Copy { .. }),
     ];
     for is_part in parts {
         events.iter().filter(|event| is_part(&event.what)).for_each(|event| text.event(event));
@@ -181,6 +181,19 @@ impl Text<'_> {
                 self.close();
                 self.flow(false, launch.correlation, lane, start);
             }
+            What::Copy { launch, stream, bytes } => {
+                let lane = (DEVICE, stream as u32);
+                self.slice("gpu_memcpy", name, lane, start, end);
+                self.external(launch);
+                let per_ns = f64::from(bytes) / (end - start).max(1) as f64;
+                self.put(format_args!(
+                    "\"device\": {DEVICE}, \"context\": 1, \"stream\": {}, \"correlation\": {}, \"bytes\": {bytes}, \
+                     \"memory bandwidth (GB/s)\": {per_ns}",
+                    stream as u32, launch.correlation
+                ));
+                self.close();
+                self.flow(false, launch.correlation, lane, start);
+            }
         }
     }
 
@@ -287,6 +300,9 @@ fn callback(name: Name<'_>) -> u32 {
         Name::Text("cudaLaunchKernel") => 211,
         Name::Text("cudaLaunchKernelExC") => 430,
         Name::Text("cudaGraphLaunch") => 311,
+        Name::Text("cudaMemcpyAsync") => 41,
+        Name::Text("cudaEventRecord") => 135,
+        Name::Text("cudaEventSynchronize") => 137,
         Name::Text("cudaStreamSynchronize") => 131,
         Name::Text("cudaDeviceSynchronize") => 165,
         _ => 0,

@@ -24,6 +24,9 @@ pub(crate) struct Truth {
     pub(crate) lost: Vec<Lost>,
     /// By rank.
     pub(crate) totals: Vec<Totals>,
+    /// From the first to the last event of all traces, by the true times. It is for tests alone.
+    #[serde(skip)]
+    pub(crate) length_ns: i64,
     /// The critical path, by rank and kind, if it is asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) path: Vec<PathTime>,
@@ -97,8 +100,8 @@ pub(super) fn count(totals: &mut [Totals], starts: &[(u32, i64)], is_collective:
 
 impl Truth {
     pub(super) fn new(job: &Job, layout: &Layout, per_rank: Vec<RankTruth>, lost: Vec<Lost>, outcome: Outcome) -> Self {
-        let &Job { seed, tp, pp, dp, .. } = job;
-        let Outcome { totals, path, .. } = outcome;
-        Self { seed, ranks: layout.ranks(), tp, pp, dp, per_rank, late: job.late.clone(), lost, totals, path }
+        let (&Job { seed, tp, pp, dp, .. }, late) = (job, job.late.clone());
+        let Outcome { totals, path, length_ns, .. } = outcome;
+        Self { seed, ranks: layout.ranks(), tp, pp, dp, per_rank, late, lost, totals, length_ns, path }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use serde::Serialize;
 
 use self::sums::Sums;
+use super::absent::WaitsForAbsent;
 use super::common_span::common_spans;
 use super::critical::CriticalPath;
 use super::hidden::{self, ExposedFor, StackExposure};
@@ -94,6 +95,8 @@ pub struct RankReport {
     pub world_size: Option<u32>,
     /// Ranks of the job without a trace here, as far as headers and groups name them.
     pub missing_ranks: Vec<u32>,
+    /// How long collectives wait for ranks that are not here; `None` if none is missing.
+    pub absent: Option<WaitsForAbsent>,
     /// Traces that were left out.
     pub refused: Vec<Refused>,
     /// Ranks with a trace here but no collective in the window.
@@ -352,11 +355,11 @@ pub struct StepWaits {
     #[serde(rename = "length_ns")]
     #[cfg_attr(test, schemars(with = "Vec<Option<u64>>"))]
     pub length: Vec<Option<Ns>>,
-    /// How long any work that was launched in it ran on each rank's GPUs, in ns, in the order of `ranks`; 0 of spans, and where it is not recorded.
+    /// How long any kernel that was launched in it ran on each rank's GPUs, in ns, in the order of `ranks`; 0 of spans, and where it is not recorded.
     #[serde(rename = "busy_ns")]
     #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub busy: Vec<Ns>,
-    /// The same of work that is no collective.
+    /// The same of kernels that are no collectives.
     #[serde(rename = "compute_ns")]
     #[cfg_attr(test, schemars(with = "Vec<u64>"))]
     pub compute: Vec<Ns>,
@@ -473,6 +476,8 @@ pub struct Compared {
     pub matches: Matches,
     /// Their clocks.
     pub clocks: Clocks,
+    /// How long they wait for ranks that are not here; `None` if none is missing.
+    pub absent: Option<WaitsForAbsent>,
 }
 
 impl StackWaits {
@@ -497,11 +502,18 @@ impl Compared {
             let mut matches = Matches::find(&ranks);
             match Clocks::compare(&ranks, &mut matches, mode)? {
                 ComparedClocks::Possible(clocks) => {
+                    if let Some((rank, why)) = stranger(&clocks) {
+                        drop(ranks);
+                        job.refuse(rank, why);
+                        continue;
+                    }
                     let start =
                         |rank: usize, row: u32| clocks.ranks[rank].aligned(ranks[rank].rows[row as usize].start);
                     matches.count_once(start);
                     job.spans = common_spans(&job, &matches);
-                    return Ok(Compared { job, matches, clocks });
+                    job.trim(&matches);
+                    let absent = WaitsForAbsent::find(&job, &matches, &clocks);
+                    return Ok(Compared { job, matches, clocks, absent });
                 }
                 ComparedClocks::Misfit { rank, why } => job.refuse(rank, why),
             }
@@ -515,7 +527,7 @@ impl Compared {
 
     /// The answer.
     pub fn report(&self) -> RankReport {
-        let Compared { job, matches, clocks } = self;
+        let Compared { job, matches, clocks, .. } = self;
         let mut pipeline = pipeline::find(job, matches, clocks);
         let (report, asked) = self.asked(|question, report| {
             pipeline.iter_mut().for_each(|pipeline| pipeline.balance(question, &job.ranks));
@@ -523,7 +535,7 @@ impl Compared {
                 || findings::find(question, &self.job.ranks),
                 || {
                     self.add_exposure(question, &mut report.stacks);
-                    CriticalPath::find(question, &self.job.reductions, &self.job.ranks)
+                    CriticalPath::find(question, &self.job.reductions, &self.job.ranks, self.absent.as_ref())
                 },
             )
         });
@@ -560,7 +572,7 @@ impl Compared {
 
     /// The answer without reruns, and what reruns say; `None` if nothing was recorded that has causes.
     pub(super) fn asked<T>(&self, ask: impl FnOnce(&Question<'_>, &mut RankReport) -> T) -> (RankReport, Option<T>) {
-        let Compared { job, matches, clocks } = self;
+        let Compared { job, matches, clocks, .. } = self;
         let ranks: Vec<&RankGraph> = job.reductions.iter().map(|reduction| &reduction.graph).collect();
         if ranks.iter().all(|graph| graph.is_empty()) {
             return (self.measured(), None);
@@ -569,7 +581,9 @@ impl Compared {
         let ((mut report, alike), graph) = both(|| (self.measured(), Alike::find(&ranks, matches)), || drafts.join());
         // Not all that is asked compares peers, and may be found at the same time.
         let peers = LazyLock::new(|| Peers::of(alike, &graph, &ranks));
-        let said = ask(&Question::new(&graph, &ranks, &peers), &mut report);
+        let mut question = Question::new(&graph, &ranks, &peers);
+        question.bound = self.absent.as_ref().map(|absent| absent.bound(job, &ranks, &graph));
+        let said = ask(&question, &mut report);
         (report, Some(said))
     }
 
@@ -583,6 +597,32 @@ impl Compared {
         sums.fill_steps(&self.job);
         sums.report(self)
     }
+}
+
+/// A rank's clock fits those of others so many times worse than they fit each other, and by at least this: then its collectives are of another run. In complete sets of
+/// real traces the worst rank is 1.5 times as far off as the median.
+const WORSE: i64 = 20;
+const WORSE_BY: Ns = Ns(25_000);
+
+/// A rank whose collectives have the order of the others', and not their times.
+fn stranger(clocks: &Clocks) -> Option<(usize, String)> {
+    if clocks.mode != ClockMode::Align {
+        return None;
+    }
+    let aligned = clocks.ranks.iter().enumerate().filter(|(_, clock)| clock.component.is_some());
+    let mut known: Vec<(Ns, usize)> = aligned.map(|(rank, clock)| (clock.uncertainty, rank)).collect();
+    known.sort_unstable();
+    let (worst, rank) = known.pop()?;
+    // The one that the others are compared with has none.
+    let others: Vec<Ns> = known.into_iter().map(|(of, _)| of).filter(|of| *of > Ns::ZERO).collect();
+    let usual = *others.get(others.len() / 2)?;
+    (others.len() > 1 && worst > WORSE_BY && worst.0 > WORSE * usual.0).then(|| {
+        let [worst, usual] = [worst, usual].map(crate::report::format::duration);
+        let why = format!(
+            "its times fit those of the others to {worst} only, where theirs fit to {usual}: it is of another run"
+        );
+        (rank, why)
+    })
 }
 
 fn clock_report(job: &Job, clocks: &Clocks) -> ClockReport {

@@ -14,7 +14,6 @@ use crate::ranks::job::Job;
 use crate::ranks::reduction::{Kind, RankReduction, ReducedStack, Row, Tie};
 use crate::ranks::timeline::{Axis, Spans};
 use crate::ranks::waiting::{Measured, by_lengths, measure};
-use crate::replay::rank::NodeKind;
 use crate::statistics::median;
 use crate::time::Ns;
 
@@ -277,11 +276,9 @@ impl Sums<'_> {
         for (rank, reduction) in job.reductions.iter().enumerate() {
             for (number, step) in (0..).zip(&reduction.steps) {
                 let empty = || StepWaits::nothing(number, step.name.clone(), ranks);
-                self.steps.entry(number).or_insert_with(empty).length[rank] = Some(step.window.duration());
-            }
-            for (number, (busy, compute)) in busy_in_steps(reduction) {
-                let Some(step) = self.steps.get_mut(&number) else { continue };
-                (step.busy[rank], step.compute[rank]) = (busy.time, compute.time);
+                let waits = self.steps.entry(number).or_insert_with(empty);
+                waits.length[rank] = Some(step.window.duration());
+                (waits.busy[rank], waits.compute[rank]) = (step.busy, step.compute);
             }
         }
     }
@@ -323,8 +320,9 @@ impl Sums<'_> {
     }
 
     pub(super) fn report(mut self, compared: &Compared) -> RankReport {
-        let Compared { job, matches, clocks } = compared;
+        let Compared { job, matches, clocks, absent } = compared;
         let mut report = std::mem::take(&mut self.report);
+        report.absent.clone_from(absent);
         report.matches = matches.counts();
         report.steps = std::mem::take(&mut self.steps).into_values().collect();
         let pair = |((rank, last), waited): ((usize, usize), Ns)| Pair {
@@ -363,39 +361,6 @@ impl StepWaits {
             exposed: none,
         }
     }
-}
-
-/// How long at least one of some slices ran, which are added in the order of their starts.
-#[derive(Default)]
-struct Union {
-    time: Ns,
-    until: Option<Ns>,
-}
-
-impl Union {
-    fn add(&mut self, start: Ns, end: Ns) {
-        let until = self.until.unwrap_or(start);
-        self.time += (end - start.max(until)).max(Ns::ZERO);
-        self.until = Some(until.max(end));
-    }
-}
-
-/// By step: any work that was launched in it on the rank's GPUs, and what of that is no collective.
-fn busy_in_steps(reduction: &RankReduction) -> BTreeMap<u32, (Union, Union)> {
-    let slices = reduction.graph.nodes.iter().filter(|node| !node.kind.is_cpu());
-    let is_compute = |kind: NodeKind| kind == NodeKind::Slice;
-    let mut spans: Vec<(u32, Ns, Ns, bool)> =
-        slices.filter_map(|node| Some((node.step?, node.start, node.end, is_compute(node.kind)))).collect();
-    spans.sort_unstable();
-    let mut sums: BTreeMap<u32, (Union, Union)> = BTreeMap::new();
-    for (step, start, end, is_compute) in spans {
-        let (busy, compute) = sums.entry(step).or_default();
-        busy.add(start, end);
-        if is_compute {
-            compute.add(start, end);
-        }
-    }
-    sums
 }
 
 /// What a kernel moved over the bus, its size, and the number of ranks in its group.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::changes_tables::{compared, csv, growth, text, time};
 use crate::analysis::cost::Order;
-use crate::ranks::change::{RankChanges, RunWaits, StackChange, Waits};
+use crate::ranks::change::{RankChange, RankChanges, RunWaits, StackChange, Waits};
 use crate::report::answer::{Answer, no_such_form};
 use crate::report::column::Column;
 use crate::report::diff::DiffAnswer;
@@ -38,6 +38,27 @@ impl<'a> ChangesAnswer<'a> {
     }
 }
 
+/// `Not comparable: ranks 1 and 2 are here only after. Waiting for a rank that is not here counts as transfer.`
+fn not_comparable(changes: &RankChanges) -> Option<String> {
+    let only = |is: fn(&RankChange) -> bool, when: &str| {
+        let ranks: Vec<u32> = changes.ranks.iter().filter(|of| is(of)).map(|of| of.rank).collect();
+        let are = if ranks.len() == 1 { "is" } else { "are" };
+        (!ranks.is_empty()).then(|| format!("{} {are} here only {when}", crate::report::format::ranks(&ranks)))
+    };
+    let of = [only(|of| of.after.is_none(), "before"), only(|of| of.before.is_none(), "after")];
+    let mut said: Vec<String> = of.into_iter().flatten().collect();
+    let (before, after) = (&changes.before.missing_ranks, &changes.after.missing_ranks);
+    if said.is_empty() && before.is_empty() && after.is_empty() {
+        return None;
+    }
+    if said.is_empty() {
+        let ranks = if before.is_empty() { after } else { before };
+        let are = if ranks.len() == 1 { "is" } else { "are" };
+        said.push(format!("{} {are} not here", crate::report::format::ranks(ranks)));
+    }
+    Some(format!("Not comparable: {}. Waiting for a rank that is not here counts as transfer.", said.join(", and ")))
+}
+
 impl Answer for ChangesAnswer<'_> {
     const SCHEMA: &'static str = "ranks-diff";
 
@@ -53,6 +74,7 @@ impl Answer for ChangesAnswer<'_> {
         let both = |get: &dyn Fn(&RunWaits) -> String| format!("{} → {}", get(before), get(after));
         Document {
             title: "What changed between two runs".to_owned(),
+            damage: not_comparable(self.changes).into_iter().collect(),
             verdict: vec![
                 format!("{}.", compared(self.changes)),
                 format!(

@@ -9,6 +9,7 @@ use crate::names::calls::Work;
 use crate::names::kernels::short_kernel;
 use crate::operation::ranges::ranges;
 use crate::ranks::critical::{CriticalPath, OTHERS, PathLine, PlacedPiece};
+use crate::ranks::hidden::WhyExposed;
 use crate::ranks::report::{Compared, RankReport};
 use crate::ranks::timeline::Axis;
 use crate::ranks::verdict::WORTH;
@@ -121,6 +122,8 @@ pub(super) fn findings(report: &RankReport, reruns: &Reruns, late: &[&LateWork])
         )],
         advice: Some(match line.kind {
             PathKind::Transfer if report.ranks.len() == 1 => ALONE.to_owned(),
+            PathKind::Transfer if report.absent.is_some() => ABSENT.to_owned(),
+            PathKind::Transfer => transfer_advice(report, line).to_owned(),
             _ => advice(line).to_owned(),
         }),
         place: Place { ranks: line.ranks.clone(), line: Some(line.name.clone()), ..Place::default() },
@@ -143,18 +146,41 @@ pub(super) fn in_steps(report: &RankReport, reruns: &Reruns) -> String {
 const ALONE: &str = "record the other ranks over the same steps, and compare all of them with `nccl-stacks ranks`: that shows how much of it is \
     waiting for a late rank, and how fast its transfer is.";
 
+/// What to do first about a collective, by why it is not hidden.
+fn transfer_advice(report: &RankReport, line: &PathLine) -> &'static str {
+    let mut stacks = report.stacks.iter().filter(|stack| stack.headline.as_deref() == Some(&line.name));
+    let reason = stacks.find_map(|stack| stack.exposed_for.first().map(|of| of.why));
+    match reason {
+        Some(WhyExposed::LaunchedLate) => {
+            "launch what follows earlier: the next kernel is launched too late to run beside it."
+        }
+        Some(WhyExposed::CpuWaits) => {
+            "launch more before the thread waits for it: until then nothing can run beside it."
+        }
+        Some(WhyExposed::NothingLeft) => "start it earlier in the step: no other kernel is left to run beside it.",
+        Some(WhyExposed::SameStream) => "give it a stream of its own, beside work that does not need it, or send less.",
+        _ => "find work that does not need it to run beside it, or send less: the next kernel waits for it.",
+    }
+}
+
+/// What to do first about a collective of which some ranks are not here.
+const ABSENT: &str =
+    "record the ranks that are not here over the same steps: how much of it is waiting for one of them is not known.";
+
 /// What to do first about a line of the path.
 fn advice(line: &PathLine) -> &'static str {
     match line.kind {
         PathKind::Cpu if ALLOCATIONS.contains(&line.name.as_str()) => {
             "record after a warm-up; if memory is still allocated in steps, look at the settings of the caching allocator."
         }
+        PathKind::Cpu if line.long_calls * 2 > line.time => {
+            "record after a warm-up: most of it is in a few calls of more than a millisecond, which load modules or allocate memory."
+        }
         PathKind::Cpu if Work::is_launch(&line.name) => "launch less: CUDA graphs, compiled code, larger kernels.",
         PathKind::Cpu => {
             "while it runs, this thread launches nothing: CUDA graphs or compiled code make a part of the model shorter; anything else can be called \
              less often, or by another thread."
         }
-        PathKind::Transfer => "launch it earlier, beside work that does not need it, or send less.",
         _ => "compare its time with what the GPU can do, or do it less often.",
     }
 }
@@ -188,6 +214,9 @@ fn piece_name(compared: &Compared, piece: &PlacedPiece) -> String {
         PathKind::LaunchLatency => format!("launch latency of {node}"),
         PathKind::Compute | PathKind::Transfer => node.to_owned(),
         PathKind::Idle => format!("idle before {node}"),
+        PathKind::BlockedUnknown => format!("blocked in {node}, unknown by what"),
+        PathKind::Profiler => format!("profiler in {node}"),
+        PathKind::Absent => format!("waiting in {node} for a rank that is not here"),
     }
 }
 

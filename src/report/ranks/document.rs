@@ -189,7 +189,13 @@ fn late_work(report: &RankReport, reruns: &Reruns, of: &LateWork) -> Finding {
         cost: format!(
             "{}{} (± {}) would be saved: {}{}",
             // Where the profiler may have started later, that much is not.
-            if of.extent == Extent::Begin { "up to " } else { "" },
+            if of.extent == Extent::Begin {
+                "up to "
+            } else if report.absent.is_some() {
+                "at most "
+            } else {
+                ""
+            },
             share(saves),
             share(Ns(of.error)),
             duration(saves),

@@ -2,6 +2,7 @@
 
 use crate::ranks::report::RankReport;
 use crate::report::format::{count, duration, ranks, visible};
+use crate::time::Ns;
 
 /// The most lines about anything of one kind.
 const LINES: usize = 5;
@@ -20,7 +21,8 @@ pub(super) fn trust(report: &RankReport) -> Vec<String> {
     if !report.clock.unsteady_ranks.is_empty() {
         lines.push(format!("Clock not constant: {}; their ± is wider for that.", ranks(&report.clock.unsteady_ranks)));
     }
-    if !report.missing_ranks.is_empty() {
+    lines.extend(recorded_later(report));
+    if !report.missing_ranks.is_empty() && report.absent.is_none() {
         let more = if report.missing_ranks.len() == 1 { "it" } else { "one of them" };
         lines.push(format!("Not here: {}; {more} may be the late one.", ranks(&report.missing_ranks)));
     }
@@ -31,6 +33,16 @@ pub(super) fn trust(report: &RankReport) -> Vec<String> {
     lines.extend(refused.map(|refused| format!("Left out: {}: {}.", visible(&refused.trace), refused.why)));
     lines.extend(inferred(report));
     lines
+}
+
+/// `Recorded later: ranks 0, 2, 6-7, by 4.100 ms to 4.600 ms. What was before the last profiler began is not judged.`
+fn recorded_later(report: &RankReport) -> Option<String> {
+    let later = &report.reruns.as_ref()?.recorded_later;
+    let (least, most) = (later.iter().map(|of| of.1).min()?, later.iter().map(|of| of.1).max()?);
+    let by =
+        if least == most { duration(Ns(most)) } else { format!("{} to {}", duration(Ns(least)), duration(Ns(most))) };
+    let of = ranks(&later.iter().map(|of| of.0).collect::<Vec<u32>>());
+    Some(format!("Recorded later: {of}, by {by}. What was before the last profiler began is not judged."))
 }
 
 /// How groups were found that the traces do not name, and how sure that is.

@@ -20,6 +20,9 @@ const IN_ONE_STEP: f64 = 0.8;
 /// A rank for which others wait for half of the time or more is named, even where nothing shows why.
 pub(super) const HALF: f64 = 0.5;
 
+/// A line of this share of the critical path is looked at first.
+const LARGE: f64 = 0.1;
+
 /// How many findings have a sentence: the first, and others that are worth it.
 const SENTENCES: usize = 3;
 
@@ -30,11 +33,38 @@ pub fn plain(report: &RankReport) -> String {
 
 /// The sentences about damage that precede the verdict.
 pub(super) fn damaged(report: &RankReport) -> Vec<String> {
+    let mut said: Vec<String> = absent(report).into_iter().collect();
+    said.extend(of_damage(report));
+    said
+}
+
+/// `Not here: ranks 2 and 3. At least 63.1 % of collectives' time is waiting for one of them, or a slow transfer: 4.180 ms of 6.624 ms over the ranks that are here. All
+/// savings are upper bounds.`
+fn absent(report: &RankReport) -> Option<String> {
+    let absent = report.absent.as_ref()?;
+    let it = if absent.ranks.len() == 1 { "it" } else { "one of them" };
+    let who = ranks(&absent.ranks);
+    let share = absent.waited.share_of(report.gpu).filter(|_| absent.waited > Ns::ZERO);
+    Some(match share {
+        Some(share) => format!(
+            "Not here: {who}. At least {} of collectives' time is waiting for {it}, or a slow transfer: {} of {} over the ranks that are here. All savings are upper bounds.",
+            percent(share),
+            duration(absent.waited),
+            duration(report.gpu)
+        ),
+        None => format!(
+            "Not here: {who}. No collective is seen to wait for {it}, but {it} may be as late as any rank that is: all savings are upper bounds."
+        ),
+    })
+}
+
+fn of_damage(report: &RankReport) -> Vec<String> {
     let windows: Vec<Window> = report.ranks.iter().map(|rank| rank.window).collect();
     let mut text = damage::sentences(&report.damage, windows.len(), &windows);
     // Of a trace that ends before its first collective the rank may be unknown; then it is missing.
     let mut gone = [&report.silent_ranks[..], &report.missing_ranks].concat();
     gone.sort_unstable();
+    gone.retain(|rank| !report.absent.as_ref().is_some_and(|absent| absent.ranks.contains(rank)));
     if report.collectives > 0 && !text.is_empty() && !gone.is_empty() {
         let they = if gone.len() == 1 { "it" } else { "they" };
         text.push(format!(
@@ -52,6 +82,7 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
     if report.collectives == 0 {
         let is_joined = report.matches.matched + report.matches.partial > 0;
         let none = match is_joined {
+            false if report.ranks.len() == 1 && report.absent.is_some() => "",
             false if report.ranks.len() == 1 => {
                 "No other rank is here, so how much of the time of collectives is waiting for others is unknown."
             }
@@ -61,7 +92,8 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
         // Ranks wait in reruns also where no clocks show it.
         let reruns = verdict.reruns.filter(|of| is_joined && of.error.is_some());
         let reruns = reruns.map_or_else(Vec::new, |reruns| of_reruns(report, reruns, verdict.pace));
-        return alone(report).into_iter().chain(reruns).chain([none.to_owned()]).chain(unjudged).collect();
+        let none = Some(none.to_owned()).filter(|none| !none.is_empty());
+        return alone(report).into_iter().chain(reruns).chain(none).chain(unjudged).collect();
     }
     let mut text = verdict.reruns.map_or_else(Vec::new, |reruns| of_reruns(report, reruns, verdict.pace));
     let for_whom =
@@ -85,7 +117,7 @@ pub(super) fn sentences(report: &RankReport) -> Vec<String> {
 /// `Steps of rank 0 alone take a mean of 28.994 ms; with its CPU twice as fast they would be 0.2 % shorter, with its GPU twice as fast 7.0 %, and 19.3 % without …`
 fn alone(report: &RankReport) -> Option<String> {
     let ([rank], Some(reruns)) = (&report.ranks[..], &report.reruns) else { return None };
-    let whole = Whole::new(reruns);
+    let whole = Whole::new(report, reruns);
     let (rank, length) = (rank.rank, duration(whole.each(whole.length)));
     let (takes, it) = match whole.steps {
         1 => (format!("From the first start to the last end rank {rank} alone takes {length}"), "it"),
@@ -111,10 +143,10 @@ fn alone(report: &RankReport) -> Option<String> {
 /// How long the job takes and the most important reason in one sentence, then other reasons. What its ranks take longer than their peers comes first if it
 /// is worth it, then what all of them take.
 fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<String> {
-    let whole = Whole::new(reruns);
+    let whole = Whole::new(report, reruns);
     let pace = pace.map(Reason::Pace);
     let is_worth = |of: &&LateWork| of.named_saving() as f64 >= WORTH * reruns.length as f64;
-    let worth = reruns.findings.iter().filter(is_worth).take(SENTENCES).map(Reason::Late);
+    let worth = reruns.findings.iter().filter(|of| is_worth(of) || !of.is_proven).take(SENTENCES).map(Reason::Late);
     let mut reasons: Vec<Reason<'_>> = worth.chain(pace).collect();
     if !matches!(reasons.first(), Some(Reason::Late(_))) {
         reasons.extend(reruns.findings.first().map(Reason::Late));
@@ -134,8 +166,8 @@ fn of_reruns(report: &RankReport, reruns: &Reruns, pace: Option<Pace>) -> Vec<St
                 named.push(of.part);
                 late_work(report, &whole, of, (subject, is_further))
             }
-            Reason::Pace(pace) => pace_sentence(pace, subject),
-            Reason::Nobody => nobody(reruns, &whole, subject, report.damage.is_unknown()),
+            Reason::Pace(pace) => pace_sentence(report, pace, subject, whole.at_most),
+            Reason::Nobody => nobody(report, reruns, &whole, subject),
         });
     }
     match text.first_mut() {
@@ -156,11 +188,11 @@ enum Reason<'r> {
     Nobody,
 }
 
-fn pace_sentence(pace: Pace, subject: &str) -> String {
+fn pace_sentence(report: &RankReport, pace: Pace, subject: &str, at_most: &str) -> String {
     let Pace { cpus, gpus, .. } = pace;
     if !pace.is_of_one() {
         return format!(
-            "CPUs and GPUs set the pace together: with CPUs twice as fast {subject} would be {} shorter, with GPUs twice as fast {}, with both {}.",
+            "CPUs and GPUs set the pace together: with CPUs twice as fast {subject} would be {at_most}{} shorter, with GPUs twice as fast {}, with both {}.",
             percent(cpus),
             percent(gpus),
             percent(pace.both)
@@ -168,15 +200,35 @@ fn pace_sentence(pace: Pace, subject: &str) -> String {
     }
     let ((first, most), (second, least)) =
         if cpus > gpus { (("CPUs", cpus), ("GPUs", gpus)) } else { (("GPUs", gpus), ("CPUs", cpus)) };
-    let advice = match first {
-        "CPUs" => "CUDA graphs, compiled code or larger batches take work off the CPUs",
-        _ => "Look first at the kernels that are longest on the critical path",
-    };
+    let advice = advice(report, first == "CPUs");
     format!(
-        "The {first} set the pace: with {first} twice as fast {subject} would be {} shorter, with {second} twice as fast {}. {advice}.",
+        "The {first} set the pace: with {first} twice as fast {subject} would be {at_most}{} shorter, with {second} twice as fast {}. {advice}.",
         percent(most),
         percent(least)
     )
+}
+
+/// What to do first if CPUs or GPUs set the pace: look at what most of the critical path is, if one line is; if none is, it is spread over many short calls.
+fn advice(report: &RankReport, are_cpus: bool) -> String {
+    let path = report.critical_path.iter();
+    let lines = path.clone().flat_map(|path| &path.lines);
+    let kind = if are_cpus { PathKind::Cpu } else { PathKind::Compute };
+    let longest = lines.filter(|line| line.kind == kind && line.is_known()).max_by_key(|line| line.time);
+    let length = path.map(|path| path.length).sum::<i64>();
+    match longest.filter(|line| line.time as f64 >= LARGE * length as f64) {
+        Some(line) if line.long_calls * 2 > line.time => format!(
+            "Record after a warm-up: {} of the path is in {}, most of it in calls of more than a millisecond, which load modules",
+            percent(Ns(line.time).share_of(Ns(length)).unwrap_or(0.0)),
+            visible(shown(line))
+        ),
+        Some(line) => format!(
+            "Look first at {}, which is {} of the critical path",
+            visible(shown(line)),
+            percent(Ns(line.time).share_of(Ns(length)).unwrap_or(0.0))
+        ),
+        None if are_cpus => "CUDA graphs, compiled code or larger batches take work off the CPUs".to_owned(),
+        None => "Look first at the kernels that are longest on the critical path".to_owned(),
+    }
 }
 
 /// A sentence as a clause after another; an abbreviation keeps its letters.
@@ -192,11 +244,17 @@ fn lower_first(text: &str) -> String {
 struct Whole {
     length: Ns,
     steps: i64,
+    /// Whether some ranks have more steps.
+    is_part: bool,
+    /// Whether ranks are missing, so that what would be saved is at most that.
+    at_most: &'static str,
 }
 
 impl Whole {
-    fn new(reruns: &Reruns) -> Self {
-        Whole { length: Ns(reruns.length), steps: i64::from(reruns.steps.max(1)) }
+    fn new(report: &RankReport, reruns: &Reruns) -> Self {
+        let at_most = if report.absent.is_some() { "at most " } else { "" };
+        let steps = i64::from(reruns.steps.max(1));
+        Whole { length: Ns(reruns.length), steps, is_part: reruns.left_out_steps > 0, at_most }
     }
 
     /// A time of the whole job, by step.
@@ -216,8 +274,9 @@ impl Whole {
         match self.steps {
             1 => format!("From the first start to the last end the job takes {}", duration(self.length)),
             steps => format!(
-                "{} steps take {}, a mean of {}",
+                "{} steps {}take {}, a mean of {}",
                 count(steps.unsigned_abs()),
+                if self.is_part { "that all ranks have " } else { "" },
                 duration(self.length),
                 duration(self.each(self.length))
             ),
@@ -228,10 +287,13 @@ impl Whole {
     fn shorter(&self, (subject, is_further): (&str, bool), saves: i64, error: i64) -> String {
         let share = |time: i64| percent(Ns(time).share_of(self.length).unwrap_or(0.0));
         if is_further {
-            return format!("{subject} would be another {} shorter (± {})", share(saves), share(error));
+            return format!("{subject} would be another {}{} shorter (± {})", self.at_most, share(saves), share(error));
         }
         let left = duration(self.each(self.length - Ns(saves)));
-        format!("{subject} would take {left} (−{}, ± {})", share(saves), share(error))
+        match self.at_most {
+            "" => format!("{subject} would take {left} (−{}, ± {})", share(saves), share(error)),
+            _ => format!("{subject} would take {left} at least (at most −{}, ± {})", share(saves), share(error)),
+        }
     }
 }
 
@@ -284,6 +346,9 @@ fn of_host(report: &RankReport, late: &[u32]) -> Option<String> {
 /// `With mlp.py(50): mlp as fast on rank 2 as on its peers, steps would take 0.700 ms (−39.0 %, ± 2.1 %).` If no function has most of it:
 /// `With rank 1's CPU as fast as its peers', steps would take 56.300 ms (−21.0 %, ± 0.9 %); no function has most of that.`
 fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_further): (&str, bool)) -> String {
+    if !of.is_proven {
+        return unproven(report, of);
+    }
     let their = if of.ranks.len() > 1 { "their" } else { "its" };
     // Where they are no more than the late ones, their numbers say more.
     let (peers, of_peers) = match of.peers.len() {
@@ -294,30 +359,116 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
         _ => (format!("{their} peers"), format!("{their} peers'")),
     };
     let late = late_ranks(report, &of.ranks);
-    let head = match (of.culprit(), of.extent) {
+    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
+    let culprit = of.culprit().map(|culprit| name(of, culprit));
+    let head = match (&culprit, of.extent) {
         (call, Extent::Calls) => format!(
             "Without waiting in {} on {late}, which {peers} {} not call there,",
-            call.map_or("calls".into(), |call| visible(&call.name)),
+            call.as_deref().unwrap_or("calls"),
             if of.peers.len() == 1 { "does" } else { "do" }
         ),
         (_, Extent::Begin) => {
             format!("With {late} beginning when {peers} {},", if of.peers.len() == 1 { "does" } else { "do" })
         }
-        (Some(culprit), _) => format!("With {} as fast on {late} as on {peers},", name(of, culprit)),
-        (None, Extent::Everywhere) => format!("With {} as fast as {of_peers},", whose(report, of)),
-        (None, Extent::Pieces) => {
-            format!("Without the times at which {} took far longer than {of_peers},", whose(report, of))
+        (Some(culprit), Extent::Pieces) => {
+            format!(
+                "{} {} {} far longer in {culprit} than {peers}; without that",
+                capital(&late),
+                times(of),
+                takes(&of.ranks)
+            )
         }
+        (None, Extent::Pieces) => {
+            format!(
+                "The {part}{} of {late} {} {} far longer than {of_peers}; without that",
+                plural(&of.ranks),
+                times(of),
+                takes(&of.ranks)
+            )
+        }
+        (culprit, Extent::Everywhere) if of.are_peers_faster => {
+            let (faster, do_it) = (ranks(&of.peers), if of.peers.len() == 1 { "it does" } else { "they do" });
+            let what =
+                culprit.as_ref().map_or(format!("with {}", their_part(part, &of.peers)), |name| format!("in {name}"));
+            format!("{} {} faster than the others {what}: if all did as {do_it},", capital(&faster), is(&of.peers))
+        }
+        (Some(culprit), _) => format!("With {culprit} as fast on {late} as on {peers},"),
+        (None, Extent::Everywhere) => format!("With {} as fast as {of_peers},", whose(report, of)),
     };
-    let rest = match (of.culprit(), of.extent, of.part) {
+    let rest = match (culprit, of.extent, of.part) {
         (Some(_), ..) | (None, Extent::Calls, _) => "",
         (None, Extent::Begin, _) => "; the cause is before the recording, or the profiler started later there",
+        (None, _, WorkPart::Cpu) if !of.has_python => {
+            if of.ranks.len() == 1 {
+                "; its trace has no Python functions, so none can be named: record with with_stack=True"
+            } else {
+                "; their traces have no Python functions, so none can be named: record with with_stack=True"
+            }
+        }
         (None, _, WorkPart::Cpu) => "; no function has most of that",
         (None, _, WorkPart::Gpu) => "; no kernel has most of that",
     };
+    let as_slow = match &of.as_slow[..] {
+        [] => String::new(),
+        others => format!(
+            "; {} {} as long, but nobody waits for {}",
+            ranks(others),
+            takes(others),
+            if others.len() == 1 { "it" } else { "them" }
+        ),
+    };
     let step =
         main_step(report, of).map_or_else(String::new, |step| format!(", nearly all of it in {}", visible(step)));
-    format!("{head} {}{rest}{step}.", whole.shorter((subject, is_further), of.named_saving(), of.error))
+    format!("{head} {}{rest}{step}{as_slow}.", whole.shorter((subject, is_further), of.named_saving(), of.error))
+}
+
+/// `Rank 2 takes 3.714 ms longer than its peers, with its CPU; whether that delays the job depends on ranks 4-7, which are not here.`
+fn unproven(report: &RankReport, of: &LateWork) -> String {
+    let absent = report.absent.iter().flat_map(|absent| absent.ranks.iter().copied()).collect::<Vec<u32>>();
+    let they = if absent.len() == 1 { "is" } else { "are" };
+    let their = if of.ranks.len() == 1 { "its" } else { "their" };
+    let part = if of.part == WorkPart::Cpu { "CPU" } else { "GPU" };
+    let longer = match of.extent {
+        Extent::Begin => "begins later".to_owned(),
+        Extent::Calls => "waits in calls of its own".to_owned(),
+        _ => format!("{} {} longer", takes(&of.ranks), duration(Ns(of.excess))),
+    };
+    let of_it = of
+        .culprit()
+        .map_or(format!("with {}", their_part(part, &of.ranks)), |culprit| format!("in {}", name(of, culprit)));
+    format!(
+        "{} {longer} than {their} peers {of_it}; whether that delays the job depends on {}, which {they} not here.",
+        capital(&late_ranks(report, &of.ranks)),
+        ranks(&absent)
+    )
+}
+
+/// At the beginning of a sentence.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// `once`, `4 times`
+fn times(of: &LateWork) -> String {
+    if of.pieces < 2 { "once".to_owned() } else { format!("{} times", count(of.pieces)) }
+}
+
+fn takes(ranks: &[u32]) -> &'static str {
+    if ranks.len() == 1 { "takes" } else { "take" }
+}
+
+fn is(ranks: &[u32]) -> &'static str {
+    if ranks.len() == 1 { "is" } else { "are" }
+}
+
+fn plural(ranks: &[u32]) -> &'static str {
+    if ranks.len() == 1 { "" } else { "s" }
+}
+
+/// `its CPU`, `their CPUs`
+fn their_part(part: &str, ranks: &[u32]) -> String {
+    format!("{} {part}{}", if ranks.len() == 1 { "its" } else { "their" }, plural(ranks))
 }
 
 /// The step that has nearly all of what would be saved.
@@ -331,15 +482,21 @@ pub(super) fn main_step<'r>(report: &'r RankReport, of: &LateWork) -> Option<&'r
 }
 
 /// Why no rank is named.
-fn nobody(reruns: &Reruns, whole: &Whole, subject: &str, is_damaged: bool) -> String {
+fn nobody(report: &RankReport, reruns: &Reruns, whole: &Whole, subject: &str) -> String {
+    let is_damaged = report.damage.is_unknown();
     let share = |time: i64| percent(Ns(time.max(0)).share_of(whole.length).unwrap_or(0.0));
     let Some(error) = reruns.error else {
         return "No two ranks do the same work, so that none can be compared with another.".to_owned();
     };
     if reruns.are_useless() {
-        let why = match is_damaged {
-            true => "part of what its ranks do is missing from the traces",
-            false => "what its ranks wait for is not all known, such as which of their collectives belong together",
+        let why = match report.absent.as_ref() {
+            _ if is_damaged => "part of what its ranks do is missing from the traces".to_owned(),
+            Some(absent) => format!("what {} did is not here", ranks(&absent.ranks)),
+            None if report.clock.sets > 1 => {
+                "its ranks are several sets that no collective connects, so compare each by itself".to_owned()
+            }
+            None => "what its ranks wait for is not all known, such as which of their collectives belong together"
+                .to_owned(),
         };
         let worst = percent(error.worst());
         return format!("Reruns of this job are wrong by up to {worst}, so that no cause can be named: {why}.");
@@ -350,18 +507,8 @@ fn nobody(reruns: &Reruns, whole: &Whole, subject: &str, is_damaged: bool) -> St
         share(reruns.all_like_peers),
         percent(error)
     );
-    if reruns.all_like_peers as f64 <= error * reruns.length as f64 {
-        return format!("No rank stands out: {shorter}.");
-    }
-    let random = format!("with their work distributed over them at random that is {}", share(reruns.chance));
-    if reruns.is_chance() {
-        return format!("No rank stands out: {shorter}; {random}, so it is chance.");
-    }
-    let alone = match reruns.alone.first() {
-        Some((rank, saves)) => format!(", with rank {rank} alone {}", share(*saves)),
-        None => String::new(),
-    };
-    format!("What takes longer is distributed over the ranks: {shorter}{alone}; {random}.")
+    let hidden = duration(Ns(reruns.hidden));
+    format!("No rank stands out: {shorter}, and nothing above {hidden} can be hidden.")
 }
 
 /// What is known of late ranks without reruns.
@@ -459,36 +606,19 @@ mod tests {
     use crate::replay::transplant::RerunError;
 
     /// Four steps of 10 ms, whose reruns are wrong by 1 %.
-    fn nobody_of(all_like_peers: i64, chance: i64) -> String {
+    fn nobody_of(all_like_peers: i64, hidden: i64) -> String {
         let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
-        let reruns = Reruns {
-            length: 40_000_000,
-            steps: 4,
-            error,
-            all_like_peers,
-            chance,
-            unsteady: 100_000,
-            alone: vec![(3, 1_200_000)],
-            ..Reruns::default()
-        };
+        let report = RankReport::default();
+        let reruns = Reruns { length: 40_000_000, steps: 4, error, all_like_peers, hidden, ..Reruns::default() };
         nobody(&reruns, &Whole::new(&reruns), "steps", false)
     }
 
     #[test]
-    fn what_is_saved_is_chance_only_where_it_is_saved_by_chance_too() {
+    fn where_nobody_stands_out_what_may_be_hidden_is_said() {
         let all = "with all ranks as fast as their peers steps would be";
-        let nobody = format!("No rank stands out: {all}");
-        assert_eq!(nobody_of(300_000, 250_000), format!("{nobody} 0.8 % shorter (± 1.0 %)."));
-        let random = "with their work distributed over them at random that is";
         assert_eq!(
-            nobody_of(4_000_000, 3_800_000),
-            format!("{nobody} 10.0 % shorter (± 1.0 %); {random} 9.5 %, so it is chance.")
-        );
-        assert_eq!(
-            nobody_of(4_000_000, 1_000_000),
-            format!(
-                "What takes longer is distributed over the ranks: {all} 10.0 % shorter (± 1.0 %), with rank 3 alone 3.0 %; {random} 2.5 %."
-            )
+            nobody_of(300_000, 1_300_000),
+            format!("No rank stands out: {all} 0.8 % shorter (± 1.0 %), and nothing above 1.300 ms can be hidden.")
         );
     }
 }

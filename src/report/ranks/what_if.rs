@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::name_lanes;
+use super::verdict::damaged;
 use crate::chrome::{TraceWriter, Track};
 use crate::ranks::timeline::lanes;
 use crate::ranks::what_if::{RerunSlice, RuleAnswer, WhatIf};
@@ -136,6 +137,7 @@ impl Answer for WhatIfAnswer<'_> {
             .then(|| format!("{} more rules were tried; they save no more than the error.", count(of.below_error)));
         Document {
             title: "What if".to_owned(),
+            damage: damaged(&of.report),
             verdict: std::iter::once(whole).chain([trust]).collect(),
             notes: below.into_iter().collect(),
             ..Document::default()

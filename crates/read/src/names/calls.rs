@@ -69,6 +69,11 @@ pub fn waits_for_gpu(name: &str) -> bool {
     ["cuda", "hip", "cu"].into_iter().any(is_call)
 }
 
+/// Whether a function records an event, for which another one can wait: `cudaEventRecord`, `hipEventRecordWithFlags`.
+pub fn records_event(name: &str) -> bool {
+    name.contains("EventRecord")
+}
+
 /// Whether a function waits for other threads of its process, by its name: PyTorch's backward pass, which runs on threads of its own, and the
 /// waiting functions of Python's and the system's libraries.
 pub fn waits_for_thread(name: &str) -> bool {

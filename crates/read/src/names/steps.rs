@@ -42,6 +42,11 @@ pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
     (is_annotation && !NO_STEPS.iter().any(|prefix| name.starts_with(prefix))).then_some(2)
 }
 
+/// Whether a slice is the whole of what a profiler recorded: Kineto's `PyTorch Profiler (0)`.
+pub fn is_profiler(name: &str) -> bool {
+    name.strip_prefix("PyTorch Profiler (").is_some_and(|rest| rest.ends_with(')'))
+}
+
 /// The number in a step's name: 12 for `ProfilerStep#12`.
 pub fn number(name: &str) -> Option<u64> {
     name.strip_prefix(PROFILER_STEP)?.parse().ok()

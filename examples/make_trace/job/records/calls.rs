@@ -84,7 +84,7 @@ pub(super) fn calls<'a>(
     };
     for event in events {
         let (name, start) = (event.name, event.start);
-        if !matches!(event.what, What::Kernel { .. }) {
+        if !matches!(event.what, What::Kernel { .. } | What::Copy { .. }) {
             open.retain(|(_, end)| *end > start);
         }
         match (&event.what, name) {

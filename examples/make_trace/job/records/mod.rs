@@ -160,7 +160,7 @@ pub(super) fn trace_part(recording: &Recording, events: &mut Vec<Event<'_>>) {
         })
         .collect();
     events.retain(|event| match event.what {
-        What::Kernel { launch, .. } => launched.contains(&launch.correlation),
+        What::Kernel { launch, .. } | What::Copy { launch, .. } => launched.contains(&launch.correlation),
         _ => event.start >= from,
     });
 }

@@ -1,0 +1,387 @@
+//! Which ranks are late, or faster than the others: by what a job saves without that, against the same job with its work shuffled.
+//!
+//! A set of ranks is cured if it does its work as the median of the ranks outside of it does. Curing any set saves something, since it also takes away chance. So the
+//! best set of each size is compared with the best of that size in jobs whose work is permuted over the ranks, place by place.
+
+use super::job::Times;
+use super::peers::Part;
+use super::question::{Question, as_many};
+use super::sets::{LARGE, Layout};
+use crate::operations::random::Random;
+use crate::statistics::std_dev;
+
+/// A set is found if it saves so many standard deviations more than in shuffled jobs. At 3 nobody was named in 40 of 40 real jobs whose work was shuffled, and in 1 of 40
+/// simulated ones in which nobody is late.
+const BEYOND: f64 = 3.5;
+
+/// And this many more than that if it is most ranks, which are compared with few. With 3 somebody was faster in 3 of 200 simulated jobs in which nobody is.
+const BEYOND_OF_FEW: f64 = 4.0;
+
+/// A smaller share of the job is nothing to name anybody for.
+pub(crate) const LEAST_SHARE: f64 = 0.003;
+
+/// Of the sizes that are found the smallest with this share of the most that any saves.
+const NEARLY_ALL: f64 = 0.8;
+
+/// That most ranks are slower than a few is said beside a late set only if it is so much more.
+const MORE: f64 = 1.5;
+
+/// It happened once, or a few times, if no more pieces of work than this have it, or one a step, each with this share of the largest. What that saves is at least this
+/// share of the job, unless it is at the same place of most steps, which is no accident.
+const PIECES: usize = 3;
+const LEAST_ONCE: f64 = 0.005;
+
+/// What takes longer at a few places saves so many times as much as the same in shuffled jobs, on top of that.
+const FAR_BEYOND: i64 = 2;
+
+/// And each piece so many times as much as the farthest from its peers in these: of few ranks, and of most. At 2.5 two of 30 simulated ranks that are late by 200 µs where
+/// pieces vary by 50 µs were not named; at the same for most ranks one was faster in 40 jobs in which nobody is.
+const PIECE_BEYOND: f64 = 2.0;
+const PIECE_BEYOND_OF_FEW: f64 = 4.0;
+
+/// So many sets that take far longer somewhere are asked about.
+const FAR: usize = 3;
+
+/// So many jobs are shuffled; fewer if they are large.
+const JOBS: usize = 24;
+const LEAST_JOBS: usize = 4;
+
+/// So many nodes are rerun, in all sets and in all shuffled jobs: about half a second of one processor.
+const BUDGET: usize = 24_000_000;
+
+/// At least, and at most, so many sets of each size; and of many ranks so many sizes. With fewer sets than `MANY` only sizes are shuffled that may be named.
+const SETS: usize = 2;
+const MOST_SETS: usize = 64;
+const MANY: usize = 8;
+const SIZES: usize = 6;
+
+/// Of a job with more nodes only sets are rerun that would be named by the model, one of each size.
+pub(super) const LARGE_JOB: usize = 200_000;
+
+/// Jobs whose work is shuffled.
+pub(super) struct Control {
+    jobs: Vec<Times>,
+    ends: Vec<i64>,
+    /// How much their lengths vary: a standard deviation in ns.
+    pub(super) unsteady: f64,
+}
+
+/// How a set of ranks stands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It takes longer than the others.
+    Late,
+    /// The others are faster than it.
+    Slower,
+    /// It took longer once, or a few times.
+    Once,
+}
+
+/// A set that stands out. Times are in ns.
+#[derive(Debug, Clone)]
+pub(super) struct Standout {
+    pub(super) standing: Standing,
+    pub(super) set: Vec<usize>,
+    /// How much earlier the job ends without that.
+    pub(super) saves: i64,
+    /// What would be saved in a shuffled job.
+    pub(super) by_chance: i64,
+    /// How much that varies: a standard deviation; 0 where it does not count.
+    pub(super) varies: i64,
+    /// The places where it happens, if these are few.
+    pub(super) places: Vec<usize>,
+}
+
+/// What stands out.
+#[derive(Debug, Default)]
+pub(super) struct Standouts {
+    pub(super) found: Vec<Standout>,
+    /// Nothing that would save more than this can be hidden.
+    pub(super) hidden: i64,
+}
+
+/// What the best set of a size saves.
+struct Best {
+    size: usize,
+    saves: i64,
+    set: Vec<usize>,
+    /// In shuffled jobs: the mean, not below 0, and how much more is needed.
+    by_chance: i64,
+    threshold: i64,
+}
+
+impl Best {
+    fn beyond(&self) -> i64 {
+        self.saves - self.by_chance
+    }
+}
+
+impl Control {
+    pub(super) fn new(question: &Question<'_>, base: &Times, seed: usize) -> Self {
+        let count = as_many(question.job, JOBS, LEAST_JOBS);
+        let shuffled = |at: usize| {
+            let mut random = seeded(seed + at);
+            question.peers.shuffled(question.job, base, &mut |below| random.below(below))
+        };
+        let jobs: Vec<Times> = super::question::each(count, shuffled);
+        let ends = question.ends(count, |at| jobs[at].clone());
+        let unsteady = std_dev(ends.iter().map(|end| *end as f64).collect::<Vec<f64>>().iter().copied());
+        Control { jobs, ends, unsteady }
+    }
+
+    /// When the shuffled jobs end: the mean.
+    pub(super) fn mean_end(&self) -> i64 {
+        mean(self.ends.iter().map(|end| *end as f64)) as i64
+    }
+
+    /// One of them.
+    pub(super) fn first(&self) -> &Times {
+        &self.jobs[0]
+    }
+}
+
+/// Finds what stands out.
+pub(super) struct Search<'a, 'q> {
+    pub(super) question: &'a Question<'q>,
+    pub(super) part: Part,
+    /// The ranks that may stand out.
+    pub(super) ranks: Vec<usize>,
+    /// The job, when it ends, and its shuffled ones.
+    pub(super) base: &'a Times,
+    pub(super) end: i64,
+    pub(super) control: &'a Control,
+    /// The error of reruns, in ns.
+    pub(super) of_graph: i64,
+}
+
+impl Search<'_, '_> {
+    pub(super) fn find(&self) -> Standouts {
+        let count = self.ranks.len();
+        if count < 2 {
+            return Standouts::default();
+        }
+        let layout = Layout::new(self.question, self.part, &self.ranks);
+        let runs = self.question.job.nodes.len() * (1 + self.control.jobs.len()) * (count - 1).min(SIZES + 2);
+        let most = (BUDGET / runs.max(1)).clamp(SETS, MOST_SETS);
+        let (is_small, is_large) = (most >= MANY, self.question.job.nodes.len() > LARGE_JOB);
+        let most = if is_large { 1 } else { most };
+        let at_few = self.at_few_places(&layout);
+        if let Some((of, true)) = at_few {
+            return Standouts { found: vec![of], hidden: 0 };
+        }
+        let sets = layout.best(self.question, self.base, most);
+        let asked = self.sizes(&sets, is_large);
+        let mut best: Vec<Best> = self.saved(self.base, self.end, &sets, &asked);
+        let least = LEAST_SHARE * self.question.length() as f64;
+        let is_possible = |of: &Best| of.saves > self.of_graph && of.saves as f64 >= least;
+        // Where nothing is possible, what may be hidden shows in the size that saves most.
+        let chosen: Vec<usize> = match best.iter().any(is_possible) {
+            _ if is_small => asked,
+            true => best.iter().filter(|of| is_possible(of)).map(|of| of.size).collect(),
+            false => best.iter().max_by_key(|of| of.saves).map(|of| of.size).into_iter().collect(),
+        };
+        let chosen = if is_small { chosen } else { self.contested(&best, &chosen) };
+        self.compare(&layout, &mut best, &chosen, most);
+        best.retain(|of| chosen.contains(&of.size));
+        let hidden = best.iter().map(|of| of.by_chance + of.threshold).max().unwrap_or_default();
+        let found: Vec<&Best> =
+            best.iter().filter(|of| of.beyond() > of.threshold && of.saves as f64 >= least).collect();
+        let (few, many): (Vec<&Best>, Vec<&Best>) = found.into_iter().partition(|of| of.size * 2 <= count);
+        let (late, slower) = (smallest(&few), smallest(&many));
+        let slower = slower.filter(|of| late.is_none_or(|late| of.beyond() as f64 >= MORE * late.beyond() as f64));
+        let standout = |(standing, of): (Standing, &Best)| Standout {
+            standing,
+            set: of.set.clone(),
+            saves: of.saves,
+            by_chance: of.by_chance,
+            varies: 0,
+            places: Vec::new(),
+        };
+        let found = late.map(|of| (Standing::Late, of)).into_iter().chain(slower.map(|of| (Standing::Slower, of)));
+        let mut found: Vec<Standout> = found.map(standout).collect();
+        if found.is_empty() {
+            found.extend(at_few.map(|(of, _)| of));
+        }
+        Standouts { found, hidden: hidden.max(least as i64) }
+    }
+
+    /// The sizes that are asked: all, or of many ranks those by which the model gains most over the next smaller one, besides one rank and all but one. Of a large job
+    /// those that would be named by the model.
+    fn sizes(&self, sets: &[Vec<(i64, Vec<usize>)>], is_large: bool) -> Vec<usize> {
+        if is_large {
+            let best = |(at, of): (usize, &Vec<(i64, Vec<usize>)>)| {
+                let (saves, set) = of.first()?.clone();
+                Some(Best { size: at + 1, saves, set, by_chance: 0, threshold: 0 })
+            };
+            let best: Vec<Best> = sets.iter().enumerate().filter_map(best).collect();
+            return self.contested(&best, &(1..=sets.len()).collect::<Vec<_>>());
+        }
+        if sets.len() <= SIZES + 2 {
+            return (1..=sets.len()).collect();
+        }
+        let gain = |size: usize| sets[size - 1].first().map_or(0, |(gain, _)| *gain);
+        let mut by_gain: Vec<usize> = (2..sets.len()).collect();
+        by_gain.sort_by_key(|size| (std::cmp::Reverse(gain(*size) - gain(*size - 1)), *size));
+        let mut sizes: Vec<usize> = by_gain.into_iter().take(SIZES).chain([1, sets.len()]).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// Of the sizes that may be found those that would be named: the smallest with nearly all of the most, of few ranks and of many, and the ones with the most.
+    fn contested(&self, best: &[Best], sizes: &[usize]) -> Vec<usize> {
+        let (few, many): (Vec<&Best>, Vec<&Best>) =
+            best.iter().filter(|of| sizes.contains(&of.size)).partition(|of| of.size * 2 <= self.ranks.len());
+        let mut found = Vec::new();
+        for of in [few, many] {
+            found.extend(smallest(&of).map(|of| of.size));
+            found.extend(of.iter().max_by_key(|of| of.saves).map(|of| of.size));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// What the best set of each of these sizes saves in a run.
+    fn saved(&self, times: &Times, end: i64, sets: &[Vec<(i64, Vec<usize>)>], sizes: &[usize]) -> Vec<Best> {
+        let asked: Vec<(usize, &Vec<usize>)> =
+            sizes.iter().flat_map(|size| sets[size - 1].iter().map(|(_, set)| (*size, set))).collect();
+        let ends =
+            self.question.ends(asked.len(), |at| self.question.like_peers(times.clone(), asked[at].1, self.part));
+        let mut best: Vec<Best> = Vec::new();
+        for ((size, set), of) in asked.into_iter().zip(ends) {
+            let saves = end - of;
+            match best.last_mut() {
+                Some(known) if known.size == size && known.saves >= saves => {}
+                Some(known) if known.size == size => (known.saves, known.set) = (saves, set.clone()),
+                _ => best.push(Best { size, saves, set: set.clone(), by_chance: 0, threshold: 0 }),
+            }
+        }
+        best
+    }
+
+    /// Compares what sets of these sizes save with shuffled jobs.
+    fn compare(&self, layout: &Layout, best: &mut [Best], sizes: &[usize], most: usize) {
+        let mut of_sizes: Vec<Vec<f64>> = vec![Vec::new(); self.ranks.len()];
+        for (times, end) in self.control.jobs.iter().zip(&self.control.ends) {
+            let sets = layout.best(self.question, times, most);
+            let saved = self.saved(times, *end, &sets, sizes);
+            saved.into_iter().for_each(|of| of_sizes[of.size].push(of.saves as f64));
+        }
+        for of in best.iter_mut() {
+            let saved = &of_sizes[of.size];
+            let varies = std_dev(saved.iter().copied()).max(self.control.unsteady);
+            of.by_chance = mean(saved.iter().copied()).max(0.0) as i64;
+            let beyond = if of.size * 2 > self.ranks.len() { BEYOND_OF_FEW } else { BEYOND };
+            of.threshold = self.of_graph + (beyond * varies) as i64;
+        }
+    }
+
+    /// The set that takes far longer at a few places, and whether that is nearly all of what it takes longer. It is compared with what sets do so in shuffled jobs: without it, as these have it on another rank.
+    fn at_few_places(&self, layout: &Layout) -> Option<(Standout, bool)> {
+        let question = self.question;
+        let Few { saves, set, places } = self.few(layout, self.base, self.end)?;
+        let is_steady = self.is_steady(&places);
+        let least = if is_steady { LEAST_SHARE } else { LEAST_ONCE };
+        if saves <= self.of_graph || (saves as f64) < least * question.length() as f64 {
+            return None;
+        }
+        let control = Control::new(question, &self.without_far(layout), question.job.nodes.len());
+        let by_chance = control.jobs.iter().zip(&control.ends).map(|(times, end)| self.few(layout, times, *end));
+        let by_chance: Vec<f64> = by_chance.map(|of| of.map_or(0.0, |of| of.saves as f64)).collect();
+        let farthest = mean(control.jobs.iter().map(|times| layout.farthest_gap(question, times) as f64));
+        let is_most = set.len() * 2 > self.ranks.len();
+        let beyond = if is_most { PIECE_BEYOND_OF_FEW } else { PIECE_BEYOND };
+        if saves as f64 / places.len() as f64 <= beyond * farthest {
+            return None;
+        }
+        let varies = std_dev(by_chance.iter().copied()).max(control.unsteady);
+        let by_chance = mean(by_chance.iter().copied()).max(0.0) as i64;
+        if saves - by_chance <= self.of_graph + (FAR_BEYOND * by_chance).max((BEYOND * varies) as i64) {
+            return None;
+        }
+        let standing = match is_steady {
+            true if is_most => Standing::Slower,
+            true => Standing::Late,
+            false => Standing::Once,
+        };
+        let whole = self.end - question.end_of(question.like_peers(self.base.clone(), &set, self.part));
+        let is_all = saves as f64 >= NEARLY_ALL * whole as f64;
+        // What is at the same place of most steps is so at more places than were asked about.
+        let (saves, places) = if is_steady && !is_all { (whole, Vec::new()) } else { (saves, places) };
+        Some((Standout { standing, set, saves, by_chance, varies: varies as i64, places }, is_all))
+    }
+
+    /// The job without what is farthest from its peers, a few times a rank or once a step, whoever does it.
+    fn without_far(&self, layout: &Layout) -> Times {
+        let mut times = self.base.clone();
+        for (set, places) in layout.farthest(self.question, self.base, self.count() * self.ranks.len()) {
+            times = self.question.at_places(&times, &set, &places);
+        }
+        times
+    }
+
+    /// At how many places something may be that is there a few times.
+    fn count(&self) -> usize {
+        let graphs = self.question.ranks.iter();
+        PIECES.max(graphs.map(|graph| (graph.steps - graph.left_out_steps) as usize).max().unwrap_or_default())
+    }
+
+    /// Of the sets that take longer than all others by most at some place the one that saves most without its largest pieces, at most a few or one a step.
+    fn few(&self, layout: &Layout, times: &Times, end: i64) -> Option<Few> {
+        let question = self.question;
+        let count = self.count();
+        let sets = layout.far(question, times, FAR);
+        let large = |set: &Vec<usize>| {
+            let pieces = layout.pieces(question, times, set, count);
+            let least = LARGE * pieces.first().map_or(0.0, |(gain, _)| *gain as f64);
+            pieces.into_iter().filter(|(gain, _)| *gain as f64 >= least).map(|(_, place)| place).collect()
+        };
+        let places: Vec<Vec<usize>> = sets.iter().map(large).collect();
+        let ends = question.ends(sets.len(), |at| question.at_places(times, &sets[at], &places[at]));
+        let saved: Vec<i64> = ends.iter().map(|of| end - of).collect();
+        let most = saved.iter().copied().max()? as f64;
+        // Of those that save nearly as much the one of the fewest ranks.
+        let nearly = sets.into_iter().zip(places).zip(saved).filter(|(_, saves)| *saves as f64 >= NEARLY_ALL * most);
+        let fewest = nearly.min_by_key(|((set, _), saves)| (set.len(), std::cmp::Reverse(*saves)));
+        fewest.map(|((set, places), saves)| Few { saves, set, places })
+    }
+}
+
+/// What a set takes longer at a few places, and what that saves.
+struct Few {
+    saves: i64,
+    set: Vec<usize>,
+    places: Vec<usize>,
+}
+
+impl Search<'_, '_> {
+    /// Whether places are the same one in most of several steps.
+    fn is_steady(&self, places: &[usize]) -> bool {
+        let Question { job, ranks, peers, .. } = *self.question;
+        let place = |at: usize| {
+            let (rank, node) = peers.members(at).first()?;
+            Some(ranks[*rank as usize].nodes[job.nodes[*node as usize].of as usize].place)
+        };
+        let same = places.iter().filter(|at| place(**at) == place(places[0])).count();
+        let steps = ranks.iter().map(|graph| graph.steps as usize).max().unwrap_or_default();
+        same > 1 && same * 2 > steps
+    }
+}
+
+/// Of some sizes the smallest with nearly all of the most beyond chance.
+fn smallest<'b>(best: &[&'b Best]) -> Option<&'b Best> {
+    let most = best.iter().map(|of| of.beyond()).max().filter(|most| *most > 0)?;
+    let mut nearly = best.iter().filter(|of| of.beyond() as f64 >= NEARLY_ALL * most as f64);
+    nearly.next().copied()
+}
+
+/// Random numbers that differ from one run to the next, and are the same each time.
+pub(super) fn seeded(run: usize) -> Random {
+    Random(0x9e37_79b9_7f4a_7c15 ^ (run as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03))
+}
+
+pub(super) fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len().max(1);
+    values.sum::<f64>() / count as f64
+}

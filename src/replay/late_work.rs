@@ -1,0 +1,374 @@
+//! Looks for ranks that make a job longer: by when they begin, by calls of their own, and by the work of a part, each without what was found before.
+
+use std::collections::BTreeMap;
+
+use super::culprits::{Culprit, Culprits};
+use super::findings::{Extent, LateWork};
+use super::job::{Node, Times};
+use super::late::{Control, LARGE_JOB, LEAST_SHARE, Search, Standing, Standout, Standouts};
+use super::peers::Part;
+use super::question::Question;
+use super::rank::{EdgeKind, NodeKind};
+use crate::names::frames::is_python;
+
+/// Most of what several ranks save together, and nearly all of it.
+const MOST: f64 = 0.5;
+const NEARLY_ALL: f64 = 0.8;
+
+/// Jobs in which nothing differs but chance are within so many standard deviations of each other.
+const UNSTEADY: i64 = 2;
+
+/// Calls that a rank makes this many times as often as any of its peers are more than the same ones elsewhere.
+const MORE: usize = 2;
+
+/// So often it is looked for what else stands out, without what was found: more often in a small job, and once in a large one.
+const ROUNDS: usize = 3;
+const MOST_ROUNDS: usize = 8;
+const SMALL: usize = 20_000;
+
+/// How many ranks that begin later, or make calls of their own, are asked about one by one.
+const ASKED: usize = 16;
+
+/// So far apart the seeds of shuffled jobs of several rounds are.
+const SEEDS: usize = 1_000;
+
+/// A peer with this share of the excess of a late rank is as slow.
+const AS_SLOW: f64 = 0.8;
+
+/// The times in which some ranks do as their peers.
+type Cure<'c> = dyn Fn(&[usize]) -> Times + Sync + 'c;
+
+/// Looks for ranks whose work of a part is longer.
+pub(super) struct LateSearch<'a, 'q> {
+    pub(super) question: &'a Question<'q>,
+    pub(super) part: Part,
+    /// The error of reruns, in ns.
+    pub(super) of_graph: i64,
+}
+
+impl LateSearch<'_, '_> {
+    /// What is found, each with what was found before taken away: ranks that begin later, ranks that wait in calls of their own, and those whose work takes longer. And what
+    /// may be hidden.
+    pub(super) fn find(&self, control: &Control) -> (Vec<LateWork>, i64) {
+        let question = self.question;
+        let (mut base, mut end) = (question.job.times.clone(), question.end);
+        let mut found = Vec::new();
+        let least = self.of_graph + UNSTEADY * control.unsteady as i64;
+        if self.part == Part::Cpu {
+            let beginners = question.late_beginners(least);
+            let with_begin = |base: &Times, set: &[usize]| question.with_begin(base, set);
+            self.cure(Extent::Begin, &beginners, (&mut base, &mut end), least, &with_begin, &mut found);
+            let calls = question.calls();
+            let with_calls: Vec<usize> = (0..calls.len()).filter(|rank| !calls[*rank].is_empty()).collect();
+            let cure =
+                |base: &Times, set: &[usize]| question.without_calls(base, set.iter().flat_map(|rank| &calls[*rank]));
+            self.cure(Extent::Calls, &with_calls, (&mut base, &mut end), least, &cure, &mut found);
+        }
+        let mut hidden = 0;
+        let mut ranks = question.peers.with_peers();
+        let mut again = (!found.is_empty()).then(|| Control::new(question, &base, 0));
+        let rounds = match question.job.nodes.len() {
+            ..=SMALL => MOST_ROUNDS,
+            ..=LARGE_JOB => ROUNDS,
+            _ => 1,
+        };
+        for round in 0..rounds {
+            let control = again.as_ref().unwrap_or(control);
+            let search = Search {
+                question,
+                part: self.part,
+                ranks: ranks.clone(),
+                base: &base,
+                end,
+                control,
+                of_graph: self.of_graph,
+            };
+            let Standouts { found: standouts, hidden: here } = search.find();
+            hidden = if round == 0 { here } else { hidden.max(here) };
+            let Some(first) = standouts.iter().max_by_key(|of| of.saves) else { break };
+            let times = self.without(&base, first);
+            // What varies beside the cause shows where that is taken away.
+            let next = Control::new(question, &times, (round + 1) * SEEDS);
+            let error = |of: &Standout| {
+                let varies = UNSTEADY * (next.unsteady as i64).max(of.varies);
+                // The largest pieces are also those that chance made larger, and a few ranks that are faster those that it made faster.
+                let by_chance = match of.standing {
+                    Standing::Slower => end - question.end_of(question.like_each_other(&base, &of.set, self.part)),
+                    _ if of.places.is_empty() => 0,
+                    _ => of.by_chance,
+                };
+                (self.of_graph + varies + by_chance.abs()).max(1)
+            };
+            let works = standouts.iter().map(|of| (self.late_work(of, &base, end, error(of)), of.saves));
+            let mut works: Vec<(LateWork, i64)> = works.collect();
+            works.sort_by_key(|(_, saves)| std::cmp::Reverse(*saves));
+            found.extend(works.into_iter().map(|(of, _)| of));
+            // What else these ranks do is asked again without what they did at a few places.
+            if first.places.is_empty() {
+                ranks.retain(|rank| !first.set.contains(rank));
+                if standouts.len() > 1 || first.standing == Standing::Slower {
+                    break;
+                }
+            }
+            end = question.end_of(times.clone());
+            (base, again) = (times, Some(next));
+        }
+        (found, hidden)
+    }
+
+    /// The job without what stands out.
+    fn without(&self, base: &Times, of: &Standout) -> Times {
+        match &of.places[..] {
+            [] => self.question.like_peers(base.clone(), &of.set, self.part),
+            places => self.question.at_places(base, &of.set, places),
+        }
+    }
+
+    fn late_work(&self, of: &Standout, base: &Times, end: i64, error: i64) -> LateWork {
+        let (question, set) = (self.question, &of.set);
+        let cured = self.without(base, of);
+        let places = Some(&of.places[..]).filter(|places| !places.is_empty());
+        let culprits = Culprits::new(question, (set, self.part), [base, &cured], places).find(end);
+        let extent = if of.standing == Standing::Once { Extent::Pieces } else { Extent::Everywhere };
+        let mut work = self.work(extent, set, of.saves, error, question.by_step(base, &cured), culprits);
+        work.pieces = of.places.len() as u64;
+        work.are_peers_faster = of.standing == Standing::Slower;
+        work.by_chance = of.by_chance;
+        work.excess = set.iter().map(|rank| question.excess(*rank, self.part, base, &cured)).max().unwrap_or_default();
+        work.is_proven = self.is_proven(set, [base, &cured]);
+        work.as_slow = if of.standing == Standing::Late { self.as_slow(set, base) } else { Vec::new() };
+        work
+    }
+
+    /// Whether the job is shorter without what a set does though ranks that are not here come no earlier.
+    fn is_proven(&self, set: &[usize], [base, cured]: [&Times; 2]) -> bool {
+        let Some(bound) = &self.question.bound else { return true };
+        let end = |times: &Times| self.question.bounded_end(times.clone(), bound);
+        let saves = end(base) - end(cured);
+        let is_large = saves > 2 * self.of_graph && saves as f64 >= LEAST_SHARE * self.question.length() as f64;
+        is_large && !set.iter().any(|rank| bound.minorities.contains(rank))
+    }
+
+    /// Peers that take about as much longer than the others as the set does.
+    fn as_slow(&self, set: &[usize], base: &Times) -> Vec<u32> {
+        let question = self.question;
+        let others: Vec<usize> = question.peers.with_peers().into_iter().filter(|rank| !set.contains(rank)).collect();
+        if others.len() < 3 {
+            return Vec::new();
+        }
+        let all = question.sums_of_work(self.part, base);
+        let sum = |rank: usize| all[rank];
+        let mut sums: Vec<i64> = others.iter().map(|rank| sum(*rank)).collect();
+        let middle = sums.len() / 2;
+        let usual = *sums.select_nth_unstable(middle).1;
+        let least = set.iter().map(|rank| sum(*rank) - usual).min().unwrap_or_default();
+        let is_as_slow = |rank: &usize| least > 0 && (sum(*rank) - usual) as f64 >= AS_SLOW * least as f64;
+        others.into_iter().filter(is_as_slow).map(|rank| rank as u32).collect()
+    }
+
+    fn work(
+        &self,
+        extent: Extent,
+        set: &[usize],
+        saves: i64,
+        error: i64,
+        by_step: Vec<i64>,
+        culprits: Vec<Culprit>,
+    ) -> LateWork {
+        let question = self.question;
+        // Begins are compared on one clock.
+        let like = |rank: usize| {
+            (question.peers.alike.class[rank], (extent == Extent::Begin).then(|| question.job.clocks[rank]))
+        };
+        let is_peer = |rank: &usize| !set.contains(rank) && set.iter().any(|of| like(*of) == like(*rank));
+        LateWork {
+            ranks: set.iter().map(|rank| *rank as u32).collect(),
+            peers: (0..question.ranks.len()).filter(is_peer).map(|rank| rank as u32).collect(),
+            part: self.part.into(),
+            extent,
+            pieces: 0,
+            are_peers_faster: false,
+            as_slow: Vec::new(),
+            has_python: set.iter().all(|rank| question.ranks[*rank].texts.iter().any(|text| is_python(text))),
+            saves,
+            excess: 0,
+            is_proven: question.bound.is_none(),
+            by_chance: 0,
+            error,
+            by_step,
+            culprits,
+        }
+    }
+
+    /// What some ranks do of which no shuffled job says anything: the smallest set that has nearly all of it, if that is more than `least`.
+    fn cure(
+        &self,
+        extent: Extent,
+        rest: &[usize],
+        (base, end): (&mut Times, &mut i64),
+        least: i64,
+        cure: &(dyn Fn(&Times, &[usize]) -> Times + Sync),
+        found: &mut Vec<LateWork>,
+    ) {
+        let question = self.question;
+        let mut rest = rest[..rest.len().min(ASKED)].to_vec();
+        while let Some(set) = question.smallest(*end, &rest, least, &|set| cure(base, set)) {
+            rest.retain(|rank| !set.contains(rank));
+            let times = cure(base, &set);
+            let saves = *end - question.end_of(times.clone());
+            if saves <= least {
+                break;
+            }
+            let by_step = question.by_step(base, &times);
+            let culprits = match extent {
+                Extent::Calls => question.names_of_calls(base, *end, &set),
+                _ => Vec::new(),
+            };
+            let mut work = self.work(extent, &set, saves, least.max(1), by_step, culprits);
+            work.is_proven = self.is_proven(&set, [base, &times]);
+            found.push(work);
+            (*base, *end) = (times, *end - saves);
+        }
+    }
+}
+
+impl Question<'_> {
+    /// The ranks that begin later than their peers by more than `least`, the latest first. The job cannot end earlier by more than that.
+    ///
+    /// Where profilers say when they began, a rank that begins later may just have been recorded later.
+    fn late_beginners(&self, least: i64) -> Vec<usize> {
+        if self.job.profiled_from.iter().all(Option::is_some) {
+            return Vec::new();
+        }
+        let begins = self.begins(&self.job.times);
+        let late = |rank: usize| (self.late(&begins, rank, &[rank]), rank);
+        let mut found: Vec<(i64, usize)> = self.peers.with_peers().into_iter().map(late).collect();
+        found.retain(|(late, _)| *late > least);
+        found.sort_by_key(|(late, rank)| (std::cmp::Reverse(*late), *rank));
+        found.into_iter().map(|(_, rank)| rank).collect()
+    }
+
+    fn with_begin(&self, base: &Times, set: &[usize]) -> Times {
+        let mut times = base.clone();
+        self.begin_as_peers(&mut times, set);
+        times
+    }
+
+    /// By rank: its calls that wait for the GPU, and that its peers do not make there. Where a peer has others of that name, both may be the same calls,
+    /// which one makes elsewhere.
+    fn calls(&self) -> Vec<Vec<usize>> {
+        // By class and name: the calls of each rank.
+        let mut found: BTreeMap<(u32, &str), BTreeMap<usize, Vec<usize>>> = BTreeMap::new();
+        for at in self.peers.alone() {
+            let node = self.job.nodes[at];
+            let (rank, graph) = (node.rank as usize, self.ranks[node.rank as usize]);
+            if graph.nodes[node.of as usize].kind == NodeKind::Blocked && self.peers.alike(rank) > 1 {
+                let of_name = found.entry((self.peers.alike.class[rank], graph.name(node.of))).or_default();
+                of_name.entry(rank).or_default().push(at);
+            }
+        }
+        let mut of_rank = vec![Vec::new(); self.ranks.len()];
+        for of_name in found.into_values() {
+            let mut counts: Vec<usize> = of_name.values().map(Vec::len).collect();
+            counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+            let second = counts.get(1).copied().unwrap_or_default();
+            for (rank, calls) in of_name {
+                let of_peers = if calls.len() == counts[0] { second } else { counts[0] };
+                if calls.len() > MORE * of_peers {
+                    of_rank[rank].extend(calls);
+                }
+            }
+        }
+        of_rank
+    }
+
+    /// The times in which some calls take no time, and wait for nothing; what their threads do before them stays.
+    fn without_calls<'n>(&self, base: &Times, calls: impl Iterator<Item = &'n usize>) -> Times {
+        let mut times = base.clone();
+        for node in calls {
+            let thread = self.job.edges_into(*node).iter().find(|edge| edge.kind == EdgeKind::Thread);
+            let before =
+                thread.map_or(self.job.wait(&times, *node).begin, |edge| self.job.nodes[edge.from as usize].time);
+            times.own[*node] = times.own[*node].min((self.job.nodes[*node].start - before).max(0));
+            self.job.change_wait(&mut times, *node, |wait| wait.is_asked = false);
+        }
+        times
+    }
+
+    /// The names of the calls, with what each saves.
+    fn names_of_calls(&self, base: &Times, end: i64, set: &[usize]) -> Vec<Culprit> {
+        let of_ranks = self.calls();
+        let calls = set.iter().flat_map(|rank| &of_ranks[*rank]);
+        let mut of: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for node in calls {
+            let name = self.ranks[self.job.nodes[*node].rank as usize].name(self.job.nodes[*node].of);
+            of.entry(name).or_default().push(*node);
+        }
+        let (names, calls): (Vec<&str>, Vec<Vec<usize>>) = of.into_iter().unzip();
+        let ends = self.ends(calls.len(), |at| self.without_calls(base, calls[at].iter()));
+        let culprit =
+            |(name, of): (&str, i64)| Culprit { name: name.to_owned(), saves: end - of, slower: 0.0, rest_slower: 0.0 };
+        Culprit::ranked(names.into_iter().zip(ends).map(culprit))
+    }
+
+    /// The rank that has most of what several save together, if not all save theirs by themselves; else the fewest that have nearly all of it. `None` if
+    /// they save too little. `end` is when the job ends without that.
+    fn smallest(&self, end: i64, rest: &[usize], least: i64, cure: &Cure<'_>) -> Option<Vec<usize>> {
+        if rest.is_empty() {
+            return None;
+        }
+        let saved = |set: &[usize]| end - self.end_of(cure(set));
+        let joint = saved(rest);
+        if joint <= least {
+            return None;
+        }
+        let ends = self.ends(rest.len(), |at| cure(&rest[at..=at]));
+        let singles: Vec<(i64, usize)> = ends.into_iter().map(|of| end - of).zip(rest.iter().copied()).collect();
+        let sum: i64 = singles.iter().map(|(saved, _)| saved).sum();
+        let best = singles.into_iter().max_by_key(|(saved, rank)| (*saved, std::cmp::Reverse(*rank)));
+        let (most, rank) = best.filter(|(saved, _)| *saved > least).unwrap_or_default();
+        if most as f64 >= MOST * joint as f64 || most > 0 && sum as f64 >= NEARLY_ALL * joint as f64 {
+            return Some(vec![rank]);
+        }
+        let enough = (1..=rest.len()).find(|size| saved(&rest[..*size]) as f64 >= NEARLY_ALL * joint as f64);
+        Some(rest[..enough.unwrap_or(rest.len())].to_vec())
+    }
+
+    /// How much longer a rank's work of a part takes than in another run.
+    fn excess(&self, rank: usize, part: Part, times: &Times, cured: &Times) -> i64 {
+        self.work(rank, part).map(|node| self.peers.work_in(self.job, times, node) - cured.own[node]).sum()
+    }
+
+    /// By rank: how long its work of a part is at the places that its peers have, too.
+    fn sums_of_work(&self, part: Part, times: &Times) -> Vec<i64> {
+        let mut sums = vec![0; self.ranks.len()];
+        for (_, members) in self.peers.places().filter(|place| place.0 == part.role()) {
+            for (rank, node) in members {
+                sums[*rank as usize] += self.peers.work_in(self.job, times, *node as usize);
+            }
+        }
+        sums
+    }
+
+    /// By step: how much shorter it is in one run than in another.
+    fn by_step(&self, before: &Times, after: &Times) -> Vec<i64> {
+        let step = |Node { rank, of, .. }: &Node| {
+            let rank = *rank as usize;
+            self.peers.step(rank, self.ranks[rank].nodes.get(*of as usize)?.step?)
+        };
+        // By step: its end in each run.
+        let mut ends: Vec<Option<(i64, i64)>> = Vec::new();
+        let [before, after] = self.job.reruns([before, after].map(Times::clone));
+        for (node, times) in self.job.nodes.iter().zip(before.times.into_iter().zip(after.times)) {
+            let Some(step) = step(node).map(|step| step as usize) else { continue };
+            ends.resize(ends.len().max(step + 1), None);
+            let end = ends[step].get_or_insert(times);
+            *end = (end.0.max(times.0), end.1.max(times.1));
+        }
+        let mut last = 0;
+        let earlier = ends
+            .into_iter()
+            .map(|end| end.map_or(0, |(before, after)| before - after - std::mem::replace(&mut last, before - after)));
+        earlier.collect()
+    }
+}

@@ -1,0 +1,246 @@
+//! Which sets of ranks may be late together, by a model of the job that is quick to compute: all ranks wait for each other after each interval.
+//!
+//! Without a set, an interval takes as long as the longest of the other ranks. So a rank that is late beside another one gains nothing alone, and both do together.
+//! The model only proposes sets; what they save is the answer of a rerun.
+
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::FixedState;
+
+use super::job::Times;
+use super::peers::Part;
+use super::question::Question;
+
+/// Of so many ranks all sets are compared.
+const ALL_SETS: usize = 8;
+
+/// So many places are looked at where some ranks are far from the others.
+const FARTHEST: usize = 1_024;
+
+/// A piece of this share of the largest is one of the same kind.
+pub(super) const LARGE: f64 = 0.3;
+
+/// Which work is of which interval.
+pub(super) struct Layout {
+    part: Part,
+    /// The ranks that are asked about, and by rank its position among them.
+    ranks: Vec<usize>,
+    position: Vec<Option<usize>>,
+    /// By place of the peers: its column; `None` of another part.
+    columns: Vec<Option<u32>>,
+    count: usize,
+}
+
+/// A column: how long each rank takes, the longest first.
+type Column = Vec<(i64, usize)>;
+
+impl Layout {
+    pub(super) fn new(question: &Question<'_>, part: Part, ranks: &[usize]) -> Self {
+        let Question { job, ranks: graphs, peers, .. } = *question;
+        let mut position = vec![None; graphs.len()];
+        ranks.iter().enumerate().for_each(|(at, rank)| position[*rank] = Some(at));
+        let mut known: HashMap<(u32, u32), u32, FixedState> = HashMap::default();
+        let column = |(role, members): (_, &[(u32, u32)])| {
+            let (rank, node) = members.first().filter(|_| role == part.role())?;
+            let (rank, of) = (*rank as usize, job.nodes[*node as usize].of as usize);
+            let interval = peers.alike.interval_of[rank][graphs[rank].nodes[of].interval as usize];
+            let next = known.len() as u32;
+            Some(*known.entry((peers.alike.class[rank], interval)).or_insert(next))
+        };
+        let columns = peers.places().map(column).collect();
+        Layout { part, ranks: ranks.to_vec(), position, columns, count: known.len() }
+    }
+
+    /// The columns of a run.
+    fn columns(&self, question: &Question<'_>, times: &Times) -> Vec<Column> {
+        let peers = question.peers;
+        let mut sums = vec![vec![None; self.ranks.len()]; self.count];
+        for ((_, members), column) in peers.places().zip(&self.columns) {
+            let Some(column) = column.map(|column| &mut sums[column as usize]) else { continue };
+            for (rank, node) in members {
+                if let Some(at) = self.position[*rank as usize] {
+                    *column[at].get_or_insert(0) += peers.work_in(question.job, times, *node as usize);
+                }
+            }
+        }
+        let sorted = |sums: Vec<Option<i64>>| {
+            let ranks = sums.into_iter().zip(0..).filter_map(|(sum, rank)| Some((sum?, rank)));
+            let mut column: Column = ranks.collect();
+            column.sort_unstable_by(|a, b| b.cmp(a));
+            column
+        };
+        sums.into_iter().map(sorted).collect()
+    }
+
+    /// By size from 1 to all but one: the sets that gain most, at most `most` of each, the best first, each with what it gains.
+    pub(super) fn best(&self, question: &Question<'_>, times: &Times, most: usize) -> Vec<Vec<(i64, Vec<usize>)>> {
+        let columns = self.columns(question, times);
+        let mut sets = if self.ranks.len() <= ALL_SETS { self.all(&columns) } else { self.some(&columns) };
+        for of_size in &mut sets {
+            of_size.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+            of_size.dedup();
+            of_size.truncate(most);
+            for (_, set) in of_size {
+                set.iter_mut().for_each(|at| *at = self.ranks[*at]);
+            }
+        }
+        sets
+    }
+
+    /// All sets. What a column gains without its k longest ranks is gained by each set that has these.
+    fn all(&self, columns: &[Column]) -> Vec<Vec<(i64, Vec<usize>)>> {
+        let count = self.ranks.len();
+        let mut gains = vec![0; 1 << count];
+        for column in columns {
+            let mut set = 0;
+            for pair in column.windows(2) {
+                set |= 1 << pair[0].1;
+                gains[set] += pair[0].0 - pair[1].0;
+            }
+        }
+        for rank in 0..count {
+            (0..gains.len()).filter(|set| set >> rank & 1 == 1).for_each(|set| gains[set] += gains[set ^ (1 << rank)]);
+        }
+        let mut sets = vec![Vec::new(); count.saturating_sub(1)];
+        for (set, gain) in gains.into_iter().enumerate() {
+            let ranks: Vec<usize> = (0..count).filter(|rank| set >> rank & 1 == 1).collect();
+            if (1..count).contains(&ranks.len()) {
+                sets[ranks.len() - 1].push((gain, ranks));
+            }
+        }
+        sets
+    }
+
+    /// Of many ranks: those that grow by the rank that gains most, and those with the most work in all. All but the least of these are the best to be compared
+    /// with a few that are fast.
+    fn some(&self, columns: &[Column]) -> Vec<Vec<(i64, Vec<usize>)>> {
+        let count = self.ranks.len();
+        let mut total = vec![0; count];
+        columns.iter().flatten().for_each(|(work, rank)| total[*rank] += work);
+        let mut by_total: Vec<usize> = (0..count).collect();
+        by_total.sort_by_key(|rank| (std::cmp::Reverse(total[*rank]), *rank));
+        let mut by_gain = Vec::with_capacity(count);
+        let mut is_in = vec![false; count];
+        // By column: the longest rank that is not in the set.
+        let mut first = vec![0; columns.len()];
+        while by_gain.len() + 1 < count {
+            let mut gains = vec![0; count];
+            for (column, first) in columns.iter().zip(&mut first) {
+                while column.get(*first).is_some_and(|(_, rank)| is_in[*rank]) {
+                    *first += 1;
+                }
+                let next = column.iter().skip(*first + 1).find(|(_, rank)| !is_in[*rank]);
+                if let (Some((work, rank)), Some((next, _))) = (column.get(*first), next) {
+                    gains[*rank] += work - next;
+                }
+            }
+            let left = by_total.iter().copied().filter(|rank| !is_in[*rank]);
+            // Of equal ones the one with more work.
+            let Some(best) = left.rev().max_by_key(|rank| gains[*rank]) else { break };
+            is_in[best] = true;
+            by_gain.push(best);
+        }
+        let set = |order: &[usize], size: usize| {
+            let mut set = order[..size].to_vec();
+            set.sort_unstable();
+            (gain(columns, &set, count), set)
+        };
+        (1..count).map(|size| vec![set(&by_gain, size), set(&by_total, size)]).collect()
+    }
+
+    /// The places at which a set takes longer than all others by most, the largest gap first, each with the set.
+    fn gaps(&self, question: &Question<'_>, times: &Times) -> Vec<(i64, usize, Vec<usize>)> {
+        let peers = question.peers;
+        let mut column: Column = Vec::new();
+        let mut gaps: Vec<(i64, usize, usize)> = Vec::new();
+        let mut fill = |members: &[(u32, u32)]| {
+            column.clear();
+            let asked = members.iter().filter(|(rank, _)| self.position[*rank as usize].is_some());
+            column
+                .extend(asked.map(|(rank, node)| (peers.work_in(question.job, times, *node as usize), *rank as usize)));
+            column.sort_unstable_by(|a, b| b.cmp(a));
+            column.clone()
+        };
+        for (place, (_, members)) in peers.places().enumerate().filter(|(_, (role, _))| *role == self.part.role()) {
+            let column = fill(members);
+            let of = (1..column.len()).map(|size| (column[size - 1].0 - column[size].0, size));
+            let largest = of.max_by_key(|(gap, size)| (*gap, std::cmp::Reverse(*size))).filter(|(gap, _)| *gap > 0);
+            gaps.extend(largest.map(|(gap, size)| (gap, place, size)));
+        }
+        gaps.sort_unstable_by_key(|(gap, place, _)| (std::cmp::Reverse(*gap), *place));
+        gaps.truncate(FARTHEST);
+        let with_set = |(gap, place, size): (i64, usize, usize)| {
+            let mut set: Vec<usize> = fill(peers.members(place))[..size].iter().map(|(_, rank)| *rank).collect();
+            set.sort_unstable();
+            (gap, place, set)
+        };
+        gaps.into_iter().map(with_set).collect()
+    }
+
+    /// The sets that take longer than all others by most, at some place, and by a good part of the largest gap; at most `most`.
+    pub(super) fn far(&self, question: &Question<'_>, times: &Times, most: usize) -> Vec<Vec<usize>> {
+        let mut found: Vec<Vec<usize>> = Vec::new();
+        let gaps = self.gaps(question, times);
+        let least = LARGE * gaps.first().map_or(0.0, |(gap, ..)| *gap as f64);
+        for (_, _, set) in gaps.into_iter().filter(|(gap, ..)| *gap as f64 >= least) {
+            if !found.contains(&set) {
+                found.push(set);
+            }
+        }
+        found.truncate(most);
+        found
+    }
+
+    /// By how much any set takes longer than all others at most, in ns.
+    pub(super) fn farthest_gap(&self, question: &Question<'_>, times: &Times) -> i64 {
+        self.gaps(question, times).first().map_or(0, |(gap, ..)| *gap)
+    }
+
+    /// The places at which any set takes longer by most, at most `most`, by set.
+    pub(super) fn farthest(
+        &self,
+        question: &Question<'_>,
+        times: &Times,
+        most: usize,
+    ) -> BTreeMap<Vec<usize>, Vec<usize>> {
+        let mut found: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
+        for (_, place, set) in self.gaps(question, times).into_iter().take(most) {
+            found.entry(set).or_default().push(place);
+        }
+        found
+    }
+
+    /// The places at which a set gains most by this model, at most `most`, the best first, each with what it gains.
+    pub(super) fn pieces(
+        &self,
+        question: &Question<'_>,
+        times: &Times,
+        set: &[usize],
+        most: usize,
+    ) -> Vec<(i64, usize)> {
+        let peers = question.peers;
+        let longest = |members: &[(u32, u32)], is_in: bool| {
+            let of = members.iter().filter(|(rank, _)| set.contains(&(*rank as usize)) == is_in);
+            of.map(|(_, node)| peers.work_in(question.job, times, *node as usize)).max()
+        };
+        let gain = |(at, (role, members)): (usize, (_, &[(u32, u32)]))| {
+            let gain = longest(members, true)? - longest(members, false)?;
+            (role == self.part.role() && gain > 0).then_some((gain, at))
+        };
+        let mut gains: Vec<(i64, usize)> = peers.places().enumerate().filter_map(gain).collect();
+        gains.sort_unstable_by_key(|(gain, at)| (std::cmp::Reverse(*gain), *at));
+        gains.truncate(most);
+        gains
+    }
+}
+
+/// What a set gains.
+fn gain(columns: &[Column], set: &[usize], count: usize) -> i64 {
+    let mut is_in = vec![false; count];
+    set.iter().for_each(|rank| is_in[*rank] = true);
+    let of_column = |column: &Column| {
+        let other = column.iter().find(|(_, rank)| !is_in[*rank])?;
+        Some(column.first()?.0 - other.0)
+    };
+    columns.iter().filter_map(of_column).sum()
+}
