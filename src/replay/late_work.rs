@@ -68,8 +68,8 @@ impl LateSearch<'_, '_> {
         let mut ranks = question.peers.with_peers();
         let mut again = (!found.is_empty()).then(|| Control::new(question, &base, 0));
         let rounds = match question.job.nodes.len() {
-            ..=SMALL => MOST_ROUNDS,
-            ..=LARGE_JOB => ROUNDS,
+            nodes if nodes <= SMALL => MOST_ROUNDS,
+            nodes if nodes <= LARGE_JOB => ROUNDS,
             _ => 1,
         };
         for round in 0..rounds {

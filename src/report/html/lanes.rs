@@ -457,7 +457,17 @@ mod tests {
         let slices = [slice(window(10, 50), window(10, 32)), slice(window(30, 50), window(12, 32))];
         let rank = |rank: u32| RerunRank { rank, slices: vec![slices[rank as usize]], texts: Vec::new() };
         let ranks = (0..ranks).map(rank).collect();
-        WhatIf { length: 50, steps: 1, error: None, answers: Vec::new(), below_error: 0, combined: Vec::new(), ranks }
+        WhatIf {
+            length: 50,
+            steps: 1,
+            error: None,
+            answers: Vec::new(),
+            below_error: 0,
+            combined: Vec::new(),
+            ranks,
+            missing_ranks: Vec::new(),
+            report: RankReport::default(),
+        }
     }
 
     /// The second rank comes 18 ns earlier in the rerun, so that the first one waits for 2 ns instead of 20; the transfer takes 20 ns in both.

@@ -208,7 +208,7 @@ fn pace_sentence(report: &RankReport, pace: Pace, subject: &str, at_most: &str) 
     )
 }
 
-/// What to do first if CPUs or GPUs set the pace: look at what most of the critical path is, if one line is; if none is, it is spread over many short calls.
+/// What to do first if CPUs or GPUs set the pace: look at what most of the critical path is, if one line is; if none is, it is distributed over many short calls.
 fn advice(report: &RankReport, are_cpus: bool) -> String {
     let path = report.critical_path.iter();
     let lines = path.clone().flat_map(|path| &path.lines);
@@ -610,11 +610,11 @@ mod tests {
         let error = Some(RerunError { mean: 0.01, max: 0.01, whole: 0.01, rotations: 3 });
         let report = RankReport::default();
         let reruns = Reruns { length: 40_000_000, steps: 4, error, all_like_peers, hidden, ..Reruns::default() };
-        nobody(&reruns, &Whole::new(&reruns), "steps", false)
+        nobody(&report, &reruns, &Whole::new(&report, &reruns), "steps")
     }
 
     #[test]
-    fn where_nobody_stands_out_what_may_be_hidden_is_said() {
+    fn where_nobody_is_late_what_may_be_hidden_is_said() {
         let all = "with all ranks as fast as their peers steps would be";
         assert_eq!(
             nobody_of(300_000, 1_300_000),
