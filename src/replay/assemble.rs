@@ -7,9 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
 
-use super::critical::PathKind;
 use super::edges::{Latencies, RankEdges};
-use super::job::{Draft, Edge, JobGraph, Node, Role, Rows, Unordered};
+use super::job::{Draft, Edge, JobGraph, Node, PathKind, Role, Rows, Unordered};
 use super::joins::{join_collectives, join_cpus, members, shifts};
 use super::lists::Lists;
 use super::question::{both, each, threads};

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 
+pub(crate) use super::calls::Source;
 use super::calls::{Call, Calls, Earlier, Piece, pieces};
 use super::full_queues::{self, Launching};
 use super::places;
 use super::rank::{EdgeKind, NodeKind, RankEdge, RankEdges, RankGraph, RankNode};
 use super::threads::Threads;
 use super::waits::{self, Waited, Waiting, Waits};
-use crate::attribution::launches::Launched;
-use crate::id::{GpuId, ProcessId, SliceId, ThreadId, TraceId};
+use crate::id::{ProcessId, SliceId, ThreadId, TraceId};
 use crate::names::calls::Work;
 use crate::names::frames::fold;
 use crate::names::steps::is_profiler;
@@ -24,27 +24,6 @@ use crate::numbers::Numbers;
 use crate::store::Store;
 use crate::store::strings::StringId;
 use crate::time::{Ns, Window};
-
-/// What a rank's graph is made from.
-#[derive(Debug)]
-pub(crate) struct Source<'a> {
-    /// The trace.
-    pub(crate) store: &'a Store,
-    /// The work of all its GPUs, in the order of starts.
-    pub(crate) work: &'a [Launched],
-    /// The GPUs of the rank.
-    pub(crate) gpus: &'a [GpuId],
-    /// The window that is asked about.
-    pub(crate) window: Window,
-    /// The kernels of its rows of collectives, in the order of the rows. Those that only send or only receive have a word for that: all have the same name.
-    pub(crate) rows: Vec<(SliceId, Option<&'static str>)>,
-    /// Its steps, in order.
-    pub(crate) steps: Vec<Window>,
-    /// The slice of the last one.
-    pub(crate) last_step: Option<SliceId>,
-    /// When the profiler began to record.
-    pub(crate) profiled_from: Option<Ns>,
-}
 
 /// When the profiler of a trace began: its own slice says so, in the traces of PyTorch since 1.11. `None` if there are several, as in merged traces.
 pub(crate) fn profiled_from(store: &Store, trace: TraceId) -> Option<Ns> {

@@ -4,14 +4,35 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use foldhash::fast::FixedState;
 
-use super::build::Source;
 use super::waits::WaitsFor;
 use crate::attribution::launches::Launched;
-use crate::id::{ProcessId, SliceId, ThreadId};
+use crate::id::{GpuId, ProcessId, SliceId, ThreadId};
 use crate::names::calls::{GRAPH_LAUNCHES, Work, records_event, waits_for_gpu};
 use crate::names::category::CategoryKind;
+use crate::store::Store;
 use crate::store::strings::StringId;
-use crate::time::Ns;
+use crate::time::{Ns, Window};
+
+/// What a rank's graph is made from.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    /// The trace.
+    pub(crate) store: &'a Store,
+    /// The work of all its GPUs, in the order of starts.
+    pub(crate) work: &'a [Launched],
+    /// The GPUs of the rank.
+    pub(crate) gpus: &'a [GpuId],
+    /// The window that is asked about.
+    pub(crate) window: Window,
+    /// The kernels of its rows of collectives, in the order of the rows. Those that only send or only receive have a word for that: all have the same name.
+    pub(crate) rows: Vec<(SliceId, Option<&'static str>)>,
+    /// Its steps, in order.
+    pub(crate) steps: Vec<Window>,
+    /// The slice of the last one.
+    pub(crate) last_step: Option<SliceId>,
+    /// When the profiler began to record.
+    pub(crate) profiled_from: Option<Ns>,
+}
 
 /// A call of a thread that launches or waits.
 #[derive(Debug, Clone, Copy)]

@@ -2,15 +2,12 @@
 
 use serde::Serialize;
 
-use super::culprits::Culprit;
 use super::late::Control;
 use super::late_work::LateSearch;
+pub use super::late_work::{Extent, LateWork, WorkPart};
 use super::peers::Part;
 use super::question::{Question, both, each};
 use super::transplant::{self, RerunError};
-
-/// Most of what several ranks save together.
-const MOST: f64 = 0.5;
 
 /// Profilers that begin within a millisecond of each other began together.
 const RECORDED_LATER: i64 = 1_000_000;
@@ -68,101 +65,11 @@ pub struct Reruns {
     pub unjudged: Vec<u32>,
 }
 
-/// Ranks that take longer than their peers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[non_exhaustive]
-pub struct LateWork {
-    /// The ranks.
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub ranks: Vec<u32>,
-    /// Their peers: the other ranks that do the same. Empty if these are all of them, who are then compared with the median of all.
-    pub peers: Vec<u32>,
-    /// Which part of their work is longer.
-    pub part: WorkPart,
-    /// How much of it.
-    pub extent: Extent,
-    /// At how many places of the job's sequence of work that is, if these are few; 0 if it is everywhere.
-    pub pieces: u64,
-    /// Whether the peers are few and faster than all others, which are these ranks.
-    pub are_peers_faster: bool,
-    /// Ranks that are peers and take about as much longer, but others do not wait for them.
-    pub as_slow: Vec<u32>,
-    /// Whether the traces of these ranks have Python functions, so that one could be named.
-    pub has_python: bool,
-    /// How much earlier the job ends if they do that as their peers.
-    #[serde(rename = "saves_ns")]
-    #[cfg_attr(test, schemars(range(min = 1)))]
-    pub saves: i64,
-    /// How much longer the rank of them that takes longest takes than the peers, in ns.
-    #[serde(rename = "excess_ns")]
-    #[cfg_attr(test, schemars(range(min = 0)))]
-    pub excess: i64,
-    /// Whether it delays the job. Where ranks are missing that may be as late, that is so only if it does though these come no earlier than they did, and if more
-    /// than half of each group is here.
-    pub is_proven: bool,
-    /// What would be saved if their work were distributed over all of them at random.
-    #[serde(rename = "by_chance_ns")]
-    #[cfg_attr(test, schemars(range(min = 0)))]
-    pub by_chance: i64,
-    /// The error of that: of the graph, and by chance.
-    #[serde(rename = "error_ns")]
-    #[cfg_attr(test, schemars(range(min = 1)))]
-    pub error: i64,
-    /// By step: how much shorter it is then, in ns; empty without steps.
-    #[serde(rename = "saves_by_step_ns")]
-    pub by_step: Vec<i64>,
-    /// The functions or kernels that take longer there, each with what it saves by itself. What several save does not add up.
-    pub culprits: Vec<Culprit>,
-}
-
 impl Reruns {
     /// Whether they are so wrong that nothing follows from them.
     pub fn are_useless(&self) -> bool {
         self.error.is_some_and(|error| error.worst() > USELESS)
     }
-}
-
-impl LateWork {
-    /// What the culprit saves by itself; without one, what all of it saves.
-    pub fn named_saving(&self) -> i64 {
-        self.culprit().map_or(self.saves, |culprit| culprit.saves)
-    }
-
-    /// The function or kernel that has most of it by itself.
-    pub fn culprit(&self) -> Option<&Culprit> {
-        self.culprits.first().filter(|of| self.extent == Extent::Calls || self.has_most(of) && of.is_by_itself())
-    }
-
-    fn has_most(&self, of: &Culprit) -> bool {
-        of.saves as f64 >= MOST * self.saves as f64 && of.saves > self.error
-    }
-}
-
-/// How much of a rank's work takes longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Extent {
-    /// All of it.
-    Everywhere,
-    /// Single pieces: once, or a few times.
-    Pieces,
-    /// Calls that wait for the GPU, and that the peers do not make there.
-    Calls,
-    /// None: their threads begin later. Why is before their traces begin.
-    Begin,
-}
-
-/// The words for a part of a rank's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkPart {
-    /// What its threads do.
-    Cpu,
-    /// What its GPUs do, without collectives.
-    Gpu,
 }
 
 /// Asks what makes a job longer than its ranks' peers would. `numbers` are the ranks' numbers.
@@ -232,11 +139,5 @@ impl Question<'_> {
         reruns.findings.retain(|of| of.saves as f64 >= least);
         reruns.findings.sort_by_key(|finding| std::cmp::Reverse(finding.saves));
         reruns
-    }
-}
-
-impl From<Part> for WorkPart {
-    fn from(part: Part) -> Self {
-        if part == Part::Cpu { WorkPart::Cpu } else { WorkPart::Gpu }
     }
 }

@@ -6,8 +6,71 @@
 
 use std::collections::BTreeMap;
 
-use super::critical::PathKind;
+use serde::Serialize;
+
 use super::rank::{EdgeKind, NO_NODE, NodeKind, RankGraph};
+
+/// What a piece of the critical path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum PathKind {
+    /// What a thread does.
+    Cpu,
+    /// From the end of a launch to the start of what it launched.
+    LaunchLatency,
+    /// A kernel, copy or fill.
+    Compute,
+    /// A collective once all members have arrived, of GPUs or of CPUs. Of a collective of which no other rank is known, all of its time.
+    Transfer,
+    /// A stream does nothing though its work is launched, a thread wakes up after it has waited for the GPU, or nothing is known of that time.
+    Idle,
+    /// A thread is blocked in a call, and nothing shows by what.
+    BlockedUnknown,
+    /// The profiler writes its buffers.
+    Profiler,
+    /// A collective waits for a rank that is not here, or transfers slowly.
+    Absent,
+}
+
+impl PathKind {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [PathKind; 8] = [
+        PathKind::Cpu,
+        PathKind::LaunchLatency,
+        PathKind::Compute,
+        PathKind::Transfer,
+        PathKind::Idle,
+        PathKind::BlockedUnknown,
+        PathKind::Profiler,
+        PathKind::Absent,
+    ];
+
+    /// As programs read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            PathKind::LaunchLatency => "launch-latency",
+            PathKind::Cpu => "cpu",
+            PathKind::BlockedUnknown => "blocked-unknown",
+            PathKind::Absent => "absent",
+            plain => plain.name(),
+        }
+    }
+
+    /// As a table names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            PathKind::Cpu => "CPU",
+            PathKind::LaunchLatency => "launch latency",
+            PathKind::Compute => "compute",
+            PathKind::Transfer => "transfer",
+            PathKind::Idle => "idle",
+            PathKind::BlockedUnknown => "blocked, unknown by what",
+            PathKind::Profiler => "profiler",
+            PathKind::Absent => "waiting for a rank that is not here",
+        }
+    }
+}
 
 /// What a node's own time is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -64,6 +64,11 @@ pub enum ComparedClocks {
     },
 }
 
+/// A rank's clock fits those of others so many times worse than they fit each other, and by at least this: then its collectives are of another run. In complete sets of
+/// real traces the worst rank is 1.5 times as far off as the median.
+const WORSE: i64 = 20;
+const WORSE_BY: Ns = Ns(25_000);
+
 /// One rank's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
@@ -147,7 +152,13 @@ impl Clocks {
             let first: Vec<usize> =
                 clocks.ranks.iter().enumerate().map(|(at, clock)| clock.component.unwrap_or(at)).collect();
             let proof = match possible(ranks.len(), &constraints, &first) {
-                Ok(found) => return Ok(ComparedClocks::Possible(clocks.within(&found.intervals))),
+                Ok(found) => {
+                    let clocks = clocks.within(&found.intervals);
+                    return Ok(match clocks.stranger() {
+                        Some((rank, why)) => ComparedClocks::Misfit { rank, why },
+                        None => ComparedClocks::Possible(clocks),
+                    });
+                }
                 Err(proof) => proof,
             };
             let unfit = first_proof.get_or_insert_with(|| Unfit::from_proof(ranks, matches, &proof)).clone();
@@ -162,6 +173,27 @@ impl Clocks {
             let why = format!("its times are impossible beside those of other ranks: {unfit}");
             return Ok(ComparedClocks::Misfit { rank, why });
         }
+    }
+
+    /// A rank whose collectives have the order of the others', and not their times.
+    fn stranger(&self) -> Option<(usize, String)> {
+        if self.mode != ClockMode::Align {
+            return None;
+        }
+        let aligned = self.ranks.iter().enumerate().filter(|(_, clock)| clock.component.is_some());
+        let mut known: Vec<(Ns, usize)> = aligned.map(|(rank, clock)| (clock.uncertainty, rank)).collect();
+        known.sort_unstable();
+        let (worst, rank) = known.pop()?;
+        // The one that the others are compared with has none.
+        let others: Vec<Ns> = known.into_iter().map(|(of, _)| of).filter(|of| *of > Ns::ZERO).collect();
+        let usual = *others.get(others.len() / 2)?;
+        (others.len() > 1 && worst > WORSE_BY && worst.0 > WORSE * usual.0).then(|| {
+            let [worst, usual] = [worst, usual].map(|of| of.as_f64() / 1000.0);
+            let why = format!(
+                "its times fit those of the others to {worst:.1} µs only, where theirs fit to {usual:.1} µs: it is of another run"
+            );
+            (rank, why)
+        })
     }
 
     /// The offsets without any proof of what is possible.

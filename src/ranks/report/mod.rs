@@ -502,11 +502,6 @@ impl Compared {
             let mut matches = Matches::find(&ranks);
             match Clocks::compare(&ranks, &mut matches, mode)? {
                 ComparedClocks::Possible(clocks) => {
-                    if let Some((rank, why)) = stranger(&clocks) {
-                        drop(ranks);
-                        job.refuse(rank, why);
-                        continue;
-                    }
                     let start =
                         |rank: usize, row: u32| clocks.ranks[rank].aligned(ranks[rank].rows[row as usize].start);
                     matches.count_once(start);
@@ -597,32 +592,6 @@ impl Compared {
         sums.fill_steps(&self.job);
         sums.report(self)
     }
-}
-
-/// A rank's clock fits those of others so many times worse than they fit each other, and by at least this: then its collectives are of another run. In complete sets of
-/// real traces the worst rank is 1.5 times as far off as the median.
-const WORSE: i64 = 20;
-const WORSE_BY: Ns = Ns(25_000);
-
-/// A rank whose collectives have the order of the others', and not their times.
-fn stranger(clocks: &Clocks) -> Option<(usize, String)> {
-    if clocks.mode != ClockMode::Align {
-        return None;
-    }
-    let aligned = clocks.ranks.iter().enumerate().filter(|(_, clock)| clock.component.is_some());
-    let mut known: Vec<(Ns, usize)> = aligned.map(|(rank, clock)| (clock.uncertainty, rank)).collect();
-    known.sort_unstable();
-    let (worst, rank) = known.pop()?;
-    // The one that the others are compared with has none.
-    let others: Vec<Ns> = known.into_iter().map(|(of, _)| of).filter(|of| *of > Ns::ZERO).collect();
-    let usual = *others.get(others.len() / 2)?;
-    (others.len() > 1 && worst > WORSE_BY && worst.0 > WORSE * usual.0).then(|| {
-        let [worst, usual] = [worst, usual].map(crate::report::format::duration);
-        let why = format!(
-            "its times fit those of the others to {worst} only, where theirs fit to {usual}: it is of another run"
-        );
-        (rank, why)
-    })
 }
 
 fn clock_report(job: &Job, clocks: &Clocks) -> ClockReport {
