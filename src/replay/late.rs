@@ -6,7 +6,7 @@
 use super::job::Times;
 use super::peers::Part;
 use super::question::{Question, as_many};
-use super::sets::{LARGE, Layout};
+use super::sets::{Layout, Span};
 use crate::operations::random::Random;
 use crate::statistics::std_dev;
 
@@ -26,18 +26,20 @@ const NEARLY_ALL: f64 = 0.8;
 /// That most ranks are slower than a few is said beside a late set only if it is so much more.
 const MORE: f64 = 1.5;
 
-/// It happened once, or a few times, if no more pieces of work than this have it, or one a step, each with this share of the largest. What that saves is at least this
-/// share of the job, unless it is at the same place of most steps, which is no accident.
+/// It happened once, or a few times, if no more pieces of work than this have it, each with a good share of the largest. What that saves is at least this share of the
+/// job. What is at the same place of most steps is no accident.
 const PIECES: usize = 3;
 const LEAST_ONCE: f64 = 0.005;
 
 /// What takes longer at a few places saves so many times as much as the same in shuffled jobs, on top of that.
 const FAR_BEYOND: i64 = 2;
 
-/// And each piece so many times as much as the farthest from its peers in these: of few ranks, and of most. At 2.5 two of 30 simulated ranks that are late by 200 µs where
-/// pieces vary by 50 µs were not named; at the same for most ranks one was faster in 40 jobs in which nobody is.
-const PIECE_BEYOND: f64 = 2.0;
-const PIECE_BEYOND_OF_FEW: f64 = 4.0;
+/// And each piece so many times as much as the farthest from its peers in these, or all pieces that are at one place of the steps so many times as much as the farthest
+/// such sum; of most ranks, which are compared with few, this many times as much as that. Of 40 simulated jobs in which nobody is late somebody is named in one at 2, and
+/// in none at these.
+const PIECE_BEYOND: f64 = 2.5;
+const STEPS_BEYOND: f64 = 1.5;
+const FEW_BEYOND: f64 = 2.0;
 
 /// So many sets that take far longer somewhere are asked about.
 const FAR: usize = 3;
@@ -165,7 +167,7 @@ impl Search<'_, '_> {
         let most = (BUDGET / runs.max(1)).clamp(SETS, MOST_SETS);
         let (is_small, is_large) = (most >= MANY, self.question.job.nodes.len() > LARGE_JOB);
         let most = if is_large { 1 } else { most };
-        let at_few = self.at_few_places(&layout);
+        let at_few = [Span::Steps, Span::Piece].into_iter().find_map(|span| self.at_few_places(&layout, span));
         if let Some((of, true)) = at_few {
             return Standouts { found: vec![of], hidden: 0 };
         }
@@ -277,22 +279,26 @@ impl Search<'_, '_> {
         }
     }
 
-    /// The set that takes far longer at a few places, and whether that is nearly all of what it takes longer. It is compared with what sets do so in shuffled jobs: without it, as these have it on another rank.
-    fn at_few_places(&self, layout: &Layout) -> Option<(Standout, bool)> {
+    /// The set that takes far longer at a few places, and whether that is nearly all of what it takes longer. It is compared with what sets do so in shuffled jobs: without
+    /// it, as these have it on another rank.
+    fn at_few_places(&self, layout: &Layout, span: Span) -> Option<(Standout, bool)> {
         let question = self.question;
-        let Few { saves, set, places } = self.few(layout, self.base, self.end)?;
-        let is_steady = self.is_steady(&places);
-        let least = if is_steady { LEAST_SHARE } else { LEAST_ONCE };
+        let Few { saves, set, places } = self.few(layout, (self.base, self.end), span)?;
+        let (least, pieces, beyond) = match span {
+            Span::Steps => (LEAST_SHARE, 1, STEPS_BEYOND),
+            Span::Piece => (LEAST_ONCE, places.len(), PIECE_BEYOND),
+        };
         if saves <= self.of_graph || (saves as f64) < least * question.length() as f64 {
             return None;
         }
-        let control = Control::new(question, &self.without_far(layout), question.job.nodes.len());
-        let by_chance = control.jobs.iter().zip(&control.ends).map(|(times, end)| self.few(layout, times, *end));
+        let control = Control::new(question, &self.without_far(layout, span), question.job.nodes.len());
+        let few = |(times, end): (&Times, &i64)| self.few(layout, (times, *end), span);
+        let by_chance = control.jobs.iter().zip(&control.ends).map(few);
         let by_chance: Vec<f64> = by_chance.map(|of| of.map_or(0.0, |of| of.saves as f64)).collect();
-        let farthest = mean(control.jobs.iter().map(|times| layout.farthest_gap(question, times) as f64));
+        let farthest = mean(control.jobs.iter().map(|times| layout.farthest_gap(question, times, span) as f64));
         let is_most = set.len() * 2 > self.ranks.len();
-        let beyond = if is_most { PIECE_BEYOND_OF_FEW } else { PIECE_BEYOND };
-        if saves as f64 / places.len() as f64 <= beyond * farthest {
+        let beyond = if is_most { FEW_BEYOND * beyond } else { beyond };
+        if saves as f64 / pieces as f64 <= beyond * farthest {
             return None;
         }
         let varies = std_dev(by_chance.iter().copied()).max(control.unsteady);
@@ -300,44 +306,40 @@ impl Search<'_, '_> {
         if saves - by_chance <= self.of_graph + (FAR_BEYOND * by_chance).max((BEYOND * varies) as i64) {
             return None;
         }
-        let standing = match is_steady {
-            true if is_most => Standing::Slower,
-            true => Standing::Late,
-            false => Standing::Once,
+        let standing = match span {
+            Span::Piece => Standing::Once,
+            Span::Steps if is_most => Standing::Slower,
+            Span::Steps => Standing::Late,
         };
         let whole = self.end - question.end_of(question.like_peers(self.base.clone(), &set, self.part));
         let is_all = saves as f64 >= NEARLY_ALL * whole as f64;
         // What is at the same place of most steps is so at more places than were asked about.
-        let (saves, places) = if is_steady && !is_all { (whole, Vec::new()) } else { (saves, places) };
+        let (saves, places) = if span == Span::Steps && !is_all { (whole, Vec::new()) } else { (saves, places) };
         Some((Standout { standing, set, saves, by_chance, varies: varies as i64, places }, is_all))
     }
 
-    /// The job without what is farthest from its peers, a few times a rank or once a step, whoever does it.
-    fn without_far(&self, layout: &Layout) -> Times {
+    /// The job without what is farthest from its peers, a few times a rank, whoever does it.
+    fn without_far(&self, layout: &Layout, span: Span) -> Times {
         let mut times = self.base.clone();
-        for (set, places) in layout.farthest(self.question, self.base, self.count() * self.ranks.len()) {
+        for (set, places) in layout.farthest(self.question, self.base, span, PIECES * self.ranks.len()) {
             times = self.question.at_places(&times, &set, &places);
         }
         times
     }
 
-    /// At how many places something may be that is there a few times.
-    fn count(&self) -> usize {
-        let graphs = self.question.ranks.iter();
-        PIECES.max(graphs.map(|graph| (graph.steps - graph.left_out_steps) as usize).max().unwrap_or_default())
-    }
-
-    /// Of the sets that take longer than all others by most at some place the one that saves most without its largest pieces, at most a few or one a step.
-    fn few(&self, layout: &Layout, times: &Times, end: i64) -> Option<Few> {
+    /// Of the sets that take longer than all others by most somewhere the one that saves most without what it takes longer there: its largest pieces, if they are few, or
+    /// what is at one place of the steps, if it is there in most of them.
+    fn few(&self, layout: &Layout, (times, end): (&Times, i64), span: Span) -> Option<Few> {
         let question = self.question;
-        let count = self.count();
-        let sets = layout.far(question, times, FAR);
-        let large = |set: &Vec<usize>| {
-            let pieces = layout.pieces(question, times, set, count);
-            let least = LARGE * pieces.first().map_or(0.0, |(gain, _)| *gain as f64);
-            pieces.into_iter().filter(|(gain, _)| *gain as f64 >= least).map(|(_, place)| place).collect()
+        let with_places = |(set, places): (Vec<usize>, &[usize])| match span {
+            Span::Piece => {
+                let pieces = layout.pieces(question, times, &set, PIECES + 1);
+                (pieces.len() <= PIECES).then_some((set, pieces))
+            }
+            Span::Steps => layout.is_steady(question, times, &set, places).then(|| (set, places.to_vec())),
         };
-        let places: Vec<Vec<usize>> = sets.iter().map(large).collect();
+        let (sets, places): (Vec<Vec<usize>>, Vec<Vec<usize>>) =
+            layout.far(question, times, span, FAR).into_iter().filter_map(with_places).unzip();
         let ends = question.ends(sets.len(), |at| question.at_places(times, &sets[at], &places[at]));
         let saved: Vec<i64> = ends.iter().map(|of| end - of).collect();
         let most = saved.iter().copied().max()? as f64;
@@ -353,20 +355,6 @@ struct Few {
     saves: i64,
     set: Vec<usize>,
     places: Vec<usize>,
-}
-
-impl Search<'_, '_> {
-    /// Whether places are the same one in most of several steps.
-    fn is_steady(&self, places: &[usize]) -> bool {
-        let Question { job, ranks, peers, .. } = *self.question;
-        let place = |at: usize| {
-            let (rank, node) = peers.members(at).first()?;
-            Some(ranks[*rank as usize].nodes[job.nodes[*node as usize].of as usize].place)
-        };
-        let same = places.iter().filter(|at| place(**at) == place(places[0])).count();
-        let steps = ranks.iter().map(|graph| graph.steps as usize).max().unwrap_or_default();
-        same > 1 && same * 2 > steps
-    }
 }
 
 /// Of some sizes the smallest with nearly all of the most beyond chance.

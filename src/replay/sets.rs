@@ -18,11 +18,25 @@ const ALL_SETS: usize = 8;
 const FARTHEST: usize = 1_024;
 
 /// A piece of this share of the largest is one of the same kind.
-pub(super) const LARGE: f64 = 0.3;
+const LARGE: f64 = 0.3;
+
+/// What is compared where some ranks are far from the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Span {
+    /// Each piece of work by itself.
+    Piece,
+    /// What is at the same place of most steps, in all of them.
+    Steps,
+}
+
+/// Where a set takes longer than all others, by how many ns in all of these places.
+type Gap<'l> = (i64, &'l [usize], Vec<usize>);
 
 /// Which work is of which interval.
 pub(super) struct Layout {
-    part: Part,
+    /// The places of the part, and those of them that are the same in most steps.
+    places: Vec<usize>,
+    of_steps: Vec<Vec<usize>>,
     /// The ranks that are asked about, and by rank its position among them.
     ranks: Vec<usize>,
     position: Vec<Option<usize>>,
@@ -48,7 +62,18 @@ impl Layout {
             Some(*known.entry((peers.alike.class[rank], interval)).or_insert(next))
         };
         let columns = peers.places().map(column).collect();
-        Layout { part, ranks: ranks.to_vec(), position, columns, count: known.len() }
+        let of_part =
+            peers.places().enumerate().filter(|(_, (role, members))| *role == part.role() && !members.is_empty());
+        let places: Vec<usize> = of_part.map(|(place, _)| place).collect();
+        let mut same: BTreeMap<(u32, u64), Vec<usize>> = BTreeMap::new();
+        for place in &places {
+            let (rank, node) = peers.members(*place)[0];
+            let of = &graphs[rank as usize].nodes[job.nodes[node as usize].of as usize];
+            same.entry((peers.alike.class[rank as usize], of.place)).or_default().push(*place);
+        }
+        let steps = graphs.iter().map(|graph| graph.steps as usize).max().unwrap_or_default();
+        let of_steps = same.into_values().filter(|of| of.len() > 1 && of.len() * 2 > steps).collect();
+        Layout { places, of_steps, ranks: ranks.to_vec(), position, columns, count: known.len() }
     }
 
     /// The columns of a run.
@@ -148,43 +173,53 @@ impl Layout {
         (1..count).map(|size| vec![set(&by_gain, size), set(&by_total, size)]).collect()
     }
 
-    /// The places at which a set takes longer than all others by most, the largest gap first, each with the set.
-    fn gaps(&self, question: &Question<'_>, times: &Times) -> Vec<(i64, usize, Vec<usize>)> {
-        let peers = question.peers;
-        let mut column: Column = Vec::new();
-        let mut gaps: Vec<(i64, usize, usize)> = Vec::new();
-        let mut fill = |members: &[(u32, u32)]| {
-            column.clear();
-            let asked = members.iter().filter(|(rank, _)| self.position[*rank as usize].is_some());
-            column
-                .extend(asked.map(|(rank, node)| (peers.work_in(question.job, times, *node as usize), *rank as usize)));
+    /// Where a set takes longer than all others by most, the largest gap first.
+    fn gaps(&self, question: &Question<'_>, times: &Times, span: Span) -> Vec<Gap<'_>> {
+        let fill = |places: &[usize]| {
+            let mut of_rank = vec![None; self.ranks.len()];
+            for (rank, node) in places.iter().flat_map(|place| question.peers.members(*place)) {
+                if let Some(at) = self.position[*rank as usize] {
+                    *of_rank[at].get_or_insert(0) += question.peers.work_in(question.job, times, *node as usize);
+                }
+            }
+            let ranks = of_rank.into_iter().zip(&self.ranks).filter_map(|(work, rank)| Some((work?, *rank)));
+            let mut column: Column = ranks.collect();
             column.sort_unstable_by(|a, b| b.cmp(a));
-            column.clone()
+            column
         };
-        for (place, (_, members)) in peers.places().enumerate().filter(|(_, (role, _))| *role == self.part.role()) {
-            let column = fill(members);
+        let largest = |places: &'_ [usize]| {
+            let column = fill(places);
             let of = (1..column.len()).map(|size| (column[size - 1].0 - column[size].0, size));
-            let largest = of.max_by_key(|(gap, size)| (*gap, std::cmp::Reverse(*size))).filter(|(gap, _)| *gap > 0);
-            gaps.extend(largest.map(|(gap, size)| (gap, place, size)));
-        }
-        gaps.sort_unstable_by_key(|(gap, place, _)| (std::cmp::Reverse(*gap), *place));
-        gaps.truncate(FARTHEST);
-        let with_set = |(gap, place, size): (i64, usize, usize)| {
-            let mut set: Vec<usize> = fill(peers.members(place))[..size].iter().map(|(_, rank)| *rank).collect();
-            set.sort_unstable();
-            (gap, place, set)
+            of.max_by_key(|(gap, size)| (*gap, std::cmp::Reverse(*size))).filter(|(gap, _)| *gap > 0)
         };
-        gaps.into_iter().map(with_set).collect()
+        let pieces = self.places.chunks(1).filter(|_| span == Span::Piece);
+        let steps = self.of_steps.iter().map(Vec::as_slice).filter(|_| span == Span::Steps);
+        let with_gap = |places| largest(places).map(|(gap, size)| (gap, places, size));
+        let mut gaps: Vec<(i64, &[usize], usize)> = pieces.chain(steps).filter_map(with_gap).collect();
+        gaps.sort_unstable_by_key(|(gap, places, _)| (std::cmp::Reverse(*gap), places[0]));
+        gaps.truncate(FARTHEST);
+        let with_set = |(gap, places, size): (i64, &'_ [usize], usize)| {
+            let mut set: Vec<usize> = fill(places)[..size].iter().map(|(_, rank)| *rank).collect();
+            set.sort_unstable();
+            (gap, set)
+        };
+        gaps.into_iter().map(|of| (with_set(of), of.1)).map(|((gap, set), places)| (gap, places, set)).collect()
     }
 
-    /// The sets that take longer than all others by most, at some place, and by a good part of the largest gap; at most `most`.
-    pub(super) fn far(&self, question: &Question<'_>, times: &Times, most: usize) -> Vec<Vec<usize>> {
-        let mut found: Vec<Vec<usize>> = Vec::new();
-        let gaps = self.gaps(question, times);
+    /// The sets that take longer than all others by most, and by a good part of the largest gap, each with where it is largest; at most `most`.
+    pub(super) fn far(
+        &self,
+        question: &Question<'_>,
+        times: &Times,
+        span: Span,
+        most: usize,
+    ) -> Vec<(Vec<usize>, &[usize])> {
+        let mut found: Vec<(Vec<usize>, &[usize])> = Vec::new();
+        let gaps = self.gaps(question, times, span);
         let least = LARGE * gaps.first().map_or(0.0, |(gap, ..)| *gap as f64);
-        for (_, _, set) in gaps.into_iter().filter(|(gap, ..)| *gap as f64 >= least) {
-            if !found.contains(&set) {
-                found.push(set);
+        for (_, places, set) in gaps.into_iter().filter(|(gap, ..)| *gap as f64 >= least) {
+            if found.iter().all(|(known, _)| *known != set) {
+                found.push((set, places));
             }
         }
         found.truncate(most);
@@ -192,45 +227,61 @@ impl Layout {
     }
 
     /// By how much any set takes longer than all others at most, in ns.
-    pub(super) fn farthest_gap(&self, question: &Question<'_>, times: &Times) -> i64 {
-        self.gaps(question, times).first().map_or(0, |(gap, ..)| *gap)
+    pub(super) fn farthest_gap(&self, question: &Question<'_>, times: &Times, span: Span) -> i64 {
+        self.gaps(question, times, span).first().map_or(0, |(gap, ..)| *gap)
     }
 
-    /// The places at which any set takes longer by most, at most `most`, by set.
+    /// Where any set takes longer by most, at most `most`, by set.
     pub(super) fn farthest(
         &self,
         question: &Question<'_>,
         times: &Times,
+        span: Span,
         most: usize,
     ) -> BTreeMap<Vec<usize>, Vec<usize>> {
         let mut found: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
-        for (_, place, set) in self.gaps(question, times).into_iter().take(most) {
-            found.entry(set).or_default().push(place);
+        for (_, places, set) in self.gaps(question, times, span).into_iter().take(most) {
+            found.entry(set).or_default().extend(places);
         }
         found
     }
 
-    /// The places at which a set gains most by this model, at most `most`, the best first, each with what it gains.
-    pub(super) fn pieces(
+    /// The places at which a set gains a good part of what it gains at any by this model, the most first; at most `most`.
+    pub(super) fn pieces(&self, question: &Question<'_>, times: &Times, set: &[usize], most: usize) -> Vec<usize> {
+        let gain = |place: &usize| {
+            let [longest, rest] = self.works(question, times, set, *place).map(Iterator::max);
+            Some((longest? - rest?, *place)).filter(|(gain, _)| *gain > 0)
+        };
+        let mut gains: Vec<(i64, usize)> = self.places.iter().filter_map(gain).collect();
+        gains.sort_unstable_by_key(|(gain, place)| (std::cmp::Reverse(*gain), *place));
+        let least = LARGE * gains.first().map_or(0.0, |(gain, _)| *gain as f64);
+        gains.into_iter().take(most).filter(|(gain, _)| *gain as f64 >= least).map(|(_, place)| place).collect()
+    }
+
+    /// Whether at most of these places each rank of a set takes longer than all others, by a good part of the most.
+    pub(super) fn is_steady(&self, question: &Question<'_>, times: &Times, set: &[usize], places: &[usize]) -> bool {
+        let gap = |place: &usize| {
+            let [of_set, rest] = self.works(question, times, set, *place);
+            Some(of_set.min()? - rest.max()?).filter(|gap| *gap > 0)
+        };
+        let gaps: Vec<i64> = places.iter().filter_map(gap).collect();
+        let least = LARGE * gaps.iter().copied().max().unwrap_or_default() as f64;
+        gaps.iter().filter(|gap| **gap as f64 >= least).count() * 2 > places.len()
+    }
+
+    /// The work at a place of the ranks of a set, and of the others.
+    fn works<'w>(
         &self,
-        question: &Question<'_>,
-        times: &Times,
-        set: &[usize],
-        most: usize,
-    ) -> Vec<(i64, usize)> {
-        let peers = question.peers;
-        let longest = |members: &[(u32, u32)], is_in: bool| {
-            let of = members.iter().filter(|(rank, _)| set.contains(&(*rank as usize)) == is_in);
-            of.map(|(_, node)| peers.work_in(question.job, times, *node as usize)).max()
-        };
-        let gain = |(at, (role, members)): (usize, (_, &[(u32, u32)]))| {
-            let gain = longest(members, true)? - longest(members, false)?;
-            (role == self.part.role() && gain > 0).then_some((gain, at))
-        };
-        let mut gains: Vec<(i64, usize)> = peers.places().enumerate().filter_map(gain).collect();
-        gains.sort_unstable_by_key(|(gain, at)| (std::cmp::Reverse(*gain), *at));
-        gains.truncate(most);
-        gains
+        question: &'w Question<'_>,
+        times: &'w Times,
+        set: &'w [usize],
+        place: usize,
+    ) -> [impl Iterator<Item = i64> + 'w; 2] {
+        [true, false].map(|is_in| {
+            let members = question.peers.members(place).iter();
+            let of = members.filter(move |(rank, _)| set.contains(&(*rank as usize)) == is_in);
+            of.map(|(_, node)| question.peers.work_in(question.job, times, *node as usize))
+        })
     }
 }
 

@@ -100,18 +100,19 @@ struct Kernel {
     start: i64,
     end: i64,
     name: String,
-    /// The process that represents its GPU.
+    /// The process that represents its GPU, and the thread that represents its stream.
     gpu: i64,
+    stream: i64,
     is_nccl: bool,
 }
 
 fn kernels(database: &Database) -> Vec<Kernel> {
     let query = "
-        SELECT s.ts, s.ts + s.dur, s.name, t.upid, s.name LIKE 'nccl%'
+        SELECT s.ts, s.ts + s.dur, s.name, t.upid, s.name LIKE 'nccl%', utid
         FROM slice s JOIN thread_track tt ON s.track_id = tt.id JOIN thread t USING (utid) WHERE s.category = 'kernel'";
     let row = |row: &rusqlite::Row<'_>| {
         let (start, end) = (row.get(0)?, row.get(1)?);
-        Ok(Kernel { start, end, name: row.get(2)?, gpu: row.get(3)?, is_nccl: row.get(4)? })
+        Ok(Kernel { start, end, name: row.get(2)?, gpu: row.get(3)?, stream: row.get(5)?, is_nccl: row.get(4)? })
     };
     let mut statement = database.connection().prepare(query).unwrap();
     let kernels: Vec<Kernel> = statement.query_map([], row).unwrap().map(Result::unwrap).collect();
@@ -119,25 +120,42 @@ fn kernels(database: &Database) -> Vec<Kernel> {
     kernels
 }
 
-/// How many ns of a span other spans cover: those that reach into it, in order, each from the end of the one before.
-fn covered<'a>(spans: impl Iterator<Item = &'a Kernel>, start: i64, end: i64) -> i64 {
-    let mut inside: Vec<(i64, i64)> = spans
-        .filter(|span| span.start < end && span.end > start)
-        .map(|span| (span.start.max(start), span.end.min(end)))
-        .collect();
+/// The parts of a span that other spans cover, in order, each from the end of the one before.
+fn parts(spans: impl Iterator<Item = (i64, i64)>, start: i64, end: i64) -> Vec<(i64, i64)> {
+    let mut inside: Vec<(i64, i64)> =
+        spans.filter(|span| span.0 < end && span.1 > start).map(|(from, to)| (from.max(start), to.min(end))).collect();
     inside.sort_unstable();
-    let (mut ns, mut at) = (0, start);
+    let (mut parts, mut at) = (Vec::new(), start);
     for (from, to) in inside {
-        ns += (to - from.max(at)).max(0);
-        at = at.max(to);
+        if to > at {
+            parts.push((from.max(at), to));
+            at = to;
+        }
     }
-    ns
+    parts
 }
 
-/// How many ns of a kernel no compute kernel of its GPU covers.
+/// How many ns of a span other spans cover.
+fn covered(spans: impl Iterator<Item = (i64, i64)>, start: i64, end: i64) -> i64 {
+    parts(spans, start, end).into_iter().map(|(from, to)| to - from).sum()
+}
+
+fn span(kernel: &Kernel) -> (i64, i64) {
+    (kernel.start, kernel.end)
+}
+
+/// The parts of a collective that no compute kernel of its GPU covers, on another stream than its own.
+fn exposed_parts(kernel: &Kernel, all: &[Kernel]) -> Vec<(i64, i64)> {
+    let hides = |other: &&Kernel| !other.is_nccl && other.gpu == kernel.gpu && other.stream != kernel.stream;
+    let covered = parts(all.iter().filter(hides).map(span), kernel.start, kernel.end);
+    let starts = std::iter::once(kernel.start).chain(covered.iter().map(|part| part.1));
+    let ends = covered.iter().map(|part| part.0).chain([kernel.end]);
+    starts.zip(ends).filter(|(from, to)| from < to).collect()
+}
+
+/// How many ns these are.
 fn exposed(kernel: &Kernel, all: &[Kernel]) -> i64 {
-    let compute = all.iter().filter(|other| !other.is_nccl && other.gpu == kernel.gpu);
-    kernel.end - kernel.start - covered(compute, kernel.start, kernel.end)
+    exposed_parts(kernel, all).into_iter().map(|(from, to)| to - from).sum()
 }
 
 /// The stacks of the kernels with these names that start in a window.
@@ -180,15 +198,17 @@ fn compare(database: &Database, parts: i64, has_launch: impl Fn(&Kernel) -> bool
         assert_eq!(costs().map(|cost| cost.exposed).sum::<Ns>(), total(|(_, ns)| *ns), "{name:?} {window:?}");
         compared += usize::from(!mine.is_empty());
         let gpus: BTreeSet<i64> = all.iter().map(|kernel| kernel.gpu).collect();
-        let (mut busy, mut compute, mut nccl) = (0, 0, 0);
+        let (mut busy, mut compute, mut nccl, mut bare) = (0, 0, 0, 0);
         let (from, to) = if window == Window::ALL { (start, end) } else { (window.start.0, window.end.0) };
         for gpu in gpus {
-            let ns = |is: fn(&Kernel) -> bool| covered(all.iter().filter(|k| k.gpu == gpu && is(k)), from, to);
+            let of = |is: fn(&Kernel) -> bool| all.iter().filter(move |k| k.gpu == gpu && is(k));
+            let ns = |is: fn(&Kernel) -> bool| covered(of(is).map(span), from, to);
             (busy, compute, nccl) = (busy + ns(|_| true), compute + ns(|k| !k.is_nccl), nccl + ns(|k| k.is_nccl));
+            bare += covered(of(|k| k.is_nccl).flat_map(|kernel| exposed_parts(kernel, &all)), from, to);
         }
         let summary = &report.summary;
         let found = [summary.busy, summary.compute, summary.collectives, summary.exposed];
-        assert_eq!(found, [busy, compute, nccl, busy - compute].map(Ns), "{window:?}");
+        assert_eq!(found, [busy, compute, nccl, bare].map(Ns), "{window:?}");
     }
     compared
 }

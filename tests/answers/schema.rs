@@ -223,7 +223,7 @@ fn answers_on_all_small_traces_fit() {
     }
     // Few have a backward pass.
     assert_eq!(paired, 14);
-    assert_eq!(traces, 67);
+    assert_eq!(traces, 73);
 }
 
 #[test]
@@ -324,7 +324,8 @@ fn rank_jobs() -> Vec<Job> {
     let kernel = How::Gpu { kernel: "flash_fwd_kernel".to_owned() };
     vec![
         with(mlp()),
-        with(late(1, 200_000, kernel, When::EveryLayer)),
+        with(late(1, 200_000, kernel.clone(), When::EveryLayer)),
+        with(late(1, 4_000_000, kernel, When::Once { step: 3 })),
         with(late(3, 0, How::SlowCpu { factor: 1.3 }, When::EveryLayer)),
         with(late(0, 400_000, How::Lag, When::EveryLayer)),
         with(late(2, 3_000_000, cpu("gc.py(3): collect"), When::Once { step: 3 })),
