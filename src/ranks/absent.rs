@@ -48,16 +48,19 @@ type Like = (String, Option<u64>, usize);
 impl WaitsForAbsent {
     /// Finds it; `None` if no rank is missing.
     pub(super) fn find(job: &Job, matches: &Matches, clocks: &Clocks) -> Option<Self> {
+        let absent: Vec<Vec<u32>> = matches.groups.iter().map(|group| absent(job, group)).collect();
+        let ranks: BTreeSet<u32> = absent.iter().flatten().chain(&job.missing).copied().collect();
+        if ranks.is_empty() {
+            return None;
+        }
         let mut found = WaitsForAbsent { rows: vec![BTreeMap::new(); job.ranks.len()], ..WaitsForAbsent::default() };
-        let (mut ranks, mut minorities): (BTreeSet<u32>, BTreeSet<u32>) = (BTreeSet::new(), BTreeSet::new());
+        let mut minorities: BTreeSet<u32> = BTreeSet::new();
         let mut transfers: HashMap<Like, Vec<(Ns, &MatchedGroup, &MatchedCollective)>, FixedState> = HashMap::default();
-        for group in &matches.groups {
-            let absent = absent(job, group);
+        for (group, absent) in matches.groups.iter().zip(absent) {
             let all = group.members.len() + absent.len();
             if !absent.is_empty() && group.members.len() * 2 <= all {
                 minorities.extend(group.members.iter().map(|member| job.ranks[*member]));
             }
-            ranks.extend(absent);
             for collective in group.collectives.iter().filter(|of| of.fault.is_none()) {
                 let Some((first, row)) = job.counted_rows(group, collective).next() else { continue };
                 let kind = job.reductions[group.members[first]].kind(row);
@@ -66,11 +69,10 @@ impl WaitsForAbsent {
                 transfers.entry(like).or_default().push((transfer(job, clocks, group, collective), group, collective));
             }
         }
-        for of in transfers.into_values() {
+        for ((.., all), of) in transfers {
             let least = of.iter().map(|(transfer, ..)| *transfer).min().unwrap_or_default();
             let most = (least + LONGER).max(Ns((TIMES * least.as_f64()) as i64));
             for (transfer, group, collective) in of {
-                let all = group.members.len() + absent(job, group).len();
                 if collective.present() == all {
                     continue;
                 }
@@ -83,10 +85,9 @@ impl WaitsForAbsent {
                 }
             }
         }
-        ranks.extend(&job.missing);
         found.ranks = ranks.into_iter().collect();
         found.minorities = minorities.into_iter().collect();
-        (!found.ranks.is_empty()).then_some(found)
+        Some(found)
     }
 
     /// The nodes of a job's graph at which collectives end that waited, with how long.

@@ -29,12 +29,12 @@ pub struct Culprit {
     /// How much earlier the job ends if it takes as long as on the peers, in ns.
     #[serde(rename = "saves_ns")]
     pub saves: i64,
-    /// How much longer it takes than on the peers, as a multiple of that.
+    /// How much longer it takes than on the peers, as a multiple of that; `None` of calls that the peers do not make.
     #[cfg_attr(test, schemars(range(min = 0)))]
-    pub slower: f64,
-    /// The same of all the rest of the work. Where both are equally much slower, it is the processor that is, and not the function.
+    pub slower: Option<f64>,
+    /// The same of all the rest of the work; `None` where it is not looked at. Where both are equally much slower, it is the processor that is, and not the function.
     #[cfg_attr(test, schemars(range(min = 0)))]
-    pub rest_slower: f64,
+    pub rest_slower: Option<f64>,
 }
 
 /// What is slower by more than so many times as much as the rest is a cause by itself. In simulated jobs a CPU that is slower as a whole has functions of
@@ -49,9 +49,9 @@ impl Culprit {
         found
     }
 
-    /// Whether it is much slower than the rest.
+    /// Whether it is much slower than the rest, as far as that is known.
     pub fn is_by_itself(&self) -> bool {
-        self.slower > BY_ITSELF * self.rest_slower
+        self.slower.zip(self.rest_slower).is_none_or(|(slower, rest)| slower > BY_ITSELF * rest)
     }
 }
 
@@ -108,9 +108,9 @@ impl<'a, 'q> Culprits<'a, 'q> {
         let culprit = |(of, ended): (Candidate, i64)| Culprit {
             name: of.name,
             saves: end - ended,
-            slower: of.own.slower(),
+            slower: Some(of.own.slower()),
             // At a few places nothing else shows how slow the rest is; that it is only there says that the processor is not.
-            rest_slower: if self.intervals.is_some() { 0.0 } else { of.rest.slower() },
+            rest_slower: self.intervals.is_none().then(|| of.rest.slower()),
         };
         Culprit::ranked(candidates.into_iter().zip(ends).map(culprit))
     }

@@ -26,8 +26,8 @@ const NEARLY_ALL: f64 = 0.8;
 /// That most ranks are slower than a few is said beside a late set only if it is so much more.
 const MORE: f64 = 1.5;
 
-/// It happened once, or a few times, if no more pieces of work than this have it, each with a good share of the largest. What that saves is at least this share of the
-/// job. What is at the same place of most steps is no accident.
+/// It happened once, or a few times, if no more pieces of work than this have it, each with a good share of the largest, or all that have it are at one place of some
+/// steps. What that saves is at least this share of the job. What is at the same place of most steps is no accident.
 const PIECES: usize = 3;
 const LEAST_ONCE: f64 = 0.005;
 
@@ -291,7 +291,8 @@ impl Search<'_, '_> {
         if saves <= self.of_graph || (saves as f64) < least * question.length() as f64 {
             return None;
         }
-        let control = Control::new(question, &self.without_far(layout, span), question.job.nodes.len());
+        let without = question.at_places(&self.without_far(layout, span), &set, &places);
+        let control = Control::new(question, &without, question.job.nodes.len());
         let few = |(times, end): (&Times, &i64)| self.few(layout, (times, *end), span);
         let by_chance = control.jobs.iter().zip(&control.ends).map(few);
         let by_chance: Vec<f64> = by_chance.map(|of| of.map_or(0.0, |of| of.saves as f64)).collect();
@@ -327,14 +328,14 @@ impl Search<'_, '_> {
         times
     }
 
-    /// Of the sets that take longer than all others by most somewhere the one that saves most without what it takes longer there: its largest pieces, if they are few, or
-    /// what is at one place of the steps, if it is there in most of them.
+    /// Of the sets that take longer than all others by most somewhere the one that saves most without what it takes longer there: its largest pieces, if they are few
+    /// or at one place of some steps, or what is at one place of the steps, if it is there in most of them.
     fn few(&self, layout: &Layout, (times, end): (&Times, i64), span: Span) -> Option<Few> {
         let question = self.question;
         let with_places = |(set, places): (Vec<usize>, &[usize])| match span {
             Span::Piece => {
-                let pieces = layout.pieces(question, times, &set, PIECES + 1);
-                (pieces.len() <= PIECES).then_some((set, pieces))
+                let pieces = layout.pieces(question, times, &set);
+                (pieces.len() <= PIECES || layout.are_of_steps(&pieces)).then_some((set, pieces))
             }
             Span::Steps => layout.is_steady(question, times, &set, places).then(|| (set, places.to_vec())),
         };

@@ -403,8 +403,12 @@ impl Question<'_> {
         }
         let (names, calls): (Vec<&str>, Vec<Vec<usize>>) = of.into_iter().unzip();
         let ends = self.ends(calls.len(), |at| self.without_calls(base, calls[at].iter()));
-        let culprit =
-            |(name, of): (&str, i64)| Culprit { name: name.to_owned(), saves: end - of, slower: 0.0, rest_slower: 0.0 };
+        let culprit = |(name, of): (&str, i64)| Culprit {
+            name: name.to_owned(),
+            saves: end - of,
+            slower: None,
+            rest_slower: None,
+        };
         Culprit::ranked(names.into_iter().zip(ends).map(culprit))
     }
 

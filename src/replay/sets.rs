@@ -246,8 +246,8 @@ impl Layout {
         found
     }
 
-    /// The places at which a set gains a good part of what it gains at any by this model, the most first; at most `most`.
-    pub(super) fn pieces(&self, question: &Question<'_>, times: &Times, set: &[usize], most: usize) -> Vec<usize> {
+    /// The places at which a set gains a good part of what it gains at any by this model, the most first.
+    pub(super) fn pieces(&self, question: &Question<'_>, times: &Times, set: &[usize]) -> Vec<usize> {
         let gain = |place: &usize| {
             let [longest, rest] = self.works(question, times, set, *place).map(Iterator::max);
             Some((longest? - rest?, *place)).filter(|(gain, _)| *gain > 0)
@@ -255,7 +255,13 @@ impl Layout {
         let mut gains: Vec<(i64, usize)> = self.places.iter().filter_map(gain).collect();
         gains.sort_unstable_by_key(|(gain, place)| (std::cmp::Reverse(*gain), *place));
         let least = LARGE * gains.first().map_or(0.0, |(gain, _)| *gain as f64);
-        gains.into_iter().take(most).filter(|(gain, _)| *gain as f64 >= least).map(|(_, place)| place).collect()
+        gains.into_iter().filter(|(gain, _)| *gain as f64 >= least).map(|(_, place)| place).collect()
+    }
+
+    /// Whether all of these are at one place of the steps.
+    pub(super) fn are_of_steps(&self, places: &[usize]) -> bool {
+        // Each list is in the order of the places.
+        self.of_steps.iter().any(|of| places.iter().all(|place| of.binary_search(place).is_ok()))
     }
 
     /// Whether at most of these places each rank of a set takes longer than all others, by a good part of the most.

@@ -28,12 +28,16 @@ fn a_recorded_pause_costs_what_its_rerun_saves() {
     let steps: Vec<i64> = compared.job.reductions[0].steps.iter().map(|step| step.window.duration().0).collect();
     assert_eq!(steps.len(), 8);
     let truth: i64 = steps.chunks(2).map(|pair| pair[0] - pair[1]).sum();
+    // The GPUs get slower from step to step, so the truth has an error, too.
+    let others = || steps.chunks(2).map(|pair| pair[1]);
+    let varies = others().max().unwrap() - others().min().unwrap();
     let reruns = compared.report().reruns.unwrap();
     let first = &reruns.findings[0];
     assert_eq!((first.ranks.as_slice(), first.culprit().unwrap().name.as_str()), (&[1][..], "train.py(56): busy_wait"));
     let saves = first.culprit().unwrap().saves;
-    println!("truth {truth}, saves {saves} +- {}", first.error);
-    assert!((saves - truth).abs() <= first.error && first.error < truth / 10, "{saves} of {truth}");
+    println!("truth {truth} +- {varies}, saves {saves} +- {}", first.error);
+    assert!((saves - truth).abs() <= first.error + varies && first.error < truth / 10, "{saves} of {truth}");
+    assert!((saves - truth).abs() < truth / 20, "{saves} of {truth}");
     // Without the pause those steps are as long as the others, so the even ones alone are saved something.
     let (even, odd): (Vec<_>, Vec<_>) = first.by_step.iter().enumerate().partition(|(step, _)| step % 2 == 0);
     let sum = |of: Vec<(usize, &i64)>| of.iter().map(|(_, saves)| **saves).sum::<i64>();

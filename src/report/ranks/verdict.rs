@@ -372,17 +372,16 @@ fn late_work(report: &RankReport, whole: &Whole, of: &LateWork, (subject, is_fur
         }
         (Some(culprit), Extent::Pieces) => {
             format!(
-                "{} {} {} far longer in {culprit} than {peers}; without that",
-                capital(&late),
-                times(of),
+                "{} {late} {} far longer in {culprit} than {peers}; without that",
+                capital(&times(of)),
                 takes(&of.ranks)
             )
         }
         (None, Extent::Pieces) => {
             format!(
-                "The {part}{} of {late} {} {} far longer than {of_peers}; without that",
+                "{} the {part}{} of {late} {} far longer than {of_peers}; without that",
+                capital(&times(of)),
                 plural(&of.ranks),
-                times(of),
                 takes(&of.ranks)
             )
         }
