@@ -128,8 +128,11 @@ impl Question<'_> {
         let like_peers = self.end_of(self.all_like_peers(control.first().clone(), &all));
         (reruns.chance, reruns.unsteady) = (control.mean_end() - like_peers, control.unsteady as i64);
         let of_graph = (reruns.length as f64 * error.of_saving(reruns.steps)) as i64;
-        let parts = [Part::Cpu, Part::Gpu];
-        let late = each(parts.len(), |at| LateSearch { question: self, part: parts[at], of_graph }.find(&control));
+        let parts = [(Part::Cpu, reruns.fast_cpus), (Part::Gpu, reruns.fast_gpus)];
+        let late = each(parts.len(), |at| {
+            let (part, half) = parts[at];
+            LateSearch { question: self, part, half, of_graph }.find(&control)
+        });
         for (found, hidden) in late {
             reruns.findings.extend(found);
             reruns.hidden = reruns.hidden.max(hidden);

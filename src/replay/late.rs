@@ -3,10 +3,12 @@
 //! A set of ranks is cured if it does its work as the median of the ranks outside of it does. Curing any set saves something, since it also takes away chance. So the
 //! best set of each size is compared with the best of that size in jobs whose work is permuted over the ranks, place by place.
 
+use std::collections::BTreeMap;
+
 use super::job::Times;
 use super::peers::Part;
-use super::question::{Question, as_many};
-use super::sets::{Layout, Span};
+use super::question::{Question, as_many, each};
+use super::sets::{Gap, Layout, Sets, Span, far, farthest};
 use crate::operations::random::Random;
 use crate::statistics::std_dev;
 
@@ -41,7 +43,7 @@ const PIECE_BEYOND: f64 = 2.5;
 const STEPS_BEYOND: f64 = 1.5;
 const FEW_BEYOND: f64 = 2.0;
 
-/// So many sets that take far longer somewhere are asked about.
+/// So many sets that take far longer somewhere are asked about; of a large job one.
 const FAR: usize = 3;
 
 /// So many jobs are shuffled; fewer if they are large.
@@ -125,7 +127,7 @@ impl Control {
             let mut random = seeded(seed + at);
             question.peers.shuffled(question.job, base, &mut |below| random.below(below))
         };
-        let jobs: Vec<Times> = super::question::each(count, shuffled);
+        let jobs: Vec<Times> = each(count, shuffled);
         let ends = question.ends(count, |at| jobs[at].clone());
         let unsteady = std_dev(ends.iter().map(|end| *end as f64).collect::<Vec<f64>>().iter().copied());
         Control { jobs, ends, unsteady }
@@ -152,7 +154,8 @@ pub(super) struct Search<'a, 'q> {
     pub(super) base: &'a Times,
     pub(super) end: i64,
     pub(super) control: &'a Control,
-    /// The error of reruns, in ns.
+    /// What is saved if the part takes half as long, and the error of reruns, in ns.
+    pub(super) half: i64,
     pub(super) of_graph: i64,
 }
 
@@ -162,19 +165,26 @@ impl Search<'_, '_> {
         if count < 2 {
             return Standouts::default();
         }
+        let least = LEAST_SHARE * self.question.length() as f64;
+        // What all of the part takes is the most that any of it can save.
+        let all = || self.end - self.question.end_of(self.question.without_work(self.base, self.part));
+        if (self.half as f64) < least && (all() as f64) < least {
+            return Standouts { found: Vec::new(), hidden: least as i64 };
+        }
         let layout = Layout::new(self.question, self.part, &self.ranks);
         let runs = self.question.job.nodes.len() * (1 + self.control.jobs.len()) * (count - 1).min(SIZES + 2);
         let most = (BUDGET / runs.max(1)).clamp(SETS, MOST_SETS);
         let (is_small, is_large) = (most >= MANY, self.question.job.nodes.len() > LARGE_JOB);
         let most = if is_large { 1 } else { most };
-        let at_few = [Span::Steps, Span::Piece].into_iter().find_map(|span| self.at_few_places(&layout, span));
+        let find_at_few = || [Span::Steps, Span::Piece].into_iter().find_map(|span| self.at_few_places(&layout, span));
+        // Its own shuffled jobs are the most of the cost of a large job, where what stands out at all is asked first.
+        let at_few = if is_large { None } else { find_at_few() };
         if let Some((of, true)) = at_few {
             return Standouts { found: vec![of], hidden: 0 };
         }
         let sets = layout.best(self.question, self.base, most);
         let asked = self.sizes(&sets, is_large);
-        let mut best: Vec<Best> = self.saved(self.base, self.end, &sets, &asked);
-        let least = LEAST_SHARE * self.question.length() as f64;
+        let mut best: Vec<Best> = self.saved(&[(self.base, self.end, sets)], &asked).swap_remove(0);
         let is_possible = |of: &Best| of.saves > self.of_graph && of.saves as f64 >= least;
         // Where nothing is possible, what may be hidden shows in the size that saves most.
         let chosen: Vec<usize> = match best.iter().any(is_possible) {
@@ -182,7 +192,7 @@ impl Search<'_, '_> {
             true => best.iter().filter(|of| is_possible(of)).map(|of| of.size).collect(),
             false => best.iter().max_by_key(|of| of.saves).map(|of| of.size).into_iter().collect(),
         };
-        let chosen = if is_small { chosen } else { self.contested(&best, &chosen) };
+        let chosen = if is_small { chosen } else { self.contested(&best, &chosen, is_large) };
         self.compare(&layout, &mut best, &chosen, most);
         best.retain(|of| chosen.contains(&of.size));
         let hidden = best.iter().map(|of| of.by_chance + of.threshold).max().unwrap_or_default();
@@ -202,21 +212,24 @@ impl Search<'_, '_> {
         let found = late.map(|of| (Standing::Late, of)).into_iter().chain(slower.map(|of| (Standing::Slower, of)));
         let mut found: Vec<Standout> = found.map(standout).collect();
         if found.is_empty() {
+            let at_few = if is_large { find_at_few() } else { at_few };
             found.extend(at_few.map(|(of, _)| of));
+        } else if is_large {
+            found.iter_mut().for_each(|of| self.narrow(&layout, of));
         }
         Standouts { found, hidden: hidden.max(least as i64) }
     }
 
     /// The sizes that are asked: all, or of many ranks those by which the model gains most over the next smaller one, besides one rank and all but one. Of a large job
     /// those that would be named by the model.
-    fn sizes(&self, sets: &[Vec<(i64, Vec<usize>)>], is_large: bool) -> Vec<usize> {
+    fn sizes(&self, sets: &Sets, is_large: bool) -> Vec<usize> {
         if is_large {
             let best = |(at, of): (usize, &Vec<(i64, Vec<usize>)>)| {
                 let (saves, set) = of.first()?.clone();
                 Some(Best { size: at + 1, saves, set, by_chance: 0, threshold: 0 })
             };
             let best: Vec<Best> = sets.iter().enumerate().filter_map(best).collect();
-            return self.contested(&best, &(1..=sets.len()).collect::<Vec<_>>());
+            return self.contested(&best, &(1..=sets.len()).collect::<Vec<_>>(), false);
         }
         if sets.len() <= SIZES + 2 {
             return (1..=sets.len()).collect();
@@ -230,45 +243,52 @@ impl Search<'_, '_> {
         sizes
     }
 
-    /// Of the sizes that may be found those that would be named: the smallest with nearly all of the most, of few ranks and of many, and the ones with the most.
-    fn contested(&self, best: &[Best], sizes: &[usize]) -> Vec<usize> {
+    /// Of the sizes that may be found those that would be named: the smallest with nearly all of the most, of few ranks and of many, and the ones with the most. If only
+    /// the likeliest are asked, then the smallest of few ranks, and of many if it would be said beside that.
+    fn contested(&self, best: &[Best], sizes: &[usize], is_likeliest: bool) -> Vec<usize> {
         let (few, many): (Vec<&Best>, Vec<&Best>) =
             best.iter().filter(|of| sizes.contains(&of.size)).partition(|of| of.size * 2 <= self.ranks.len());
-        let mut found = Vec::new();
-        for of in [few, many] {
-            found.extend(smallest(&of).map(|of| of.size));
-            found.extend(of.iter().max_by_key(|of| of.saves).map(|of| of.size));
+        let [least, most] = [&few, &many].map(|of| smallest(of));
+        let is_more = |of: &&Best| least.is_none_or(|least| of.saves as f64 >= MORE * least.saves as f64);
+        let most = if is_likeliest { most.filter(is_more) } else { most };
+        let mut found: Vec<usize> = least.into_iter().chain(most).map(|of| of.size).collect();
+        if !is_likeliest {
+            found.extend([few, many].iter().filter_map(|of| of.iter().max_by_key(|of| of.saves)).map(|of| of.size));
         }
         found.sort_unstable();
         found.dedup();
         found
     }
 
-    /// What the best set of each of these sizes saves in a run.
-    fn saved(&self, times: &Times, end: i64, sets: &[Vec<(i64, Vec<usize>)>], sizes: &[usize]) -> Vec<Best> {
-        let asked: Vec<(usize, &Vec<usize>)> =
-            sizes.iter().flat_map(|size| sets[size - 1].iter().map(|(_, set)| (*size, set))).collect();
-        let ends =
-            self.question.ends(asked.len(), |at| self.question.like_peers(times.clone(), asked[at].1, self.part));
-        let mut best: Vec<Best> = Vec::new();
-        for ((size, set), of) in asked.into_iter().zip(ends) {
-            let saves = end - of;
+    /// What the best set of each of these sizes saves, of each of some runs. Each is with when it ends and its sets.
+    fn saved(&self, runs: &[(&Times, i64, Sets)], sizes: &[usize]) -> Vec<Vec<Best>> {
+        let mut asked: Vec<(usize, usize, &Vec<usize>)> = Vec::new();
+        for (run, (.., sets)) in runs.iter().enumerate() {
+            asked.extend(sizes.iter().flat_map(|size| sets[size - 1].iter().map(move |(_, set)| (run, *size, set))));
+        }
+        let ends = self.question.ends(asked.len(), |at| {
+            let (run, _, set) = asked[at];
+            self.question.like_peers(runs[run].0.clone(), set, self.part)
+        });
+        let mut found: Vec<Vec<Best>> = runs.iter().map(|_| Vec::new()).collect();
+        for ((run, size, set), of) in asked.into_iter().zip(ends) {
+            let (best, saves) = (&mut found[run], runs[run].1 - of);
             match best.last_mut() {
                 Some(known) if known.size == size && known.saves >= saves => {}
                 Some(known) if known.size == size => (known.saves, known.set) = (saves, set.clone()),
                 _ => best.push(Best { size, saves, set: set.clone(), by_chance: 0, threshold: 0 }),
             }
         }
-        best
+        found
     }
 
     /// Compares what sets of these sizes save with shuffled jobs.
     fn compare(&self, layout: &Layout, best: &mut [Best], sizes: &[usize], most: usize) {
+        let Control { jobs, ends, .. } = self.control;
+        let runs = each(jobs.len(), |at| (&jobs[at], ends[at], layout.best(self.question, &jobs[at], most)));
         let mut of_sizes: Vec<Vec<f64>> = vec![Vec::new(); self.ranks.len()];
-        for (times, end) in self.control.jobs.iter().zip(&self.control.ends) {
-            let sets = layout.best(self.question, times, most);
-            let saved = self.saved(times, *end, &sets, sizes);
-            saved.into_iter().for_each(|of| of_sizes[of.size].push(of.saves as f64));
+        for of in self.saved(&runs, sizes).into_iter().flatten() {
+            of_sizes[of.size].push(of.saves as f64);
         }
         for of in best.iter_mut() {
             let saved = &of_sizes[of.size];
@@ -283,7 +303,8 @@ impl Search<'_, '_> {
     /// it, as these have it on another rank.
     fn at_few_places(&self, layout: &Layout, span: Span) -> Option<(Standout, bool)> {
         let question = self.question;
-        let Few { saves, set, places } = self.few(layout, (self.base, self.end), span)?;
+        let gaps = layout.gaps(question, self.base, span);
+        let Few { saves, set, places } = self.few(layout, (self.base, self.end), (span, &gaps))?;
         let (least, pieces, beyond) = match span {
             Span::Steps => (LEAST_SHARE, 1, STEPS_BEYOND),
             Span::Piece => (LEAST_ONCE, places.len(), PIECE_BEYOND),
@@ -291,17 +312,17 @@ impl Search<'_, '_> {
         if saves <= self.of_graph || (saves as f64) < least * question.length() as f64 {
             return None;
         }
-        let without = question.at_places(&self.without_far(layout, span), &set, &places);
+        let without = question.at_places(&self.without_far(&gaps), &set, &places);
         let control = Control::new(question, &without, question.job.nodes.len());
-        let few = |(times, end): (&Times, &i64)| self.few(layout, (times, *end), span);
-        let by_chance = control.jobs.iter().zip(&control.ends).map(few);
-        let by_chance: Vec<f64> = by_chance.map(|of| of.map_or(0.0, |of| of.saves as f64)).collect();
-        let farthest = mean(control.jobs.iter().map(|times| layout.farthest_gap(question, times, span) as f64));
+        let gaps: Vec<Vec<Gap<'_>>> = control.jobs.iter().map(|times| layout.gaps(question, times, span)).collect();
         let is_most = set.len() * 2 > self.ranks.len();
         let beyond = if is_most { FEW_BEYOND * beyond } else { beyond };
-        if saves as f64 / pieces as f64 <= beyond * farthest {
+        if saves as f64 / pieces as f64 <= beyond * mean(gaps.iter().map(|gaps| farthest(gaps) as f64)) {
             return None;
         }
+        let jobs = control.jobs.iter().zip(&control.ends).zip(&gaps);
+        let by_chance = jobs.map(|((times, end), gaps)| self.few(layout, (times, *end), (span, gaps)));
+        let by_chance: Vec<f64> = by_chance.map(|of| of.map_or(0.0, |of| of.saves as f64)).collect();
         let varies = std_dev(by_chance.iter().copied()).max(control.unsteady);
         let by_chance = mean(by_chance.iter().copied()).max(0.0) as i64;
         if saves - by_chance <= self.of_graph + (FAR_BEYOND * by_chance).max((BEYOND * varies) as i64) {
@@ -319,19 +340,36 @@ impl Search<'_, '_> {
         Some((Standout { standing, set, saves, by_chance, varies: varies as i64, places }, is_all))
     }
 
+    /// Of a set that stands out the few places where it does, if nearly all of that is there.
+    fn narrow(&self, layout: &Layout, of: &mut Standout) {
+        let places = layout.pieces(self.question, self.base, &of.set);
+        if places.len() > PIECES && !layout.are_of_steps(&places) {
+            return;
+        }
+        let saves = self.end - self.question.end_of(self.question.at_places(self.base, &of.set, &places));
+        if saves as f64 >= NEARLY_ALL * of.saves as f64 {
+            (of.standing, of.saves, of.places) = (Standing::Once, saves, places);
+        }
+    }
+
     /// The job without what is farthest from its peers, a few times a rank, whoever does it.
-    fn without_far(&self, layout: &Layout, span: Span) -> Times {
+    fn without_far(&self, gaps: &[Gap<'_>]) -> Times {
+        let mut of_sets: BTreeMap<&[usize], Vec<usize>> = BTreeMap::new();
+        for (_, places, set) in gaps.iter().take(PIECES * self.ranks.len()) {
+            of_sets.entry(set).or_default().extend(*places);
+        }
         let mut times = self.base.clone();
-        for (set, places) in layout.farthest(self.question, self.base, span, PIECES * self.ranks.len()) {
-            times = self.question.at_places(&times, &set, &places);
+        for (set, places) in of_sets {
+            times = self.question.at_places(&times, set, &places);
         }
         times
     }
 
     /// Of the sets that take longer than all others by most somewhere the one that saves most without what it takes longer there: its largest pieces, if they are few
     /// or at one place of some steps, or what is at one place of the steps, if it is there in most of them.
-    fn few(&self, layout: &Layout, (times, end): (&Times, i64), span: Span) -> Option<Few> {
+    fn few(&self, layout: &Layout, (times, end): (&Times, i64), (span, gaps): (Span, &[Gap<'_>])) -> Option<Few> {
         let question = self.question;
+        let most = if question.job.nodes.len() > LARGE_JOB { 1 } else { FAR };
         let with_places = |(set, places): (Vec<usize>, &[usize])| match span {
             Span::Piece => {
                 let pieces = layout.pieces(question, times, &set);
@@ -340,7 +378,7 @@ impl Search<'_, '_> {
             Span::Steps => layout.is_steady(question, times, &set, places).then(|| (set, places.to_vec())),
         };
         let (sets, places): (Vec<Vec<usize>>, Vec<Vec<usize>>) =
-            layout.far(question, times, span, FAR).into_iter().filter_map(with_places).unzip();
+            far(gaps, most).into_iter().filter_map(with_places).unzip();
         let ends = question.ends(sets.len(), |at| question.at_places(times, &sets[at], &places[at]));
         let saved: Vec<i64> = ends.iter().map(|of| end - of).collect();
         let most = saved.iter().copied().max()? as f64;

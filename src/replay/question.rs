@@ -6,7 +6,7 @@ use std::ops::Deref;
 use super::job::{JobGraph, Node, Role, Times};
 use super::lists::Lists;
 use super::peers::{Part, Peers};
-use super::rank::RankGraph;
+use super::rank::{EdgeKind, RankGraph};
 use super::rerun::Rerun;
 pub(crate) use crate::parallel::both;
 use crate::parallel::in_parts;
@@ -149,6 +149,20 @@ impl<'a> Question<'a> {
     /// The times in which these ranks do a part of their work as the median of them all.
     pub(super) fn like_each_other(&self, base: &Times, set: &[usize], part: Part) -> Times {
         self.peers.like_each_other(self.job, base, &self.flags(set), part)
+    }
+
+    /// The times in which a part of the work takes no time, nor one thread to wake another.
+    pub(super) fn without_work(&self, base: &Times, part: Part) -> Times {
+        let mut times = base.clone();
+        for rank in 0..self.ranks.len() {
+            for node in self.work(rank, part) {
+                times.own[node] = times.own[node].min(0);
+                if part == Part::Cpu && self.job.nodes[node].binding == EdgeKind::Wake {
+                    self.job.change_wait(&mut times, node, |wait| wait.extra = 0);
+                }
+            }
+        }
+        times
     }
 
     /// When the job ends if ranks that are not here come no earlier than they did.

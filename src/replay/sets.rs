@@ -29,8 +29,11 @@ pub(super) enum Span {
     Steps,
 }
 
+/// By size from 1 to all but one: sets, each with what it gains, in ns.
+pub(super) type Sets = Vec<Vec<(i64, Vec<usize>)>>;
+
 /// Where a set takes longer than all others, by how many ns in all of these places.
-type Gap<'l> = (i64, &'l [usize], Vec<usize>);
+pub(super) type Gap<'l> = (i64, &'l [usize], Vec<usize>);
 
 /// Which work is of which interval.
 pub(super) struct Layout {
@@ -98,7 +101,7 @@ impl Layout {
     }
 
     /// By size from 1 to all but one: the sets that gain most, at most `most` of each, the best first, each with what it gains.
-    pub(super) fn best(&self, question: &Question<'_>, times: &Times, most: usize) -> Vec<Vec<(i64, Vec<usize>)>> {
+    pub(super) fn best(&self, question: &Question<'_>, times: &Times, most: usize) -> Sets {
         let columns = self.columns(question, times);
         let mut sets = if self.ranks.len() <= ALL_SETS { self.all(&columns) } else { self.some(&columns) };
         for of_size in &mut sets {
@@ -113,7 +116,7 @@ impl Layout {
     }
 
     /// All sets. What a column gains without its k longest ranks is gained by each set that has these.
-    fn all(&self, columns: &[Column]) -> Vec<Vec<(i64, Vec<usize>)>> {
+    fn all(&self, columns: &[Column]) -> Sets {
         let count = self.ranks.len();
         let mut gains = vec![0; 1 << count];
         for column in columns {
@@ -138,7 +141,7 @@ impl Layout {
 
     /// Of many ranks: those that grow by the rank that gains most, and those with the most work in all. All but the least of these are the best to be compared
     /// with a few that are fast.
-    fn some(&self, columns: &[Column]) -> Vec<Vec<(i64, Vec<usize>)>> {
+    fn some(&self, columns: &[Column]) -> Sets {
         let count = self.ranks.len();
         let mut total = vec![0; count];
         columns.iter().flatten().for_each(|(work, rank)| total[*rank] += work);
@@ -174,7 +177,7 @@ impl Layout {
     }
 
     /// Where a set takes longer than all others by most, the largest gap first.
-    fn gaps(&self, question: &Question<'_>, times: &Times, span: Span) -> Vec<Gap<'_>> {
+    pub(super) fn gaps(&self, question: &Question<'_>, times: &Times, span: Span) -> Vec<Gap<'_>> {
         let fill = |places: &[usize]| {
             let mut of_rank = vec![None; self.ranks.len()];
             for (rank, node) in places.iter().flat_map(|place| question.peers.members(*place)) {
@@ -204,46 +207,6 @@ impl Layout {
             (gap, set)
         };
         gaps.into_iter().map(|of| (with_set(of), of.1)).map(|((gap, set), places)| (gap, places, set)).collect()
-    }
-
-    /// The sets that take longer than all others by most, and by a good part of the largest gap, each with where it is largest; at most `most`.
-    pub(super) fn far(
-        &self,
-        question: &Question<'_>,
-        times: &Times,
-        span: Span,
-        most: usize,
-    ) -> Vec<(Vec<usize>, &[usize])> {
-        let mut found: Vec<(Vec<usize>, &[usize])> = Vec::new();
-        let gaps = self.gaps(question, times, span);
-        let least = LARGE * gaps.first().map_or(0.0, |(gap, ..)| *gap as f64);
-        for (_, places, set) in gaps.into_iter().filter(|(gap, ..)| *gap as f64 >= least) {
-            if found.iter().all(|(known, _)| *known != set) {
-                found.push((set, places));
-            }
-        }
-        found.truncate(most);
-        found
-    }
-
-    /// By how much any set takes longer than all others at most, in ns.
-    pub(super) fn farthest_gap(&self, question: &Question<'_>, times: &Times, span: Span) -> i64 {
-        self.gaps(question, times, span).first().map_or(0, |(gap, ..)| *gap)
-    }
-
-    /// Where any set takes longer by most, at most `most`, by set.
-    pub(super) fn farthest(
-        &self,
-        question: &Question<'_>,
-        times: &Times,
-        span: Span,
-        most: usize,
-    ) -> BTreeMap<Vec<usize>, Vec<usize>> {
-        let mut found: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
-        for (_, places, set) in self.gaps(question, times, span).into_iter().take(most) {
-            found.entry(set).or_default().extend(places);
-        }
-        found
     }
 
     /// The places at which a set gains a good part of what it gains at any by this model, the most first.
@@ -289,6 +252,24 @@ impl Layout {
             of.map(|(_, node)| question.peers.work_in(question.job, times, *node as usize))
         })
     }
+}
+
+/// Of gaps, the largest first, the sets of those with a good part of the largest, each with where it is largest; at most `most`.
+pub(super) fn far<'l>(gaps: &[Gap<'l>], most: usize) -> Vec<(Vec<usize>, &'l [usize])> {
+    let mut found: Vec<(Vec<usize>, &[usize])> = Vec::new();
+    let least = LARGE * farthest(gaps) as f64;
+    for (_, places, set) in gaps.iter().filter(|(gap, ..)| *gap as f64 >= least) {
+        if found.iter().all(|(known, _)| known != set) {
+            found.push((set.clone(), places));
+        }
+    }
+    found.truncate(most);
+    found
+}
+
+/// The largest gap, in ns; 0 of none.
+pub(super) fn farthest(gaps: &[Gap<'_>]) -> i64 {
+    gaps.first().map_or(0, |(gap, ..)| *gap)
 }
 
 /// What a set gains.
