@@ -81,9 +81,24 @@ def within(spans, start, end):
     return [[max(from_, start), min(to, end)] for from_, to in spans if from_ < end and to > start]
 
 
-def together(spans, others):
-    """How long both ran."""
-    return sum(max(0, min(end, to) - max(start, from_)) for start, end in spans for from_, to in others)
+def without(spans, others):
+    """What of some spans is in none of some others; both are disjoint and in order."""
+    for start, end in spans:
+        for from_, to in within(others, start, end):
+            if start < from_:
+                yield start, from_
+            start = to
+        if start < end:
+            yield start, end
+
+
+def exposed(trace, collectives, is_collective):
+    """The spans in which some of these collectives ran, and no compute kernel of another stream than its own."""
+    for stream in {kernel["tid"] for kernel in collectives}:
+        own = union(kernel for kernel in collectives if kernel["tid"] == stream)
+        others = (kernel for kernel in trace.kernels if not is_collective[kernel["name"]] and kernel["tid"] != stream)
+        for start, end in without(own, union(others)):
+            yield {"ts": start, "end": end}
 
 
 def figures(trace, start, end):
@@ -91,16 +106,15 @@ def figures(trace, start, end):
     own = trace.launched_within(start, end)
     begin, finish = min(kernel["ts"] for kernel in own), max(kernel["end"] for kernel in own)
     is_collective = {kernel["name"]: bool(COLLECTIVE.search(kernel["name"])) for kernel in trace.kernels}
-    compute = union(kernel for kernel in trace.kernels if not is_collective[kernel["name"]])
-    collectives = union(kernel for kernel in own if is_collective[kernel["name"]])
+    collectives = [kernel for kernel in own if is_collective[kernel["name"]]]
     return {
         "wall_ns": finish - begin,
         "busy_ns": length(within(union(trace.kernels), begin, finish)),
         "compute_ns": length(union(kernel for kernel in own if not is_collective[kernel["name"]])),
-        "collectives_ns": length(collectives),
-        "exposed_ns": length(collectives) - together(collectives, compute),
+        "collectives_ns": length(union(collectives)),
+        "exposed_ns": length(union(exposed(trace, collectives, is_collective))),
         "gpu_span": {"start_ns": begin, "end_ns": finish},
-    }, [kernel for kernel in own if is_collective[kernel["name"]]]
+    }, collectives
 
 
 def shares(found):

@@ -67,6 +67,7 @@ fn quiet(cause: Cause, seed: u64) -> Job {
     ];
     let layouts: &[_] = match cause {
         Cause::Most { of: 4, .. } => &[(4, 1, 1)],
+        Cause::Most { of: 64, .. } => &[(8, 1, 8)],
         Cause::Most { .. } => &[(8, 1, 1), (4, 1, 2)],
         // Where ranks have no collectives but those of their gradients, only these show who is late.
         Cause::EachStep | Cause::EachLayer | Cause::Once | Cause::Nothing => {
@@ -283,6 +284,12 @@ fn a_rank_late_before_the_end_of_a_step_is_found() {
 #[test]
 fn most_ranks_that_are_late_are_found() {
     check(&[(3, 4), (5, 8), (7, 8)].map(|(late, of)| Cause::Most { late, of }), 4);
+}
+
+/// Of many ranks not all sets are compared: they grow by the rank that gains most.
+#[test]
+fn sets_of_many_ranks_are_found() {
+    check(&[1, 2, 8, 17, 33, 63].map(|late| Cause::Most { late, of: 64 }), 1);
 }
 
 /// A CPU that is slower in all it does is late in no function more than in others.
