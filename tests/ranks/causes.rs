@@ -7,7 +7,7 @@
     reason = "a test that cannot go on fails, and prints what is wrong"
 )]
 
-use nccl_stacks::replay::findings::{LateWork, Reruns};
+use nccl_stacks::replay::findings::{Extent, LateWork, Reruns};
 use serde_json::Value;
 
 use super::simulated::{compare, each, pick};
@@ -290,6 +290,22 @@ fn most_ranks_that_are_late_are_found() {
 #[test]
 fn sets_of_many_ranks_are_found() {
     check(&[1, 2, 8, 17, 33, 63].map(|late| Cause::Most { late, of: 64 }), 1);
+}
+
+/// Of a job of more than 200,000 nodes only the likeliest sets are asked about, and where they are late only afterwards.
+#[test]
+fn what_happens_once_in_a_large_job_is_found() {
+    let quiet = Job { tp: 8, steps: 56, layers: 64, offsets: Offsets::Random { max_ns: 1_000_000 }, ..Job::default() };
+    let how = How::Cpu { function: MLP.to_owned() };
+    let late = Late { rank: 5, extra_ns: 60_000_000, how, when: When::Once { step: 3 } };
+    let with = Job { also_late: vec![late], ..quiet.clone() };
+    let reruns = compare(&with.make()).report().reruns.unwrap();
+    let (saving, length) = saving(&with, &quiet);
+    let right = judge(&with, &Truth { ranks: vec![5], name: Some(MLP) }, &reruns, saving, length);
+    let extent = reruns.findings[0].extent;
+    assert!(right.is_all() && extent == Extent::Pieces, "{right:?} {extent:?} {:#?}", reruns.findings);
+    let quiet = compare(&quiet.make()).report().reruns.unwrap();
+    assert!(quiet.findings.is_empty(), "{:#?}", quiet.findings);
 }
 
 /// A CPU that is slower in all it does is late in no function more than in others.
