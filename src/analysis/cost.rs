@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::time_sums::TimeSums;
 use crate::attribution::KernelLaunch;
 use crate::statistics::{Middle, middle, std_dev};
+use crate::store::Store;
 use crate::time::Ns;
 
 /// How stacks, kernels and changes are sorted.
@@ -168,11 +169,77 @@ pub struct Cost {
     /// From the end of the launching call to the kernel's start, 0 for a kernel that starts earlier. Only for kernels attributed by correlation or
     /// flow; `None` if there are none.
     pub queue_delay: Option<Distribution>,
+    /// The few kernels that make most of the time, if there are such. `None` also for several traces, and for parts, which have sums.
+    pub outliers: Option<Outliers>,
+}
+
+/// A few kernels that take longer than all others together: the mean says nothing of the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Outliers {
+    /// The number of these kernels.
+    pub count: u64,
+    /// How long they ran.
+    #[serde(rename = "gpu_time_ns")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub gpu_time: Ns,
+    /// The median of the others, in ns.
+    #[serde(rename = "others_median_ns")]
+    pub others_median: f64,
+    /// The start of the first of them.
+    #[serde(rename = "first_start_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
+    pub first_start: Ns,
+    /// When the last of them ends.
+    #[serde(rename = "last_end_ns")]
+    #[cfg_attr(test, schemars(with = "i64"))]
+    pub last_end: Ns,
+    /// Whether they are the first kernels of the stack.
+    pub are_first: bool,
+}
+
+/// At most one kernel in so many is an outlier.
+const ONE_IN: usize = 20;
+
+/// Outliers take so many times the median of the others.
+const FAR_LONGER: f64 = 10.0;
+
+impl Outliers {
+    /// The fewest kernels that make more than half of the time, if these are few and far longer than the others.
+    fn find(kernels: &[KernelCost]) -> Option<Self> {
+        let total: Ns = kernels.iter().map(|kernel| kernel.gpu_time).sum();
+        let most = (kernels.len() / ONE_IN).max(usize::from(kernels.len() > 2));
+        let mut longest: Vec<(Ns, usize)> = kernels.iter().zip(0..).map(|(kernel, at)| (kernel.gpu_time, at)).collect();
+        longest.sort_unstable_by(|a, b| b.cmp(a));
+        let mut gpu_time = Ns::ZERO;
+        let is_most = |(time, _): &(Ns, usize)| {
+            gpu_time += *time;
+            gpu_time.0 > total.0 / 2
+        };
+        let count = longest.iter().take(most).position(is_most)? + 1;
+        let others = longest[count..].iter().map(|(time, _)| *time).collect();
+        let others_median = Distribution::from_times(others)?.median;
+        let found = &longest[..count];
+        if found.iter().any(|(time, _)| time.as_f64() < FAR_LONGER * others_median) {
+            return None;
+        }
+        let of = |at: &(Ns, usize)| kernels[at.1];
+        Some(Outliers {
+            count: count as u64,
+            gpu_time: found.iter().map(|(time, _)| *time).sum(),
+            others_median,
+            first_start: found.iter().map(|at| of(at).start).min()?,
+            last_end: found.iter().map(|at| of(at).start + of(at).gpu_time).max()?,
+            are_first: found.iter().all(|(_, at)| *at < count),
+        })
+    }
 }
 
 /// What one kernel cost. Times in ns.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KernelCost {
+    start: Ns,
     gpu_time: Ns,
     exposed: Ns,
     critical: Option<Ns>,
@@ -180,9 +247,9 @@ pub(super) struct KernelCost {
 }
 
 impl KernelCost {
-    pub(super) fn from_kernel(kernel: &KernelLaunch) -> Self {
-        let KernelLaunch { gpu_time, exposed, critical, queue_delay, .. } = *kernel;
-        KernelCost { gpu_time, exposed, critical, queue_delay }
+    pub(super) fn from_kernel(store: &Store, kernel: &KernelLaunch) -> Self {
+        let KernelLaunch { launched, gpu_time, exposed, critical, queue_delay, .. } = *kernel;
+        KernelCost { start: store.slices.ts(launched.kernel), gpu_time, exposed, critical, queue_delay }
     }
 }
 
@@ -296,7 +363,8 @@ impl Cost {
             Kernels::Summed(sums) => (Distribution::of_sums(&sums.gpu_time), Distribution::of_sums(&sums.queue_delay)),
         };
         let gpu_time = gpu_time.unwrap_or_default();
-        Cost { gpu_time, share, exposed, overlapped: gpu_time.total - exposed, critical, queue_delay }
+        let outliers = if let Kernels::Each(kernels) = kernels { Outliers::find(kernels) } else { None };
+        Cost { gpu_time, share, exposed, overlapped: gpu_time.total - exposed, critical, queue_delay, outliers }
     }
 }
 

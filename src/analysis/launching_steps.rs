@@ -58,7 +58,7 @@ impl LaunchingSteps {
         let mut found = LaunchingSteps::default();
         for name in names {
             found.count += 1;
-            *found.names.entry(label(name).to_owned()).or_default() += 1;
+            *found.names.entry(label(name).into_owned()).or_default() += 1;
         }
         found
     }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::time::Window;
+use crate::event::Writer;
+use crate::time::{Ns, Window};
 
 /// A name and the number of its occurrences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -11,6 +12,19 @@ pub struct NameCount {
     pub name: String,
     /// The number of occurrences.
     pub count: u64,
+}
+
+/// Slices of one name that look like communication.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Communication {
+    /// Their name, without the numbers at its end.
+    pub name: String,
+    /// Their category; empty without one.
+    pub category: String,
+    /// The number of slices.
+    pub count: u64,
+    /// The sum of their lengths.
+    pub time: Ns,
 }
 
 /// Why an answer has no stacks.
@@ -47,6 +61,12 @@ pub enum Missing {
         span: Option<(Window, u64)>,
         /// The accelerator of the trace's runtime calls if it is neither CUDA nor ROCm: `mtia`, `xpu`.
         accelerator: Option<String>,
+        /// What wrote the trace.
+        writer: &'static Writer,
+        /// What to do instead, in sentences; empty if only its user knows.
+        advice: &'static str,
+        /// What looks like communication, by its names, the most time first. Empty for PyTorch's profiler.
+        communication: Vec<Communication>,
         /// Whether the file is cut off, so that the missing part may have had kernels.
         is_cut_off: bool,
     },

@@ -372,7 +372,7 @@ impl StackTotals {
         }
         let named = |(id, kernels)| (store.strings.get(id).unwrap_or_default().to_owned(), kernels);
         totals.names = names.into_iter().map(named).collect();
-        totals.kernels = Kernels::Each(kernels.iter().map(|kernel| KernelCost::from_kernel(kernel)).collect());
+        totals.kernels = Kernels::Each(kernels.iter().map(|kernel| KernelCost::from_kernel(store, kernel)).collect());
         totals.collective = collectives.summarise(collective, kernels);
         totals
     }
@@ -451,12 +451,13 @@ impl StackReport {
         }
         // A trace without any stack counts as a rank, too.
         let ranks = ranks.len().max(report.traces.len()) as u64;
-        let wall = report.summary.wall;
+        let (wall, is_one_trace) = (report.summary.wall, report.traces.len() == 1);
         let stack = |((rank, key), mut totals): ((Option<String>, StackKey), StackTotals)| {
             let count = totals.kernels.count();
             totals.collective.fastest = totals.collective.transfer(count).and_then(|of| fastest.get(&of).copied());
             let telling = key.telling_frames(user_code);
             let wall = rank.as_ref().and_then(|rank| walls.get(rank)).copied().unwrap_or(wall);
+            let cost = Cost::sum(&totals.kernels, totals.busy.share_of(wall));
             Stack {
                 rank,
                 headline: telling.first().cloned(),
@@ -465,7 +466,7 @@ impl StackReport {
                 count,
                 by: totals.by,
                 kernels: totals.names,
-                cost: Cost::sum(&totals.kernels, totals.busy.share_of(wall)),
+                cost: Cost { outliers: cost.outliers.filter(|_| is_one_trace), ..cost },
                 collective: totals.collective,
                 recorded: totals.recorded,
                 over_ranks: OverRanks::compare(totals.ranks, ranks).filter(|_| !*per_rank),

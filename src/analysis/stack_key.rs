@@ -9,7 +9,7 @@ use crate::attribution::call_tree::{CallPath, CallTree};
 use crate::attribution::launches::Reason;
 use crate::attribution::threads::thread_name;
 use crate::attribution::{Attribution, KernelLaunch};
-use crate::names::calls::GRAPH_LAUNCHES;
+use crate::names::calls::{GRAPH_LAUNCHES, Work};
 use crate::names::collectives::{ANNOTATION, Collective};
 use crate::names::frames::{
     UserCode, fsdp_module, is_compiled_code, is_framework_plumbing, is_library, is_node, is_operator, is_piece,
@@ -72,8 +72,9 @@ impl StackKey {
         let telling = paths.iter().find(|frames| !frames.is_empty());
         let unnamed = telling.filter(|frames| !frames.last().is_some_and(|frame| is_line(frame)));
         let hidden = unnamed.and_then(|frames| hidden(frames, code));
-        let first = sharded.map(str::to_owned).or(hidden);
-        let others = frames.into_iter().filter(|frame| Some(*frame) != sharded).map(str::to_owned);
+        let first = sharded.or_else(|| self.annotation());
+        let others = frames.into_iter().filter(|frame| Some(*frame) != first).map(str::to_owned);
+        let first = first.map(str::to_owned).or(hidden);
         first.into_iter().chain(others).collect()
     }
 
@@ -105,6 +106,13 @@ impl StackKey {
             }
         }
         nearest
+    }
+
+    /// What the kernel says itself that it belongs to: a frame below its launch.
+    fn annotation(&self) -> Option<&str> {
+        let [.., launch, annotation] = self.frames.as_slice() else { return None };
+        let is_launch = GRAPH_LAUNCHES.contains(&launch.as_str()) || Work::of_call(launch).is_some();
+        (is_launch && !is_plumbing(annotation)).then_some(annotation)
     }
 
     /// The collective named by the innermost `nccl:…` annotation; PyTorch puts one around each launch.

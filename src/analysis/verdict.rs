@@ -1,6 +1,6 @@
 //! The verdict on a window: how long collectives ran, how much of that nothing hid, and which stack accounts for most of it.
 
-use super::cost::Distribution;
+use super::cost::{Distribution, Outliers};
 use super::origin::Names;
 use super::stacks::{Stack, StackReport};
 use crate::time::Ns;
@@ -47,6 +47,8 @@ pub struct Costliest<'a> {
     pub within: Vec<&'a str>,
     /// Whether its kernels waited, judged by the kernels alone.
     pub waiting: Option<Waiting>,
+    /// The few of its kernels that make most of its time, and the number of all.
+    pub outliers: Option<(Outliers, u64)>,
 }
 
 /// Kernels of one size whose fastest took a fraction of the mean: the rest is waiting for other ranks, or contention.
@@ -108,6 +110,7 @@ impl StackReport {
                 from,
                 within,
                 waiting: Waiting::find(stack),
+                outliers: stack.cost.outliers.map(|outliers| (outliers, stack.count)),
             }
         });
         Verdict { collectives: Some(collectives), has_stacks, costliest }
@@ -148,6 +151,7 @@ mod tests {
             from: Some("a.py(1): f"),
             within: vec!["b.py(2): g"],
             waiting: None,
+            outliers: None,
         };
         assert_eq!(verdict.costliest, Some(costliest));
         report.summary.collectives = Ns::ZERO;

@@ -14,8 +14,9 @@ use super::{pieces, start_lines};
 use crate::id::{PathId, SliceId};
 use crate::names::args::COLLECTIVE_RECORD;
 use crate::names::collectives::BATCH;
-use crate::names::frames::{fold, is_piece_wrapper};
+use crate::names::frames::{fold, fsdp_module, is_collective, is_piece_wrapper, location, without_numbers};
 use crate::names::gradients;
+use crate::names::steps::{self, common_text, is_mark};
 use crate::store::Store;
 use crate::store::strings::{StringId, Strings};
 
@@ -142,10 +143,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// Combines the values of a slice's caller with the slice's own.
-    fn below(self, path: PathId, own: Place) -> Self {
+    /// Combines the values of a slice's caller with the slice's own. A slice that is no frame has the path of its caller.
+    fn below(self, path: Option<PathId>, own: Place) -> Self {
         Place {
-            path: Some(path),
+            path,
             backward: own.backward.or(self.backward),
             record: own.record.or(self.record),
             batch: own.batch.or(self.batch),
@@ -161,15 +162,25 @@ pub struct Climber<'a> {
     pub callers: Callers<'a>,
     store: &'a Store,
     exact_names: bool,
+    annotation: Option<StringId>,
     record_name: Option<StringId>,
     batch_name: Option<StringId>,
     gradient_names: [Option<StringId>; 2],
     by_slice: HashMap<SliceId, Place, foldhash::fast::FixedState>,
     /// The same for launches, whose own names are not folded, because one graph launch has many kernels.
     by_launch: HashMap<SliceId, Place, foldhash::fast::FixedState>,
-    /// The folded names of callers, and whether calls with the name may run pieces of a compiled model.
-    folded: HashMap<StringId, (StringId, bool), foldhash::fast::FixedState>,
+    /// The frames of callers by name, and by whether they are annotations.
+    folded: HashMap<(StringId, bool), Frame, foldhash::fast::FixedState>,
     shared: Arc<Shared>,
+}
+
+/// The frame of a caller.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    /// Its name as shown; `None` if it marks a step, which calls nothing.
+    name: Option<StringId>,
+    /// Whether calls with this name may run pieces of a compiled model.
+    may_run_piece: bool,
 }
 
 /// Maps that take a pass over the trace, built on first use. Clones of a climber share them.
@@ -179,6 +190,8 @@ struct Shared {
     pieces: OnceLock<HashMap<SliceId, String, foldhash::fast::FixedState>>,
     /// Functions whose recorded line is not the line of their definition, and their names with that line.
     lines: OnceLock<HashMap<SliceId, String, foldhash::fast::FixedState>>,
+    /// The names without numbers of annotations that several names share.
+    numbered: OnceLock<HashMap<StringId, String, foldhash::fast::FixedState>>,
 }
 
 impl<'a> Climber<'a> {
@@ -188,6 +201,7 @@ impl<'a> Climber<'a> {
             callers: Callers::new(store),
             store,
             exact_names,
+            annotation: store.strings.find(steps::ANNOTATION),
             record_name: store.strings.find(COLLECTIVE_RECORD),
             batch_name: store.strings.find(BATCH),
             gradient_names: gradients::NODES.map(|name| store.strings.find(name)),
@@ -203,9 +217,14 @@ impl<'a> Climber<'a> {
         if let Some(known) = self.by_launch.get(&slice) {
             return *known;
         }
-        let caller = self.callers.caller_of_launch(slice).map_or(Place::default(), |caller| self.caller(tree, caller));
+        let above = self.callers.caller_of_launch(slice);
+        let mut caller = above.map_or(Place::default(), |caller| self.caller(tree, caller));
+        // Without any other caller, that it was in a step is all that is known.
+        if let (None, Some(mark)) = (caller.path, above) {
+            caller.path = Some(tree.add(None, common_text(self.name(self.store.slices.name(mark)))));
+        }
         let name = tree.names.intern(self.name(self.store.slices.name(slice)));
-        let found = caller.below(tree.callee(caller.path, name), self.own(slice));
+        let found = caller.below(Some(tree.callee(caller.path, name)), self.own(slice));
         self.by_launch.insert(slice, found);
         found
     }
@@ -228,12 +247,13 @@ impl<'a> Climber<'a> {
         let (below, known) = self.callers.up_to_known(Some(slice), |slice| self.by_slice.get(&slice).copied());
         let mut found = known.unwrap_or_default();
         for slice in below.into_iter().rev() {
-            let (name, may_run_piece) = self.folded_name(tree, slice);
+            let Frame { name, may_run_piece } = self.frame(tree, slice);
             if may_run_piece && let Some(piece) = self.piece(slice) {
                 let piece = tree.names.intern(piece);
                 found.path = Some(tree.callee(found.path, piece));
             }
-            found = found.below(tree.callee(found.path, name), self.own(slice));
+            let path = name.map_or(found.path, |name| Some(tree.callee(found.path, name)));
+            found = found.below(path, self.own(slice));
             self.by_slice.insert(slice, found);
         }
         found
@@ -243,23 +263,34 @@ impl<'a> Climber<'a> {
         self.store.strings.get(name).unwrap_or_default()
     }
 
-    /// A caller's name as shown, and whether a call with this name may run a piece of a compiled model.
-    fn folded_name(&mut self, tree: &mut CallTree, slice: SliceId) -> (StringId, bool) {
+    /// The frame of a caller.
+    fn frame(&mut self, tree: &mut CallTree, slice: SliceId) -> Frame {
+        let named = |name| Frame { name: Some(name), may_run_piece: false };
         if !self.exact_names {
             let lines = self.shared.lines.get_or_init(|| start_lines::names(self.store, &mut self.callers));
             if let Some(name) = lines.get(&slice) {
-                return (tree.names.intern(&fold(name)), false);
+                return named(tree.names.intern(&fold(name)));
             }
         }
-        let name = self.store.slices.name(slice);
-        if let Some(known) = self.folded.get(&name) {
+        let (name, is_annotation) =
+            (self.store.slices.name(slice), Some(self.store.slices.category(slice)) == self.annotation);
+        if let Some(known) = self.folded.get(&(name, is_annotation)) {
             return *known;
         }
         let text = self.name(name);
-        let folded = tree.names.intern(&if self.exact_names { text.into() } else { fold(text) });
-        let known = (folded, is_piece_wrapper(text));
-        self.folded.insert(name, known);
-        known
+        let numbered =
+            || self.shared.numbered.get_or_init(|| numbered(self.store)).get(&name).filter(|_| is_annotation);
+        let frame = match self.exact_names {
+            true => named(tree.names.intern(text)),
+            false if is_mark(text, is_annotation) => Frame { name: None, may_run_piece: false },
+            false => match numbered() {
+                Some(folded) => named(tree.names.intern(folded)),
+                None => named(tree.names.intern(&fold(text))),
+            },
+        };
+        let frame = Frame { may_run_piece: is_piece_wrapper(text), ..frame };
+        self.folded.insert((name, is_annotation), frame);
+        frame
     }
 
     /// The frame of the piece that a wrapper runs.
@@ -268,4 +299,20 @@ impl<'a> Climber<'a> {
         let pieces = shared.pieces.get_or_init(|| pieces::frames(store, callers, *exact_names));
         pieces.get(&wrapper).map(String::as_str)
     }
+}
+
+/// Names that differ in numbers alone, without these. Annotations with layers, microbatches and sizes in their names are one call site.
+fn numbered(store: &Store) -> HashMap<StringId, String, foldhash::fast::FixedState> {
+    let mut alike: HashMap<String, Vec<StringId>> = HashMap::new();
+    for name in store.names.iter().filter(|name| name.of_cpu) {
+        let text = store.strings.get(name.id).unwrap_or_default();
+        // What has its numbers at the end alone is folded without other names.
+        let rest = text.trim_end_matches(|c: char| c.is_ascii_digit());
+        let has_own_rule = location(text).is_some() || fsdp_module(text).is_some() || is_collective(text);
+        if rest.contains(|c: char| c.is_ascii_digit()) && !has_own_rule {
+            alike.entry(without_numbers(text, |_| false)).or_default().push(name.id);
+        }
+    }
+    let several = alike.into_iter().filter(|(_, names)| names.len() > 1);
+    several.flat_map(|(folded, names)| names.into_iter().map(move |name| (name, folded.clone()))).collect()
 }

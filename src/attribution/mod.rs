@@ -30,6 +30,7 @@ pub(crate) mod threads;
 
 pub use ranks::rank_of_trace;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use batches::Batches;
@@ -43,10 +44,14 @@ use records::Records;
 use selection::Wanted;
 use threads::MainThreads;
 
+use crate::event::ArgValue;
 use crate::id::{PathId, SliceId, ThreadId};
+use crate::names::args;
+use crate::names::frames::fold_levels;
 use crate::parallel::in_parts;
 use crate::store::Store;
 use crate::store::slices::UNFINISHED;
+use crate::store::strings::StringId;
 use crate::time::Ns;
 
 /// One kernel, the call that launched it, and the code that made the call.
@@ -55,7 +60,7 @@ use crate::time::Ns;
 pub struct KernelLaunch {
     /// The kernel, its launch if that is in the trace, and the evidence.
     pub launched: Launched,
-    /// The call path that ends with the launching call; `None` without a launch.
+    /// The call path that ends with the launching call, or with the kernel's own annotation below it; `None` without a launch.
     pub path: Option<PathId>,
     /// For kernels of the backward pass, the call path of the operator of the forward pass.
     pub forward: Option<PathId>,
@@ -183,6 +188,26 @@ impl<'a> Attributor<'a> {
     }
 }
 
+/// What kernels say themselves that they belong to: the annotation of a node of a CUDA graph, or JAX's path of an operation.
+struct Annotations<'a> {
+    store: &'a Store,
+    key: Option<StringId>,
+    exact_names: bool,
+}
+
+impl<'a> Annotations<'a> {
+    fn new(store: &'a Store, exact_names: bool) -> Self {
+        Annotations { store, key: store.arg_key(args::ANNOTATION), exact_names }
+    }
+
+    fn of(&self, kernel: SliceId) -> Option<Cow<'a, str>> {
+        let set = self.store.slices.args(kernel);
+        let Some(ArgValue::Text(id)) = self.store.args.get(set, self.key?) else { return None };
+        let text = self.store.strings.get(id).filter(|text| !text.is_empty())?;
+        Some(if self.exact_names { Cow::Borrowed(text) } else { fold_levels(text) })
+    }
+}
+
 /// The minimum number of kernels per thread.
 const MIN_KERNELS: usize = 1 << 10;
 
@@ -207,6 +232,7 @@ impl Rows<'_> {
         let (mut climber, mut forwards, mut tree) = (self.climber.clone(), self.forwards.clone(), CallTree::default());
         let mut gradients = self.gradients.clone();
         let (mut sweep, mut records) = (self.activity.sweep(store), Records::new(store));
+        let annotations = Annotations::new(store, options.exact_names);
         let row = |launched: &&Launched| {
             let mut row = KernelLaunch {
                 launched: **launched,
@@ -226,6 +252,9 @@ impl Rows<'_> {
             let found = climber.launch(&mut tree, call);
             let record = found.record.or_else(|| self.batches.first(found.batch?));
             (row.path, row.record, row.helper_thread) = (found.path, record, main.helper(store, call));
+            if let Some(annotation) = annotations.of(launched.kernel).filter(|_| row.capture.is_none()) {
+                row.path = Some(tree.add(found.path, &annotation));
+            }
             row.is_batch = record.is_some_and(|record| self.batches.records(record).len() > 1);
             // The inner one begins later: a checkpoint runs nodes within a node.
             if options.forward && found.gradient.is_some() && found.gradient > found.backward {

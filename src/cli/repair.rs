@@ -61,7 +61,8 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
         text_lines(&damage, text_bytes, is_verbose()).iter().for_each(|line| say(line));
     }
     notes::written(output.name(), size, start.elapsed());
-    Ok(())
+    // What was lost is not in the copy either.
+    Stop::unless(damage.carried(None).is_some())
 }
 
 /// Whether the trace is an archive. Then the trace among its files has to be found first.

@@ -39,6 +39,8 @@ pub struct Plan {
     time: TimeRule,
     /// The index of the trace's file in an archive, if it is in one.
     file: usize,
+    /// What the trace lacks ([`DamageReport::carried`](crate::damage::DamageReport::carried)).
+    damage: Option<String>,
 }
 
 /// A track of marks.
@@ -57,8 +59,9 @@ pub fn plan(store: &Store, kept: &Kept, window: Window, time: TimeRule) -> Plan 
     offsets.extend(flows(store, is_kept));
     offsets.sort_unstable();
     let (tracks, marks) = tracks(store, &kept.matched);
+    let survived = store.traces.first().and_then(|trace| trace.survived);
     let (lanes, file) = (Lanes::default(), store.traces.first().map_or(0, |trace| trace.place));
-    Plan { offsets, marks, tracks, lanes, window, time, file }
+    Plan { offsets, marks, tracks, lanes, window, time, file, damage: store.damage.carried(survived) }
 }
 
 /// The offsets of the events of complete flows: the start and an end of each are kept.
@@ -188,7 +191,7 @@ impl Plan {
             Trace::Json(text) => text,
             other => return Err(Error::CannotCut { name, what: other.format().what }),
         };
-        copy(text, out, self.time, choose).map_err(|error| match error {
+        copy(text, out, self.time, self.damage.as_deref(), choose).map_err(|error| match error {
             CopyError::Read(source) => input::failure(&name, source),
             CopyError::Write(source) => failed(source),
         })

@@ -1,17 +1,24 @@
 //! Finds out why an answer has no stacks: what is in the window instead.
 
+use std::collections::{HashMap, HashSet};
+
 use rusqlite::named_params;
 use serde_json::json;
 
-use crate::analysis::missing::{Missing, NameCount};
+use crate::analysis::describe::header;
+use crate::analysis::missing::{Communication, Missing, NameCount};
 use crate::analysis::reduction::StackReduction;
 use crate::attribution::selection::is_of_a_family;
 use crate::error::Error;
+use crate::event::Writer;
 use crate::id::SliceId;
 use crate::names::calls::GRAPH_LAUNCHES;
+use crate::names::category::{CategoryKind, OPERATORS};
+use crate::names::communication::says_communication;
+use crate::names::kernels::says_collective;
 use crate::sql::{Database, queries};
-use crate::store::Store;
 use crate::store::strings::StringId;
+use crate::store::{Name, Store};
 use crate::time::{Ns, Window};
 
 /// The reason why a trace has no stacks; `None` if it has any.
@@ -45,7 +52,16 @@ fn reason(database: &Database, window: Window, reduction: &StackReduction) -> Re
         let span = spans.first().copied().flatten();
         let store = database.store();
         let is_cut_off = store.damage.is_unknown();
-        return Ok(Missing::NoKernels { span, accelerator: accelerator(store), is_cut_off });
+        let writer = writer(store);
+        let producer = store.traces.iter().find_map(|trace| trace.producer);
+        return Ok(Missing::NoKernels {
+            span,
+            accelerator: accelerator(store),
+            writer,
+            advice: producer.map_or("", |producer| producer.advice),
+            communication: if writer.is_profiler { Vec::new() } else { communication(store) },
+            is_cut_off,
+        });
     }
     Ok(Missing::OtherKernels {
         kernels: kernels.iter().map(|kernel| kernel.count).sum(),
@@ -66,6 +82,37 @@ fn kernels_in(store: &Store, window: Window) -> Vec<NameCount> {
     let mut kernels: Vec<NameCount> = counted.map(|(id, count)| NameCount { name: name(id), count }).collect();
     kernels.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
     kernels
+}
+
+/// What wrote the first trace.
+fn writer(store: &Store) -> &'static Writer {
+    let categories: HashSet<StringId> = store.slices.ids().map(|slice| store.slices.category(slice)).collect();
+    let names = || categories.iter().filter_map(|id| store.strings.get(*id)).filter(|name| !name.is_empty());
+    let is_of_kineto = |name: &str| CategoryKind::from_name(name) != CategoryKind::Cpu || OPERATORS.contains(&name);
+    header::writer(store, names().next().is_some(), names().any(is_of_kineto))
+}
+
+/// The slices of which the name says that they communicate, by name and category, the most time first.
+fn communication(store: &Store) -> Vec<Communication> {
+    let is_named = |name: &&Name| {
+        let text = store.strings.get(name.id).unwrap_or_default();
+        says_communication(text) || says_collective(text)
+    };
+    let named: HashSet<StringId> = store.names.iter().filter(is_named).map(|name| name.id).collect();
+    let mut found: HashMap<(String, String), (u64, Ns)> = HashMap::new();
+    let text = |id: StringId| store.strings.get(id).unwrap_or_default();
+    for slice in store.slices.ids().filter(|slice| named.contains(&store.slices.name(*slice))) {
+        // Many names end with the numbers of the call.
+        let name = text(store.slices.name(slice)).trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+        let (count, time) = found.entry((name.to_owned(), text(store.slices.category(slice)).to_owned())).or_default();
+        (*count, *time) = (*count + 1, *time + store.slices.dur(slice).max(Ns::ZERO));
+    }
+    let mut found: Vec<Communication> = found
+        .into_iter()
+        .map(|((name, category), (count, time))| Communication { name, category, count, time })
+        .collect();
+    found.sort_by(|a, b| (b.time, &a.name, &a.category).cmp(&(a.time, &b.name, &b.category)));
+    found
 }
 
 /// See [`Missing::NoKernels`]. Kineto writes CUDA's and ROCm's calls as `cuda_runtime` and `cuda_driver`, once as `Runtime`.

@@ -331,7 +331,8 @@ fn steps_are_compared_not_sums() {
         "{text}"
     );
     let csv = form("csv");
-    let row = "2,3,100000,180000,100000,180000,,ProfilerStep#;model.py(10): mlp;cudaLaunchKernel,step,2,3,1,1,50000,60000,50000,60000";
+    let row =
+        "2,3,100000,180000,100000,180000,,model.py(10): mlp;cudaLaunchKernel,step,2,3,1,1,50000,60000,50000,60000";
     assert_eq!(csv.lines().nth(1), Some(row));
     let page = form("html");
     for sentence in VERDICT.lines().chain(["Per step: 2 steps before, 3 after."]) {

@@ -185,6 +185,10 @@ fn answers_on_all_small_traces_fit() {
             "begin_end_async.json",
             "metadata_hostile.json",
             "metadata_xplane.json",
+            "22_tf_timeline.json",
+            "28_bazel_profile.json",
+            "75_hpu_collective_comm.json",
+            "77_ascend_trace_view.json",
             "whole_model.json",
             "capture.json",
         ];
@@ -223,7 +227,7 @@ fn answers_on_all_small_traces_fit() {
     }
     // Few have a backward pass.
     assert_eq!(paired, 14);
-    assert_eq!(traces, 73);
+    assert_eq!(traces, 86);
 }
 
 #[test]

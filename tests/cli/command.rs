@@ -19,11 +19,11 @@ use support::program::{program, run, run_json, scratch, script, stack, stacks, s
 
 const REPLAY: &[&str] = &[
     "...",
+    "multiprocessing/process.py(314): _bootstrap",
     "multiprocessing/process.py(108): run",
     "sglang/srt/managers/scheduler.py(2814): run_scheduler_process",
     "torch/utils/_contextlib.py(120): decorate_context",
     "sglang/srt/managers/scheduler.py(1042): event_loop_overlap",
-    "ProfilerStep#",
     "sglang/srt/managers/scheduler.py(1987): run_batch",
     "sglang/srt/managers/tp_worker.py(233): forward_batch_generation",
     "sglang/srt/model_executor/model_runner.py(2177): forward",
@@ -90,7 +90,7 @@ fn depth_and_folding() {
     let text = stdout(&run(&[&trace, "--stack-depth", "1"]));
     assert!(
         text.contains(
-            "\n   -> … 6 callers above\n   -> sglang/srt/model_executor/model_runner.py(2240): _forward_raw\n"
+            "\n   -> … 5 callers above\n   -> sglang/srt/model_executor/model_runner.py(2240): _forward_raw\n"
         ),
         "{text}"
     );
@@ -138,7 +138,6 @@ fn the_autograd_thread_and_launches_before_the_trace() {
         stack(
             3,
             &[
-                "ProfilerStep#",
                 "DistributedDataParallel.forward",
                 "c10d::broadcast_",
                 "record_param_comms",
@@ -620,12 +619,12 @@ fn what_cannot_be_drawn_is_an_error() {
             r#""ph":"X","name":"ncclX","cat":"kernel","pid":{id},"tid":7,"ts":20,"dur":{dur},"args":{{"correlation":{id}}}"#
         )
     };
-    let (long, none) = ("9000000000000000", "0");
+    let (long, none) = ("4000000000000000", "0");
     for (dur, message) in [
         (none, "no stack has any GPU time, so there is nothing to draw"),
         (long, "the GPU time of all stacks is too large a number to draw"),
     ] {
-        let events: Vec<String> = (1..4).flat_map(|id| [call(id), kernel(id, dur)]).collect();
+        let events: Vec<String> = (1..8).flat_map(|id| [call(id), kernel(id, dur)]).collect();
         let (folder, path) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
         let file = folder.path().join("picture.svg");
         std::fs::write(&file, "what was there before").unwrap();

@@ -7,3 +7,4 @@ mod config;
 mod faults;
 mod man;
 mod several;
+mod traces;

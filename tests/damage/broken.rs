@@ -15,7 +15,7 @@ use nccl_stacks::load::{LoadOptions, load};
 use nccl_stacks::store::Store;
 use serde_json::Value;
 
-use support::program::{run, stderr, stdout, trace_of};
+use support::program::{run, stderr, stdout, testdata, trace_of};
 
 /// The files and their expected reports.
 fn cases() -> Vec<(PathBuf, Value)> {
@@ -131,7 +131,7 @@ fn strict_loading_refuses_all_that_is_no_json() {
     }
 }
 
-/// A repaired file is JSON to another parser, has no more damage, and holds the events that were read.
+/// A repaired file is JSON to another parser, has no damage but what was lost, which its header says, and holds the events that were read.
 #[test]
 fn repaired_files_are_whole() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,14 +140,20 @@ fn repaired_files_are_whole() {
         for more in [&[][..], &["--lanes"]] {
             let (name, to) = (file.to_str().unwrap(), out.to_str().unwrap());
             let answer = run(&[&["repair", name, "--output", to], more].concat());
-            assert!(answer.status.success(), "{name}: {}", stderr(&answer));
             let text = std::fs::read(&out).unwrap();
             let json: Value = serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
             let events = json["traceEvents"].as_array().unwrap();
             assert_eq!(events.len() as u64, report["events"].as_u64().unwrap(), "{name}");
             let before = load(&file, LoadOptions::default(), |_| {}).unwrap().store;
             let after = load(&out, LoadOptions::default(), |_| {}).unwrap().store;
-            assert_eq!(after.traces[0].damage.faults().count(), 0, "{name}");
+            let damage = &after.traces[0].damage;
+            let is_lost = |cost| matches!(cost, Cost::Lost | Cost::Doubtful);
+            assert!(damage.faults().all(|(of, _)| is_lost(of.cost)), "{name}");
+            let code = if damage.faults().count() > 0 { 6 } else { 0 };
+            assert_eq!(answer.status.code(), Some(code), "{name}: {}", stderr(&answer));
+            // It says the same again.
+            let again = after.traces[0].damage.carried(None);
+            assert_eq!(again.is_some(), before.traces[0].damage.carried(None).is_some(), "{name}: {again:?}");
             let slices = |store: &Store| {
                 let row = |slice| {
                     (
@@ -162,4 +168,44 @@ fn repaired_files_are_whole() {
             std::fs::remove_file(&out).unwrap();
         }
     }
+}
+
+/// What is written of a damaged trace lacks the same as the trace, and says so: the same verdict, window and exit code from the file, from its repair, from an export of all of
+/// it, and from its part.
+#[test]
+fn copies_of_a_damaged_trace_say_its_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let [cut, repaired, exported, part] = ["cut.json", "repaired.json", "exported.json", "part.json"].map(path);
+    let mut compared = 0;
+    for trace in ["sglang_decode.json.gz", "ddp_backward.json.gz"] {
+        let mut whole = Vec::new();
+        let file = std::fs::File::open(testdata(trace)).unwrap();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(file), &mut whole).unwrap();
+        for sixth in 1..6 {
+            std::fs::write(&cut, &whole[..whole.len() * sixth / 6]).unwrap();
+            let of_file = run(&[&cut, "--json"]);
+            if of_file.status.code() != Some(6) || of_file.stdout.is_empty() {
+                continue;
+            }
+            let done = run(&["repair", &cut, "--output", &repaired]);
+            assert_eq!(done.status.code(), Some(6), "{}", stderr(&done));
+            let done = run(&["export", &cut, "--trace", &exported]);
+            assert!(matches!(done.status.code(), Some(0 | 6)), "{}", stderr(&done));
+            let done = run(&["part", &cut, "--output", &part]);
+            assert!(matches!(done.status.code(), Some(0 | 6)), "{}", stderr(&done));
+            let json = |output: &std::process::Output| serde_json::from_slice::<Value>(&output.stdout).unwrap();
+            let wanted = json(&of_file);
+            for copy in [&repaired, &exported, &part] {
+                let of_copy = run(&[copy, "--json"]);
+                assert_eq!(of_copy.status.code(), Some(6), "{trace} {sixth} {copy}: {}", stderr(&of_copy));
+                let found = json(&of_copy);
+                for field in ["verdict", "summary"] {
+                    assert_eq!(found[field], wanted[field], "{trace} {sixth} {copy}");
+                }
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared >= 4, "{compared}");
 }

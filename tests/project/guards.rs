@@ -21,7 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("names", &[]),
     ("chrome", &["time"]),
     ("operation", &["id", "time"]),
-    ("damage", &[]),
+    ("damage", &["time"]),
     ("error", &[]),
     ("event", &["names", "time"]),
     ("input", &["chrome", "damage", "error", "event", "names", "time", "unfinished"]),

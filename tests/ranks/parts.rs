@@ -70,6 +70,8 @@ fn who_waits_for_whom_is_what_the_traces_say() {
 /// Two answers about stacks: everything is equal, but medians and percentiles come from histograms, and sums of fractions from another order.
 fn assert_stacks(path: &str, one: &Value, other: &Value) {
     match (one, other) {
+        // Parts have sums, not each kernel.
+        (_, Value::Null) if path.ends_with(".outliers") => {}
         (Value::Object(a), Value::Object(b)) => {
             assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>(), "{path}");
             a.iter().for_each(|(key, value)| assert_stacks(&format!("{path}.{key}"), value, &b[key]));

@@ -4,6 +4,8 @@
 //! once at the end, and listed in SQL's `stats` table. Kinds that Perfetto's importer counts too have its name and severity, so that the
 //! numbers can be compared.
 
+use crate::time::{Ns, Window};
+
 /// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -39,6 +41,7 @@ pub enum Damage {
     IncompleteEvent,
     NegativeTimestamp,
     NegativeDuration,
+    TimeAlone,
     TooDeep,
     AsyncOverlap,
     MisplacedEnd,
@@ -148,6 +151,7 @@ descriptions! {
     IncompleteEvent "json_parser_failure" "error" Lost "events without a field that their phase needs";
     NegativeTimestamp "trace_sorter_negative_timestamp_dropped" "error" Lost "events before time zero";
     NegativeDuration "slice_negative_duration" "error" Lost "slices of negative duration";
+    TimeAlone "slice_time_alone" "error" Lost "slices without a time that can be true (0, or farther from all others than these are long)";
     TooDeep "slice_max_depth_exceeded" "error" Lost "slices nested deeper than 512 levels";
     AsyncOverlap "slice_drop_overlapping_complete_event" "error" Lost
         "slices that partly overlap another where there are no lanes (asynchronous operations, Perfetto's own format)";
@@ -238,6 +242,12 @@ impl Tally {
     }
 }
 
+/// The header field with the damage of the trace from which one was written.
+pub const CARRIED: &str = "nccl_stacks_damage";
+
+/// Its field with the time in which kernels survived.
+const SURVIVED: &str = "survived";
+
 /// The tallies of all kinds.
 #[derive(Debug, Clone, Default)]
 pub struct DamageReport {
@@ -260,6 +270,45 @@ impl DamageReport {
         if let Some(offset) = offset {
             tally.note(offset);
         }
+    }
+
+    /// What is lost or doubtful, as the value of the header field [`CARRIED`], in JSON. What this program writes of a damaged trace lacks the same as the trace. `None` if
+    /// nothing is. `survived` is the time in which its kernels survived, for a copy that has not all of them.
+    pub fn carried(&self, survived: Option<Window>) -> Option<String> {
+        let is_of_text = |d: &Description| matches!(d.cost, Cost::Lost | Cost::Doubtful) && !d.kind.is_of_archive();
+        let kinds = self.faults().filter(|(d, _)| is_of_text(d));
+        let member = |(d, tally): (&Description, Tally)| {
+            format!(r#""{}": {{"count": {}, "bytes": {}}}"#, d.name, tally.count, tally.bytes)
+        };
+        let mut members: Vec<String> = kinds.map(member).collect();
+        if let Some(Window { start, end }) = survived.filter(|_| !members.is_empty()) {
+            members.push(format!(r#""{SURVIVED}": {{"start_ns": {start}, "end_ns": {end}}}"#));
+        }
+        (!members.is_empty()).then(|| format!("{{{}}}", members.join(", ")))
+    }
+
+    /// Takes over the damage of the trace from which this one was written, by the flattened key of a header field and its value.
+    pub fn take_over(&mut self, key: &str, value: u64) {
+        let Some(key) = key.strip_prefix(CARRIED).and_then(|key| key.strip_prefix('.')) else { return };
+        let Some((name, field)) = key.rsplit_once('.') else { return };
+        let Some(kind) = DESCRIPTIONS.iter().find(|d| d.name == name).map(|d| d.kind) else { return };
+        self.tallies.resize(DESCRIPTIONS.len(), Tally::default());
+        let tally = &mut self.tallies[kind as usize];
+        match field {
+            "count" => tally.count = tally.count.saturating_add(value),
+            "bytes" => tally.bytes = tally.bytes.saturating_add(value),
+            _ => {}
+        }
+    }
+
+    /// The time in which kernels survived in the trace from which one was written, if its header has that.
+    pub fn survived<'f>(fields: impl Iterator<Item = (&'f str, i64)> + Clone) -> Option<Window> {
+        let get = |end: &str| {
+            let key = format!("{CARRIED}.{SURVIVED}.{end}");
+            fields.clone().find(|(known, _)| *known == key).map(|(_, value)| Ns(value))
+        };
+        let window = Window { start: get("start_ns")?, end: get("end_ns")? };
+        (window.start < window.end).then_some(window)
     }
 
     /// Counts several cases without offsets.

@@ -23,6 +23,8 @@ impl Ns {
 
     /// The latest time, and the longest duration.
     pub const MAX: Ns = Ns(i64::MAX);
+    /// The latest time that an event of a trace may have: in the year 2116, if times are since 1970.
+    pub const LATEST: Ns = Ns(1 << 62);
 
     /// The whole number nearest to a mean or a median.
     pub fn rounded(nanos: f64) -> Self {

@@ -101,17 +101,8 @@ impl HeaderFacts {
             store.header.iter().map(|field| (field.key.as_str(), text(&field.value))).collect();
         let get = |key: &str| fields.get(key).filter(|text| !text.is_empty()).cloned();
         let is_on = |flag: &&&str| fields.get(**flag).is_some_and(|text| !matches!(text.as_str(), "0" | "false"));
-        let is_kineto = OF_KINETO.iter().any(|key| fields.contains_key(key));
-        let in_ns = get("displayTimeUnit").is_some_and(|unit| unit == "ns");
-        let format = store.traces.first().and_then(|trace| trace.format);
-        let writer = match format.and_then(Format::writer).unwrap_or(&Writer::CHROME) {
-            &Writer::CHROME if is_kineto => &Writer::KINETO,
-            &Writer::CHROME if in_ns && !has_categories && !store.slices.is_empty() => &Writer::XPLANE_JSON,
-            &Writer::CHROME if has_kineto => &Writer::KINETO_EVENTS,
-            of_format => of_format,
-        };
         HeaderFacts {
-            writer,
+            writer: writer(store, has_categories, has_kineto),
             versions: versions(&fields),
             flags: FLAGS.iter().filter(is_on).copied().collect(),
             trace_id: get("trace_id"),
@@ -126,6 +117,21 @@ impl HeaderFacts {
     /// Whether the profiler was asked for this.
     pub fn is_on(&self, flag: &str) -> bool {
         self.flags.contains(&flag)
+    }
+}
+
+/// What wrote the first trace of a store. `has_categories`: whether any slice has a category; `has_kineto`: whether any has a Kineto category.
+pub(crate) fn writer(store: &Store, has_categories: bool, has_kineto: bool) -> &'static Writer {
+    let Some(first) = store.traces.first() else { return &Writer::CHROME };
+    let fields = || store.header.iter().filter(|field| field.trace == TraceId(0));
+    let is_kineto = fields().any(|field| OF_KINETO.contains(&field.key.as_str()));
+    let in_ns = || fields().any(|field| field.key == "displayTimeUnit" && text(&field.value) == "ns");
+    match first.format.and_then(Format::writer).unwrap_or(&Writer::CHROME) {
+        &Writer::CHROME if is_kineto => &Writer::KINETO,
+        of_format if first.producer.is_some() => first.producer.map_or(of_format, |producer| &producer.writer),
+        &Writer::CHROME if in_ns() && !has_categories && !store.slices.is_empty() => &Writer::XPLANE_JSON,
+        &Writer::CHROME if has_kineto => &Writer::KINETO_EVENTS,
+        of_format => of_format,
     }
 }
 

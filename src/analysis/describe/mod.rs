@@ -6,7 +6,7 @@
 
 mod above;
 mod answers;
-mod header;
+pub(crate) mod header;
 mod questions;
 mod sources;
 mod steps;

@@ -8,7 +8,7 @@ use crate::analysis::steps;
 use crate::attribution::launches::Launched;
 use crate::names::category::CategoryKind;
 use crate::names::frames::fold;
-use crate::names::steps::{ANNOTATION, priority};
+use crate::names::steps::{ANNOTATION, is_mark, label, priority};
 use crate::store::Store;
 use crate::store::strings::StringId;
 
@@ -17,7 +17,7 @@ use crate::store::strings::StringId;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct StepCount {
-    /// Their name, without numbers at its end.
+    /// Their name, without their numbers.
     pub name: String,
     /// The number of steps.
     pub count: u64,
@@ -61,7 +61,9 @@ impl Steps {
         }
         let mut names: BTreeMap<String, u64> = BTreeMap::new();
         for slice in found {
-            *names.entry(fold(store.slice_name(slice)).into_owned()).or_default() += 1;
+            let name = store.slice_name(slice);
+            let name = if is_mark(name, true) { label(name) } else { fold(name) };
+            *names.entry(name.into_owned()).or_default() += 1;
         }
         let mut of: Vec<StepCount> = names.into_iter().map(|(name, count)| StepCount { name, count }).collect();
         of.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));

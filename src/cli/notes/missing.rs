@@ -1,7 +1,7 @@
 //! Why there is no answer, and what the trace has instead.
 
-use nccl_stacks::analysis::missing::{Missing, NameCount};
-use nccl_stacks::report::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels};
+use nccl_stacks::analysis::missing::{Communication, Missing, NameCount};
+use nccl_stacks::report::format::{WIDTH_WITHOUT_SCREEN, count, duration, kernels, visible};
 use nccl_stacks::report::lists::name_counts;
 
 use super::some_names;
@@ -66,9 +66,34 @@ fn reason(missing: &Missing, what: &str, patterns: &[String]) -> String {
         Missing::NoKernels { span: None, accelerator: Some(accelerator), .. } => format!(
             "Nothing found: the trace has no GPU kernels. Its accelerator is {accelerator}; only kernels of CUDA and ROCm are read."
         ),
-        Missing::NoKernels { span: None, accelerator: None, .. } => {
+        Missing::NoKernels { span: None, writer, .. } if writer.is_profiler => {
             "Nothing found: the trace has no GPU kernels. Was it recorded without ProfilerActivity.CUDA, or on another rank?".to_owned()
         }
+        Missing::NoKernels { span: None, writer, advice, communication, .. } => {
+            let advice = if advice.is_empty() { "PyTorch's profiler and Nsight Systems record kernels." } else { advice };
+            format!(
+                "Nothing found: the trace has no GPU kernels that can be read: this is {}. {advice}{}",
+                writer.title,
+                slices_that_communicate(communication)
+            )
+        }
+    }
+}
+
+/// What looks like communication in a trace without kernels.
+fn slices_that_communicate(found: &[Communication]) -> String {
+    const SHOWN: usize = 5;
+    let one = |of: &Communication| {
+        let category = if of.category.is_empty() { String::new() } else { format!(" [{}]", visible(&of.category)) };
+        format!("\n  {}{category}: {} in {} slices", visible(&of.name), duration(of.time), count(of.count))
+    };
+    let lines: String = found.iter().take(SHOWN).map(one).collect();
+    let more = found.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!("\n  … and {more} more names") } else { String::new() };
+    if found.is_empty() {
+        lines
+    } else {
+        format!("\nSlices that look like communication, by their names:{lines}{more}")
     }
 }
 

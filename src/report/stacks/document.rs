@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::page::{label, names_of};
 use crate::analysis::collective_info::Bytes;
-use crate::analysis::cost::Totals;
+use crate::analysis::cost::{Outliers, Totals};
 use crate::analysis::not_asked::{FamilyTime, NotAsked, PossibleTime};
 use crate::analysis::stacks::{Stack, StackReport};
 use crate::analysis::summary::Summary;
@@ -151,13 +151,17 @@ fn sentences(verdict: &Verdict<'_>, report: &StackReport) -> Vec<String> {
         duration(collectives.exposed),
         percent(collectives.exposed_share_of_window)
     )];
-    said.extend(verdict.costliest.as_ref().map(|Costliest { share, of, rank, from, within, .. }| {
+    said.extend(verdict.costliest.as_ref().map(|Costliest { share, of, rank, from, within, outliers, .. }| {
         let is_narrowed = !report.not_asked.families.is_empty();
         let asked = if is_narrowed { format!(" of the kernels asked for ({})", duration(*of)) } else { String::new() };
         let on = rank.map_or(String::new(), |rank| format!(" on {}", visible(rank)));
         let from = from.map_or(String::new(), |from| format!(": {}", visible(from)));
         let within: String = within.iter().map(|frame| format!(" in {}", visible(frame))).collect();
-        format!("{} of the exposed time{asked} comes from one stack{on}{from}{within}.", percent(*share))
+        let stack = format!("{} of the exposed time{asked} comes from one stack{on}{from}{within}", percent(*share));
+        match outliers {
+            Some((outliers, all)) => format!("{stack}. {}", outliers_in_words(outliers, *all)),
+            None => format!("{stack}."),
+        }
     }));
     said
 }
@@ -314,7 +318,15 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
         text.push_str(&format!(" of {}{to}", size(min)));
     }
     let (mut evidence, mut advice) = (vec![text + "."], None);
-    if let Some(Waiting { mean, best, .. }) = Waiting::find(stack) {
+    if let Some(outliers) = &stack.cost.outliers {
+        evidence.push(outliers_in_words(outliers, stack.count));
+        let (from, until) = (outliers.last_end, report.summary.window.end);
+        let without = || {
+            let them = if outliers.count == 1 { "it" } else { "them" };
+            format!("--start-ts {from} --duration {} leaves {them} out.", until - from)
+        };
+        advice = (outliers.are_first && from < until).then(without);
+    } else if let Some(Waiting { mean, best, .. }) = Waiting::find(stack) {
         let over = if traces > 1 { format!(" over {} traces", count(traces as u64)) } else { String::new() };
         evidence.push(format!(
             "They take a mean of {}; the fastest with this collective, size and number of ranks{over} takes {}: the rest is waiting for other \
@@ -332,6 +344,25 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
         advice = advice.or(Some("ask `nccl-stacks pairs` with the same trace, which names the modules.".to_owned()));
     }
     Finding { evidence, advice, ..exposed(stack.totals()) }
+}
+
+/// `1 of the 64 kernels, the first, takes 17.456 s of their time, at 1000300000 ns; the other 63 take a median of 14.300 µs.`
+fn outliers_in_words(outliers: &Outliers, all: u64) -> String {
+    let Outliers { count: n, gpu_time, others_median, first_start, are_first, .. } = *outliers;
+    let take = if n == 1 { "takes" } else { "take" };
+    let first = match (are_first, n) {
+        (true, 1) => ", the first,",
+        (true, _) => ", the first ones,",
+        _ => "",
+    };
+    format!(
+        "{} of the {} kernels{first} {take} {} of their time, at {first_start} ns; the other {} take a median of {}.",
+        count(n),
+        count(all),
+        duration(gpu_time),
+        count(all - n),
+        duration(Ns::rounded(others_median))
+    )
 }
 
 /// `121.100 ms of 125.200 ms of communication is in kernels that are not asked for: custom-allreduce 110.700 ms, nccl 10.400 ms.`

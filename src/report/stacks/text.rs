@@ -104,6 +104,9 @@ fn short(frame: &str) -> Cow<'_, str> {
     }
 }
 
+/// A mean that is so many times the median does not stand alone.
+const FAR: f64 = 2.0;
+
 /// The numbers of a stack with their labels.
 fn numbers(stack: &Stack) -> Vec<String> {
     let Cost { gpu_time, share, exposed, critical, .. } = &stack.cost;
@@ -114,6 +117,10 @@ fn numbers(stack: &Stack) -> Vec<String> {
     all.extend(critical.map(|critical| format!("critical {}", duration(critical))));
     if stack.count > 1 {
         all.push(format!("mean {}", mean(gpu_time)));
+        // The mean alone is misleading where the median is far from it.
+        if gpu_time.mean >= FAR * gpu_time.median {
+            all.push(format!("median {}", duration(Ns::rounded(gpu_time.median))));
+        }
     }
     if !collectives.is_empty() {
         let bytes = bytes.map_or(String::new(), |bytes| format!(" {}", sizes(stack, bytes)));

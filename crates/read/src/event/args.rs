@@ -167,7 +167,7 @@ pub struct KeySet {
 pub enum EventsOf {
     /// All events.
     Any,
-    /// The records of collectives, and the NCCL and RCCL kernels to which Kineto copied a record.
+    /// The records of collectives, the NCCL and RCCL kernels to which Kineto copied a record, and kernels with an annotation.
     Collectives,
     /// The same, plus all CPU operators and annotations.
     Operators,
@@ -182,8 +182,8 @@ pub enum EventsOf {
 pub enum Keep {
     /// It keeps none.
     Nothing,
-    /// It keeps them if it has an argument with the key [`KeySet::marker`].
-    IfMarked,
+    /// It keeps them if it has an argument with one of these keys.
+    IfMarked(&'static [&'static str]),
     /// It keeps them.
     Keys,
 }
@@ -207,10 +207,11 @@ impl KeySet {
         match (self.of, kind) {
             (EventsOf::Any, _) => Keep::Keys,
             (EventsOf::Operators, CategoryKind::Cpu) => Keep::Keys,
-            (EventsOf::Collectives | EventsOf::Operators, CategoryKind::Kernel)
-                if name[..name.len().min(NAME_START)].windows(3).any(|part| part == b"ccl") =>
-            {
-                Keep::IfMarked
+            (EventsOf::Collectives | EventsOf::Operators, CategoryKind::Kernel) => {
+                match name[..name.len().min(NAME_START)].windows(3).any(|part| part == b"ccl") {
+                    true => Keep::IfMarked(&[args::COLLECTIVE, args::ANNOTATION]),
+                    false => Keep::IfMarked(&[args::ANNOTATION]),
+                }
             }
             (EventsOf::Collectives, CategoryKind::Cpu) if name == args::COLLECTIVE_RECORD.as_bytes() => Keep::Keys,
             (EventsOf::Cpu, CategoryKind::Cpu) => Keep::Keys,
@@ -219,10 +220,8 @@ impl KeySet {
         }
     }
 
-    /// The key that only kernels with a copied record have.
-    pub fn marker(&self) -> Option<&'static str> {
-        (self.of != EventsOf::Any).then_some(args::COLLECTIVE)
-    }
+    /// The key that an event without a category has if it is a kernel.
+    pub const MARKER_WITHOUT_CATEGORY: &str = args::HLO_OP;
 
     /// Whether events with only numeric arguments may have such keys. The collective itself is a text.
     #[inline]

@@ -29,6 +29,8 @@ pub enum IdArg {
     GraphNodeId,
     /// [`args::STREAM`]
     Stream,
+    /// [`args::CORRELATION_ID`]
+    CorrelationId,
 }
 
 impl IdArg {
@@ -36,7 +38,7 @@ impl IdArg {
     pub const COUNT: usize = IdArg::ALL.len();
 
     /// All of them; each is at its own discriminant.
-    pub const ALL: [IdArg; 9] = [
+    pub const ALL: [IdArg; 10] = [
         IdArg::Correlation,
         IdArg::ExternalId,
         IdArg::PythonId,
@@ -46,6 +48,7 @@ impl IdArg {
         IdArg::GraphId,
         IdArg::GraphNodeId,
         IdArg::Stream,
+        IdArg::CorrelationId,
     ];
 
     /// Its key in `args`.
@@ -60,6 +63,7 @@ impl IdArg {
             IdArg::GraphId => args::GRAPH_ID,
             IdArg::GraphNodeId => args::GRAPH_NODE_ID,
             IdArg::Stream => args::STREAM,
+            IdArg::CorrelationId => args::CORRELATION_ID,
         }
     }
 
@@ -170,7 +174,13 @@ impl EventIds {
                 let graph_id = if graph_node_id == 0 { 0 } else { graph_id };
                 EventIds::Gpu { correlation, external_id, graph_id, graph_node_id, stream }
             }
-            CategoryKind::Runtime => EventIds::Call { correlation: id(source.value(IdArg::Correlation)) },
+            CategoryKind::Runtime => {
+                let correlation = match id(source.value(IdArg::Correlation)) {
+                    0 => id(source.value(IdArg::CorrelationId)),
+                    known => known,
+                };
+                EventIds::Call { correlation }
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 mod args;
 mod format;
 pub mod ids;
+pub mod producers;
 
 use std::borrow::Cow;
 

@@ -4,6 +4,9 @@
 /// The id that CUPTI or ROCm gives to a runtime call and to all GPU work that it launches.
 pub const CORRELATION: &str = "correlation";
 
+/// The same in the traces of JAX's profiler, as text.
+pub const CORRELATION_ID: &str = "correlation_id";
+
 /// The number of an operator, which the runtime calls and GPU work below it share. Before October 2024, work without an operator had its own
 /// correlation id here.
 pub const EXTERNAL_ID: &str = "External id";
@@ -79,6 +82,12 @@ pub const IN_SPLIT: &str = "In split size";
 /// The number of elements from each rank.
 pub const OUT_SPLIT: &str = "Out split size";
 
+/// On a kernel, what it belongs to: the annotation of its node in a CUDA graph (`_annotate_cuda_graph`), or JAX's path of the operation.
+pub const ANNOTATION: &str = "name";
+
+/// The operation of a compiled program (HLO) that a kernel carries out, in the traces of JAX's profiler.
+pub const HLO_OP: &str = "hlo_op";
+
 /// The keys of a collective, its place among others of its group, and its peer.
 pub const OF_OPERATIONS: &[&str] = &[
     COLLECTIVE,
@@ -96,11 +105,12 @@ pub const OF_OPERATIONS: &[&str] = &[
     SRC_RANK,
     IN_SPLIT,
     OUT_SPLIT,
+    ANNOTATION,
 ];
 
-/// The keys of a collective.
+/// The keys of a collective, and the annotation of a kernel.
 pub const OF_COLLECTIVES: &[&str] =
-    &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS];
+    &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS, ANNOTATION];
 
 /// The module path of an operator, joined by dots; only with TorchScript stacks, or from XSigma.
 pub const MODULE_HIERARCHY: &str = "Module Hierarchy";

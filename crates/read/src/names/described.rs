@@ -39,6 +39,9 @@ pub const NVTX: &str = "nvtx";
 /// Categories of CPU operators: the current one, and that of 2021.
 pub const OPERATORS: &[&str] = &["cpu_op", "Operator"];
 
+/// The header field that all traces of Kineto have.
+pub const SCHEMA_VERSION: &str = "schemaVersion";
+
 /// Fields of Kineto's header with the recording options. An option that is missing was not set, or the writer is older than the field.
 pub const FLAGS: &[&str] = &["with_stack", "record_shapes", "with_modules", "profile_memory", "with_flops"];
 

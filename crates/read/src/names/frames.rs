@@ -49,6 +49,27 @@ pub fn fold(name: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A path of modules without the numbers of layers: `layers.*.mlp`.
+pub fn fold_levels(name: &str) -> Cow<'_, str> {
+    let levels: Vec<&str> = name.split('.').map(fold_level).collect();
+    Cow::Owned(fold(&levels.join(".")).into_owned())
+}
+
+/// A name with `*` for each of its numbers that may not stay: `layer *, microbatch *`.
+pub fn without_numbers(name: &str, may_stay: impl Fn(&str) -> bool) -> String {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let (mut out, mut rest) = (String::with_capacity(name.len()), name);
+    while let Some(start) = rest.find(is_digit) {
+        let (text, from) = rest.split_at(start);
+        let end = from.find(|c| !is_digit(c)).unwrap_or(from.len());
+        out.push_str(text);
+        out.push_str(if may_stay(&from[..end]) { &from[..end] } else { "*" });
+        rest = &from[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
 /// One level of a module hierarchy, without layer numbers: `*` for the `12` of `model.layers.12.mlp`.
 pub fn fold_level(name: &str) -> &str {
     if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) { "*" } else { name }

@@ -1,5 +1,9 @@
 //! Slices that are one step of training or serving, from which users choose windows.
 
+use std::borrow::Cow;
+
+use super::frames::without_numbers;
+
 /// The category of user annotations (`torch.profiler.record_function`).
 pub const ANNOTATION: &str = "user_annotation";
 
@@ -11,6 +15,9 @@ const PROFILER_STEP: &str = "ProfilerStep#";
 
 /// SGLang's name for its steps: `step[DECODE bs=1]`.
 const SGLANG_STEP: &str = "step[";
+
+/// vLLM's names for its steps, which have the sizes of the batch: `execute_context_1(512)_generation_8(8)`, and before that `execute_new_1_cached_8`.
+const VLLM_STEPS: &[&str] = &["execute_context_", "execute_new_"];
 
 /// Functions of well-known frameworks that run one step: SGLang, vLLM, Megatron, torchtitan, Lightning, transformers.
 const STEP_FUNCTIONS: &[&str] = &[
@@ -36,10 +43,28 @@ pub fn priority(name: &str, is_annotation: bool) -> Option<u8> {
     }
     // A Python frame is `file.py(line): function`.
     let function = name.rsplit_once("): ").map_or(name, |(_, function)| function);
-    if STEP_FUNCTIONS.contains(&function) {
+    if STEP_FUNCTIONS.contains(&function) || (is_annotation && is_vllm_step(name)) {
         return Some(1);
     }
     (is_annotation && !NO_STEPS.iter().any(|prefix| name.starts_with(prefix))).then_some(2)
+}
+
+/// Whether a slice marks a step and is no call: profilers and servers put it around the code of the step, with the step's number or the sizes of its batch.
+pub fn is_mark(name: &str, is_annotation: bool) -> bool {
+    name.starts_with(PROFILER_STEP) || (is_annotation && (name.starts_with(SGLANG_STEP) || is_vllm_step(name)))
+}
+
+/// The text that all marks of a kind share: `ProfilerStep#`, `step[…]`, `execute_…`.
+pub fn common_text(name: &str) -> &'static str {
+    match name {
+        name if name.starts_with(PROFILER_STEP) => PROFILER_STEP,
+        name if name.starts_with(SGLANG_STEP) => "step[…]",
+        _ => "execute_…",
+    }
+}
+
+fn is_vllm_step(name: &str) -> bool {
+    VLLM_STEPS.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether a slice is the whole of what a profiler recorded: Kineto's `PyTorch Profiler (0)`.
@@ -52,15 +77,23 @@ pub fn number(name: &str) -> Option<u64> {
     name.strip_prefix(PROFILER_STEP)?.parse().ok()
 }
 
-/// The mark of a step, without its number, file and line: `ProfilerStep#`, `step[DECODE bs=1]`, `execute_model`.
-pub fn label(name: &str) -> &str {
+/// The mark of a step, without its number, file and line: `ProfilerStep#`, `execute_model`; of SGLang with what it runs and its batch, `step[DECODE bs=1]`, of vLLM
+/// without the sizes, but with what has none, `execute_context_0(0)_generation_*(*)`.
+pub fn label(name: &str) -> Cow<'_, str> {
+    if let Some((batch, after)) = name.strip_prefix(SGLANG_STEP).and_then(|step| step.split_once(" bs=")) {
+        let digits = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        return Cow::Owned(format!("{SGLANG_STEP}{batch} bs={}]", &after[..after.len() - digits.len()]));
+    }
+    if is_vllm_step(name) {
+        return Cow::Owned(without_numbers(name, |number| number == "0"));
+    }
     let function = name.rsplit_once("): ").map_or(name, |(_, function)| function);
-    function.trim_end_matches(|c: char| c.is_ascii_digit())
+    Cow::Borrowed(function.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
 
 /// The kind of a step, by its [`label`]. Steps of different kinds are hardly the same iteration of a loop.
 pub fn kind(label: &str) -> &str {
-    if label.starts_with(SGLANG_STEP) { SGLANG_STEP } else { label }
+    [SGLANG_STEP].iter().chain(VLLM_STEPS).find(|prefix| label.starts_with(**prefix)).map_or(label, |prefix| prefix)
 }
 
 #[cfg(test)]
@@ -86,9 +119,28 @@ mod tests {
 
     #[test]
     fn steps_have_kinds() {
-        let both = |name| (label(name), kind(label(name)));
-        assert_eq!(both("ProfilerStep#12"), ("ProfilerStep#", "ProfilerStep#"));
-        assert_eq!(both("step[DECODE bs=1]"), ("step[DECODE bs=1]", "step["));
-        assert_eq!(both("vllm/v1/worker/gpu_model_runner.py(3380): execute_model"), ("execute_model", "execute_model"));
+        for (name, of, of_kind) in [
+            ("ProfilerStep#12", "ProfilerStep#", "ProfilerStep#"),
+            ("step[DECODE bs=1]", "step[DECODE bs=1]", "step["),
+            ("step[EXTEND bs=12 toks=500 c_sq=500]", "step[EXTEND bs=12]", "step["),
+            ("execute_context_0(0)_generation_9(9)", "execute_context_0(0)_generation_*(*)", "execute_context_"),
+            ("execute_new_1_cached_10", "execute_new_*_cached_*", "execute_new_"),
+            ("vllm/v1/worker/gpu_model_runner.py(3380): execute_model", "execute_model", "execute_model"),
+        ] {
+            assert_eq!((&*label(name), kind(&label(name))), (of, of_kind));
+        }
+    }
+
+    #[test]
+    fn marks_of_steps_are_no_calls() {
+        for name in
+            ["ProfilerStep#3", "step[DECODE bs=1]", "execute_context_1(512)_generation_8(8)", "execute_new_0_cached_9"]
+        {
+            assert!(is_mark(name, true), "{name}");
+        }
+        for name in ["a.py(1): train_step", "execute_model", "step", "## forward ##"] {
+            assert!(!is_mark(name, true), "{name}");
+        }
+        assert!(is_mark("ProfilerStep#3", false) && !is_mark("step[DECODE bs=1]", false));
     }
 }

@@ -88,19 +88,13 @@ impl Shard {
         let batch = &mut self.batch;
         let thread = self.tracks.thread(&event.pid, &event.tid, &mut self.strings, &mut batch.changes);
         batch.watch.observe(event.ts.0, matches!(event.kind, Kind::Complete { .. }));
-        if event.ts < Ns::ZERO {
-            return batch.damage.count(Damage::NegativeTimestamp, Some(offset));
+        if let Some(damage) = bad_time(event) {
+            return batch.damage.count(damage, Some(offset));
         }
         let mut name = event.name.map_or(StringId::NULL, |name| self.strings.intern_text(name));
         let category = event.category.map_or(StringId::NULL, |category| self.category(category));
         let batch = &mut self.batch;
         let (kind, value, track) = match event.kind {
-            Kind::Complete { dur } if dur < Ns::ZERO => {
-                return batch.damage.count(Damage::NegativeDuration, Some(offset));
-            }
-            Kind::Complete { dur } if event.ts.0.checked_add(dur.0).is_none() => {
-                return batch.damage.count(Damage::InvalidDuration, Some(offset));
-            }
             Kind::Complete { dur } => (RawKind::Complete, dur.0, self.tracks.of_thread(thread, &mut batch.changes)),
             Kind::Begin => (RawKind::Begin, 0, self.tracks.of_thread(thread, &mut batch.changes)),
             Kind::End => (RawKind::End, 0, self.tracks.of_thread(thread, &mut batch.changes)),
@@ -133,21 +127,15 @@ impl Shard {
 
     /// Adds an event on a track that the file describes ([`Shard::describe`]). Slices there may lack a name.
     pub fn add_on(&mut self, key: TrackKey, event: &Event<'_>, offset: u64) {
-        if event.ts < Ns::ZERO {
+        if let Some(damage) = bad_time(event) {
             // The event is counted, not its flows as well.
             if !matches!(event.kind, Kind::SliceFlow(_)) {
-                self.batch.damage.count(Damage::NegativeTimestamp, Some(offset));
+                self.batch.damage.count(damage, Some(offset));
             }
             return;
         }
         let flow = |kind, id: Option<u64>| id.map_or((RawKind::FlowInvalid, 0), |id| (kind, id as i64));
         let (kind, value) = match event.kind {
-            Kind::Complete { dur } if dur < Ns::ZERO => {
-                return self.batch.damage.count(Damage::NegativeDuration, Some(offset));
-            }
-            Kind::Complete { dur } if event.ts.0.checked_add(dur.0).is_none() => {
-                return self.batch.damage.count(Damage::InvalidDuration, Some(offset));
-            }
             Kind::Complete { dur } => (RawKind::Complete, dur.0),
             Kind::Begin => (RawKind::Begin, 0),
             Kind::End => (RawKind::End, 0),
@@ -302,5 +290,16 @@ impl Shard {
             batch.raws.sort_by_key(|raw| raw.ts);
         }
         batch
+    }
+}
+/// What is wrong with the times of an event: sums and differences of those that are right fit into 64 bits.
+#[inline]
+fn bad_time(event: &Event<'_>) -> Option<Damage> {
+    match event.kind {
+        _ if event.ts < Ns::ZERO => Some(Damage::NegativeTimestamp),
+        _ if event.ts > Ns::LATEST => Some(Damage::EventWithoutTimestamp),
+        Kind::Complete { dur } if dur < Ns::ZERO => Some(Damage::NegativeDuration),
+        Kind::Complete { dur } if dur > Ns::LATEST - event.ts => Some(Damage::InvalidDuration),
+        _ => None,
     }
 }

@@ -9,6 +9,7 @@ use std::num::NonZero;
 use super::args::{Arg, ArgSetId, Args};
 use super::assemble::{Assembled, Assembler};
 use super::batch::Batch;
+use super::extent::Counted;
 use super::flows::{Binder, Bound, Flows, Marks};
 use super::offsets::EventOffsets;
 use super::order::{Events, OrderWatch, Role, STRETCH, Segment, Stretches};
@@ -18,11 +19,14 @@ use super::slices::Rows;
 use super::strings::{StringId, Strings};
 use super::traces::{Field, Trace};
 use super::tracks::{Owner, Tracks};
-use super::{Store, stages, survived};
+use super::{Store, stages, strays, survived};
 use crate::damage::{Damage, DamageReport};
+use crate::event::producers::{Facts, Producer};
 use crate::event::{ArgValue, Format, HeaderField};
-use crate::id::{ThreadId, TraceId, TrackId};
+use crate::id::{ProcessId, ThreadId, TraceId, TrackId};
+use crate::names::calls::Work;
 use crate::names::category::CategoryKind;
+use crate::names::described::SCHEMA_VERSION;
 
 /// Collects batches, trace by trace; [`Builder::finish`] makes the store.
 #[derive(Debug, Default)]
@@ -47,6 +51,8 @@ pub struct Builder {
     /// Of the current trace.
     damage: DamageReport,
     order: OrderWatch,
+    /// The rows of all traces that cannot be when they say, in order.
+    strays: Vec<u32>,
     /// How many argument sets of the current trace have a duplicate key.
     duplicate_keys: u64,
     /// The approximate number of events to order and nest at a time; `None`: [`STRETCH`].
@@ -227,11 +233,91 @@ impl Builder {
         if duplicate_keys > 0 && trace.format.is_none_or(Format::has_unique_keys) {
             trace.damage.count_several(Damage::DuplicateArgument, duplicate_keys);
         }
+        let whole = |field: &HeaderField| if let ArgValue::Int(value) = field.value { Some(value) } else { None };
+        let numbers = header.iter().filter_map(|field| Some((field.key.as_str(), whole(field)?)));
+        numbers.clone().for_each(|(key, value)| trace.damage.take_over(key, value.unsigned_abs()));
+        trace.survived = DamageReport::survived(numbers);
         self.header.extend(Field::from_header(number, header));
+        trace.producer = self.producer(number);
+        if let Some(producer) = trace.producer.filter(|producer| !producer.gpu_work.is_empty()) {
+            self.mark_gpu_work(producer);
+        }
+        self.leave_out_strays(&mut trace.damage);
         self.reorder_from.push(std::mem::take(&mut self.order).reorder_from());
         self.traces.push(trace);
         self.tracks.set_trace(TraceId(number.0 + 1));
         self.shard_ids.clear();
+    }
+
+    /// The segments of the current trace.
+    fn current(&self) -> &[Segment] {
+        let first = self.segments.partition_point(|segment| segment.trace < self.traces.len());
+        &self.segments[first..]
+    }
+
+    /// What wrote the current trace, unless it is Kineto.
+    fn producer(&self, trace: TraceId) -> Option<&'static Producer> {
+        let text = |id: StringId| self.strings.get(id).unwrap_or_default();
+        let header: Vec<&str> =
+            self.header.iter().filter(|field| field.trace == trace).map(|field| field.key.as_str()).collect();
+        if header.contains(&SCHEMA_VERSION) {
+            return None;
+        }
+        let is_of_trace = |process: ProcessId| self.tracks.processes[process.row()].trace == trace;
+        let processes = self.tracks.processes.iter().filter(|process| process.trace == trace);
+        let threads = self.tracks.threads.iter().filter(|thread| is_of_trace(thread.upid));
+        let facts = Facts {
+            header,
+            processes: processes.map(|process| text(process.name)).collect(),
+            threads: threads.map(|thread| text(thread.name)).collect(),
+            categories: self.categories.iter().map(|id| text(*id)).collect(),
+        };
+        Producer::find(&facts, |name| self.strings.find(name).is_some())
+    }
+
+    /// Gives the GPU work of a producer, and the calls that launch it, the categories of Kineto's.
+    fn mark_gpu_work(&mut self, producer: &Producer) {
+        let [kernel, copy, fill, call] =
+            ["kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime"].map(|category| self.strings.intern(category));
+        let rows: Vec<u32> = self.current().iter().flat_map(|segment| segment.rows.clone()).collect();
+        for row in rows.into_iter().map(|row| row as usize) {
+            let Some(thread) = self.tracks.thread_of(TrackId(self.rows.track[row])) else { continue };
+            let thread = self.tracks.thread(thread);
+            let text = |id: StringId| self.strings.get(id).unwrap_or_default();
+            let (name, category) = (text(self.rows.name[row]), text(self.rows.category[row]));
+            let process = text(self.tracks.processes[thread.upid.row()].name);
+            let marked = if producer.is_gpu_work(category, process, text(thread.name)) {
+                match Work::of_slice(name, false) {
+                    Some(Work::Copy) => copy,
+                    Some(Work::Fill) => fill,
+                    Some(Work::Kernel) | None => kernel,
+                }
+            } else if category.is_empty() && Work::is_launch(name) {
+                call
+            } else {
+                continue;
+            };
+            self.rows.category[row] = marked;
+            self.categories.insert(marked);
+        }
+    }
+
+    /// Takes the slices of the current trace that cannot be when they say out of its segments.
+    fn leave_out_strays(&mut self, damage: &mut DamageReport) {
+        let is_kernel = |row: usize| {
+            let category = self.strings.get(self.rows.category[row]).unwrap_or_default();
+            CategoryKind::from_name(category) == CategoryKind::Kernel
+        };
+        let strays = strays::find(&self.rows, self.current(), is_kernel);
+        if strays.is_empty() {
+            return;
+        }
+        let segments = self.segments.split_off(self.segments.len() - self.current().len());
+        self.segments.extend(strays::without(segments, |mark| self.marks[mark as usize].rows_before, &strays));
+        for row in &strays {
+            damage.count(Damage::TimeAlone, self.rows.offsets.get(*row as usize).copied());
+        }
+        self.strays.extend(strays);
     }
 
     /// How many traces have ended.
@@ -260,7 +346,12 @@ impl Builder {
         }
         let category_kinds = category_kinds(&self.categories, &self.strings);
         let rows = std::mem::take(&mut self.rows);
-        for (number, trace) in self.traces.iter_mut().enumerate().filter(|(_, trace)| trace.damage.is_cut_off()) {
+        for (number, trace) in self
+            .traces
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, trace)| trace.damage.is_cut_off() && trace.survived.is_none())
+        {
             trace.survived = survived::survived(number, &rows, &self.segments, &self.tracks, &category_kinds);
         }
         let (mut assembled, bound) = self.assemble(&rows, &category_kinds, threads);
@@ -273,7 +364,8 @@ impl Builder {
             damage.add(&trace.damage);
         }
         let flow_args = flow_args(&flows, &mut self.args, &mut self.strings);
-        let Named { names, extent } = Named::find(&slices.rows, &assembled.dropped, &category_kinds, threads);
+        let counted = Counted::find(&assembled.tracks, &slices, &assembled.kernels, &assembled.runtime_calls);
+        let Named { names, extent } = Named::find(&slices.rows, &assembled.dropped, &category_kinds, &counted, threads);
         let tracks = assembled.tracks;
         let mut store = Store {
             names,
@@ -317,7 +409,10 @@ impl Builder {
             Binder::new(marks, self.traces.len()),
             threads,
         );
-        (assembler.finish(), binder.finish())
+        let mut assembled = assembler.finish();
+        assembled.dropped.append(&mut self.strays);
+        assembled.dropped.sort_unstable();
+        (assembled, binder.finish())
     }
 }
 

@@ -22,6 +22,7 @@ mod roles;
 mod shard_tracks;
 pub mod slices;
 mod stages;
+mod strays;
 pub mod strings;
 mod survived;
 pub mod traces;
@@ -86,8 +87,9 @@ pub struct Store {
     pub offsets: EventOffsets,
     /// From the first start to the last end of all slices. A trace of a single instant ends 1 ns after it.
     pub bounds: Window,
-    /// The span of all slices with a length, and of all kernels: the denominator of shares. Instants are excluded, because Kineto writes one at
-    /// the end of its recording buffer (`Record Window End`), long after the last event. A trace of instants only has its bounds here.
+    /// The span of all kernels and of the slices with a length on GPUs and on the threads that launch: the denominator of shares. Instants are excluded, because Kineto
+    /// writes one at the end of its recording buffer (`Record Window End`), long after the last event, and so is what other threads do, such as the profiler's own
+    /// start. A trace without kernels has the span of all slices with a length, one of instants only its bounds.
     pub span: Window,
     /// The tracks that belong to threads, by id.
     pub thread_tracks: Vec<TrackId>,

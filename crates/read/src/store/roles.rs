@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::num::NonZero;
 
 use super::Name;
-use super::extent::Extent;
+use super::extent::{Counted, Extent};
 use super::order::Role;
 use super::slices::Rows;
 use super::strings::{StringId, Strings};
+use crate::id::TrackId;
 use crate::names::category::CategoryKind;
 use crate::parallel::in_parts;
 use crate::time::Ns;
@@ -44,14 +45,20 @@ pub(super) struct Named {
 
 impl Named {
     /// Takes all rows except the dropped ones, which are sorted. `kinds` is indexed by category.
-    pub(super) fn find(rows: &Rows, dropped: &[u32], kinds: &[CategoryKind], threads: NonZero<usize>) -> Self {
+    pub(super) fn find(
+        rows: &Rows,
+        dropped: &[u32],
+        kinds: &[CategoryKind],
+        counted: &Counted,
+        threads: NonZero<usize>,
+    ) -> Self {
         let parts = in_parts(rows.len(), MIN_ROWS, threads, |part| {
             let (first, last) = (part.start, part.end);
             let from = dropped.partition_point(|row| (*row as usize) < first);
             let (mut named, mut dropped) = (Named::default(), dropped[from..].iter().peekable());
             for row in first..last {
                 if dropped.next_if(|dropped| **dropped as usize == row).is_none() {
-                    named.add(rows, row, kinds);
+                    named.add(rows, row, kinds, counted);
                 }
             }
             named
@@ -62,13 +69,13 @@ impl Named {
     }
 
     #[inline]
-    fn add(&mut self, rows: &Rows, row: usize, kinds: &[CategoryKind]) {
-        let ts = Ns(rows.ts[row]);
-        self.extent.add(ts, Ns(rows.dur.get(row)));
+    fn add(&mut self, rows: &Rows, row: usize, kinds: &[CategoryKind], counted: &Counted) {
+        let (ts, kind) = (Ns(rows.ts[row]), kinds[rows.category[row].0 as usize]);
+        self.extent.add(ts, Ns(rows.dur.get(row)), counted.counts(kind, TrackId(rows.track[row])));
         let id = rows.name[row].0 as usize;
         self.make_room_for(id + 1);
         let name = &mut self.names[id];
-        match kinds[rows.category[row].0 as usize] {
+        match kind {
             CategoryKind::Kernel => {
                 name.of_kernel = true;
                 self.extent.add_kernel(ts);

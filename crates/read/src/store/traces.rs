@@ -7,9 +7,10 @@
 //! profilers write.
 
 use super::Store;
-use super::extent::Extent;
+use super::extent::{Counted, Extent};
 use super::strings::StringId;
 use crate::damage::DamageReport;
+use crate::event::producers::Producer;
 use crate::event::{ArgValue, Format, HeaderField};
 use crate::id::{GpuId, SliceId, TraceId};
 use crate::names::ranks::host_of_file;
@@ -26,6 +27,8 @@ pub struct Trace {
     pub place: usize,
     /// The format of that file after decompression; `None` if it was not read from a file.
     pub format: Option<&'static Format>,
+    /// The program that wrote it, if that is one of [`crate::event::producers::PRODUCERS`].
+    pub producer: Option<&'static Producer>,
     /// The number of events read.
     pub events: u64,
     /// The length of its (decompressed) text in bytes.
@@ -105,8 +108,10 @@ impl Store {
             return vec![self.span];
         }
         let mut extents = vec![Extent::default(); self.traces.len()];
+        let counted = Counted::find(&self.tracks, &self.slices, &self.kernels, &self.runtime_calls);
         for slice in self.slices.ids() {
-            extents[self.trace_of(slice).row()].add(self.slices.ts(slice), self.slices.dur(slice));
+            let counts = counted.counts(self.category_kind(slice), self.slices.track(slice));
+            extents[self.trace_of(slice).row()].add(self.slices.ts(slice), self.slices.dur(slice), counts);
         }
         for kernel in &self.kernels {
             extents[self.trace_of(*kernel).row()].add_kernel(self.slices.ts(*kernel));

@@ -22,8 +22,8 @@ use super::state::{End, State};
 use super::summary::Summary;
 use super::tokenizer::Tokenizer;
 use crate::chrome::TraceWriter;
-use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgsWanted, Event};
+use crate::damage::{CARRIED, Damage, DamageReport};
+use crate::event::{ArgValue, ArgsWanted, Event, HeaderField};
 use crate::input::containers::packed::PackedFailure;
 use crate::names::category::MARKED;
 use crate::time::TimeRule;
@@ -81,7 +81,8 @@ pub enum CopyError {
     Write(io::Error),
 }
 
-/// Copies the header, and the events that `choose` wants, by what they are, with the times of this rule, and the offsets of their text.
+/// Copies the header, and the events that `choose` wants, by what they are, with the times of this rule, and the offsets of their text. `damage` is that of the trace,
+/// which the copy's header says.
 ///
 /// # Errors
 /// Those of reading and writing. A compressed text that breaks off just ends, as it does for the reader.
@@ -89,9 +90,10 @@ pub fn copy<'a>(
     source: impl Read,
     out: impl Write,
     time: TimeRule,
+    damage: Option<&str>,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
 ) -> Result<Copied, CopyError> {
-    run(source, out, time, false, choose).map(|(copied, _)| copied)
+    run(source, out, time, Manner::AsItIs(damage), choose).map(|(copied, _)| copied)
 }
 
 /// The same, but what is written is JSON that every reader takes: nothing in it is nested deeply, no key of the header comes twice,
@@ -105,14 +107,24 @@ pub fn repair<'a>(
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
 ) -> Result<(Copied, Summary, u64), CopyError> {
     // What it asks of times does not depend on their unit.
-    run(source, out, TimeRule::Exact, true, choose).map(|(copied, (summary, bytes))| (copied, summary, bytes))
+    run(source, out, TimeRule::Exact, Manner::Strictly, choose)
+        .map(|(copied, (summary, bytes))| (copied, summary, bytes))
+}
+
+/// How events are copied.
+#[derive(Clone, Copy)]
+enum Manner<'d> {
+    /// As they are, from a trace with this damage.
+    AsItIs(Option<&'d str>),
+    /// So that every reader takes them.
+    Strictly,
 }
 
 fn run<'a>(
     source: impl Read,
     out: impl Write,
     time: TimeRule,
-    strictly: bool,
+    manner: Manner<'_>,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
 ) -> Result<(Copied, (Summary, u64)), CopyError> {
     let mut splitter = Splitter::new(source, CHUNK);
@@ -121,7 +133,7 @@ fn run<'a>(
         parser: Parser::new(time, ArgsWanted::COLLECTIVES),
         writer: TraceWriter::new(out),
         copied: Copied::default(),
-        strictly: strictly.then(Strictly::default),
+        strictly: matches!(manner, Manner::Strictly).then(Strictly::default),
         summary: Summary::default(),
     };
     let (mut state, mut tools, mut rest, mut base, mut searched) = (State::START, Tools::default(), Vec::new(), 0, 0);
@@ -150,6 +162,14 @@ fn run<'a>(
     let text_bytes = base + rest.len() as u64;
     copier.summary.has_event_list = state.seen_events;
     copier.summary.end(state.end().unwrap_or(End::Whole), text_bytes, failure);
+    let damage = match manner {
+        Manner::AsItIs(damage) => damage.map(str::to_owned),
+        Manner::Strictly => copier.summary.damage.carried(None),
+    };
+    if let Some(damage) = damage {
+        let key = format!("\"{CARRIED}\"");
+        copier.writer.field(key.as_bytes(), damage.as_bytes()).map_err(CopyError::Write)?;
+    }
     copier.writer.finish().map_err(CopyError::Write)?;
     Ok((copier.copied, (copier.summary, text_bytes)))
 }
@@ -238,6 +258,17 @@ impl<'a, F: FnMut(&Event<'_>, u64) -> Choice<'a>, W: Write> Copier<F, W> {
 
     fn header(&mut self, key: &[u8], text: &[u8], offset: u64, bytes: u64) -> io::Result<()> {
         let Copier { writer, copied, strictly, summary, .. } = self;
+        // A copy of a copy says both damages in one field.
+        if key == CARRIED.as_bytes() {
+            let mut fields = Vec::new();
+            header::read(CARRIED, text, &mut fields);
+            for HeaderField { key, value } in &fields {
+                if let ArgValue::Int(value) = value {
+                    summary.damage.take_over(key, value.unsigned_abs());
+                }
+            }
+            return Ok(());
+        }
         let is_known = strictly.as_mut().is_some_and(|strictly| !strictly.keys.insert(key.to_owned()));
         // Perfetto takes nothing else.
         let is_odd = strictly.is_some() && key == b"displayTimeUnit" && text.first() != Some(&b'"');
@@ -347,7 +378,7 @@ mod tests {
             Some(b"other") => Choice::LeaveOut,
             _ => Choice::Copy,
         };
-        let copied = copy(text.as_bytes(), &mut out, TimeRule::Exact, choose).unwrap();
+        let copied = copy(text.as_bytes(), &mut out, TimeRule::Exact, None, choose).unwrap();
         (String::from_utf8(out).unwrap(), copied)
     }
 

@@ -219,10 +219,11 @@ impl Arguments {
             Some(Token::Text(raw)) if !raw.is_empty() => Some(fields.range(Field::Cat)),
             _ => None,
         };
+        let has_category = category.is_some();
         let (kind, object) = (self.categories.kind_of(text, category), fields.range(Field::Args));
         let ids = self.ids.find(kind, text, object.clone(), &fields.flat, marks);
         let name = if let Some(Token::Text(name)) = fields.get(text, Field::Name) { name } else { &[] };
-        let owner = Owner { kind, name, is_flat: fields.flat.form.is_some() };
+        let owner = Owner { kind, has_category, name, is_flat: fields.flat.form.is_some() };
         self.kept.read(owner, text, object, marks, &mut self.list, faults);
         ids
     }

@@ -11,7 +11,7 @@ use super::scan::SyntaxError;
 use super::search::{Key, Search};
 use crate::damage::Damage;
 use crate::event::{ArgList, ArgValue, ArgsWanted, Keep, KeySet};
-use crate::names::args::in_table;
+use crate::names::args::{self as keys, in_table};
 use crate::names::category::CategoryKind;
 
 /// Fills a list with the arguments of one event.
@@ -27,14 +27,15 @@ struct KeptKeys {
     keys: Vec<(Key, String)>,
     /// Keys of which only their presence in an operator is kept.
     present: Vec<(Key, String)>,
-    /// Finds [`KeySet::marker`].
-    marker: Finder<'static>,
+    /// Find the keys of [`Keep::IfMarked`], and that of kernels without a category, each in quotes.
+    markers: Vec<(&'static str, Finder<'static>)>,
 }
 
 /// The event that has the arguments.
 #[derive(Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) kind: CategoryKind,
+    pub(super) has_category: bool,
     /// Empty if it has none.
     pub(super) name: &'a [u8],
     /// Whether its arguments are known to be nothing but numbers.
@@ -48,7 +49,9 @@ impl KeptArgs {
             set,
             keys: found(set.keys),
             present: found(present),
-            marker: Finder::new(set.marker().unwrap_or_default().as_bytes()).into_owned(),
+            markers: [keys::COLLECTIVE, keys::ANNOTATION, KeySet::MARKER_WITHOUT_CATEGORY]
+                .map(|key| (key, Finder::new(format!("\"{key}\"").as_bytes()).into_owned()))
+                .into(),
         });
         KeptArgs { keys, recoverer: Recoverer::default() }
     }
@@ -86,10 +89,14 @@ impl KeptKeys {
             return false;
         }
         match self.set.keep(owner.kind, owner.name) {
-            Keep::Nothing => false,
-            Keep::IfMarked => self.marker.find(object).is_some(),
+            Keep::Nothing => !owner.has_category && self.has_one(&[KeySet::MARKER_WITHOUT_CATEGORY], object),
+            Keep::IfMarked(keys) => self.has_one(keys, object),
             Keep::Keys => true,
         }
+    }
+
+    fn has_one(&self, keys: &[&str], object: &[u8]) -> bool {
+        self.markers.iter().any(|(key, finder)| keys.contains(key) && finder.find(object).is_some())
     }
 
     #[inline(never)]
@@ -145,7 +152,7 @@ mod tests {
     /// The rows that are kept of an `args` object.
     fn kept(wanted: ArgsWanted, kind: CategoryKind, name: &[u8], object: &str) -> (Vec<String>, Vec<Damage>) {
         let (mut list, mut faults) = (ArgList::default(), Vec::new());
-        let owner = Owner { kind, name, is_flat: false };
+        let owner = Owner { kind, has_category: true, name, is_flat: false };
         let marks = &mut Marks::default();
         KeptArgs::new(wanted).read(owner, object.as_bytes(), 0..object.len(), marks, &mut list, &mut faults);
         (list.iter().map(|(key, flat_key, value)| format!("{key} {flat_key} {value:?}")).collect(), faults)

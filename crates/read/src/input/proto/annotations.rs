@@ -88,14 +88,14 @@ impl Annotations {
         let mut found = Ties::default();
         let keys = self.wanted.keys();
         let keep = keys.map_or(Keep::Nothing, |(set, _)| set.keep(owner.kind, owner.name));
-        let marker = keys.filter(|_| keep == Keep::IfMarked).and_then(|(set, _)| set.marker());
+        let markers = if let Keep::IfMarked(keys) = keep { keys } else { &[] };
         let mut is_marked = false;
         let annotations = || Fields::new(event).filter(|f| !f.is_ok_and(|f| f.number != field));
         for annotation in annotations() {
             let annotation = Annotation::new(annotation?.value.bytes().ok_or(Malformed)?, names)?;
             if let (Some(name), Some(value)) = (annotation.name, annotation.value) {
                 found.see(name, value);
-                is_marked |= marker.is_some_and(|marker| marker.as_bytes() == name);
+                is_marked |= markers.iter().any(|marker| marker.as_bytes() == name);
             }
             if self.wants_all() {
                 self.top(&annotation, names)?;
