@@ -352,8 +352,8 @@ impl<'de> Deserialize<'de> for Kernels {
 }
 
 impl Cost {
-    /// The cost of kernels that have this share.
-    pub(super) fn sum(kernels: &Kernels, share: Option<f64>) -> Self {
+    /// The cost of kernels that have this share. Outliers are those of one trace: several have no common order.
+    pub(super) fn sum(kernels: &Kernels, share: Option<f64>, is_one_trace: bool) -> Self {
         let Totals { exposed, critical, .. } = kernels.totals();
         let (gpu_time, queue_delay) = match kernels {
             Kernels::Each(kernels) => (
@@ -363,7 +363,10 @@ impl Cost {
             Kernels::Summed(sums) => (Distribution::of_sums(&sums.gpu_time), Distribution::of_sums(&sums.queue_delay)),
         };
         let gpu_time = gpu_time.unwrap_or_default();
-        let outliers = if let Kernels::Each(kernels) = kernels { Outliers::find(kernels) } else { None };
+        let outliers = match kernels {
+            Kernels::Each(kernels) if is_one_trace => Outliers::find(kernels),
+            _ => None,
+        };
         Cost { gpu_time, share, exposed, overlapped: gpu_time.total - exposed, critical, queue_delay, outliers }
     }
 }

@@ -457,7 +457,7 @@ impl StackReport {
             totals.collective.fastest = totals.collective.transfer(count).and_then(|of| fastest.get(&of).copied());
             let telling = key.telling_frames(user_code);
             let wall = rank.as_ref().and_then(|rank| walls.get(rank)).copied().unwrap_or(wall);
-            let cost = Cost::sum(&totals.kernels, totals.busy.share_of(wall));
+            let cost = Cost::sum(&totals.kernels, totals.busy.share_of(wall), is_one_trace);
             Stack {
                 rank,
                 headline: telling.first().cloned(),
@@ -466,7 +466,7 @@ impl StackReport {
                 count,
                 by: totals.by,
                 kernels: totals.names,
-                cost: Cost { outliers: cost.outliers.filter(|_| is_one_trace), ..cost },
+                cost,
                 collective: totals.collective,
                 recorded: totals.recorded,
                 over_ranks: OverRanks::compare(totals.ranks, ranks).filter(|_| !*per_rank),
@@ -477,7 +477,7 @@ impl StackReport {
         report.without_launch.sort_by(|a, b| (&a.key, &a.rank).cmp(&(&b.key, &b.rank)));
         report.stacks_found = distinct(&report.stacks);
         let steps = steps.into_iter().map(|(label, step)| (label, step.cost(user_code))).collect();
-        report.grouped = Grouped::new(groups, others, steps, grouping, wall);
+        report.grouped = Grouped::new(groups, others, steps, grouping, (wall, is_one_trace));
         report.arrange(Order::Count, 0.0, None);
         report
     }
@@ -495,7 +495,7 @@ impl Grouped {
         others: Others,
         steps: BTreeMap<String, StepCost>,
         grouping: &Grouping,
-        wall: Ns,
+        (wall, is_one_trace): (Ns, bool),
     ) -> Self {
         let by: Vec<String> = grouping.by.iter().map(GroupBy::name).collect();
         // A step without any chosen kernel gets a row, too.
@@ -512,7 +512,7 @@ impl Grouped {
             count: totals.kernels.count(),
             attributed: totals.by.values().sum(),
             kernels: totals.names,
-            cost: Cost::sum(&totals.kernels, totals.busy.share_of(wall)),
+            cost: Cost::sum(&totals.kernels, totals.busy.share_of(wall), is_one_trace),
             share: 0.0,
             collective: totals.collective,
             recorded: totals.recorded,

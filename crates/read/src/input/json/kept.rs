@@ -36,6 +36,8 @@ struct KeptKeys {
 pub(super) struct Owner<'a> {
     pub(super) kind: CategoryKind,
     pub(super) has_category: bool,
+    /// Whether a graph launched it. Only such kernels have annotations.
+    pub(super) is_of_graph: bool,
     /// Empty if it has none.
     pub(super) name: &'a [u8],
     /// Whether its arguments are known to be nothing but numbers.
@@ -90,6 +92,7 @@ impl KeptKeys {
         }
         match self.set.keep(owner.kind, owner.name) {
             Keep::Nothing => !owner.has_category && self.has_one(&[KeySet::MARKER_WITHOUT_CATEGORY], object),
+            Keep::IfMarked(&[keys::ANNOTATION]) if !owner.is_of_graph => false,
             Keep::IfMarked(keys) => self.has_one(keys, object),
             Keep::Keys => true,
         }
@@ -152,7 +155,7 @@ mod tests {
     /// The rows that are kept of an `args` object.
     fn kept(wanted: ArgsWanted, kind: CategoryKind, name: &[u8], object: &str) -> (Vec<String>, Vec<Damage>) {
         let (mut list, mut faults) = (ArgList::default(), Vec::new());
-        let owner = Owner { kind, has_category: true, name, is_flat: false };
+        let owner = Owner { kind, has_category: true, is_of_graph: false, name, is_flat: false };
         let marks = &mut Marks::default();
         KeptArgs::new(wanted).read(owner, object.as_bytes(), 0..object.len(), marks, &mut list, &mut faults);
         (list.iter().map(|(key, flat_key, value)| format!("{key} {flat_key} {value:?}")).collect(), faults)
