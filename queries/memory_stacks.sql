@@ -1,7 +1,7 @@
 -- The call paths that hold the memory at the peak of each device: of Total Allocated, or without totals by sizes.
 -- Row: a call path that holds memory at the peak of a device.
 -- Order: the devices with the most allocated bytes first, then the most bytes.
--- Nothing: no allocation of the window is in use at a peak.
+-- Nothing: no allocation of the window is in use at a peak; the profiler records allocations with profile_memory=True.
 -- Reads: memory
 -- :start   window   window  the window's first nanosecond
 -- :end     window   window  the first nanosecond after the window

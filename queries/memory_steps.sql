@@ -1,7 +1,7 @@
 -- The memory peaks of each step on each device. A step begins with the memory already in use.
 -- Row: a step with memory events, on one device.
 -- Order: the devices with the most allocated bytes first, then the steps by start.
--- Nothing: no memory event of the window is in a step.
+-- Nothing: no memory event of the window is in a step; the profiler records them with profile_memory=True.
 -- Reads: memory
 -- :start  window  window  the window's first nanosecond
 -- :end    window  window  the first nanosecond after the window

@@ -1,7 +1,7 @@
 -- Hardware counters, summed by operator and by module. An operator nested in one of the same name, or the same module, counts once.
 -- Row: the operators of one name, or in one module, with a counter.
 -- Order: operators before modules; by cycles, the most first, or else by the first counter there is.
--- Nothing: no operator of the window has a hardware counter.
+-- Nothing: no operator of the window has a hardware counter, which the profiler records with performance_events in its experimental_config.
 -- Reads: operators
 -- :start  window  window  the window's first nanosecond
 -- :end    window  window  the first nanosecond after the window

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
-use crate::attribution::KernelLaunch;
+use crate::attribution::batches::Batches;
 use crate::attribution::call_tree::{CallTree, Climber};
 use crate::attribution::launches::{Evidence, Launched};
 use crate::attribution::records::{Record, RecordedGroup, Records};
+use crate::attribution::{Attribution, KernelLaunch};
 use crate::id::{GpuId, SliceId};
 use crate::names::collectives::{Collective, Method};
 use crate::store::Store;
@@ -81,14 +82,14 @@ impl CollectiveInfo {
             }
         }
         self.groups.sort();
-        self.bytes = match (self.bytes, bytes) {
-            (Some(a), Some(b)) => {
-                Some(Bytes { min: a.min.min(b.min), max: a.max.max(b.max), kernels: a.kernels + b.kernels })
-            }
-            (known, None) | (None, known) => known,
-        };
+        self.bytes = Bytes::sum(self.bytes, bytes);
         self.moved.sum(&moved);
         self.bandwidth = self.moved.bandwidth();
+    }
+
+    /// Whether several kernels carry out one collective, such as the copies of a copy engine: then its size is that of all together.
+    pub fn is_shared(&self) -> bool {
+        self.moved.shared > 0
     }
 
     /// The transfer of `kernels` kernels, if it is the same for all.
@@ -113,6 +114,18 @@ pub struct Bytes {
     /// The number of kernels whose size is known.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub kernels: u64,
+}
+
+impl Bytes {
+    /// The sizes of both.
+    fn sum(a: Option<Bytes>, b: Option<Bytes>) -> Option<Bytes> {
+        let both = a.zip(b).map(|(a, b)| Bytes {
+            min: a.min.min(b.min),
+            max: a.max.max(b.max),
+            kernels: a.kernels + b.kernels,
+        });
+        both.or(a).or(b)
+    }
 }
 
 /// A process group.
@@ -158,6 +171,7 @@ pub struct Bandwidth {
 pub struct CollectiveSums<'a> {
     store: &'a Store,
     records: Records<'a>,
+    batches: &'a Batches,
     /// The number of chosen kernels with an External id, by GPU and id.
     sharers: HashMap<(GpuId, i64), u64, FixedState>,
     /// The number of kernels without an External id that were launched below a record.
@@ -168,7 +182,7 @@ pub struct CollectiveSums<'a> {
 
 impl<'a> CollectiveSums<'a> {
     /// Prepares for the chosen kernels of a trace.
-    pub fn new(store: &'a Store, kernels: &[Launched], rows: &[KernelLaunch]) -> Self {
+    pub fn new(store: &'a Store, kernels: &[Launched], attribution: &'a Attribution) -> Self {
         let records = Records::new(store);
         let (mut sharers, mut below): (HashMap<_, u64, _>, HashMap<_, u64, _>) = Default::default();
         if records.has_any() {
@@ -178,10 +192,10 @@ impl<'a> CollectiveSums<'a> {
                 }
             }
         }
-        for row in rows.iter().filter(|row| store.external_id(row.launched.kernel).is_none()) {
+        for row in attribution.kernels.iter().filter(|row| store.external_id(row.launched.kernel).is_none()) {
             row.record.into_iter().for_each(|record| *below.entry(record).or_default() += 1);
         }
-        CollectiveSums { store, records, sharers, below, fastest: Fastest::new() }
+        CollectiveSums { store, records, batches: &attribution.batches, sharers, below, fastest: Fastest::new() }
     }
 
     /// The time of the fastest kernel of each transfer, over the kernels so far and those of the trace that are not rows. Both are in order.
@@ -249,7 +263,23 @@ impl<'a> CollectiveSums<'a> {
             }
         }
         alike.extend(last);
-        self.sum_up(called, alike)
+        let mut info = self.sum_up(called, alike);
+        for first in kernels.iter().filter(|row| row.is_batch).filter_map(|row| row.record) {
+            if let Some(bytes) = self.bytes_of_batch(first) {
+                info.bytes = Bytes::sum(info.bytes, Some(Bytes { min: bytes, max: bytes, kernels: 1 }));
+            }
+        }
+        info
+    }
+
+    /// What a batch of sends and receives with this first record gives, or gets if that is more, in bytes; `None` if a size is unknown.
+    fn bytes_of_batch(&mut self, first: SliceId) -> Option<u64> {
+        let (mut sent, mut received) = (0, 0);
+        for record in self.batches.records(first) {
+            let record = self.records.get(self.store.slices.args(*record))?;
+            *if record.collective == Some(Collective::Send) { &mut sent } else { &mut received } += record.bytes?;
+        }
+        Some(sent.max(received))
     }
 
     fn sum_up(&mut self, called: Option<Collective>, alike: HashMap<AlikeKey, Alike, FixedState>) -> CollectiveInfo {
@@ -280,8 +310,8 @@ impl<'a> CollectiveSums<'a> {
             if alike.timed > 0 {
                 self.note_time(&record, alike.least);
             }
-            let Bytes { min, max, kernels } = info.bytes.unwrap_or(Bytes { min: bytes, max: bytes, kernels: 0 });
-            info.bytes = Some(Bytes { min: min.min(bytes), max: max.max(bytes), kernels: kernels + alike.kernels });
+            info.moved.shared += alike.shared;
+            info.bytes = Bytes::sum(info.bytes, Some(Bytes { min: bytes, max: bytes, kernels: alike.kernels }));
             if let (Some(collective), Some(ranks)) = (record.collective, record.group.size) {
                 info.moved.add(bytes, &alike, collective.bus_factor(ranks));
             }
@@ -315,6 +345,8 @@ type AlikeKey = (StringId, ArgSetId, bool);
 #[derive(Debug, Default)]
 struct Alike {
     kernels: u64,
+    /// Those that do not carry out a record alone.
+    shared: u64,
     /// The kernels that took time and carry out a record alone: their number, total time and shortest time.
     timed: u64,
     time: Ns,
@@ -324,6 +356,7 @@ struct Alike {
 impl Alike {
     fn add(&mut self, gpu_time: Ns, is_shared: bool) {
         self.kernels += 1;
+        self.shared += u64::from(is_shared);
         if gpu_time > Ns::ZERO && !is_shared {
             self.least = if self.timed == 0 { gpu_time } else { self.least.min(gpu_time) };
             self.timed += 1;
@@ -340,6 +373,9 @@ struct Moved {
     nanos: f64,
     best: f64,
     kernels: u64,
+    /// The kernels of known size that carry out a collective together with others.
+    #[serde(default)]
+    shared: u64,
 }
 
 impl Moved {
@@ -362,6 +398,7 @@ impl Moved {
         self.nanos += other.nanos;
         self.best = self.best.max(other.best);
         self.kernels += other.kernels;
+        self.shared += other.shared;
     }
 
     fn bandwidth(&self) -> Option<Bandwidth> {

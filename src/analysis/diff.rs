@@ -15,6 +15,7 @@ use super::delta::{Delta, Fate, NotPerStep, Per, SideTotals};
 use super::grouping::GroupedKernels;
 use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
+use super::origin::Frames;
 use super::stack_key::StackKey;
 use super::stacks::{Stack, StackReport};
 use super::summary::Summary;
@@ -86,6 +87,11 @@ pub struct Change {
 }
 
 impl Change {
+    /// What it is named by.
+    pub fn naming(&self) -> Frames<'_> {
+        (&self.telling, &self.key.frames)
+    }
+
     /// How much more the second trace has, per unit.
     pub fn growth(&self, order: Order) -> f64 {
         let of_side = |side: Option<SideTotals>| side.map_or(0.0, |of_side| of_side.by(order));

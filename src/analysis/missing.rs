@@ -69,5 +69,7 @@ pub enum Missing {
         communication: Vec<Communication>,
         /// Whether the file is cut off, so that the missing part may have had kernels.
         is_cut_off: bool,
+        /// Whether there are no slices, and events were left out because their times are before zero.
+        is_before_zero: bool,
     },
 }

@@ -30,42 +30,52 @@ pub fn origins<'a>(telling: impl Iterator<Item = &'a Vec<String>>) -> Vec<Vec<&'
 /// How many stacks of one headline are compared with each other.
 const COMPARED: usize = 256;
 
+/// What a stack is named by: its telling frames, and all of its frames, the outermost caller first.
+pub type Frames<'a> = (&'a [String], &'a [String]);
+
 /// The names of stacks: the headline of each; if other stacks share it, also the frames that distinguish it: for each other stack, the innermost
-/// frame in which they differ. Stacks are equal only if all their frames are; equal stacks are not distinguished.
+/// telling frame in which they differ, or, if these are the same, the innermost frame of all. Equal stacks are not distinguished.
 #[derive(Debug)]
 pub struct Names<'a> {
-    telling: Vec<&'a [String]>,
-    of_headline: BTreeMap<Option<&'a String>, Vec<&'a [String]>>,
+    stacks: Vec<Frames<'a>>,
+    of_headline: BTreeMap<Option<&'a String>, Vec<Frames<'a>>>,
 }
 
 impl<'a> Names<'a> {
-    /// Prepares the names of stacks, given by their telling frames. To name a stack takes long if many share its headline.
-    pub fn new(telling: impl Iterator<Item = &'a [String]>) -> Self {
-        let telling: Vec<&[String]> = telling.collect();
-        let mut of_headline: BTreeMap<Option<&String>, Vec<&'a [String]>> = BTreeMap::new();
-        for frames in telling.iter().copied() {
-            let alike = of_headline.entry(frames.first()).or_default();
-            if alike.len() < COMPARED && !alike.contains(&frames) {
-                alike.push(frames);
+    /// Prepares the names of stacks. To name a stack takes long if many share its headline.
+    pub fn new(stacks: impl Iterator<Item = Frames<'a>>) -> Self {
+        let stacks: Vec<Frames<'_>> = stacks.collect();
+        let mut of_headline: BTreeMap<Option<&String>, Vec<Frames<'a>>> = BTreeMap::new();
+        for of in stacks.iter().copied() {
+            let alike = of_headline.entry(of.0.first()).or_default();
+            if alike.len() < COMPARED && !alike.contains(&of) {
+                alike.push(of);
             }
         }
-        Names { telling, of_headline }
+        Names { stacks, of_headline }
     }
 
     /// The name of the stack at this position, its headline first.
     pub fn name(&self, at: usize) -> Vec<&'a str> {
-        let frames = self.telling[at];
-        let alike = self.of_headline.get(&frames.first()).map_or(&[][..], Vec::as_slice);
-        let differ = |other: &&[String]| (1..frames.len()).find(|at| other.get(*at) != frames.get(*at));
-        let depths: BTreeSet<usize> = alike.iter().filter(|other| **other != frames).filter_map(differ).collect();
-        frames.first().into_iter().chain(depths.into_iter().map(|at| &frames[at])).map(String::as_str).collect()
+        let (telling, frames) = self.stacks[at];
+        let others = self.of_headline.get(&telling.first()).map_or(&[][..], Vec::as_slice);
+        let differ = |other: &Frames<'_>| (1..telling.len()).find(|at| other.0.get(*at) != telling.get(*at));
+        let depths: BTreeSet<usize> = others.iter().filter(|other| other.0 != telling).filter_map(differ).collect();
+        let twin = others.iter().find(|other| other.0 == telling && other.1 != frames);
+        let innermost = twin.and_then(|twin| {
+            let mut of_twin = twin.1.iter().rev();
+            frames.iter().rev().find(|frame| of_twin.next() != Some(*frame))
+        });
+        let innermost = innermost.filter(|frame| Some(*frame) != telling.first());
+        let named = telling.first().into_iter().chain(depths.into_iter().map(|at| &telling[at])).chain(innermost);
+        named.map(String::as_str).collect()
     }
 }
 
 /// The names of all stacks.
-pub fn names<'a>(telling: &[&'a [String]]) -> Vec<Vec<&'a str>> {
-    let names = Names::new(telling.iter().copied());
-    (0..telling.len()).map(|at| names.name(at)).collect()
+pub fn names<'a>(stacks: &[Frames<'a>]) -> Vec<Vec<&'a str>> {
+    let names = Names::new(stacks.iter().copied());
+    (0..stacks.len()).map(|at| names.name(at)).collect()
 }
 
 #[cfg(test)]
@@ -94,12 +104,22 @@ mod tests {
             "linear attn",
         ]
         .map(stack);
-        let all: Vec<&[String]> = stacks.iter().map(Vec::as_slice).collect();
+        let all: Vec<Frames<'_>> = stacks.iter().map(|telling| (telling.as_slice(), &[][..])).collect();
         let shown: Vec<String> = names(&all).iter().map(|frames| frames.join(" ")).collect();
         assert_eq!(
             shown,
             ["linear attn layer decode", "linear attn layer extend", "linear mlp", "embed", "linear attn"]
         );
-        assert_eq!(names(&[&stacks[0], &stacks[0]])[1], ["linear"], "the same twice");
+        assert_eq!(names(&[all[0], all[0]])[1], ["linear"], "the same twice");
+    }
+
+    #[test]
+    fn stacks_that_only_library_code_tells_apart_show_it() {
+        let stacks = ["step gather op launch", "step gather op copy", "step gather launch"]
+            .map(|frames| frames.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let telling = ["gather", "step"].map(str::to_owned);
+        let all: Vec<Frames<'_>> = stacks.iter().map(|frames| (&telling[..], frames.as_slice())).collect();
+        let shown: Vec<String> = names(&all).iter().map(|frames| frames.join(" ")).collect();
+        assert_eq!(shown, ["gather launch", "gather copy", "gather"]);
     }
 }

@@ -129,7 +129,7 @@ impl StackReduction {
         drop(of_kernels);
         let ranks_of = RanksOf::new(name, store, ranks, &attribution.kernels);
         let beside = options.records.as_deref().map(|of| Beside::join(store, attribution, of));
-        let mut collectives = CollectiveSums::new(store, &launches.kernels, &attribution.kernels);
+        let mut collectives = CollectiveSums::new(store, &launches.kernels, attribution);
         let mut sums = |collective: Option<Collective>, kernels: &[&KernelLaunch]| {
             let mut totals = StackTotals::new(store, &mut collectives, collective, kernels);
             totals.busy = spans.busy(store, kernels.iter().copied());

@@ -14,6 +14,7 @@ use super::grouping::{Grouped, Grouping};
 use super::launching_steps::LaunchingSteps;
 use super::losses::Losses;
 use super::not_asked::NotAsked;
+use super::origin::Frames;
 use super::over_ranks::OverRanks;
 use super::recorded_info::{JoinReport, RecordedInfo};
 use super::stack_key::StackKey;
@@ -106,6 +107,11 @@ pub struct Stack {
 }
 
 impl Stack {
+    /// What it is named by.
+    pub fn naming(&self) -> Frames<'_> {
+        (&self.telling, &self.key.frames)
+    }
+
     /// The totals of its kernels.
     pub fn totals(&self) -> Totals {
         let Cost { gpu_time, exposed, critical, .. } = self.cost;

@@ -100,7 +100,7 @@ impl StackReport {
             |most: &Stack| stacks.iter().filter(|stack| stack.cost.exposed >= most.cost.exposed).count() == 1;
         let most = most.filter(|(_, stack)| stack.cost.exposed > Ns::ZERO && is_alone(stack));
         let costliest = most.map(|(at, stack)| {
-            let names = Names::new(stacks.iter().map(|stack| stack.telling.as_slice()));
+            let names = Names::new(stacks.iter().map(|stack| stack.naming()));
             let mut name = names.name(at).into_iter();
             let (from, within) = (name.next(), name.collect());
             Costliest {

@@ -58,7 +58,7 @@ impl Batches {
     }
 
     /// The records of the batch with this first record.
-    pub(super) fn records(&self, first: SliceId) -> &[SliceId] {
+    pub(crate) fn records(&self, first: SliceId) -> &[SliceId] {
         self.by_first.get(&first).and_then(|of| self.of_annotation.get(of)).map_or(&[], Vec::as_slice)
     }
 }

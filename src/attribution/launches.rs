@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::damage::Damage;
+use crate::event::ids::EventIds;
 use crate::id::{GpuId, ProcessId, SliceId, TraceId};
 use crate::names::calls::{GRAPH_LAUNCHES, Work};
 use crate::names::category::CategoryKind;
@@ -92,7 +93,7 @@ impl Evidence {
 pub enum Reason {
     /// The trace has no runtime calls: it was recorded without the CPU.
     NoCalls,
-    /// It was launched before the first call of the trace.
+    /// It was launched before the first call of the trace, or replayed by a graph before any that the trace launches.
     BeforeTrace,
     /// It has no id in its arguments.
     NoId,
@@ -201,6 +202,8 @@ struct Finder<'a> {
     graph_launches: Vec<StringId>,
     /// By trace: the lowest correlation id of all calls, and the start of the first call.
     first_calls: Vec<Option<(Option<i64>, Ns)>>,
+    /// By trace: the start of the first call that launches a graph.
+    first_graphs: Vec<Option<Ns>>,
 }
 
 impl<'a> Finder<'a> {
@@ -208,8 +211,13 @@ impl<'a> Finder<'a> {
         let mut calls = Calls::with_capacity_and_hasher(kernels.len(), Default::default());
         calls.extend(kernels.iter().filter_map(|kernel| Some((store.trace_correlation(*kernel)?, SmallVec::new()))));
         let mut first_calls: Vec<Option<(Option<i64>, Ns)>> = vec![None; store.traces.len()];
+        let graph_launches: Vec<StringId> = GRAPH_LAUNCHES.iter().filter_map(|name| store.strings.find(name)).collect();
+        let mut first_graphs = vec![None; store.traces.len()];
         for slice in store.runtime_calls.iter().copied() {
             let (trace, ts) = (store.trace_of(slice), store.slices.ts(slice));
+            if !graph_launches.is_empty() && graph_launches.contains(&store.slices.name(slice)) {
+                first_graphs[trace.row()].get_or_insert(ts);
+            }
             let (first_id, _) = first_calls[trace.row()].get_or_insert((None, ts));
             let Some(id) = store.correlation(slice) else { continue };
             *first_id = Some(first_id.map_or(id, |first| first.min(id)));
@@ -217,7 +225,6 @@ impl<'a> Finder<'a> {
                 with_id.push(slice);
             }
         }
-        let graph_launches = GRAPH_LAUNCHES.iter().filter_map(|name| store.strings.find(name)).collect();
         let has_duplicates = |trace: TraceId| store.damage_of(trace).get(Damage::FlowDuplicateId).count > 0;
         let doubtful = calls.iter().filter(|((trace, _), _)| has_duplicates(*trace));
         let of_one_process = doubtful.map(|(id, calls)| (*id, of_one_process(store, calls))).collect();
@@ -233,6 +240,7 @@ impl<'a> Finder<'a> {
             flows: flows_into(store, kernels),
             graph_launches,
             first_calls,
+            first_graphs,
         }
     }
 
@@ -251,7 +259,7 @@ impl<'a> Finder<'a> {
         let (call, evidence, uncertain) = match candidates {
             [] => match flows.clone().find(|from| self.is_only_tie(*from, correlation)) {
                 Some(call) => (Some(call), Evidence::Flow, false),
-                None => (None, Evidence::None(self.reason(trace, kernel_ts, correlation)), false),
+                None => (None, Evidence::None(self.reason(trace, kernel, correlation)), false),
             },
             [only] => (Some(*only), Evidence::Correlation, false),
             rivals => {
@@ -302,12 +310,17 @@ impl<'a> Finder<'a> {
         id.and_then(|id| self.of_one_process.get(&id)).is_none_or(|of| candidates.len() <= *of)
     }
 
-    fn reason(&self, trace: TraceId, kernel_ts: Ns, correlation: Option<i64>) -> Reason {
+    fn reason(&self, trace: TraceId, kernel: SliceId, correlation: Option<i64>) -> Reason {
+        let kernel_ts = self.store.slices.ts(kernel);
+        let is_of_graph = || matches!(self.store.ids(kernel), EventIds::Gpu { graph_id, .. } if graph_id != 0);
+        let no_graph_before = || self.first_graphs[trace.row()].is_none_or(|first| first > kernel_ts);
         match (self.first_calls.get(trace.row()).copied().flatten(), correlation) {
             (None, _) => Reason::NoCalls,
             // Ids rise with time.
             (Some((Some(first_id), _)), Some(id)) if id < first_id => Reason::BeforeTrace,
             (Some((_, first_ts)), _) if kernel_ts < first_ts => Reason::BeforeTrace,
+            // A replay may run for long, and its kernels have ids of their own.
+            _ if is_of_graph() && no_graph_before() => Reason::BeforeTrace,
             (_, None) => Reason::NoId,
             _ => Reason::NotRecorded,
         }

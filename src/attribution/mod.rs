@@ -7,7 +7,7 @@
 //!
 //! SQL shows the rows as the table `kernel_launch`, the call tree as `call_path`, and the operations as `collective`.
 
-mod batches;
+pub(crate) mod batches;
 pub(crate) mod busy;
 pub mod call_tree;
 #[doc(hidden)]

@@ -47,7 +47,14 @@ pub(super) fn run(args: &Repair) -> Result<(), Stop> {
         let failed = |source| Error::Write { path: output.name().to_owned(), source };
         let input = run.input(&args.trace)?;
         let name = input.name.clone();
-        let done = repair::write(input, file, &lanes, out, output.is_packed(), failed)?;
+        // Where kernels survived depends on the order of the file's buffers, so the copy could not say it.
+        let survived = || {
+            let is_there_again = !files::is_read_once(&args.trace);
+            let again = is_there_again.then(|| load(&args.trace, run.load_options(ArgsWanted::COLLECTIVES), |_| {}));
+            let traces = again?.ok()?.store.traces;
+            traces.iter().find(|trace| file.is_none_or(|file| trace.place == file))?.survived
+        };
+        let done = repair::write(input, file, &lanes, survived, out, output.is_packed(), failed)?;
         damage.add(&done.damage);
         let list = text_faults(&damage);
         if args.reading.strict && !list.is_empty() {

@@ -35,7 +35,7 @@ pub(super) fn run(args: &Report) -> Result<(), Stop> {
             on_page,
         };
         let (reason, is_damaged) = (shown.on_page.reason.clone(), report.damage.is_unknown());
-        shown.print(report, damage, &files::in_order(&args.inputs), output)?;
+        shown.print(report, damage, &[], &files::in_order(&args.inputs), output)?;
         reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
     };
     ranks::answer(&of_ranks, Some(&one))

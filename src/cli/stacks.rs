@@ -14,7 +14,7 @@ use super::args::{Sort, Span, Stacks, Weigh, asked};
 use super::output::Output;
 use super::show::Show;
 use super::stop::Stop;
-use super::terminal::say;
+use super::terminal::{note, say};
 use super::{notes, opening, typed};
 
 /// How many callers above the user's own code are shown in text by default: enough to see where a call comes from, and few enough for a screen.
@@ -96,7 +96,7 @@ fn check_parts(args: &Stacks, files: &Sources) -> Result<bool, Stop> {
 /// Prints the answer, or why there is none.
 fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output: Output) -> Result<(), Stop> {
     let form = show.form;
-    let StackAnswer { report, missing, damage, left_out, timelines, completeness, .. } = answer;
+    let StackAnswer { report, missing, damage, left_out, next_steps, timelines, completeness, .. } = answer;
     let reason = match completeness.has_parts {
         true => missing_in_parts(&report),
         false => notes::missing(&missing, opening::what(&args.selection), &args.selection.kernel_name),
@@ -125,7 +125,7 @@ fn print(args: &Stacks, show: Show<'_>, span: &Span, answer: StackAnswer, output
             .reason(reason.as_deref()),
     };
     let names: Vec<String> = args.traces.iter().map(|trace| trace.display().to_string()).collect();
-    shown.print(report, &damage, &names.join(", "), output)?;
+    shown.print(report, &damage, &next_steps, &names.join(", "), output)?;
     // Without stacks, the answer still has the summary of what ran.
     reason.map_or(Stop::unless(is_damaged), |reason| Err(Stop::NotFound(reason).or_damaged(is_damaged)))
 }
@@ -167,11 +167,12 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Prints the answer about the traces, which are called `name`, and their damage.
+    /// Prints the answer about the traces, which are called `name`, their damage, and what to do next.
     pub(super) fn print(
         self,
         mut report: StackReport,
         damage: &[String],
+        next_steps: &[String],
         name: &str,
         output: Output,
     ) -> Result<(), Stop> {
@@ -183,6 +184,7 @@ impl Shown<'_> {
             let is_limited = report.traces.iter().any(|trace| report.damage.limits(trace.window));
             notes::left_out(&report, if is_limited { WindowOn::Kernel } else { self.window_on });
             notes::joined(&report);
+            next_steps.iter().for_each(|step| note(&format!("Next: {step}")));
         }
         damage.iter().for_each(|line| say(line));
         let answer = StacksAnswer::new(&report, name).weight(self.weight.into()).depth(self.screen.depth);

@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::input;
 use crate::input::json::copy::{Choice, Copied, CopyError, repair};
 use crate::input::{Input, Trace};
+use crate::time::Window;
 
 use super::cut::packed;
 pub use super::lanes::Lanes;
@@ -28,7 +29,7 @@ pub struct Repaired {
 }
 
 /// Writes the whole and the recovered events of a trace, compressed with gzip if `pack` is set. `file` is the index of the trace's file in an
-/// archive.
+/// archive. `survived` is called at the end if the text ends early, for the time in which kernels survived in it.
 ///
 /// # Errors
 /// If reading fails, the trace is not JSON or has no whole event, or writing fails, which `failed` wraps.
@@ -36,6 +37,7 @@ pub fn write(
     input: Input,
     file: Option<usize>,
     lanes: &Lanes,
+    survived: impl FnOnce() -> Option<Window>,
     out: impl Write,
     pack: bool,
     failed: impl Fn(std::io::Error) -> Error,
@@ -48,7 +50,7 @@ pub fn write(
     let mut moves = Moves::new(lanes);
     let choose = |event: &Event<'_>, offset: u64| moves.lane(event, offset).map_or(Choice::Copy, Choice::Move);
     let (copied, summary, text_bytes) = packed(out, pack, &failed, |out| {
-        repair(text, out, choose).map_err(|error| match error {
+        repair(text, out, choose, survived).map_err(|error| match error {
             CopyError::Read(source) => input::failure(&name, source),
             CopyError::Write(source) => failed(source),
         })

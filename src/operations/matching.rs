@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use smallvec::{SmallVec, smallvec};
 
-use super::alignment::{Token, pairs, sharpness};
+use super::alignment::{Token, pairs, renumbered, sharpness};
 use super::inferred::{self, Inferred, Kernel, Sequences, tokens_of};
 use super::rows::{Kind, RankRows, Row, Tie};
 use crate::names::collectives::Collective;
@@ -40,6 +40,8 @@ pub struct MatchedGroup {
     pub collectives: Vec<MatchedCollective>,
     /// For an inferred group: how many times farther than its members' the ends of other ranks' kernels are; `None` if there are no others.
     pub gap: Option<f64>,
+    /// Whether its ranks number their collectives from different beginnings, so that order, sizes and times match them.
+    pub is_renumbered: bool,
 }
 
 /// What identifies a process group, or two ranks that send and receive.
@@ -152,6 +154,8 @@ pub struct Counts {
     /// The number of kernels without a match, by reason.
     #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": ["no other rank has it", "no other rank of its group is here", "nothing shows its group"]})))]
     pub unmatched: BTreeMap<&'static str, u64>,
+    /// The number of kernels that order, sizes and times match, because their ranks number them from different beginnings.
+    pub renumbered: u64,
 }
 
 impl Matches {
@@ -208,6 +212,7 @@ impl Matches {
             for collective in &group.collectives {
                 let rows = (collective.present() - collective.elsewhere.len()) as u64;
                 counts.kernels += rows;
+                counts.renumbered += if group.is_renumbered { rows } else { 0 };
                 *match group.status(collective) {
                     Status::Mismatched => {
                         counts.mismatched.entry(collective.fault.map_or("", Fault::name)).or_default()
@@ -399,7 +404,7 @@ fn match_group(
     order.sort_by_key(|member| (Reverse(sequences[*member].1.len()), *member));
     // Both sides of a message end together, too. Where there are as many, their order says more.
     let is_cut = name.pair.is_some() && sequences.iter().any(|(_, rows)| rows.len() != sequences[0].1.len());
-    let mut collectives: Vec<(Token, MatchedCollective)> = Vec::new();
+    let (mut collectives, mut is_renumbered): (Vec<(Token, MatchedCollective)>, _) = (Vec::new(), false);
     for member in order {
         let (rank, rows) = &sequences[member];
         let mut own = tokens_of(&tokens[*rank], rows);
@@ -407,7 +412,9 @@ fn match_group(
         let heads: Vec<Token> = collectives.iter().map(|(token, _)| *token).collect();
         let tie = |at: usize| ranks[*rank].kind(&ranks[*rank].rows[rows[at] as usize]).tie();
         let row = |at: usize| (member, rows[at], tie(at));
-        collectives = merge(collectives, &own, &pairs(&heads, &own), row, members.len());
+        let others = renumbered(&heads, &own);
+        is_renumbered |= others.is_some();
+        collectives = merge(collectives, &own, &others.unwrap_or_else(|| pairs(&heads, &own)), row, members.len());
     }
     let (heads, mut collectives): (Vec<Token>, Vec<MatchedCollective>) = collectives.into_iter().unzip();
     let here: Vec<u32> = members.iter().map(|rank| ranks[*rank].rank).collect();
@@ -418,7 +425,7 @@ fn match_group(
     }
     mark_other_collectives(&heads, &mut collectives);
     mark_other_sizes(&members, tokens, &mut collectives);
-    MatchedGroup { name, members, absent, collectives, gap: None }
+    MatchedGroup { name, members, absent, collectives, gap: None, is_renumbered }
 }
 
 /// Adds a rank's collectives to those of others. What only it has goes before the next that both have.

@@ -68,7 +68,7 @@ pub enum JobError {
         ranks: Vec<u32>,
     },
     /// A rank is there twice.
-    #[error("rank {rank} is there twice: {first} and {second}")]
+    #[error("rank {rank} is there twice: {first} and {second}{}", of_one(first, second))]
     Twice {
         /// The rank.
         rank: u32,
@@ -95,6 +95,28 @@ pub enum JobError {
         /// Its job's size.
         second_size: u32,
     },
+}
+
+/// How to give the traces of one of two jobs or replicas in a folder, if their names differ in one number after a word: `TP-0-DP-0`, `TP-0-DP-1`.
+fn of_one(first: &str, second: &str) -> String {
+    let is_number = |c: char| c.is_ascii_digit();
+    let same = first.bytes().zip(second.bytes()).take_while(|(a, b)| a == b).count();
+    let head = first.get(..same).unwrap_or_default().trim_end_matches(is_number);
+    let [of_first, of_second] = [first, second].map(|name| name.get(head.len()..).unwrap_or_default());
+    let word = head.trim_end_matches(['-', '_', '.']);
+    let word = &head[word.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len()..];
+    let numbers = [of_first, of_second].map(|rest| rest.len() - rest.trim_start_matches(is_number).len());
+    if !word.starts_with(|c: char| c.is_ascii_alphabetic())
+        || numbers.contains(&0)
+        || of_first[numbers[0]..] != of_second[numbers[1]..]
+    {
+        return String::new();
+    }
+    format!(
+        ". If they are of two jobs, compare those of one alone: the files with {word}{}, or those with {word}{}",
+        &of_first[..numbers[0]],
+        &of_second[..numbers[1]]
+    )
 }
 
 impl Job {
@@ -254,4 +276,27 @@ fn missing(ranks: &[u32], reductions: &[RankReduction], world_size: Option<u32>)
         None => groups.into_iter().flatten().copied().collect(),
     };
     named.into_iter().filter(|rank| ranks.binary_search(rank).is_err()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_two_jobs_are_kept_apart_by_a_number() {
+        for (first, second, says) in [
+            (
+                "f/1.1-TP-0-DP-0.json",
+                "f/1.1-TP-0-DP-1.json",
+                "those of one alone: the files with DP-0, or those with DP-1",
+            ),
+            ("run9_rank0.json", "run10_rank0.json", "the files with run9, or those with run10"),
+            ("rank0.json", "rank0.json.gz", ""),
+            ("a/rank0.json", "b/rank0.json", ""),
+            ("1.json", "2.json", ""),
+        ] {
+            let said = of_one(first, second);
+            assert!(said.ends_with(says) && said.is_empty() == says.is_empty(), "{first}: {said}");
+        }
+    }
 }

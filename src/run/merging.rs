@@ -165,6 +165,7 @@ impl Run<'_> {
             missing: Vec::new(),
             damage,
             left_out: Vec::new(),
+            next_steps: Vec::new(),
             timelines: Vec::new(),
             completeness,
         })

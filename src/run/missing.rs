@@ -61,6 +61,7 @@ fn reason(database: &Database, window: Window, reduction: &StackReduction) -> Re
             advice: producer.map_or("", |producer| producer.advice),
             communication: if writer.is_profiler { Vec::new() } else { communication(store) },
             is_cut_off,
+            is_before_zero: store.is_before_zero(),
         });
     }
     Ok(Missing::OtherKernels {
@@ -85,7 +86,7 @@ fn kernels_in(store: &Store, window: Window) -> Vec<NameCount> {
 }
 
 /// What wrote the first trace.
-fn writer(store: &Store) -> &'static Writer {
+pub(super) fn writer(store: &Store) -> &'static Writer {
     let categories: HashSet<StringId> = store.slices.ids().map(|slice| store.slices.category(slice)).collect();
     let names = || categories.iter().filter_map(|id| store.strings.get(*id)).filter(|name| !name.is_empty());
     let is_of_kineto = |name: &str| CategoryKind::from_name(name) != CategoryKind::Cpu || OPERATORS.contains(&name);

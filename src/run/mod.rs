@@ -65,6 +65,7 @@ mod error;
 pub mod files;
 mod merging;
 pub mod missing;
+mod next_steps;
 mod parts;
 mod ranks;
 mod reading;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::completeness::Completeness;
 use super::error::RunError;
 use super::missing;
+use super::next_steps::next_steps;
 use super::reading::Run;
 use super::traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
 use crate::analysis::cost::Order;
@@ -52,6 +53,8 @@ pub struct StackAnswer {
     pub damage: Vec<String>,
     /// Which files were left out, and why.
     pub left_out: Vec<String>,
+    /// What to do next, in sentences, if there is one trace.
+    pub next_steps: Vec<String>,
     /// When kernels ran, by trace, if the answer is drawn.
     pub timelines: Vec<Timeline>,
     /// Which ranks are here; of parts alone.
@@ -88,7 +91,8 @@ impl Run<'_> {
             let alone = timeline.iter_mut().filter(|_| files.len() == 1);
             alone.for_each(|timeline| timeline.add_costs(store, &attribution, &options));
             let missing = missing::explain(database, window, &part)?;
-            Ok((part, missing, timeline, path))
+            let next = if is_alone { next_steps(name, store, &attribution.kernels) } else { Vec::new() };
+            Ok((part, missing, timeline, path, next))
         };
         // Records are joined by the numbers of operations, too.
         let args = if how.records.is_some() { ArgsWanted::OPERATIONS } else { ArgsWanted::COLLECTIVES };
@@ -96,9 +100,10 @@ impl Run<'_> {
         let ReducedTraces { traces, archives, left_out, .. } =
             self.reduce(files, &question.traces, &Reducer { args, compares_clocks: false, by: &by })?;
         let (mut reductions, mut reasons, mut damage, mut timelines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut paths: BTreeMap<&'static str, Ns> = BTreeMap::new();
-        for Reduced { reduction: (reduction, missing, timeline, path), name, damage: of_trace, .. } in traces {
+        let (mut paths, mut next_steps): (BTreeMap<&'static str, Ns>, Vec<String>) = Default::default();
+        for Reduced { reduction: (reduction, missing, timeline, path, next), name, damage: of_trace, .. } in traces {
             reductions.push(reduction);
+            next_steps.extend(next);
             timelines.extend(timeline);
             path.into_iter().flatten().for_each(|(kind, time)| *paths.entry(kind.word()).or_default() += time);
             reasons.extend(missing.map(|missing| (name, missing)));
@@ -114,7 +119,7 @@ impl Run<'_> {
             reasons.clear();
         }
         let completeness = Completeness::default();
-        Ok(StackAnswer { report, missing: reasons, damage, left_out, timelines, completeness })
+        Ok(StackAnswer { report, missing: reasons, damage, left_out, next_steps, timelines, completeness })
     }
 }
 

@@ -22,6 +22,26 @@ const REFUSED: &[(&str, &str)] = &[
     ("import", "there are no modules here; the views of slices.with_context always exist"),
 ];
 
+type OfOne = fn(f64) -> f64;
+type OfTwo = fn(f64, f64) -> f64;
+
+/// SQLite's mathematical functions of one number, which its build here lacks. Arguments for which a function has no value give NULL.
+const MATH: &[(&str, OfOne)] = &[
+    ("sqrt", f64::sqrt),
+    ("exp", f64::exp),
+    ("ln", f64::ln),
+    ("log", f64::log10),
+    ("log10", f64::log10),
+    ("log2", f64::log2),
+    ("floor", f64::floor),
+    ("ceil", f64::ceil),
+    ("ceiling", f64::ceil),
+    ("trunc", f64::trunc),
+];
+
+/// Those of two numbers.
+const MATH_OF_TWO: &[(&str, OfTwo)] = &[("pow", f64::powf), ("power", f64::powf), ("mod", |a, b| a % b)];
+
 /// The flags of a function whose result depends only on its arguments and the trace, which never changes.
 pub(super) const PURE: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQLITE_DETERMINISTIC);
 
@@ -42,10 +62,36 @@ pub(super) fn register(connection: &Connection, store: &Arc<Store>) -> Result<()
         chosen(context, |patterns| Ok(Wanted::parse(patterns, &[], &OwnFamilies::default())?))
     })?;
     register_families(connection, OwnFamilies::default())?;
+    for (name, function) in MATH {
+        connection.create_scalar_function(*name, 1, PURE, move |context| {
+            Ok(number(context, 0)?.map(function).filter(is_value))
+        })?;
+    }
+    for (name, function) in MATH_OF_TWO {
+        let of_two = move |context: &Context<'_>| {
+            let (a, b) = (number(context, 0)?, number(context, 1)?);
+            Ok(a.zip(b).map(|(a, b)| function(a, b)).filter(is_value))
+        };
+        connection.create_scalar_function(*name, 2, PURE, of_two)?;
+    }
     for (name, advice) in REFUSED {
         connection.create_scalar_function(*name, -1, PURE, move |_| -> Result<Value> { Err(failed(name, advice)) })?;
     }
     Ok(())
+}
+
+/// A number among the arguments of a function; `None` for everything else, as SQLite's own functions have it.
+fn number(context: &Context<'_>, at: usize) -> Result<Option<f64>> {
+    Ok(match context.get_raw(at) {
+        ValueRef::Integer(number) => Some(number as f64),
+        ValueRef::Real(number) => Some(number),
+        ValueRef::Null | ValueRef::Text(_) | ValueRef::Blob(_) => None,
+    })
+}
+
+/// Whether a function has a value for its arguments: not the root or the logarithm of a negative number.
+fn is_value(number: &f64) -> bool {
+    !number.is_nan() && *number != f64::NEG_INFINITY
 }
 
 /// Adds the function for families, which include a user's own. Fails if SQLite does.

@@ -402,7 +402,7 @@ fn files_that_are_no_traces() {
     flipped[20] ^= 0xff;
     for (name, bytes, code, message) in [
         ("empty.json", &b""[..], 1, "the file is empty (0 bytes)"),
-        ("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 1, "this is not JSON. Expected a Chrome trace"),
+        ("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 1, "this is a picture (PNG)"),
         ("other.json", br#"{"other-tool":[{"metadata":{}}]}"#, 1, "it has no `traceEvents`, but `other-tool`"),
         ("list.json", b"[1, 2, 3]", 1, "none of the 3 elements of its list is an event"),
         ("objects.json", br#"[{"a":1}]"#, 1, "none of the 1 elements of its list is an event"),

@@ -183,3 +183,198 @@ fn files_of_other_programs_are_named() {
     let said = stderr(&run(&[&trace]));
     assert!(said.contains("Was it recorded without ProfilerActivity.CUDA"), "{said}");
 }
+
+/// Two processes wrote one file: the second text begins after the end of the first, or is what an older and longer file left. The first is answered, and how much
+/// is not of it is said. Where their blocks are mixed, their processes launch onto one GPU.
+#[test]
+fn two_traces_in_one_file_are_not_one() {
+    for (name, kernels, lost) in [("14b_short_over_long", 9, 21_980), ("14c_appended", 18, 44_747)] {
+        let found = answer(name);
+        let damage = &found["damage"];
+        assert_eq!(
+            (found["kernels_in_trace"].as_u64(), damage["lost_bytes"].as_u64()),
+            (Some(kernels), Some(lost)),
+            "{name}"
+        );
+        let said = stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
+        assert!(said.contains("bytes after the end of the trace (another trace"), "{said}");
+    }
+    const MIXED: &str = "2 processes (1000, 2000) launch onto GPU 0";
+    let said = |name: &str| stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
+    assert!(said("14a_two_writers_blocks").contains(MIXED));
+    assert!(!said("00_control").contains("launch onto"));
+    assert!(!said("83_text_pids_merged").contains("launch onto"));
+}
+
+/// What to do next: ranks of a merged file are compared, and Python is recorded where it is missing.
+#[test]
+fn the_next_step_is_said() {
+    let said = |name: &str| stderr(&run(&[&testdata(&format!("traces/{name}.json"))]));
+    let merged = testdata("traces/83_text_pids_merged.json");
+    let text = said("83_text_pids_merged");
+    assert!(
+        text.contains(&format!("2 processes launch kernels in this file: nccl-stacks ranks {merged} shows")),
+        "{text}"
+    );
+    assert_eq!(run(&["ranks", &merged]).status.code(), Some(0));
+    assert!(said("31a_vllm_steps").contains("with_stack=True records them"));
+    for name in ["00_control", "31c_vllm_steps_with_stack", "20_jax_gpu"] {
+        let text = said(name);
+        assert!(!text.contains("with_stack") && !text.contains("nccl-stacks ranks"), "{name}: {text}");
+    }
+    let output = run(&["sql", &merged, "--query", "memory_stacks"]);
+    assert!(stderr(&output).contains("profile_memory=True"), "{}", stderr(&output));
+}
+
+/// Copies that an operator of symmetric memory launches are its collective: 36 µs of barriers and 675 of copies in 4 ms. Copies of other operators are none.
+#[test]
+fn copies_of_symmetric_memory_are_collectives() {
+    let found = answer("08_low_contention");
+    assert_eq!(
+        (&found["summary"]["collectives_ns"], &found["summary"]["exposed_ns"]),
+        (&711_000.into(), &711_000.into())
+    );
+    assert_eq!(found["kernels_in_trace"], 15);
+    let trace = std::fs::read_to_string(testdata("traces/08_low_contention.json")).unwrap();
+    let other = trace.replace("symm_mem::_low_contention_all_gather", "mylib::prefetch");
+    let (_folder, path) = crate::support::program::scratch("other.json", other.as_bytes());
+    assert_eq!(json(&[&path])["summary"]["collectives_ns"], 36_000);
+    // Stacks that differ in library code alone are named by it.
+    let text = stdout(&run(&[&testdata("traces/08_low_contention.json")]));
+    assert!(
+        text.contains("gather_weights in cudaMemcpyAsync") && text.contains("gather_weights in cudaLaunchKernel"),
+        "{text}"
+    );
+}
+
+/// All of oneCCL's kernels carry out a collective, with whatever they prepare it.
+#[test]
+fn kernels_of_oneccl_are_collectives() {
+    let found = answer("07_xpu_oneccl");
+    assert_eq!(
+        (found["kernels_in_trace"].as_u64(), found["summary"]["collectives_ns"].as_u64()),
+        (Some(4), Some(400_000))
+    );
+}
+
+/// Perfetto's protobuf with names for threads and processes and no numbers: as from JSON.
+#[test]
+fn threads_that_only_names_tell_apart_are_threads() {
+    let (json_of, proto) = (answer("00_control"), json(&[&testdata("traces/70_control.pftrace")]));
+    for figure in ["wall_ns", "busy_ns", "compute_ns", "collectives_ns", "exposed_ns"] {
+        assert_eq!(proto["summary"][figure], json_of["summary"][figure], "{figure}");
+    }
+    assert_eq!(proto["stacks"][0]["frames"], json_of["stacks"][0]["frames"]);
+    let described = stdout(&run(&["describe", &testdata("traces/70_control.pftrace")]));
+    assert!(described.contains("a trace of PyTorch's profiler in Perfetto's protobuf"), "{described}");
+    let stacks = json(&[&testdata("traces/70_vllm_steps_with_stack.pftrace")]);
+    assert_eq!(stacks["stacks"].as_array().unwrap().len(), 1);
+}
+
+/// Ranks that number their collectives from different beginnings are matched by order, size and time, and it is said. With the same beginnings it is not.
+#[test]
+fn numbers_that_start_elsewhere_lose() {
+    let folder = testdata("traces/67_seq_restarted");
+    let text = stdout(&run(&["ranks", &folder]));
+    assert!(
+        text.contains("Matched: 18 of 18 kernels with all ranks of their group, 18 by order, size and time"),
+        "{text}"
+    );
+    let first = std::fs::read_to_string(format!("{folder}/rank0.json")).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    std::fs::write(scratch.path().join("rank0.json"), first.replace("\"Seq\": 50", "\"Seq\": ")).unwrap();
+    std::fs::copy(format!("{folder}/rank1.json"), scratch.path().join("rank1.json")).unwrap();
+    let text = stdout(&run(&["ranks", scratch.path().to_str().unwrap()]));
+    assert!(text.contains("Matched: 18 of 18 kernels with all ranks of their group. Measured"), "{text}");
+}
+
+/// Two replicas in one folder have the same ranks: what tells them apart is said.
+#[test]
+fn replicas_in_one_folder_are_told_apart() {
+    let output = run(&["ranks", &testdata("traces/73_two_replicas")]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the files with DP-0, or those with DP-1"), "{said}");
+}
+
+/// A batch of sends and receives has the size of what it sends, or receives if that is more.
+#[test]
+fn batches_of_messages_have_sizes() {
+    let text = stdout(&run(&[&testdata("traces/38b_batch_p2p/rank0.json")]));
+    assert!(text.contains("sendrecv of 16.78 MB each"), "{text}");
+}
+
+/// Files that are no trace are called what they are, with what to do.
+#[test]
+fn text_that_cannot_be_read_is_named() {
+    for (name, is, and) in [
+        ("44b_utf16le.txt", "text in UTF-16", "iconv"),
+        ("61_json_lines.jsonl", "Chrome's JSON with an event in each line", "jq -s"),
+    ] {
+        let output = run(&[&testdata(&format!("traces/{name}"))]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{name}: {said}");
+        assert!(said.contains(is) && said.contains(and), "{name}: {said}");
+    }
+    let output = run(&[&testdata("traces/17b_negative_ts.json")]);
+    assert!(stderr(&output).contains("the times of all events are negative"), "{}", stderr(&output));
+}
+
+/// Every command that `describe` recommends for a file answers on that file. That an operator's values or layouts do not differ is an answer, too, and so is the
+/// summary of kernels without a launch.
+#[test]
+fn commands_that_are_recommended_answer() {
+    let mut ran = 0;
+    for name in
+        ["00_control.json", "31a_vllm_steps.json", "64_gloo_cpu.json", "70_control.pftrace", "83_text_pids_merged.json"]
+    {
+        let trace = testdata(&format!("traces/{name}"));
+        let described: Value = serde_json::from_str(&stdout(&run(&["describe", &trace, "--json"]))).unwrap();
+        for answer in described["files"][0]["trace"]["answers"].as_array().unwrap() {
+            let command = answer["command"].as_str().unwrap();
+            if !["yes", "partly"].contains(&answer["possible"].as_str().unwrap()) {
+                continue;
+            }
+            // At most the last word is in quotes.
+            let quote = command.find(['"', '\'']).unwrap_or(command.len());
+            let (words, last) = command.split_at(quote);
+            let last = Some(last.trim_matches(['"', '\''])).filter(|last| !last.is_empty());
+            let words = words.split_whitespace().skip(1).chain(last);
+            let words: Vec<&str> = words.map(|word| if word.starts_with("TRACE") { &trace } else { word }).collect();
+            let output = run(&words);
+            let is_answer = output.status.code() == Some(0) || command.contains("--query operator_");
+            assert!(is_answer, "{name}: {command}: {}", stderr(&output));
+            ran += 1;
+        }
+    }
+    assert!(ran >= 30, "{ran}");
+}
+
+/// Two hosts of JAX, one of them with what xprof writes beside slices (orders of processes, decimals, an empty last event): the second comes 40 µs late to each of its
+/// collectives.
+#[test]
+fn hosts_of_jax_are_ranks() {
+    let first = std::fs::read_to_string(testdata("traces/20_jax_gpu.json")).unwrap();
+    let mut second: Value = serde_json::from_str(&first).unwrap();
+    let events = second["traceEvents"].as_array_mut().unwrap();
+    for event in events.iter_mut().filter(|event| event["name"].as_str().is_some_and(|name| name.starts_with("nccl"))) {
+        let times = ["ts", "dur"].map(|key| event[key].as_f64().unwrap());
+        (event["ts"], event["dur"]) = ((times[0] + 40.125).into(), (times[1] - 40.125).into());
+    }
+    for pid in [1, 2, 701] {
+        let order =
+            serde_json::json!({"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}});
+        events.insert(0, order);
+    }
+    events.push(serde_json::json!({}));
+    let folder = tempfile::tempdir().unwrap();
+    let path = |rank: u32| folder.path().join(format!("host.rank{rank}.trace.json"));
+    std::fs::write(path(0), &first).unwrap();
+    std::fs::write(path(1), second.to_string()).unwrap();
+    let alone = json(&[path(1).to_str().unwrap()]);
+    assert_eq!((alone["kernels_in_trace"].as_u64(), alone["stacks"][0]["count"].as_u64()), (Some(12), Some(12)));
+    let ranks = json(&["ranks", folder.path().to_str().unwrap()]);
+    assert_eq!(ranks["matches"]["matched"], 24);
+    let waited: Vec<u64> = (0..2).map(|rank| ranks["ranks"][rank]["waited_ns"].as_u64().unwrap()).collect();
+    assert_eq!(waited, [12 * 40_125, 0], "{}", ranks["ranks"]);
+}

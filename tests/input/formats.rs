@@ -107,6 +107,17 @@ fn samples() -> Vec<(&'static str, &'static str, Vec<u8>, [&'static str; 2])> {
             database(&["kernel_launch", "call_path", "slice"]),
             ["an SQLite database that nccl-stacks exported", "Any SQLite opens it"],
         ),
+        (
+            "JSON lines",
+            "trace.jsonl",
+            b"{\"ph\": \"X\", \"ts\": 1}\n{\"ph\": \"X\", \"ts\": 2}\n".to_vec(),
+            ["Chrome's JSON with an event in each line", "jq -s"],
+        ),
+        ("UTF-16", "utf16.json", b"\xff\xfe{\0\"\0".to_vec(), ["text in UTF-16", "iconv -f UTF-16 -t UTF-8"]),
+        ("xz", "trace.json.xz", b"\xfd7zXZ\0\0\x04\xe6".to_vec(), ["compressed with xz", "xz -dk FILE"]),
+        ("bzip2", "trace.json.bz2", b"BZh91AY&SY".to_vec(), ["compressed with bzip2", "bzip2 -dk FILE"]),
+        ("LZ4", "trace.json.lz4", b"\x04\x22\x4d\x18\x64\x40".to_vec(), ["compressed with LZ4", "lz4 -dk FILE"]),
+        ("picture", "timeline.png", b"\x89PNG\r\n\x1a\n".to_vec(), ["a picture (PNG)", "A picture has no events"]),
     ]
 }
 

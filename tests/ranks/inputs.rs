@@ -389,12 +389,17 @@ fn a_rank_of_another_run_is_not_averaged() {
 fn a_rank_of_later_steps_is_not_matched() {
     let files = Files::new(&small());
     let text = std::fs::read_to_string(files.path("rank3.json")).unwrap();
-    let later: String = text
-        .split_inclusive("\"Seq\": ")
-        .enumerate()
-        .map(|(at, part)| if at == 0 { part.to_owned() } else { format!("70{part}") })
-        .collect();
+    let after = |text: &str, key: &str, more: &dyn Fn(&str) -> String| -> String {
+        let parts = text.split_inclusive(key).enumerate();
+        parts.map(|(at, part)| if at == 0 { part.to_owned() } else { more(part) }).collect()
+    };
+    let later = after(&text, "\"Seq\": ", &|part| format!("70{part}"));
     assert!(later.contains("\"Seq\": 701"));
+    // A minute later.
+    let later = after(&later, "\"ts\": ", &|part| {
+        let number = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        format!("{}{}", part[..number].parse::<f64>().unwrap() + 6e7, &part[number..])
+    });
     let mut traces = files.ranks(&[0, 1, 2]);
     traces.push(files.put("later/rank3.json", later.as_bytes()));
     let report = answer(&traces, &[]);

@@ -208,6 +208,19 @@ fn statistics_and_names_are_functions() {
         "2.0,2.6457513110645907"
     );
     assert_eq!(sql("SELECT median(1), stddev(1), median(NULL)"), "1.0,0.0,\"[NULL]\"");
+    let four = "(SELECT 10 AS v UNION SELECT 20 UNION SELECT 40 UNION SELECT 80 UNION SELECT NULL)";
+    assert_eq!(
+        sql(&format!("SELECT percentile(v, 0), PERCENTILE(v, 50), percentile(v, 90), percentile(v, 100) FROM {four}")),
+        "10.0,30.0,68.0,80.0"
+    );
+    assert_eq!(sql("SELECT percentile(NULL, 50)"), "\"[NULL]\"");
+    assert_eq!(
+        sql(
+            "SELECT sqrt(16), ln(1), log(1000), log2(8), exp(0), floor(-1.5), ceil(1.2), trunc(-1.5), pow(2, 10), mod(7, 4)"
+        ),
+        "4.0,0.0,3.0,3.0,1.0,-2.0,2.0,-1.0,1024.0,3.0"
+    );
+    assert_eq!(sql("SELECT sqrt(-1), ln(0), sqrt('a'), pow(NULL, 2)"), "\"[NULL]\",\"[NULL]\",\"[NULL]\",\"[NULL]\"");
     assert_eq!(
         sql(
             "SELECT matches_name('ncclX', 'nccl'), matches_name('ncclX', '[\"a\",\"*X\"]'), matches_name('ncclX', NULL)"

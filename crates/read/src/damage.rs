@@ -22,7 +22,6 @@ pub enum Damage {
     EventSyntax,
     EventTooLong,
     Garbage,
-    Documents,
     StrayQuote,
     BadEscape,
     LoneSurrogate,
@@ -125,13 +124,12 @@ descriptions! {
     PackedChecksum "compressed_checksum" "data_loss" Doubtful
         "a checksum does not match, so that any byte may be wrong (copy the file again; gzip -t or zstd -t tests a copy)";
     BrokenStructure "json_structure" "data_loss" Lost "everything after the byte where the file stops being JSON";
-    TrailingBytes "trailing_bytes" "data_loss" Lost "bytes after the end of the trace";
+    TrailingBytes "trailing_bytes" "data_loss" Lost "bytes after the end of the trace (another trace, or what is left of an older one? Several ranks may have written one file)";
     HeaderSkipped "header_skipped" "data_loss" Lost "header fields unreadable or too long to keep";
     ElementNotObject "json_element_not_object" "error" Lost "elements of the event list that are not events";
     EventSyntax "json_event_syntax" "error" Lost "broken events, each up to where the next one begins";
     EventTooLong "json_event_too_long" "error" Lost "events longer than 64 MiB";
     Garbage "json_garbage" "error" Lost "stretches between events that are not JSON";
-    Documents "json_documents" "error" Moved "documents after the first, read as part of the same trace";
     StrayQuote "json_stray_quote" "error" Recovered "quotes within strings without a backslash";
     BadEscape "json_bad_escape" "error" Recovered "backslashes that do not begin an escape (Windows paths?), kept as they are";
     LoneSurrogate "json_lone_surrogate" "error" Recovered "halves of surrogate pairs, replaced by U+FFFD";

@@ -94,7 +94,8 @@ pub struct RecordAnswer {
 
 impl TraceQuestion {
     pub(super) fn answer(&self, tally: &Tally, header: &HeaderFacts) -> Answer {
-        let TraceQuestion { question, basis, unit, .. } = *self;
+        let TraceQuestion { basis, unit, .. } = *self;
+        let question = self.question.of_trace(tally.kernels > 0, tally.collectives > 0);
         let (having, of) = ((self.having)(tally), (self.count)(tally));
         // What a trace either has or lacks has no share.
         let have = if basis == Basis::Trace { of } else { having.have };

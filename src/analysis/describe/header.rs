@@ -131,6 +131,9 @@ pub(crate) fn writer(store: &Store, has_categories: bool, has_kineto: bool) -> &
         of_format if first.producer.is_some() => first.producer.map_or(of_format, |producer| &producer.writer),
         &Writer::CHROME if in_ns() && !has_categories && !store.slices.is_empty() => &Writer::XPLANE_JSON,
         &Writer::CHROME if has_kineto => &Writer::KINETO_EVENTS,
+        &Writer::PERFETTO if ["cpu_op", "python_function"].iter().any(|of| store.strings.find(of).is_some()) => {
+            &Writer::KINETO_PROTO
+        }
         of_format => of_format,
     }
 }

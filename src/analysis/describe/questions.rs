@@ -297,7 +297,34 @@ const fn ask(name: &'static str, question: &'static str, key: &'static str) -> Q
     Question { name, question, key, command: "nccl-stacks TRACE", of_several: false }
 }
 
+/// Commands of the main answer, and what they are in a trace without collectives: they ask for these unless an option says otherwise.
+macro_rules! with_all_kernels {
+    ($($options:literal)*) => {
+        &[$((
+            concat!("nccl-stacks TRACE", $options),
+            concat!("nccl-stacks TRACE", $options, " --kernel-name '*'"),
+        )),*]
+    };
+}
+const WITH_ALL_KERNELS: &[(&str, &str)] = with_all_kernels![
+    "" " --group-by op" " --group-by module" " --group-by op,shape" " --group-by forward" " --group-by step" " --group-by annotation"
+    " --capture-trace CAPTURE"
+];
+
+/// The command for annotations in a trace without kernels.
+const ANNOTATIONS_ALONE: &str = "nccl-stacks sql TRACE \"SELECT name, count(*), sum(dur) FROM slice WHERE category = 'user_annotation' GROUP BY name\"";
+
 impl Question {
+    /// The question with the command that answers it for a trace with or without kernels and collectives.
+    pub(super) fn of_trace(self, has_kernels: bool, has_collectives: bool) -> Self {
+        let known = WITH_ALL_KERNELS.iter().find(|(command, _)| *command == self.command && !has_collectives);
+        match known {
+            Some(_) if self.name == "annotations" && !has_kernels => Question { command: ANNOTATIONS_ALONE, ..self },
+            Some((_, with_all)) => Question { command: with_all, ..self },
+            None => self,
+        }
+    }
+
     const fn by(self, command: &'static str) -> Self {
         Question { command, ..self }
     }

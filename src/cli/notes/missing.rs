@@ -63,6 +63,10 @@ fn reason(missing: &Missing, what: &str, patterns: &[String]) -> String {
              again."
                 .to_owned()
         }
+        Missing::NoKernels { span: None, is_before_zero: true, .. } => {
+            "Nothing found: the times of all events are negative, and times before zero are not read. Add one number to `ts` of every event."
+                .to_owned()
+        }
         Missing::NoKernels { span: None, accelerator: Some(accelerator), .. } => format!(
             "Nothing found: the trace has no GPU kernels. Its accelerator is {accelerator}; only kernels of CUDA and ROCm are read."
         ),

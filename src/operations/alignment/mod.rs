@@ -54,6 +54,24 @@ pub(crate) fn pairs(a: &[Token], b: &[Token]) -> Vec<(usize, usize)> {
     by_number(a, b, number, Token::may_be).unwrap_or_else(|| by_ends::pairs(a, b))
 }
 
+/// The pairs of two sides that count from different beginnings, as if they had no numbers: PyTorch counts in each process, and one may have begun
+/// anew. `None` unless no number is on both sides, both ran at one time by their own clocks, and what they are, their sizes and ends pair nearly all.
+pub(crate) fn renumbered(a: &[Token], b: &[Token]) -> Option<Vec<(usize, usize)>> {
+    let numbers = |side: &[Token]| Some((side.iter().map(|of| of.seq).min()??, side.iter().map(|of| of.seq).max()??));
+    let span = |side: &[Token]| Some((side.iter().map(|of| of.end).min()?, side.iter().map(|of| of.end).max()?));
+    let ((first_a, last_a), (first_b, last_b)) = (numbers(a)?, numbers(b)?);
+    let ((from_a, to_a), (from_b, to_b)) = (span(a)?, span(b)?);
+    let together = to_a.min(to_b).saturating_sub(from_a.max(from_b));
+    let shorter = (to_a - from_a).min(to_b - from_b);
+    if last_a >= first_b && last_b >= first_a || together < shorter / 2 {
+        return None;
+    }
+    let [a, b] = [a, b].map(|side| side.iter().map(|of| Token { seq: None, ..*of }).collect::<Vec<_>>());
+    let found = by_ends::pairs(&a, &b);
+    let alike = found.iter().filter(|(i, j)| !a[*i].has_other_size(&b[*j])).count();
+    (alike * 10 >= a.len().min(b.len()) * 9).then_some(found)
+}
+
 /// The pairs with equal numbers that are of the same thing; `None` unless the numbers of both sides say which operation is which: each has
 /// one, and it is greater than that before. Several operations that PyTorch coalesces have one number.
 pub(crate) fn by_number<T>(
@@ -101,6 +119,21 @@ mod tests {
         let side = |first: u32, last: u32| (first..last).map(|seq| token(Some(seq), 1)).collect::<Vec<_>>();
         let found = pairs(&side(0, 600), &side(500, 1_100));
         assert_eq!((found.len(), found[0], found[99]), (100, (500, 0), (599, 99)));
+    }
+
+    #[test]
+    fn numbers_that_begin_elsewhere_lose_against_order_and_time() {
+        let side = |first: u32, at: i64, what: fn(u32) -> u32| {
+            let token = |n: u32| Token { end: at + i64::from(n) * 1_000_000, ..token(Some(first + n), what(n)) };
+            (0..20).map(token).collect::<Vec<_>>()
+        };
+        let a = side(500, 0, |n| n % 3);
+        let all: Vec<(usize, usize)> = (0..20).map(|at| (at, at)).collect();
+        assert_eq!(renumbered(&a, &side(0, 5_000, |n| n % 3)), Some(all));
+        // Those of another time, of other collectives, and with numbers in common.
+        assert_eq!(renumbered(&a, &side(0, 60_000_000_000, |n| n % 3)), None);
+        assert_eq!(renumbered(&a, &side(0, 0, |_| 7)), None);
+        assert_eq!(renumbered(&a, &side(510, 0, |n| n % 3)), None);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::pipeline::{self, Pipeline};
 use super::reduction::{RankReduction, ReducedStack};
 use super::timeline::{Axis, Spans};
 use crate::analysis::losses::Losses;
+use crate::analysis::origin::Frames;
 use crate::operations::clocks::{ClockMode, Clocks, ComparedClocks, Residual, Unfit};
 use crate::operations::matching::{Counts, GroupName, Matches};
 use crate::replay::alike::Alike;
@@ -278,6 +279,11 @@ impl RankWaits {
 }
 
 impl StackWaits {
+    /// What it is named by.
+    pub fn naming(&self) -> Frames<'_> {
+        (&self.telling, &self.frames)
+    }
+
     /// What is measured of its kernels; `None` if nothing could be.
     pub fn known<T>(&self, value: T) -> Option<T> {
         (self.waited + self.transfer > Ns::ZERO).then_some(value)

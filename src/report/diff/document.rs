@@ -171,7 +171,7 @@ fn compute_finding(diff: &Diff) -> Option<Finding> {
 
 /// The stack that grew most, or shrank most if none grew. `None` if none changed in time.
 fn largest_change(diff: &Diff) -> Option<String> {
-    let names = Names::new(diff.changes.iter().map(|change| change.telling.as_slice()));
+    let names = Names::new(diff.changes.iter().map(Change::naming));
     let measures = [(Order::Exposed, "exposed"), (Order::GpuTime, "GPU time")];
     let (measure, noun) =
         measures.into_iter().find(|(measure, _)| diff.changes.iter().any(|change| change.growth(*measure) != 0.0))?;
@@ -224,7 +224,7 @@ fn facts(diff: &Diff) -> Vec<(&'static str, String)> {
 
 /// Compute that changed more than these stacks, then the stacks whose exposed time changed most.
 fn findings(diff: &Diff) -> Vec<Finding> {
-    let names = Names::new(diff.changes.iter().map(|change| change.telling.as_slice()));
+    let names = Names::new(diff.changes.iter().map(Change::naming));
     let mut order: Vec<usize> = (0..diff.changes.len()).collect();
     let growth = |at: usize| diff.changes[at].growth(Order::Exposed);
     // Regressions come first.

@@ -27,7 +27,7 @@ fn shortened(mut document: Document) -> Document {
 
 pub(super) fn write(answer: &DiffAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     let DiffAnswer { diff, on_page: OnPage { inputs, options, notes, .. } } = answer;
-    let mut labels = labels(diff.changes.iter().map(|change| change.telling.as_slice()));
+    let mut labels = labels(diff.changes.iter().map(Change::naming));
     labels.iter_mut().flatten().for_each(|name| *name = shorten_middle(name, NAME));
     let command = |what: &'static str, rest: &str| Command {
         view: "diff",

@@ -27,7 +27,7 @@ use timeline::Streams;
 use super::document::{Document, FINDINGS, Finding, Link};
 use super::format::{count, shell_word, visible};
 use super::sheet::Sheet;
-use crate::analysis::origin::names;
+use crate::analysis::origin::{Frames, names};
 
 /// The modules of `page/`, joined by the build, and the lines that unpack them in the browser.
 const BOOT: &str = include_str!(concat!(env!("OUT_DIR"), "/boot.js"));
@@ -223,10 +223,10 @@ impl Page<'_> {
 const PROGRAM: &str = concat!("nccl-stacks ", env!("CARGO_PKG_VERSION"));
 
 /// For each stack the frame that best shows where it comes from, then the frames that distinguish it from others with that frame.
-pub(crate) fn labels<'t>(telling: impl Iterator<Item = &'t [String]>) -> Vec<Vec<String>> {
-    let telling: Vec<&[String]> = telling.collect();
+pub(crate) fn labels<'t>(stacks: impl Iterator<Item = Frames<'t>>) -> Vec<Vec<String>> {
+    let stacks: Vec<Frames<'_>> = stacks.collect();
     let owned = |names: Vec<&str>| -> Vec<String> { names.into_iter().map(str::to_owned).collect() };
-    let named = names(&telling).into_iter().map(owned);
+    let named = names(&stacks).into_iter().map(owned);
     named.map(|names| if names.is_empty() { vec!["(no frames)".to_owned()] } else { names }).collect()
 }
 

@@ -8,7 +8,7 @@ use super::table::{self, group_name};
 use super::what_if;
 use super::{critical, pipeline};
 use crate::analysis::stacks::StackReport;
-use crate::ranks::report::{Compared, RankReport};
+use crate::ranks::report::{Compared, RankReport, StackWaits};
 use crate::ranks::what_if::{Also, Rule};
 use crate::report::OnPage;
 use crate::report::answer::Answer;
@@ -49,7 +49,7 @@ pub(super) fn ranks(answer: &RankAnswer<'_>, out: &mut Vec<u8>) -> io::Result<()
         tables.push(("stacks", StacksAnswer::new(stacks, name).bytes(Form::Csv)?));
     }
     let rule = document.findings.iter().find_map(|finding| finding.rule.clone());
-    let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(|stack| stack.telling.as_slice())), labels_of);
+    let labels = stacks.map_or_else(|| labels(report.stacks.iter().map(StackWaits::naming)), labels_of);
     let mut sheets = vec![("waits", table::sheet(report))];
     sheets.extend(table::steps_sheet(report).map(|sheet| ("steps", sheet)));
     sheets.extend(report.critical_path.iter().map(|path| ("critical", critical::sheet(path))));

@@ -7,7 +7,7 @@ use super::critical;
 use super::exposed;
 use super::pipeline;
 use super::verdict::has_launches;
-use crate::analysis::origin::names;
+use crate::analysis::origin::{Frames, names};
 use crate::names::kernels::short_kernel;
 use crate::ranks::report::{RankReport, RankWaits, StackWaits};
 use crate::report::Screen;
@@ -87,8 +87,8 @@ pub(super) fn rank_table(report: &RankReport, screen: &Screen) -> String {
 }
 
 fn stacks(report: &RankReport, screen: &Screen, limit: usize, out: &mut impl Write) -> io::Result<()> {
-    let telling: Vec<&[String]> = report.stacks.iter().map(|stack| stack.telling.as_slice()).collect();
-    let names = names(&telling);
+    let stacks: Vec<Frames<'_>> = report.stacks.iter().map(StackWaits::naming).collect();
+    let names = names(&stacks);
     let shown = report.stacks.iter().zip(&names).take(limit);
     for (stack, name) in shown {
         let mut name = name.iter().map(|frame| visible(frame));

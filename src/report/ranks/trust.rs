@@ -82,6 +82,12 @@ fn matches(report: &RankReport) -> String {
     for (reason, kernels) in &counts.unmatched {
         text.push_str(&format!(", {} unmatched ({reason})", count(*kernels)));
     }
+    if counts.renumbered > 0 {
+        text.push_str(&format!(
+            ", {} by order, size and time, because their ranks number them from different beginnings",
+            count(counts.renumbered)
+        ));
+    }
     text.push_str(&match report.collectives {
         0 => ". No collective is measured.".to_owned(),
         n => format!(

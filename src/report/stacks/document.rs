@@ -314,7 +314,8 @@ fn of_stack(report: &StackReport, stack: &Stack, label: &[String], share: f64) -
         text.push_str(&format!(", {}", collectives.join(", ")));
     }
     if let Some(Bytes { min, max, .. }) = stack.collective.bytes {
-        let to = if min == max { " each".to_owned() } else { format!(" to {}", size(max)) };
+        let of = if stack.collective.is_shared() { " per collective" } else { " each" };
+        let to = if min == max { of.to_owned() } else { format!(" to {}", size(max)) };
         text.push_str(&format!(" of {}{to}", size(min)));
     }
     let (mut evidence, mut advice) = (vec![text + "."], None);

@@ -5,7 +5,7 @@ use std::io;
 
 use super::{StacksAnswer, grouping, table};
 use crate::analysis::origin::Names;
-use crate::analysis::stacks::StackReport;
+use crate::analysis::stacks::{Stack, StackReport};
 use crate::report::answer::Answer;
 use crate::report::form::Form;
 use crate::report::html::timeline::Streams;
@@ -61,7 +61,7 @@ pub(in crate::report) fn labels_of(report: &StackReport) -> Vec<Vec<String>> {
 
 /// The names of the stacks of a report.
 pub(super) fn names_of(report: &StackReport) -> Names<'_> {
-    Names::new(report.stacks.iter().map(|stack| stack.telling.as_slice()))
+    Names::new(report.stacks.iter().map(Stack::naming))
 }
 
 /// The label of a stack or group: its rank, if ranks are distinguished, then its name.

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use crate::analysis::collective_info::{Bandwidth, Bytes, CollectiveInfo};
 use crate::analysis::cost::{Cost, Distribution};
-use crate::analysis::origin::names;
+use crate::analysis::origin::{Frames, names};
 use crate::analysis::over_ranks::OverRanks;
 use crate::analysis::recorded::Phases;
 use crate::analysis::recorded_info::RecordedInfo;
@@ -43,8 +43,8 @@ pub(super) fn stacks(report: &StackReport, screen: &Screen, out: &mut impl Write
             None => by_key.push(vec![stack]),
         }
     }
-    let telling: Vec<&[String]> = by_key.iter().map(|of_key| of_key[0].telling.as_slice()).collect();
-    for (number, (of_key, name)) in (1..).zip(by_key.iter().zip(names(&telling))) {
+    let named: Vec<Frames<'_>> = by_key.iter().map(|of_key| of_key[0].naming()).collect();
+    for (number, (of_key, name)) in (1..).zip(by_key.iter().zip(names(&named))) {
         let number = format!("{number}. ");
         let headline = headline(&name, screen.room(number.len()));
         writeln!(out, "\n{number}{}", screen.accent(&headline))?;
@@ -297,5 +297,6 @@ fn sizes(stack: &Stack, bytes: Bytes) -> String {
         0 => String::new(),
         unknown => format!(" (unknown ×{})", count(unknown)),
     };
-    format!("{from}{} each{unknown}", size(bytes.max))
+    let of = if stack.collective.is_shared() { "per collective" } else { "each" };
+    format!("{from}{} {of}{unknown}", size(bytes.max))
 }

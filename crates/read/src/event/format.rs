@@ -99,6 +99,13 @@ impl Writer {
         is_profiler: false,
     };
 
+    /// PyTorch's events, which a script has written as Perfetto's protobuf.
+    pub const KINETO_PROTO: Writer = Writer {
+        name: "kineto-perfetto",
+        title: "a trace of PyTorch's profiler in Perfetto's protobuf",
+        is_profiler: true,
+    };
+
     /// Nsight Systems.
     pub const NSIGHT_SYSTEMS: Writer =
         Writer { name: "nsight-systems", title: "an SQLite export of Nsight Systems", is_profiler: true };

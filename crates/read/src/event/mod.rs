@@ -151,6 +151,8 @@ pub enum TrackOwner {
     Thread(i64, i64),
     /// A track below or beside the thread's own.
     UnderThread(i64, i64),
+    /// A lane of this thread, for slices that partly overlap others on its own track.
+    Lane(i64, i64),
     /// The track of this process itself.
     Process(i64),
     /// A track below the process's own.

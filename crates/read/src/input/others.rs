@@ -23,7 +23,7 @@ enum Mark {
 }
 
 /// All of them.
-pub(super) static OTHERS: [Other; 8] = [
+pub(super) static OTHERS: [Other; 14] = [
     Other {
         format: Format {
             name: "XPlane",
@@ -104,7 +104,71 @@ pub(super) static OTHERS: [Other; 8] = [
         },
         mark: Mark::Tables(|tables| ["kernel_launch", "call_path"].iter().all(|table| tables.contains(table))),
     },
+    Other {
+        format: Format {
+            name: "JSON lines",
+            what: "Chrome's JSON with an event in each line, without a list around them",
+            written_by: "programs that append to a log",
+            support: Support::Instead("Make a list of them: `jq -s . FILE > trace.json`"),
+        },
+        mark: Mark::Head(is_json_lines),
+    },
+    Other {
+        format: Format {
+            name: "UTF-16",
+            what: "text in UTF-16",
+            written_by: "PowerShell's `>`, and editors on Windows",
+            support: Support::Instead("Convert it: `iconv -f UTF-16 -t UTF-8 FILE > trace.json`"),
+        },
+        mark: Mark::Head(|head| {
+            [&b"\xff\xfe"[..], b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0["].iter().any(|start| head.starts_with(start))
+        }),
+    },
+    Other {
+        format: Format {
+            name: "xz",
+            what: "compressed with xz",
+            written_by: "`xz`",
+            support: Support::Instead("Decompress it: `xz -dk FILE`"),
+        },
+        mark: Mark::Head(|head| head.starts_with(b"\xfd7zXZ\0")),
+    },
+    Other {
+        format: Format {
+            name: "bzip2",
+            what: "compressed with bzip2",
+            written_by: "`bzip2`",
+            support: Support::Instead("Decompress it: `bzip2 -dk FILE`"),
+        },
+        mark: Mark::Head(|head| head.starts_with(b"BZh")),
+    },
+    Other {
+        format: Format {
+            name: "LZ4",
+            what: "compressed with LZ4",
+            written_by: "`lz4`",
+            support: Support::Instead("Decompress it: `lz4 -dk FILE`"),
+        },
+        mark: Mark::Head(|head| head.starts_with(b"\x04\x22\x4d\x18")),
+    },
+    Other {
+        format: Format {
+            name: "picture",
+            what: "a picture (PNG)",
+            written_by: "programs that draw",
+            support: Support::Instead("A picture has no events: read the trace that it shows"),
+        },
+        mark: Mark::Head(|head| head.starts_with(b"\x89PNG")),
+    },
 ];
+
+/// Whether a text is objects with a phase, one after another without a comma: a list has a bracket before them.
+fn is_json_lines(head: &[u8]) -> bool {
+    let Some(end) = memchr::memchr(b'\n', head) else { return false };
+    let (first, rest) = (head[..end].trim_ascii(), head[end..].trim_ascii_start());
+    let is_object = first.starts_with(b"{") && first.ends_with(b"}") && rest.starts_with(b"{");
+    is_object && memmem::find(first, b"\"ph\"").is_some()
+}
 
 /// The format that a file begins as.
 pub(super) fn recognise(head: &[u8]) -> Option<&'static Format> {
@@ -186,6 +250,13 @@ mod tests {
             (b"{\"rocprofiler-sdk-tool\":[{", "rocprofv3 JSON"),
             (b"PAR1\x15\x00", "Parquet"),
             (b"{\"nccl_stacks_part\":1", "part of a rank"),
+            (b"{\"ph\": \"X\", \"ts\": 1}\n{\"ph\": \"X\"", "JSON lines"),
+            (b"\xff\xfe{\0", "UTF-16"),
+            (b"[\0{\0", "UTF-16"),
+            (b"\xfd7zXZ\0\0\x04", "xz"),
+            (b"BZh91AY", "bzip2"),
+            (b"\x04\x22\x4d\x18\x64", "LZ4"),
+            (b"\x89PNG\r\n", "picture"),
         ] {
             assert_eq!(name(head), Some(want), "{}", String::from_utf8_lossy(head));
         }
@@ -202,6 +273,8 @@ mod tests {
             b"{\n                                  \"nodes\": 1}",
             b"{\"schema\": \"x\", \"traceEvents\": [",
             b"[",
+            b"{\"ph\": \"X\",\n{\"ph\"",
+            b"{\"rank\": 1}\n{\"rank\": 2}",
             b"",
             b"\x00",
         ] {

@@ -60,7 +60,12 @@ impl Work {
 /// Whether GPU work is a copy within a GPU or between GPUs, by its name. Copies to and from a host set up a communicator, even during a
 /// collective.
 pub fn is_device_copy(name: &str) -> bool {
-    ["Memcpy PtoP", "Memcpy DtoD"].into_iter().any(|prefix| name.starts_with(prefix))
+    is_peer_copy(name) || name.starts_with("Memcpy DtoD")
+}
+
+/// Whether GPU work is a copy between GPUs, by its name.
+pub fn is_peer_copy(name: &str) -> bool {
+    name.starts_with("Memcpy PtoP")
 }
 
 /// Whether a function blocks its thread until the GPU is done: `cudaStreamSynchronize`, `hipDeviceSynchronize`, `cuEventSynchronize`.

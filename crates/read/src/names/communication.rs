@@ -48,6 +48,24 @@ pub fn says_communication(caller: &str) -> bool {
     (WHOLE_WORDS.iter().any(has) || WORDS.iter().any(|word| plain.contains(word))) && !OTHERWISE.iter().any(has)
 }
 
+/// Which of the copies that an operator launches are communication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copying {
+    /// All on its GPU and between GPUs: it does nothing else.
+    All,
+    /// Those between GPUs: it computes, too.
+    FromPeers,
+}
+
+impl Copying {
+    /// Of an operator of PyTorch's symmetric memory (`torch/distributed/_symmetric_memory/__init__.py`), by its name: `_low_contention_all_gather`
+    /// communicates, `fused_all_gather_matmul` multiplies what it copies. `None` for other operators.
+    pub fn of_operator(name: &str) -> Option<Copying> {
+        let name = name.strip_prefix("symm_mem::")?;
+        Some(if says_communication(name) && !name.starts_with("fused_") { Copying::All } else { Copying::FromPeers })
+    }
+}
+
 /// The words of a name in lower case: `EpDispatch_v2` has `ep`, `dispatch` and `v2`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -133,6 +151,20 @@ mod tests {
             ("gather", false),
         ] {
             assert_eq!(says_communication(name), says, "{name}");
+        }
+    }
+
+    #[test]
+    fn copies_of_operators() {
+        for (name, copying) in [
+            ("symm_mem::_low_contention_all_gather", Some(Copying::All)),
+            ("symm_mem::_low_contention_reduce_scatter", Some(Copying::All)),
+            ("symm_mem::fused_all_gather_matmul", Some(Copying::FromPeers)),
+            ("symm_mem::memset32_", Some(Copying::FromPeers)),
+            ("aten::copy_", None),
+            ("c10d::_allgather_base_", None),
+        ] {
+            assert_eq!(Copying::of_operator(name), copying, "{name}");
         }
     }
 

@@ -229,8 +229,8 @@ pub const FAMILIES: &[Family] = &[
         own: &[
             // ROCm/rocSHMEM, as its kernels are declared for hosts
             r"rocshmem_\w+_kernel",
-            // uxlfoundation/oneCCL, SYCL kernels, as profiles show them
-            "(?:class )?oneccl_(?:allreduce|allgatherv|alltoall|reduce_scatter|invoke_barrier)",
+            // uxlfoundation/oneCCL, SYCL kernels, as profiles show them: copies and barriers of a collective are its kernels, too
+            "(?:class )?oneccl_",
             // Moore Threads' MCCL, as profiles show it: `mcclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(mcclWorkElem)`
             "mcclKernel_",
         ],
@@ -276,7 +276,7 @@ pub const FAMILIES: &[Family] = &[
     },
     Family {
         name: "copy-engine",
-        about: "copies with which NCCL carries out collectives",
+        about: "copies that carry out collectives: NCCL's, and those of operators of symmetric memory",
         own: &[],
         within: &[],
         patterns: &[
@@ -551,7 +551,7 @@ mod tests {
         // Other vendors
         ("hcom_allReduce__606_0_1", &["vendors"]),
         ("oneccl_allreduce_pcie<half, Rt64_128_PCIE, RingTransmit>", &["vendors"]),
-        ("oneccl_kernel_memcpy_bytes", &[]),
+        ("oneccl_kernel_memcpy_bytes", &["vendors"]),
         ("mcclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(mcclWorkElem)", &["vendors"]),
         ("rocshmem_barrier_all_kernel()", &["vendors"]),
         ("void dpsk::grouped_gemm::cuda::utils::transpose<512, 128, 4, 4>(float*)", &[]),

@@ -6,22 +6,24 @@ use regex::bytes::{Regex, RegexBuilder};
 
 /// A word for a rank and its number: `rank3`, `rank_3`, `worker3`, `TP-2`.
 static WORD: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r"(?i)(?:^|[^a-z])(rank|worker|tp|dp|pp)[-_ ]?(\d{1,9})(?:[^a-z0-9]|$)";
+    let pattern = r"(?i)(?:^|[^a-z])(rank|worker|tp|dp|pp)([-_ ]?)(\d{1,9})(?:[^a-z0-9]|$)";
     // Without Unicode tables it compiles in a fraction of the time; that outweighs searching a few names.
     RegexBuilder::new(pattern).unicode(false).build().expect("the pattern is compiled in a test")
 });
 
 /// The global rank in a file's name: after `rank`, else after `worker`, else after `TP` (SGLang: `1755-TP-2.trace.json.gz`). `None` if there is
-/// none, and for a tensor-parallel rank beside a data-parallel or pipeline rank above 0, which is not global.
+/// none, and for a tensor-parallel rank beside a data-parallel or pipeline rank above 0, which is not global. A number right after `tp` is how many
+/// ranks there are (`llama70b_tp8.json`), except in SGLang's names of processes (`[TP03] 4711`).
 pub fn rank_of_file(path: &str) -> Option<u32> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let mut words: Vec<(String, u32)> = Vec::new();
     let mut at = 0;
     // Two words may share the character between them, so each search starts at the last character of the previous match.
     while let Some(found) = WORD.captures_at(name.as_bytes(), at) {
-        let [word, number] = [1, 2].map(|group| String::from_utf8_lossy(&found[group]).to_ascii_lowercase());
-        words.push((word, number.parse().ok()?));
-        at = found.get(2)?.end();
+        let [word, number] = [1, 3].map(|group| String::from_utf8_lossy(&found[group]).to_ascii_lowercase());
+        let is_size = word == "tp" && found[2].is_empty() && !name[..found.get(1)?.start()].contains('[');
+        words.extend((!is_size).then_some((word, number.parse().ok()?)));
+        at = found.get(3)?.end();
     }
     let after = |wanted: &str| words.iter().find(|(word, _)| word == wanted).map(|(_, number)| *number);
     let only_tensor_parallel = [after("dp"), after("pp")].into_iter().flatten().all(|rank| rank == 0);
@@ -75,6 +77,11 @@ mod tests {
             ("1755000000-TP-3-DP-0-PP-0-EP-3.trace.json.gz", Some(3)),
             ("1755000000-TP-1-DP-1.trace.json.gz", None),
             ("rank12_worker3.json", Some(12)),
+            ("llama70b_tp8.json", None),
+            ("llama70b_tp8_rank3.json", Some(3)),
+            ("[TP03] 4711", Some(3)),
+            ("[DP0 TP3] 4711", Some(3)),
+            ("[DP1 TP3] 4711", None),
             ("frank3.json", None),
             ("trace.json.gz", None),
             ("rank99999999999.json", None),

@@ -15,15 +15,15 @@ use super::offsets::EventOffsets;
 use super::order::{Events, OrderWatch, Role, STRETCH, Segment, Stretches};
 use super::raw::{DescribedNames, Extra, Extras, IdKey, Mark, RawEvent, RawKind, TrackChange};
 use super::roles::{Named, category_kinds};
-use super::slices::Rows;
+use super::slices::{Rows, Slices};
 use super::strings::{StringId, Strings};
 use super::traces::{Field, Trace};
-use super::tracks::{Owner, Tracks};
+use super::tracks::{Owner, Track, Tracks};
 use super::{Store, stages, strays, survived};
 use crate::damage::{Damage, DamageReport};
 use crate::event::producers::{Facts, Producer};
 use crate::event::{ArgValue, Format, HeaderField};
-use crate::id::{ProcessId, ThreadId, TraceId, TrackId};
+use crate::id::{ProcessId, SliceId, ThreadId, TraceId, TrackId};
 use crate::names::calls::Work;
 use crate::names::category::CategoryKind;
 use crate::names::described::SCHEMA_VERSION;
@@ -371,7 +371,7 @@ impl Builder {
             names,
             kernels: assembled.kernels,
             runtime_calls: assembled.runtime_calls,
-            spilled: assembled.spilled.iter().map(|(slice, _)| *slice).collect(),
+            spilled: in_lanes(&assembled.spilled, &tracks, &slices),
             first_slices: assembled.first_slices,
             threads,
             offsets: EventOffsets { ends: assembled.end_offsets, flows: bound.ends },
@@ -414,6 +414,17 @@ impl Builder {
         assembled.dropped.sort_unstable();
         (assembled, binder.finish())
     }
+}
+
+/// The slices on lanes: those that partly overlap others on their thread, and those of lanes that the trace describes, in id order.
+fn in_lanes(spilled: &[(SliceId, TrackId)], tracks: &Tracks, slices: &Slices) -> Vec<SliceId> {
+    let mut all: Vec<SliceId> = spilled.iter().map(|(slice, _)| *slice).collect();
+    let is_lane: Vec<bool> = tracks.tracks.iter().map(Track::is_described_lane).collect();
+    if is_lane.contains(&true) {
+        all.extend(slices.ids().filter(|slice| is_lane[slices.track(*slice).row()]));
+        all.sort_unstable();
+    }
+    all
 }
 
 /// The tracks whose owner is wanted, by id.

@@ -1,5 +1,6 @@
 //! Copies that carry out collectives. NCCL may leave a collective to the copy engines of a GPU: then no kernel runs, and the copies have the
-//! External id of the collective's record.
+//! External id of the collective's record. Operators of symmetric memory launch copies from the memory of their peers themselves
+//! (`_low_contention_all_gather`).
 //!
 //! These copies count as kernels from here on: like kernels they have a stack, a cost and a place in the order of collectives.
 
@@ -10,8 +11,9 @@ use foldhash::fast::FixedState;
 use super::Store;
 use crate::id::{SliceId, TraceId};
 use crate::names::args::COLLECTIVE_RECORD;
-use crate::names::calls::is_device_copy;
+use crate::names::calls::{is_device_copy, is_peer_copy};
 use crate::names::category::{CategoryKind, MARKED};
+use crate::names::communication::Copying;
 use crate::store::slices::UNFINISHED;
 
 /// The slices with an id, by trace.
@@ -20,7 +22,7 @@ type ById = HashMap<(TraceId, i64), Vec<SliceId>, FixedState>;
 impl Store {
     /// Adds the copies that carry out collectives to the kernels.
     pub(super) fn add_copies(&mut self) {
-        let copies = self.copies_of_records();
+        let copies = self.copies_of_collectives();
         if copies.is_empty() {
             return;
         }
@@ -34,15 +36,19 @@ impl Store {
         self.kernels.sort_unstable();
     }
 
-    /// The copies between or within GPUs that have the External id of a record and were launched while it was open. The second condition matters
-    /// if a script merged the traces of several ranks into one file, where each rank has its own operator with that id.
-    fn copies_of_records(&self) -> Vec<SliceId> {
-        let Some(record) = self.strings.find(COLLECTIVE_RECORD) else { return Vec::new() };
-        let mut is_copy = vec![false; self.strings.len()];
-        for name in self.names.iter().filter(|name| name.of_gpu) {
-            is_copy[name.id.0 as usize] = self.strings.get(name.id).is_some_and(is_device_copy);
+    /// The copies between or within GPUs that have the External id of a record and were launched while it was open, and those launched by an operator
+    /// that communicates by copies. The second condition matters if a script merged the traces of several ranks into one file, where each rank has its
+    /// own operator with that id.
+    fn copies_of_collectives(&self) -> Vec<SliceId> {
+        let record = self.strings.find(COLLECTIVE_RECORD);
+        let (mut is_copy, mut copying) = (vec![false; self.strings.len()], vec![None; self.strings.len()]);
+        for name in &self.names {
+            let (text, at) = (self.strings.get(name.id).unwrap_or_default(), name.id.0 as usize);
+            is_copy[at] = name.of_gpu && is_device_copy(text);
+            copying[at] = if name.of_cpu { Copying::of_operator(text) } else { None };
         }
-        if !is_copy.contains(&true) {
+        let has_operators = copying.iter().any(Option::is_some);
+        if !is_copy.contains(&true) || record.is_none() && !has_operators {
             return Vec::new();
         }
         let (mut records, mut copies): (ById, Vec<SliceId>) = Default::default();
@@ -50,7 +56,7 @@ impl Store {
             let name = self.slices.name(slice);
             if is_copy[name.0 as usize] {
                 copies.push(slice);
-            } else if name == record
+            } else if Some(name) == record
                 && let Some(id) = self.external_id(slice)
             {
                 records.entry((self.trace_of(slice), id)).or_default().push(slice);
@@ -59,7 +65,7 @@ impl Store {
         let marked = self.strings.find(MARKED);
         copies.retain(|copy| {
             let is_work = self.category_kind(*copy) == CategoryKind::Gpu && Some(self.slices.category(*copy)) != marked;
-            is_work && self.records_of(*copy, &records).is_some()
+            is_work && (has_operators || self.records_of(*copy, &records).is_some())
         });
         let mut calls: ById =
             copies.iter().filter_map(|copy| Some((self.trace_correlation(*copy)?, Vec::new()))).collect();
@@ -72,12 +78,23 @@ impl Store {
         copies.retain(|copy| {
             let calls = self.trace_correlation(*copy).and_then(|id| calls.get(&id)).map_or(&[][..], Vec::as_slice);
             let records = self.records_of(*copy, &records).unwrap_or_default();
-            match (calls, records) {
+            let is_of_record = match (calls, records) {
                 ([], [only]) => self.slices.ts(*only) <= self.slices.ts(*copy),
                 _ => records.iter().any(|record| calls.iter().any(|call| self.is_open_at(*record, *call))),
-            }
+            };
+            is_of_record || has_operators && calls.iter().any(|call| self.communicates(*call, *copy, &copying))
         });
         copies
+    }
+
+    /// Whether a copy that a call launches carries out a collective, by the operators around the call. `copying` says it of names.
+    fn communicates(&self, call: SliceId, copy: SliceId, copying: &[Option<Copying>]) -> bool {
+        let mut callers = std::iter::successors(Some(call), |slice| self.slices.parent(*slice));
+        match callers.find_map(|slice| copying[self.slices.name(slice).0 as usize]) {
+            Some(Copying::All) => true,
+            Some(Copying::FromPeers) => self.strings.get(self.slices.name(copy)).is_some_and(is_peer_copy),
+            None => false,
+        }
     }
 
     /// The records with a copy's External id.

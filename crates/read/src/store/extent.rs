@@ -10,15 +10,25 @@ use crate::time::{Ns, Window};
 /// milliseconds. In 24 real traces that is at most a 25th of the span.
 const LONGEST: i64 = 10;
 
-/// The first start and the last end of some slices, with and without instants. See [`super::Store::bounds`] and [`super::Store::span`].
-#[derive(Debug, Clone, Copy, Default)]
+/// The first start and the last end of some slices, with and without instants. See [`super::Store::bounds`] and [`super::Store::span`]. Every slice of a trace is added, so
+/// that nothing here is an option: without slices, starts are after ends.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
-    all: Option<Window>,
+    all: Window,
     /// Of the slices that count: their starts, and the last end of those that are no calls.
-    starts: Option<Window>,
-    work_end: Option<Ns>,
+    starts: Window,
+    work_end: Ns,
     /// The last end of calls.
-    call_end: Option<Ns>,
+    call_end: Ns,
+}
+
+/// Of no slices.
+const NOTHING: Window = Window { start: Ns::MAX, end: Ns::MIN };
+
+impl Default for Extent {
+    fn default() -> Self {
+        Extent { all: NOTHING, starts: NOTHING, work_end: Ns::MIN, call_end: Ns::MIN }
+    }
 }
 
 /// What counts for the span of a trace.
@@ -39,45 +49,48 @@ impl Extent {
         if dur != Ns::ZERO && counts != Counts::No {
             widen(&mut self.starts, start, start);
             let last = if counts == Counts::Call { &mut self.call_end } else { &mut self.work_end };
-            *last = (*last).max(Some(end));
+            *last = (*last).max(end);
         }
     }
 
     /// Marks a slice as a kernel, which counts even if it is an instant.
     pub(super) fn add_kernel(&mut self, start: Ns) {
         widen(&mut self.starts, start, start);
-        self.work_end = self.work_end.max(Some(start + Ns(1)));
+        self.work_end = self.work_end.max(start + Ns(1));
     }
 
     /// Includes all slices of another extent.
     pub(super) fn join(&mut self, other: &Extent) {
-        for (mine, theirs) in [(&mut self.all, other.all), (&mut self.starts, other.starts)] {
-            if let Some(Window { start, end }) = theirs {
-                widen(mine, start, end);
-            }
-        }
+        widen(&mut self.all, other.all.start, other.all.end);
+        widen(&mut self.starts, other.starts.start, other.starts.end);
         self.work_end = self.work_end.max(other.work_end);
         self.call_end = self.call_end.max(other.call_end);
     }
 
     /// The range of all slices; at least 1 ns.
     pub(super) fn bounds(&self) -> Window {
-        self.all.map_or(Window::default(), |all| Window { end: all.end.max(all.start + Ns(1)), ..all })
+        if self.all == NOTHING {
+            return Window::default();
+        }
+        Window { end: self.all.end.max(self.all.start + Ns(1)), ..self.all }
     }
 
     /// The range of the slices that count; the bounds if there are none.
     pub(super) fn span(&self) -> Window {
-        let Some(starts) = self.starts else { return self.bounds() };
+        let Extent { starts, work_end, call_end, .. } = *self;
+        if starts == NOTHING {
+            return self.bounds();
+        }
         let latest = starts.end + Ns(starts.duration().0.saturating_mul(LONGEST)).max(Ns(1));
-        let call_end = self.call_end.filter(|end| self.work_end.is_none() || *end <= latest);
-        let end = call_end.max(self.work_end).unwrap_or_default().max(starts.end).max(starts.start + Ns(1));
-        Window { start: starts.start, end }
+        let has_no_work = work_end == Ns::MIN;
+        let end = if has_no_work || call_end <= latest { call_end.max(work_end) } else { work_end };
+        Window { start: starts.start, end: end.max(starts.end).max(starts.start + Ns(1)) }
     }
 }
 
-fn widen(window: &mut Option<Window>, start: Ns, end: Ns) {
-    let known = window.get_or_insert(Window { start, end });
-    *known = Window { start: known.start.min(start), end: known.end.max(end) };
+#[inline]
+fn widen(window: &mut Window, start: Ns, end: Ns) {
+    *window = Window { start: window.start.min(start), end: window.end.max(end) };
 }
 
 /// What counts, by track.

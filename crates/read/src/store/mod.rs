@@ -34,7 +34,7 @@ pub use builder::Builder;
 use std::collections::BTreeSet;
 use std::num::NonZero;
 
-use crate::damage::DamageReport;
+use crate::damage::{Damage, DamageReport};
 use crate::id::{ProcessId, SliceId, ThreadId, TrackId};
 use crate::names::args::{in_annotations, in_table};
 use crate::names::category::CategoryKind;
@@ -165,6 +165,16 @@ impl Store {
     /// An argument of a set as a whole number, which may be written as text ([`ArgValue::whole`](crate::event::ArgValue::whole)).
     pub fn whole_arg(&self, set: ArgSetId, key: StringId) -> Option<i64> {
         self.args.get(set, key)?.whole(|text| self.strings.get(*text))
+    }
+
+    /// Whether all slices were left out, because their times are negative.
+    pub fn is_before_zero(&self) -> bool {
+        self.slices.is_empty() && self.damage.get(Damage::NegativeTimestamp).count > 0
+    }
+
+    /// Whether Python functions were recorded.
+    pub fn has_python(&self) -> bool {
+        self.category_kinds.contains(&CategoryKind::Frame)
     }
 
     /// The kind of work that a slice's category means.

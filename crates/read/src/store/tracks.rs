@@ -132,6 +132,13 @@ pub struct Track {
     pub trace: TraceId,
 }
 
+impl Track {
+    /// Whether the trace itself has a lane for slices of a thread that partly overlap others.
+    pub(super) fn is_described_lane(&self) -> bool {
+        self.is_described && matches!(self.owner, Owner::ThreadOverlap(_))
+    }
+}
+
 /// All processes, threads and tracks.
 #[derive(Debug)]
 pub struct Tracks {
@@ -270,6 +277,7 @@ impl Tracks {
         let owner = match described {
             TrackOwner::Thread(pid, tid) => Owner::Thread(self.described_thread(pid, tid, track)),
             TrackOwner::UnderThread(pid, tid) => Owner::UnderThread(self.described_thread(pid, tid, None)),
+            TrackOwner::Lane(pid, tid) => Owner::ThreadOverlap(self.described_thread(pid, tid, None)),
             TrackOwner::Process(pid) => Owner::ProcessEvents(self.described_process(pid)),
             TrackOwner::UnderProcess(pid) => Owner::UnderProcess(self.described_process(pid)),
             TrackOwner::Global => Owner::GlobalEvents,

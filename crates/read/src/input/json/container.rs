@@ -117,18 +117,18 @@ impl Cursor<'_> {
         self.lose(begin, Damage::HeaderSkipped, Within::Object)
     }
 
-    /// What follows the container.
+    /// What follows the container. Another trace there, or the rest of an older and longer one, is not of this one: several ranks wrote one file, or a
+    /// program has appended to it.
     pub(super) fn closed(&mut self, in_object: bool) -> Step {
         while let Some(byte) = self.peek() {
-            match byte {
-                b'{' | b'[' => {
-                    self.fault(Damage::Documents, self.at);
-                    self.state.position = Position::Start;
-                    return Step::Again;
-                }
-                0 => {}
-                byte if is_space(byte) => {}
-                _ => return self.lose(self.at, Damage::Garbage, Within::Closed { in_object }),
+            if byte != 0 && !is_space(byte) {
+                // A bracket too many may have ended a bare list. Nothing less than two ends an object with its list.
+                let is_over = self.state.seen_events && (in_object || byte == b'[');
+                return if is_over {
+                    self.stop(End::Trailing { offset: self.offset() })
+                } else {
+                    self.lose(self.at, Damage::Garbage, Within::Closed { in_object })
+                };
             }
             self.at += 1;
         }

@@ -26,7 +26,7 @@ use crate::damage::{CARRIED, Damage, DamageReport};
 use crate::event::{ArgValue, ArgsWanted, Event, HeaderField};
 use crate::input::containers::packed::PackedFailure;
 use crate::names::category::MARKED;
-use crate::time::TimeRule;
+use crate::time::{TimeRule, Window};
 
 /// What to do with an event.
 #[derive(Debug)]
@@ -93,11 +93,12 @@ pub fn copy<'a>(
     damage: Option<&str>,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
 ) -> Result<Copied, CopyError> {
-    run(source, out, time, Manner::AsItIs(damage), choose).map(|(copied, _)| copied)
+    run(source, out, time, Manner::AsItIs(damage), choose, || None).map(|(copied, _)| copied)
 }
 
 /// The same, but what is written is JSON that every reader takes: nothing in it is nested deeply, no key of the header comes twice,
-/// no text has half a character. Returns what was wrong, and what had to be left out.
+/// no text has half a character. Returns what was wrong, and what had to be left out. Asked of a text that ends early alone, `survived` is the time in
+/// which its kernels survived, which the copy's header says.
 ///
 /// # Errors
 /// As [`copy`].
@@ -105,9 +106,10 @@ pub fn repair<'a>(
     source: impl Read,
     out: impl Write,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
+    survived: impl FnOnce() -> Option<Window>,
 ) -> Result<(Copied, Summary, u64), CopyError> {
     // What it asks of times does not depend on their unit.
-    run(source, out, TimeRule::Exact, Manner::Strictly, choose)
+    run(source, out, TimeRule::Exact, Manner::Strictly, choose, survived)
         .map(|(copied, (summary, bytes))| (copied, summary, bytes))
 }
 
@@ -126,6 +128,7 @@ fn run<'a>(
     time: TimeRule,
     manner: Manner<'_>,
     choose: impl FnMut(&Event<'_>, u64) -> Choice<'a>,
+    survived: impl FnOnce() -> Option<Window>,
 ) -> Result<(Copied, (Summary, u64)), CopyError> {
     let mut splitter = Splitter::new(source, CHUNK);
     let mut copier = Copier {
@@ -138,7 +141,7 @@ fn run<'a>(
     };
     let (mut state, mut tools, mut rest, mut base, mut searched) = (State::START, Tools::default(), Vec::new(), 0, 0);
     let (mut buffer, mut failure) = (Buffer::default(), None);
-    while state.end().is_none()
+    while state.end().is_none_or(|end| matches!(end, End::Trailing { .. }))
         && let Some(mut chunk) = splitter.next(buffer)
     {
         failure = chunk.failure.take();
@@ -164,7 +167,10 @@ fn run<'a>(
     copier.summary.end(state.end().unwrap_or(End::Whole), text_bytes, failure);
     let damage = match manner {
         Manner::AsItIs(damage) => damage.map(str::to_owned),
-        Manner::Strictly => copier.summary.damage.carried(None),
+        Manner::Strictly => {
+            let damage = &copier.summary.damage;
+            damage.carried(if damage.is_unknown() { survived() } else { None })
+        }
     };
     if let Some(damage) = damage {
         let key = format!("\"{CARRIED}\"");

@@ -75,9 +75,9 @@ impl Joiner {
         self.failure = self.failure.take().or(chunk.failure.take());
     }
 
-    /// Whether the trace is over, whatever else the file holds.
+    /// Whether the trace is over, and no more of the file need be read: text after a trace is counted.
     pub(super) fn is_over(&self) -> bool {
-        self.state.end().is_some()
+        self.state.end().is_some_and(|end| !matches!(end, End::Trailing { .. }))
     }
 
     /// All that was read beside the events.

@@ -10,7 +10,7 @@ use super::keys::{EVENT_KEYS, HEADER_KEYS, begins_with_key};
 use super::piece::MAX_EVENT;
 use super::recover::Outcome;
 use super::scan::is_space;
-use super::state::{Lost, Position, State, Within, is_endless};
+use super::state::{End, Lost, Position, State, Within, is_endless};
 
 /// In a broken object that looks like an event, so many others that look like one are tried before it is skipped.
 const MAX_TRIES: u8 = 4;
@@ -50,6 +50,9 @@ impl Cursor<'_> {
                 _ => self.list_end(at, lost.within),
             };
             match sight {
+                Sight::InStep(Position::Start) if self.state.seen_events => {
+                    return self.stop(End::Trailing { offset: lost.begin });
+                }
                 Sight::InStep(position) => {
                     self.at = at;
                     let seen_events = self.state.seen_events || matches!(position, Position::List { .. });

@@ -336,10 +336,23 @@ mod tests {
     }
 
     #[test]
-    fn documents_may_follow_each_other() {
-        let (found, end) = pieces(&format!("{{\"traceEvents\":[{E}]}}\n[{E},{E}"));
-        assert_eq!(found, [E, "Documents @36 0", E, E]);
-        assert_eq!(end, End::Whole);
+    fn text_after_a_trace_is_not_of_it() {
+        let trace = format!("{{\"traceEvents\":[{E}]}}");
+        for after in ["[{}]", "{}", "\"dur\":5},{},{}]}", "Done."] {
+            let (found, end) = pieces(&format!("{trace}\0\n{}", after.replace("{}", E)));
+            assert_eq!(
+                (&found[..], end),
+                (&[E.to_owned()][..], End::Trailing { offset: trace.len() as u64 + 2 }),
+                "{after}"
+            );
+        }
+        let list = format!("[{E}]\n");
+        let offset = list.len() as u64;
+        assert_eq!(pieces(&format!("{list}[{E}]")), (vec![E.to_owned()], End::Trailing { offset }));
+        let (found, end) = pieces(&format!("{list}, {trace}"));
+        assert_eq!((&found[..], end), (&[E.to_owned()][..], End::Trailing { offset }));
+        // A list that a stray bracket ended goes on.
+        assert_eq!(pieces(&format!("{list}{E},{E}]")).0, [E, &format!("Garbage @{offset} 0"), E, E]);
     }
 
     /// How many bytes and words were read of a text that comes as a whole.

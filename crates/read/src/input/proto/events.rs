@@ -262,7 +262,7 @@ impl Events {
     /// The end of the file: emits the events that wait, and what all tracks are.
     pub(super) fn finish(mut self, emit: &mut impl FnMut(TrackItem<'_>) -> bool) -> Summary {
         self.retry(emit);
-        self.descriptors.emit(|description| {
+        self.descriptors.emit(self.parser.has_seen_profiler, |description| {
             emit(TrackItem::Track(description));
         });
         self.summary

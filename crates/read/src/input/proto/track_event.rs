@@ -127,13 +127,22 @@ pub(super) struct Parser {
     joined_bytes: usize,
     /// The last category and its kind: consecutive events mostly share it.
     last_kind: (Vec<u8>, CategoryKind),
+    /// Whether an event had a category of a profiler's GPU work, calls or Python functions.
+    pub(super) has_seen_profiler: bool,
 }
 
 impl Parser {
     pub(super) fn new(wanted: ArgsWanted) -> Self {
         let last_kind = (Vec::new(), CategoryKind::Runtime);
         let annotations = Annotations::new(wanted);
-        Parser { annotations, category: Vec::new(), joined: HashSet::default(), joined_bytes: 0, last_kind }
+        Parser {
+            annotations,
+            category: Vec::new(),
+            joined: HashSet::default(),
+            joined_bytes: 0,
+            last_kind,
+            has_seen_profiler: false,
+        }
     }
 
     /// Passes the event to `take`, and after it the flows of its slice.
@@ -275,6 +284,7 @@ impl Parser {
         }
         if self.last_kind.0 != self.category {
             self.last_kind.1 = CategoryKind::from_name(&String::from_utf8_lossy(&self.category));
+            self.has_seen_profiler |= self.last_kind.1 != CategoryKind::Cpu;
             self.last_kind.0.clone_from(&self.category);
         }
         self.last_kind.1

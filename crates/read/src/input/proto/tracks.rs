@@ -190,6 +190,7 @@ impl Descriptors {
         match self.owner(self.by_key.get(&track)?, MAX_CHAIN, &mut Above::default()) {
             TrackOwner::Thread(pid, _)
             | TrackOwner::UnderThread(pid, _)
+            | TrackOwner::Lane(pid, _)
             | TrackOwner::Process(pid)
             | TrackOwner::UnderProcess(pid) => Some(pid),
             TrackOwner::Operation(pid) | TrackOwner::Instants(pid) => pid,
@@ -204,17 +205,26 @@ impl Descriptors {
         })
     }
 
-    /// Emits what all tracks are.
-    pub(super) fn emit(&self, mut emit: impl FnMut(TrackDescription<'_>)) {
+    /// Emits what all tracks are. `by_names`: whether names alone make threads and processes ([`Descriptors::named`]).
+    pub(super) fn emit(&self, by_names: bool, mut emit: impl FnMut(TrackDescription<'_>)) {
         let mut above = Above::default();
+        let named = if by_names { self.named() } else { HashMap::default() };
         for key in &self.order {
             let described = &self.by_key[key];
+            let (owner, thread, process) = match named.get(key) {
+                Some((owner, process)) => (*owner, described.name.as_deref(), Some(*process)),
+                None => (
+                    self.owner(described, usize::MAX, &mut above),
+                    described.thread.as_ref().and_then(|(.., name)| name.as_deref()),
+                    described.process.as_ref().and_then(|(_, name)| name.as_deref()),
+                ),
+            };
             emit(TrackDescription {
                 key: *key,
-                owner: self.owner(described, usize::MAX, &mut above),
+                owner,
                 name: described.name.as_deref().map(Into::into),
-                thread_name: described.thread.as_ref().and_then(|(.., name)| name.as_deref()).map(Into::into),
-                process_name: described.process.as_ref().and_then(|(_, name)| name.as_deref()).map(Into::into),
+                thread_name: thread.map(Into::into),
+                process_name: process.map(Into::into),
             });
         }
         let default = TrackKey::Uuid(0);
@@ -228,6 +238,43 @@ impl Descriptors {
                 process_name: None,
             });
         }
+    }
+
+    /// Threads and processes of a trace that has names for them, and no numbers, with the name of the process: a track with a name, under one that has
+    /// only a name, is a thread, and others with the same two are its lanes. So PyTorch's traces are written with Perfetto's Python library, where slices
+    /// that overlap on one track need several.
+    fn named(&self) -> HashMap<TrackKey, (TrackOwner, &str), foldhash::fast::FixedState> {
+        let nobody = |track: &Described| track.owner.is_none() && track.thread.is_none() && track.process.is_none();
+        let process = |track: &Described| {
+            let parent = track.parent.filter(|_| nobody(track))?;
+            let above =
+                self.by_key.get(&TrackKey::Uuid(parent)).filter(|above| nobody(above) && above.parent.is_none())?;
+            Some((parent, above.name.as_deref()?))
+        };
+        let mut pids: HashMap<u64, i64> = HashMap::new();
+        let mut tids: HashMap<(u64, &str), i64> = HashMap::new();
+        let mut named = HashMap::default();
+        for key in &self.order {
+            let track = &self.by_key[key];
+            let (Some((parent, of)), Some(name)) = (process(track), track.name.as_deref()) else { continue };
+            let next = UNNUMBERED + pids.len() as i64;
+            let pid = match pids.get(&parent) {
+                Some(pid) => *pid,
+                None => number_of(of).filter(|pid| !pids.values().any(|known| known == pid)).unwrap_or(next),
+            };
+            pids.insert(parent, pid);
+            let next = UNNUMBERED + tids.len() as i64;
+            let owner = match tids.get(&(parent, name)) {
+                Some(tid) => TrackOwner::Lane(pid, *tid),
+                None => {
+                    let tid = number_of(name).unwrap_or(next);
+                    tids.insert((parent, name), tid);
+                    TrackOwner::Thread(pid, tid)
+                }
+            };
+            named.insert(*key, (owner, of));
+        }
+        named
     }
 
     /// What a track belongs to. At most `farthest` tracks above it are visited, unless what is above them is known.
@@ -275,6 +322,15 @@ impl Descriptors {
         }
         found.filter(|(_, steps)| *steps < MAX_CHAIN).map(|(owner, _)| owner)
     }
+}
+
+/// The first number for threads and processes whose names have none: above those of Linux.
+const UNNUMBERED: i64 = 1 << 23;
+
+/// The number at the end of a name: `stream 7`.
+fn number_of(name: &str) -> Option<i64> {
+    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    name[name.len() - digits..].parse().ok().filter(|number| *number < UNNUMBERED)
 }
 
 /// The thread of a process whose events name none; Perfetto makes the same number.
@@ -346,6 +402,41 @@ mod tests {
         let mut texts: Vec<&str> = descriptors.texts.iter().map(|text| &**text).collect();
         texts.sort_unstable();
         assert_eq!(texts, ["category", "name", "scope"]);
+    }
+
+    /// Two processes of one name are two, and a second track of one name under one of them is a lane.
+    #[test]
+    fn names_make_threads_where_nothing_else_does() {
+        let mut descriptors = Descriptors::default();
+        let mut add = |uuid, name: &str, parent| {
+            let track = descriptors.get_or_add(TrackKey::Uuid(uuid));
+            (track.name, track.parent) = (Some(name.into()), parent);
+        };
+        add(1, "python", None);
+        add(2, "process 0", None);
+        add(3, "python", None);
+        add(4, "stream 1000", Some(1));
+        add(5, "stream 7", Some(2));
+        add(6, "stream 1000", Some(1));
+        add(7, "stream 1000", Some(3));
+        let mut owners = Vec::new();
+        descriptors.emit(true, |described| owners.push(described.owner));
+        let (first, second) = (UNNUMBERED, UNNUMBERED + 2);
+        assert_eq!(
+            owners[..7],
+            [
+                TrackOwner::Global,
+                TrackOwner::Global,
+                TrackOwner::Global,
+                TrackOwner::Thread(first, 1000),
+                TrackOwner::Thread(0, 7),
+                TrackOwner::Lane(first, 1000),
+                TrackOwner::Thread(second, 1000)
+            ]
+        );
+        let mut as_they_are = Vec::new();
+        descriptors.emit(false, |described| as_they_are.push(described.owner));
+        assert_eq!(as_they_are[3..7], [TrackOwner::UnderGlobal; 4]);
     }
 
     /// Each track above is visited once, whether the chain ends, is a cycle or is too long.
