@@ -11,6 +11,7 @@ use crate::attribution::threads::thread_name;
 use crate::attribution::{Attribution, KernelLaunch};
 use crate::names::calls::{GRAPH_LAUNCHES, Work};
 use crate::names::collectives::{ANNOTATION, Collective};
+use crate::names::communication::SYMMETRIC;
 use crate::names::frames::{
     UserCode, fsdp_module, is_compiled_code, is_framework_plumbing, is_library, is_node, is_operator, is_piece,
     is_plumbing, model_class, module, without_line,
@@ -115,11 +116,13 @@ impl StackKey {
         (is_launch && !is_plumbing(annotation)).then_some(annotation)
     }
 
-    /// The collective named by the innermost `nccl:…` annotation; PyTorch puts one around each launch.
+    /// The collective named by the innermost `nccl:…` annotation, which PyTorch puts around each launch, or operator of symmetric memory.
     pub fn collective(&self) -> Option<Collective> {
         let captured = self.captured.iter().flat_map(|path| path.frames.iter().rev());
         let mut frames = self.frames.iter().rev().chain(captured);
-        frames.find_map(|frame| frame.strip_prefix(ANNOTATION)).and_then(Collective::of_record)
+        let of_annotation = |frame: &String| frame.strip_prefix(ANNOTATION).map(Collective::of_record);
+        let of_operator = |frame: &String| frame.strip_prefix(SYMMETRIC).map(Collective::of_kernel);
+        frames.find_map(|frame| of_annotation(frame).or_else(|| of_operator(frame))).flatten()
     }
 
     /// The key without line numbers, which differ between versions of a program.

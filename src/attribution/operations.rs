@@ -14,6 +14,7 @@ use super::{Attribution, KernelLaunch};
 use crate::event::ArgValue;
 use crate::id::{GpuId, PathId, SliceId, TraceId};
 use crate::names::args;
+use crate::names::category::CategoryKind;
 use crate::names::collectives::{ANNOTATION, Collective, Method};
 use crate::names::ranks::ranks_of_text;
 use crate::operation::{Communicator, Message, Operation, Source, Split, State};
@@ -75,6 +76,8 @@ struct Reader<'a> {
     methods: HashMap<StringId, Method<'a>, FixedState>,
     /// By call path: the collective in PyTorch's innermost annotation.
     annotated: HashMap<PathId, Option<Collective>>,
+    /// By GPU and External id: how many copies carry out one collective.
+    copies: HashMap<(GpuId, i64), u64, FixedState>,
 }
 
 /// The keys of arguments that are no part of a [`Record`], if the trace has them.
@@ -83,6 +86,18 @@ struct Keys {
     rank: Option<StringId>,
     peers: [Option<StringId>; 2],
     splits: [Option<StringId>; 2],
+}
+
+/// See [`Reader::copies`].
+fn copies(store: &Store, kernels: &[KernelLaunch]) -> HashMap<(GpuId, i64), u64, FixedState> {
+    let mut found = HashMap::default();
+    let kernels = kernels.iter().map(|row| row.launched.kernel);
+    for copy in kernels.filter(|kernel| store.category_kind(*kernel) == CategoryKind::Gpu) {
+        if let Some(id) = store.external_id(copy) {
+            *found.entry((store.gpu_of(copy), id)).or_default() += 1;
+        }
+    }
+    found
 }
 
 impl<'a> Reader<'a> {
@@ -104,6 +119,7 @@ impl<'a> Reader<'a> {
             keys,
             methods: HashMap::default(),
             annotated: HashMap::new(),
+            copies: copies(store, &attribution.kernels),
         }
     }
 
@@ -130,7 +146,7 @@ impl<'a> Reader<'a> {
             dtype: text(record.and_then(|record| record.dtype.as_deref())),
             in_elements: record.and_then(|record| record.in_elements),
             out_elements: record.and_then(|record| record.out_elements),
-            bytes: record.and_then(|record| record.bytes),
+            bytes: record.and_then(|record| record.bytes).map(|bytes| bytes / self.copies_with(kernel)),
             peer: self.peer(set, row, record),
             enqueued: row.record.map(|slice| store.slices.ts(slice)),
             launch: launched.call,
@@ -151,6 +167,12 @@ impl<'a> Reader<'a> {
             Some(first) => self.batch(operation, self.attribution.batches.records(first)),
             None => operation,
         }
+    }
+
+    /// How many copies a copy shares its collective with, itself included: each has its part of the size. 1 for a kernel.
+    fn copies_with(&self, kernel: SliceId) -> u64 {
+        let id = self.store.external_id(kernel).filter(|_| !self.copies.is_empty());
+        id.and_then(|id| self.copies.get(&(self.store.gpu_of(kernel), id))).copied().unwrap_or(1)
     }
 
     /// The operation of a kernel that carries out several sends and receives, from that of the first.

@@ -87,10 +87,12 @@ fn kernels_in(store: &Store, window: Window) -> Vec<NameCount> {
 
 /// What wrote the first trace.
 pub(super) fn writer(store: &Store) -> &'static Writer {
-    let categories: HashSet<StringId> = store.slices.ids().map(|slice| store.slices.category(slice)).collect();
-    let names = || categories.iter().filter_map(|id| store.strings.get(*id)).filter(|name| !name.is_empty());
-    let is_of_kineto = |name: &str| CategoryKind::from_name(name) != CategoryKind::Cpu || OPERATORS.contains(&name);
-    header::writer(store, names().next().is_some(), names().any(is_of_kineto))
+    let mut has = vec![false; store.strings.len()];
+    store.slices.ids().for_each(|slice| has[store.slices.category(slice).0 as usize] = true);
+    let categories = (0..).zip(has).filter(|(_, has)| *has).map(|(id, _)| StringId(id));
+    let names: Vec<&str> = categories.filter_map(|id| store.strings.get(id)).filter(|name| !name.is_empty()).collect();
+    let is_of_kineto = |name: &&str| CategoryKind::from_name(name) != CategoryKind::Cpu || OPERATORS.contains(name);
+    header::writer(store, !names.is_empty(), names.iter().any(is_of_kineto))
 }
 
 /// The slices of which the name says that they communicate, by name and category, the most time first.

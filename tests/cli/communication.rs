@@ -84,6 +84,10 @@ fn copies_of_a_collective_are_collectives() {
     // Two copies share the record, so that neither has its size for itself.
     assert_eq!((&stack["messages"]["bandwidth"], &stack["messages"]["fastest_ns"]), (&Value::Null, &Value::Null));
     assert_eq!(answer(&events, &["--family", "copy-engine"])["stacks"][0]["count"], 2);
+    // Each copy is an operation with its part of the size, which is 80 bytes.
+    let (_folder, trace) = trace_of(&events.iter().map(String::as_str).collect::<Vec<_>>());
+    let sizes = stdout(&run(&["sql", &trace, "SELECT bytes FROM collective", "--quiet"]));
+    assert_eq!(sizes.lines().skip(1).collect::<Vec<_>>(), ["40"; 2]);
     let shown = text(&events, &["--kernel-name", "gemm"]);
     assert!(
         shown.contains("40.000 µs of 40.000 µs of communication is in kernels that are not asked for: copy-engine"),

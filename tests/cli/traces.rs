@@ -235,6 +235,7 @@ fn copies_of_symmetric_memory_are_collectives() {
         (&711_000.into(), &711_000.into())
     );
     assert_eq!(found["kernels_in_trace"], 15);
+    assert_eq!(found["stacks"][0]["messages"]["collectives"], serde_json::json!({"all_gather": 9}));
     let trace = std::fs::read_to_string(testdata("traces/08_low_contention.json")).unwrap();
     let other = trace.replace("symm_mem::_low_contention_all_gather", "mylib::prefetch");
     let (_folder, path) = crate::support::program::scratch("other.json", other.as_bytes());
@@ -377,4 +378,25 @@ fn hosts_of_jax_are_ranks() {
     assert_eq!(ranks["matches"]["matched"], 24);
     let waited: Vec<u64> = (0..2).map(|rank| ranks["ranks"][rank]["waited_ns"].as_u64().unwrap()).collect();
     assert_eq!(waited, [12 * 40_125, 0], "{}", ranks["ranks"]);
+}
+
+/// An asynchronous kernel has an id and no thread: on the only GPU there is, it is on that. Its stack is unknown.
+#[test]
+fn an_asynchronous_kernel_is_on_the_only_gpu() {
+    let text = std::fs::read_to_string(testdata("traces/00_control.json")).unwrap();
+    let event = |phase: &str, ts: u32| {
+        format!(
+            r#"{{"ph": "{phase}", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "id": "0x1", "pid": 0, "tid": 20, "ts": {ts}}}"#
+        )
+    };
+    let end = text.rfind(']').unwrap();
+    let with = format!("{}, {}, {}{}", &text[..end], event("b", 1_000_500), event("e", 1_000_560), &text[end..]);
+    let (_folder, trace) = crate::support::program::scratch("async.json", with.as_bytes());
+    let found = json(&[&trace]);
+    assert_eq!(
+        (found["summary"]["gpus"].as_u64(), found["kernels_in_trace"].as_u64()),
+        (Some(1), Some(7)),
+        "{}",
+        found["summary"]
+    );
 }

@@ -182,14 +182,27 @@ pub enum EventsOf {
 pub enum Keep {
     /// It keeps none.
     Nothing,
-    /// It keeps them if it has an argument with one of these keys.
-    IfMarked(&'static [&'static str]),
+    /// It keeps them if it has the record of a collective, or what a kernel of a graph says itself.
+    IfRecorded,
+    /// It keeps them if it has what a kernel of a graph says itself.
+    IfAnnotated,
     /// It keeps them.
     Keys,
 }
 
 /// How many bytes of a kernel's name are searched for its library's name: a mangled name begins with `_ZN` and a number.
 const NAME_START: usize = 16;
+
+impl Keep {
+    /// The keys of which one has to be there.
+    pub fn markers(self) -> &'static [&'static str] {
+        match self {
+            Keep::IfRecorded => &[args::COLLECTIVE, args::ANNOTATION],
+            Keep::IfAnnotated => &[args::ANNOTATION],
+            Keep::Nothing | Keep::Keys => &[],
+        }
+    }
+}
 
 impl KeySet {
     /// The parameters of a collective.
@@ -209,8 +222,8 @@ impl KeySet {
             (EventsOf::Operators, CategoryKind::Cpu) => Keep::Keys,
             (EventsOf::Collectives | EventsOf::Operators, CategoryKind::Kernel) => {
                 match name[..name.len().min(NAME_START)].windows(3).any(|part| part == b"ccl") {
-                    true => Keep::IfMarked(&[args::COLLECTIVE, args::ANNOTATION]),
-                    false => Keep::IfMarked(&[args::ANNOTATION]),
+                    true => Keep::IfRecorded,
+                    false => Keep::IfAnnotated,
                 }
             }
             (EventsOf::Collectives, CategoryKind::Cpu) if name == args::COLLECTIVE_RECORD.as_bytes() => Keep::Keys,

@@ -8,7 +8,10 @@ use super::described::MODULE_FRAME;
 use super::kernels::says_collective;
 
 /// PyTorch's operators and annotations for communication only: `torch/csrc/distributed/c10d/` (`Ops.cpp`, `Functional.cpp`, `symm_mem/`).
-const COMMUNICATE: &[&str] = &[ANNOTATION, "c10d::", "_c10d_functional", "symm_mem::"];
+const COMMUNICATE: &[&str] = &[ANNOTATION, "c10d::", "_c10d_functional", SYMMETRIC];
+
+/// The namespace of PyTorch's operators of symmetric memory: `symm_mem::one_shot_all_reduce`.
+pub const SYMMETRIC: &str = "symm_mem::";
 
 /// Operators whose names are no evidence: PyTorch's own never communicate, and Inductor names its kernels and the operators around them after the
 /// operators that they replace.
@@ -61,7 +64,7 @@ impl Copying {
     /// Of an operator of PyTorch's symmetric memory (`torch/distributed/_symmetric_memory/__init__.py`), by its name: `_low_contention_all_gather`
     /// communicates, `fused_all_gather_matmul` multiplies what it copies. `None` for other operators.
     pub fn of_operator(name: &str) -> Option<Copying> {
-        let name = name.strip_prefix("symm_mem::")?;
+        let name = name.strip_prefix(SYMMETRIC)?;
         Some(if says_communication(name) && !name.starts_with("fused_") { Copying::All } else { Copying::FromPeers })
     }
 }

@@ -295,6 +295,18 @@ impl Shard {
 /// What is wrong with the times of an event: sums and differences of those that are right fit into 64 bits.
 #[inline]
 fn bad_time(event: &Event<'_>) -> Option<Damage> {
+    // As unsigned numbers, negative ones are larger than all others.
+    let is_within = |time: Ns, last: Ns| time.0 as u64 <= last.0 as u64;
+    let is_fine = is_within(event.ts, Ns::LATEST)
+        && match event.kind {
+            Kind::Complete { dur } => is_within(dur, Ns(Ns::LATEST.0 - event.ts.0)),
+            _ => true,
+        };
+    if is_fine { None } else { what_is_bad(event) }
+}
+
+#[cold]
+fn what_is_bad(event: &Event<'_>) -> Option<Damage> {
     match event.kind {
         _ if event.ts < Ns::ZERO => Some(Damage::NegativeTimestamp),
         _ if event.ts > Ns::LATEST => Some(Damage::EventWithoutTimestamp),

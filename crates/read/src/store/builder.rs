@@ -9,7 +9,7 @@ use std::num::NonZero;
 use super::args::{Arg, ArgSetId, Args};
 use super::assemble::{Assembled, Assembler};
 use super::batch::Batch;
-use super::extent::Counted;
+use super::extent::{Counted, Counts, Extent};
 use super::flows::{Binder, Bound, Flows, Marks};
 use super::offsets::EventOffsets;
 use super::order::{Events, OrderWatch, Role, STRETCH, Segment, Stretches};
@@ -27,6 +27,7 @@ use crate::id::{ProcessId, SliceId, ThreadId, TraceId, TrackId};
 use crate::names::calls::Work;
 use crate::names::category::CategoryKind;
 use crate::names::described::SCHEMA_VERSION;
+use crate::time::Ns;
 
 /// Collects batches, trace by trace; [`Builder::finish`] makes the store.
 #[derive(Debug, Default)]
@@ -365,7 +366,12 @@ impl Builder {
         }
         let flow_args = flow_args(&flows, &mut self.args, &mut self.strings);
         let counted = Counted::find(&assembled.tracks, &slices, &assembled.kernels, &assembled.runtime_calls);
-        let Named { names, extent } = Named::find(&slices.rows, &assembled.dropped, &category_kinds, &counted, threads);
+        let Named { names, ends } = Named::find(&slices.rows, &assembled.dropped, &category_kinds, &counted, threads);
+        let kind = |slice| category_kinds[slices.category(slice).0 as usize];
+        let extent = Extent::find(ends, &slices, |slice| {
+            kind(slice) == CategoryKind::Kernel
+                || slices.dur(slice) != Ns::ZERO && counted.counts(kind(slice), slices.track(slice)) != Counts::No
+        });
         let tracks = assembled.tracks;
         let mut store = Store {
             names,
@@ -389,10 +395,12 @@ impl Builder {
             damage,
             events: self.traces.iter().map(|trace| trace.events).sum(),
             traces: self.traces,
+            only_gpus: Vec::new(),
             category_kinds,
             flow_args,
         };
         store.add_copies();
+        store.find_only_gpus();
         store
     }
 

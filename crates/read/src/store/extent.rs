@@ -10,8 +10,8 @@ use crate::time::{Ns, Window};
 /// milliseconds. In 24 real traces that is at most a 25th of the span.
 const LONGEST: i64 = 10;
 
-/// The first start and the last end of some slices, with and without instants. See [`super::Store::bounds`] and [`super::Store::span`]. Every slice of a trace is added, so
-/// that nothing here is an option: without slices, starts are after ends.
+/// The first start and the last end of some slices, with and without instants. See [`super::Store::bounds`] and [`super::Store::span`]. Without slices, starts are after
+/// ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
     all: Window,
@@ -35,16 +35,60 @@ impl Default for Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counts {
     /// Neither kernels nor calls of threads that launch them, such as what a data loader does.
-    No,
-    Call,
-    Work,
+    No = 0,
+    Call = 1,
+    Work = 2,
+}
+
+/// The last ends of slices, by what counts ([`Counts`]).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends([Ns; 3]);
+
+impl Default for Ends {
+    fn default() -> Self {
+        Ends([Ns::MIN; 3])
+    }
+}
+
+impl Ends {
+    /// Includes a slice. Its times are those of an event that was read, so that their sum fits.
+    #[inline]
+    pub(super) fn add(&mut self, start: Ns, dur: Ns, counts: Counts) {
+        let last = &mut self.0[if dur == Ns::ZERO { Counts::No } else { counts } as usize];
+        *last = (*last).max(Ns(start.0 + dur.0.max(0)));
+    }
+
+    /// As [`Extent::add_kernel`].
+    #[inline]
+    pub(super) fn add_kernel(&mut self, start: Ns) {
+        self.0[Counts::Work as usize] = self.0[Counts::Work as usize].max(start + Ns(1));
+    }
+
+    pub(super) fn join(&mut self, other: Ends) {
+        self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine = (*mine).max(theirs));
+    }
 }
 
 impl Extent {
-    /// Includes a slice.
+    /// Of slices with these ends. As ids follow the order of starts, only the first and the last slices are looked at for these.
+    pub(super) fn find(ends: Ends, slices: &Slices, counts: impl Fn(SliceId) -> bool) -> Self {
+        let Ends([_, call_end, work_end]) = ends;
+        let start = |slice: Option<SliceId>| slice.map(|slice| slices.ts(slice));
+        let window = |first: Option<Ns>, last: Option<Ns>| match first.zip(last) {
+            Some((start, end)) => Window { start, end },
+            None => NOTHING,
+        };
+        let starts =
+            window(start(slices.ids().find(|id| counts(*id))), start(slices.ids().rev().find(|id| counts(*id))));
+        let last_start = start(slices.ids().next_back());
+        let all = window(start(slices.ids().next()), ends.0.into_iter().max().max(last_start));
+        Extent { all, starts, work_end, call_end }
+    }
+
+    /// Includes a slice. Its times are those of an event that was read, so that their sum fits.
     #[inline]
     pub(super) fn add(&mut self, start: Ns, dur: Ns, counts: Counts) {
-        let end = start + dur.max(Ns::ZERO);
+        let end = Ns(start.0 + dur.0.max(0));
         widen(&mut self.all, start, end);
         if dur != Ns::ZERO && counts != Counts::No {
             widen(&mut self.starts, start, start);
@@ -57,14 +101,6 @@ impl Extent {
     pub(super) fn add_kernel(&mut self, start: Ns) {
         widen(&mut self.starts, start, start);
         self.work_end = self.work_end.max(start + Ns(1));
-    }
-
-    /// Includes all slices of another extent.
-    pub(super) fn join(&mut self, other: &Extent) {
-        widen(&mut self.all, other.all.start, other.all.end);
-        widen(&mut self.starts, other.starts.start, other.starts.end);
-        self.work_end = self.work_end.max(other.work_end);
-        self.call_end = self.call_end.max(other.call_end);
     }
 
     /// The range of all slices; at least 1 ns.

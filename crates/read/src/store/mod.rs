@@ -95,6 +95,8 @@ pub struct Store {
     pub thread_tracks: Vec<TrackId>,
     /// The tracks that belong to processes, by id.
     pub process_tracks: Vec<TrackId>,
+    /// By trace: its GPU, if it has only one. Empty where each kernel has its GPU.
+    only_gpus: Vec<Option<ProcessId>>,
     /// The kind of each text as a category, by [`StringId`].
     category_kinds: Vec<CategoryKind>,
     /// The arguments of flows: one set per pair of name and category.

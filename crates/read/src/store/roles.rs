@@ -1,10 +1,10 @@
-//! The names and time range of slices, and the kinds of their categories, found in one pass over the rows.
+//! The names and last ends of slices, and the kinds of their categories, found in one pass over the rows.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
 
 use super::Name;
-use super::extent::{Counted, Extent};
+use super::extent::{Counted, Ends};
 use super::order::Role;
 use super::slices::Rows;
 use super::strings::{StringId, Strings};
@@ -35,12 +35,12 @@ impl Role {
     }
 }
 
-/// The names of slices, and their time range.
+/// The names of slices, and their last ends.
 #[derive(Default)]
 pub(super) struct Named {
     /// See [`super::Store::names`]; indexed by [`StringId`] until the end.
     pub(super) names: Vec<Name>,
-    pub(super) extent: Extent,
+    pub(super) ends: Ends,
 }
 
 impl Named {
@@ -71,14 +71,14 @@ impl Named {
     #[inline]
     fn add(&mut self, rows: &Rows, row: usize, kinds: &[CategoryKind], counted: &Counted) {
         let (ts, kind) = (Ns(rows.ts[row]), kinds[rows.category[row].0 as usize]);
-        self.extent.add(ts, Ns(rows.dur.get(row)), counted.counts(kind, TrackId(rows.track[row])));
+        self.ends.add(ts, Ns(rows.dur.get(row)), counted.counts(kind, TrackId(rows.track[row])));
         let id = rows.name[row].0 as usize;
         self.make_room_for(id + 1);
         let name = &mut self.names[id];
         match kind {
             CategoryKind::Kernel => {
                 name.of_kernel = true;
-                self.extent.add_kernel(ts);
+                self.ends.add_kernel(ts);
             }
             CategoryKind::Runtime | CategoryKind::Frame | CategoryKind::Cpu => name.of_cpu = true,
             CategoryKind::Gpu => name.of_gpu = true,
@@ -98,7 +98,7 @@ impl Named {
             name.of_cpu |= more.of_cpu;
             name.of_gpu |= more.of_gpu;
         }
-        self.extent.join(&other.extent);
+        self.ends.join(other.ends);
         self
     }
 }

@@ -29,12 +29,12 @@ pub(super) fn find(rows: &Rows, segments: &[Segment], counts: impl Fn(usize) -> 
     samples.sort_unstable();
     let edge = samples.len() / ONE_IN;
     let (Some(low), Some(high)) = (samples.get(edge), samples.iter().rev().nth(edge)) else { return Vec::new() };
-    let times = || segments.iter().map(|segment| &rows.ts[segment.rows.start as usize..segment.rows.end as usize]);
-    let earliest = times().filter_map(|of| of.iter().min()).min().copied().unwrap_or_default();
-    let latest = times().filter_map(|of| of.iter().max()).max().copied().unwrap_or_default();
+    let mut times = segments.iter().map(|segment| &rows.ts[segment.rows.start as usize..segment.rows.end as usize]);
     let length = (high - low).max(APART);
-    let is_possible = low - earliest > length || latest - high > length;
-    if count < ENOUGH || !is_possible {
+    // One comparison decides for each: what is before the first time wraps around.
+    let (first, span) = (low.saturating_sub(length), 2 * length as u64 + (high - low) as u64);
+    let is_far = |ts: &i64| ts.wrapping_sub(first) as u64 > span;
+    if count < ENOUGH || !times.any(|of| of.iter().any(is_far)) {
         return Vec::new();
     }
     // By start: the start, the end and the row of each.

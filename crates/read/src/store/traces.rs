@@ -6,13 +6,16 @@
 //! shows the trace as `machine_id`, as Perfetto does. All traces share one time axis, because the only common clock is the time of day that
 //! profilers write.
 
+use std::collections::BTreeSet;
+
 use super::Store;
 use super::extent::{Counted, Extent};
 use super::strings::StringId;
+use super::tracks::Owner;
 use crate::damage::DamageReport;
 use crate::event::producers::Producer;
 use crate::event::{ArgValue, Format, HeaderField};
-use crate::id::{GpuId, SliceId, TraceId};
+use crate::id::{GpuId, ProcessId, SliceId, TraceId};
 use crate::names::ranks::host_of_file;
 use crate::time::{Ns, Window};
 
@@ -152,6 +155,20 @@ impl Store {
 
     /// The GPU on which a slice ran: its trace, and its process in that trace.
     pub fn gpu_of(&self, slice: SliceId) -> GpuId {
-        GpuId { trace: self.trace_of(slice), process: self.process_of(slice).unwrap_or_default() }
+        let trace = self.trace_of(slice);
+        let only = || self.only_gpus.get(trace.row()).copied().flatten();
+        GpuId { trace, process: self.process_of(slice).or_else(only).unwrap_or_default() }
+    }
+
+    /// Finds the only GPU of each trace, for kernels whose tracks belong to no process: asynchronous events have ids of their own.
+    pub(super) fn find_only_gpus(&mut self) {
+        if !self.tracks.tracks.iter().any(|track| track.owner == Owner::AsyncGlobal) {
+            return;
+        }
+        let mut gpus: Vec<BTreeSet<ProcessId>> = vec![BTreeSet::new(); self.traces.len()];
+        for kernel in &self.kernels {
+            gpus[self.trace_of(*kernel).row()].extend(self.process_of(*kernel));
+        }
+        self.only_gpus = gpus.into_iter().map(|of| of.first().copied().filter(|_| of.len() == 1)).collect();
     }
 }

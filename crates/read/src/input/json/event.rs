@@ -223,8 +223,7 @@ impl Arguments {
         let (kind, object) = (self.categories.kind_of(text, category), fields.range(Field::Args));
         let ids = self.ids.find(kind, text, object.clone(), &fields.flat, marks);
         let name = if let Some(Token::Text(name)) = fields.get(text, Field::Name) { name } else { &[] };
-        let is_of_graph = matches!(ids, EventIds::Gpu { graph_node_id: 1.., .. });
-        let owner = Owner { kind, has_category, is_of_graph, name, is_flat: fields.flat.form.is_some() };
+        let owner = Owner { kind, has_category, ids: &ids, name, is_flat: fields.flat.form.is_some() };
         self.kept.read(owner, text, object, marks, &mut self.list, faults);
         ids
     }

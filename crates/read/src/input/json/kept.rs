@@ -10,7 +10,7 @@ use super::recover::{Outcome, Recoverer};
 use super::scan::SyntaxError;
 use super::search::{Key, Search};
 use crate::damage::Damage;
-use crate::event::{ArgList, ArgValue, ArgsWanted, Keep, KeySet};
+use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Keep, KeySet};
 use crate::names::args::{self as keys, in_table};
 use crate::names::category::CategoryKind;
 
@@ -27,8 +27,10 @@ struct KeptKeys {
     keys: Vec<(Key, String)>,
     /// Keys of which only their presence in an operator is kept.
     present: Vec<(Key, String)>,
-    /// Find the keys of [`Keep::IfMarked`], and that of kernels without a category, each in quotes.
-    markers: Vec<(&'static str, Finder<'static>)>,
+    /// Find the keys of [`Keep::IfRecorded`], of [`Keep::IfAnnotated`], and of kernels without a category, each in quotes.
+    record: Finder<'static>,
+    annotation: Finder<'static>,
+    without_category: Finder<'static>,
 }
 
 /// The event that has the arguments.
@@ -36,12 +38,17 @@ struct KeptKeys {
 pub(super) struct Owner<'a> {
     pub(super) kind: CategoryKind,
     pub(super) has_category: bool,
-    /// Whether a graph launched it. Only such kernels have annotations.
-    pub(super) is_of_graph: bool,
+    /// Whether a graph launched it is among these. Only such kernels have annotations.
+    pub(super) ids: &'a EventIds,
     /// Empty if it has none.
     pub(super) name: &'a [u8],
     /// Whether its arguments are known to be nothing but numbers.
     pub(super) is_flat: bool,
+}
+
+/// Finds a key in quotes.
+fn quoted(key: &str) -> Finder<'static> {
+    Finder::new(format!("\"{key}\"").as_bytes()).into_owned()
 }
 
 impl KeptArgs {
@@ -51,9 +58,9 @@ impl KeptArgs {
             set,
             keys: found(set.keys),
             present: found(present),
-            markers: [keys::COLLECTIVE, keys::ANNOTATION, KeySet::MARKER_WITHOUT_CATEGORY]
-                .map(|key| (key, Finder::new(format!("\"{key}\"").as_bytes()).into_owned()))
-                .into(),
+            record: quoted(keys::COLLECTIVE),
+            annotation: quoted(keys::ANNOTATION),
+            without_category: quoted(KeySet::MARKER_WITHOUT_CATEGORY),
         });
         KeptArgs { keys, recoverer: Recoverer::default() }
     }
@@ -90,16 +97,14 @@ impl KeptKeys {
         if owner.is_flat && !self.set.may_be_numbers() {
             return false;
         }
+        let is_of_graph = || matches!(owner.ids, EventIds::Gpu { graph_node_id: 1.., .. });
+        let is_annotated = || is_of_graph() && self.annotation.find(object).is_some();
         match self.set.keep(owner.kind, owner.name) {
-            Keep::Nothing => !owner.has_category && self.has_one(&[KeySet::MARKER_WITHOUT_CATEGORY], object),
-            Keep::IfMarked(&[keys::ANNOTATION]) if !owner.is_of_graph => false,
-            Keep::IfMarked(keys) => self.has_one(keys, object),
+            Keep::Nothing => !owner.has_category && self.without_category.find(object).is_some(),
+            Keep::IfAnnotated => is_annotated(),
+            Keep::IfRecorded => self.record.find(object).is_some() || is_annotated(),
             Keep::Keys => true,
         }
-    }
-
-    fn has_one(&self, keys: &[&str], object: &[u8]) -> bool {
-        self.markers.iter().any(|(key, finder)| keys.contains(key) && finder.find(object).is_some())
     }
 
     #[inline(never)]
@@ -155,7 +160,7 @@ mod tests {
     /// The rows that are kept of an `args` object.
     fn kept(wanted: ArgsWanted, kind: CategoryKind, name: &[u8], object: &str) -> (Vec<String>, Vec<Damage>) {
         let (mut list, mut faults) = (ArgList::default(), Vec::new());
-        let owner = Owner { kind, has_category: true, is_of_graph: false, name, is_flat: false };
+        let owner = Owner { kind, has_category: true, ids: &EventIds::NONE, name, is_flat: false };
         let marks = &mut Marks::default();
         KeptArgs::new(wanted).read(owner, object.as_bytes(), 0..object.len(), marks, &mut list, &mut faults);
         (list.iter().map(|(key, flat_key, value)| format!("{key} {flat_key} {value:?}")).collect(), faults)

@@ -88,7 +88,7 @@ impl Annotations {
         let mut found = Ties::default();
         let keys = self.wanted.keys();
         let keep = keys.map_or(Keep::Nothing, |(set, _)| set.keep(owner.kind, owner.name));
-        let markers = if let Keep::IfMarked(keys) = keep { keys } else { &[] };
+        let markers = keep.markers();
         let mut is_marked = false;
         let annotations = || Fields::new(event).filter(|f| !f.is_ok_and(|f| f.number != field));
         for annotation in annotations() {
