@@ -289,6 +289,41 @@ fn missing_dumps_make_it_say_less() {
     assert_eq!((&report.culprits[..], &report.ranks_without_records[..]), (&[1][..], &[2, 3][..]));
 }
 
+/// Rank 3 left no dump, which is the commonest shape of a hang: who failed writes none. Rank 2 waits for it in tp 2, and ranks 0 and 1 for rank 2: who waits in any
+/// group is at fault in none.
+#[test]
+fn waiting_is_followed_to_a_rank_without_a_dump() {
+    let ended = ("0", "all_reduce", 1, "completed");
+    let waits = ("0", "all_reduce", 2, "started");
+    let dumps =
+        [dump(0, &[ended, waits]), dump(1, &[ended, waits]), dump(2, &[ended, ("2", "all_reduce", 7, "started")])];
+    let report = of_dumps(&dumps);
+    assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Hung, &[3][..]));
+    let first = &report.hung[0];
+    assert_eq!((&first.culprits[..], &first.waiting_ranks[..], first.distance), (&[3][..], &[2][..], Some(0)));
+    assert!(has(first, EvidenceKind::NoRecords));
+    assert_eq!((first.collective.as_deref(), first.sequence), (Some("all_reduce"), Some(7)));
+    assert_eq!((report.hung[1].distance, &report.hung[1].culprits[..]), (Some(1), &[][..]));
+    let said = nccl_stacks::report::hang::verdict(&report);
+    assert!(
+        said.starts_with("The job hangs: rank 2 waits for rank 3, which left no records: look there first."),
+        "{said}"
+    );
+
+    // With its dump, it is known what rank 3 did.
+    let with = [dumps.to_vec(), vec![dump(3, &[ended, ("2", "all_reduce", 6, "completed")])]].concat();
+    let report = of_dumps(&with);
+    assert_eq!(report.culprits, [3]);
+    assert!(!nccl_stacks::report::hang::verdict(&report).contains("no records"));
+    // A rank that waits nowhere and is awaited is at fault, whatever rank 3 did.
+    let idle = [dump(0, &[ended, waits]), dump(1, &[ended]), dump(2, &[ended, ("2", "all_reduce", 7, "started")])];
+    assert_eq!(of_dumps(&idle).culprits, [1]);
+    // Ranks 0 and 1 wait for each other, whatever ranks 2 and 3 did.
+    let circle = [dump(0, &[ended, waits]), dump(1, &[ended, ("1", "all_reduce", 7, "started")])];
+    let report = of_dumps(&circle);
+    assert_eq!((&report.circle[..], &report.culprits[..]), (&[0, 1][..], &[][..]));
+}
+
 #[test]
 fn a_pipeline_that_waits_for_a_tensor_group_is_no_culprit() {
     let report = of_all([

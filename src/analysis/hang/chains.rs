@@ -15,8 +15,8 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         groups.all.iter().zip(&found).enumerate().map(|(at, (group, finding))| (at, group, finding)).collect();
     let is = |finding: &Finding, outcome: Outcome| finding.outcome == Some(outcome);
     let is_hung = found.iter().any(|finding| is(finding, Outcome::Hung));
-    let (culprits, circle) = ends(&all);
-    let whole = Whole::new(records, &all, &culprits, &circle);
+    let (culprits, circle) = ends(&all, groups);
+    let whole = Whole::new(records, groups, &all, (&culprits, &circle));
     let hung_group = |(at, group, finding): &(usize, &RecordedGroup, &Finding)| whole.hung(*at, group, finding, groups);
     let blames = |finding: &Finding| !finding.stuck.is_empty() || !finding.missing.is_empty();
     let (mut hung, mut lagging, mut open, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -25,7 +25,9 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         match finding.outcome {
             Some(Outcome::Hung) => hung.push((whole.order(*at, finding), hung_group(part), *part)),
             Some(Outcome::Lagging) => lagging.push(hung_group(part)),
-            Some(Outcome::Unclear) if is_hung && blames(finding) => {
+            Some(Outcome::Unclear)
+                if is_hung && (blames(finding) || whole.waits_for_unknown(*at, group, finding, groups)) =>
+            {
                 hung.push((whole.order(*at, finding), hung_group(part), *part));
             }
             Some(Outcome::Unclear) => open.push((whole.order(*at, finding), whole.open(*at, group, finding), *part)),
@@ -74,10 +76,11 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     }
 }
 
-/// The ranks at fault, and the ranks in a circle.
-fn ends(all: &[(usize, &RecordedGroup, &Finding)]) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
+/// The ranks at fault, and the ranks in a circle. Who waits in any group is at fault in none, also where it waits for ranks without records: if all
+/// waiting ends at such ranks, the hang begins there.
+fn ends(all: &[(usize, &RecordedGroup, &Finding)], groups: &RecordedGroups) -> (BTreeSet<Rank>, BTreeSet<Rank>) {
     let mut graph = Graph::default();
-    let mut proved: BTreeSet<Rank> = BTreeSet::new();
+    let (mut proved, mut silent): (BTreeSet<Rank>, BTreeSet<Rank>) = Default::default();
     for (at, group, finding) in all {
         let scope = (!group.is_global).then_some(*at);
         if finding.outcome == Some(Outcome::Hung) && !finding.levels.is_empty() {
@@ -90,9 +93,42 @@ fn ends(all: &[(usize, &RecordedGroup, &Finding)]) -> (BTreeSet<Rank>, BTreeSet<
     if all.iter().all(|(.., finding)| finding.outcome != Some(Outcome::Hung)) {
         return (BTreeSet::new(), BTreeSet::new());
     }
-    let ends = graph.ends();
-    let circle = if ends.circles.is_disjoint(&proved) { ends.circles } else { BTreeSet::new() };
-    (ends.alone.union(&proved).copied().collect(), circle)
+    // Ranks that wait for each other do so whatever others did.
+    let circles = graph.ends().circles;
+    let circle = if circles.is_disjoint(&proved) { circles } else { BTreeSet::new() };
+    for (at, group, finding) in all.iter().filter(|(.., finding)| !finding.waiting.is_empty()) {
+        let scope = (!group.is_global).then_some(*at);
+        let unknown = without_records(group, groups);
+        if !unknown.is_empty() {
+            let waiting: Vec<u32> = finding.waiting.iter().copied().collect();
+            graph.crowd(scope, &waiting, &unknown);
+            silent.extend(unknown.into_iter().map(|rank| (scope, rank)));
+        }
+    }
+    let alone = graph.ends().alone;
+    let known: BTreeSet<Rank> = alone.difference(&silent).chain(&proved).copied().collect();
+    // What ranks without records did is unknown, so that whoever is proved to be awaited comes first.
+    (if known.is_empty() && circle.is_empty() { alone } else { known }, circle)
+}
+
+/// The ranks of a group without records at which a hang begins, if others of the group wait, and for none with records.
+fn unknown_culprits(
+    at: usize,
+    group: &RecordedGroup,
+    finding: &Finding,
+    groups: &RecordedGroups,
+    culprits: &BTreeSet<Rank>,
+) -> Vec<u32> {
+    let scope = (!group.is_global).then_some(at);
+    let is_first = finding.missing.is_empty() && finding.stuck.is_empty() && !finding.waiting.is_empty();
+    let unknown = if is_first { without_records(group, groups) } else { Vec::new() };
+    unknown.into_iter().filter(|rank| culprits.contains(&(scope, *rank))).collect()
+}
+
+/// The ranks of a group without any records: one with records of other groups is judged by these.
+fn without_records(group: &RecordedGroup, groups: &RecordedGroups) -> Vec<u32> {
+    let is_unknown = |rank: &u32| !group.is_global || !groups.ranks.contains_key(rank);
+    group.unknown().into_iter().filter(is_unknown).collect()
 }
 
 /// What is known beyond a single group.
@@ -109,9 +145,9 @@ struct Whole<'a> {
 impl<'a> Whole<'a> {
     fn new(
         records: &'a Records,
+        groups: &RecordedGroups,
         all: &[(usize, &RecordedGroup, &Finding)],
-        culprits: &'a BTreeSet<Rank>,
-        circle: &BTreeSet<Rank>,
+        (culprits, circle): (&'a BTreeSet<Rank>, &BTreeSet<Rank>),
     ) -> Self {
         let mut last: BTreeMap<u32, usize> = BTreeMap::new();
         for (at, operation) in records.operations.iter().enumerate() {
@@ -132,7 +168,9 @@ impl<'a> Whole<'a> {
             let crowds = || finding.crowds.iter().flat_map(|(waiting, _)| waiting);
             let mut waiting = finding.waits.iter().map(|(rank, _)| rank).chain(crowds());
             let mut in_circle = || waiting.any(|rank| circle.contains(&(scope, *rank)));
-            at_fault.any(|rank| culprits.contains(&(scope, *rank)) || circle.contains(&(scope, *rank))) || in_circle()
+            let begins_here =
+                at_fault.any(|rank| culprits.contains(&(scope, *rank)) || circle.contains(&(scope, *rank)));
+            begins_here || in_circle() || !unknown_culprits(*at, group, finding, groups, culprits).is_empty()
         };
         let roots = all.iter().filter(is_root).map(|(at, ..)| *at).collect();
         Whole { records, culprits, distance: waits.distances(roots), waits_for, last }
@@ -146,9 +184,22 @@ impl<'a> Whole<'a> {
         (self.distance.get(&at).copied().unwrap_or(u32::MAX), finding.sequence.is_none(), since)
     }
 
+    /// Whether ranks of a group wait for one without records, at which the hang begins.
+    fn waits_for_unknown(&self, at: usize, group: &RecordedGroup, finding: &Finding, groups: &RecordedGroups) -> bool {
+        !unknown_culprits(at, group, finding, groups, self.culprits).is_empty()
+    }
+
     fn hung(&self, at: usize, group: &RecordedGroup, finding: &Finding, groups: &RecordedGroups) -> HungGroup {
         let list = |ranks: &BTreeSet<u32>| ranks.iter().copied().collect::<Vec<u32>>();
         let mut evidence = finding.evidence.clone();
+        let unknown = unknown_culprits(at, group, finding, groups, self.culprits);
+        let oldest = self.oldest(finding).filter(|_| finding.collective.is_none());
+        let collective = finding.collective.as_deref().or(oldest.and_then(|of| of.collective.as_deref()));
+        let sequence = finding.sequence.or(oldest.filter(|of| !is_point_to_point(of)).and_then(|of| of.sequence));
+        if !unknown.is_empty() {
+            let none = Evidence::new(EvidenceKind::NoRecords, unknown.clone(), list(&finding.waiting));
+            evidence.insert(0, Evidence { collective: collective.map(str::to_owned), sequence, ..none });
+        }
         let is_empty = |rank: &&u32| group.is_global && groups.ranks.get(rank) == Some(&0);
         let empty: Vec<u32> = finding.missing.iter().filter(is_empty).copied().collect();
         if !empty.is_empty() {
@@ -157,8 +208,8 @@ impl<'a> Whole<'a> {
         HungGroup {
             name: group.name.clone(),
             distance: self.distance.get(&at).copied(),
-            collective: finding.collective.clone(),
-            sequence: finding.sequence,
+            collective: collective.map(str::to_owned),
+            sequence,
             missing_ranks: list(&finding.missing),
             stuck_ranks: list(&finding.stuck),
             odd_ranks: list(&finding.odd),
@@ -169,7 +220,10 @@ impl<'a> Whole<'a> {
                 .copied()
                 .collect(),
             unknown_ranks: group.unknown(),
-            culprits: group.members.keys().copied().filter(|rank| self.is_culprit(at, group, *rank)).collect(),
+            culprits: {
+                let known = group.members.keys().copied().filter(|rank| self.is_culprit(at, group, *rank));
+                known.chain(unknown).collect::<BTreeSet<u32>>().into_iter().collect()
+            },
             evidence,
             evidence_left_out: finding.left_out,
             paths: paths::compare(finding, self.at_fault(at, group, finding), self.records),
@@ -194,9 +248,14 @@ impl<'a> Whole<'a> {
         finding.theirs.filter(|theirs| !is_elsewhere(theirs)).or_else(last_of)
     }
 
+    /// The oldest incomplete operation of a group.
+    fn oldest(&self, finding: &Finding) -> Option<&crate::operation::Operation> {
+        let operations = finding.oldest.values().map(|at| &self.records.operations[*at]);
+        operations.min_by_key(|operation| (operation.enqueued, operation.sequence))
+    }
+
     fn open(&self, at: usize, group: &RecordedGroup, finding: &Finding) -> OpenGroup {
-        let operations = || finding.oldest.values().map(|at| &self.records.operations[*at]);
-        let oldest = operations().min_by_key(|operation| (operation.enqueued, operation.sequence));
+        let oldest = self.oldest(finding);
         let is_collective = |operation: &&crate::operation::Operation| !is_point_to_point(operation);
         OpenGroup {
             name: group.name.clone(),
@@ -229,7 +288,7 @@ impl Waits {
         let mut oldest: BTreeMap<u32, (Option<crate::time::Ns>, usize)> = BTreeMap::new();
         let global = || all.iter().filter(|(_, group, _)| group.is_global);
         for (at, _, finding) in global() {
-            if finding.outcome == Some(Outcome::Hung) {
+            if finding.outcome == Some(Outcome::Hung) || !all[*at].1.unknown().is_empty() {
                 waits.waiting.insert(*at, finding.waiting.iter().copied().collect());
             }
             let awaited: BTreeSet<u32> = finding.missing.union(&finding.stuck).copied().collect();

@@ -55,7 +55,8 @@ pub enum Outcome {
 pub struct HangReport {
     /// What the records show.
     pub outcome: Outcome,
-    /// The ranks on which the job hangs: others wait for them, and they wait for no rank or are proved to be at fault.
+    /// The ranks on which the job hangs: others wait for them, and they wait for no rank or are proved to be at fault. If all waiting ends at ranks
+    /// without records, these.
     pub culprits: Vec<u32>,
     /// Ranks that wait for each other in a circle, if waiting leads nowhere else.
     pub circle: Vec<u32>,
@@ -158,6 +159,8 @@ pub enum EvidenceKind {
     StuckRooted,
     /// The records of the ranks have no operation.
     NoOperations,
+    /// The ranks have no records, and the peers wait in `sequence`.
+    NoRecords,
     /// In `sequence` the ranks called `here`, and the peers `there`.
     OtherCollective,
     /// Like [`other_collective`](Self::OtherCollective), for the element type.

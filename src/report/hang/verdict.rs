@@ -51,6 +51,9 @@ fn hung(report: &HangReport) -> String {
             circle => format!("The job hangs because {} wait for each other.", ranks(circle)),
         };
     };
+    if let Some(none) = without_records(report) {
+        return none;
+    }
     let (local, global): (Vec<&HungGroup>, Vec<&HungGroup>) =
         report.hung.iter().filter(|group| !group.culprits.is_empty()).partition(|group| group.name.ranks_are_local);
     let of_job: BTreeSet<u32> = global.iter().flat_map(|group| &group.culprits).copied().collect();
@@ -99,6 +102,36 @@ fn hung(report: &HangReport) -> String {
         group_suffix(local.first().copied()),
         reasons.join("; ")
     )
+}
+
+/// Who waits for ranks without records, if all waiting ends there.
+fn without_records(report: &HangReport) -> Option<String> {
+    let is_it = |of: &&Evidence| of.kind == EvidenceKind::NoRecords;
+    let groups = || report.hung.iter().filter_map(|group| Some((group, group.evidence.iter().find(is_it)?)));
+    let Some((first, evidence)) = groups().next() else {
+        let blamed = |group: &HungGroup, rank| {
+            [&group.missing_ranks, &group.stuck_ranks, &group.odd_ranks].into_iter().any(|of| has(of, rank))
+        };
+        let is_blamed = |rank: u32| report.hung.iter().any(|group| blamed(group, rank));
+        let is_unknown =
+            report.culprits.iter().all(|rank| has(&report.ranks_without_records, *rank) && !is_blamed(*rank));
+        let who = ranks(&report.culprits);
+        return is_unknown
+            .then(|| format!("The job hangs: all waiting ends at {who}, without records: look there first."));
+    };
+    let all = |of: fn(&Evidence) -> &Vec<u32>| -> Vec<u32> {
+        groups().flat_map(|(_, evidence)| of(evidence)).copied().collect::<BTreeSet<u32>>().into_iter().collect()
+    };
+    let (waiting, awaited) = (all(|of| &of.peers), all(|of| &of.ranks));
+    let wait = if waiting.len() == 1 { "waits" } else { "wait" };
+    let what = operation(evidence.collective.as_deref(), evidence.sequence);
+    let of = if first.name.ranks_are_local { format!(" of {}", first.name.group) } else { String::new() };
+    Some(format!(
+        "The job hangs: {} {wait} for {}{of}, which left no records: look there first. It is awaited in {what} of {}.",
+        ranks(&waiting),
+        ranks(&awaited),
+        first.name.group
+    ))
 }
 
 /// An example, which says more than the rule.
@@ -171,10 +204,12 @@ pub(super) fn notes(report: &HangReport) -> Vec<String> {
     if report.outcome == Outcome::Hung && is_recorded {
         notes.push("Files of the recorder are as the job was when they were read. Ranks of a running job differ by what they did in between: ask again after some seconds. A hang stays as it is.".to_owned());
     }
-    if report.outcome == Outcome::Hung && !report.ranks_without_records.is_empty() {
+    let others = report.ranks_without_records.iter().copied().filter(|rank| !has(&report.culprits, *rank));
+    let others: Vec<u32> = others.collect();
+    if report.outcome == Outcome::Hung && !others.is_empty() {
         notes.push(capital(&format!(
             "there are no records of {}: what these did is unknown, and they may be at fault as well.",
-            ranks(&report.ranks_without_records)
+            ranks(&others)
         )));
     }
     notes

@@ -51,6 +51,9 @@ pub(super) fn sentence(of: &Evidence) -> String {
             let (its, are) = if of.ranks.len() == 1 { ("the dump", "has") } else { ("the dumps", "have") };
             format!("{its} of {who} {are} no operation: what was enqueued there has ended, or is not in the dump.")
         }
+        EvidenceKind::NoRecords => {
+            format!("{peers} {wait} in {what} for {who}, which left no records.")
+        }
         EvidenceKind::OtherCollective | EvidenceKind::OtherType | EvidenceKind::OtherSize => {
             format!("in {what} {who} {} {here}, and {peers} {there}.", verb(&of.ranks, "has", "have"))
         }
@@ -98,6 +101,12 @@ pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
     let shows = |kind: EvidenceKind| group.evidence.iter().any(|evidence| evidence.kind == kind);
     if group.distance.is_some_and(|distance| distance > 0) {
         return None;
+    }
+    if let Some(none) = group.evidence.iter().find(|evidence| evidence.kind == EvidenceKind::NoRecords) {
+        let who = ranks(&none.ranks);
+        let (process, run) =
+            if none.ranks.len() == 1 { ("the process", "it still runs") } else { ("the processes", "they still run") };
+        return Some(format!("look at {process} of {who}: the end of the log, and whether {run}."));
     }
     if !group.odd_ranks.is_empty() || shows(EvidenceKind::Undecidable) {
         let what = match &group.odd_ranks[..] {
