@@ -45,6 +45,7 @@ pub(super) fn print(
     match report.outcome {
         // The answer already has the verdict, unless it went to a file.
         Outcome::Hung => Err(Stop::Hung(if show.path.is_some() { verdict(report) } else { String::new() })),
+        Outcome::NothingSeen => Err(Stop::NotFound(if show.path.is_some() { verdict(report) } else { String::new() })),
         _ => Ok(()),
     }
 }

@@ -132,7 +132,7 @@ impl Stop {
             Stop::Failed(failure) => Some(format!("error: {}", harmless(&failure.to_string()))),
             Stop::Usage(message) => Some(format!("error: {message}")),
             // The printed answer already has it.
-            Stop::Hung(message) | Stop::Incomplete(message) if message.is_empty() => None,
+            Stop::Hung(message) | Stop::NotFound(message) | Stop::Incomplete(message) if message.is_empty() => None,
             Stop::NotFound(message) | Stop::Hung(message) | Stop::Exceeded(message) | Stop::Incomplete(message) => {
                 Some(message.clone())
             }

@@ -11,6 +11,7 @@ use nccl_stacks::report::hang::{HangAnswer, verdict};
 use nccl_stacks::report::{Answer, Form, OnPage, Screen};
 
 use crate::records::hang::{answer, has, judged};
+use crate::support::program::{run, stdout};
 
 /// A call: the function, its number and its size.
 type Call<'a> = (&'a str, u64, u64);
@@ -134,7 +135,7 @@ fn a_call_that_is_cut_off_is_no_other_call() {
     assert_eq!((report.outcome, report.hung.len()), (Outcome::Lagging, 0), "{:?}", report.hung);
     // Rank 0 is within a number at the end of its log.
     let report = judge(log(&[(0, &calls[..11]), (1, &calls)]), Keep::All);
-    assert_eq!((report.outcome, report.hung.len()), (Outcome::Clear, 0), "{:?}", report.hung);
+    assert_eq!((report.outcome, report.hung.len()), (Outcome::NothingSeen, 0), "{:?}", report.hung);
     // What is written differs.
     let mut other = calls.clone();
     other[10].0 = "AllReduce";
@@ -147,7 +148,7 @@ fn numbers_that_sends_advance_are_not_compared() {
     let one: &[Call<'_>] = &[("Send", 0, 8), ("AllReduce", 1, 8), ("AllGather", 2, 8)];
     let other: &[Call<'_>] = &[("AllReduce", 0, 8), ("AllGather", 1, 8)];
     let report = judge(log(&[(0, one), (1, other)]), Keep::All);
-    assert_eq!((report.outcome, report.hung.len()), (Outcome::Clear, 0), "{:?}", report.hung);
+    assert_eq!((report.outcome, report.hung.len()), (Outcome::NothingSeen, 0), "{:?}", report.hung);
 }
 
 /// Calls under one number are what a file says: of many some are named.
@@ -162,4 +163,22 @@ fn of_many_calls_those_that_differ_are_named() {
     assert_eq!((&of.ranks[..], of.kind), (&[1][..], EvidenceKind::OtherCollective));
     assert_eq!(of.here.as_deref(), Some("broadcast after 5000 others"));
     assert_eq!(of.there.as_deref(), Some("all_gather after 5000 others"));
+}
+
+/// A log has calls, and not whether they ended: that all ranks called the same is no proof that none waits.
+#[test]
+fn equal_logs_are_no_proof_that_no_rank_waits() {
+    let calls: Vec<Call<'_>> = (0..20).map(|number| ("AllReduce", number, 8)).collect();
+    let report = judge(log(&[(0, &calls), (1, &calls)]), Keep::All);
+    assert_eq!(
+        (report.outcome, report.hung.len(), &report.sources[..]),
+        (Outcome::NothingSeen, 0, &["NCCL_DEBUG log"][..])
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    std::fs::write(&path, log(&[(0, &calls), (1, &calls)])).unwrap();
+    let output = run(&["hang", path.to_str().unwrap()]);
+    let said = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.starts_with("Nothing seen: ") && !said.contains("No hang"), "{said}");
 }

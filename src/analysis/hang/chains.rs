@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::finding::Finding;
 use super::graph::{Graph, Rank};
-use super::{Evidence, EvidenceKind, HangReport, HungGroup, OpenGroup, Outcome, matrix, paths};
+use super::{Evidence, EvidenceKind, HangReport, HungGroup, OpenGroup, Outcome, matrix, paths, shows_what_is_open};
 use crate::analysis::recording;
 use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups, is_point_to_point};
 use crate::records::Records;
@@ -48,7 +48,10 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         |ranks: &BTreeSet<Rank>| ranks.iter().map(|(_, rank)| *rank).collect::<BTreeSet<u32>>().into_iter().collect();
     let without = groups.ranks.iter().filter(|(_, count)| **count == 0).map(|(rank, _)| *rank).collect();
     let (losses, failed_calls) = (recording::losses(records), recording::failed_calls(records));
-    let group_count = groups.all.iter().filter(|group| group.is_used(records)).count();
+    let used = || groups.all.iter().filter(|group| group.is_used(records));
+    let group_count = used().count();
+    let sees_nothing = group_count > 0 && !used().any(|group| shows_what_is_open(group.source));
+    let titles: BTreeSet<&'static str> = used().filter(|_| sees_nothing).map(|group| group.source.title()).collect();
     let is_judged = group_count > 0 || failed_calls.is_empty();
     let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
     let examined = || records.operations.iter().filter(|operation| !operation.did_not_run);
@@ -57,6 +60,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
             () if is_hung => Outcome::Hung,
             () if !lagging.is_empty() => Outcome::Lagging,
             () if !open.is_empty() || !losses.is_empty() || !is_judged => Outcome::Unclear,
+            () if sees_nothing => Outcome::NothingSeen,
             () => Outcome::Clear,
         },
         culprits: of(&culprits),
@@ -71,6 +75,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         operation_count: examined().count(),
         call_path_count: examined().filter(|operation| operation.recorded_path.is_some()).count(),
         group_count,
+        sources: titles.into_iter().collect(),
         losses,
         failed_calls,
     }

@@ -25,6 +25,7 @@ use serde::Serialize;
 
 use self::finding::Finding;
 use super::recording::{FailedCalls, Loss};
+use crate::operation::Source;
 pub use crate::operations::recorded_groups::RecordedGroupName;
 use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups};
 use crate::records::Records;
@@ -44,8 +45,16 @@ pub enum Outcome {
     Lagging,
     /// Operations are incomplete, but nothing shows why.
     Unclear,
+    /// No rank is seen to wait, in records that do not say which operations have ended: logs of calls, and of what has ended alone.
+    NothingSeen,
     /// No rank waits for another.
     Clear,
+}
+
+/// Whether the records of a source show which operations have not ended. `NCCL_DEBUG` prints calls, NCCL Inspector and CoMMA write what has ended, the example
+/// plugin dumps when a process ends, and the flow extractor only plans.
+fn shows_what_is_open(source: Source) -> bool {
+    ![Source::DEBUG_LOG, Source::INSPECTOR, Source::COMMA, Source::PLUGIN_DUMP, Source::FLOW].contains(&source)
 }
 
 /// The answer about a job. Ranks are those of the job, or within the communicator where a group's `ranks_are_local` says so.
@@ -82,6 +91,9 @@ pub struct HangReport {
     pub call_path_count: usize,
     /// The number of groups with operations or counts.
     pub group_count: usize,
+    /// Of an outcome without what is open: the titles of the sources.
+    #[serde(skip)]
+    pub sources: Vec<&'static str>,
     /// What the recordings lack: then the absence of an operation proves nothing, and the outcome is never `clear`.
     pub losses: Vec<Loss>,
     /// The NCCL calls that failed. Their operations did not run, so their ranks do not wait in them.

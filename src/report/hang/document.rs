@@ -17,6 +17,7 @@ pub(super) fn document(report: &HangReport) -> Document {
         Outcome::Hung => "The job hangs",
         Outcome::Lagging => "A rank has done less than others",
         Outcome::Unclear => "Unclear whether the job hangs",
+        Outcome::NothingSeen => "Nothing seen",
         _ => "No hang",
     };
     Document {

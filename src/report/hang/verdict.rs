@@ -22,6 +22,12 @@ pub(super) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
         Outcome::Lagging => lagging(report),
         _ if report.group_count == 0 => "The records have nothing by which to judge.".to_owned(),
         Outcome::Unclear => unclear(report),
+        Outcome::NothingSeen => format!(
+            "Nothing seen: in {} no rank is known to have called less than others, or something else. These records ({}) do not say which operations have not ended, so \
+             that they cannot show whether the job hangs.",
+            groups(report),
+            report.sources.join(" and ")
+        ),
         _ => format!("No hang: in {} no rank waits for another.", groups(report)),
     };
     let beside = all_failed(&report.failed_calls).into_iter().chain(lacks(&report.losses));
