@@ -182,3 +182,14 @@ fn equal_logs_are_no_proof_that_no_rank_waits() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.starts_with("Nothing seen: ") && !said.contains("No hang"), "{said}");
 }
+
+/// NCCL from 2.27 on may print `opCount 0` in every line: then lines are counted.
+#[test]
+fn calls_without_numbers_are_counted() {
+    let calls: Vec<Call<'_>> = vec![("AllReduce", 0, 8); 20];
+    let report = judge(log(&[(0, &calls), (1, &calls), (2, &calls[..19])]), Keep::All);
+    assert_eq!((report.outcome, &report.lagging[0].missing_ranks[..]), (Outcome::Lagging, &[2][..]));
+    let of = &report.lagging[0].evidence[0];
+    assert_eq!((of.here.as_deref(), of.there.as_deref()), (Some("19"), Some("20")));
+    assert_eq!(judge(log(&[(0, &calls), (1, &calls)]), Keep::All).outcome, Outcome::NothingSeen);
+}

@@ -138,9 +138,10 @@ fn faults(answer: &Answer<'_>, finding: &mut Finding) {
 /// Judges a communicator by the last call of each rank: a log ends where its process did, or where it was copied.
 pub(super) fn of_calls(group: &RecordedGroup, records: &Records) -> Finding {
     let mut by_function: BTreeMap<Option<&str>, BTreeMap<u32, i64>> = BTreeMap::new();
-    let has_peers = group.has_peers();
+    // Where sends and receives advance the number, ranks that take no part in them have another. NCCL from 2.27 on may print `opCount 0` in every line.
+    let believes_numbers = !group.has_peers() && is_numbered(group, records);
     for (rank, member) in &group.members {
-        let mut found = counted(group, member, records, has_peers);
+        let mut found = counted(group, member, records, believes_numbers);
         if let Some(count) = recorded_count(group, member, records) {
             let reached = found.entry(None).or_default();
             *reached = count.max(*reached);
@@ -181,12 +182,19 @@ pub(super) fn of_calls(group: &RecordedGroup, records: &Records) -> Finding {
     finding
 }
 
+/// Whether the numbers of a group's calls differ: they do not if each call of a rank has the number 0.
+fn is_numbered(group: &RecordedGroup, records: &Records) -> bool {
+    let is_zero = |at: &usize| records.operations[*at].sequence == Some(0);
+    let repeats = |member: &Member| member.collectives.len() > 1 && member.collectives.iter().all(is_zero);
+    !group.members.values().any(repeats)
+}
+
 /// How far a rank got, by function if its source numbers functions separately: the last number, or else the number of calls.
 fn counted<'r>(
     group: &RecordedGroup,
     member: &Member,
     records: &'r Records,
-    has_peers: bool,
+    believes_numbers: bool,
 ) -> BTreeMap<Option<&'r str>, i64> {
     let mut found: BTreeMap<Option<&str>, i64> = BTreeMap::new();
     for operation in member.collectives.iter().map(|at| &records.operations[*at]) {
@@ -196,10 +204,9 @@ fn counted<'r>(
         }
         let is_of_function = operation.counts == Counts::Function;
         let count = found.entry(operation.collective.as_deref().filter(|_| is_of_function)).or_default();
-        // If sends and receives advance the number, it differs between ranks that take no part in them.
         let is_of_group = match operation.counts {
             Counts::Function | Counts::Collectives => true,
-            Counts::Group | Counts::Communicator => !has_peers,
+            Counts::Group | Counts::Communicator => believes_numbers,
             Counts::Stream => false,
         };
         *count = match operation.sequence.filter(|_| is_of_group) {
