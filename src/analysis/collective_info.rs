@@ -265,21 +265,11 @@ impl<'a> CollectiveSums<'a> {
         alike.extend(last);
         let mut info = self.sum_up(called, alike);
         for first in kernels.iter().filter(|row| row.is_batch).filter_map(|row| row.record) {
-            if let Some(bytes) = self.bytes_of_batch(first) {
+            if let Some(bytes) = self.records.bytes_of_batch(self.batches.records(first)) {
                 info.bytes = Bytes::sum(info.bytes, Some(Bytes { min: bytes, max: bytes, kernels: 1 }));
             }
         }
         info
-    }
-
-    /// What a batch of sends and receives with this first record gives, or gets if that is more, in bytes; `None` if a size is unknown.
-    fn bytes_of_batch(&mut self, first: SliceId) -> Option<u64> {
-        let (mut sent, mut received) = (0, 0);
-        for record in self.batches.records(first) {
-            let record = self.records.get(self.store.slices.args(*record))?;
-            *if record.collective == Some(Collective::Send) { &mut sent } else { &mut received } += record.bytes?;
-        }
-        Some(sent.max(received))
     }
 
     fn sum_up(&mut self, called: Option<Collective>, alike: HashMap<AlikeKey, Alike, FixedState>) -> CollectiveInfo {

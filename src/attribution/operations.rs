@@ -177,13 +177,11 @@ impl<'a> Reader<'a> {
 
     /// The operation of a kernel that carries out several sends and receives, from that of the first.
     fn batch(&mut self, first: Operation, records: &[SliceId]) -> Operation {
-        let (mut messages, mut bytes) = (Vec::new(), [Some(0_u64); 2]);
+        let mut messages = Vec::new();
         for slice in records {
             let set = self.store.slices.args(*slice);
             let Some(record) = self.records.get(set) else { continue };
             let is_send = record.collective == Some(Collective::Send);
-            let sum = &mut bytes[usize::from(is_send)];
-            *sum = sum.zip(record.bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
             let peer = self.keys.peers.into_iter().find_map(|key| self.number(set, key));
             messages.extend(peer.map(|peer| Message { peer, is_send }));
         }
@@ -191,8 +189,7 @@ impl<'a> Reader<'a> {
         messages.dedup();
         let peer = messages.first().filter(|first| messages.iter().all(|of| of.peer == first.peer)).map(|of| of.peer);
         let collective = Some(Arc::from(Collective::SendRecv.name()));
-        let [received, sent] = bytes;
-        let bytes = received.zip(sent).map(|(received, sent)| received.max(sent));
+        let bytes = self.records.bytes_of_batch(records);
         Operation { collective, bytes, peer, messages, in_elements: None, out_elements: None, ..first }
     }
 

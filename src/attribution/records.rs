@@ -91,6 +91,18 @@ impl<'a> Records<'a> {
         self.keys.collective != StringId::NULL
     }
 
+    /// What a batch of sends and receives with these records gives, or gets if that is more, in bytes; `None` if a size is unknown.
+    pub(crate) fn bytes_of_batch(&mut self, records: &[SliceId]) -> Option<u64> {
+        let mut bytes = [Some(0_u64); 2];
+        for slice in records {
+            let Some(record) = self.get(self.store.slices.args(*slice)) else { continue };
+            let sum = &mut bytes[usize::from(record.collective == Some(Collective::Send))];
+            *sum = sum.zip(record.bytes).and_then(|(sum, bytes)| sum.checked_add(bytes));
+        }
+        let [received, sent] = bytes;
+        received.zip(sent).map(|(received, sent)| received.max(sent))
+    }
+
     /// The argument set that describes a kernel's collective: its own, or that of the record among its callers.
     pub(crate) fn set_of(&mut self, kernel: SliceId, record: Option<SliceId>) -> ArgSetId {
         let own = self.store.slices.args(kernel);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::missing::writer;
 use crate::attribution::KernelLaunch;
 use crate::id::{GpuId, ProcessId};
-use crate::report::format::{count, visible};
+use crate::report::format::{count, shell_word, visible};
 use crate::store::Store;
 
 /// How many numbers of processes are named.
@@ -14,6 +14,7 @@ const NAMED: usize = 4;
 /// What a file with these kernels suggests, each once.
 pub(crate) fn next_steps(file: &str, store: &Store, kernels: &[KernelLaunch]) -> Vec<String> {
     let mut steps = Vec::new();
+    let word = shell_word(file);
     let mut launching: BTreeMap<GpuId, BTreeSet<ProcessId>> = BTreeMap::new();
     for launched in kernels.iter().map(|row| row.launched) {
         if let Some(process) = launched.call.and_then(|call| store.process_of(call)) {
@@ -34,14 +35,14 @@ pub(crate) fn next_steps(file: &str, store: &Store, kernels: &[KernelLaunch]) ->
         steps.push(format!(
             "{} processes launch kernels in this file: nccl-stacks ranks {} shows who waits for whom.",
             count(processes.len() as u64),
-            visible(file)
+            visible(&word)
         ));
     }
     let is_pytorch = || writer(store).name.starts_with("kineto");
     if !store.has_python() && !processes.is_empty() && is_pytorch() {
         steps.push(format!(
             "The trace has no Python functions, so stacks begin at operators: with_stack=True records them. nccl-stacks describe {} lists what else is missing.",
-            visible(file)
+            visible(&word)
         ));
     }
     steps

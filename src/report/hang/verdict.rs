@@ -131,9 +131,10 @@ fn without_records(report: &HangReport) -> Option<String> {
     let (waiting, awaited) = (all(|of| &of.peers), all(|of| &of.ranks));
     let wait = if waiting.len() == 1 { "waits" } else { "wait" };
     let what = operation(evidence.collective.as_deref(), evidence.sequence);
+    let is = if awaited.len() == 1 { "It is" } else { "They are" };
     let of = if first.name.ranks_are_local { format!(" of {}", first.name.group) } else { String::new() };
     Some(format!(
-        "The job hangs: {} {wait} for {}{of}, which left no records: look there first. It is awaited in {what} of {}.",
+        "The job hangs: {} {wait} for {}{of}, which left no records: look there first. {is} awaited in {what} of {}.",
         ranks(&waiting),
         ranks(&awaited),
         first.name.group
