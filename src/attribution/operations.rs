@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
         ranks.iter_mut().for_each(|ranks| ranks.sort_unstable());
         let RecordedGroup { name, description, size, .. } = group.clone();
         let next = self.communicators.len();
-        let known = Communicator { ranks, description, name, size, hash: None };
+        let known = Communicator { ranks, description, name, size, ..Communicator::default() };
         let number = *self.communicators.entry(known).or_insert(next);
         self.numbers.entry(gpu.trace).or_default().insert(group.clone(), number);
         Some(number)

@@ -19,11 +19,23 @@ pub(crate) struct Communicators {
 
 impl Communicators {
     pub(crate) fn find(records: &Records) -> Self {
-        let mut by_hash: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut by_hash: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         let mut found = Communicators::default();
         for communicator in &records.communicators {
             let next = found.known.len();
-            let at = communicator.hash.map_or(next, |hash| *by_hash.entry(hash).or_insert(next));
+            // Two may have one hash, and then differ by the second one, where a source has that.
+            let is_same = |at: &usize| {
+                let known = found.known[*at].second_hash.as_ref().zip(communicator.second_hash.as_ref());
+                known.is_none_or(|(known, other)| known == other)
+            };
+            let at = communicator.hash.map_or(next, |hash| {
+                let of_hash = by_hash.entry(hash).or_default();
+                let same = of_hash.iter().copied().find(is_same);
+                same.unwrap_or_else(|| {
+                    of_hash.push(next);
+                    next
+                })
+            });
             match found.known.get_mut(at) {
                 Some(first) => merge(first, communicator),
                 None => found.known.push(communicator.clone()),
@@ -79,6 +91,7 @@ fn merge(into: &mut Communicator, other: &Communicator) {
     };
     fill(&mut into.name, &other.name);
     fill(&mut into.description, &other.description);
+    fill(&mut into.second_hash, &other.second_hash);
     into.size = into.size.or(other.size);
     if into.ranks.is_none() {
         into.ranks.clone_from(&other.ranks);
@@ -100,5 +113,19 @@ mod tests {
         assert_eq!((found.all().len(), found.position(Some(2)), found.position(Some(9))), (2, Some(0), None));
         assert_eq!((found.size(Some(0)), found.title(Some(0)).as_deref()), (Some(4), Some("0x7")));
         assert_eq!((found.size(Some(1)), found.title(Some(1)).as_deref()), (Some(2), Some("b")));
+    }
+
+    #[test]
+    fn two_communicators_of_one_hash_differ_by_the_second() {
+        let known = |second: Option<&str>| Communicator {
+            hash: Some(7),
+            second_hash: second.map(str::to_owned),
+            ..Communicator::default()
+        };
+        let mut records = Records::default();
+        records.communicators = vec![known(Some("1:2")), known(Some("1:3")), known(Some("1:2")), known(None)];
+        let found = Communicators::find(&records);
+        let positions: Vec<Option<usize>> = (0..4).map(|at| found.position(Some(at))).collect();
+        assert_eq!(positions, [Some(0), Some(1), Some(0), Some(0)]);
     }
 }

@@ -23,6 +23,7 @@ pub mod join;
 pub mod matching;
 pub(crate) mod nearness;
 pub mod outliers;
+pub(crate) mod processes;
 pub(crate) mod random;
 pub mod recorded_groups;
 pub mod recorded_ranks;

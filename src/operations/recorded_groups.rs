@@ -1,14 +1,15 @@
 //! The groups of some records, each with what its members did.
 //!
 //! A group is a communicator as one source knows it: each source counts in its own way, so that the positions of ranks compare within one
-//! source only. A rank is that of the job where a source says so, or lists the ranks of the communicator. Ranks that would only be inferred,
-//! as [`recorded_ranks`](super::recorded_ranks) does, are not taken: a group without global ranks has those within the communicator.
+//! source only. A rank is that of the job where a source says so, lists the ranks of the communicator, or shows by its process which rank it is. Ranks that
+//! would only be inferred, as [`recorded_ranks`](super::recorded_ranks) does, are not taken: a group without global ranks has those within the communicator.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::communicators::Communicators;
+use super::processes::Processes;
 use crate::id::RankId;
 use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Operation, Source};
@@ -37,13 +38,17 @@ pub struct RecordedGroupName {
 /// All groups, and all ranks that have records.
 pub(crate) struct RecordedGroups {
     pub(crate) all: Vec<RecordedGroup>,
-    /// The ranks of the job that have records, and how many operations each has.
+    /// The ranks of the job that have records, and how many operations each has, of a dump that is cut off at least one.
     pub(crate) ranks: BTreeMap<u32, usize>,
+    /// The processes of these.
+    pub(crate) processes: Processes,
 }
 
 /// A communicator as one source knows it.
 pub(crate) struct RecordedGroup {
     pub(crate) source: Source,
+    /// Its position among the communicators.
+    pub(crate) position: usize,
     pub(crate) name: RecordedGroupName,
     pub(crate) members: BTreeMap<u32, Member>,
     /// Whether its ranks are ranks of the job.
@@ -68,6 +73,8 @@ pub(crate) struct Member {
 impl RecordedGroups {
     pub(crate) fn find(records: &Records) -> Self {
         let communicators = Communicators::find(records);
+        let processes = Processes::find(records, &communicators);
+        let known = (&communicators, &processes);
         let mut found: BTreeMap<(Source, usize), RecordedGroup> = BTreeMap::new();
         let mut ranks: BTreeMap<u32, usize> = BTreeMap::new();
         // A dump that breaks off has lost what its rank did last, and would make it look as if the rank had not done it.
@@ -85,7 +92,7 @@ impl RecordedGroups {
                 continue;
             }
             let member_of = (operation.source, operation.communicator, operation.rank, operation.place);
-            let Some((group, rank)) = member(&mut found, &communicators, member_of) else { continue };
+            let Some((group, rank)) = member(&mut found, known, member_of) else { continue };
             let member = group.members.entry(rank).or_default();
             match is_point_to_point(operation) {
                 true => {
@@ -95,18 +102,23 @@ impl RecordedGroups {
                 false => member.collectives.push(at),
             }
         }
-        for (at, status) in records.rank_status.iter().enumerate().filter(|(_, status)| !is_cut(Some(&status.file))) {
+        for (at, status) in records.rank_status.iter().enumerate() {
+            // What a dump says of its groups is before its operations: it is whole where these are cut off.
+            let is_cut = is_cut(Some(&status.file));
+            if is_cut && status.last_enqueued.is_none() {
+                continue;
+            }
             if let Some(rank) = status.rank {
-                ranks.entry(rank.0).or_default();
+                *ranks.entry(rank.0).or_default() += usize::from(is_cut);
             }
             let member_of = (status.source, status.communicator, status.rank, status.place);
-            if let Some((group, rank)) = member(&mut found, &communicators, member_of) {
+            if let Some((group, rank)) = member(&mut found, known, member_of) {
                 group.members.entry(rank).or_default().status.push(at);
             }
         }
         for call in &records.calls {
             let member_of = (call.source, call.communicator, call.rank, call.place);
-            let Some((group, rank)) = member(&mut found, &communicators, member_of) else { continue };
+            let Some((group, rank)) = member(&mut found, known, member_of) else { continue };
             let member = group.members.entry(rank).or_default();
             match is_of_two(call.collective.as_deref()) {
                 true => member.has_peers = true,
@@ -124,7 +136,7 @@ impl RecordedGroups {
         for member in all.iter_mut().flat_map(|group| group.members.values_mut()) {
             member.collectives.sort_by_key(|at| records.operations[*at].sequence);
         }
-        RecordedGroups { all, ranks }
+        RecordedGroups { all, ranks, processes }
     }
 }
 
@@ -134,15 +146,17 @@ type MemberOf = (Source, Option<usize>, Option<RankId>, Option<u32>);
 /// The group of a record, and the rank within it that the record is of.
 fn member<'g>(
     found: &'g mut BTreeMap<(Source, usize), RecordedGroup>,
-    communicators: &Communicators,
+    (communicators, processes): (&Communicators, &Processes),
     (source, communicator, rank, place): MemberOf,
 ) -> Option<(&'g mut RecordedGroup, u32)> {
     let position = communicators.position(communicator)?;
     let communicator = communicators.get(Some(position))?;
-    let global = rank.map(|rank| rank.0).or_else(|| communicator.rank_at(place));
+    let by_process = || processes.rank_at(source, position, place);
+    let global = rank.map(|rank| rank.0).or_else(|| communicator.rank_at(place)).or_else(by_process);
     let group = found.entry((source, position)).or_insert_with(|| RecordedGroup {
         source,
-        name: name_of(communicator, source, global.is_some()),
+        position,
+        name: name_of(communicator, source, global.is_some(), processes.ranks_of(source, position)),
         members: BTreeMap::new(),
         is_global: global.is_some(),
     });
@@ -151,12 +165,22 @@ fn member<'g>(
     Some((group, rank?))
 }
 
-fn name_of(communicator: &Communicator, source: Source, is_global: bool) -> RecordedGroupName {
+fn name_of(
+    communicator: &Communicator,
+    source: Source,
+    is_global: bool,
+    by_process: Option<Vec<u32>>,
+) -> RecordedGroupName {
     let hash = communicator.hash.map(|hash| format!("communicator {hash:#x}"));
     let parts = [communicator.description.clone(), communicator.name.clone().filter(|name| !name.is_empty()), hash];
     let mut parts: Vec<String> = parts.into_iter().flatten().collect();
     parts.dedup();
-    let ranks = communicator.ranks.clone().filter(|_| is_global);
+    if let [number] = &parts[..]
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        parts = vec![format!("process group {number}")];
+    }
+    let ranks = communicator.ranks.clone().or(by_process).filter(|_| is_global);
     RecordedGroupName {
         group: if parts.is_empty() { "unnamed".to_owned() } else { parts.join(" ") },
         ranks: ranks.unwrap_or_default(),

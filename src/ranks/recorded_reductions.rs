@@ -199,7 +199,7 @@ impl Facts<'_> {
         // Communicators of the same ranks are distinguished by what names them on all ranks.
         let description = known.description.clone().or_else(|| known.hash.map(|hash| format!("{hash:#x}")));
         let ranks = self.members.get(communicator).filter(|ranks| !ranks.is_empty()).cloned();
-        Communicator { ranks, description, name: known.name.clone(), size: known.size, hash: None }
+        Communicator { ranks, description, name: known.name.clone(), size: known.size, ..Communicator::default() }
     }
 }
 

@@ -117,6 +117,8 @@ pub enum FindingKind {
     SlowChannel,
     /// A link that is slower than the others.
     SlowLink,
+    /// What NCCL warned of.
+    Warned,
     /// Proxies that are bound by a phase of their steps.
     ProxyBound,
     /// Recorded bandwidths that differ from size by time.

@@ -4,6 +4,7 @@ use super::source::Source;
 use super::table::Lookup::{Integer, Scan};
 use super::table::{Cell, Table, id, int, known, size, text};
 use crate::operation::Communicator;
+use crate::operations::processes::Process;
 use crate::records::{
     FlowOp, FlowStep, KernelChannel, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, RecordFile, Remark,
 };
@@ -91,6 +92,28 @@ pub(super) static RANK_STATUS: Table = Table {
         int("broadcast", Scan, |s, i| count(s, i, "broadcast")),
         int("reduce", Scan, |s, i| count(s, i, "reduce")),
         text("faults", |s, i| Cell::Owned(status(s, i).faults.join(", "))),
+    ],
+};
+
+fn process(s: &Source, i: usize) -> &Process {
+    &s.processes()[i]
+}
+
+/// `nccl_process`: a process that a source names, or a GPU of it, see [`Process`].
+pub(super) static NCCL_PROCESS: Table = Table {
+    name: c"nccl_process",
+    rows: |s| s.processes().len(),
+    columns: &[
+        id(),
+        text("source", |s, i| Cell::Text(process(s, i).source.name())),
+        text("host", |s, i| process(s, i).host.as_deref().into()),
+        int("pid", Integer, |s, i| process(s, i).pid.into()),
+        int("device", Scan, |s, i| process(s, i).device.into()),
+        int("rank", Integer, |s, i| known(process(s, i).rank)),
+        int("is_unique", Scan, |s, i| Cell::Int(process(s, i).is_unique.into())),
+        text("faults", |s, i| {
+            Cell::Owned(process(s, i).faults.iter().map(String::as_str).collect::<Vec<_>>().join(", "))
+        }),
     ],
 };
 

@@ -19,7 +19,9 @@ use crate::attribution::{Attribution, AttributionOptions, Attributor};
 use crate::id::{OperationId, RankId, SliceId};
 use crate::names::args::COLLECTIVE_RECORD;
 use crate::operation::{Communicator, Operation};
+use crate::operations::communicators::Communicators;
 use crate::operations::join::{Joined, Unjoined};
+use crate::operations::processes::{Process, Processes};
 use crate::recorded_args::{Keys, List, MemoryKeys, Operators};
 use crate::records::Records;
 use crate::store::Store;
@@ -40,6 +42,8 @@ pub struct Source {
     compared: OnceLock<Result<RankRows, String>>,
     /// NCCL's own records.
     pub(super) records: OnceLock<Arc<Records>>,
+    /// Their processes.
+    processes: OnceLock<Processes>,
     /// Which records belong to which kernels.
     joined: OnceLock<Joined>,
     operators: OnceLock<(Arc<Keys>, Vec<SliceId>)>,
@@ -76,6 +80,7 @@ impl Source {
             compare: None,
             compared: OnceLock::new(),
             records: OnceLock::new(),
+            processes: OnceLock::new(),
             joined: OnceLock::new(),
             operators: OnceLock::new(),
             module_frames: OnceLock::new(),
@@ -226,6 +231,12 @@ impl Source {
             None => self.operation(row).kernel.map(Ok),
             Some(record) => self.joined().kernels.get(record).copied().flatten(),
         }
+    }
+
+    /// The processes that the records name.
+    pub(super) fn processes(&self) -> &[Process] {
+        let find = || Processes::find(self.records(), &Communicators::find(self.records()));
+        &self.processes.get_or_init(find).all
     }
 
     fn joined(&self) -> &Joined {

@@ -679,8 +679,16 @@ fn columns_are_documented() {
         "record_file",
     ];
     let own = own.into_iter().chain(["op", "memory_event", "op_call", "memory_call"]);
-    let of_records =
-        ["rank_status", "kernel_channel", "proxy_op", "proxy_step", "profiler_event", "flow_op", "flow_step"];
+    let of_records = [
+        "rank_status",
+        "nccl_process",
+        "kernel_channel",
+        "proxy_op",
+        "proxy_step",
+        "profiler_event",
+        "flow_op",
+        "flow_step",
+    ];
     let columns = own.chain(of_records).flat_map(columns).collect::<Vec<String>>();
     assert!(columns.len() > 40, "{} columns", columns.len());
     let text = read("docs/sql.md");

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use nccl_stacks::analysis::hang::{EvidenceKind, HangReport, HungGroup, Outcome, hang};
 use nccl_stacks::records::{Keep, Records, read_all};
+use nccl_stacks::time::Ns;
 use serde_json::{Value, json};
 
 use crate::support;
@@ -153,8 +154,14 @@ fn two_answers_of_ras_decide_between_stuck_and_slow() {
     let first = answer("01", &[(0, 9), (2, 9), (3, 9)]);
     let report = judged(&[("a", first), ("b", after)]);
     assert_eq!((report.outcome, report.culprits.len()), (Outcome::Lagging, 0));
+    // Who has enqueued as much as the others may be stuck with them: one answer says nothing, and two that are equal say for how long.
     let equal = answer("02", &[(0, 9), (1, 9), (2, 9), (3, 9)]);
-    assert_eq!(judged(&[("a", equal)]).outcome, Outcome::Clear);
+    assert_eq!(judged(&[("a", equal.clone())]).outcome, Outcome::NothingSeen);
+    let report = judged(&[("a", answer("01", &[(0, 9), (1, 9), (2, 9), (3, 9)])), ("b", equal.clone())]);
+    let standstill = report.standstill.map(|of| (of.group_count, of.duration_ns));
+    assert_eq!((report.outcome, standstill), (Outcome::Unclear, Some((1, Some(Ns(60_000_000_000))))));
+    let report = judged(&[("a", answer("01", &[(0, 7), (1, 7), (2, 7), (3, 7)])), ("b", equal)]);
+    assert_eq!((report.outcome, report.standstill.is_some()), (Outcome::Clear, false));
 }
 
 #[test]
@@ -221,9 +228,32 @@ fn a_tie_is_undecidable() {
 fn all_to_alls_may_differ_in_size() {
     let right: &[Op] = &[("0", "all_to_all", 5, "started")];
     let mut dumps: Vec<Value> = (0..4).map(|rank| dump(rank, right)).collect();
+    // Together they send what they receive.
     dumps[1]["entries"][0]["input_sizes"] = json!([[4]]);
+    dumps[2]["entries"][0]["input_sizes"] = json!([[12]]);
     let report = of_dumps(&dumps);
     assert_eq!((report.outcome, report.hung.len(), report.open.len()), (Outcome::Unclear, 0, 1));
+    dumps[2]["entries"][0]["input_sizes"] = json!([[8]]);
+    let report = of_dumps(&dumps);
+    let evidence = &report.hung[0].evidence[0];
+    let said = (evidence.kind, evidence.here.as_deref(), evidence.there.as_deref());
+    assert_eq!(said, (EvidenceKind::OtherTotals, Some("28"), Some("32")));
+    assert_eq!((report.outcome, report.culprits.len()), (Outcome::Hung, 0));
+    // Who sends to whom is known by the parts: rank 1 expects 3 of rank 0, which sends 2.
+    let parts = |dump: &mut Value, sent: [u64; 4], received: [u64; 4]| {
+        (dump["entries"][0]["input_split_sizes"], dump["entries"][0]["output_split_sizes"]) =
+            (json!(sent), json!(received));
+    };
+    dumps.iter_mut().for_each(|dump| parts(dump, [2; 4], [2; 4]));
+    parts(&mut dumps[1], [2; 4], [3, 2, 2, 2]);
+    let report = of_dumps(&dumps);
+    let evidence = &report.hung[0].evidence[0];
+    let said =
+        (evidence.kind, &evidence.ranks[..], &evidence.peers[..], evidence.here.as_deref(), evidence.there.as_deref());
+    assert_eq!(said, (EvidenceKind::OtherMessage, &[0][..], &[1][..], Some("2"), Some("3")));
+    assert_eq!(report.hung[0].evidence.len(), 1);
+    // What is not seen of one rank may be what the others miss.
+    assert_eq!(of_dumps(&dumps[..3]).outcome, Outcome::Unclear);
 }
 
 #[test]

@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::finding::Finding;
 use super::graph::{Graph, Rank};
-use super::{Evidence, EvidenceKind, HangReport, HungGroup, OpenGroup, Outcome, matrix, paths, shows_what_is_open};
+use super::{
+    Evidence, EvidenceKind, HangReport, HungGroup, NcclWarning, OpenGroup, Outcome, Standstill, matrix, paths,
+    processes, shows_what_is_open, warnings,
+};
 use crate::analysis::recording;
+use crate::operation::Source;
 use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups, is_point_to_point};
 use crate::records::Records;
 
@@ -24,7 +28,7 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         let (at, group, finding) = part;
         match finding.outcome {
             Some(Outcome::Hung) => hung.push((whole.order(*at, finding), hung_group(part), *part)),
-            Some(Outcome::Lagging) => lagging.push(hung_group(part)),
+            Some(Outcome::Lagging) => lagging.push((hung_group(part), *part)),
             Some(Outcome::Unclear)
                 if is_hung && (blames(finding) || whole.waits_for_unknown(*at, group, finding, groups)) =>
             {
@@ -48,27 +52,55 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         |ranks: &BTreeSet<Rank>| ranks.iter().map(|(_, rank)| *rank).collect::<BTreeSet<u32>>().into_iter().collect();
     let without = groups.ranks.iter().filter(|(_, count)| **count == 0).map(|(rank, _)| *rank).collect();
     let (losses, failed_calls) = (recording::losses(records), recording::failed_calls(records));
-    let used = || groups.all.iter().filter(|group| group.is_used(records));
+    let used = || all.iter().filter(|(_, group, _)| group.is_used(records));
     let group_count = used().count();
-    let sees_nothing = group_count > 0 && !used().any(|group| shows_what_is_open(group.source));
-    let titles: BTreeSet<&'static str> = used().filter(|_| sees_nothing).map(|group| group.source.title()).collect();
+    let has_moved = |finding: &Finding| finding.moved.is_some_and(|(has_moved, _)| has_moved);
+    let shows = |(_, group, finding): &(usize, &RecordedGroup, &Finding)| {
+        shows_what_is_open(group.source) || has_moved(finding)
+    };
+    let sees_nothing = group_count > 0 && !used().any(shows);
+    let frozen = || used().filter(|(.., finding)| finding.moved.is_some());
+    let standstill = (sees_nothing && frozen().next().is_some()).then(|| Standstill {
+        group_count: frozen().count(),
+        duration_ns: frozen().filter_map(|(.., finding)| finding.moved?.1).max(),
+    });
+    let titles: BTreeSet<&'static str> =
+        used().filter(|_| sees_nothing).map(|(_, group, _)| group.source.title()).collect();
     let is_judged = group_count > 0 || failed_calls.is_empty();
+    let blamed: Vec<(&RecordedGroup, &HungGroup)> = hung
+        .iter()
+        .map(|(_, of, (_, group, _))| (*group, of))
+        .chain(lagging.iter().map(|(of, (_, group, _))| (*group, of)))
+        .collect();
+    let since = |rank: u32| records.operations[*whole.last.get(&rank)?].enqueued;
+    let mut processes = processes::to_look_at(groups, &blamed, since);
+    let (processes_without_ranks, fewer) = processes::without_ranks(records);
+    processes.extend(fewer);
+    let warnings = warnings::merged(records);
+    let is_warned = warnings.iter().any(NcclWarning::is_telling);
+    let is_reported = processes.iter().any(|process| process.group.is_none());
     let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
     let examined = || records.operations.iter().filter(|operation| !operation.did_not_run);
     HangReport {
         outcome: match () {
             () if is_hung => Outcome::Hung,
-            () if !lagging.is_empty() => Outcome::Lagging,
-            () if !open.is_empty() || !losses.is_empty() || !is_judged => Outcome::Unclear,
-            () if sees_nothing => Outcome::NothingSeen,
+            () if !lagging.is_empty() || is_reported => Outcome::Lagging,
+            () if !open.is_empty() || !losses.is_empty() || !is_judged || standstill.is_some() || is_warned => {
+                Outcome::Unclear
+            }
+            () if sees_nothing || group_count == 0 && processes_without_ranks.is_some() => Outcome::NothingSeen,
             () => Outcome::Clear,
         },
         culprits: of(&culprits),
         circle: of(&circle),
         hung: hung.into_iter().map(|(_, group, _)| group).collect(),
-        lagging,
+        lagging: lagging.into_iter().map(|(group, _)| group).collect(),
         open: open.into_iter().map(|(_, group, _)| group).collect(),
         matrix,
+        processes,
+        warnings,
+        processes_without_ranks,
+        standstill,
         rank_count: if groups.ranks.is_empty() { local().unwrap_or(0) } else { groups.ranks.len() },
         ranks_without_records: unknown.into_iter().collect(),
         ranks_without_operations: if records.operations.is_empty() { Vec::new() } else { without },
@@ -101,6 +133,7 @@ fn ends(all: &[(usize, &RecordedGroup, &Finding)], groups: &RecordedGroups) -> (
     // Ranks that wait for each other do so whatever others did.
     let circles = graph.ends().circles;
     let circle = if circles.is_disjoint(&proved) { circles } else { BTreeSet::new() };
+    proved.extend(alone(all, &circle));
     for (at, group, finding) in all.iter().filter(|(.., finding)| !finding.waiting.is_empty()) {
         let scope = (!group.is_global).then_some(*at);
         let unknown = without_records(group, groups);
@@ -114,6 +147,29 @@ fn ends(all: &[(usize, &RecordedGroup, &Finding)], groups: &RecordedGroups) -> (
     let known: BTreeSet<Rank> = alone.difference(&silent).chain(&proved).copied().collect();
     // What ranks without records did is unknown, so that whoever is proved to be awaited comes first.
     (if known.is_empty() && circle.is_empty() { alone } else { known }, circle)
+}
+
+/// The ranks of a circle that stand against more others: some wait in one group for the rest, and the rest in another group for them. Where ranks differ the
+/// majority is believed, as with calls that differ.
+fn alone(all: &[(usize, &RecordedGroup, &Finding)], circle: &BTreeSet<Rank>) -> BTreeSet<Rank> {
+    let sides = |(at, group, finding): &(usize, &RecordedGroup, &Finding)| {
+        let scope = (!group.is_global).then_some(*at);
+        let of = |ranks: &BTreeSet<u32>| -> BTreeSet<Rank> {
+            ranks.iter().map(|rank| (scope, *rank)).filter(|rank| circle.contains(rank)).collect()
+        };
+        (of(&finding.waiting), of(&finding.missing))
+    };
+    // A rank without records may be on either side.
+    let is_known = |(_, group, _): &&(usize, &RecordedGroup, &Finding)| group.unknown().is_empty();
+    let all: Vec<(BTreeSet<Rank>, BTreeSet<Rank>)> = all.iter().filter(is_known).map(sides).collect();
+    let is_whole = |(waiting, awaited): &&(BTreeSet<Rank>, BTreeSet<Rank>)| {
+        waiting.is_disjoint(awaited) && waiting.len() + awaited.len() == circle.len() && !awaited.is_empty()
+    };
+    let faces = |(waiting, awaited): &(BTreeSet<Rank>, BTreeSet<Rank>)| {
+        all.iter().any(|(other, others_await)| other == awaited && others_await == waiting)
+    };
+    let of_few = all.iter().filter(is_whole).find(|sides| sides.1.len() < sides.0.len() && faces(sides));
+    of_few.map(|(_, few)| few.clone()).unwrap_or_default()
 }
 
 /// The ranks of a group without records at which a hang begins, if others of the group wait, and for none with records.
@@ -205,7 +261,8 @@ impl<'a> Whole<'a> {
             let none = Evidence::new(EvidenceKind::NoRecords, unknown.clone(), list(&finding.waiting));
             evidence.insert(0, Evidence { collective: collective.map(str::to_owned), sequence, ..none });
         }
-        let is_empty = |rank: &&u32| group.is_global && groups.ranks.get(rank) == Some(&0);
+        let is_dump = group.source == Source::FLIGHT_RECORDER;
+        let is_empty = |rank: &&u32| is_dump && group.is_global && groups.ranks.get(rank) == Some(&0);
         let empty: Vec<u32> = finding.missing.iter().filter(is_empty).copied().collect();
         if !empty.is_empty() {
             evidence.push(Evidence::new(EvidenceKind::NoOperations, empty, Vec::new()));
@@ -231,7 +288,7 @@ impl<'a> Whole<'a> {
             },
             evidence,
             evidence_left_out: finding.left_out,
-            paths: paths::compare(finding, self.at_fault(at, group, finding), self.records),
+            paths: paths::compare(group, finding, self.at_fault(at, group, finding), self.records),
         }
     }
 
@@ -267,8 +324,9 @@ impl<'a> Whole<'a> {
             distance: self.distance.get(&at).copied(),
             collective: oldest.and_then(|operation| operation.collective.as_deref()).map(str::to_owned),
             sequence: oldest.filter(is_collective).and_then(|operation| operation.sequence),
-            waiting_ranks: finding.waiting.iter().copied().collect(),
+            waiting_ranks: finding.waiting.difference(&finding.ended).copied().collect(),
             unknown_ranks: group.unknown(),
+            ended_ranks: finding.ended.iter().copied().collect(),
             waits_for: self.waits_for.get(&at).into_iter().flatten().cloned().collect(),
         }
     }

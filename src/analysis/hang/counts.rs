@@ -19,18 +19,25 @@ type Answer<'a> = BTreeMap<u32, &'a RankStatus>;
 ///
 /// In a single answer, differing counts show which ranks have done less. Of two answers, ranks in both are compared: if no count moved, the
 /// communicator has stopped, and the others wait for the ranks with the lowest counts. Equal counts that do not move may mean that all ranks are
-/// stuck in one operation or that the job is idle, so nothing is reported.
+/// stuck in one operation, or that the job does without it or is idle. Counts are of what was enqueued: whether that has ended is unknown.
 pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
-    let mut answers: BTreeMap<(Option<Ns>, u32), Answer<'_>> = BTreeMap::new();
+    let mut answers: BTreeMap<(Option<Ns>, (u32, u32)), Answer<'_>> = BTreeMap::new();
     for (rank, member) in &group.members {
         for status in member.status.iter().map(|at| &records.rank_status[*at]) {
-            let order = (status.at, if status.at.is_some() { 0 } else { status.file });
+            let order = (status.at, if status.at.is_some() { (0, 0) } else { (status.file, status.answer) });
             answers.entry(order).or_default().insert(*rank, status);
         }
     }
     let mut finding = Finding::default();
-    let Some((_, last)) = answers.last_key_value() else { return finding };
+    let Some(((asked, _), last)) = answers.last_key_value() else { return finding };
     faults(last, &mut finding);
+    finding.unknown.extend(last.iter().filter(|(_, status)| !status.counts.is_empty()).map(|(rank, _)| *rank));
+    let before = answers.iter().rev().nth(1);
+    let moved = before.and_then(|(_, before)| moved(before, last));
+    let is_frozen = moved.as_ref().is_some_and(|(moved, is_whole)| moved.is_empty() && *is_whole);
+    let apart = before.and_then(|((before, _), _)| asked.zip(*before)).map(|(asked, before)| asked - before);
+    let says = moved.as_ref().filter(|(moved, _)| is_frozen || !moved.is_empty());
+    finding.moved = says.map(|(moved, _)| (!moved.is_empty(), apart));
     let uneven = uneven(last);
     let mut fewer: Vec<(u64, &Uneven<'_>, u64, &Vec<u32>)> = Vec::new();
     for of in &uneven {
@@ -39,8 +46,6 @@ pub(super) fn of_answers(group: &RecordedGroup, records: &Records) -> Finding {
     fewer.sort_by_key(|(difference, ..)| std::cmp::Reverse(*difference));
     let Some((_, first, ..)) = fewer.first() else { return finding };
     finding.collective = Some(first.name.to_owned());
-    let moved = answers.values().rev().nth(1).and_then(|before| moved(before, last));
-    let is_frozen = moved.as_ref().is_some_and(|(moved, is_whole)| moved.is_empty() && *is_whole);
     finding.outcome = Some(if is_frozen { Outcome::Hung } else { Outcome::Lagging });
     if is_frozen {
         // At fault are the ranks that RAS reports, then those with the lowest counts; ranks in between may be held up by these.
@@ -183,7 +188,7 @@ pub(super) fn of_calls(group: &RecordedGroup, records: &Records) -> Finding {
 }
 
 /// Whether the numbers of a group's calls differ: they do not if each call of a rank has the number 0.
-fn is_numbered(group: &RecordedGroup, records: &Records) -> bool {
+pub(super) fn is_numbered(group: &RecordedGroup, records: &Records) -> bool {
     let is_zero = |at: &usize| records.operations[*at].sequence == Some(0);
     let repeats = |member: &Member| member.collectives.len() > 1 && member.collectives.iter().all(is_zero);
     !group.members.values().any(repeats)

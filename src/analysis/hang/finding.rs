@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Evidence, Outcome};
 use crate::operation::{Operation, State};
+use crate::time::Ns;
 
 /// The limit on evidence kept for a group. In a damaged log each rank may have its own count, each with the same peers: memory would grow with the
 /// square of the ranks.
@@ -31,11 +32,15 @@ pub(super) struct Finding {
     pub(super) evidence: Vec<Evidence>,
     /// How much evidence was beyond the limit.
     pub(super) left_out: usize,
+    /// Ranks on which the incomplete operation has ended, where that says nothing of who is at fault.
+    pub(super) ended: BTreeSet<u32>,
     /// The operation that ranks wait in, and the operation of a rank at fault in its place.
     pub(super) awaited: Option<usize>,
     pub(super) theirs: Option<usize>,
     /// By rank: the oldest incomplete operation.
     pub(super) oldest: BTreeMap<u32, usize>,
+    /// Of a source with counts: whether these moved between its last two answers, and how far these are apart.
+    pub(super) moved: Option<(bool, Option<Ns>)>,
     /// The outcome for this group alone.
     pub(super) outcome: Option<Outcome>,
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Outcome;
+use super::counts::is_numbered;
 use super::finding::{Finding, is_open};
 use crate::operation::{Counts, Operation};
 use crate::operations::recorded_groups::RecordedGroup;
@@ -60,7 +61,7 @@ pub enum CellState {
 pub(super) fn row(group: &RecordedGroup, finding: &Finding, records: &Records) -> MatrixRow {
     let mut cells: Vec<Cell> = Vec::new();
     // If there are sends and receives, the number may belong to one of them and is the rank's own.
-    let is_counted = !group.has_peers();
+    let is_counted = !group.has_peers() && is_numbered(group, records);
     // Numbers per function or stream do not count the group's operations.
     let is_of_group = |operation: &&Operation| matches!(operation.counts, Counts::Group | Counts::Communicator);
     for (rank, member) in &group.members {

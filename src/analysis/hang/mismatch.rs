@@ -215,7 +215,8 @@ fn before(sequence: i64, finding: &mut Finding) {
     if finding.sequence.is_some_and(|found| found >= sequence) || finding.sequence.is_none() {
         let waiting = std::mem::take(&mut finding.waiting);
         let oldest = std::mem::take(&mut finding.oldest);
-        *finding = Finding { waiting, oldest, ..Finding::default() };
+        let unknown = std::mem::take(&mut finding.unknown);
+        *finding = Finding { waiting, oldest, unknown, ..Finding::default() };
     } else {
         finding.theirs = None;
     }

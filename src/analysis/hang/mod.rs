@@ -9,7 +9,8 @@
 //! changes.
 //!
 //! `positions` finds how far each rank of a group is, `mismatch` compares the calls at one position, `graph` follows which rank waits for which,
-//! `chains` combines the groups, `peers` pairs sends and receives, `counts` judges sources without states; `matrix` and `paths` show who is where.
+//! `chains` combines the groups, `peers` pairs sends and receives, `sizes` adds up what all-to-alls send and receive, `order` compares which of two groups
+//! ranks started first, `counts` judges sources without states; `matrix`, `paths` and `processes` show who is where.
 
 mod chains;
 mod counts;
@@ -17,9 +18,13 @@ mod finding;
 mod graph;
 mod matrix;
 mod mismatch;
+mod order;
 mod paths;
 mod peers;
 mod positions;
+mod processes;
+mod sizes;
+mod warnings;
 
 use serde::Serialize;
 
@@ -29,9 +34,13 @@ use crate::operation::Source;
 pub use crate::operations::recorded_groups::RecordedGroupName;
 use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups};
 use crate::records::Records;
+use crate::time::Ns;
 
 pub use matrix::{Cell, CellState, MatrixRow};
 pub use paths::ComparedPaths;
+pub use processes::{ComparedProcesses, RankProcess};
+pub use warnings::NcclWarning;
+pub(crate) use warnings::merged;
 
 /// What the records show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -52,9 +61,23 @@ pub enum Outcome {
 }
 
 /// Whether the records of a source show which operations have not ended. `NCCL_DEBUG` prints calls, NCCL Inspector and CoMMA write what has ended, the example
-/// plugin dumps when a process ends, and the flow extractor only plans.
+/// plugin dumps when a process ends, the flow extractor only plans, and RAS counts what was enqueued.
 fn shows_what_is_open(source: Source) -> bool {
-    ![Source::DEBUG_LOG, Source::INSPECTOR, Source::COMMA, Source::PLUGIN_DUMP, Source::FLOW].contains(&source)
+    ![Source::DEBUG_LOG, Source::INSPECTOR, Source::COMMA, Source::PLUGIN_DUMP, Source::FLOW, Source::RAS]
+        .contains(&source)
+}
+
+/// Counts that did not move between two answers, while no rank has done less than others. All ranks may be stuck in one operation, or the job does without
+/// collectives for so long.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct Standstill {
+    /// In how many groups.
+    pub group_count: usize,
+    /// How far the answers are apart; `None` if they do not say when they were given.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub duration_ns: Option<Ns>,
 }
 
 /// The answer about a job. Ranks are those of the job, or within the communicator where a group's `ranks_are_local` says so.
@@ -79,6 +102,15 @@ pub struct HangReport {
     pub open: Vec<OpenGroup>,
     /// The state of each rank in the groups above.
     pub matrix: Vec<MatrixRow>,
+    /// The processes of the ranks at fault, or else of those that have done less, and those that a source reports itself.
+    #[serde(skip)]
+    pub processes: Vec<RankProcess>,
+    /// What NCCL warned of, most telling first.
+    pub warnings: Vec<NcclWarning>,
+    /// Processes that are compared although their ranks are unknown.
+    pub processes_without_ranks: Option<ComparedProcesses>,
+    /// Counts that do not move, if nothing else is to be seen.
+    pub standstill: Option<Standstill>,
     /// The number of ranks with records.
     pub rank_count: usize,
     /// Ranks of the groups above without records.
@@ -153,6 +185,8 @@ pub struct OpenGroup {
     pub waiting_ranks: Vec<u32>,
     /// The ranks without records.
     pub unknown_ranks: Vec<u32>,
+    /// Where the operation has a root: the rank on which it has ended, which says nothing of the others.
+    pub ended_ranks: Vec<u32>,
     /// The groups in which these ranks have waited longer.
     pub waits_for: Vec<String>,
 }
@@ -181,6 +215,12 @@ pub enum EvidenceKind {
     OtherSize,
     /// The ranks and the peers called different things, and there is no majority.
     Undecidable,
+    /// Like [`undecidable`](Self::Undecidable): the ranks send `here` elements to the peers, which receive `there`.
+    OtherMessage,
+    /// The ranks of an all-to-all send `here` elements together, and receive `there`.
+    OtherTotals,
+    /// The ranks started `sequence` of `collective` of this group before what `here` names, and the peers that before this: each waits for the other.
+    OtherOrder,
     /// The ranks send to the peers, which do not receive.
     NoReceive,
     /// The ranks receive from the peers, which do not send.
@@ -193,6 +233,13 @@ pub enum EvidenceKind {
     Progress,
     /// The source reports `here` about the ranks.
     Fault,
+}
+
+impl EvidenceKind {
+    /// Whether it shows that ranks did different things, but not which of them are right.
+    pub fn is_tie(self) -> bool {
+        matches!(self, Self::Undecidable | Self::OtherMessage | Self::OtherTotals | Self::OtherOrder)
+    }
 }
 
 /// A fact that the records prove.
@@ -228,28 +275,32 @@ impl Evidence {
 impl HangReport {
     /// Whether the records have nothing to judge by.
     pub fn is_empty(&self) -> bool {
-        self.group_count == 0 && self.losses.is_empty() && self.failed_calls.is_empty()
+        let has_processes =
+            !self.processes.is_empty() || self.processes_without_ranks.is_some() || !self.warnings.is_empty();
+        self.group_count == 0 && self.losses.is_empty() && self.failed_calls.is_empty() && !has_processes
     }
 }
 
 /// Judges a job by its records.
 pub fn hang(records: &Records) -> HangReport {
     let groups = RecordedGroups::find(records);
-    let found: Vec<Finding> = groups.all.iter().map(|group| judge(group, records)).collect();
+    let mut found: Vec<Finding> = groups.all.iter().map(|group| judge(group, records)).collect();
+    order::add(&groups, records, &mut found);
     chains::report(records, &groups, found)
 }
 
 /// Judges a single group by what its source records.
 fn judge(group: &RecordedGroup, records: &Records) -> Finding {
     match group.source {
-        crate::operation::Source::RAS => counts::of_answers(group, records),
-        crate::operation::Source::FLIGHT_RECORDER => {
+        Source::RAS => counts::of_answers(group, records),
+        Source::FLIGHT_RECORDER | Source::WATCHDOG => {
             let mut finding = positions::of_group(group, records);
             peers::add(group, records, &mut finding);
             mismatch::add(group, records, &mut finding);
+            sizes::add(group, records, &mut finding);
             finding
         }
-        crate::operation::Source::RECORDER if positions::are_known(group, records) => {
+        Source::RECORDER if positions::are_known(group, records) => {
             let mut finding = positions::of_group(group, records);
             mismatch::add(group, records, &mut finding);
             finding

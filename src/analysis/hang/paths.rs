@@ -1,10 +1,12 @@
 //! The call path of a rank at fault next to that of a waiting rank.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::finding::Finding;
+use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
 /// Two call paths side by side, outermost caller first.
@@ -26,18 +28,57 @@ pub struct ComparedPaths {
     pub other_path: Vec<String>,
     /// The index of the first frame that differs, from 0; `None` if the paths are equal.
     pub first_difference: Option<usize>,
+    /// The number of the operations, if these are not the last ones: from here on the ranks came by different paths to the operations of the group.
+    pub since_sequence: Option<i64>,
 }
 
 /// Compares the operation that ranks wait in with that of a rank at fault. `None` if either has no call path.
-pub(super) fn compare(finding: &Finding, at_fault: Option<usize>, records: &Records) -> Option<ComparedPaths> {
+pub(super) fn compare(
+    group: &RecordedGroup,
+    finding: &Finding,
+    at_fault: Option<usize>,
+    records: &Records,
+) -> Option<ComparedPaths> {
+    let last = of_two(at_fault?, finding.awaited?, records)?;
+    if last.first_difference.is_some() {
+        return Some(last);
+    }
+    // One call too many or too few shifts all that follow: the paths part where that was.
+    let shifted = shifted(group, &last, records).and_then(|(one, other)| {
+        let of = of_two(one, other, records)?;
+        Some(ComparedPaths { since_sequence: records.operations[one].sequence, ..of })
+    });
+    Some(shifted.unwrap_or(last))
+}
+
+/// The first operations of two ranks from which on those with equal numbers have different paths, up to the last that both have.
+fn shifted(group: &RecordedGroup, of: &ComparedPaths, records: &Records) -> Option<(usize, usize)> {
+    let by_number = |rank: u32| {
+        let member = group.members.get(&rank)?;
+        let numbered = member.collectives.iter().filter_map(|at| Some((records.operations[*at].sequence?, *at)));
+        Some(numbered.collect::<BTreeMap<i64, usize>>())
+    };
+    let (one, other) = (by_number(of.rank)?, by_number(of.other_rank)?);
+    let path = |at: usize| records.operations[at].recorded_path;
+    let both = one.iter().rev().filter_map(|(number, at)| Some((*at, *other.get(number)?)));
+    both.take_while(|(one, other)| path(*one).zip(path(*other)).is_some_and(|(one, other)| differ(one, other, records)))
+        .last()
+}
+
+fn differ(one: u32, other: u32, records: &Records) -> bool {
+    one != other && records.paths.get(one as usize) != records.paths.get(other as usize)
+}
+
+/// Compares two operations. `None` if either has no call path.
+fn of_two(at_fault: usize, awaited: usize, records: &Records) -> Option<ComparedPaths> {
     let of = |at: usize| {
         let operation = &records.operations[at];
         let path: &Vec<Arc<str>> = records.paths.get(operation.recorded_path? as usize)?;
         let rank = operation.rank.map(|rank| rank.0).or(operation.place)?;
         Some((rank, operation.collective.as_deref().map(str::to_owned), path))
     };
-    let (rank, collective, path) = of(at_fault?)?;
-    let (other_rank, other_collective, other_path) = of(finding.awaited?)?;
+    let (rank, collective, path) = of(at_fault)?;
+    let (other_rank, other_collective, other_path) = of(awaited)?;
     let same = path.iter().zip(other_path).take_while(|(a, b)| a == b).count();
     let owned = |path: &[Arc<str>]| path.iter().map(|frame| frame.as_ref().to_owned()).collect();
     Some(ComparedPaths {
@@ -48,5 +89,6 @@ pub(super) fn compare(finding: &Finding, at_fault: Option<usize>, records: &Reco
         other_collective,
         other_path: owned(other_path),
         first_difference: (path != other_path).then_some(same),
+        since_sequence: None,
     })
 }

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use super::finding::{Finding, is_open};
 use super::{Evidence, EvidenceKind, Outcome};
-use crate::names::collectives::Collective;
+use crate::names::collectives::{Collective, element_bytes};
+use crate::operation::Operation;
 use crate::operations::recorded_groups::RecordedGroup;
 use crate::records::Records;
 
@@ -41,6 +42,22 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
     }
     for ((from, to), direction) in directions {
         let paired = direction.sends.len().min(direction.receives.len());
+        let fits =
+            |(send, receive): &(&usize, &usize)| fit(&records.operations[**send], &records.operations[**receive]);
+        let mut pairs = direction.sends.iter().zip(&direction.receives);
+        if let Some((send, receive)) = pairs.find(|pair| !fits(pair)) {
+            let operation = &records.operations[*send];
+            finding.outcome = Some(Outcome::Hung);
+            finding.crowds.extend([(vec![from], vec![to]), (vec![to], vec![from])]);
+            if finding.collective.is_none() {
+                finding.collective = operation.collective.as_deref().map(str::to_owned);
+                finding.awaited = Some(*send);
+                finding.theirs = Some(*receive);
+            }
+            let elements = |at: usize| elements(&records.operations[at]).map(|elements| elements.to_string());
+            let evidence = Evidence::new(EvidenceKind::OtherMessage, vec![from], vec![to]);
+            finding.evidence.push(Evidence { here: elements(*send), there: elements(*receive), ..evidence });
+        }
         let sends = &direction.sends[paired..];
         let receives = &direction.receives[paired..];
         let (rest, rank, peer, kind) = match sends.is_empty() {
@@ -66,6 +83,22 @@ pub(super) fn add(group: &RecordedGroup, records: &Records, finding: &mut Findin
             finding.evidence.push(Evidence { collective, sequence: operation.sequence, here, ..evidence });
         }
     }
+}
+
+/// Whether a receive takes what a send gives, as far as is known. Types of one size may differ.
+fn fit(send: &Operation, receive: &Operation) -> bool {
+    let bytes = |of: &Operation| elements(of).zip(of.dtype.as_deref().and_then(element_bytes));
+    match bytes(send).zip(bytes(receive)) {
+        Some(((sent, of_send), (received, of_receive))) => {
+            sent.saturating_mul(of_send) == received.saturating_mul(of_receive)
+        }
+        None => true,
+    }
+}
+
+/// The elements of a message, which some versions record on one side only.
+fn elements(of: &Operation) -> Option<u64> {
+    of.in_elements.or(of.out_elements)
 }
 
 /// The peer's rank. Sources record its position in the group.

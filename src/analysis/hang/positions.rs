@@ -49,7 +49,7 @@ pub(super) fn are_known(group: &RecordedGroup, records: &Records) -> bool {
 pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
     // The numbers of `pg_status` refer to the last operation, which may be a send or receive, and those are numbered separately. The recorder's
     // numbers refer to collectives.
-    let has_peers = group.source == Source::FLIGHT_RECORDER && group.has_peers();
+    let has_peers = group.source != Source::RECORDER && group.has_peers();
     let is_recorded = group.source == Source::RECORDER;
     let mut positions: BTreeMap<u32, Position> = group
         .members
@@ -77,6 +77,10 @@ pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
         levels.entry(position.next()).or_default().push(*rank);
     }
     let least = levels.keys().next().copied();
+    if let Some(root) = ended_on_root(group, records, &positions) {
+        finding.ended.insert(root);
+        return finding;
+    }
     let waited = levels.keys().copied().find(|key| key.1 && least.is_some_and(|least| least < *key));
     match (waited, least) {
         (Some((sequence, _)), _) => {
@@ -91,6 +95,19 @@ pub(super) fn of_group(group: &RecordedGroup, records: &Records) -> Finding {
         _ => {}
     }
     finding
+}
+
+/// The rank that alone has completed an operation with a root, which all ranks have enqueued. A root may end before the others take part, so that either side
+/// may be at fault.
+fn ended_on_root(group: &RecordedGroup, records: &Records, positions: &BTreeMap<u32, Position>) -> Option<u32> {
+    let first = positions.values().filter_map(|of| of.open).min()?;
+    let latest = positions.values().filter_map(|of| of.open).max()?;
+    let is_rooted =
+        || names(group, records).get(&first).copied().and_then(Collective::of_record).is_some_and(Collective::has_root);
+    let mut ended = positions.iter().filter(|(_, of)| of.next().0 > first);
+    let (Some((root, _)), None) = (ended.next(), ended.next()) else { return None };
+    let is_one_of_several = positions.len() > 2 && positions.values().all(|of| of.has_enqueued(latest));
+    (is_one_of_several && is_rooted()).then_some(*root)
 }
 
 /// Determines which ranks are missing from this collective and which are stuck before it; without a number, which are stuck at all.

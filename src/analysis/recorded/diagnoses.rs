@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::RecordsReport;
 use super::communicators::CommunicatorRow;
-use crate::analysis::hang::{Outcome, hang};
+use crate::analysis::hang::{NcclWarning, Outcome, hang, merged};
 use crate::analysis::recording::{self, FailedCalls, Loss};
 use crate::names::values::KERNEL_CHANNELS;
 use crate::operation::{Counts, Operation, Source};
@@ -52,6 +52,11 @@ pub enum Diagnosis {
     FailedCalls {
         /// The calls, with their ranks and number.
         calls: FailedCalls,
+    },
+    /// NCCL warned of something.
+    Warned {
+        /// What, and which process did first.
+        warning: NcclWarning,
     },
     /// Processes could not record.
     NotRecorded {
@@ -183,6 +188,7 @@ pub enum Diagnosis {
 pub(super) fn find(records: &Records, communicators: &Communicators, report: &RecordsReport) -> Vec<Diagnosis> {
     let mut found: Vec<Diagnosis> = hangs(records).into_iter().collect();
     found.extend(recording::failed_calls(records).into_iter().map(|calls| Diagnosis::FailedCalls { calls }));
+    found.extend(merged(records).into_iter().map(|warning| Diagnosis::Warned { warning }));
     let not_recorded = |Loss { why, count, .. }: Loss| Some(Diagnosis::NotRecorded { why: why?, processes: count });
     found.extend(recording::losses(records).into_iter().filter_map(not_recorded));
     found.extend(mixed(records, communicators));

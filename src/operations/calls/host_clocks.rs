@@ -24,6 +24,14 @@ pub(crate) fn common(calls: &Calls, group: &CallGroup) -> Vec<Vec<Ns>> {
     calls.rows(&group.streams, usize::MAX).into_iter().filter_map(|row| row.into_iter().collect()).collect()
 }
 
+/// By call that all ranks have and that ends on all of them at once: when each enters it, and how long it is in it.
+pub(crate) fn lengths(calls: &Calls, group: &CallGroup) -> Vec<(Vec<Ns>, Vec<Ns>)> {
+    let whole = |row: Vec<Option<Ns>>| row.into_iter().collect::<Option<Vec<Ns>>>();
+    let times = calls.rows(&group.streams, usize::MAX);
+    let lengths = calls.rows_of(&group.streams, usize::MAX, |call| call.took);
+    times.into_iter().zip(lengths).filter_map(|(times, lengths)| Some((whole(times)?, whole(lengths)?))).collect()
+}
+
 /// The hosts of a group's ranks, and some of its calls: when each rank enters them.
 type Sample<'c> = (Vec<&'c String>, Vec<Vec<Ns>>);
 
@@ -110,6 +118,7 @@ pub(crate) fn test_job(groups: &[(&[u32], Vec<Vec<i64>>)]) -> (Calls, Vec<CallGr
                 time: Ns(row[member] * 1_000),
                 kind: 0,
                 number: Some(at as i64),
+                took: None,
             };
             let of_rank = rows.iter().enumerate().map(call).collect();
             streams.push(calls.streams.len());

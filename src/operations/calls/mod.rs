@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::alignment::{by_number, by_order};
 use super::communicators::Communicators;
 use super::recorded_ranks::RecordedRanks;
+use crate::names::collectives::Collective;
 use crate::operation::{Counts, Operation, Source};
 use crate::records::Records;
 use crate::time::Ns;
@@ -27,6 +28,8 @@ pub struct Call {
     pub kind: u32,
     /// Its number on the stream or in the communicator.
     pub number: Option<i64>,
+    /// How long it took on the GPU, of a collective that ends on all ranks at once: the sooner a rank is there, the longer it takes.
+    pub took: Option<Ns>,
 }
 
 /// A function with its number of elements.
@@ -135,7 +138,11 @@ impl Calls {
                 Counts::Stream => users.get(&(rank, operation.stream_handle)) == Some(&Some(communicator)),
                 Counts::Group | Counts::Communicator | Counts::Collectives => true,
             };
-            calls.streams[at].calls.push(Call { time, kind, number: operation.sequence.filter(|_| is_ordering) });
+            let number = operation.sequence.filter(|_| is_ordering);
+            let is_of_all = operation.collective.as_deref().and_then(Collective::of_record);
+            let is_of_all = is_of_all.is_some_and(|of| !of.has_root() && !of.is_point_to_point());
+            let took = operation.duration.filter(|_| is_of_all);
+            calls.streams[at].calls.push(Call { time, kind, number, took });
             calls.calls += 1;
         }
         calls.streams.iter_mut().for_each(|stream| stream.calls.sort_by_key(|call| call.time));
@@ -153,6 +160,16 @@ impl Calls {
     /// Calls that several streams have, as rows: when each of the streams enters, `None` where it lacks the call. Of many calls so many are
     /// taken, evenly.
     pub(super) fn rows(&self, streams: &[usize], most: usize) -> Vec<Vec<Option<Ns>>> {
+        self.rows_of(streams, most, |call| Some(call.time))
+    }
+
+    /// The same for any value of a call.
+    pub(super) fn rows_of(
+        &self,
+        streams: &[usize],
+        most: usize,
+        value: impl Fn(&Call) -> Option<Ns>,
+    ) -> Vec<Vec<Option<Ns>>> {
         let streams: Vec<&Stream> = streams.iter().map(|at| &self.streams[*at]).collect();
         let Some(reference) = streams.iter().copied().max_by_key(|stream| stream.calls.len()) else {
             return Vec::new();
@@ -162,7 +179,7 @@ impl Calls {
         for (member, stream) in streams.iter().enumerate() {
             for (of_reference, own) in reference.pairs(stream) {
                 if of_reference.is_multiple_of(step) {
-                    rows[of_reference / step][member] = Some(stream.calls[own].time);
+                    rows[of_reference / step][member] = value(&stream.calls[own]);
                 }
             }
         }

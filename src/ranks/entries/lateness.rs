@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::FEWEST_CALLS;
 use crate::operations::calls::Calls;
 use crate::operations::calls::groups::CallGroup;
-use crate::operations::calls::host_clocks::common;
+use crate::operations::calls::host_clocks::{common, lengths};
 use crate::statistics::median_time;
 use crate::time::Ns;
 
@@ -19,6 +20,8 @@ pub(super) struct Lateness {
     pub(super) ranks: Vec<RankLateness>,
     /// Whether all times are on one clock, or on clocks whose offsets are subtracted.
     pub(super) is_one_clock: bool,
+    /// Whether it follows from how long each rank was in its calls, and from no clock.
+    pub(super) is_by_length: bool,
 }
 
 /// The lateness of a rank.
@@ -43,22 +46,34 @@ pub(super) fn measure_group(calls: &Calls, group: &CallGroup, offsets: &BTreeMap
     }
     let hosts: Vec<Option<&String>> = group.ranks.iter().map(|rank| calls.hosts.get(rank)).collect();
     let is_known = hosts.iter().all(Option::is_some);
+    // All ranks leave a call at once: who is in it for the shortest time came last, whatever the clocks say.
+    let by_length = lengths(calls, group);
+    if by_length.len() as u64 >= FEWEST_CALLS && 2 * by_length.len() >= times.len() {
+        let (at, entered): (Vec<Vec<Ns>>, Vec<Vec<Ns>>) = by_length
+            .into_iter()
+            .map(|(at, lengths)| (at, lengths.into_iter().map(|length| Ns::ZERO - length).collect()))
+            .unzip();
+        let ranks = measure_ranks(&entered, &at, n);
+        return Some(Lateness { calls: at.len() as u64, ranks, is_one_clock: true, is_by_length: true });
+    }
     for row in &mut times {
         for (time, host) in row.iter_mut().zip(&hosts) {
             let offset = host.and_then(|host| offsets.get(host)).copied().unwrap_or_default();
             *time = Ns(time.0.saturating_sub(offset.0));
         }
     }
-    Some(Lateness { calls: times.len() as u64, ranks: measure_ranks(&times, n), is_one_clock: is_known })
+    let ranks = measure_ranks(&times, &times, n);
+    Some(Lateness { calls: times.len() as u64, ranks, is_one_clock: is_known, is_by_length: false })
 }
 
-/// Compares ranks by their times in each call. Each row is sorted once: the others of a rank are the sorted row without its own time.
-fn measure_ranks(times: &[Vec<Ns>], ranks: usize) -> Vec<RankLateness> {
+/// Compares ranks by their times in each call. Each row is sorted once: the others of a rank are the sorted row without its own time. `at`: when each rank
+/// entered the call.
+fn measure_ranks(times: &[Vec<Ns>], at: &[Vec<Ns>], ranks: usize) -> Vec<RankLateness> {
     let mut found: Vec<RankLateness> = (0..ranks).map(|_| RankLateness::default()).collect();
     let mut lags: Vec<Vec<Ns>> = vec![Vec::with_capacity(times.len()); ranks];
     let mut last = vec![0_u64; ranks];
     let mut sorted = Vec::with_capacity(ranks);
-    for row in times {
+    for (row, at) in times.iter().zip(at) {
         sorted.clone_from(row);
         sorted.sort_unstable();
         for (member, time) in row.iter().enumerate() {
@@ -72,7 +87,7 @@ fn measure_ranks(times: &[Vec<Ns>], ranks: usize) -> Vec<RankLateness> {
             }
             let lag = *time - median_without(&sorted, own);
             if lag > rank.largest.0 {
-                rank.largest = (lag, *time);
+                rank.largest = (lag, at[member]);
             }
             lags[member].push(lag);
         }
@@ -118,6 +133,25 @@ mod tests {
         assert_eq!((us(first.lag), us(first.largest.0), us(first.added)), (0, 38, 37));
         assert_eq!(first.by_quarter.map(us), [-20, 0, -10, 19]);
         assert!(found.ranks.iter().all(|rank| !rank.is_one_sided));
+    }
+
+    /// All leave at once. Rank 1 comes 5 µs late on a clock that is 3 s ahead; its peers are in each call 5 µs longer.
+    #[test]
+    fn lengths_need_no_clocks() {
+        let rows: Vec<Vec<i64>> = (0..20).map(|at| vec![at * 100, 3_000_005 + at * 100, at * 100]).collect();
+        let (mut calls, groups) = test_job(&[(&[0, 1, 2], rows)]);
+        for (rank, took) in [(0, 9), (1, 4), (2, 9)] {
+            calls.streams[rank].calls.iter_mut().for_each(|call| call.took = Some(Ns(took * 1_000)));
+        }
+        let found = measure_group(&calls, &groups[0], &BTreeMap::new()).unwrap();
+        assert!(found.is_by_length && found.is_one_clock);
+        let lags: Vec<i64> = found.ranks.iter().map(|rank| rank.lag.0 / 1_000).collect();
+        // Rank 0 against the median of 4 and 9 µs, rank 1 against that of 9 and 9 µs.
+        assert_eq!(lags, [-2, 5, -2]);
+        assert_eq!(found.ranks[1].largest.1, Ns(3_000_005_000));
+        // With a length that is missing on one rank, the clocks are all that there is.
+        calls.streams[2].calls.iter_mut().for_each(|call| call.took = None);
+        assert!(!measure_group(&calls, &groups[0], &BTreeMap::new()).unwrap().is_by_length);
     }
 
     #[test]

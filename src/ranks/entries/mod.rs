@@ -201,6 +201,8 @@ pub struct EntryClock {
     /// times are taken as they are.
     #[cfg_attr(test, schemars(extend("enum" = ["one-host", "hosts", "unknown"])))]
     pub method: &'static str,
+    /// Whether the ranks of a group are compared by how long each was in the calls: all leave a call at once, so that no clock is needed.
+    pub is_by_length: bool,
     /// How far the clock of each host is ahead, estimated from the calls of groups that span hosts, and subtracted.
     pub hosts: Vec<HostOffset>,
     /// Ranks that enter later in nearly every call than their peers, or earlier in nearly every call, on clocks not known to be one. Their clocks may
@@ -272,7 +274,8 @@ impl EntryReport {
 
     fn add(&mut self, calls: &Calls, group: &CallGroup, offsets: &BTreeMap<String, Ns>) {
         let Some(lateness) = measure_group(calls, group, offsets) else { return };
-        let Lateness { calls: compared, ranks, is_one_clock } = lateness;
+        let Lateness { calls: compared, ranks, is_one_clock, is_by_length } = lateness;
+        self.clock.is_by_length |= is_by_length;
         let at = self.groups.len();
         self.compared += compared * group.ranks.len() as u64;
         let is_few = compared < FEWEST_CALLS;

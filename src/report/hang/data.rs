@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::words::{advice, sentence};
-use crate::analysis::hang::{Evidence, HangReport, HungGroup};
+use super::words::{advice, command, sentence};
+use crate::analysis::hang::{Evidence, HangReport, HungGroup, RankProcess};
 
 /// The report, with its sentences.
 #[derive(Serialize)]
@@ -15,6 +15,18 @@ pub(in crate::report) struct HangData<'a> {
     hung: Vec<WrittenGroup<'a>>,
     /// The groups in which some ranks have done less than others.
     lagging: Vec<WrittenGroup<'a>>,
+    /// The processes of the ranks at fault, or else of those that have done less, and those that a source reports itself.
+    processes: Vec<WrittenProcess<'a>>,
+}
+
+/// A process to look at.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WrittenProcess<'a> {
+    #[serde(flatten)]
+    process: &'a RankProcess,
+    /// The command that shows what it does; `None` where its number or host is not known for certain.
+    command: Option<String>,
 }
 
 /// A group in which ranks wait for others, or have done less than others.
@@ -41,18 +53,22 @@ struct Proof<'a> {
 
 /// The report with its sentences.
 pub(super) fn hang(report: &HangReport) -> HangData<'_> {
-    let is_open = report.culprits.is_empty();
     HangData {
         report,
-        hung: report.hung.iter().map(|group| written(group, is_open)).collect(),
-        lagging: report.lagging.iter().map(|group| written(group, is_open)).collect(),
+        hung: report.hung.iter().map(|group| written(report, group)).collect(),
+        lagging: report.lagging.iter().map(|group| written(report, group)).collect(),
+        processes: report
+            .processes
+            .iter()
+            .map(|process| WrittenProcess { process, command: command(process) })
+            .collect(),
     }
 }
 
-fn written(group: &HungGroup, is_open: bool) -> WrittenGroup<'_> {
+fn written<'a>(report: &HangReport, group: &'a HungGroup) -> WrittenGroup<'a> {
     WrittenGroup {
         group,
         evidence: group.evidence.iter().map(|evidence| Proof { text: sentence(evidence), evidence }).collect(),
-        advice: advice(group, is_open),
+        advice: advice(report, group),
     }
 }

@@ -37,7 +37,6 @@ pub(super) fn document(report: &HangReport) -> Document {
 
 /// The groups in which the hang begins, then the groups that wait for them.
 fn findings(report: &HangReport) -> Vec<Finding> {
-    let is_open = report.culprits.is_empty();
     let mut groups: Vec<&HungGroup> = report.hung.iter().chain(&report.lagging).collect();
     groups.sort_by_key(|group| group.distance.unwrap_or(0));
     let finding = |group: &HungGroup| {
@@ -62,7 +61,7 @@ fn findings(report: &HangReport) -> Vec<Finding> {
             },
             what: line.map_or(what.clone(), |line| format!("{line}, in {what}")),
             evidence,
-            advice: advice(group, is_open),
+            advice: advice(report, group),
             link: Some(Link { text: "Who is where", view: "hang", rank: rank.copied(), ..Link::default() }),
             ..Finding::default()
         }

@@ -18,6 +18,7 @@ use super::{OnPage, Screen};
 use crate::analysis::hang::HangReport;
 
 pub use verdict::verdict;
+pub(super) use words::warned;
 
 /// Whether a job hangs, and how to show it.
 #[derive(Debug, Clone)]

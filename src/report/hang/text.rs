@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use super::words::{advice, capital, has, operation, sentence};
+use super::words::{advice, capital, command, has, is_aborted, operation, process, sentence, whereabouts};
 use crate::analysis::hang::{
-    Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup,
+    Cell, CellState, ComparedPaths, Evidence, EvidenceKind, HangReport, HungGroup, MatrixRow, OpenGroup, RankProcess,
 };
 use crate::report::Screen;
 use crate::report::column::{Column, Table};
@@ -23,8 +23,20 @@ const ROWS: usize = 32;
 /// How many frames are shown before and after the one that differs.
 const AROUND: usize = 2;
 
-/// The letters of the groups in the matrix.
-const LETTERS: &[&str] = &["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L"];
+/// The letters of the groups in the matrix, which has as many columns at most.
+const LETTERS: [&str; 26] = [
+    "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "N", "O", "P", "Q", "R", "S", "T", "U", "V", "W",
+    "X", "Y", "Z",
+];
+
+/// The letter of a group by its row: A to Z, then AA, AB and so on.
+fn letter_of(row: usize) -> String {
+    let last = LETTERS[row % LETTERS.len()];
+    match row / LETTERS.len() {
+        0 => last.to_owned(),
+        before => format!("{}{last}", letter_of(before - 1)),
+    }
+}
 
 pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> io::Result<()> {
     let screen = Screen { width: screen.width.or(Some(WIDTH)), ..screen.clone() };
@@ -47,6 +59,7 @@ pub(super) fn hang(report: &HangReport, screen: &Screen, out: &mut Vec<u8>) -> i
         page.paths(paths, out)?;
     }
     page.waiting(&later, limit(WAITING_GROUPS), out)?;
+    page.reported(limit(EVIDENCE), out)?;
     page.matrix(out)
 }
 
@@ -78,8 +91,7 @@ impl Page<'_> {
 
     /// The letter of a group, by its row in the matrix. Names are not unique.
     fn letter(&self, row: usize) -> String {
-        let letter = LETTERS.get(row).filter(|_| row < self.columns);
-        letter.map_or(String::new(), |letter| format!("{letter}  "))
+        if row < self.report.matrix.len() { format!("{}  ", letter_of(row)) } else { String::new() }
     }
 
     fn group(&mut self, row: usize, group: &HungGroup, out: &mut Vec<u8>) -> io::Result<()> {
@@ -111,13 +123,42 @@ impl Page<'_> {
             let n = count(group.evidence_left_out as u64);
             self.indented(&format!("{n} more differences between ranks are left out."), 6, out)?;
         }
+        let own = self.report.processes.iter().filter(|process| process.group.as_ref() == Some(&group.name.group));
+        for text in own.filter(|_| !is_aborted(group)).take(limit).filter_map(whereabouts) {
+            self.indented(&text, 6, out)?;
+        }
         if !group.unknown_ranks.is_empty() {
             self.indented(&format!("There are no records of {}.", ranks(&group.unknown_ranks)), 6, out)?;
         }
-        match advice(group, is_open).filter(|advice| self.said.insert(advice.clone())) {
+        match advice(self.report, group).filter(|advice| self.said.insert(advice.clone())) {
             Some(advice) => self.indented(&format!("First: {advice}"), 6, out),
             None => Ok(()),
         }
+    }
+
+    /// The processes that a source reports, beside the ranks of groups.
+    fn reported(&self, limit: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        let reported: Vec<&RankProcess> = self.report.processes.iter().filter(|of| of.group.is_none()).collect();
+        if !reported.is_empty() {
+            let made_less = reported.iter().all(|of| of.made_less);
+            writeln!(
+                out,
+                "\n{}",
+                if made_less { "Which processes made less calls" } else { "Which processes are reported" }
+            )?;
+        }
+        for of in reported.iter().take(limit) {
+            self.indented(&format!("{}: {}", capital(&process(of)), of.faults.join(", ")), 2, out)?;
+            let host = of.host.as_ref().map_or(String::new(), |host| format!(" on {}", visible(host)));
+            let logs = format!("read the end of its log, and the kernel's log{host} (dmesg -T).");
+            let look = match (of.made_less, command(of)) {
+                (true, Some(command)) => format!("look at what it does: {command}."),
+                (false, Some(command)) => format!("{logs} If it still runs: {command}."),
+                (_, None) => logs,
+            };
+            self.indented(&format!("First: {look}"), 6, out)?;
+        }
+        more(reported.len(), limit, out)
     }
 
     /// Both call paths around the frame at which they part.
@@ -127,7 +168,10 @@ impl Page<'_> {
             writeln!(out)?;
             return self.indented(&text, 0, out);
         };
-        writeln!(out, "\nWhere their call paths part")?;
+        match paths.since_sequence {
+            Some(number) => writeln!(out, "\nWhere their call paths part, from number {number} on")?,
+            None => writeln!(out, "\nWhere their call paths part")?,
+        }
         let before = at.saturating_sub(AROUND);
         for frame in &paths.path[before..at] {
             self.indented(&format!("  {frame}"), 2, out)?;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::words::{capital, has, operation, sentence};
+use super::words::{self, capital, has, is_aborted, operation, sentence};
 use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome};
-use crate::report::format::ranks;
+use crate::operation::Source;
+use crate::report::format::{duration, ranks};
 use crate::report::recording::{all_failed, lacks};
 
 /// This many groups are named, where each has ranks of its own.
@@ -20,15 +21,31 @@ pub(super) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
     let judged = match report.outcome {
         Outcome::Hung => hung(report),
         Outcome::Lagging => lagging(report),
-        _ if report.group_count == 0 => "The records have nothing by which to judge.".to_owned(),
+        Outcome::NothingSeen if report.group_count == 0 => report.processes_without_ranks.map_or(String::new(), |of| {
+            format!(
+                "Nothing seen: {} processes made the same {} calls. Logs of NCCL_DEBUG do not say which operations have not ended, so that they cannot show whether \
+                 the job hangs.",
+                of.process_count, of.calls
+            )
+        }),
+        _ if report.group_count == 0 && report.standstill.is_none() => "The records have nothing by which to judge.".to_owned(),
+        Outcome::Unclear if report.open.is_empty() && report.standstill.is_some() => standstill(report),
         Outcome::Unclear => unclear(report),
         Outcome::NothingSeen => format!(
             "Nothing seen: in {} no rank is known to have called less than others, or something else. These records ({}) do not say which operations have not ended, so \
-             that they cannot show whether the job hangs.",
+             that they cannot show whether the job hangs.{}",
             groups(report),
-            report.sources.join(" and ")
+            report.sources.join(" and "),
+            if report.sources == [Source::RAS.title()] { " Ask again: a second answer shows whether the counts move." } else { "" }
         ),
         _ => format!("No hang: in {} no rank waits for another.", groups(report)),
+    };
+    let judged = match (report.outcome, report.warnings.first().filter(|of| of.is_telling())) {
+        (Outcome::Unclear, Some(first)) if report.open.is_empty() && report.losses.is_empty() => {
+            format!("{} Whether the job hangs, these records do not show.", words::warned(first))
+        }
+        (_, Some(first)) => format!("{judged} {}", words::warned(first)),
+        _ => judged,
     };
     let beside = all_failed(&report.failed_calls).into_iter().chain(lacks(&report.losses));
     [judged].into_iter().chain(beside)
@@ -46,10 +63,10 @@ fn group_suffix(group: Option<&HungGroup>) -> String {
 }
 
 fn hung(report: &HangReport) -> String {
-    let tie = |group: &&HungGroup| group.evidence.iter().any(|of| of.kind == EvidenceKind::Undecidable);
+    let tie = |group: &&HungGroup| group.evidence.iter().any(|of| of.kind.is_tie());
     let Some(culprits) = Some(&report.culprits).filter(|culprits| !culprits.is_empty()) else {
         if let Some(group) = report.hung.iter().find(tie) {
-            let sides = group.evidence.iter().find(|of| of.kind == EvidenceKind::Undecidable).map(sentence);
+            let sides = group.evidence.iter().find(|of| of.kind.is_tie()).map(sentence);
             return format!("The job hangs in {}. {}", group.name.group, sides.unwrap_or_default());
         }
         return match &report.circle[..] {
@@ -102,8 +119,16 @@ fn hung(report: &HangReport) -> String {
         () => &[EvidenceKind::NeverEnqueued],
     };
     let example = example(report, kinds);
+    let others: Vec<u32> = report.circle.iter().copied().filter(|rank| !has(culprits, *rank)).collect();
+    let itself = match others.len() {
+        0 => String::new(),
+        n => {
+            let wait = if culprits.len() == 1 { "It waits itself" } else { "They wait themselves" };
+            format!(" {wait} for {}, of which all {n} agree.", ranks(&others))
+        }
+    };
     format!(
-        "The job hangs on {}{}: {}{example}.",
+        "The job hangs on {}{}: {}{example}.{itself}",
         ranks(culprits),
         group_suffix(local.first().copied()),
         reasons.join("; ")
@@ -152,8 +177,54 @@ fn example(report: &HangReport, kinds: &[EvidenceKind]) -> String {
     })
 }
 
+/// Counts that do not move and are equal.
+fn standstill(report: &HangReport) -> String {
+    let apart = report.standstill.and_then(|of| of.duration_ns);
+    let apart = apart.map_or(String::new(), |apart| format!(", {} apart", duration(apart)));
+    format!(
+        "Unclear: between the last two answers{apart}, no count moved in {}, and all ranks have the same. Either all are stuck in one operation, or the job calls no \
+         collective for so long.",
+        groups(report)
+    )
+}
+
+/// The processes that a source reports, with what it says.
+fn reported(report: &HangReport) -> String {
+    let (mut all, mut faults): (Vec<String>, BTreeSet<&str>) = (Vec::new(), BTreeSet::new());
+    let fewer: Vec<String> = report
+        .processes
+        .iter()
+        .filter(|process| process.made_less)
+        .map(|of| format!("{} made {}", words::process(of), of.faults.join(", ")))
+        .collect();
+    if let (Some(compared), [first, rest @ ..]) = (report.processes_without_ranks, &fewer[..]) {
+        let more = if rest.is_empty() { String::new() } else { format!(", and {} more made less, too", rest.len()) };
+        return format!(
+            "Of {} processes {first} of the others{more}. This alone does not show whether it is stuck or slow.",
+            compared.process_count
+        );
+    }
+    for process in report.processes.iter().filter(|process| process.group.is_none()) {
+        all.push(words::process(process));
+        faults.extend(process.faults.iter().map(String::as_str));
+    }
+    let more = all.len().saturating_sub(GROUPS);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let (is, its, it) = if all.len() == 1 { ("is", "Its", "it") } else { ("are", "Their", "them") };
+    let faults: Vec<&str> = faults.into_iter().collect();
+    all.truncate(GROUPS);
+    format!(
+        "{}{more} {is} reported: {}. {its} peers cannot go on without {it}.",
+        capital(&all.join("; ")),
+        faults.join(", ")
+    )
+}
+
 fn lagging(report: &HangReport) -> String {
     let group = report.lagging.first();
+    if group.is_none() {
+        return reported(report);
+    }
     let is_it = |kind: EvidenceKind| group.is_some_and(|group| group.evidence.iter().any(|of| of.kind == kind));
     let what = group.and_then(|group| group.evidence.first()).map(sentence).unwrap_or_default();
     let of = group.map_or(String::new(), |group| group.name.group.clone());
@@ -161,8 +232,16 @@ fn lagging(report: &HangReport) -> String {
         0 | 1 => String::new(),
         n => format!(" The same holds in {} further groups.", n - 1),
     };
+    if let Some(group) = group.filter(|group| is_aborted(group)) {
+        return format!(
+            "All ranks of {} are aborted. That is after the fact: somebody gave up, and the cause is in the logs before it.{further}",
+            group.name.group
+        );
+    }
+    let several = group.and_then(|group| group.evidence.first()).is_some_and(|of| of.ranks.len() > 1);
     let why = match () {
         () if is_it(EvidenceKind::Progress) => "It moves, so this is slow and no hang.",
+        () if is_it(EvidenceKind::Fault) && several => "Their peers cannot go on without them.",
         () if is_it(EvidenceKind::Fault) => "Its peers cannot go on without it.",
         () => "This alone does not show whether it is stuck or slow.",
     };
@@ -180,6 +259,11 @@ fn unclear(report: &HangReport) -> String {
         "Unclear: in {groups} operations are incomplete that all ranks with records have enqueued, first {what} of {}.",
         group.name.group
     );
+    if let [ended] = &group.ended_ranks[..] {
+        return format!(
+            "{first} It has ended on rank {ended} alone. If that is its root, it may have ended before the others took part: nothing shows which side is at fault."
+        );
+    }
     match &report.ranks_without_records[..] {
         [] => format!("{first} This may be a slow or broken link, or a running job."),
         unknown => format!("{first} There are no records of {}, which may be what they wait for.", ranks(unknown)),

@@ -1,7 +1,14 @@
 //! Sentences about what the records prove, and what to do about it first.
 
-use crate::analysis::hang::{Evidence, EvidenceKind, HungGroup};
-use crate::report::format::ranks;
+use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, NcclWarning, RankProcess};
+use crate::operation::Source;
+use crate::report::format::{count, ranks, shell_word, shorten_right, visible};
+
+/// So many letters of a warning are shown.
+const LONGEST_WARNING: usize = 160;
+
+/// With more processes, how to look at one of them is said in general.
+const COMMANDS: usize = 2;
 
 /// A text with its first letter in upper case.
 pub(super) fn capital(text: &str) -> String {
@@ -13,6 +20,59 @@ pub(super) fn capital(text: &str) -> String {
 pub(super) fn operation(collective: Option<&str>, sequence: Option<i64>) -> String {
     let name = collective.unwrap_or("an operation");
     sequence.map_or(name.to_owned(), |sequence| format!("{name} {sequence}"))
+}
+
+/// A process by its number, host and GPU: `process 10207 (n2, GPU 3)`.
+pub(super) fn process(of: &RankProcess) -> String {
+    located(of.pid, of.host.as_deref(), of.gpu)
+}
+
+fn located(pid: Option<i64>, host: Option<&str>, gpu: Option<i64>) -> String {
+    let pid = pid.map_or("a process".to_owned(), |pid| format!("process {pid}"));
+    let host = host.map(|host| visible(host).into_owned());
+    let parts: Vec<String> = host.into_iter().chain(gpu.map(|gpu| format!("GPU {gpu}"))).collect();
+    if parts.is_empty() { pid } else { format!("{pid} ({})", parts.join(", ")) }
+}
+
+/// What NCCL warned of, with the process that did first: `NCCL warned on process 200 (n2, GPU 0): "NET/IB : …".`
+pub(crate) fn warned(of: &NcclWarning) -> String {
+    let who = located(of.pid, of.host.as_deref(), of.gpu);
+    let more = match of.process_count {
+        0 | 1 => String::new(),
+        n => format!(" and {} more", count(n - 1)),
+    };
+    let often = if of.count > of.process_count { format!(", {} times", count(of.count)) } else { String::new() };
+    let why = status(&of.text).map_or(String::new(), |why| format!(" {why}"));
+    format!("NCCL warned on {who}{more}{often}: \"{}\".{why}", shorten_right(&visible(&of.text), LONGEST_WARNING))
+}
+
+/// What the status of an InfiniBand completion means, as verbs.h numbers them.
+fn status(text: &str) -> Option<&'static str> {
+    let number = text.split_once("status=")?.1;
+    let digits = number.find(|letter: char| !letter.is_ascii_digit()).map_or(number, |end| &number[..end]);
+    match digits {
+        "5" => Some("Status 5 is a request that was flushed: an error before it stopped the connection."),
+        "12" => Some("Status 12 means that the other side did not answer: its process is gone, or the link is down."),
+        "13" => Some("Status 13 means that the other side had no room to receive."),
+        _ => None,
+    }
+}
+
+/// Where a rank at fault is: `Rank 3 is process 10207 (n2, GPU 3), rank 1 of tp 3.` `None` without a rank.
+pub(super) fn whereabouts(of: &RankProcess) -> Option<String> {
+    let of_group = || of.group.as_ref().map(|group| format!(" of {}", visible(group))).unwrap_or_default();
+    let who = process(of);
+    Some(match (of.rank, of.place) {
+        (Some(rank), Some(place)) => format!("Rank {rank} is {who}, rank {place}{}.", of_group()),
+        (Some(rank), None) => format!("Rank {rank} is {who}."),
+        (None, place) => format!("Rank {}{} is {who}.", place?, of_group()),
+    })
+}
+
+/// The command that shows what a process does; `None` where its number or host is not known for certain.
+pub(super) fn command(of: &RankProcess) -> Option<String> {
+    let (pid, host) = of.pid.zip(of.host.as_ref()).filter(|_| of.is_unique)?;
+    Some(format!("ssh {} py-spy dump --pid {pid}", shell_word(host)))
 }
 
 /// The verb form for one rank or for several.
@@ -63,6 +123,22 @@ pub(super) fn sentence(of: &Evidence) -> String {
                 verb(&of.ranks, "has", "have")
             )
         }
+        EvidenceKind::OtherMessage => {
+            let within = of.sequence.map_or(String::new(), |_| format!("in {what} "));
+            let (sends, receives) = (verb(&of.ranks, "sends", "send"), verb(&of.peers, "receives", "receive"));
+            format!("{within}{who} {sends} {} elements to {peers}, which {receives} {}.", number(here), number(there))
+        }
+        EvidenceKind::OtherTotals => {
+            let (sent, received) = (number(here), number(there));
+            format!("in {what} {who} send {sent} elements together and receive {received}: their sizes do not fit.")
+        }
+        EvidenceKind::OtherOrder => {
+            let (started, wait) =
+                (verb(&of.peers, "has started that", "have started that"), verb(&of.ranks, "has", "have"));
+            format!(
+                "{who} {wait} started {what} before {here}, and {peers} {started} first: they wait for each other, most likely."
+            )
+        }
         EvidenceKind::NoReceive => format!("{who} sends to {peers} ({here}x), which has no receive for that."),
         EvidenceKind::NoSend => format!("{who} receives from {peers} ({here}x), which has no send for that."),
         EvidenceKind::FewerCalls => {
@@ -76,6 +152,11 @@ pub(super) fn sentence(of: &Evidence) -> String {
         EvidenceKind::Progress => format!("between the last two answers the counts of {who} moved."),
         EvidenceKind::Fault => format!("{who} {}: {here}.", verb(&of.ranks, "is reported", "are reported")),
     })
+}
+
+/// A number with its thousands apart.
+fn number(text: &str) -> String {
+    text.parse().map_or_else(|_| text.to_owned(), count)
 }
 
 /// Which operations the peers have completed.
@@ -93,8 +174,17 @@ pub(super) fn has(ranks: &[u32], rank: u32) -> bool {
     ranks.binary_search(&rank).is_ok()
 }
 
-/// What to do first about a group, after `First: `; `None` if it only waits for others. `is_open` means that nothing shows which rank is at fault.
-pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
+/// Whether all ranks of a group are aborted: then somebody had given up before.
+pub(super) fn is_aborted(group: &HungGroup) -> bool {
+    let is_abort = |of: &&Evidence| of.kind == EvidenceKind::Fault && of.here.as_deref() == Some("aborted");
+    let aborted: usize = group.evidence.iter().filter(is_abort).map(|of| of.ranks.len()).sum();
+    aborted > 0 && aborted >= group.name.ranks.len() && group.evidence.iter().all(|of| is_abort(&of))
+}
+
+/// What to do first about a group, after `First: `; `None` if it only waits for others.
+pub(super) fn advice(report: &HangReport, group: &HungGroup) -> Option<String> {
+    // Nothing shows which rank is at fault.
+    let is_open = report.culprits.is_empty();
     let of = |blamed: &[u32]| -> Vec<u32> {
         blamed.iter().copied().filter(|rank| is_open || has(&group.culprits, *rank)).collect()
     };
@@ -107,6 +197,17 @@ pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
         let (process, run) =
             if none.ranks.len() == 1 { ("the process", "it still runs") } else { ("the processes", "they still run") };
         return Some(format!("look at {process} of {who}: the end of the log, and whether {run}."));
+    }
+    if shows(EvidenceKind::OtherOrder) {
+        return Some(
+            "call both groups in the same order on all ranks, or wait for the end of one before the other is called."
+                .to_owned(),
+        );
+    }
+    if shows(EvidenceKind::OtherMessage) || shows(EvidenceKind::OtherTotals) {
+        return Some(
+            "print the sizes on all ranks before the call: what one sends has to be what the other expects.".to_owned(),
+        );
     }
     if !group.odd_ranks.is_empty() || shows(EvidenceKind::Undecidable) {
         let what = match &group.odd_ranks[..] {
@@ -123,14 +224,27 @@ pub(super) fn advice(group: &HungGroup, is_open: bool) -> Option<String> {
             "look at the GPU of {who}: Xid errors in dmesg, nvidia-smi -q, the kernel that runs there."
         ));
     }
-    if shows(EvidenceKind::FewerCalls) && !shows(EvidenceKind::NoProgress) {
+    if is_aborted(group) {
+        return Some(
+            "find the first error in the logs before that: NCCL WARN, Watchdog, a Python traceback.".to_owned(),
+        );
+    }
+    let is_answer = group.name.source == Source::RAS.name();
+    let is_known = [EvidenceKind::NoProgress, EvidenceKind::Progress, EvidenceKind::Fault].into_iter().any(shows);
+    if shows(EvidenceKind::FewerCalls) && is_answer && !is_known {
         return Some("ask again, and give both answers: if no count has moved, it hangs.".to_owned());
     }
     let missing = of(&group.missing_ranks);
     let who = ranks(&missing);
+    let own = |process: &&RankProcess| process.group.as_ref() == Some(&group.name.group);
+    let commands: Vec<String> = report.processes.iter().filter(own).filter_map(command).take(COMMANDS + 1).collect();
+    let how = match &commands[..] {
+        all if !all.is_empty() && all.len() <= COMMANDS => all.join("; "),
+        _ => "py-spy dump --pid PID".to_owned(),
+    };
     Some(match missing.len() {
         0 => return None,
-        1 => format!("check whether the process of {who} still runs, and in which function: py-spy dump --pid PID."),
-        _ => format!("check whether the processes of {who} still run, and in which function: py-spy dump --pid PID."),
+        1 => format!("check whether the process of {who} still runs, and in which function: {how}."),
+        _ => format!("check whether the processes of {who} still run, and in which function: {how}."),
     })
 }

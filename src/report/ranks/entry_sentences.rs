@@ -152,11 +152,15 @@ pub(super) fn trust(report: &EntryReport) -> Vec<String> {
         lines.push("The calls have no numbers: what was overwritten before it was written cannot be seen.".to_owned());
     }
     lines.push(format!(
-        "Judged by {}. Times are of the entry into NCCL's function: nothing says how long the calls took.",
+        "Judged by {}. {}",
         match report.outliers {
             Outliers::Iqr => "interquartile ranges",
             Outliers::Grubbs => "Grubbs' test at 5 %",
             _ => "median absolute deviations",
+        },
+        match report.clock.is_by_length {
+            true => "All ranks leave a call at once, so that the rank that was in it for the shortest time came last: its clock has no part in that.",
+            false => "Times are of the entry into NCCL's function: nothing says how long the calls took.",
         }
     ));
     lines
@@ -186,6 +190,9 @@ fn clocks(report: &EntryReport) -> String {
                  late as a whole cannot be distinguished from its clock.",
                 hosts.join(", ")
             )
+        }
+        _ if report.clock.is_by_length => {
+            "Clocks: not needed, where the records say how long each rank was in a call.".to_owned()
         }
         _ => "Clocks: taken as they are: nothing says on which hosts the ranks ran.".to_owned(),
     }

@@ -52,6 +52,7 @@ fn title(kind: FindingKind) -> &'static str {
         FindingKind::MixedMethods => "Mixed methods",
         FindingKind::SlowChannel => "Slow channel",
         FindingKind::SlowLink => "Slow link",
+        FindingKind::Warned => "NCCL warned",
         FindingKind::ProxyBound => "Bound by the proxy",
         FindingKind::BandwidthsDiffer => "Bandwidths differ",
         FindingKind::Gaps => "Gaps",

@@ -4,6 +4,7 @@ use super::flows;
 use crate::analysis::recorded::{Asked, CensusRow, Diagnosis, RecordsReport};
 use crate::report::document::FindingKind;
 use crate::report::format::{count, duration, percent, ranks, size, visible};
+use crate::report::hang::warned;
 use crate::report::recording;
 use crate::time::Ns;
 
@@ -123,6 +124,7 @@ pub(super) fn kind(diagnosis: &Diagnosis) -> FindingKind {
     match diagnosis {
         Diagnosis::Hang { .. } => FindingKind::Hang,
         Diagnosis::FailedCalls { .. } => FindingKind::FailedCalls,
+        Diagnosis::Warned { .. } => FindingKind::Warned,
         Diagnosis::NotRecorded { .. } => FindingKind::NotRecorded,
         Diagnosis::MixedMethods { .. } => FindingKind::MixedMethods,
         Diagnosis::SlowChannel { .. } => FindingKind::SlowChannel,
@@ -145,6 +147,7 @@ pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
         Diagnosis::Hang { ranks } if ranks.is_empty() => "Ranks have done less than others of their group.".to_owned(),
         Diagnosis::Hang { ranks } => format!("The job hangs, or is held up, on {}.", some_ranks(ranks)),
         Diagnosis::FailedCalls { calls } => recording::failed(calls),
+        Diagnosis::Warned { warning } => warned(warning),
         Diagnosis::NotRecorded { why, processes } => recording::not_recorded(why, *processes),
         Diagnosis::MixedMethods { communicator, collective, bytes, methods } => {
             let ways: Vec<String> =
@@ -254,6 +257,14 @@ pub(super) fn advice(diagnosis: &Diagnosis) -> Option<&'static str> {
     Some(match diagnosis {
         Diagnosis::Hang { .. } => "ask `nccl-stacks hang` with the same files: it says in which call, and why.",
         Diagnosis::FailedCalls { .. } => "read what NCCL prints about it with NCCL_DEBUG=WARN.",
+        Diagnosis::Warned { warning } => match warning.kind {
+            "network" => {
+                "look at the NIC, the cable and the switch port between both sides, and whether the process on the other side still runs."
+            }
+            "cuda" => "look at the GPU: Xid errors in dmesg, nvidia-smi -q; and at what ran there before.",
+            "mismatch" => "ask `nccl-stacks hang` with the same files: it says which ranks call something different.",
+            _ => return None,
+        },
         Diagnosis::NotRecorded { .. } => {
             "choose a folder in which the job's processes can create files, with room for their rings (--dir, --ring-size)."
         }

@@ -30,6 +30,9 @@ pub struct Communicator {
     /// `groupHash` and NCCL's log `commId`.
     #[serde(skip)]
     pub hash: Option<u64>,
+    /// RAS's second hash, as it writes it. It tells communicators apart whose first hashes are equal; other sources do not have it.
+    #[serde(skip)]
+    pub second_hash: Option<String>,
 }
 
 impl Communicator {
@@ -118,6 +121,8 @@ impl Source {
     pub const FLOW: Source = Source(&SourceRow { order: 8, name: "flow", title: "flow extractor" });
     /// This project's recorder: its plugin, its interceptor, or both.
     pub const RECORDER: Source = Source(&SourceRow { order: 9, name: "recorder", title: "nccl-stacks recorder" });
+    /// PyTorch's watchdog in a job's log.
+    pub const WATCHDOG: Source = Source(&SourceRow { order: 10, name: "watchdog", title: "PyTorch watchdog" });
 
     /// A source that the rest of the program does not name.
     pub const fn new(row: &'static SourceRow) -> Self {

@@ -25,6 +25,9 @@ pub struct RecordFile {
     /// Whether its name holds something that its text does not, such as its rank. Then two files with equal text may belong to two ranks.
     #[serde(skip)]
     pub(super) name_counts: bool,
+    /// Whether it says how things are without saying when: then a second one with equal text says something, too.
+    #[serde(skip)]
+    pub(super) is_timeless: bool,
     /// Whether it is a dump whose last operations are lost. Then the absence of an operation proves nothing.
     #[serde(skip)]
     pub is_cut: bool,
@@ -83,8 +86,11 @@ impl RecordFile {
         }
         let text = |file: &RecordFile| (file.source, file.bytes, file.checksum);
         let is_other_run = self.source == Some(Source::FLOW) && self.folder() != other.folder();
+        // RAS's text has no time: the same answer under another name says that nothing has moved.
+        let last = |file: &RecordFile| file.name.rsplit(['/', '\\']).next().map(str::to_owned);
+        let is_other_answer = self.is_timeless && last(self) != last(other);
         let is_same_text = self.source.is_some() && self.bytes > 0 && text(self) == text(other);
-        is_same_text && base(self) == base(other) && !is_other_run
+        is_same_text && base(self) == base(other) && !is_other_run && !is_other_answer
     }
 
     /// Counts something that is skipped.

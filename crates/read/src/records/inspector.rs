@@ -1,20 +1,23 @@
 //! NCCL Inspector: a line of JSON for each operation of each rank, with its time of execution and the bandwidths that follow.
 //!
-//! Format v4.0, of NCCL 2.28 to 2.32. Only verbose records have absolute times: the beginning and end of kernels as the CPU saw them,
+//! Format v4.0, of NCCL 2.28 to 2.32. From v4.3 on a record may lack the header: that of the last line with one counts, which has statistics in place of
+//! an operation. Only verbose records have absolute times: the beginning and end of kernels as the CPU saw them,
 //! while the time of execution is from the GPU's clock where the record says `kernel_gpu`. So the two differ, and the time of execution is
 //! kept as it is. `dump_timestamp_us` is the time at which the record was written, often long after the operation.
 //!
 //! Variants that occur: the fields of the header at the top level, as an agent of Datadog writes them; and a plugin that adds algorithm,
 //! protocol, channels and sums of the proxies' phases. Documentation shows records over several lines.
 
+use std::collections::HashSet;
 use std::io;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::file::RecordFile;
 use super::objects::{FoundObject, Objects, first, micros};
 use super::reader::{Reading, RecordReader};
-use super::tables::{KernelChannel, Measure};
+use super::tables::{KernelChannel, Measure, RankStatus, Records};
 use crate::names::collectives::Collective;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
 use crate::time::Ns;
@@ -33,8 +36,9 @@ impl RecordReader for Inspector {
 
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
         let mut objects = Objects::strict();
+        let mut of_file = OfFile::default();
         while let Some(found) = objects.next(reading.bytes, reading.file)? {
-            add(reading, found);
+            of_file.add(reading, found);
         }
         Ok(())
     }
@@ -42,6 +46,9 @@ impl RecordReader for Inspector {
 
 /// One of these is in every record.
 const PERFORMANCE: [&str; 2] = ["coll_perf", "p2p_perf"];
+
+/// What a line has that begins what was written at once, in place of an operation.
+const STATISTICS: &str = "dump_stats";
 
 /// What Inspector calls a communicator without a name.
 const NAMELESS: &str = "unknown";
@@ -53,7 +60,7 @@ fn is_record(text: &[u8]) -> bool {
     let Ok(object) = serde_json::from_slice::<Map<String, Value>>(text) else { return false };
     let header = object.get("header").and_then(Value::as_object).unwrap_or(&object);
     let has_ranks = header.contains_key("n_ranks") && header.contains_key("rank");
-    has_ranks && PERFORMANCE.iter().any(|key| object.contains_key(*key))
+    has_ranks && PERFORMANCE.iter().chain(&[STATISTICS]).any(|key| object.contains_key(*key))
 }
 
 /// A record. Keys that are not named here are accepted.
@@ -63,9 +70,13 @@ struct Record {
     metadata: Option<Metadata>,
     coll_perf: Option<Map<String, Value>>,
     p2p_perf: Option<Map<String, Value>>,
+    dump_stats: Option<Map<String, Value>>,
+    /// Of a record with the header's fields beside the others.
+    id: Option<Value>,
+    rank: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone)]
 struct Header {
     id: Value,
     rank: Option<u32>,
@@ -76,45 +87,101 @@ struct Header {
 #[derive(Deserialize)]
 struct Metadata {
     inspector_output_format_version: Option<String>,
+    hostname: Option<String>,
+    pid: Option<i64>,
 }
 
-fn add(reading: &mut Reading<'_>, FoundObject { offset, text }: FoundObject<'_>) {
-    let Ok(record) = serde_json::from_slice::<Record>(text) else {
-        return reading.file.skip("records that are not JSON, or have fields of another type", Some(offset));
-    };
-    // Without a header its fields are beside the others.
-    let header = record.header.or_else(|| serde_json::from_slice(text).ok());
-    let (perf, prefix) = match (record.coll_perf, record.p2p_perf) {
-        (Some(perf), _) => (perf, "coll"),
-        (None, Some(perf)) => (perf, "p2p"),
-        (None, None) => {
-            return reading.file.skip("records of neither collectives nor sends and receives", Some(offset));
+/// What the lines of a file have in common.
+#[derive(Default)]
+struct OfFile {
+    /// The header of the last line with one.
+    header: Option<Header>,
+    /// The communicators and ranks whose process is known.
+    said: HashSet<(usize, Option<u32>)>,
+}
+
+impl OfFile {
+    fn add(&mut self, reading: &mut Reading<'_>, FoundObject { offset, text }: FoundObject<'_>) {
+        let Ok(record) = serde_json::from_slice::<Record>(text) else {
+            return reading.file.skip("records that are not JSON, or have fields of another type", Some(offset));
+        };
+        // The fields of a header may be beside the others.
+        let is_without = record.header.is_none() && record.id.is_none() && record.rank.is_none();
+        let own = record.header.or_else(|| serde_json::from_slice(text).ok());
+        let is_known = own.is_some() || is_without;
+        if let Some(own) = own {
+            self.process(&own, record.metadata.as_ref(), reading);
+            self.header = Some(own);
         }
-    };
-    let Some(header) = header else {
-        return reading.file.skip("records without the rank and its communicator", Some(offset));
-    };
-    if let Some(version) = record.metadata.and_then(|metadata| metadata.inspector_output_format_version) {
-        reading.file.version.get_or_insert(version);
+        if let Some(version) = record.metadata.and_then(|metadata| metadata.inspector_output_format_version) {
+            reading.file.version.get_or_insert(version);
+        }
+        let (perf, prefix) = match (record.coll_perf, record.p2p_perf) {
+            (Some(perf), _) => (perf, "coll"),
+            (None, Some(perf)) => (perf, "p2p"),
+            (None, None) => {
+                return match record.dump_stats {
+                    Some(statistics) => dropped(&statistics, reading.file, offset),
+                    None => {
+                        reading.file.skip("records of neither collectives nor sends and receives", Some(offset));
+                    }
+                };
+            }
+        };
+        let Some(header) = self.header.as_ref().filter(|_| is_known) else {
+            return reading.file.skip("records without the rank and its communicator", Some(offset));
+        };
+        let perf = Perf { fields: &perf, prefix };
+        let Some(name) = perf.fields.get(prefix).and_then(Value::as_str) else {
+            return reading.file.skip("records that do not name their operation", Some(offset));
+        };
+        reading.file.records += 1;
+        push(reading, header, &perf, name, offset);
     }
-    let perf = Perf { fields: &perf, prefix };
-    let Some(name) = perf.fields.get(prefix).and_then(Value::as_str) else {
-        return reading.file.skip("records that do not name their operation", Some(offset));
-    };
-    reading.file.records += 1;
-    push(reading, &header, &perf, name, offset);
+
+    /// Notes which process a rank is.
+    fn process(&mut self, header: &Header, metadata: Option<&Metadata>, reading: &mut Reading<'_>) {
+        let Some(Metadata { hostname, pid, .. }) = metadata.filter(|of| of.hostname.is_some() || of.pid.is_some())
+        else {
+            return;
+        };
+        let communicator = communicator(header, reading.records);
+        if self.said.insert((communicator, header.rank)) {
+            reading.records.rank_status.push(RankStatus {
+                source: Source::INSPECTOR,
+                communicator: Some(communicator),
+                place: header.rank,
+                host: hostname.clone(),
+                pid: *pid,
+                ..RankStatus::default()
+            });
+        }
+    }
 }
 
-fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str, offset: u64) {
-    let records = &mut *reading.records;
-    let communicator = records.communicator(Communicator {
+/// Counts what Inspector itself has lost since it last wrote.
+fn dropped(statistics: &Map<String, Value>, file: &mut RecordFile, offset: u64) {
+    let lost = |kind: &str| statistics.get(&format!("{kind}_dropped_since_last_dump")).and_then(Value::as_u64);
+    let lost = [lost("coll"), lost("p2p")].into_iter().flatten().fold(0, u64::saturating_add);
+    if lost > 0 {
+        file.skip_several("operations that Inspector had no room for", lost, Some(offset));
+    }
+}
+
+fn communicator(header: &Header, records: &mut Records) -> usize {
+    records.communicator(Communicator {
         hash: hash(&header.id),
         name: header.comm_name.clone().filter(|name| name != NAMELESS),
         size: header.n_ranks,
         ..Communicator::default()
-    });
+    })
+}
+
+fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str, offset: u64) {
+    let records = &mut *reading.records;
+    let communicator = communicator(header, records);
     let collective = Collective::of_record(name);
-    let text = |records: &mut super::Records, key| perf.text(key).map(|text| records.text(&text.to_uppercase()));
+    let text = |records: &mut Records, key| perf.text(key).map(|text| records.text(&text.to_uppercase()));
     let times = perf.times();
     if times.left_out > 0 {
         reading.file.skip_several("kernel events without a channel", times.left_out, Some(offset));

@@ -33,6 +33,7 @@ pub use file::{RecordFile, Remark};
 pub use reader::Keep;
 pub use tables::{
     CallCount, FlowOp, FlowStep, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records,
+    Splits, Warning,
 };
 
 use flate2::Crc;
@@ -61,7 +62,9 @@ static READERS: &[&dyn RecordReader] = &[
 
 /// All sources of records, in the order of answers.
 pub fn sources() -> Vec<Source> {
-    let mut sources: Vec<Source> = READERS.iter().map(|reader| reader.source()).collect();
+    // A job's log is read by one reader, whatever is in it.
+    let of_readers = READERS.iter().map(|reader| reader.source());
+    let mut sources: Vec<Source> = of_readers.chain([Source::WATCHDOG]).collect();
     sources.sort_unstable();
     sources
 }
@@ -185,7 +188,9 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
     // A job leaves many small files, of which nothing follows the head.
     let block = if head.len() < SNIFF { 1 } else { BLOCK };
     let mut bytes = BufReader::with_capacity(block, bytes);
-    let reader = recognise(&head);
+    let known = recognise(&head);
+    // The watchdog and NCCL's warnings come hours after the beginning of a job's log.
+    let reader = known.or_else(|| is_log(&head).then_some(&debug_log::DebugLog as &dyn RecordReader));
     of_file.source = reader.map(|reader| reader.source());
     let failure = reader.and_then(|reader| {
         let mut whole = std::io::Cursor::new(head).chain(&mut bytes);
@@ -199,8 +204,18 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
     }
     of_file.bytes = bytes.get_ref().count;
     of_file.checksum = bytes.get_ref().checksum.sum();
+    if known.is_none() && of_file.records == 0 {
+        (of_file.source, of_file.notes, of_file.skipped) = Default::default();
+    }
     records.files.push(of_file);
     records
+}
+
+/// Whether a file may be the log of a program: lines of text that is not JSON.
+fn is_log(head: &[u8]) -> bool {
+    let is_text = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
+    let first = head.trim_ascii_start().first();
+    is_text && !head.contains(&0) && !is_trace(head) && first.is_some_and(|byte| !matches!(byte, b'{' | b'<'))
 }
 
 /// Reads all files of several inputs, as many at once as there are threads. The order of the answer is that of the paths. An input that

@@ -1,7 +1,9 @@
 //! Answers of NCCL's RAS: what each communicator's ranks have enqueued, as counts, and who does not answer.
 //!
 //! NCCL 2.28.7 and later answer in JSON; a file has one or several answers, one after the other. 2.28.9 leaves out the comma between
-//! missing ranks; it is added. Older versions answer with a text for people, which is read as far as it is unambiguous.
+//! missing ranks; it is added. Older versions answer with a text for people, which is read as far as it is unambiguous. Whoever asks the
+//! socket itself gets a line `OK` before the JSON, and RCCL's client writes its banner there. Monitors (`ncclras -m`, since 2.29) write an
+//! event per process that is lost.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -11,6 +13,7 @@ use super::ras_text;
 use super::reader::{Reading, RecordReader};
 use super::tables::RankStatus;
 use crate::names::collectives::Collective;
+use crate::names::values::result_of_number;
 use crate::operation::{Communicator, Source};
 use crate::time::Ns;
 
@@ -20,6 +23,9 @@ pub(super) struct Ras;
 /// The most bytes that are read. The answer of a job of 100,000 ranks has 50 MB per communicator of all ranks.
 const MAX_TEXT: u64 = 2 << 30;
 
+/// How many lines may come before an answer in JSON.
+const MOST_LINES_BEFORE: usize = 16;
+
 impl RecordReader for Ras {
     fn source(&self) -> Source {
         Source::RAS
@@ -27,9 +33,14 @@ impl RecordReader for Ras {
 
     fn sniff(&self, head: &[u8]) -> bool {
         let has = |key: &str| memchr::memmem::find(head, key.as_bytes()).is_some();
-        match head.trim_ascii_start().first() {
-            Some(b'{') => has("\"communicators_count\"") || (has("\"communicators\"") && has("\"collective_counts\"")),
-            _ => is_for_people(head),
+        let is_event = || has("\"PEER_") && has("\"event\"") && has("\"peer\"");
+        match is_json(head) {
+            true => {
+                has("\"communicators_count\"")
+                    || (has("\"communicators\"") && has("\"collective_counts\""))
+                    || is_event()
+            }
+            false => is_for_people(head),
         }
     }
 
@@ -37,7 +48,8 @@ impl RecordReader for Ras {
         let mut text = Vec::new();
         // The answers before a failure count.
         let failure = (&mut *reading.bytes).take(MAX_TEXT).read_to_end(&mut text).err();
-        if text.trim_ascii_start().first() != Some(&b'{') {
+        if !is_json(&text) {
+            reading.file.is_timeless = true;
             ras_text::read(&text, reading);
             return failure.map_or(Ok(()), Err);
         }
@@ -60,15 +72,25 @@ impl RecordReader for Ras {
     }
 }
 
+/// Whether a text is JSON, after lines of the socket or of a client: `OK`, and the versions.
+fn is_json(head: &[u8]) -> bool {
+    let is_before =
+        |line: &[u8]| line.is_empty() || line == b"OK" || memchr::memmem::find(line, b" version ").is_some();
+    let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).take(MOST_LINES_BEFORE);
+    lines.find(|line| !is_before(line)).is_some_and(|line| line.starts_with(b"{"))
+}
+
 /// Whether this is the text for people.
 fn is_for_people(head: &[u8]) -> bool {
     let has = |words: &str| memchr::memmem::find(head, words.as_bytes()).is_some();
     let is_text =
         std::str::from_utf8(&head[..head.len().min(512)]).map_or_else(|error| error.error_len().is_none(), |_| true);
     // The answer begins so, after what the shell or the client printed.
-    let begins =
-        head[..head.len().min(4096)].split(|byte| *byte == b'\n').any(|line| line.starts_with(b"NCCL version "));
-    is_text && begins && has("Job summary") && has("Communicators...")
+    let begins = head[..head.len().min(4096)]
+        .split(|byte| *byte == b'\n')
+        .any(|line| line.starts_with(b"NCCL version ") || line.starts_with(b"RCCL version "));
+    let is_answer = begins && has("Job summary") && has("Communicators...");
+    is_text && (is_answer || has("RAS Monitor Mode") || has("] PEER_"))
 }
 
 /// A JSON document of a file.
@@ -120,7 +142,7 @@ fn answers(text: &[u8]) -> Vec<Answer> {
 /// Whether an answer goes on like this, and not something in it.
 fn is_beginning(text: &[u8]) -> bool {
     let text = text.trim_ascii_start();
-    [&b"\"nccl_version\""[..], b"\"rccl_version\""].iter().any(|key| text.starts_with(key))
+    [&b"\"nccl_version\""[..], b"\"rccl_version\"", b"\"timestamp\": \""].iter().any(|key| text.starts_with(key))
 }
 
 /// Where a text ends that begins before this.
@@ -136,7 +158,30 @@ fn end_of_text(text: &[u8], mut at: usize) -> usize {
     at
 }
 
+/// What an event of a monitor says of a process: it manages one or several GPUs. Only those who are lost are of interest.
+fn event(root: Value<'_>, name: &str, reading: &mut Reading<'_>) {
+    reading.file.records += 1;
+    let Some(fault) = ras_text::fault_of_event(name) else { return };
+    let at = root.get("timestamp").and_then(Value::text).and_then(epoch);
+    let Some(peer) = root.get("peer") else { return };
+    let devices: Vec<Option<i64>> = peer.get("cuda_devs").into_iter().flat_map(Value::items).map(Value::int).collect();
+    for device in if devices.is_empty() { vec![None] } else { devices } {
+        reading.records.rank_status.push(RankStatus {
+            source: Source::RAS,
+            at,
+            host: peer.get("host").or_else(|| peer.get("addr")).and_then(Value::text).map(str::to_owned),
+            pid: peer.get("pid").and_then(Value::int),
+            device,
+            faults: vec![fault.clone()],
+            ..RankStatus::default()
+        });
+    }
+}
+
 fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
+    if let Some(name) = root.get("event").and_then(Value::text) {
+        return event(root, name, reading);
+    }
     let version = root.get("nccl_version").or_else(|| root.get("rccl_version")).and_then(Value::text);
     reading.file.version = version.map(str::to_owned).or(reading.file.version.take());
     let at = root.get("timestamp").and_then(Value::text).and_then(epoch);
@@ -145,6 +190,7 @@ fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
         let communicator = reading.records.communicator(Communicator {
             size: of_communicator.get("size").and_then(Value::int).and_then(|size| u64::try_from(size).ok()),
             hash: of_communicator.get("hash").and_then(hash),
+            second_hash: of_communicator.get("secondary_hash").and_then(Value::text).map(str::to_owned),
             ..Communicator::default()
         });
         let list = |key: &str| of_communicator.get(key).into_iter().flat_map(Value::items);
@@ -165,8 +211,9 @@ fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
     let code =
         |key: &str| rank.get("status").and_then(|status| status.get(key)).and_then(Value::int).filter(|n| *n != 0);
     let mut faults: Vec<String> = Vec::new();
-    faults.extend(code("init_state").map(|code| format!("init state {code}")));
-    faults.extend(code("async_error").map(|code| format!("async error {code}")));
+    // While a communicator is made its state is `ncclInProgress`.
+    faults.extend(code("init_state").map(|code| result("init state", code)));
+    faults.extend(code("async_error").map(|code| result("async error", code)));
     let flags = [("abort_flag", "aborted"), ("unresponsive", "unresponsive"), ("considered_dead", "considered dead")];
     faults.extend(flags.iter().filter(|(key, _)| flag(key)).map(|(_, fault)| (*fault).to_owned()));
     if is_missing && faults.is_empty() {
@@ -193,6 +240,12 @@ fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
         faults,
         ..RankStatus::default()
     }
+}
+
+/// A state or an error with NCCL's name of its number.
+fn result(what: &str, code: i64) -> String {
+    let name = u32::try_from(code).ok().and_then(result_of_number);
+    format!("{what} {code}{}", name.map_or(String::new(), |name| format!(" ({name})")))
 }
 
 /// `0xf31e5874c3f25459`

@@ -2,8 +2,9 @@
 //!
 //! It names the ranks that differ from the others, and only these: `26 ranks have launched up to operation 6650`, then six ranks with another
 //! number, by name. Where one set alone is without names, its ranks are all that remain, and the counts of every rank are known; where
-//! several sets are, nothing is assumed and the counts are skipped. Before 2.26 one number counts all collectives. The words are those of
-//! NCCL's `src/ras/client_support.cc`.
+//! several sets are, nothing is assumed and the counts are skipped. Before 2.26 one number counts all collectives. Processes that RAS has
+//! lost are named beside the communicators: of a dead one nothing else may be left. The words are those of NCCL's
+//! `src/ras/client_support.cc`.
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,8 @@ enum Within {
     Nothing,
     Missing,
     Counts,
+    /// Processes of which RAS has this to say.
+    Processes(&'static str),
 }
 
 /// A communicator and the counts of its ranks.
@@ -43,8 +46,51 @@ struct Said {
     ranks: BTreeMap<u32, RankStatus>,
 }
 
+/// A process that RAS has lost.
+#[derive(Default)]
+struct Process {
+    pid: Option<i64>,
+    host: Option<String>,
+    device: Option<i64>,
+}
+
+impl Process {
+    /// `Process 3748990 on node node1 managing GPU 3`, `GPU 3 managed by process 3748990 on node node1`
+    fn read(words: &str) -> Self {
+        let mut process = Process::default();
+        let mut words = words.split_whitespace();
+        while let Some(word) = words.next() {
+            match word {
+                "GPU" | "GPUs" => {
+                    process.device = words.next().and_then(|device| device.trim_end_matches(',').parse().ok());
+                }
+                "process" | "Process" => process.pid = words.next().and_then(|pid| pid.parse().ok()),
+                "node" => process.host = words.next().map(str::to_owned),
+                _ => {}
+            }
+        }
+        process
+    }
+
+    fn status(self, fault: &str) -> RankStatus {
+        let Process { pid, host, device } = self;
+        RankStatus { source: Source::RAS, host, pid, device, faults: vec![fault.to_owned()], ..RankStatus::default() }
+    }
+}
+
+/// What an event of RAS's monitor says is wrong with a process: `PEER_DEAD`.
+pub(super) fn fault_of_event(name: &str) -> Option<String> {
+    match name {
+        "PEER_DEAD" => Some("considered dead".to_owned()),
+        "PEER_UNRESPONSIVE" => Some("unresponsive".to_owned()),
+        _ => None,
+    }
+}
+
 #[derive(Default)]
 struct Answer {
+    /// Processes that RAS has lost.
+    processes: Vec<RankStatus>,
     /// How many ranks the communicators of each group have.
     sizes: BTreeMap<u64, u64>,
     communicators: Vec<Said>,
@@ -59,50 +105,64 @@ struct Answer {
     unassigned: (u64, Option<u64>),
 }
 
-/// Reads a text. If it holds several answers, the last one counts: they have no times.
+/// Reads a text. It may hold several answers, one after the other: they have no times.
 pub(super) fn read(text: &[u8], reading: &mut Reading<'_>) {
     let (mut answer, mut answers) = (Answer::default(), 0);
-    let mut at = 0;
+    let (mut at, mut says_any) = (0, false);
     for bytes in text.split_inclusive(|byte| *byte == b'\n') {
         let line = String::from_utf8_lossy(bytes);
         let line = line.trim_end();
-        if let Some(version) = line.strip_prefix("NCCL version ").and_then(|rest| rest.split_whitespace().next()) {
+        let version = ["NCCL version ", "RCCL version "].into_iter().find_map(|words| line.strip_prefix(words));
+        if let Some(version) = version.and_then(|rest| rest.split_whitespace().next()) {
             reading.file.version = Some(version.to_owned());
         }
         if line == "Job summary" {
-            answer = Answer::default();
+            says_any |= std::mem::take(&mut answer).finish(at, answers, reading);
             answers += 1;
         }
         answer.line(line, at);
         at += bytes.len() as u64;
     }
-    answer.end_of_sets(at);
-    if answers > 1 {
-        reading.file.note(format!("it has {answers} answers of RAS as text, which have no times: the last is read"));
-    }
-    let (unassigned, first) = answer.unassigned;
-    if unassigned > 0 {
-        reading.file.skip_several("counts of ranks that RAS's text does not name", unassigned, first);
-    }
-    if answer.communicators.iter().all(|said| said.ranks.is_empty()) {
+    says_any |= answer.finish(at, answers, reading);
+    if !says_any {
         reading.file.note("RAS's text names no rank that differs from others; JSON has all of them (ncclras -f json, since NCCL 2.28.7)");
-    }
-    for Said { hash, size, ranks } in answer.communicators {
-        if ranks.is_empty() {
-            continue;
-        }
-        let communicator = reading.records.communicator(Communicator { size, hash, ..Communicator::default() });
-        for (rank, status) in ranks {
-            reading.file.records += 1;
-            let known = RankStatus { source: Source::RAS, communicator: Some(communicator), ..status };
-            reading.records.rank_status.push(RankStatus { place: Some(rank), ..known });
-        }
     }
 }
 
 impl Answer {
+    /// Adds what it says to the records. Returns whether that is anything.
+    fn finish(mut self, at: u64, answers: u32, reading: &mut Reading<'_>) -> bool {
+        self.end_of_sets(at);
+        let (unassigned, first) = self.unassigned;
+        if unassigned > 0 {
+            reading.file.skip_several("counts of ranks that RAS's text does not name", unassigned, first);
+        }
+        let answer = answers.saturating_sub(1);
+        let before = reading.records.rank_status.len();
+        for Said { hash, size, ranks } in self.communicators.into_iter().filter(|said| !said.ranks.is_empty()) {
+            let communicator = reading.records.communicator(Communicator { size, hash, ..Communicator::default() });
+            for (rank, status) in ranks {
+                let known = RankStatus { source: Source::RAS, communicator: Some(communicator), answer, ..status };
+                reading.records.rank_status.push(RankStatus { place: Some(rank), ..known });
+            }
+        }
+        let processes = self.processes.into_iter();
+        reading.records.rank_status.extend(processes.map(|process| RankStatus { answer, ..process }));
+        let said = reading.records.rank_status.len() - before;
+        reading.file.records += said as u64;
+        said > 0
+    }
+
     fn line(&mut self, line: &str, at: u64) {
         let words = line.trim_start();
+        // `[2025-12-19 13:07:07] PEER_DEAD: Process 1524345 on node 172.16.64.245 managing GPU 1`
+        if let Some((_, said)) = words.strip_prefix('[').and_then(|rest| rest.split_once("] "))
+            && let Some((name, process)) = said.split_once(": ")
+            && let Some(fault) = fault_of_event(name)
+        {
+            self.processes.push(Process::read(process).status(&fault));
+            return;
+        }
         if let Some((group, hash)) = heading(words) {
             self.end_of_sets(at);
             let size = self.sizes.get(&group).copied();
@@ -119,7 +179,14 @@ impl Answer {
         if let Some((group, size)) = summary(words) {
             self.sizes.insert(group, size);
         } else if words.starts_with("Missing communicator data from ") {
-            self.within = Within::Missing;
+            let is_of_processes = words.contains("job process");
+            self.within = if is_of_processes { Within::Processes("missing") } else { Within::Missing };
+        } else if words.contains("job process") && words.contains("considered dead") {
+            self.within = Within::Processes("considered dead");
+        } else if words.contains("job process") && words.contains("unresponsive") {
+            self.within = Within::Processes("unresponsive");
+        } else if let (true, Within::Processes(fault)) = (words.starts_with("Process "), &self.within) {
+            self.processes.push(Process::read(words).status(fault));
         } else if let Some(what) = words.strip_prefix("Communicator ranks have different ") {
             self.end_of_sets(at);
             if let Some(name) = what.strip_suffix("operation counts") {
@@ -147,15 +214,9 @@ impl Answer {
         let said = said.trim();
         let Some(communicator) = self.communicators.get_mut(self.current) else { return };
         let status = communicator.ranks.entry(rank).or_default();
-        let mut words = process.split_whitespace();
-        while let Some(word) = words.next() {
-            match word {
-                "GPU" => status.device = words.next().and_then(|device| device.parse().ok()),
-                "process" => status.pid = words.next().and_then(|pid| pid.parse().ok()),
-                "node" => status.host = words.next().map(str::to_owned),
-                _ => {}
-            }
-        }
+        let Process { pid, host, device } = Process::read(process);
+        (status.pid, status.host, status.device) =
+            (pid.or(status.pid), host.or(status.host.take()), device.or(status.device));
         if let Some(of_one) = said.strip_prefix("has ").and_then(counts) {
             self.sets.push(Set { size: 1, count: of_one, named: vec![rank] });
         } else if let Some(state) = said.strip_prefix("has status ") {

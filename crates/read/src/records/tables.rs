@@ -44,6 +44,10 @@ pub struct Records {
     pub calls: Vec<CallCount>,
     /// What sources worked out themselves of operations.
     pub measures: Vec<Measure>,
+    /// What NCCL warned of.
+    pub warnings: Vec<Warning>,
+    /// By operation: how an all-to-all is divided, where a source says so.
+    pub splits: BTreeMap<usize, Splits>,
     /// By NCCL's hash of a communicator: Megatrace's hash of it, or 0 where its interceptor has none, as for those that were split off. Of other
     /// communicators nothing says it.
     pub group_hashes: BTreeMap<u64, u64>,
@@ -69,6 +73,8 @@ pub struct RankStatus {
     pub place: Option<u32>,
     /// When it was asked, since the Unix epoch.
     pub at: Option<Ns>,
+    /// Of answers without a time, one after the other in a file: which one, from 0.
+    pub answer: u32,
     /// Its host.
     pub host: Option<String>,
     /// Its process.
@@ -87,6 +93,40 @@ pub struct RankStatus {
     pub failed_calls: BTreeMap<(Arc<str>, u32), u64>,
     /// What is wrong with it: `unresponsive`, `considered dead`, `async error 6`, `aborted`, a word or two each.
     pub faults: Vec<String>,
+}
+
+/// How many elements an all-to-all sends to each rank of its communicator, and receives from each, by place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Splits {
+    /// What it sends.
+    pub sent: Vec<u64>,
+    /// What it receives.
+    pub received: Vec<u64>,
+}
+
+/// A warning of NCCL (`NCCL WARN`), once for each process and GPU however often it is printed with other numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Warning {
+    /// The file.
+    pub file: u32,
+    /// The byte offset of the first in the decompressed text.
+    pub offset: u64,
+    /// Its host.
+    pub host: Option<String>,
+    /// Its process.
+    pub pid: Option<i64>,
+    /// The CUDA device.
+    pub device: Option<i64>,
+    /// What it is about: `network`, `cuda`, `system`, `mismatch` or `other`.
+    pub kind: &'static str,
+    /// The host on the other side, if the text names one.
+    pub peer: Option<String>,
+    /// The text.
+    pub text: String,
+    /// How often.
+    pub count: u64,
 }
 
 /// A channel of an operation's kernel.
@@ -399,6 +439,8 @@ impl Records {
             let step = row.proxy_step.map(|of| of + proxy_step);
             ProfilerEvent { file: row.file + file, operation: shifted(row.operation), proxy_step: step, ..row }
         }));
+        self.splits.extend(other.splits.into_iter().map(|(of, splits)| (of + operation, splits)));
+        self.warnings.extend(other.warnings.into_iter().map(|row| Warning { file: row.file + file, ..row }));
         let measures = other.measures.into_iter();
         self.measures.extend(measures.map(|row| Measure { operation: row.operation + operation, ..row }));
         self.flow_ops.extend(other.flow_ops.into_iter().map(|row| FlowOp { file: row.file + file, ..row }));

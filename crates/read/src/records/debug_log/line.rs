@@ -1,4 +1,4 @@
-//! One line of NCCL's own log: `host:pid:tid [device] NCCL INFO message`, with any prefix.
+//! One line of NCCL's own log: `host:pid:tid [device] NCCL INFO message`, with any prefix. Some who collect logs cut off all before the device.
 
 use memchr::memchr;
 use memchr::memmem;
@@ -61,42 +61,81 @@ pub(super) struct Call<'a> {
     pub(super) global_rank: Option<u32>,
 }
 
-/// The mark of every line of NCCL.
-const MARK: &[u8] = b" NCCL INFO ";
+/// What is in every line of NCCL, and of PyTorch's watchdog.
+const NAME_OF_NCCL: &[u8] = b"NCCL";
+
+/// What follows it in lines of NCCL.
+const INFO: &[u8] = b" INFO ";
+const WARN: &[u8] = b" WARN ";
 
 /// The longest name of a function.
 const NAME: usize = 24;
 
-/// Looks for the mark in every line: it is built once.
+/// What a line is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found<'a> {
+    Line(Line<'a>),
+    /// A warning: the process, the device and the text.
+    Warning(&'a [u8], Option<u32>, &'a [u8]),
+    /// It names NCCL, but is no line of it.
+    Other,
+}
+
+/// Looks for NCCL's name in every line: it is built once.
 pub(super) struct Parser {
-    mark: memmem::Finder<'static>,
+    name: memmem::Finder<'static>,
 }
 
 impl Parser {
     pub(super) fn new() -> Self {
-        Parser { mark: memmem::Finder::new(MARK) }
+        Parser { name: memmem::Finder::new(NAME_OF_NCCL) }
+    }
+
+    /// Where the text before NCCL's mark ends, and what follows the name.
+    fn mark<'a>(&self, line: &'a [u8]) -> Option<(Option<usize>, &'a [u8])> {
+        let mut rest = &[][..];
+        for at in self.name.find_iter(line) {
+            rest = &line[at + NAME_OF_NCCL.len()..];
+            if line[..at].ends_with(b" ") && (rest.starts_with(INFO) || rest.starts_with(WARN)) {
+                return Some((Some(at - 1), rest));
+            }
+        }
+        (!rest.is_empty()).then_some((None, rest))
     }
 
     /// Parses a line; `None` for lines that are not used.
-    pub(super) fn parse<'a>(&self, line: &'a [u8]) -> Option<Line<'a>> {
-        let at = self.mark.find(line)?;
-        let message = message(&line[at + MARK.len()..])?;
-        let (process, thread, device) = origin(&line[..at])?;
-        Some(Line { process, thread, device, message })
+    pub(super) fn parse<'a>(&self, line: &'a [u8]) -> Option<Found<'a>> {
+        let (before, rest) = self.mark(line)?;
+        let Some(before) = before else { return Some(Found::Other) };
+        if let Some(text) = rest.strip_prefix(WARN) {
+            // The place in NCCL's source is before the mark.
+            let before = &line[..before];
+            let before = before.iter().rposition(|byte| *byte == b' ').map_or(before, |at| &before[..at]);
+            let (process, _, device) = origin(before)?;
+            return Some(Found::Warning(process, device, text));
+        }
+        let message = message(&rest[INFO.len()..])?;
+        let (process, thread, device) = origin(&line[..before])?;
+        Some(Found::Line(Line { process, thread, device, message }))
     }
 
     /// Whether a line is one of NCCL's.
     pub(super) fn is_line(&self, line: &[u8]) -> bool {
-        self.mark.find(line).is_some_and(|at| origin(&line[..at]).is_some())
+        match self.mark(line) {
+            Some((Some(before), rest)) if rest.starts_with(INFO) => origin(&line[..before]).is_some(),
+            _ => false,
+        }
     }
 }
 
-/// The process, the thread and the device of the text before the mark. There may be anything before them, and a time after them.
+/// The process, the thread and the device of the text before the mark. There may be anything before them, and a time after them. Without host and process
+/// the device has to tell the processes apart.
 fn origin(text: &[u8]) -> Option<(&[u8], &[u8], Option<u32>)> {
-    let mut device = None;
+    let (mut device, mut alone) = (None, None);
     for part in text.rsplit(|byte| *byte == b' ') {
         if let Some(number) = part.strip_prefix(b"[").and_then(|rest| decimal(rest.strip_suffix(b"]")?)) {
             device = u32::try_from(number).ok();
+            alone = device.map(|_| (part, part, device));
         } else if let Some(thread_at) = memchr::memrchr(b':', part) {
             let process = &part[..thread_at];
             let process_at = memchr::memrchr(b':', process)?;
@@ -107,7 +146,7 @@ fn origin(text: &[u8]) -> Option<(&[u8], &[u8], Option<u32>)> {
             return None;
         }
     }
-    None
+    alone
 }
 
 fn message(text: &[u8]) -> Option<Message<'_>> {
@@ -261,7 +300,7 @@ mod tests {
             (format!("0: {plain} task 3 globalrank 11"), Some(11)),
             (plain.replace(" NCCL INFO", " 1234.567890 NCCL INFO"), None),
         ] {
-            let line = parser.parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+            let Some(Found::Line(line)) = parser.parse(text.as_bytes()) else { panic!("{text}") };
             assert_eq!((line.process, line.thread), (&b"node-1:3405"[..], &b"node-1:3405:3466"[..]), "{text}");
             assert_eq!(line.device, Some(2), "{text}");
             assert_eq!(line.message, Message::Call(Call { global_rank, ..wanted }), "{text}");
@@ -274,7 +313,8 @@ mod tests {
         let message = |text: &str| {
             let line = format!("h:1:2 [0] NCCL INFO {text}");
             // Messages borrow from the line.
-            format!("{:?}", parser.parse(line.as_bytes()).map(|line| line.message))
+            let of_line = |found| if let Found::Line(line) = found { Some(line.message) } else { None };
+            format!("{:?}", parser.parse(line.as_bytes()).and_then(of_line))
         };
         assert_eq!(
             message(
@@ -310,5 +350,10 @@ mod tests {
         assert_eq!(message("Connected all rings"), "None");
         assert_eq!(message("AllReduce: opCount zz sendbuff"), format!("{:?}", Some(Message::Garbled)));
         assert!(parser.parse(b"08:35:04] NCCL INFO AllReduce: opCount 1").is_none());
+        let Some(Found::Line(alone)) = parser.parse(b"[3] NCCL INFO AllReduce: opCount zz sendbuff") else { panic!() };
+        assert_eq!((alone.process, alone.device), (&b"[3]"[..], Some(3)));
+        let warning = parser.parse(b"n2:200:300 [0] transport/net_ib.cc:667 NCCL WARN NET/IB : status=12");
+        assert_eq!(warning, Some(Found::Warning(b"n2:200", Some(0), b"NET/IB : status=12")));
+        assert_eq!(parser.parse(b"[Rank 1] Watchdog caught: WorkNCCL(SeqNum=8)"), Some(Found::Other));
     }
 }

@@ -4,8 +4,12 @@
 //! within its process, until another is made at the same place; only the line of its making identifies the communicator and the rank.
 //! Its `commId` is a hash of the unique id, as Megatrace has it, and not the `commHash` of NCCL's plugins. Children of another
 //! communicator have none: they are named after that one. Times are in seconds at most, in an unknown time zone: none is used.
+//!
+//! A job's log has more than that: NCCL's warnings (`warnings`), and what PyTorch's watchdog prints (`watchdog`).
 
 mod line;
+mod warnings;
+mod watchdog;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -14,7 +18,9 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use self::line::{Call, Line, Message, Origin, Parser};
+use self::line::{Call, Found, Line, Message, Origin, Parser};
+use self::warnings::Warnings;
+use self::watchdog::Watchdog;
 use super::lines;
 use super::reader::{Keep, Reading, RecordReader};
 use super::tables::{CallCount, RankStatus, Records};
@@ -38,6 +44,9 @@ const MANY: u64 = u64::MAX;
 /// The longest name of a communicator. Children of children have long names, and a damaged log could nest them without end.
 const LONGEST_NAME: usize = 256;
 
+/// What communicators are called whose making is not in the log. Which of those of several processes are one, nothing says.
+const UNMADE: &str = "not made in the log";
+
 /// How many choices are compared one by one before they are looked up.
 const FEW: usize = 32;
 
@@ -56,16 +65,27 @@ impl RecordReader for DebugLog {
         let Reading { bytes, file, records, keep } = reading;
         let parser = Parser::new();
         let mut log = Log { keep: *keep, ..Log::default() };
+        let (mut warnings, mut watchdog) = (Warnings::default(), Watchdog::default());
         let mut garbled = (0, None);
-        let too_long = lines::for_each(*bytes, |text, offset| {
-            let Some(line) = parser.parse(text) else { return };
-            if line.message == Message::Garbled {
+        let too_long = lines::for_each(*bytes, |text, offset| match parser.parse(text) {
+            None => {}
+            Some(Found::Line(line)) if line.message == Message::Garbled => {
                 garbled = (garbled.0 + 1, garbled.1.or(Some(offset)));
-            } else {
-                log.line(&line);
             }
+            Some(Found::Line(line)) => log.line(&line),
+            Some(Found::Warning(process, device, text)) => {
+                warnings.add(&String::from_utf8_lossy(process), device, text, offset);
+            }
+            Some(Found::Other) => watchdog.line(text),
         });
-        file.records = log.calls;
+        // A job's log has what its ranks print, the watchdog's lines among them.
+        if log.is_empty() && warnings.lines == 0 && watchdog.lines > 0 {
+            file.source = Some(Source::WATCHDOG);
+        }
+        file.records = log.calls + watchdog.lines + warnings.lines;
+        if warnings.left_out.0 > 0 {
+            file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
+        }
         if garbled.0 > 0 {
             file.skip_several("lines that are garbled", garbled.0, garbled.1);
         }
@@ -76,6 +96,8 @@ impl RecordReader for DebugLog {
             ));
         }
         log.finish(records);
+        watchdog.finish(records);
+        warnings.finish(records);
         let too_long = too_long?;
         if too_long > 0 {
             file.skip_several("ends of lines that are too long", too_long, None);
@@ -97,6 +119,10 @@ struct Comm {
     /// What it is, if its making is in the log.
     made: Option<Made>,
     device: Option<u32>,
+    /// Of one whose making is not in the log: how many ranks its calls say that it has, and how far they got, by their numbers and in all.
+    ranks: Option<u64>,
+    reached: u64,
+    calls: u64,
     /// The operations that are kept, and how many were before them.
     kept: VecDeque<Kept>,
     before: u64,
@@ -165,12 +191,17 @@ struct Log {
 }
 
 impl Log {
+    /// Whether there was no call and no communicator.
+    fn is_empty(&self) -> bool {
+        self.calls == 0 && self.comms.is_empty()
+    }
+
     fn line(&mut self, line: &Line<'_>) {
         let process = self.processes.number(line.process);
         match &line.message {
             Message::Call(call) => {
                 let thread = self.threads.number(line.thread);
-                self.call(call, process, thread);
+                self.call(call, process, thread, line.device);
             }
             Message::Init { comm, rank, ranks, origin } => {
                 let made = self.identity(process, *origin);
@@ -186,15 +217,20 @@ impl Log {
         }
     }
 
-    fn call(&mut self, call: &Call<'_>, process: u32, thread: u32) {
+    fn call(&mut self, call: &Call<'_>, process: u32, thread: u32, device: Option<u32>) {
         let function = self.functions.number(call.function);
         let comm = *self.live.entry((process, call.comm)).or_insert_with(|| {
-            self.comms.push(Comm { process, ..Comm::default() });
+            self.comms.push(Comm { process, device, ..Comm::default() });
             self.comms.len() as u32 - 1
         });
         let of = &mut self.comms[comm as usize];
         self.calls += 1;
-        self.without_init += u64::from(of.made.is_none());
+        if of.made.is_none() {
+            self.without_init += 1;
+            of.calls += 1;
+            of.reached = of.reached.max(call.op_count);
+            of.ranks = of.ranks.or(call.ranks);
+        }
         let Call { op_count, count, dtype, root, ranks, stream, global_rank, .. } = *call;
         let mut alike = Alike { comm, function, count, dtype, ranks, global_rank, choice: None };
         if self.counts.len() >= SIZES && !self.counts.contains_key(&alike) {
@@ -384,27 +420,45 @@ fn dtype_of(records: &mut Records, number: u64) -> Option<Arc<str>> {
     values::dtype_of_number(number).map(|name| records.text(name))
 }
 
-/// Adds the communicator, and on which host and device its rank is.
+/// Adds the communicator, and which process its rank is. Of one whose making is not in the log the rank is unknown, but not how many ranks it has, and
+/// how many calls the process made.
 fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize> {
-    let Made { rank, ranks, hash, name } = comm.made.as_ref()?;
+    let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
+    let parts = process.as_deref().and_then(|process| process.rsplit_once(':'));
+    let of_process = RankStatus {
+        source: Source::DEBUG_LOG,
+        host: parts.map(|(host, _)| after_prefix(host).to_owned()),
+        pid: parts.and_then(|(_, pid)| pid.parse().ok()),
+        device: comm.device.map(i64::from),
+        ..RankStatus::default()
+    };
+    let Some(Made { rank, ranks, hash, name }) = comm.made.as_ref() else {
+        let size = comm.ranks.filter(|_| comm.calls > 0)?;
+        let communicator = records.communicator(Communicator {
+            size: Some(size),
+            name: Some(UNMADE.to_owned()),
+            ..Communicator::default()
+        });
+        // NCCL from 2.27 on may print `opCount 0` in every line.
+        let calls = if comm.reached > 0 { comm.reached.saturating_add(1) } else { comm.calls };
+        let last_enqueued = i64::try_from(calls).ok();
+        records.rank_status.push(RankStatus { communicator: Some(communicator), last_enqueued, ..of_process });
+        return None;
+    };
     let communicator = records.communicator(Communicator {
         hash: *hash,
         name: name.clone(),
         size: Some(*ranks),
         ..Communicator::default()
     });
-    let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
-    let parts = process.as_deref().and_then(|process| process.rsplit_once(':'));
-    records.rank_status.push(RankStatus {
-        source: Source::DEBUG_LOG,
-        communicator: Some(communicator),
-        place: Some(*rank),
-        host: parts.map(|(host, _)| host.to_owned()),
-        pid: parts.and_then(|(_, pid)| pid.parse().ok()),
-        device: comm.device.map(i64::from),
-        ..RankStatus::default()
-    });
+    records.rank_status.push(RankStatus { communicator: Some(communicator), place: Some(*rank), ..of_process });
     Some(communicator)
+}
+
+/// A host's name without what a launcher puts before it: `[1,2]<stderr>:node1`, `[default2]:node1`.
+fn after_prefix(text: &str) -> &str {
+    let is_of_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
+    text.rsplit(|letter| !is_of_name(letter)).next().filter(|name| !name.is_empty()).unwrap_or(text)
 }
 
 fn has_peer(collective: Collective) -> bool {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::super::document::Value;
 use super::super::reader::Reading;
-use super::super::tables::Records;
-use super::groups::{Groups, is_description, name_of};
+use super::super::tables::{Records, Splits};
+use super::groups::{Groups, named_by};
 use crate::id::RankId;
 use crate::names::collectives::{Collective, element_bytes};
-use crate::operation::{Communicator, Operation, Source, Split, State};
+use crate::operation::{Operation, Source, Split, State};
 use crate::time::Ns;
 
 /// The name of the record of a coalesced group as such.
@@ -41,8 +41,24 @@ pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>,
         }
         operation.recorded_path = paths.call_path(*entry, reading.records);
         let at = reading.records.push(operation);
+        if let Some(splits) = splits(*entry) {
+            reading.records.splits.insert(at, splits);
+        }
         open.entry(key).or_default().push(at);
     }
+}
+
+/// How an all-to-all is divided, which PyTorch from 2.11 on may write.
+fn splits(entry: Value<'_>) -> Option<Splits> {
+    let list = |keys: [&str; 2]| {
+        let list = keys.into_iter().find_map(|key| entry.get(key))?;
+        // One list, or a list of one.
+        let list = list.items().next().filter(|first| first.is_list()).unwrap_or(list);
+        list.items().map(|split| u64::try_from(split.int()?).ok()).collect::<Option<Vec<u64>>>()
+    };
+    let sent = list(["input_split_sizes", "in_split_sizes"])?;
+    let received = list(["output_split_sizes", "out_split_sizes"])?;
+    (!sent.is_empty() && sent.len() == received.len()).then_some(Splits { sent, received })
 }
 
 /// What the members of a coalesced group have in common: the group and both numbers.
@@ -67,7 +83,8 @@ impl Key {
 fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &mut Records) -> Operation {
     let int = |key: &str| entry.get(key).and_then(Value::int);
     let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
-    let name = title.split_once(':').map_or(title, |(_, name)| name);
+    let (backend, name) = title.split_once(':').unwrap_or(("", title));
+    let is_gloo = backend == "gloo";
     let collective = if name == COALESCED { None } else { Collective::of_record(name) };
     let peers = peers(title);
     let is_point_to_point = peers.is_some() || entry.get("is_p2p").is_some_and(Value::is_true);
@@ -85,9 +102,11 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
             Some(collective) => records.text(collective.name()),
             None => records.text(name),
         }),
-        enqueued: int("time_created_ns").map(Ns),
+        enqueued: int("time_created_ns").or_else(|| int("time_created_us")?.checked_mul(1_000)).map(Ns),
         duration: entry.get("duration_ms").and_then(Value::float).and_then(of_ms),
         state: match entry.get("state").and_then(Value::text) {
+            // Gloo has no events of a GPU, so that the state never changes; it only retires what has ended.
+            Some("scheduled") if is_gloo && entry.get("retired").is_some_and(Value::is_true) => State::Completed,
             Some("scheduled") => State::Scheduled,
             Some("started") => State::Started,
             Some("completed") => State::Completed,
@@ -96,7 +115,7 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
         split: if collective == Some(Collective::AllToAll) { Split::Unknown } else { Split::Even },
         ..Operation::default()
     };
-    let ranks = group_of(entry, groups, &mut operation, records);
+    let ranks = group_of(entry, groups, &mut operation);
     sizes(entry, collective, ranks, &mut operation, records);
     operation
 }
@@ -107,16 +126,9 @@ fn of_ms(ms: f64) -> Option<Ns> {
 }
 
 /// Sets the communicator, and returns how many ranks it has.
-fn group_of(entry: Value<'_>, groups: &Groups, operation: &mut Operation, records: &mut Records) -> Option<u64> {
-    let parts: Vec<Value<'_>> = entry.get("process_group").into_iter().flat_map(Value::items).collect();
-    let name = parts.first().copied().or_else(|| entry.get("pg_id")).and_then(name_of)?;
-    let description = parts.get(1).copied().and_then(Value::text);
-    let Some(at) = groups.of_entry(name.clone(), description) else {
-        let description = description.filter(|text| is_description(text)).map(str::to_owned);
-        let unknown = Communicator { name: Some(name), description, ..Communicator::default() };
-        operation.communicator = Some(records.communicator(unknown));
-        return None;
-    };
+fn group_of(entry: Value<'_>, groups: &Groups, operation: &mut Operation) -> Option<u64> {
+    let (name, description) = named_by(entry)?;
+    let at = groups.of_entry(name, description)?;
     let group = &groups.all[at];
     operation.communicator = Some(group.communicator);
     operation.place = operation.place.or(group.place);

@@ -27,12 +27,13 @@ pub(super) struct Group {
 }
 
 impl Groups {
-    /// The groups of a dump's `pg_config`, each of which becomes a communicator.
-    pub(super) fn read(root: Value<'_>, records: &mut Records) -> Self {
+    /// The groups of a dump's `pg_config`, each of which becomes a communicator, and those that only its entries name. Gloo gives all of its groups the
+    /// empty name, so that one is left of them, with ranks in the group's own numbering: it says nothing of the job's ranks.
+    pub(super) fn read(root: Value<'_>, entries: &[Value<'_>], records: &mut Records) -> Self {
         let mut groups = Groups::default();
         for (key, of_group) in root.get("pg_config").into_iter().flat_map(Value::pairs) {
             let text = |name: &str| of_group.get(name).and_then(Value::text).map(str::to_owned);
-            let Some(name) = text("name").or_else(|| name_of(key)) else { continue };
+            let Some(name) = text("name").or_else(|| name_of(key)).filter(|name| !name.is_empty()) else { continue };
             // The oldest versions have the list in place of the dictionary.
             let ranks = list_of_ranks(of_group.get("ranks").unwrap_or(of_group));
             let description = text("desc").filter(|description| is_description(description));
@@ -44,14 +45,29 @@ impl Groups {
                 }),
                 description: description.clone(),
                 name: Some(name.clone()),
-                hash: None,
+                ..Communicator::default()
             });
-            let at = groups.all.len();
-            groups.by_name.entry(name.clone()).or_insert(at);
-            groups.by_both.entry((name.clone(), description)).or_insert(at);
-            groups.all.push(Group { name, ranks, communicator, place: None });
+            groups.add(Group { name, ranks, communicator, place: None }, description);
+        }
+        for entry in entries {
+            let Some((name, description)) = named_by(*entry) else { continue };
+            if groups.of_entry(name.clone(), description).is_some() {
+                continue;
+            }
+            let description = description.filter(|text| is_description(text)).map(str::to_owned);
+            let unknown =
+                Communicator { name: Some(name.clone()), description: description.clone(), ..Communicator::default() };
+            let communicator = records.communicator(unknown);
+            groups.add(Group { name, ranks: None, communicator, place: None }, description);
         }
         groups
+    }
+
+    fn add(&mut self, group: Group, description: Option<String>) {
+        let at = self.all.len();
+        self.by_name.entry(group.name.clone()).or_insert(at);
+        self.by_both.entry((group.name.clone(), description)).or_insert(at);
+        self.all.push(group);
     }
 
     /// Sets the place of the dump's rank in each group.
@@ -69,6 +85,13 @@ impl Groups {
         let description = description.filter(|text| is_description(text)).map(str::to_owned);
         self.by_both.get(&(name, description)).copied().or(first)
     }
+}
+
+/// The name and description by which an entry names its group.
+pub(super) fn named_by(entry: Value<'_>) -> Option<(String, Option<&str>)> {
+    let mut parts = entry.get("process_group").into_iter().flat_map(Value::items);
+    let name = parts.next().or_else(|| entry.get("pg_id")).and_then(name_of)?;
+    Some((name, parts.next().and_then(Value::text)))
 }
 
 /// Whether a group has a description: PyTorch writes a word instead of none.
@@ -143,9 +166,7 @@ pub(super) fn statuses(
 fn ids(status: Option<Value<'_>>, groups: &Groups, entries: &[Value<'_>]) -> HashMap<usize, i64> {
     let mut named: HashMap<usize, i64> = HashMap::new();
     for entry in entries {
-        let parts: Vec<Value<'_>> = entry.get("process_group").into_iter().flat_map(Value::items).collect();
-        let Some(name) = parts.first().copied().and_then(name_of) else { continue };
-        let description = parts.get(1).copied().and_then(Value::text);
+        let Some((name, description)) = named_by(*entry) else { continue };
         if let (Some(at), Some(id)) = (groups.of_entry(name, description), entry.get("pg_id").and_then(Value::int)) {
             named.insert(at, id);
         }

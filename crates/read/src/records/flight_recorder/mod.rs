@@ -1,6 +1,6 @@
 //! Dumps of PyTorch's flight recorder: a ring of the last operations of a process, written when a collective times out, or when asked for.
 //!
-//! They are pickles or JSON with the same keys, of versions 2.0 to 2.10. A dump is of one process and says of each process group which
+//! They are pickles or JSON with the same keys, of versions 2.0 to 2.10; before that, in PyTorch 2.2, a list of operations alone. A dump is of one process and says of each process group which
 //! ranks it has, how far it got, and of each operation that it holds whether its kernel started and ended. The numbers of collectives
 //! (`collective_seq_id`) are equal on all ranks of a group, those of sends and receives (`p2p_seq_id`) count what the rank itself sent
 //! and received.
@@ -113,7 +113,13 @@ fn of_json(reading: &mut Reading<'_>) -> Parsed {
 
 /// Whether there is an operation in what is left of a dump.
 fn has_entries(root: Value<'_>) -> bool {
-    root.get("entries").is_some_and(|entries| entries.items().next().is_some())
+    entries_of(root).is_some_and(|entries| entries.items().next().is_some())
+}
+
+/// The operations of a dump: the oldest dumps are nothing else.
+fn entries_of(root: Value<'_>) -> Option<Value<'_>> {
+    let is_operation = |entry: Value<'_>| entry.get("profiling_name").is_some();
+    if root.is_list() && root.items().next().is_some_and(is_operation) { Some(root) } else { root.get("entries") }
 }
 
 /// The process was killed while it wrote, or a disk was full. Entries are written in the order of their calls, so the last ones are lost.
@@ -124,8 +130,10 @@ fn is_cut_off(reading: &mut Reading<'_>, at: Option<u64>) {
 
 /// Reads a dump as the document has it.
 fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
-    let entries = root.get("entries").filter(|entries| entries.is_list());
-    if !root.is_dict() || (entries.is_none() && root.get("pg_config").is_none() && root.get("pg_status").is_none()) {
+    let entries = entries_of(root).filter(|entries| entries.is_list());
+    if !(root.is_dict() || entries.is_some())
+        || (entries.is_none() && root.get("pg_config").is_none() && root.get("pg_status").is_none())
+    {
         reading.file.note(
             "this is a pickle or JSON file, but not a dump of the flight recorder: it has neither entries nor pg_config",
         );
@@ -143,8 +151,8 @@ fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
         ));
     }
     reading.file.version = root.get("version").and_then(Value::text).map(str::to_owned);
-    let mut groups = groups::Groups::read(root, reading.records);
     let entries: Vec<Value<'_>> = entries.into_iter().flat_map(Value::items).collect();
+    let mut groups = groups::Groups::read(root, &entries, reading.records);
     let rank = rank::of_dump(root, &groups, &entries, reading.file);
     groups.set_places(rank);
     entries::read(&entries, &groups, rank, reading);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::super::document::Value;
 use super::super::file::RecordFile;
 use super::entries::peers;
-use super::groups::{Groups, name_of};
+use super::groups::{Groups, named_by};
 use crate::id::RankId;
 
 /// Endings of names, which hide the digits before them.
@@ -60,9 +60,7 @@ fn possible(groups: &Groups, entries: &[Value<'_>]) -> Option<Vec<u32>> {
             break;
         }
         let Some((own, _)) = entry.get("profiling_name").and_then(Value::text).and_then(peers) else { continue };
-        let parts: Vec<Value<'_>> = entry.get("process_group").into_iter().flat_map(Value::items).collect();
-        let name = parts.first().copied().and_then(name_of);
-        let at = name.and_then(|name| groups.of_entry(name, parts.get(1).copied().and_then(Value::text)));
+        let at = named_by(*entry).and_then(|(name, description)| groups.of_entry(name, description));
         let at_place = at.and_then(|at| groups.all[at].ranks.as_ref()?.get(own as usize).copied());
         if let Some(rank) = at_place {
             possible.retain(|other| *other == rank);

@@ -1,0 +1,145 @@
+//! What NCCL prints as a warning: `node2:200:300 [0] transport/net_ib.cc:667 NCCL WARN NET/IB : Got completion from peer 10.0.0.2<41234> with status=12 …`.
+//!
+//! NCCL warns where it gives up: such a line names the host, the GPU and often the peer of what is wrong. A network that fails prints thousands of lines
+//! that differ by numbers; they are one warning.
+
+use std::collections::HashMap;
+
+use super::super::tables::{Records, Warning};
+
+/// So many warnings of a file are kept; of the others only the number.
+const MOST: usize = 1000;
+
+/// The longest text that is kept, in bytes.
+const LONGEST: usize = 512;
+
+/// What a warning is about, by words of its text: the first row that has one.
+const KINDS: &[(&str, &[&str])] = &[
+    ("mismatch", &["mismatch"]),
+    (
+        "network",
+        &[
+            "NET/IB",
+            "NET/Socket",
+            "NET/OFI",
+            "ibv_",
+            "remote peer",
+            "socketProgress",
+            "Connect to ",
+            "socket",
+            "bootstrap",
+        ],
+    ),
+    (
+        "cuda",
+        &[
+            "Cuda failure",
+            "CUDA failure",
+            "cuda error",
+            "HIP failure",
+            "illegal memory access",
+            "unspecified launch failure",
+        ],
+    ),
+    ("system", &["unhandled system error", "Call to ", "failed with error", "Error while", "shared memory"]),
+];
+
+/// Process, GPU and text without numbers.
+type Key = (Option<String>, Option<i64>, Option<i64>, String);
+
+/// The warnings of a file.
+#[derive(Default)]
+pub(super) struct Warnings {
+    all: Vec<Warning>,
+    known: HashMap<Key, usize>,
+    pub(super) lines: u64,
+    /// How many are beyond the limit, and where the first is.
+    pub(super) left_out: (u64, Option<u64>),
+}
+
+impl Warnings {
+    /// Adds a line: whose it is, and its text.
+    pub(super) fn add(&mut self, process: &str, device: Option<u32>, text: &[u8], offset: u64) {
+        self.lines += 1;
+        let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]);
+        let text = text.trim();
+        let parts = process.rsplit_once(':');
+        let host = parts.map(|(host, _)| super::after_prefix(host).to_owned());
+        let pid: Option<i64> = parts.and_then(|(_, pid)| pid.parse().ok());
+        let device = device.map(i64::from);
+        let key =
+            (host.clone(), pid, device, text.chars().filter(|letter| !letter.is_ascii_hexdigit()).collect::<String>());
+        if let Some(at) = self.known.get(&key) {
+            self.all[*at].count += 1;
+            return;
+        }
+        if self.all.len() == MOST {
+            self.left_out = (self.left_out.0 + 1, self.left_out.1.or(Some(offset)));
+            return;
+        }
+        self.known.insert(key, self.all.len());
+        self.all.push(Warning {
+            file: 0,
+            offset,
+            host,
+            pid,
+            device,
+            kind: kind(text),
+            peer: peer(text),
+            text: text.to_owned(),
+            count: 1,
+        });
+    }
+
+    /// Adds them to the records.
+    pub(super) fn finish(self, records: &mut Records) {
+        records.warnings.extend(self.all);
+    }
+}
+
+/// What a text is about; `other` if it has none of the words.
+fn kind(text: &str) -> &'static str {
+    let has = |words: &&[&str]| words.iter().any(|word| text.contains(word));
+    KINDS.iter().find(|(_, words)| has(words)).map_or("other", |(kind, _)| kind)
+}
+
+/// The other side: `peer 10.0.0.2<41234>`, `remote peer node2<41234>`, `Connect to 10.0.0.2<41234> failed`.
+fn peer(text: &str) -> Option<String> {
+    let word = |after: &str| text.split_once(after).and_then(|(_, rest)| rest.split_whitespace().next());
+    let found = word("peer ").or_else(|| word("Connect to ")).or_else(|| word("connection to "))?;
+    let name = found.split('<').next().unwrap_or(found).trim_matches(|letter: char| !letter.is_alphanumeric());
+    let is_host = !name.is_empty() && (found.contains('<') || name.contains('.'));
+    is_host.then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_peers_are_those_of_the_words() {
+        for (text, of_kind, of_peer) in [
+            (
+                "NET/IB: Got completion from peer 10.0.0.2<41234> with status=12 opcode=0 len=0 vendor err 129 (Recv)",
+                "network",
+                Some("10.0.0.2"),
+            ),
+            ("NET/IB : collective mismatch error local size 32768 remote 1048576", "mismatch", None),
+            ("socketProgress: Connection closed by remote peer node2<56732>", "network", Some("node2")),
+            ("Cuda failure 700 'an illegal memory access was encountered'", "cuda", None),
+            ("Missing \"iommu=pt\" from kernel command line", "other", None),
+        ] {
+            assert_eq!((kind(text), peer(text).as_deref()), (of_kind, of_peer), "{text}");
+        }
+    }
+
+    #[test]
+    fn lines_that_differ_by_numbers_are_one_warning() {
+        let mut warnings = Warnings::default();
+        for (pid, status) in [(1, 12), (1, 13), (2, 12)] {
+            warnings.add(&format!("n1:{pid}"), Some(0), format!("NET/IB: status={status}").as_bytes(), 0);
+        }
+        let counts: Vec<(Option<i64>, u64)> = warnings.all.iter().map(|of| (of.pid, of.count)).collect();
+        assert_eq!((warnings.lines, counts), (3, vec![(Some(1), 2), (Some(2), 1)]));
+    }
+}

@@ -1,0 +1,160 @@
+//! Which processes to look at: those of the ranks at fault, and those that a source reports itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::HungGroup;
+use crate::operation::Source;
+use crate::operations::processes::{Process, Processes};
+use crate::operations::recorded_groups::{RecordedGroup, RecordedGroups};
+use crate::records::{RankStatus, Records};
+use crate::time::Ns;
+
+/// The process of a rank. What the source does not say is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct RankProcess {
+    /// The rank of the job.
+    pub rank: Option<u32>,
+    /// The group in which it is at fault, by its name, and the rank within that.
+    pub group: Option<String>,
+    /// The rank within the group.
+    pub place: Option<u32>,
+    /// Its host.
+    pub host: Option<String>,
+    /// Its number on that host.
+    pub pid: Option<i64>,
+    /// The CUDA device.
+    pub gpu: Option<i64>,
+    /// Since when it does nothing more: when it enqueued the last operation, since the Unix epoch.
+    #[cfg_attr(test, schemars(with = "Option<i64>"))]
+    pub since_ns: Option<Ns>,
+    /// Whether host, process and GPU are of no other rank: the processes of containers may have the same numbers.
+    pub is_unique: bool,
+    /// Whether it is here because it made less calls than others of its communicator, although its rank is unknown.
+    pub made_less: bool,
+    /// What a source says is wrong with it.
+    pub faults: Vec<String>,
+}
+
+/// Processes that are compared although their ranks are unknown: each has one communicator of so many ranks as there are processes, so that it is the same
+/// one.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[non_exhaustive]
+pub struct ComparedProcesses {
+    /// How many processes.
+    pub process_count: usize,
+    /// How many calls those made that made most.
+    pub calls: i64,
+}
+
+/// Compares the calls of processes whose ranks are unknown: how many were compared, and those that made less calls.
+pub(super) fn without_ranks(records: &Records) -> (Option<ComparedProcesses>, Vec<RankProcess>) {
+    let mut by_communicator: BTreeMap<usize, Vec<&RankStatus>> = BTreeMap::new();
+    for status in records.rank_status.iter().filter(|of| of.source == Source::DEBUG_LOG && of.place.is_none()) {
+        if let Some(communicator) = status.communicator {
+            by_communicator.entry(communicator).or_default().push(status);
+        }
+    }
+    let mut compared: Option<ComparedProcesses> = None;
+    let mut fewer = Vec::new();
+    for (communicator, statuses) in by_communicator {
+        let keys: BTreeSet<_> = statuses.iter().map(|of| (&of.host, of.pid, of.device)).collect();
+        let is_one =
+            records.communicators[communicator].size == Some(keys.len() as u64) && keys.len() == statuses.len();
+        let Some(most) = statuses.iter().filter_map(|of| of.last_enqueued).max().filter(|_| is_one && keys.len() > 1)
+        else {
+            continue;
+        };
+        let known = compared.get_or_insert(ComparedProcesses { process_count: 0, calls: 0 });
+        (known.process_count, known.calls) = (known.process_count.max(keys.len()), known.calls.max(most));
+        for status in statuses.into_iter().filter(|of| of.last_enqueued < Some(most)) {
+            let calls = status.last_enqueued.unwrap_or_default();
+            fewer.push(RankProcess {
+                rank: None,
+                group: None,
+                place: None,
+                host: status.host.clone(),
+                pid: status.pid,
+                gpu: status.device,
+                since_ns: None,
+                is_unique: status.host.is_some(),
+                made_less: true,
+                faults: vec![format!("{calls} calls against {most}")],
+            });
+        }
+    }
+    (compared, fewer)
+}
+
+/// The process of a rank of a group.
+fn of_group(processes: &Processes, group: &RecordedGroup, rank: u32) -> Option<RankProcess> {
+    let process = match group.is_global {
+        true => processes.of_rank(rank)?,
+        false => processes.at(group.source, group.position, rank)?,
+    };
+    let place = if group.is_global { process.places.get(&group.position).copied() } else { Some(rank) };
+    Some(RankProcess {
+        place: place.filter(|place| process.rank != Some(*place)),
+        ..of_process(process, Some(&group.name.group))
+    })
+}
+
+fn of_process(process: &Process, group: Option<&String>) -> RankProcess {
+    RankProcess {
+        rank: process.rank,
+        group: group.cloned(),
+        place: None,
+        host: process.host.clone(),
+        pid: process.pid,
+        gpu: process.device,
+        since_ns: None,
+        is_unique: process.is_unique,
+        made_less: false,
+        faults: process.faults.iter().cloned().collect(),
+    }
+}
+
+/// The processes of the ranks at fault in these groups, or else of those that have done less in them; and those that a source reports. `since`: when a rank
+/// of the job enqueued its last operation.
+pub(super) fn to_look_at(
+    groups: &RecordedGroups,
+    blamed: &[(&RecordedGroup, &HungGroup)],
+    since: impl Fn(u32) -> Option<Ns>,
+) -> Vec<RankProcess> {
+    let processes = &groups.processes;
+    let mut found: Vec<RankProcess> = Vec::new();
+    let is_known = blamed.iter().any(|(_, of)| !of.culprits.is_empty());
+    for (group, of) in blamed {
+        let fewer = || of.missing_ranks.iter().chain(&of.stuck_ranks).chain(&of.odd_ranks).copied();
+        let ranks: BTreeSet<u32> = if is_known { of.culprits.iter().copied().collect() } else { fewer().collect() };
+        for rank in ranks {
+            let Some(process) = of_group(processes, group, rank) else { continue };
+            let is_it = |known: &RankProcess| {
+                known.host == process.host
+                    && known.pid == process.pid
+                    && known.gpu == process.gpu
+                    && known.rank == process.rank
+            };
+            if !found.iter().any(is_it) {
+                let since_ns = process.rank.and_then(&since);
+                found.push(RankProcess { since_ns, ..process });
+            }
+        }
+    }
+    for process in processes.all.iter().filter(|process| !process.faults.is_empty()) {
+        let is_it = |known: &&mut RankProcess| {
+            known.host == process.host && known.pid == process.pid && known.gpu == process.device
+        };
+        match found.iter_mut().find(is_it) {
+            Some(known) => {
+                known.faults.extend(process.faults.difference(&known.faults.iter().cloned().collect()).cloned())
+            }
+            None => found.push(of_process(process, None)),
+        }
+    }
+    found
+}
