@@ -20,7 +20,7 @@ use super::{opening, typed};
 /// Answers from records of when NCCL was entered. From records of when kernels ran, returns the reductions, which are then compared like those
 /// of traces.
 pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Option<Vec<RankReduction>>, Stop> {
-    let runner = opening::run(&args.of_ranks.reading);
+    let runner = opening::one_run(&args.of_ranks.reading, args.of_ranks.one_run);
     let mut records = runner.records(files, Keep::All)?;
     give_ranks(&args.of_ranks.rank, &mut records)?;
     let found = RecordedReductions::from_records(&records);

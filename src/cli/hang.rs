@@ -1,6 +1,7 @@
 //! `nccl-stacks hang`: whether a job hangs, on which ranks and in which call.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nccl_stacks::analysis::hang::{HangReport, Outcome};
 use nccl_stacks::report::hang::{HangAnswer, verdict};
@@ -22,9 +23,10 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
         verbose: args.reading.verbose,
     };
     let files = record_files(&args.files)?;
+    let wait = args.wait.map(|wait| Duration::from_nanos(u64::try_from(wait.0).unwrap_or(0)));
     let inputs: Vec<&Path> = files.iter().map(PathBuf::as_path).collect();
     let output = show.open(&inputs)?;
-    let (report, damage) = opening::run(&args.reading).hang(&files)?;
+    let (report, damage) = opening::one_run(&args.reading, args.one_run).hang(&files, wait)?;
     if report.is_empty() {
         return Err(Stop::NotFound(
             "Nothing found: the records have neither operations nor counters to judge by.".to_owned(),

@@ -11,7 +11,7 @@ use nccl_stacks::run::sources::Sources;
 use nccl_stacks::run::{self, RankQuestion, Run, TraceQuestion};
 use nccl_stacks::time::TimeRule;
 
-use super::args::{Climbing, OfRanks, Reading, Selection, Span, Switch, asked};
+use super::args::{Climbing, OfRanks, OneRun, Reading, Selection, Span, Switch, asked};
 use super::failure::Failure;
 use super::stop::Stop;
 use super::terminal::is_verbose;
@@ -26,8 +26,16 @@ pub(super) fn run(reading: &Reading) -> Run<'static> {
         limits: reading.max_bytes.map_or_else(Limits::default, Limits::of_text),
         strict: reading.strict,
         names_all_damage: is_verbose(),
+        run: None,
     };
     Run::new(options, &TERMINAL)
+}
+
+/// The same for one of several runs in the files.
+pub(super) fn one_run(reading: &Reading, one_run: OneRun) -> Run<'static> {
+    let mut run = run(reading);
+    run.reading.run = one_run.run;
+    run
 }
 
 /// The question to ask of each trace.
@@ -42,7 +50,7 @@ pub(super) fn rank_question(
     files: &Sources,
     captures: &[PathBuf],
 ) -> Result<(RankQuestion, Span), Stop> {
-    let OfRanks { selection, span, climbing, rank, clock, reading } = args;
+    let OfRanks { selection, span, climbing, rank, clock, reading, .. } = args;
     check_window(span)?;
     let mut traces = question(wanted(selection, reading)?, span, climbing);
     traces.captures = captures.to_vec();

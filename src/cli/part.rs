@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args) -> Result<(), Stop> {
     let all = args.selection.family_file.iter().chain(&files.traces).chain(&files.parts).chain(&files.records);
     let inputs: Vec<&Path> = all.map(AsRef::as_ref).collect();
     let target = PartFile::open(&args.output, &inputs)?;
-    let run = opening::run(&args.reading);
+    let run = opening::one_run(&args.reading, args.one_run);
     files.left_out().iter().for_each(|line| say(line));
     if files.are_parts()? {
         let of_traces = [("rank", !args.rank.is_empty()), ("capture-trace", !args.capture_trace.is_empty())];

@@ -36,7 +36,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
         colour: args.color,
         verbose: args.of_ranks.reading.verbose,
     };
-    let OfRanks { selection, span, climbing, rank, clock, reading } = &args.of_ranks;
+    let OfRanks { selection, span, climbing, rank, clock, one_run, reading } = &args.of_ranks;
     let files = Sources::sort(&args.traces)?;
     let of_records = match files.traces.is_empty() && files.parts.is_empty() {
         false => None,
@@ -53,7 +53,7 @@ pub(super) fn answer(args: &Ranks, one: Option<&AnswerForOneRank<'_>>) -> Result
     let inputs = selection.family_file.iter().chain(&files.traces).chain(&files.parts);
     let others: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
     let output = show.open(&others)?;
-    let run = opening::run(reading);
+    let run = opening::one_run(reading, *one_run);
     let (question, span) = opening::rank_question(&run, &args.of_ranks, &files, &args.capture_trace)?;
     let question = RankQuestion { draws: show.form == Form::Html, ..question };
     let of_records = of_records.map(RanksOfFiles::from_records);

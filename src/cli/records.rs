@@ -32,7 +32,7 @@ pub(super) fn run(args: &Records) -> Result<(), Stop> {
     let files = record_files(&args.files)?;
     let inputs: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
     let output = show.open(&inputs)?;
-    let records = opening::run(&args.reading).records_without_notes(&files, Keep::Last(KEPT))?;
+    let records = opening::one_run(&args.reading, args.one_run).records_without_notes(&files, Keep::Last(KEPT))?;
     if let Some(folder) = &args.flow_rank {
         write_aggregates(&aggregate(&records), folder, &inputs)?;
     }

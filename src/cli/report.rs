@@ -64,7 +64,7 @@ fn ranks_of(args: &Report) -> Ranks {
 
 /// If the job hangs, that is the page. Otherwise the records may have the times of kernels, or of calls to NCCL.
 fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
-    let (report, damage) = opening::run(&args.of_ranks.reading).hang(records)?;
+    let (report, damage) = opening::one_run(&args.of_ranks.reading, args.of_ranks.one_run).hang(records, None)?;
     let is_open = matches!(report.outcome, Outcome::Hung | Outcome::Lagging | Outcome::Unclear);
     let page_of_hang = || {
         let inputs: Vec<_> = records.iter().map(PathBuf::as_path).collect();
@@ -86,6 +86,7 @@ fn of_records(args: &Report, records: &[PathBuf]) -> Result<(), Stop> {
             limit: None,
             flow_rank: None,
             output: args.output.clone(),
+            one_run: args.of_ranks.one_run,
             reading: args.of_ranks.reading.clone(),
         }),
         answered => answered,

@@ -24,7 +24,7 @@ pub(super) fn run(args: &WhatIf) -> Result<(), Stop> {
     let inputs = args.of_ranks.selection.family_file.iter().chain(&files.traces).chain(&files.parts);
     let others: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
     let output = show.open(&others)?;
-    let run = opening::run(&args.of_ranks.reading);
+    let run = opening::one_run(&args.of_ranks.reading, args.of_ranks.one_run);
     let (question, _) = opening::rank_question(&run, &args.of_ranks, &files, &[])?;
     let RanksOfFiles { ranks, damage, left_out, completeness, .. } = run.ranks(&files, &question)?;
     left_out.iter().for_each(|line| say(line));

@@ -70,6 +70,9 @@ pub enum RunError {
     #[error("these records do not say when kernels ran, or on which rank")]
     RecordsWithoutParts,
 
+    #[error("--run {number}: there {} in these files", if *count == 1 { "is 1 run".to_owned() } else { format!("are {count} runs") })]
+    NoSuchRun { number: usize, count: usize },
+
     #[error("nothing was chosen")]
     NotChosen(NotChosen),
 }

@@ -77,14 +77,37 @@ fn files_in(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathB
     Ok(wanted.filter(|file| !file.exists() || file.is_file()).collect())
 }
 
-/// The traces of a folder, not of those in it.
+/// Profilers write a folder for each rank or each iteration, and no deeper.
+const DEPTH: usize = 2;
+
+/// The traces of a folder; of one that has nothing but folders, those of these. What is below a folder with other files can be a disk full of other things.
 fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, RunError> {
-    let traces = files_in(folder, is_named_like_a_trace)?;
+    let mut traces = files_in(folder, is_named_like_a_trace)?;
+    let mut folders = vec![folder.to_owned()];
+    for _ in 0..DEPTH {
+        let has_files = folders.iter().map(|folder| files_in(folder, |_| true)).collect::<Result<Vec<_>, _>>()?;
+        if !traces.is_empty() || has_files.iter().any(|files| !files.is_empty()) {
+            break;
+        }
+        folders = folders.iter().map(|folder| folders_in(folder)).collect::<Result<Vec<_>, _>>()?.concat();
+        traces = folders
+            .iter()
+            .map(|folder| files_in(folder, is_named_like_a_trace))
+            .collect::<Result<Vec<_>, _>>()?
+            .concat();
+    }
     if traces.is_empty() {
         let endings = [TRACES, ARCHIVES].concat().join(", ");
         return Err(RunError::NoTraceInFolder { folder: folder.to_owned(), endings });
     }
     Ok(traces)
+}
+
+/// The folders in a folder, by name. Links are not followed: they may lead back.
+fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, RunError> {
+    let names = names_in(folder).map_err(|source| Error::Read { name: folder.display().to_string(), source })?;
+    let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
+    Ok(names.into_iter().map(|name| folder.join(name)).filter(is_folder).collect())
 }
 
 /// The files whose names match the last part of a path.

@@ -70,6 +70,8 @@ mod parts;
 mod ranks;
 mod reading;
 mod records;
+pub mod running;
+mod runs;
 pub mod slices;
 pub mod sources;
 mod stacks;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::RunError;
 use super::files::is_read_once;
-use super::ranks::{RankQuestion, ranks_of_trace};
+use super::ranks::{RankQuestion, about, ranks_of_trace};
 use super::reading::Run;
 use super::records::{damage_lines, give_ranks, left_out_operations};
 use super::traces::{Prepared, Reduced, ReducedTraces, Reducer};
@@ -50,6 +50,10 @@ impl Run<'_> {
         };
         let reducer = Reducer { args: ArgsWanted::OPERATIONS, compares_clocks: true, by: &by };
         let ReducedTraces { traces, archives, no_traces, .. } = self.reduce(files, &question.traces, &reducer)?;
+        let (all, about) = (traces.len(), |trace: &Reduced<_>| about(trace, &question.given, |(_, ranks)| ranks));
+        let (traces, said) = self.traces_of_run(traces, about)?;
+        said.iter().for_each(|line| self.warn(line));
+        let are_all = traces.len() == all;
         let of_archives: Vec<String> = archives.iter().flat_map(|archive| self.damage_lines(archive)).collect();
         of_archives.iter().for_each(|line| self.warn(line));
         let mut parts = Vec::new();
@@ -64,9 +68,10 @@ impl Run<'_> {
         }
         let mut lost = Vec::new();
         let name = |file: &PathBuf| visible(&file.display().to_string()).into_owned();
+        // A trace of another run is not lost.
         let without: Vec<String> = files
             .iter()
-            .filter(|file| !parts.iter().any(|part| part.input.name == file.display().to_string()))
+            .filter(|file| are_all && !parts.iter().any(|part| part.input.name == file.display().to_string()))
             .map(name)
             .chain(no_traces.iter().map(|name| visible(name).into_owned()))
             .collect();

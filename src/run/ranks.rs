@@ -1,11 +1,12 @@
 //! The ranks of a job beside each other: each trace is reduced to its ranks, parts that were written before have theirs already.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::completeness::Completeness;
 use super::error::RunError;
 use super::missing;
 use super::reading::Run;
+use super::runs::TraceOfRun;
 use super::sources::Sources;
 use super::stacks::timeline;
 use super::traces::{Prepared, Reduced, ReducedTraces, Reducer, TraceQuestion};
@@ -17,6 +18,7 @@ use crate::analysis::timeline::Timeline;
 use crate::attribution::Attribution;
 use crate::event::ArgsWanted;
 use crate::operations::clocks::ClockMode;
+use crate::ranks::job::rank_of;
 use crate::ranks::reduce::{queues, reduce_attributed};
 use crate::ranks::reduction::{GivenRank, RankReduction};
 use crate::ranks::report::Compared;
@@ -97,6 +99,9 @@ impl Run<'_> {
         let mut on_page = Vec::new();
         if !files.traces.is_empty() {
             let ReducedTraces { traces, archives, left_out, lost, .. } = self.reduced_ranks(&files.traces, question)?;
+            let (traces, said) =
+                self.traces_of_run(traces, |trace| about(trace, &question.given, |(ranks, ..)| ranks))?;
+            said.iter().for_each(|line| self.warn(line));
             let mut of_silent = Losses::default();
             for Reduced { reduction: (ranks, losses, of_page), name, rank, damage, .. } in traces {
                 let rank = rank.map(|rank| rank.0);
@@ -115,7 +120,7 @@ impl Run<'_> {
             if let Some(first) = found.ranks.first_mut() {
                 first.damage.add(of_silent);
             }
-            found.left_out = left_out;
+            found.left_out = said.into_iter().chain(left_out).collect();
             found.completeness.unread += lost;
             archives.iter().for_each(|archive| found.damage.extend(self.damage_lines(archive)));
         }
@@ -162,6 +167,24 @@ impl Run<'_> {
         }
         Ok(Compared::from_reductions(ranks, clock)?)
     }
+}
+
+/// Of which run a trace is: its rank as it is given, or as its parts say it.
+pub(super) fn about<T>(
+    trace: &Reduced<T>,
+    given: &[GivenRank],
+    ranks: impl Fn(&T) -> &Vec<RankReduction>,
+) -> TraceOfRun {
+    let ranks = ranks(&trace.reduction);
+    let is_it = |given: &&GivenRank| Path::new(&trace.name).ends_with(&given.trace);
+    let said = given.iter().find(is_it).map(|given| given.rank);
+    let of_one = || match &ranks[..] {
+        [one] => rank_of(one).ok(),
+        // A trace without collectives may be of a rank, too.
+        [] => trace.rank.map(|rank| rank.0),
+        _ => None,
+    };
+    TraceOfRun { name: trace.name.clone(), rank: said.or_else(of_one), span: trace.span }
 }
 
 /// The ranks of a trace, with the attribution and the options that they were made with.

@@ -31,6 +31,8 @@ pub struct Reading {
     pub strict: bool,
     /// Whether to name damage that needs no action as well.
     pub names_all_damage: bool,
+    /// Of several runs of a job in the files: which one, 1 the oldest; `None`: the newest.
+    pub run: Option<usize>,
 }
 
 /// Reads inputs and answers questions about them, watched by somebody.

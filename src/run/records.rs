@@ -1,22 +1,22 @@
 //! Reading NCCL's own records, what is wrong with them, and whether a job hangs by them.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use super::error::RunError;
 use super::reading::Run;
+use super::running::{STANDSTILL, settle};
+use super::runs::{NamedRun, sentence};
 use super::sources::record_files;
-use crate::analysis::hang::{HangReport, hang};
+use crate::analysis::hang::{HangReport, Outcome, hang};
 use crate::analysis::recording::{Loss, losses};
-use crate::id::RankId;
 use crate::operation::{Operation, Source};
 use crate::operations::recorded_ranks::set_rank;
 use crate::ranks::recorded_reductions::RecordedReductions;
 use crate::ranks::reduction::GivenRank;
-use crate::records::{Keep, RecordFile, Records, Remark, read_all};
+use crate::records::{Keep, RecordFile, Records, Remark, merge, read_each, runs};
 use crate::report::format::{self, visible};
 use crate::report::recording::lacks;
-use crate::time::Window;
 
 /// How many files that are no records are named.
 const NAMED: usize = 5;
@@ -42,13 +42,18 @@ impl Run<'_> {
         self.read_records(paths, keep, false)
     }
 
-    /// Whether a job hangs by some files, and what is wrong with these.
+    /// Whether a job hangs by some files, and what is wrong with these. Recordings of a job that runs are read once more, unless nothing has moved for `wait`.
     ///
     /// # Errors
     /// As [`Run::records`].
-    pub fn hang(&self, paths: &[PathBuf]) -> Result<(HangReport, Vec<String>), RunError> {
-        let records = self.records(paths, Keep::Last(LAST_CALLS))?;
-        let report = hang(&records);
+    pub fn hang(&self, paths: &[PathBuf], wait: Option<Duration>) -> Result<(HangReport, Vec<String>), RunError> {
+        let read = || {
+            let of_files = read_each(&record_files(paths)?, Keep::Last(LAST_CALLS), self.threads());
+            self.hang_of_run(of_files)
+        };
+        let now = SystemTime::now();
+        let (records, report) = settle(read()?, now, wait.unwrap_or(STANDSTILL), read)?;
+        self.report_records(&records, true)?;
         let called: u64 = records.calls.iter().map(|calls| calls.count).sum();
         let is_of_log = |operation: &&Operation| matches!(operation.source, Source::DEBUG_LOG | Source::MEGATRACE);
         if !report.is_empty() && called > records.operations.iter().filter(is_of_log).count() as u64 {
@@ -58,12 +63,57 @@ impl Run<'_> {
         Ok((report, damage_lines(&records)))
     }
 
-    fn read_records(&self, paths: &[PathBuf], keep: Keep, says: bool) -> Result<Records, RunError> {
-        let records = read_all(&record_files(paths)?, keep, self.threads());
-        self.report_records(&records, says)?;
-        if says && let Some(line) = two_runs(&records) {
-            self.warn(&line);
+    /// The records of one run and the answer about it. Of runs at the same time as the newest that is the one that hangs, if one does.
+    fn hang_of_run(&self, of_files: Vec<Records>) -> Result<(Records, HangReport), RunError> {
+        let found = runs(&of_files);
+        let newest = found.last().filter(|_| self.reading.run.is_none());
+        let mut at_once: Vec<usize> = newest.map_or_else(Vec::new, |_| vec![found.len() - 1]);
+        // Those at the same time as any of these.
+        for at in (0..found.len().saturating_sub(1)).rev() {
+            if at_once.iter().any(|other| found[at].overlaps(&found[*other])) {
+                at_once.push(at);
+            }
         }
+        if at_once.len() < 2 {
+            let (records, said) = self.records_of_run(of_files)?;
+            let report = HangReport { run: said, ..hang(&records) };
+            return Ok((records, report));
+        }
+        let of_run = |at: usize| {
+            let files = of_files.iter().enumerate().filter(|(file, _)| found[at].files.binary_search(file).is_ok());
+            merge(files.map(|(_, records)| records.clone()))
+        };
+        let weight = |report: &HangReport| match report.outcome {
+            Outcome::Hung => 0,
+            Outcome::Lagging => 1,
+            Outcome::Unclear => 2,
+            _ => 3,
+        };
+        let named: Vec<NamedRun> = found.iter().map(NamedRun::of_records).collect();
+        let mut best: Option<(Records, HangReport)> = None;
+        for at in at_once {
+            let records = of_run(at);
+            let report = HangReport { run: Some(sentence(&named, at, true)), ..hang(&records) };
+            if best.as_ref().is_none_or(|(_, known)| weight(&report) < weight(known)) {
+                best = Some((records, report));
+            }
+        }
+        best.map_or_else(
+            || {
+                self.records_of_run(of_files).map(|(records, _)| {
+                    let report = hang(&records);
+                    (records, report)
+                })
+            },
+            Ok,
+        )
+    }
+
+    fn read_records(&self, paths: &[PathBuf], keep: Keep, says: bool) -> Result<Records, RunError> {
+        let of_files = read_each(&record_files(paths)?, keep, self.threads());
+        let (records, said) = self.records_of_run(of_files)?;
+        said.iter().for_each(|line| self.warn(line));
+        self.report_records(&records, says)?;
         Ok(records)
     }
 
@@ -121,42 +171,6 @@ impl Run<'_> {
             ));
         }
     }
-}
-
-/// By folder or archive: when a rank was recorded there, and the first file with that.
-type Spans<'r> = BTreeMap<Option<&'r Path>, (Window, u32)>;
-
-/// Names two folders or archives that have the same rank from the same source at different times. Records of two runs say little about either where they are taken for one.
-fn two_runs(records: &Records) -> Option<String> {
-    // What follows each other in one folder is a log that was rotated.
-    let folder = |file: u32| Path::new(&records.files[file as usize].name).parent();
-    let mut spans: BTreeMap<(RankId, &str), Spans<'_>> = BTreeMap::new();
-    let mut rest = &records.operations[..];
-    for files in records.file_of.chunk_by(|one, other| one == other) {
-        let (of_file, others) = rest.split_at(files.len());
-        rest = others;
-        for of in of_file.chunk_by(|one, other| (one.rank, one.source) == (other.rank, other.source)) {
-            let times = of.iter().filter_map(|of| of.enqueued.or(of.launched).or(of.start));
-            let span = times.map(|time| Window { start: time, end: time }).reduce(Window::around);
-            let (Some(rank), Some(span)) = (of[0].rank, span) else { continue };
-            let of_rank = spans.entry((rank, of[0].source.title())).or_default();
-            let known = of_rank.entry(folder(files[0])).or_insert((span, files[0]));
-            known.0 = known.0.around(span);
-        }
-    }
-    let apart = |spans: &Spans<'_>| {
-        let mut spans: Vec<(Window, u32)> = spans.values().copied().collect();
-        spans.sort_by_key(|(span, file)| (span.start, *file));
-        let pair = spans.windows(2).find(|pair| pair[0].0.end < pair[1].0.start)?;
-        Some([pair[0].1, pair[1].1])
-    };
-    let (rank, files) = spans.iter().find_map(|((rank, _), spans)| Some((rank, apart(spans)?)))?;
-    let [first, second] = files.map(|file| records.files[file as usize].name.as_str());
-    Some(format!(
-        "Rank {rank} is recorded in {} and, at another time, in {}. If these are two runs, ask about each alone: here they are taken for one",
-        visible(first),
-        visible(second)
-    ))
 }
 
 /// What was skipped in the files, a line for each kind.

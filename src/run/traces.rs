@@ -22,6 +22,7 @@ use crate::attribution::{Attributor, rank_of_trace};
 use crate::event::ArgsWanted;
 use crate::id::{RankId, TraceId};
 use crate::load::{LoadOptions, Loaded, load_each};
+use crate::parallel::on_threads;
 use crate::report::format::visible;
 use crate::sql::Database;
 use crate::store::Store;
@@ -100,7 +101,8 @@ pub struct Reduced<T> {
     pub file: PathBuf,
     /// The rank that it is, if it says so.
     pub rank: Option<RankId>,
-    span: Window,
+    /// From its first event to its last.
+    pub span: Window,
     /// Whether it is a file of an archive.
     pub is_member: bool,
     /// What is wrong with it, in lines.
@@ -182,14 +184,10 @@ impl Run<'_> {
         let each = NonZero::new(threads / workers);
         let next = AtomicUsize::new(0);
         let answers = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    while let Some((at, file)) = files.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
-                        let answer = self.file(file, false, each, asked);
-                        answers.lock().unwrap_or_else(PoisonError::into_inner).push((at, answer));
-                    }
-                });
+        on_threads(workers, || {
+            while let Some((at, file)) = files.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+                let answer = self.file(file, false, each, asked);
+                answers.lock().unwrap_or_else(PoisonError::into_inner).push((at, answer));
             }
         });
         let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);

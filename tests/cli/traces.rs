@@ -289,13 +289,24 @@ fn numbers_that_start_elsewhere_lose() {
     assert!(text.contains("Matched: 18 of 18 kernels with all ranks of their group. Measured"), "{text}");
 }
 
-/// Two replicas in one folder have the same ranks: what tells them apart is said.
+/// Two replicas in one folder have the same ranks: one is answered, and the other is named with its option.
 #[test]
 fn replicas_in_one_folder_are_told_apart() {
-    let output = run(&["ranks", &testdata("traces/73_two_replicas")]);
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the files with DP-0, or those with DP-1"), "{said}");
+    let folder = testdata("traces/73_two_replicas");
+    let of_run = |number: &str| {
+        let output = run(&["ranks", &folder, "--run", number]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let line = said.lines().find(|line| line.starts_with("There are 2 runs")).unwrap_or_else(|| panic!("{said}"));
+        line.split_once(" With ").map(|(own, other)| (own.to_owned(), other.to_owned())).unwrap()
+    };
+    let (first, second) = (of_run("1"), of_run("2"));
+    for ((own, other), (word, not)) in [(&first, ("DP-0", "DP-1")), (&second, ("DP-1", "DP-0"))] {
+        assert!(own.contains(word) && other.contains(not) && !own.contains(not), "{own} {other}");
+    }
+    let output = run(&["ranks", &folder, "--run", "3"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("--run 3: there are 2 runs in these files"), "{}", stderr(&output));
 }
 
 /// A batch of sends and receives has the size of what it sends, or receives if that is more.

@@ -494,7 +494,7 @@ fn sparse_encrypted_and_strangely_packed_files_are_left_out_by_name() {
     sparse.append_data(&mut header, "x/bad.json", &json[..]).unwrap();
     let sparse = sparse.into_inner().unwrap();
     let tar = [&sparse[..sparse.len() - 1024], &tar_of(&[("good.json", &json)])].concat();
-    let mut cases = vec![(sparse, tar, "stored with holes (a sparse file)")];
+    let mut cases = vec![(sparse, tar, "stored with holes (a sparse file), and the map of these is damaged")];
     for (method, flags, what) in [
         (8, 1, "encrypted"),
         (12, 0, "compressed with bzip2"),
@@ -519,6 +519,54 @@ fn sparse_encrypted_and_strangely_packed_files_are_left_out_by_name() {
             assert!(error.contains(&format!("/x/bad.json: this is {what}, which nccl-stacks cannot read")), "{error}");
             assert!(error.contains("Unpack the archive"), "{error}");
         }
+    }
+}
+
+/// Files that `tar -S` stores without holes are read as they were, by the map in the header, or by one before the bytes (`pax`, version 1.0).
+#[test]
+fn files_stored_without_their_holes_are_read() {
+    let json = bytes_of("two_matches.json");
+    let events = load_file("t", &json).unwrap().store.events;
+    let octal = |field: &mut [u8], number: usize| field.copy_from_slice(format!("{number:011o}\0").as_bytes());
+    // Five parts of the text, of which the header has four and a block after it one.
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::GNUSparse);
+    header.set_path("by_header.json").unwrap();
+    header.set_size(json.len() as u64);
+    let parts: Vec<(usize, usize)> = (0..5).map(|at| (json.len() * at / 5, json.len() * (at + 1) / 5)).collect();
+    let gnu = header.as_gnu_mut().unwrap();
+    for (field, (from, to)) in gnu.sparse.iter_mut().zip(&parts) {
+        octal(&mut field.offset, *from);
+        octal(&mut field.numbytes, to - from);
+    }
+    gnu.isextended[0] = 1;
+    octal(&mut gnu.realsize, json.len());
+    header.set_cksum();
+    let mut block = [0_u8; 512];
+    octal(&mut block[..12], parts[4].0);
+    octal(&mut block[12..24], parts[4].1 - parts[4].0);
+    let padding = vec![0_u8; json.len().next_multiple_of(512) - json.len()];
+    let by_header = [header.as_bytes(), &block[..], &json, &padding].concat();
+    // A map of one part.
+    let mut stored = format!("1\n0\n{}\n", json.len()).into_bytes();
+    stored.resize(512, 0);
+    stored.extend(&json);
+    let mut pax = Builder::new(Vec::new());
+    let size = json.len().to_string();
+    let records = [
+        ("GNU.sparse.major", "1"),
+        ("GNU.sparse.minor", "0"),
+        ("GNU.sparse.name", "by_pax.json"),
+        ("GNU.sparse.realsize", &size),
+    ];
+    pax.append_pax_extensions(records.map(|(key, value)| (key, value.as_bytes()))).unwrap();
+    let mut header = Header::new_ustar();
+    header.set_size(stored.len() as u64);
+    pax.append_data(&mut header, "GNUSparseFile.0/by_pax.json", &stored[..]).unwrap();
+    let both = [&by_header[..], &pax.into_inner().unwrap()].concat();
+    for loaded in load_both(&both) {
+        assert_eq!((names(&loaded), loaded.store.events), (vec!["by_header.json", "by_pax.json"], 2 * events));
+        assert!(loaded.findings.unreadable.is_empty());
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::recorder::jobs::built;
+use crate::support::program::stdout;
 
 fn nccl_stacks() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nccl-stacks"));
@@ -83,6 +84,53 @@ fn a_rank_that_is_left_out_is_named_after_all_were_killed() {
         let groups = hung["hung"].as_array().unwrap().iter().chain(hung["lagging"].as_array().unwrap());
         let missing: Vec<&Value> = groups.map(|group| &group["missing_ranks"]).collect();
         assert_eq!(missing, [&serde_json::json!([1])], "{options:?}: {hung}");
+        // The processes are gone: nothing says whether the others had waited for long.
+        assert_eq!((&hung["culprits"], &hung["outcome"]), (&serde_json::json!([]), &"unclear".into()), "{hung}");
+        let verdict = hung["verdict"][0].as_str().unwrap();
+        assert!(
+            verdict.starts_with("Unclear: the processes are gone") && verdict.contains("for rank 1 in "),
+            "{verdict}"
+        );
+    }
+}
+
+/// The files of a job that runs are read one after the other, and the job goes on in between.
+#[test]
+fn a_job_that_moves_is_not_said_to_hang() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = nccl_stacks()
+        .args(["record", "--ring-size", "256K", "--dir"])
+        .arg(folder.path())
+        .arg("--")
+        .arg(built().path("job"))
+        .args(["4", "4000", "late:1:10000"])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let mut said = Vec::new();
+    for _ in 0..4 {
+        let output = nccl_stacks().arg("hang").arg(folder.path()).args(["--quiet", "--wait", "1s"]).output().unwrap();
+        said.push((output.status.code(), stdout(&output)));
+    }
+    assert!(running.try_wait().unwrap().is_none(), "it was over before it was asked");
+    // SAFETY: a process of this test.
+    unsafe { libc::kill(running.id() as i32, libc::SIGTERM) };
+    running.wait().unwrap();
+    kill_all(folder.path());
+    assert!(said.iter().all(|(code, _)| *code == Some(0)), "{said:?}");
+    assert!(said.iter().any(|(_, text)| text.starts_with("The job runs: ")), "{said:?}");
+}
+
+/// Kills the processes of a job's recordings.
+fn kill_all(folder: &Path) {
+    for file in std::fs::read_dir(folder).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        let pid = name.strip_suffix(".ncclrec").and_then(|name| name.rsplit('-').next()?.parse::<i32>().ok());
+        if let Some(pid) = pid {
+            // SAFETY: a process of this test.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
     }
 }
 
@@ -113,14 +161,7 @@ fn a_job_that_hangs_is_read_while_it_runs() {
     // SAFETY: a process of this test.
     unsafe { libc::kill(running.id() as i32, libc::SIGTERM) };
     let ended = running.wait().unwrap();
-    for file in std::fs::read_dir(folder.path()).unwrap() {
-        let name = file.unwrap().file_name().into_string().unwrap();
-        let pid = name.strip_suffix(".ncclrec").and_then(|name| name.rsplit('-').next()?.parse::<i32>().ok());
-        if let Some(pid) = pid {
-            // SAFETY: a process of this test.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
-        }
-    }
+    kill_all(folder.path());
     assert_eq!(found, [serde_json::json!([2])]);
     assert_eq!(ended.code(), Some(128 + libc::SIGTERM));
 }

@@ -76,7 +76,8 @@ fn proxies_links_and_channels_of_a_dump_are_summed_up() {
     let channels = &report.channels[0];
     let time = channels.time.unwrap();
     assert_eq!((time.channel, time.mean, channels.bytes.unwrap().ratio), (1, 196_000.0, 1.0));
-    assert!(report.diagnoses.iter().any(|of| matches!(of, Diagnosis::SlowChannel { channel: 1, channels: 2, .. })));
+    // One operation is no rule.
+    assert!(!report.diagnoses.iter().any(|of| matches!(of, Diagnosis::SlowChannel { .. })));
     let cells: Vec<_> = report.pairs.iter().map(|pair| (pair.from, pair.to, pair.bytes, pair.by)).collect();
     assert_eq!(cells, [(0, 1, 1_048_576, "wire"), (1, 0, 1_048_576, "wire")]);
     // The dump does not know how many ranks there are; Inspector's files of the same communicator do.

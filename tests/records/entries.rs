@@ -137,7 +137,7 @@ fn two_runs_at_once_are_named() {
     let path = |logs: &Logs, rank: usize| logs.folder().join(format!("rank_{rank}.log")).display().to_string();
     let named = |inputs: &[String]| {
         let args: Vec<&str> = ["ranks"].into_iter().chain(inputs.iter().map(String::as_str)).collect();
-        stderr(&run(&args)).lines().filter(|line| line.contains("two runs")).map(str::to_owned).collect::<Vec<_>>()
+        stderr(&run(&args)).lines().filter(|line| line.starts_with("There are ")).map(str::to_owned).collect::<Vec<_>>()
     };
     let of_one: Vec<String> = (0..8).map(|rank| path(&early, rank)).collect();
     assert_eq!(named(&of_one), [""; 0]);
@@ -145,7 +145,10 @@ fn two_runs_at_once_are_named() {
     let [first, second] = [path(&early, 5), path(&late, 5)];
     let found = named(&[first.clone(), path(&early, 4), second.clone(), path(&late, 0)]);
     let [line] = &found[..] else { panic!("{found:?}") };
-    assert!(line.contains(&format!("Rank 5 is recorded in {first} and, at another time, in {second}. ")), "{line}");
+    let [early, late] = [&early, &late].map(|logs| logs.folder().display().to_string());
+    let wanted =
+        format!("There are 2 runs. This is run 2, the newest ({late}, ranks 0, 5). With --run 1: {early}, ranks 4-5.");
+    assert_eq!(*line, wanted);
     let both = tempfile::tempdir().unwrap();
     std::fs::copy(&first, both.path().join("rank_5.log")).unwrap();
     std::fs::copy(&second, both.path().join("rank_5.log.1")).unwrap();

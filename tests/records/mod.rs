@@ -1,5 +1,6 @@
 //! NCCL's own records: every source, on real samples with known truths, on made ones, and on what is wrong.
 
+mod cases;
 mod census;
 mod comma;
 mod conversions;

@@ -34,6 +34,16 @@ pub fn in_parts<T: Send>(
     })
 }
 
+/// Does the same on several threads at once, this one among them: on fewer if the system refuses threads.
+pub fn on_threads(threads: usize, work: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            let _ = std::thread::Builder::new().spawn_scoped(scope, &work);
+        }
+        work();
+    });
+}
+
 /// Does two things at the same time.
 pub fn both<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() -> B) -> (A, B) {
     std::thread::scope(|scope| {

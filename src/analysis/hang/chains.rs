@@ -82,6 +82,9 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
     let examined = || records.operations.iter().filter(|operation| !operation.did_not_run);
     HangReport {
+        run: None,
+        still: None,
+        still_ns: None,
         outcome: match () {
             () if is_hung => Outcome::Hung,
             () if !lagging.is_empty() || is_reported => Outcome::Lagging,

@@ -85,6 +85,8 @@ pub struct Standstill {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct HangReport {
+    /// Which of several runs this is, and where the others are, in a sentence; `None` if there is one.
+    pub run: Option<String>,
     /// What the records show.
     pub outcome: Outcome,
     /// The ranks on which the job hangs: others wait for them, and they wait for no rank or are proved to be at fault. If all waiting ends at ranks
@@ -109,6 +111,11 @@ pub struct HangReport {
     pub warnings: Vec<NcclWarning>,
     /// Processes that are compared although their ranks are unknown.
     pub processes_without_ranks: Option<ComparedProcesses>,
+    /// Of recordings that show a hang: whether the job was still when they were read; `None` of other records.
+    pub still: Option<Still>,
+    /// For how long nothing had moved, or how far apart the readings are between which ranks went on.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub still_ns: Option<Ns>,
     /// Counts that do not move, if nothing else is to be seen.
     pub standstill: Option<Standstill>,
     /// The number of ranks with records.
@@ -272,7 +279,36 @@ impl Evidence {
     }
 }
 
+/// Whether a job was still when its recordings were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Still {
+    /// Nothing is known: its records have no times.
+    Unknown,
+    /// Nothing had moved.
+    Idle,
+    /// Ranks went on between two readings.
+    Moves,
+    /// The processes are gone, and nothing says for how long they had waited.
+    Ended,
+}
+
 impl HangReport {
+    /// The same with what is known of the job's standstill. Nobody is at fault in a job that moves, or that may have moved until it was ended.
+    pub fn judged(self, still: Still, for_ns: Option<Ns>) -> Self {
+        let mut report = HangReport { still: Some(still), still_ns: for_ns, ..self };
+        if matches!(still, Still::Moves | Still::Ended) {
+            report.outcome = Outcome::Unclear;
+            report.culprits.clear();
+            report.circle.clear();
+            report.hung.iter_mut().chain(&mut report.lagging).for_each(|group| group.culprits.clear());
+            report.processes.clear();
+        }
+        report
+    }
+
     /// Whether the records have nothing to judge by.
     pub fn is_empty(&self) -> bool {
         let has_processes =

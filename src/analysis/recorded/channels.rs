@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::links::LinkRow;
+use super::steady::Steady;
 use crate::operations::communicators::Communicators;
 use crate::records::Records;
 use crate::time::Ns;
@@ -25,6 +26,12 @@ pub struct ChannelRow {
     pub time: Option<Imbalance>,
     /// The distribution of the bytes of their proxies; `None` if there are none.
     pub bytes: Option<Imbalance>,
+    /// The channel that takes longest in most operations, and how many times the mean of an operation's channels it takes.
+    #[serde(skip)]
+    pub longest: Option<(u32, Steady)>,
+    /// The mean time of a channel in an operation.
+    #[serde(skip)]
+    pub mean: Ns,
 }
 
 /// How uneven the channels are.
@@ -55,11 +62,16 @@ impl Imbalance {
 /// A value for each channel.
 type ByChannel = BTreeMap<u32, f64>;
 
+/// For each channel, its share of the mean of each operation's channels.
+type Ratios = BTreeMap<u32, Vec<f64>>;
+
 /// For each channel, the sum and number of its times.
 type Times = BTreeMap<u32, (Ns, u64)>;
 
 pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[LinkRow]) -> Vec<ChannelRow> {
     let mut rows: BTreeMap<(Option<usize>, Option<u32>), Times> = BTreeMap::new();
+    // By operation: the times of its channels.
+    let mut each: BTreeMap<usize, Vec<(u32, f64)>> = BTreeMap::new();
     for row in &records.channels {
         let Some(operation) = row.operation.and_then(|at| records.operations.get(at)) else { continue };
         let times = rows.entry((communicators.of_operation(operation), operation.place_or_rank())).or_default();
@@ -68,8 +80,23 @@ pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[Li
         if let Some((start, stop)) = on_gpu.filter(|(start, stop)| stop >= start) {
             *time += stop - start;
             *ends += 1;
+            each.entry(row.operation.unwrap_or_default()).or_default().push((row.channel, (stop - start).as_f64()));
         }
     }
+    let mut ratios: BTreeMap<(Option<usize>, Option<u32>), Ratios> = BTreeMap::new();
+    for (at, times) in each.into_iter().filter(|(_, times)| times.len() > 1) {
+        let operation = &records.operations[at];
+        let mean = times.iter().map(|(_, time)| time).sum::<f64>() / times.len() as f64;
+        let of_rank = ratios.entry((communicators.of_operation(operation), operation.place_or_rank())).or_default();
+        for (channel, time) in times.into_iter().filter(|_| mean > 0.0) {
+            of_rank.entry(channel).or_default().push(time / mean);
+        }
+    }
+    let mut longest = |key| {
+        let of_rank: Ratios = ratios.remove(&key)?;
+        let steady = of_rank.into_iter().filter_map(|(channel, ratios)| Some((channel, Steady::find(ratios)?)));
+        steady.max_by(|one, other| one.1.median.total_cmp(&other.1.median))
+    };
     let mut found: Vec<ChannelRow> = rows
         .into_iter()
         .map(|((group, rank), channels)| {
@@ -77,10 +104,13 @@ pub(super) fn rows(records: &Records, communicators: &Communicators, links: &[Li
             let counts: Vec<u64> = channels.values().map(|(_, ends)| *ends).collect();
             let comparable = counts.iter().all(|ends| *ends > 0 && *ends == counts[0]);
             let times = channels.iter().map(|(channel, (time, _))| (*channel, time.as_f64())).collect();
+            let (time, ends) = channels.values().fold((Ns::ZERO, 0), |(time, ends), of| (time + of.0, ends + of.1));
             ChannelRow {
                 communicator: communicators.title(group),
                 rank,
                 channels: channels.len() as u64,
+                longest: longest((group, rank)),
+                mean: Ns(time.0.checked_div(i64::try_from(ends).unwrap_or(i64::MAX)).unwrap_or(0)),
                 time: if comparable { Imbalance::find(&times) } else { None },
                 bytes: None,
             }
@@ -110,8 +140,8 @@ fn add_bytes(rows: &mut Vec<ChannelRow>, links: &[LinkRow]) {
                 communicator: communicator.map(str::to_owned),
                 rank,
                 channels: channels.len() as u64,
-                time: None,
                 bytes: imbalance,
+                ..ChannelRow::default()
             }),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::RecordsReport;
 use super::communicators::CommunicatorRow;
+use super::links::LinkRow;
 use crate::analysis::hang::{NcclWarning, Outcome, hang, merged};
 use crate::analysis::recording::{self, FailedCalls, Loss};
 use crate::names::values::KERNEL_CHANNELS;
@@ -11,12 +12,21 @@ use crate::operation::{Counts, Operation, Source};
 use crate::operations::communicators::Communicators;
 use crate::records::{RecordFile, Records, Remark};
 use crate::statistics::median;
+use crate::time::Ns;
 
-/// A channel that takes this many times the mean of all channels is slow.
+/// A channel that takes this many times the mean of its operation's channels, in the median and beyond its error, is slow.
 const SLOW_CHANNEL: f64 = 1.5;
 
-/// A link with less than this share of its communicator's median bandwidth is slow.
+/// Channels that take less on average are not judged: where each has next to nothing to move, their times are those of starting. In recordings of healthy jobs
+/// without any work (0.1 µs a channel) one takes up to 1.8 times the mean.
+const LEAST_CHANNEL: Ns = Ns(20_000);
+
+/// A link with less than this share of its communicator's median bandwidth, in the median over its operations and beyond its error, is slow.
 const SLOW_LINK: f64 = 0.5;
+
+/// Links that move less in an operation are not judged: what that takes is latency, not bandwidth (at 25 GB/s 64 KiB take 2.6 µs). In recordings of healthy jobs
+/// with 3 KB an operation, links are up to 2.4 times slower than others.
+const LEAST_BYTES: u64 = 64 << 10;
 
 /// The fewest links with a meaningful median.
 const LEAST_LINKS: usize = 3;
@@ -192,8 +202,10 @@ pub(super) fn find(records: &Records, communicators: &Communicators, report: &Re
     let not_recorded = |Loss { why, count, .. }: Loss| Some(Diagnosis::NotRecorded { why: why?, processes: count });
     found.extend(recording::losses(records).into_iter().filter_map(not_recorded));
     found.extend(mixed(records, communicators));
-    found.extend(slow_channels(report));
-    found.extend(slow_links(report));
+    if !is_without_network(records) {
+        found.extend(slow_channels(report));
+        found.extend(slow_links(report));
+    }
     found.extend(bounds(report));
     let differ = report.bandwidth_check.as_ref().filter(|check| check.differ > 0);
     found.extend(differ.map(|check| Diagnosis::BandwidthsDiffer { differ: check.differ, recorded: check.recorded }));
@@ -274,26 +286,34 @@ fn method(algorithm: Option<&str>, protocol: Option<&str>) -> Option<String> {
     }
 }
 
+/// Whether all of a job is on one host, and no transfer over InfiniBand or by a plugin is recorded: then no network card is slow.
+fn is_without_network(records: &Records) -> bool {
+    let hosts: BTreeSet<&str> = records.rank_status.iter().filter_map(|status| status.host.as_deref()).collect();
+    let has_network = records.profiler_events.iter().any(|event| matches!(event.kind, "net-ib" | "net-plugin"));
+    hosts.len() == 1 && !has_network
+}
+
 fn slow_channels(report: &RecordsReport) -> Vec<Diagnosis> {
-    let slow = report.channels.iter().filter_map(|row| {
-        let time = row.time.filter(|time| time.ratio >= SLOW_CHANNEL)?;
+    let slow = report.channels.iter().filter(|row| row.mean >= LEAST_CHANNEL).filter_map(|row| {
+        let (channel, time) = row.longest.filter(|(_, time)| time.is_above(SLOW_CHANNEL))?;
         let (communicator, rank, channels) = (row.communicator.clone(), row.rank, row.channels);
-        Some(Diagnosis::SlowChannel { communicator, rank, channel: time.channel, channels, ratio: time.ratio })
+        Some(Diagnosis::SlowChannel { communicator, rank, channel, channels, ratio: time.median })
     });
     slow.collect()
 }
 
 fn slow_links(report: &RecordsReport) -> Vec<Diagnosis> {
     let mut bandwidths: BTreeMap<(Option<&str>, &str), Vec<f64>> = BTreeMap::new();
-    for link in &report.links {
+    let is_judged = |link: &&LinkRow| link.mean_bytes >= LEAST_BYTES;
+    for link in report.links.iter().filter(is_judged) {
         let of = bandwidths.entry((link.communicator.as_deref(), link.direction)).or_default();
-        of.extend(link.gb_per_s);
+        of.extend(link.each.map(|each| each.median));
     }
     bandwidths.retain(|_, of| of.len() >= LEAST_LINKS);
     let medians: BTreeMap<_, f64> = bandwidths.into_iter().map(|(key, of)| (key, median(of))).collect();
-    let slow = report.links.iter().filter_map(|link| {
+    let slow = report.links.iter().filter(is_judged).filter_map(|link| {
         let median = *medians.get(&(link.communicator.as_deref(), link.direction))?;
-        let gb_per_s = link.gb_per_s.filter(|of| *of < median * SLOW_LINK)?;
+        let gb_per_s = link.each.filter(|each| each.is_below(median * SLOW_LINK))?.median;
         Some(Diagnosis::SlowLink {
             communicator: link.communicator.clone(),
             rank: link.rank,
@@ -407,4 +427,87 @@ fn remarks(
         *files += 1;
     }
     sorts.into_iter().map(|(what, (count, files))| diagnosis(what, count, files)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::{KernelChannel, ProfilerEvent, ProxyOp, RankStatus};
+
+    /// Four links of `count` operations of `bytes` each, of which the last takes `slow` times as long as the others; ranks are on `hosts`.
+    fn of_links(count: i64, bytes: u64, slow: i64, hosts: &[&str]) -> Records {
+        let mut records = Records::default();
+        for (link, at) in (0..4_u32).flat_map(|link| (0..count).map(move |at| (link, at))) {
+            // Every other operation takes a tenth longer.
+            let took = (50_000 + 5_000 * (at % 2)) * if link == 3 { slow } else { 1 };
+            let start = Ns(at * 1_000_000);
+            let (start, end) = (Some(start), Some(start + Ns(took)));
+            let (place, peer, is_send) = (Some(link), i64::from(link + 1) % 4, true);
+            records.proxy_ops.push(ProxyOp {
+                place,
+                peer,
+                is_send,
+                bytes: Some(bytes),
+                start,
+                end,
+                ..ProxyOp::default()
+            });
+        }
+        for host in hosts {
+            let mut status = RankStatus::default();
+            status.host = Some((*host).to_owned());
+            records.rank_status.push(status);
+        }
+        records
+    }
+
+    fn slow_links_of(records: &Records) -> Vec<(Option<u32>, bool)> {
+        let report = super::super::report(records);
+        let slow = report.diagnoses.iter().filter_map(|of| match of {
+            Diagnosis::SlowLink { rank, gb_per_s, median, .. } => Some((*rank, gb_per_s < median)),
+            _ => None,
+        });
+        slow.collect()
+    }
+
+    #[test]
+    fn a_link_is_slow_in_the_median_of_enough_large_transfers_over_a_network() {
+        const MB: u64 = 1 << 20;
+        assert_eq!(slow_links_of(&of_links(40, MB, 3, &["a", "b"])), [(Some(3), true)]);
+        assert!(slow_links_of(&of_links(40, MB, 1, &["a", "b"])).is_empty(), "none is slower");
+        assert!(slow_links_of(&of_links(10, MB, 3, &["a", "b"])).is_empty(), "too few operations");
+        assert!(slow_links_of(&of_links(40, 3_000, 3, &["a", "b"])).is_empty(), "too few bytes");
+        let mut on_one_host = of_links(40, MB, 3, &["a", "a"]);
+        assert!(slow_links_of(&on_one_host).is_empty(), "there is no network");
+        let mut transfer = ProfilerEvent::default();
+        transfer.kind = "net-ib";
+        on_one_host.profiler_events.push(transfer);
+        assert_eq!(slow_links_of(&on_one_host), [(Some(3), true)]);
+        // One operation that takes long is no slow link.
+        let mut once = of_links(40, MB, 1, &["a", "b"]);
+        once.proxy_ops[0].end = Some(Ns(900_000_000));
+        assert!(slow_links_of(&once).is_empty());
+    }
+
+    #[test]
+    fn a_channel_is_slow_if_it_is_so_in_most_operations() {
+        let of_channels = |count: i64, took: i64, slow: i64| {
+            let mut records = Records::default();
+            for at in 0..count {
+                let operation = records.push(Operation { place: Some(0), ..Operation::default() });
+                for channel in 0..4 {
+                    let took = if channel == 2 { took * slow } else { took };
+                    let (start, end) = (Some(Ns(at * 1_000_000)), Some(Ns(at * 1_000_000 + took)));
+                    let mut row = KernelChannel::default();
+                    (row.operation, row.channel, row.start, row.end) = (Some(operation), channel, start, end);
+                    records.channels.push(row);
+                }
+            }
+            let report = super::super::report(&records);
+            report.diagnoses.iter().any(|of| matches!(of, Diagnosis::SlowChannel { channel: 2, channels: 4, .. }))
+        };
+        // Three times as long as the others is twice the mean of all four.
+        assert!(of_channels(20, 30_000, 3));
+        assert!(!of_channels(20, 30_000, 1) && !of_channels(10, 30_000, 3) && !of_channels(20, 100, 3));
+    }
 }

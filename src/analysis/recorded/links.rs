@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::steady::Steady;
 use crate::operation::{Communicator, Operation};
 use crate::operations::communicators::Communicators;
 use crate::records::{ProxyOp, Records};
@@ -40,6 +41,12 @@ pub struct LinkRow {
     pub busy: Option<Ns>,
     /// Bytes divided by time, in GB/s (10^9 bytes), over operations for which both are known; `None` if there are none.
     pub gb_per_s: Option<f64>,
+    /// The bandwidths of single operations, in GB/s.
+    #[serde(skip)]
+    pub each: Option<Steady>,
+    /// The mean size of these operations in bytes.
+    #[serde(skip)]
+    pub mean_bytes: u64,
 }
 
 /// The bytes sent from one rank to another.
@@ -70,6 +77,8 @@ struct Moved {
     spans: [Vec<(Ns, Ns)>; 2],
     /// The bytes of completely recorded operations. The others took an unknown time.
     bytes: u64,
+    /// The bandwidths of these.
+    each: Vec<f64>,
 }
 
 pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<LinkRow> {
@@ -85,7 +94,7 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Link
     }
     for (op, (mut spans, lacks)) in records.proxy_ops.iter().zip(of_steps) {
         let key = (communicators.of_row(records, op.operation), op.place, op.peer, op.channel, op.is_send);
-        let Moved { row, spans: of_link, bytes } = rows.entry(key).or_default();
+        let Moved { row, spans: of_link, bytes, each } = rows.entry(key).or_default();
         row.operations += 1;
         if let Some(bytes) = op.bytes {
             row.bytes = Some(row.bytes.unwrap_or(0).saturating_add(bytes));
@@ -95,11 +104,14 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Link
         let is_whole = op.bytes.is_some() && !spans.is_empty() && (!lacks || whole.is_some());
         if is_whole {
             *bytes = bytes.saturating_add(op.bytes.unwrap_or_default());
+            let took = union(&mut spans.clone()).filter(|took| *took > Ns::ZERO);
+            each.extend(took.map(|took| op.bytes.unwrap_or_default() as f64 / took.as_f64()));
         }
         of_link[usize::from(!is_whole)].extend(spans);
     }
     let row = |((group, rank, peer, channel, is_send), moved): (Link, Moved)| {
-        let Moved { row, spans: [mut spans, others], bytes } = moved;
+        let Moved { row, spans: [mut spans, others], bytes, each } = moved;
+        let mean_bytes = bytes.checked_div(each.len() as u64).unwrap_or(0);
         let timed = union(&mut spans).filter(|timed| *timed > Ns::ZERO);
         spans.extend(others);
         LinkRow {
@@ -110,6 +122,8 @@ pub(super) fn rows(records: &Records, communicators: &Communicators) -> Vec<Link
             direction: if is_send { "send" } else { "receive" },
             gb_per_s: timed.map(|timed| bytes as f64 / timed.as_f64()),
             busy: union(&mut spans),
+            each: Steady::find(each),
+            mean_bytes,
             ..row
         }
     };

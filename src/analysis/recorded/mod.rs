@@ -14,6 +14,7 @@ mod files;
 pub mod flows;
 mod links;
 mod proxy;
+mod steady;
 
 use serde::Serialize;
 
@@ -26,6 +27,7 @@ pub use events::EventRow;
 pub use files::FileRow;
 pub use links::{LinkRow, PairRow};
 pub use proxy::{Phases, ProxyRow};
+pub use steady::Steady;
 
 use crate::operations::communicators::Communicators;
 use crate::records::Records;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use nccl_stacks::report::Form;
 use nccl_stacks::report::hang::HangAnswer;
+use nccl_stacks::time::Ns;
 
-use super::shared::Reading;
+use super::shared::{OneRun, Reading, parse_length};
 use super::words::{Colour, form_of};
 
 const EXAMPLES: &str = "\
@@ -43,6 +44,17 @@ pub(crate) struct Hang {
     /// Write the answer to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Of a job that runs: how long nothing may have moved before it is said to hang [default: 5s]
+    ///
+    /// Files of the recorder are read while the job goes on. If its last operation is a moment ago, they are read again after this time. A job that
+    /// writes checkpoints or evaluates is idle for longer.
+    #[arg(long, value_name = "TIME", value_parser = parse_length, help_heading = "Input")]
+    pub(crate) wait: Option<Ns>,
+
+    /// Which of several runs.
+    #[command(flatten)]
+    pub(crate) one_run: OneRun,
 
     /// How to read the records.
     #[command(flatten)]

@@ -29,7 +29,7 @@ pub(crate) use ranks::{OfRanks, RankOf, Ranks};
 pub(crate) use record::{EventKind, Record};
 pub(crate) use records::Records;
 pub(crate) use report::Report;
-pub(crate) use shared::{Climbing, GroupArgs, Reading, Selection, Span, asked, asked_of};
+pub(crate) use shared::{Climbing, GroupArgs, OneRun, Reading, Selection, Span, asked, asked_of};
 pub(crate) use what_if::WhatIf;
 pub(crate) use words::{Colour, On, Sort, Switch, TableFormat, Weigh, WhichOutliers, form_of};
 

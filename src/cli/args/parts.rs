@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::ranks::{RankOf, parse_rank};
-use super::shared::{Climbing, GroupArgs, Reading, Selection, Span};
+use super::shared::{Climbing, GroupArgs, OneRun, Reading, Selection, Span};
 use super::words::Switch;
 
 const EXAMPLES: &str = "\
@@ -64,6 +64,10 @@ pub(crate) struct Part {
     /// Turns off --exact-names of a config file.
     #[arg(long, hide = true, overrides_with = "exact_names")]
     pub(crate) no_exact_names: bool,
+
+    /// Which of several runs.
+    #[command(flatten)]
+    pub(crate) one_run: OneRun,
 
     /// How to read the traces.
     #[command(flatten)]

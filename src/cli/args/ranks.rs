@@ -8,7 +8,7 @@ use nccl_stacks::ranks::verdict::RankBound;
 use nccl_stacks::report::Form;
 use nccl_stacks::report::ranks::RankAnswer;
 
-use super::shared::{Climbing, Reading, Selection, Span, parse_limit};
+use super::shared::{Climbing, OneRun, Reading, Selection, Span, parse_limit};
 use super::words::{Colour, WhichClock, WhichOutliers, form_of};
 
 const EXAMPLES: &str = "\
@@ -52,6 +52,10 @@ pub(crate) struct OfRanks {
     /// durations of kernels
     #[arg(long, value_name = "HOW", value_enum, default_value_t = WhichClock::Align, help_heading = "Input")]
     pub(crate) clock: WhichClock,
+
+    /// Which of several runs.
+    #[command(flatten)]
+    pub(crate) one_run: OneRun,
 
     /// How to read the inputs.
     #[command(flatten)]

@@ -6,7 +6,7 @@ use clap::Args;
 use nccl_stacks::report::Form;
 use nccl_stacks::report::recorded::RecordsAnswer;
 
-use super::shared::{Reading, parse_limit};
+use super::shared::{OneRun, Reading, parse_limit};
 use super::words::form_of;
 
 const EXAMPLES: &str = "\
@@ -54,6 +54,10 @@ pub(crate) struct Records {
     /// Write the answer to this file instead of standard output: whole, or not at all
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Which of several runs.
+    #[command(flatten)]
+    pub(crate) one_run: OneRun,
 
     /// How to read the files.
     #[command(flatten)]

@@ -17,7 +17,7 @@ use super::size::parse_size;
 use super::words::{On, Switch, TsUnit};
 
 /// Parses a length of time.
-fn parse_length(text: &str) -> Result<Ns, String> {
+pub(crate) fn parse_length(text: &str) -> Result<Ns, String> {
     match parse_nanos(text)? {
         length if length >= Ns::ZERO => Ok(length),
         _ => Err("a length of time cannot be negative".to_owned()),
@@ -104,6 +104,18 @@ pub(crate) struct Span {
     /// Which event must start in the window: the launch of a kernel, or the kernel itself
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = On::Launch)]
     pub(crate) window_on: On,
+}
+
+/// Which of several runs.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "Input")]
+pub(crate) struct OneRun {
+    /// Of several runs in the files, which one, 1 the oldest [default: the newest]
+    ///
+    /// Attempts of a restarted job, recordings of a profiler that records several times, replicas and two jobs in one folder are runs: each has
+    /// the same ranks. A note lists them.
+    #[arg(long, value_name = "N", value_parser = parse_limit)]
+    pub(crate) run: Option<usize>,
 }
 
 /// The keys that group kernels.

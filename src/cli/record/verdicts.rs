@@ -12,7 +12,7 @@ use nccl_stacks::operations::outliers::Outliers;
 use nccl_stacks::ranks::entries::EntryReport;
 use nccl_stacks::ranks::recorded_reductions::RecordedReductions;
 use nccl_stacks::ranks::report::Compared;
-use nccl_stacks::records::{Keep, Records, read_all};
+use nccl_stacks::records::{Keep, Records, merge, read_each, runs};
 use nccl_stacks::report;
 use nccl_stacks::report::format::{count, visible};
 use nccl_stacks::report::recording::lacks;
@@ -29,7 +29,12 @@ pub(super) fn say_all(folder: &Path) {
     }
     let name = folder.display().to_string();
     let name = visible(&name);
-    let records = read_all(&setup::recordings(folder), Keep::All, 2);
+    let of_files = read_each(&setup::recordings(folder), Keep::All, 2);
+    // A folder may have the recordings of jobs before this one.
+    let newest = runs(&of_files).pop();
+    let is_of_run = |at: &usize| newest.as_ref().is_none_or(|run| run.files.binary_search(at).is_ok());
+    let of_run = of_files.into_iter().enumerate().filter(|(at, _)| is_of_run(at));
+    let records = merge(of_run.map(|(_, records)| records));
     let recorded: Vec<u64> =
         records.files.iter().filter(|file| file.not_recorded.is_none()).map(|file| file.records).collect();
     if recorded.is_empty() {

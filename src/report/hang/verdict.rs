@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::words::{self, capital, has, is_aborted, operation, sentence};
-use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome};
+use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, Outcome, Still};
 use crate::operation::Source;
 use crate::report::format::{duration, ranks};
 use crate::report::recording::{all_failed, lacks};
@@ -29,6 +29,7 @@ pub(super) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
             )
         }),
         _ if report.group_count == 0 && report.standstill.is_none() => "The records have nothing by which to judge.".to_owned(),
+        Outcome::Unclear if matches!(report.still, Some(Still::Moves | Still::Ended)) => unsettled(report),
         Outcome::Unclear if report.open.is_empty() && report.standstill.is_some() => standstill(report),
         Outcome::Unclear => unclear(report),
         Outcome::NothingSeen => format!(
@@ -48,7 +49,7 @@ pub(super) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
         _ => judged,
     };
     let beside = all_failed(&report.failed_calls).into_iter().chain(lacks(&report.losses));
-    [judged].into_iter().chain(beside)
+    report.run.clone().into_iter().chain([judged]).chain(beside)
 }
 
 /// `2 groups of 8 ranks`
@@ -177,6 +178,25 @@ fn example(report: &HangReport, kinds: &[EvidenceKind]) -> String {
     })
 }
 
+/// What recordings of a job that moves, or that was ended, show.
+fn unsettled(report: &HangReport) -> String {
+    if report.still == Some(Still::Moves) {
+        let apart = report.still_ns.map_or(String::new(), |apart| format!(", {} apart", duration(apart)));
+        return format!(
+            "The job runs: ranks went on between two readings{apart}. That some seem to wait for others is how it was while it was read."
+        );
+    }
+    let first = report.hung.iter().chain(&report.lagging).find(|group| !group.missing_ranks.is_empty());
+    let waits = first.map_or(String::new(), |group| {
+        let who = if group.waiting_ranks.is_empty() { "others".to_owned() } else { ranks(&group.waiting_ranks) };
+        let what = operation(group.collective.as_deref(), group.sequence);
+        format!(" while {who} wait for {} in {what} of {}", ranks(&group.missing_ranks), group.name.group)
+    });
+    format!(
+        "Unclear: the processes are gone, and their recordings end{waits}. Nothing says for how long: a job that is killed while it runs ends like that."
+    )
+}
+
 /// Counts that do not move and are equal.
 fn standstill(report: &HangReport) -> String {
     let apart = report.standstill.and_then(|of| of.duration_ns);
@@ -292,8 +312,12 @@ pub(super) fn notes(report: &HangReport) -> Vec<String> {
     }
     notes.extend(without_call_paths(report));
     let is_recorded = report.hung.iter().any(|group| group.name.source == "recorder");
-    if report.outcome == Outcome::Hung && is_recorded {
-        notes.push("Files of the recorder are as the job was when they were read. Ranks of a running job differ by what they did in between: ask again after some seconds. A hang stays as it is.".to_owned());
+    match report.still {
+        Some(Still::Idle) => {
+            let time = report.still_ns.map_or(String::new(), |time| format!(" for {}", duration(time)));
+            notes.push(format!("Nothing had moved{time} when the recordings were read."));
+        }_ if report.outcome == Outcome::Hung && is_recorded => notes.push("Files of the recorder are as the job was when they were read. Ranks of a running job differ by what they did in between: ask again after some seconds. A hang stays as it is.".to_owned()),
+        _ => {}
     }
     let others = report.ranks_without_records.iter().copied().filter(|rank| !has(&report.culprits, *rank));
     let others: Vec<u32> = others.collect();

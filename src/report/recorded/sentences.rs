@@ -157,7 +157,7 @@ pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
             format!("{collective} of {}{group} ran in {n} ways: {ways}.", size(*bytes))
         }
         Diagnosis::SlowChannel { communicator, rank: of, channel, channels, ratio } => format!(
-            "Channel {channel} of {}{} takes {ratio:.2} times the mean of its {channels} channels.",
+            "Channel {channel} of {}{} takes {ratio:.2} times the mean of its {channels} channels, in the median over operations.",
             rank(*of),
             within(communicator.as_deref())
         ),
@@ -166,7 +166,7 @@ pub(super) fn sentence(diagnosis: &Diagnosis) -> String {
             let of = rank(*of);
             let group = within(communicator.as_deref());
             format!(
-                "{of}{group} {verb} {gb_per_s:.2} GB/s {to} rank {peer} on channel {channel}, where the median of all links is {median:.2} GB/s."
+                "{of}{group} {verb} {gb_per_s:.2} GB/s {to} rank {peer} on channel {channel}, in the median over operations, where that of all links is {median:.2} GB/s."
             )
         }
         Diagnosis::Bound { direction, bound, share, ranks } => {

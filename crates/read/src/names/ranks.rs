@@ -4,18 +4,30 @@ use std::sync::LazyLock;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// A word for a rank and its number: `rank3`, `rank_3`, `worker3`, `TP-2`.
+/// A word for a rank and its number: `rank3`, `rank_3`, `rank[3]`, `worker3`, `TP-2`.
 static WORD: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r"(?i)(?:^|[^a-z])(rank|worker|tp|dp|pp)([-_ ]?)(\d{1,9})(?:[^a-z0-9]|$)";
+    let pattern = r"(?i)(?:^|[^a-z])(rank|worker|tp|dp|pp)([-_ \[]?)(\d{1,9})(?:[^a-z0-9]|$)";
     // Without Unicode tables it compiles in a fraction of the time; that outweighs searching a few names.
     RegexBuilder::new(pattern).unicode(false).build().expect("the pattern is compiled in a test")
 });
 
 /// The global rank in a file's name: after `rank`, else after `worker`, else after `TP` (SGLang: `1755-TP-2.trace.json.gz`). `None` if there is
 /// none, and for a tensor-parallel rank beside a data-parallel or pipeline rank above 0, which is not global. A number right after `tp` is how many
-/// ranks there are (`llama70b_tp8.json`), except in SGLang's names of processes (`[TP03] 4711`).
+/// ranks there are (`llama70b_tp8.json`), except in SGLang's names of processes (`[TP03] 4711`). If the name says nothing, a folder for a rank alone does:
+/// `rank_3/trace.json`.
 pub fn rank_of_file(path: &str) -> Option<u32> {
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or(path);
+    rank_of_name(name).or_else(|| rank_of_name(parts.next().filter(|folder| is_of_rank(folder))?))
+}
+
+/// Whether a folder is named after a rank and nothing else.
+fn is_of_rank(folder: &str) -> bool {
+    let digits = folder.trim_start_matches("rank").trim_start_matches(['-', '_']);
+    folder.starts_with("rank") && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn rank_of_name(name: &str) -> Option<u32> {
     let mut words: Vec<(String, u32)> = Vec::new();
     let mut at = 0;
     // Two words may share the character between them, so each search starts at the last character of the previous match.
@@ -32,7 +44,10 @@ pub fn rank_of_file(path: &str) -> Option<u32> {
 
 /// Whether that number follows the word `rank`. Other words may count something other than ranks of the job.
 pub fn is_named_rank(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
+    let mut parts = path.rsplit('/');
+    let name = parts.next().unwrap_or(path);
+    let is_in_name = rank_of_name(name).is_some();
+    let name = if is_in_name { name } else { parts.next().filter(|folder| is_of_rank(folder)).unwrap_or(name) };
     WORD.captures_iter(name.as_bytes()).any(|found| found[1].eq_ignore_ascii_case(b"rank"))
 }
 
@@ -70,7 +85,12 @@ mod tests {
     fn files_are_named_after_ranks() {
         for (name, rank) in [
             ("traces/rank3.json.gz", Some(3)),
-            ("rank0/trace.json", None),
+            ("rank0/trace.json", Some(0)),
+            ("job/rank_3/trace.json.gz", Some(3)),
+            ("rank3/worker5.json", Some(5)),
+            ("ranks/trace.json", None),
+            ("rank3_old/trace.json", None),
+            ("primus-exp[llama2-70b]-rank[1].1759300374123.pt.trace.json.gz", Some(1)),
             ("host_42.rank-17.pt.trace.json", Some(17)),
             ("dlrm_kineto_worker5_step_12_1694128201549_pt_trace.json.gz", Some(5)),
             ("1755000000.1-TP-2.trace.json.gz", Some(2)),

@@ -20,9 +20,9 @@ mod ras;
 mod ras_text;
 mod reader;
 mod recorder;
+mod runs;
 mod tables;
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use file::{RecordFile, Remark};
 pub use reader::Keep;
+pub use runs::{RecordedRun, runs};
 pub use tables::{
     CallCount, FlowOp, FlowStep, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records,
     Splits, Warning,
@@ -42,6 +43,7 @@ use crate::error::Error;
 use crate::input::files::{File, Files};
 use crate::input::{self, Input};
 use crate::operation::Source;
+use crate::parallel::on_threads;
 use reader::{Reading, RecordReader, SNIFF};
 
 /// How many bytes are read at a time.
@@ -136,10 +138,7 @@ pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Ke
 /// # Errors
 /// Inputs that cannot be read at all.
 pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
-    let mut all = Records::default();
-    read_files(input, keep)?.into_iter().for_each(|of_file| all.append(of_file));
-    complete(&mut all);
-    Ok(all)
+    Ok(merge(read_files(input, keep)?))
 }
 
 /// Adds what follows only from all files together: what a rank's steps are takes the files of the others.
@@ -221,49 +220,62 @@ fn is_log(head: &[u8]) -> bool {
 /// Reads all files of several inputs, as many at once as there are threads. The order of the answer is that of the paths. An input that
 /// cannot be read is among [`Records::files`], with the reason as a note.
 pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
+    merge(read_each(paths, keep, threads))
+}
+
+/// The same, with the records of each file apart, so that those of several runs can be told apart. [`merge`] makes one of them.
+pub fn read_each(paths: &[PathBuf], keep: Keep, threads: usize) -> Vec<Records> {
     let next = AtomicUsize::new(0);
-    let merged = Mutex::new(Merged::default());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(paths.len()) {
-            scope.spawn(|| {
-                while let Some((at, path)) = paths.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
-                    // Such a file is empty, which is an error of any other.
-                    let of_files = match read_name(path) {
-                        Some(failed) => Ok(vec![Records::none_of(failed)]),
-                        None => input::open(path).and_then(|input| read_files(input, keep)),
-                    };
-                    let of_files = of_files.unwrap_or_else(|error| {
-                        let mut file = RecordFile::new(path.display().to_string());
-                        file.note(error.to_string());
-                        vec![Records::none_of(file)]
-                    });
-                    merged.lock().unwrap_or_else(PoisonError::into_inner).add(at, of_files);
-                }
-            });
+    let read: Mutex<Vec<(usize, Vec<Records>)>> = Mutex::default();
+    let keep_it = |at: usize, of_files: Vec<Records>| {
+        read.lock().unwrap_or_else(PoisonError::into_inner).push((at, of_files));
+    };
+    let later: Mutex<Vec<usize>> = Mutex::default();
+    on_threads(threads.min(paths.len()), || {
+        while let Some((at, path)) = paths.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+            match read_path(path, keep) {
+                // Others have it open: one after the other they may all be read.
+                Err(error) if is_out_of_files(&error) => later.lock().unwrap_or_else(PoisonError::into_inner).push(at),
+                of_files => keep_it(at, of_files.unwrap_or_else(|error| unread(path, &error))),
+            }
         }
     });
-    let Merged { mut all, .. } = merged.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for at in later.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        keep_it(at, read_path(&paths[at], keep).unwrap_or_else(|error| unread(&paths[at], &error)));
+    }
+    let mut read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
+    read.sort_by_key(|(at, _)| *at);
+    read.into_iter().flat_map(|(_, of_files)| of_files).collect()
+}
+
+fn read_path(path: &Path, keep: Keep) -> Result<Vec<Records>, Error> {
+    // Such a file is empty, which is an error of any other.
+    match read_name(path) {
+        Some(failed) => Ok(vec![Records::none_of(failed)]),
+        None => input::open(path).and_then(|input| read_files(input, keep)),
+    }
+}
+
+/// A file that cannot be read.
+fn unread(path: &Path, error: &Error) -> Vec<Records> {
+    let mut file = RecordFile::new(path.display().to_string());
+    file.note(error.to_string());
+    vec![Records::none_of(file)]
+}
+
+/// Whether the process may open no further file for now.
+fn is_out_of_files(error: &Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    matches!(error, Error::Read { source, .. } if matches!(source.raw_os_error(), Some(EMFILE | ENFILE)))
+}
+
+/// The records of several files as one.
+pub fn merge(of_files: impl IntoIterator<Item = Records>) -> Records {
+    let mut all = Records::default();
+    of_files.into_iter().for_each(|of_file| all.append(of_file));
     complete(&mut all);
     all
-}
-
-/// Merges the records of inputs in the order of the inputs. Records are appended as soon as all before them are, so that few are in memory
-/// twice.
-#[derive(Default)]
-struct Merged {
-    all: Records,
-    next: usize,
-    waiting: BTreeMap<usize, Vec<Records>>,
-}
-
-impl Merged {
-    fn add(&mut self, at: usize, of_files: Vec<Records>) {
-        self.waiting.insert(at, of_files);
-        while let Some(of_files) = self.waiting.remove(&self.next) {
-            of_files.into_iter().for_each(|records| self.all.append(records));
-            self.next += 1;
-        }
-    }
 }
 
 /// Counts the bytes that pass through.

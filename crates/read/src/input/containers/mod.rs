@@ -18,6 +18,7 @@ mod names;
 pub mod packed;
 mod region;
 pub(super) mod source;
+mod sparse;
 mod tar;
 mod zip;
 pub mod zstd;

@@ -15,6 +15,7 @@ use super::names;
 use super::packed::{PackedCause, PackedFailure};
 use super::region::Region;
 use super::source::{Bytes, Source};
+use super::sparse::{Map, Sparse};
 use crate::damage::Damage;
 
 const BLOCK: u64 = 512;
@@ -32,14 +33,26 @@ fn list(source: Source, budget: &Budget) -> io::Result<Listing> {
     Ok(match source {
         Source::File(region) => {
             let archive = region.clone();
-            let open = move |entry: &Entry| Source::File(archive.part(entry.offset, entry.size));
+            let open = move |entry: &Entry| {
+                let stored = archive.part(entry.offset, entry.size);
+                match &entry.holes {
+                    Holes::Known(map) => Source::Stream(Box::new(Sparse::new(stored, map.clone()))),
+                    _ => Source::File(stored),
+                }
+            };
             let walk = Arc::new(Mutex::new(Walk::new(region)));
             Listing { can_seek: true, budget: budget.clone(), entries: entries(walk, open) }
         }
         Source::Stream(stream) => {
             let walk = Arc::new(Mutex::new(Walk::new(stream)));
             let current = Arc::clone(&walk);
-            let open = move |entry: &Entry| Source::Stream(Box::new(Current::new(&current, entry)));
+            let open = move |entry: &Entry| {
+                let stored = Current::new(&current, entry);
+                match &entry.holes {
+                    Holes::Known(map) => Source::Stream(Box::new(Sparse::new(stored, map.clone()))),
+                    _ => Source::Stream(Box::new(stored)),
+                }
+            };
             Listing { can_seek: false, budget: budget.clone(), entries: entries(walk, open) }
         }
     })
@@ -61,10 +74,10 @@ fn entries<R: Skip + Send + 'static>(
             Err(error) => return Some(Err(error)),
             Ok(Next::End) => return None,
             Ok(Next::Broken { offset }) => listing::Entry::Damaged(Damage::ArchiveBroken, offset),
-            Ok(Next::File(entry)) if entry.is_sparse => listing::Entry::Refused {
+            Ok(Next::File(entry)) if entry.holes == Holes::Unknown => listing::Entry::Refused {
                 name: entry.name,
-                what: "this is stored with holes (a sparse file)",
-                advice: "Unpack the archive and name the trace",
+                what: "this is stored with holes (a sparse file), and the map of these is damaged",
+                advice: "Unpack the archive and name the file",
             },
             Ok(Next::File(entry)) => {
                 let (name, open) = (entry.name.clone(), open.clone());
@@ -84,8 +97,16 @@ struct Entry {
     /// The offset of its bytes.
     offset: u64,
     size: u64,
-    /// Its holes are not stored: the stored bytes are not the file's.
-    is_sparse: bool,
+    holes: Holes,
+}
+
+/// Whether the stored bytes are the file's: its holes may not be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Holes {
+    None,
+    Known(Map),
+    /// There are some, and nothing says where.
+    Unknown,
 }
 
 /// What is next in an archive.
@@ -142,7 +163,8 @@ enum FoundHeader {
 struct Records {
     name: Option<Vec<u8>>,
     size: Option<u64>,
-    is_sparse: bool,
+    /// Where the holes are; the inner `None` if that is damaged.
+    holes: Option<Option<Map>>,
 }
 
 impl<R: Skip> Walk<R> {
@@ -195,12 +217,33 @@ impl<R: Skip> Walk<R> {
                     {
                         continue;
                     }
-                    let is_sparse = records.is_sparse || kind == EntryType::GNUSparse;
+                    let map = match kind {
+                        EntryType::GNUSparse => Some(self.map_of(&block)?),
+                        _ => records.holes,
+                    };
+                    let holes = match map {
+                        None => Holes::None,
+                        Some(map) => map.filter(|map| map.fits(size)).map_or(Holes::Unknown, Holes::Known),
+                    };
                     let name = names::kept(&name);
-                    return Ok(Next::File(Entry { name, offset: self.at, size, is_sparse }));
+                    return Ok(Next::File(Entry { name, offset: self.at, size, holes }));
                 }
             }
         }
+    }
+
+    /// The map of a header of GNU's, with the blocks that follow it; `None` if it is damaged.
+    fn map_of(&mut self, block: &[u8]) -> io::Result<Option<Map>> {
+        let Some((mut map, mut goes_on)) = Map::of_header(Header::from_byte_slice(block)) else { return Ok(None) };
+        while goes_on {
+            let mut block = Vec::with_capacity(BLOCK as usize);
+            self.at += self.source.by_ref().take(BLOCK).read_to_end(&mut block)? as u64;
+            match map.extend(&block) {
+                Some(more) => goes_on = more,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(map))
     }
 
     /// The next header and its offset, after blocks of zeros. Two such blocks are the end mark, but one may be a gap, and another
@@ -249,7 +292,13 @@ impl Records {
             match (field.key_bytes(), field.value_bytes()) {
                 (b"path" | b"GNU.sparse.name", name) => self.name = Some(name.to_vec()),
                 (b"size", size) => self.size = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok()),
-                (key, _) => self.is_sparse |= key.starts_with(b"GNU.sparse"),
+                (key, value) if key.starts_with(b"GNU.sparse") => {
+                    let map = self.holes.get_or_insert_with(|| Some(Map::default()));
+                    if map.as_mut().and_then(|map| map.record(key, value)).is_none() {
+                        *map = None;
+                    }
+                }
+                _ => {}
             }
         }
     }
