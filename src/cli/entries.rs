@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use nccl_stacks::operation::{Operation, Source, State};
 use nccl_stacks::ranks::entries::EntryReport;
 use nccl_stacks::ranks::recorded_reductions::RecordedReductions;
 use nccl_stacks::ranks::reduction::RankReduction;
@@ -40,6 +41,12 @@ pub(super) fn run(args: &Ranks, show: &Show<'_>, files: &[PathBuf]) -> Result<Op
     }
     if report.calls == 0 {
         return Err(Stop::NotFound("Nothing found: the records have no times.".to_owned()));
+    }
+    let is_open =
+        |of: &Operation| of.source == Source::FLIGHT_RECORDER && matches!(of.state, State::Scheduled | State::Started);
+    if records.operations.iter().any(is_open) {
+        let files = typed::on_page(&args.traces, &[], Vec::new()).inputs;
+        note(&format!("Some operations have not ended. Whether the job hangs: nccl-stacks hang {files}"));
     }
     if !args.fail_if.is_empty() {
         return Err(Stop::Usage(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nccl_stacks::analysis::hang::{HangReport, Outcome};
 use nccl_stacks::report::hang::{HangAnswer, verdict};
-use nccl_stacks::report::{Form, OnPage};
+use nccl_stacks::report::{Form, OnPage, format};
 use nccl_stacks::run::files;
 use nccl_stacks::run::sources::record_files;
 
@@ -28,9 +28,16 @@ pub(super) fn run(args: &Hang) -> Result<(), Stop> {
     let output = show.open(&inputs)?;
     let (report, damage) = opening::one_run(&args.reading, args.one_run).hang(&files, wait)?;
     if report.is_empty() {
-        return Err(Stop::NotFound(
-            "Nothing found: the records have neither operations nor counters to judge by.".to_owned(),
-        ));
+        let files = typed::on_page(&args.files, &[], Vec::new()).inputs;
+        return Err(Stop::NotFound(match report.operation_count {
+            0 => "Nothing found: the records have neither operations nor counters to judge by.".to_owned(),
+            count => format!(
+                "Nothing found: of the {} operations ({}) nothing says in which group they are, so that no rank can be compared with its peers. When ranks enter NCCL is \
+                 another question: nccl-stacks ranks {files}",
+                format::count(count as u64),
+                report.sources.join(" and ")
+            ),
+        }));
     }
     print(&show, &report, &files::in_order(&args.files), typed::on_page(&args.files, &[], damage), output)
 }

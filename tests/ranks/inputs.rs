@@ -181,13 +181,14 @@ fn traces_in_archives_are_the_same() {
 }
 
 #[test]
-fn a_rank_twice_is_an_error() {
+fn a_copy_of_a_rank_counts_once() {
     let files = Files::new(&small());
-    let again = files.put("again/rank0.json", &std::fs::read(files.path("rank0.json")).unwrap());
-    let said = refused(&[files.root(), &again], &[]);
-    assert_names(&said, &["rank 0 is there twice", &files.path("rank0.json"), &again]);
-    // Given again by the same name it is one file.
     let all = answer(&[files.root()], &[]);
+    let again = files.put("again/rank0.json", &std::fs::read(files.path("rank0.json")).unwrap());
+    let said = stderr(&ranks_of(&[files.root(), &again], &[]));
+    assert_names(&said, &["There twice, and counted once: ", &files.path("rank0.json"), &again]);
+    assert_eq!(answer(&[files.root(), &again], &[])["ranks"], all["ranks"]);
+    // Given again by the same name it is one file.
     assert_eq!(answer(&[files.root(), &files.path("rank0.json")], &[]), all);
 }
 

@@ -46,7 +46,7 @@ const HANG: &[Right] = &[
     ("h13_xccl", 4, "The job hangs on rank 1: "),
     ("h14", 4, "The job hangs on rank 1: "),
     ("h15", 4, "The job hangs on rank 2: "),
-    ("h16_", 0, "Unclear"),
+    ("h16_", 4, "The job hangs on rank 1: it made a different call than the others"),
     ("h16b", 4, "The job hangs on rank 1: "),
     ("h17", 0, "Unclear"),
     (

@@ -146,13 +146,21 @@ fn two_runs_at_once_are_named() {
     let found = named(&[first.clone(), path(&early, 4), second.clone(), path(&late, 0)]);
     let [line] = &found[..] else { panic!("{found:?}") };
     let [early, late] = [&early, &late].map(|logs| logs.folder().display().to_string());
-    let wanted =
-        format!("There are 2 runs. This is run 2, the newest ({late}, ranks 0, 5). With --run 1: {early}, ranks 4-5.");
+    // Ranks below 4 of both are at one time.
+    let wanted = format!(
+        "There are 2 runs at the same time. This is run 2 ({late}, ranks 0, 5). With --run 1: {early}, ranks 4-5."
+    );
     assert_eq!(*line, wanted);
     let both = tempfile::tempdir().unwrap();
-    std::fs::copy(&first, both.path().join("rank_5.log")).unwrap();
-    std::fs::copy(&second, both.path().join("rank_5.log.1")).unwrap();
+    // A log that was rotated goes on with its numbers; one that begins anew is of another run.
+    let text = std::fs::read_to_string(&first).unwrap();
+    let (one, other) = text.split_at(text.len() / 2 + text[text.len() / 2..].find('\n').unwrap() + 1);
+    for (name, part) in [("rank_5.log.1", one), ("rank_5.log", other)] {
+        std::fs::write(both.path().join(name), part).unwrap();
+    }
     assert_eq!(named(&[both.path().display().to_string()]), [""; 0]);
+    std::fs::copy(&second, both.path().join("rank_5.log")).unwrap();
+    assert_eq!(named(&[both.path().display().to_string()]).len(), 1);
 }
 
 /// When that was is counted on one clock, whatever the clock of its host.

@@ -66,14 +66,17 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     });
     let titles: BTreeSet<&'static str> =
         used().filter(|_| sees_nothing).map(|(_, group, _)| group.source.title()).collect();
+    let of_operations = || records.operations.iter().map(|operation| operation.source.title());
+    let titles: BTreeSet<&'static str> = if group_count == 0 { of_operations().collect() } else { titles };
     let is_judged = group_count > 0 || failed_calls.is_empty();
     let blamed: Vec<(&RecordedGroup, &HungGroup)> = hung
         .iter()
         .map(|(_, of, (_, group, _))| (*group, of))
         .chain(lagging.iter().map(|(of, (_, group, _))| (*group, of)))
         .collect();
+    let newest = whole.last.values().filter_map(|at| records.operations[*at].enqueued).max();
     let since = |rank: u32| records.operations[*whole.last.get(&rank)?].enqueued;
-    let mut processes = processes::to_look_at(groups, &blamed, since);
+    let mut processes = processes::to_look_at(groups, &blamed, since, newest);
     let (processes_without_ranks, fewer) = processes::without_ranks(records);
     processes.extend(fewer);
     let warnings = warnings::merged(records);

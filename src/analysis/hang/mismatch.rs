@@ -27,8 +27,10 @@ struct Call {
 }
 
 impl Call {
-    fn add(&mut self, operation: &Operation) {
-        self.collective.push(operation.collective.clone());
+    fn add(&mut self, at: usize, records: &Records) {
+        let operation = &records.operations[at];
+        // A barrier is an all-reduce, too, and another call than one of the program's.
+        self.collective.push(records.calls_by.get(&at).or(operation.collective.as_ref()).cloned());
         self.dtype.push(operation.dtype.clone());
         self.elements.push(elements(operation));
     }
@@ -126,7 +128,7 @@ fn sides(
     for of_rank in of_number.chunk_by(|a, b| a.1 == b.1) {
         let (sequence, rank, at) = of_rank[0];
         let mut call = Call::default();
-        of_rank.iter().for_each(|(.., at)| call.add(&records.operations[*at]));
+        of_rank.iter().for_each(|(.., at)| call.add(*at, records));
         let (first, last) = ends.get(&rank).copied().unwrap_or((sequence, sequence));
         let (is_first, is_last) = (first == sequence, last == sequence && !is_written_at_once);
         let side = equal.entry(call).or_insert_with_key(|call| Side {

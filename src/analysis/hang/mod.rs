@@ -60,11 +60,19 @@ pub enum Outcome {
     Clear,
 }
 
-/// Whether the records of a source show which operations have not ended. `NCCL_DEBUG` prints calls, NCCL Inspector and CoMMA write what has ended, the example
+/// Whether the records of a source show which operations have not ended. `NCCL_DEBUG` and Megatrace write calls, NCCL Inspector and CoMMA write what has ended, the example
 /// plugin dumps when a process ends, the flow extractor only plans, and RAS counts what was enqueued.
 fn shows_what_is_open(source: Source) -> bool {
-    ![Source::DEBUG_LOG, Source::INSPECTOR, Source::COMMA, Source::PLUGIN_DUMP, Source::FLOW, Source::RAS]
-        .contains(&source)
+    let without = [
+        Source::DEBUG_LOG,
+        Source::MEGATRACE,
+        Source::INSPECTOR,
+        Source::COMMA,
+        Source::PLUGIN_DUMP,
+        Source::FLOW,
+        Source::RAS,
+    ];
+    !without.contains(&source)
 }
 
 /// Counts that did not move between two answers, while no rank has done less than others. All ranks may be stuck in one operation, or the job does without
@@ -130,7 +138,7 @@ pub struct HangReport {
     pub call_path_count: usize,
     /// The number of groups with operations or counts.
     pub group_count: usize,
-    /// Of an outcome without what is open: the titles of the sources.
+    /// Of an outcome without what is open, or without any group: the titles of the sources.
     #[serde(skip)]
     pub sources: Vec<&'static str>,
     /// What the recordings lack: then the absence of an operation proves nothing, and the outcome is never `clear`.

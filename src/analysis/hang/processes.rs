@@ -28,6 +28,9 @@ pub struct RankProcess {
     pub pid: Option<i64>,
     /// The CUDA device.
     pub gpu: Option<i64>,
+    /// How much older its last operation is than the newest of all ranks.
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
+    pub idle_ns: Option<Ns>,
     /// Since when it does nothing more: when it enqueued the last operation, since the Unix epoch.
     #[cfg_attr(test, schemars(with = "Option<i64>"))]
     pub since_ns: Option<Ns>,
@@ -81,6 +84,7 @@ pub(super) fn without_ranks(records: &Records) -> (Option<ComparedProcesses>, Ve
                 pid: status.pid,
                 gpu: status.device,
                 since_ns: None,
+                idle_ns: None,
                 is_unique: status.host.is_some(),
                 made_less: true,
                 faults: vec![format!("{calls} calls against {most}")],
@@ -112,6 +116,7 @@ fn of_process(process: &Process, group: Option<&String>) -> RankProcess {
         pid: process.pid,
         gpu: process.device,
         since_ns: None,
+        idle_ns: None,
         is_unique: process.is_unique,
         made_less: false,
         faults: process.faults.iter().cloned().collect(),
@@ -119,11 +124,12 @@ fn of_process(process: &Process, group: Option<&String>) -> RankProcess {
 }
 
 /// The processes of the ranks at fault in these groups, or else of those that have done less in them; and those that a source reports. `since`: when a rank
-/// of the job enqueued its last operation.
+/// of the job enqueued its last operation; `newest`: when the last of all did.
 pub(super) fn to_look_at(
     groups: &RecordedGroups,
     blamed: &[(&RecordedGroup, &HungGroup)],
     since: impl Fn(u32) -> Option<Ns>,
+    newest: Option<Ns>,
 ) -> Vec<RankProcess> {
     let processes = &groups.processes;
     let mut found: Vec<RankProcess> = Vec::new();
@@ -141,7 +147,8 @@ pub(super) fn to_look_at(
             };
             if !found.iter().any(is_it) {
                 let since_ns = process.rank.and_then(&since);
-                found.push(RankProcess { since_ns, ..process });
+                let idle_ns = newest.zip(since_ns).map(|(newest, since)| newest - since);
+                found.push(RankProcess { since_ns, idle_ns, ..process });
             }
         }
     }

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::verdict::{notes, sentences};
-use super::words::{advice, operation, sentence};
+use super::words::{advice, capital, command, operation, process, sentence, warned, whereabouts};
 use crate::analysis::hang::{HangReport, HungGroup, Outcome};
 use crate::report::document::{Document, Finding, FindingKind, Link, Place};
 use crate::report::format::{count, ranks};
+
+/// How many warnings of NCCL are findings.
+const WARNINGS: usize = 8;
 
 /// How many pieces of evidence a finding shows.
 const EVIDENCE: usize = 2;
@@ -40,7 +43,9 @@ fn findings(report: &HangReport) -> Vec<Finding> {
     let mut groups: Vec<&HungGroup> = report.hung.iter().chain(&report.lagging).collect();
     groups.sort_by_key(|group| group.distance.unwrap_or(0));
     let finding = |group: &HungGroup| {
-        let evidence: Vec<String> = group.evidence.iter().take(EVIDENCE).map(sentence).collect();
+        let own = report.processes.iter().filter(|process| process.group.as_ref() == Some(&group.name.group));
+        let processes = own.take(EVIDENCE).filter_map(whereabouts);
+        let evidence: Vec<String> = group.evidence.iter().take(EVIDENCE).map(sentence).chain(processes).collect();
         // The line at which a rank differs says more than the operation.
         let path = group.paths.as_ref();
         let frame = path.and_then(|paths| paths.path.get(paths.first_difference?).cloned());
@@ -74,5 +79,23 @@ fn findings(report: &HangReport) -> Vec<Finding> {
         named.len() > before || named.is_empty()
     };
     let groups: Vec<&HungGroup> = groups.into_iter().filter(is_new).collect();
-    groups.into_iter().map(finding).collect()
+    groups.into_iter().map(finding).chain(reported(report)).collect()
+}
+
+/// What a source reports beside the ranks of groups: processes, and what NCCL warned of.
+fn reported(report: &HangReport) -> impl Iterator<Item = Finding> {
+    let processes = report.processes.iter().filter(|of| of.group.is_none()).map(|of| Finding {
+        kind: FindingKind::Lag,
+        cost: of.faults.join(", "),
+        what: capital(&process(of)),
+        advice: command(of).map(|command| format!("read the end of its log; if it still runs: {command}.")),
+        ..Finding::default()
+    });
+    let warnings = report.warnings.iter().take(WARNINGS).map(|of| Finding {
+        kind: FindingKind::Warned,
+        cost: "NCCL warned".to_owned(),
+        what: warned(of),
+        ..Finding::default()
+    });
+    processes.chain(warnings)
 }

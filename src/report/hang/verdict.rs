@@ -311,6 +311,12 @@ pub(super) fn notes(report: &HangReport) -> Vec<String> {
         notes.push("Dumps do not say when they were written. This supposes that nothing moved any more; dumps of a running job differ by what it did between them.".to_owned());
     }
     notes.extend(without_call_paths(report));
+    if report.sources.contains(&Source::MEGATRACE.title()) {
+        notes.push(
+            "Which rank enters NCCL late is another question: `nccl-stacks ranks` with the same files answers it."
+                .to_owned(),
+        );
+    }
     let is_recorded = report.hung.iter().any(|group| group.name.source == "recorder");
     match report.still {
         Some(Still::Idle) => {

@@ -2,7 +2,11 @@
 
 use crate::analysis::hang::{Evidence, EvidenceKind, HangReport, HungGroup, NcclWarning, RankProcess};
 use crate::operation::Source;
-use crate::report::format::{count, ranks, shell_word, shorten_right, visible};
+use crate::report::format::{count, duration, ranks, shell_word, shorten_right, visible};
+use crate::time::Ns;
+
+/// A rank is said to be idle from this time on.
+const IDLE: Ns = Ns(1_000_000_000);
 
 /// So many letters of a warning are shown.
 const LONGEST_WARNING: usize = 160;
@@ -61,12 +65,17 @@ fn status(text: &str) -> Option<&'static str> {
 /// Where a rank at fault is: `Rank 3 is process 10207 (n2, GPU 3), rank 1 of tp 3.` `None` without a rank.
 pub(super) fn whereabouts(of: &RankProcess) -> Option<String> {
     let of_group = || of.group.as_ref().map(|group| format!(" of {}", visible(group))).unwrap_or_default();
+    // A rank that lacks what others have enqueued has been idle for a moment in any case.
+    let idle = of.idle_ns.filter(|idle| *idle >= IDLE);
+    let idle =
+        idle.map_or(String::new(), |idle| format!(" Its last operation is {} older than the newest.", duration(idle)));
     let who = process(of);
-    Some(match (of.rank, of.place) {
+    let said = match (of.rank, of.place) {
         (Some(rank), Some(place)) => format!("Rank {rank} is {who}, rank {place}{}.", of_group()),
         (Some(rank), None) => format!("Rank {rank} is {who}."),
         (None, place) => format!("Rank {}{} is {who}.", place?, of_group()),
-    })
+    };
+    Some(said + &idle)
 }
 
 /// The command that shows what a process does; `None` where its number or host is not known for certain.

@@ -2,6 +2,7 @@
 
 use super::flows;
 use crate::analysis::recorded::{Asked, CensusRow, Diagnosis, RecordsReport};
+use crate::operation::Source;
 use crate::report::document::FindingKind;
 use crate::report::format::{count, duration, percent, ranks, size, visible};
 use crate::report::hang::warned;
@@ -287,6 +288,12 @@ pub(super) fn advice(diagnosis: &Diagnosis) -> Option<&'static str> {
         Diagnosis::RanksNotHere { .. } => "add the files of the other ranks, so that they can be compared.",
         Diagnosis::NoOperations { .. } => {
             "ask `nccl-stacks hang` with the same files: who calls nothing may be who the others wait for."
+        }
+        Diagnosis::NoTimes { source: Source::FLIGHT_RECORDER, .. } => {
+            "set TORCH_NCCL_ENABLE_TIMING=1 for the next run: dumps then say how long each collective took, which costs one more CUDA event for each."
+        }
+        Diagnosis::NoTimes { source: Source::MEGATRACE, .. } => {
+            "ask `nccl-stacks ranks` with the same files: it compares when ranks entered NCCL."
         }
         Diagnosis::NoTimes { asked: Some(Asked::NoPlugin), .. } => {
             "let NCCL 2.27 or later load the profiler plugin, too: `nccl-stacks record --print-env` shows the variables."

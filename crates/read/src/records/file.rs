@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::operation::Source;
+use crate::time::{Ns, Window};
 
 /// A file of records.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -37,12 +38,29 @@ pub struct RecordFile {
     /// The events that NCCL's plugin was asked for, as bits of its mask; `None` of other sources, and without a plugin.
     #[serde(skip)]
     pub events: Option<u64>,
+    /// What its rings still hold, if they have overwritten anything.
+    #[serde(skip)]
+    pub ring: Option<RingSpan>,
     /// What was skipped: it is in no table.
     pub skipped: Vec<Remark>,
     /// What violates the format and was understood nevertheless.
     pub repaired: Vec<Remark>,
     /// Further remarks, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// What the rings of a recording still hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RingSpan {
+    /// When the recording began.
+    pub began: Ns,
+    /// The first and the last operation that is left.
+    pub left: Window,
+    /// How many records are left, and how many there were.
+    pub kept: u64,
+    /// How many there were.
+    pub all: u64,
 }
 
 /// Something that occurred in a file.

@@ -29,7 +29,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use file::{RecordFile, Remark};
+pub use file::{RecordFile, Remark, RingSpan};
 pub use reader::Keep;
 pub use runs::{RecordedRun, runs};
 pub use tables::{

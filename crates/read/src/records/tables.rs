@@ -46,6 +46,8 @@ pub struct Records {
     pub measures: Vec<Measure>,
     /// What NCCL warned of.
     pub warnings: Vec<Warning>,
+    /// By operation: the name of its call, where that says more than the collective: `all_reduce_barrier`.
+    pub calls_by: BTreeMap<usize, Arc<str>>,
     /// By operation: how an all-to-all is divided, where a source says so.
     pub splits: BTreeMap<usize, Splits>,
     /// By NCCL's hash of a communicator: Megatrace's hash of it, or 0 where its interceptor has none, as for those that were split off. Of other
@@ -439,6 +441,7 @@ impl Records {
             let step = row.proxy_step.map(|of| of + proxy_step);
             ProfilerEvent { file: row.file + file, operation: shifted(row.operation), proxy_step: step, ..row }
         }));
+        self.calls_by.extend(other.calls_by.into_iter().map(|(of, name)| (of + operation, name)));
         self.splits.extend(other.splits.into_iter().map(|(of, splits)| (of + operation, splits)));
         self.warnings.extend(other.warnings.into_iter().map(|row| Warning { file: row.file + file, ..row }));
         let measures = other.measures.into_iter();

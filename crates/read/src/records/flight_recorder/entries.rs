@@ -41,6 +41,11 @@ pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>,
         }
         operation.recorded_path = paths.call_path(*entry, reading.records);
         let at = reading.records.push(operation);
+        let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
+        if title.ends_with("barrier") {
+            let name = reading.records.text(title.split_once(':').map_or(title, |(_, name)| name));
+            reading.records.calls_by.insert(at, name);
+        }
         if let Some(splits) = splits(*entry) {
             reading.records.splits.insert(at, splits);
         }

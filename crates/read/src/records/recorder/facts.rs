@@ -113,6 +113,11 @@ pub(super) struct Facts {
 }
 
 impl Facts {
+    /// When the file was created, since the Unix epoch in ns.
+    pub(super) fn began(&self) -> i64 {
+        self.clocks[0].realtime
+    }
+
     /// Whether something was never written to the file.
     pub(super) fn lacks_records(&self) -> bool {
         self.lost > 0 || self.left_out > 0

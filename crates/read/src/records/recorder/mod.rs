@@ -22,10 +22,11 @@ use nccl_stacks_recorder_format::layout;
 use self::events::Events;
 use self::facts::Facts;
 use self::rings::Rings;
-use super::file::RecordFile;
+use super::file::{RecordFile, RingSpan};
 use super::reader::{Reading, RecordReader};
 use super::tables::Records;
 use crate::operation::Source;
+use crate::time::{Ns, Window};
 
 /// Reads the recorder's files.
 pub(super) struct Recorder;
@@ -71,6 +72,16 @@ impl RecordReader for Recorder {
         let mut events = Events::new(&facts, &rings);
         order.into_iter().for_each(|at| events.add(at));
         finish::finish(events, &facts, records, file);
+        if facts.overwritten > 0 {
+            let times = records.operations.iter().filter_map(|of| of.enqueued.or(of.launched).or(of.start));
+            let left = times.map(|time| Window { start: time, end: time }).reduce(Window::around);
+            file.ring = left.map(|left| RingSpan {
+                began: Ns(facts.began()),
+                left,
+                kept: file.records,
+                all: file.records.saturating_add(facts.overwritten),
+            });
+        }
         Ok(())
     }
 
