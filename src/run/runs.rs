@@ -82,9 +82,9 @@ impl NamedRun {
         NamedRun { name: traces.first().map_or(String::new(), |at| all[*at].name.clone()), ranks }
     }
 
-    /// `attempt_1, ranks 0-3`
-    fn text(&self) -> String {
-        let name = visible(&self.name);
+    /// `attempt_1, ranks 0-3`, without the folders that all have in common.
+    fn text(&self, common: usize) -> String {
+        let name = visible(self.name.get(common..).unwrap_or(&self.name));
         match &self.ranks[..] {
             [] => name.into_owned(),
             [one] => format!("{name}, rank {one}"),
@@ -96,7 +96,9 @@ impl NamedRun {
 /// Which run is answered, and where the others are: `There are 2 runs. This is run 2, the newest (b, ranks 0-3). With --run 1: a, ranks 0-3.`
 pub(super) fn sentence(all: &[NamedRun], chosen: usize, are_at_once: bool) -> String {
     let others = all.iter().enumerate().filter(|(at, _)| *at != chosen);
-    let mut list: Vec<String> = others.map(|(at, run)| format!("--run {}: {}", at + 1, run.text())).collect();
+    let same = all.iter().map(|run| alike(&run.name, &all[chosen].name)).min().unwrap_or(0);
+    let common = all[chosen].name.get(..same).and_then(|head| head.rfind('/')).map_or(0, |end| end + 1);
+    let mut list: Vec<String> = others.map(|(at, run)| format!("--run {}: {}", at + 1, run.text(common))).collect();
     let more = list.len().saturating_sub(LISTED);
     list.truncate(LISTED);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
@@ -106,7 +108,7 @@ pub(super) fn sentence(all: &[NamedRun], chosen: usize, are_at_once: bool) -> St
         "There are {} runs{at_once}. This is run {}{newest} ({}). With {}{more}.",
         all.len(),
         chosen + 1,
-        all[chosen].text(),
+        all[chosen].text(common),
         list.join("; ")
     )
 }
@@ -211,7 +213,7 @@ mod tests {
     fn the_others_are_listed_with_their_option() {
         let run = |name: &str| NamedRun { name: name.to_owned(), ranks: vec![0, 1] };
         assert_eq!(
-            sentence(&[run("a"), run("b")], 1, false),
+            sentence(&[run("of/one/a"), run("of/one/b")], 1, false),
             "There are 2 runs. This is run 2, the newest (b, ranks 0-1). With --run 1: a, ranks 0-1."
         );
     }

@@ -28,14 +28,14 @@ const HANG: &[Right] = &[
     (
         "h11_",
         4,
-        "This is run 2, the newest (h11_restarts/attempt_1, ranks 0-3). With --run 1: h11_restarts/attempt_0, ranks 0-3. The job hangs on rank 1: ",
+        "This is run 2, the newest (attempt_1, ranks 0-3). With --run 1: attempt_0, ranks 0-3. The job hangs on rank 1: ",
     ),
     ("h11b", 4, "The job hangs on rank 2: "),
     ("h12_", 4, "The job hangs on rank 3: "),
     (
         "h12b",
         4,
-        "(h12b_two_jobs_times/trainer, ranks 0-3). With --run 2: h12b_two_jobs_times/rollout0, ranks 0-1; --run 3: h12b_two_jobs_times/rollout1, ranks 0-1. The job hangs on rank 3: ",
+        "(trainer, ranks 0-3). With --run 2: rollout0, ranks 0-1; --run 3: rollout1, ranks 0-1. The job hangs on rank 3: ",
     ),
     ("h13_gloo", 4, "The job hangs on rank 1: "),
     ("h13_hccl", 4, "The job hangs on rank 1: "),

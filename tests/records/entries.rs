@@ -145,7 +145,8 @@ fn two_runs_at_once_are_named() {
     let [first, second] = [path(&early, 5), path(&late, 5)];
     let found = named(&[first.clone(), path(&early, 4), second.clone(), path(&late, 0)]);
     let [line] = &found[..] else { panic!("{found:?}") };
-    let [early, late] = [&early, &late].map(|logs| logs.folder().display().to_string());
+    let name = |logs: &Logs| logs.folder().file_name().unwrap().to_string_lossy().into_owned();
+    let [early, late] = [&early, &late].map(name);
     // Ranks below 4 of both are at one time.
     let wanted = format!(
         "There are 2 runs at the same time. This is run 2 ({late}, ranks 0, 5). With --run 1: {early}, ranks 4-5."

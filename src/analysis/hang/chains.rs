@@ -83,6 +83,10 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
     let is_warned = warnings.iter().any(NcclWarning::is_telling);
     let is_reported = processes.iter().any(|process| process.group.is_none());
     let local = || groups.all.iter().filter(|group| !group.is_global).map(|group| group.members.len()).max();
+    let by_place = local();
+    // Ranks that only their processes show to be of the job.
+    let global = groups.all.iter().filter(|group| group.is_global);
+    let by_process: BTreeSet<u32> = global.flat_map(|group| group.members.keys()).copied().collect();
     let examined = || records.operations.iter().filter(|operation| !operation.did_not_run);
     HangReport {
         run: None,
@@ -107,7 +111,11 @@ pub(super) fn report(records: &Records, groups: &RecordedGroups, found: Vec<Find
         warnings,
         processes_without_ranks,
         standstill,
-        rank_count: if groups.ranks.is_empty() { local().unwrap_or(0) } else { groups.ranks.len() },
+        rank_count: if groups.ranks.is_empty() {
+            by_place.unwrap_or(0).max(by_process.len())
+        } else {
+            groups.ranks.len()
+        },
         ranks_without_records: unknown.into_iter().collect(),
         ranks_without_operations: if records.operations.is_empty() { Vec::new() } else { without },
         operation_count: examined().count(),
