@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::support::program::{run, stdout, testdata};
@@ -186,6 +187,38 @@ fn what_is_said_of_jobs_after_public_reports_is_right() {
     let without: Vec<&String> =
         names.iter().filter(|case| row(HANG, case).is_none() && row(RANKS, case).is_none()).collect();
     assert!(without.is_empty(), "{without:?}");
+}
+
+/// Whoever waits in any group is at fault in none, except where a circle is decided by the majority, or the rank is proved to have called something else, to
+/// be stuck in what others have finished, or to lack a message of a batch.
+#[test]
+fn nobody_who_waits_is_a_culprit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut culprits, mut waiting) = (0, 0);
+    for case in unpack(folder.path()) {
+        let output = run(&["hang", folder.path().join(&case).to_str().unwrap(), "--quiet", "--json"]);
+        let Ok(answer) = serde_json::from_slice::<serde_json::Value>(&output.stdout) else { continue };
+        let ranks = |value: &serde_json::Value| -> BTreeSet<u64> {
+            value.as_array().into_iter().flatten().filter_map(serde_json::Value::as_u64).collect()
+        };
+        let groups = || ["hung", "open"].into_iter().flat_map(|key| answer[key].as_array().into_iter().flatten());
+        if groups().any(|group| group["ranks_are_local"] == true) {
+            continue;
+        }
+        let all = |key: &str| groups().flat_map(|group| ranks(&group[key])).collect::<BTreeSet<u64>>();
+        let proved: BTreeSet<u64> =
+            [all("odd_ranks"), all("stuck_ranks"), ranks(&answer["circle"])].into_iter().flatten().collect();
+        // Who lacks one message of a batch waits in the others.
+        let of_messages = groups().flat_map(|group| group["evidence"].as_array().into_iter().flatten());
+        let of_messages = of_messages.filter(|of| ["no_send", "no_receive"].iter().any(|kind| of["kind"] == *kind));
+        let proved: BTreeSet<u64> = proved.into_iter().chain(of_messages.flat_map(|of| ranks(&of["peers"]))).collect();
+        let named = ranks(&answer["culprits"]);
+        let innocent: Vec<&u64> =
+            named.iter().filter(|rank| all("waiting_ranks").contains(rank) && !proved.contains(rank)).collect();
+        assert!(innocent.is_empty(), "{case}: {innocent:?}");
+        (culprits, waiting) = (culprits + named.len(), waiting + all("waiting_ranks").len());
+    }
+    assert!(culprits > 40 && waiting > 100, "{culprits} {waiting}");
 }
 
 /// The older of two runs is asked for by its number.
