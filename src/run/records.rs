@@ -75,14 +75,17 @@ impl Run<'_> {
                 at_once.push(at);
             }
         }
-        if at_once.len() < 2 {
-            let (records, said) = self.records_of_run(of_files)?;
+        let (Some((newest, others)), true) = (at_once.split_first(), at_once.len() > 1) else {
+            let (records, said) = self.records_of_run(of_files, &found)?;
             let report = HangReport { run: said, ..hang(&records) };
             return Ok((records, report));
-        }
-        let of_run = |at: usize| {
+        };
+        let named: Vec<NamedRun> = found.iter().map(NamedRun::of_records).collect();
+        let judged = |at: usize| {
             let files = of_files.iter().enumerate().filter(|(file, _)| found[at].files.binary_search(file).is_ok());
-            merge(files.map(|(_, records)| records.clone()))
+            let records = merge(files.map(|(_, records)| records.clone()));
+            let report = HangReport { run: Some(sentence(&named, at, true)), ..hang(&records) };
+            (records, report)
         };
         let weight = |report: &HangReport| match report.outcome {
             Outcome::Hung => 0,
@@ -90,29 +93,20 @@ impl Run<'_> {
             Outcome::Unclear => 2,
             _ => 3,
         };
-        let named: Vec<NamedRun> = found.iter().map(NamedRun::of_records).collect();
-        let mut best: Option<(Records, HangReport)> = None;
-        for at in at_once {
-            let records = of_run(at);
-            let report = HangReport { run: Some(sentence(&named, at, true)), ..hang(&records) };
-            if best.as_ref().is_none_or(|(_, known)| weight(&report) < weight(known)) {
-                best = Some((records, report));
+        let mut best = judged(*newest);
+        for at in others {
+            let other = judged(*at);
+            if weight(&other.1) < weight(&best.1) {
+                best = other;
             }
         }
-        best.map_or_else(
-            || {
-                self.records_of_run(of_files).map(|(records, _)| {
-                    let report = hang(&records);
-                    (records, report)
-                })
-            },
-            Ok,
-        )
+        Ok(best)
     }
 
     fn read_records(&self, paths: &[PathBuf], keep: Keep, says: bool) -> Result<Records, RunError> {
         let of_files = read_each(&record_files(paths)?, keep, self.threads());
-        let (records, said) = self.records_of_run(of_files)?;
+        let found = runs(&of_files);
+        let (records, said) = self.records_of_run(of_files, &found)?;
         said.iter().for_each(|line| self.warn(line));
         self.report_records(&records, says)?;
         Ok(records)

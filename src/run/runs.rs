@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::error::RunError;
 use super::reading::Run;
 use crate::operation::ranges::ranges;
-use crate::records::{RecordedRun, Records, merge, runs};
+use crate::records::{RecordedRun, Records, merge};
 use crate::report::format::visible;
 use crate::time::Window;
 
@@ -123,12 +123,15 @@ impl Run<'_> {
         }
     }
 
-    /// The records of one run, and the sentence that says which, if there are several.
+    /// The records of one of the runs that were found, and the sentence that says which, if there are several.
     ///
     /// # Errors
     /// A run that is not there.
-    pub(super) fn records_of_run(&self, of_files: Vec<Records>) -> Result<(Records, Option<String>), RunError> {
-        let found = runs(&of_files);
+    pub(super) fn records_of_run(
+        &self,
+        of_files: Vec<Records>,
+        found: &[RecordedRun],
+    ) -> Result<(Records, Option<String>), RunError> {
         if found.len() < 2 {
             self.run_of(1)?;
             return Ok((merge(of_files), None));

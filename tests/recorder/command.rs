@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -94,19 +94,18 @@ fn a_rank_that_is_left_out_is_named_after_all_were_killed() {
     }
 }
 
+/// A job that is recorded into a folder and goes on.
+fn started(folder: &Path, job: &[&str]) -> Child {
+    let mut command = nccl_stacks();
+    command.args(["record", "--ring-size", "256K", "--dir"]).arg(folder).arg("--").arg(built().path("job")).args(job);
+    command.stderr(std::process::Stdio::null()).spawn().unwrap()
+}
+
 /// The files of a job that runs are read one after the other, and the job goes on in between.
 #[test]
 fn a_job_that_moves_is_not_said_to_hang() {
     let folder = tempfile::tempdir().unwrap();
-    let mut running = nccl_stacks()
-        .args(["record", "--ring-size", "256K", "--dir"])
-        .arg(folder.path())
-        .arg("--")
-        .arg(built().path("job"))
-        .args(["4", "4000", "late:1:10000"])
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut running = started(folder.path(), &["4", "4000", "late:1:10000"]);
     std::thread::sleep(Duration::from_secs(1));
     let mut said = Vec::new();
     for _ in 0..4 {
@@ -137,15 +136,7 @@ fn kill_all(folder: &Path) {
 #[test]
 fn a_job_that_hangs_is_read_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let mut running = nccl_stacks()
-        .args(["record", "--ring-size", "256K", "--dir"])
-        .arg(folder.path())
-        .arg("--")
-        .arg(built().path("job"))
-        .args(["3", "30", "stay:2:5"])
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut running = started(folder.path(), &["3", "30", "stay:2:5"]);
     let begun = Instant::now();
     let found = loop {
         let output = nccl_stacks().arg("hang").arg(folder.path()).args(["--json", "--quiet"]).output().unwrap();

@@ -131,7 +131,7 @@ const HANG: &[Right] = &[
     ("n14", 0, "process 102 (node1, GPU 2) made 19 calls against 20"),
     ("n15", 3, "Nothing seen"),
     ("n16", 4, "The job hangs on rank 2 of"),
-    ("n18", 3, "Nothing seen: 4 processes made the same 4 calls"),
+    ("n18", 3, "Nothing seen: 4 processes made 4 calls each"),
     ("n20", 3, ""),
     ("n22", 0, "Rank 3 lags by 1 operation"),
     ("i01", 3, "Nothing seen"),

@@ -308,6 +308,33 @@ fn a_dump_that_breaks_off_blames_nobody() {
     assert_eq!((&report.ranks_without_records[..], &report.open[0].unknown_ranks[..]), (&[2][..], &[2][..]));
 }
 
+/// What a dump says of its groups is before its operations, and counts late what has ended: where the operations are cut off, it shows what was enqueued and
+/// nothing more.
+#[test]
+fn the_status_before_a_cut_shows_what_was_enqueued() {
+    let ended: &[Op] = &[("0", "all_reduce", 31, "completed")];
+    let with = |enqueued: u32, others: &'static [Op]| {
+        let mut text: Vec<String> = [0, 1, 3].map(|rank| dump(rank, others).to_string()).to_vec();
+        text.push(format!(
+            r#"{{"version":"2.10","rank":2,"pg_config":{{"0":{{"name":"0","desc":"default_pg","ranks":"[0, 1, 2, 3]"}}}},"pg_status":{{"0":{{"last_enqueued_collective":{enqueued},"last_completed_collective":30}}}},"entries":[{},{{"record"#,
+            entry(0, &("0", "all_reduce", 29, "completed"))
+        ));
+        let folder = tempfile::tempdir().unwrap();
+        text.iter()
+            .enumerate()
+            .for_each(|(at, text)| std::fs::write(folder.path().join(format!("{at}.json")), text).unwrap());
+        let records = records(folder.path());
+        assert!(records.files.iter().any(|file| file.is_cut));
+        hang(&records)
+    };
+    // It enqueued 31, which the others have ended: that it had ended there, too, may only not have been counted.
+    let report = with(31, ended);
+    assert_eq!((report.outcome == Outcome::Hung, report.culprits.len()), (false, 0), "{report:?}");
+    let waits: &[Op] = &[("0", "all_reduce", 31, "started")];
+    assert_eq!(with(30, waits).culprits, [2]);
+    assert!(with(31, waits).culprits.is_empty());
+}
+
 #[test]
 fn missing_dumps_make_it_say_less() {
     let waits: &[Op] = &[("0", "all_reduce", 5, "started")];

@@ -190,14 +190,18 @@ fn position(member: &Member, records: &Records, believes_status: bool, is_record
     let mut open = operation.and_then(sequence);
     let is_complete = |at: &&usize| records.operations[**at].state == State::Completed;
     let mut completed = member.collectives.iter().filter(is_complete).filter_map(sequence).max();
+    let mut is_cut = false;
     if let Some(status) = member.status.last().map(|at| &records.rank_status[*at]).filter(|_| believes_status) {
         enqueued = enqueued.max(status.last_enqueued);
         // The watchdog counts an operation only some time after it is complete.
         let after_last = status.last_completed.map(|last| last.max(completed.unwrap_or(last)).saturating_add(1));
+        // Without the operations, which a dump that is cut off has lost, nothing says how late it counts.
+        is_cut = records.files.get(status.file as usize).is_some_and(|file| file.is_cut);
+        let after_last = after_last.filter(|_| !is_cut);
         open = open.or(after_last.filter(|next| enqueued.is_some_and(|enqueued| enqueued >= *next)));
         completed = completed.max(status.last_completed);
     }
     // A dump has every incomplete operation; a recording may have lost ends or never recorded them.
-    let is_unknown = is_recorded && open.is_none() && enqueued > completed;
+    let is_unknown = (is_recorded || is_cut) && open.is_none() && enqueued > completed;
     Position { enqueued, open, operation: operation.copied(), is_unknown }
 }

@@ -72,8 +72,10 @@ pub(super) fn without_ranks(records: &Records) -> (Option<ComparedProcesses>, Ve
         else {
             continue;
         };
-        let known = compared.get_or_insert(ComparedProcesses { process_count: 0, calls: 0 });
-        (known.process_count, known.calls) = (known.process_count.max(keys.len()), known.calls.max(most));
+        // Of several communicators the largest is said.
+        if compared.is_none_or(|known| known.process_count < keys.len()) {
+            compared = Some(ComparedProcesses { process_count: keys.len(), calls: most });
+        }
         for status in statuses.into_iter().filter(|of| of.last_enqueued < Some(most)) {
             let calls = status.last_enqueued.unwrap_or_default();
             fewer.push(RankProcess {

@@ -23,7 +23,7 @@ pub(super) fn sentences(report: &HangReport) -> impl Iterator<Item = String> {
         Outcome::Lagging => lagging(report),
         Outcome::NothingSeen if report.group_count == 0 => report.processes_without_ranks.map_or(String::new(), |of| {
             format!(
-                "Nothing seen: {} processes made the same {} calls. Logs of NCCL_DEBUG do not say which operations have not ended, so that they cannot show whether \
+                "Nothing seen: {} processes made {} calls each. Logs of NCCL_DEBUG do not say which operations have not ended, so that they cannot show whether \
                  the job hangs.",
                 of.process_count, of.calls
             )
