@@ -52,7 +52,7 @@
 //! let diff = Diff::new(("before", before), ("after", after), Per::Total);
 //! assert!(diff.new > 0);
 //!
-//! let (hang, _) = run.hang(&["testdata/records/hang".into()])?;
+//! let (hang, _) = run.hang(&["testdata/records/hang".into()], None)?;
 //! assert_eq!(hang.outcome, Outcome::Hung);
 //! # Ok(())
 //! # }
