@@ -14,8 +14,10 @@ use crate::records::{Records, Remark};
 pub struct Loss {
     /// What is counted: `communicators for which there was no room`, or `processes that could not record`.
     pub what: &'static str,
-    /// Why processes could not record, in the operating system's words: `No space left on device`; `None` for everything else.
+    /// Why processes could not record: `the disk is full`; `None` for everything else.
     pub why: Option<String>,
+    /// What helps, as a sentence, where something does.
+    pub advice: Option<&'static str>,
     /// The number in all files.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub count: u64,
@@ -23,17 +25,19 @@ pub struct Loss {
 
 /// What the recordings lack, sorted by name.
 pub fn losses(records: &Records) -> Vec<Loss> {
-    let mut found: BTreeMap<(&'static str, Option<&str>), u64> = BTreeMap::new();
+    let mut found: BTreeMap<(&'static str, Option<&str>), Loss> = BTreeMap::new();
     for file in &records.files {
         let lost = file.skipped.iter().filter(|remark| remark.may_be_last);
-        let lost = lost.map(|Remark { what, count, .. }| (*what, None, *count));
-        let process = file.not_recorded.as_deref().map(|why| ("processes that could not record", Some(why), 1));
-        for (what, why, count) in lost.chain(process) {
-            let sum = found.entry((what, why)).or_default();
-            *sum = sum.saturating_add(count);
+        let lost = lost.map(|Remark { what, count, advice, .. }| (*what, None, *count, *advice));
+        let process = file.not_recorded.as_ref();
+        let process = process.map(|of| ("processes that could not record", Some(of.why.as_str()), 1, of.advice));
+        for (what, why, count, advice) in lost.chain(process) {
+            let new = || Loss { what, why: why.map(str::to_owned), advice, count: 0 };
+            let loss = found.entry((what, why)).or_insert_with(new);
+            loss.count = loss.count.saturating_add(count);
         }
     }
-    found.into_iter().map(|((what, why), count)| Loss { what, why: why.map(str::to_owned), count }).collect()
+    found.into_values().collect()
 }
 
 /// Calls of an NCCL function that returned the same error.

@@ -40,8 +40,20 @@ pub(crate) enum Failure {
     )]
     NoRecorder,
 
-    #[error("{}: this folder is writable for everybody, who could replace the recorder's library; give another --dir", folder.display())]
-    OpenFolder { folder: PathBuf },
+    #[error(
+        "{}: others could replace the recordings in this folder: {why}. Give a --dir of your own, or --shared-dir if you trust them",
+        folder.display()
+    )]
+    OpenFolder { folder: PathBuf, why: String },
+
+    #[error(
+        "{}: others could replace the recorder's library in this folder: {why}. Give a --library-dir of your own",
+        folder.display()
+    )]
+    OpenLibraryFolder { folder: PathBuf, why: String },
+
+    #[error("the recorder's library needs a folder of your own: set HOME, or give --library-dir")]
+    NoLibraryFolder,
 
     #[error("{command}: cannot be run: {source}")]
     Job { command: String, source: io::Error },

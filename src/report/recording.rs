@@ -6,17 +6,19 @@ use crate::analysis::recording::{FailedCalls, Loss};
 /// This many kinds of failed calls are named; the others are counted.
 const FAILED: usize = 3;
 
-/// What recordings lack: `The recording lacks 88 communicators for which there was no room.`, and `2 processes could not record: No space left
-/// on device.`
+/// What recordings lack: `The recording lacks 88 communicators for which there was no room.`, and `2 processes could not record: the disk is full.`,
+/// each with what helps.
 pub fn lacks(losses: &[Loss]) -> Vec<String> {
     let (processes, lost): (Vec<&Loss>, Vec<&Loss>) = losses.iter().partition(|loss| loss.why.is_some());
     let lost: Vec<String> = lost.iter().map(|Loss { what, count: n, .. }| format!("{} {what}", count(*n))).collect();
     let lost = (!lost.is_empty()).then(|| format!("The recording lacks {}.", lost.join(", and ")));
     let processes = processes.into_iter().map(|loss| not_recorded(loss.why.as_deref().unwrap_or_default(), loss.count));
-    lost.into_iter().chain(processes).collect()
+    let mut advice: Vec<&str> = losses.iter().filter_map(|loss| loss.advice).collect();
+    advice.dedup();
+    lost.into_iter().chain(processes).chain(advice.into_iter().map(str::to_owned)).collect()
 }
 
-/// `2 processes could not record: No space left on device.`
+/// `2 processes could not record: the disk is full.`
 pub(super) fn not_recorded(why: &str, processes: u64) -> String {
     let several = if processes == 1 { "process" } else { "processes" };
     format!("{} {several} could not record: {}.", count(processes), visible(why))

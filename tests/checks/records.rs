@@ -58,14 +58,16 @@ fn recording(bytes: &[u8]) -> Vec<u8> {
     if bytes.starts_with(&layout::MAGIC) {
         return bytes.to_vec();
     }
-    let mut file = vec![0; layout::ring_at(2, 64) as usize];
+    let mut file = vec![0; layout::RingSizes { calls: 64, events: 64 }.at(2) as usize];
     let mut put = |at: usize, value: &[u8]| file[at..at + value.len()].copy_from_slice(value);
     put(0, &layout::MAGIC);
     for (at, value) in [(header::VERSION, layout::VERSION), (header::PLUGIN, 4), (header::PID, 7), (header::RANK, 1)] {
         put(at, &value.to_le_bytes());
     }
     put(header::RING_RECORDS, &64u64.to_le_bytes());
+    put(header::CALL_RECORDS, &64u64.to_le_bytes());
     put(header::EVENTS, &64u64.to_le_bytes());
+    (0..2).for_each(|ring| put(header::RINGS + ring * header::RING + header::RING_CLAIMED, &64u64.to_le_bytes()));
     for number in 0..2 {
         let at = layout::COMMUNICATORS_AT + number * layout::COMMUNICATOR;
         put(at + communicator::HASH, &[0xab]);

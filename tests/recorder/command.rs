@@ -170,7 +170,7 @@ fn the_jobs_output_and_exit_code_are_its_own() {
     assert!(stderr(&output).starts_with("err\nNothing was recorded into "), "{}", stderr(&output));
     let missing =
         nccl_stacks().args(["record", "--dir"]).arg(folder.path()).args(["--", "/no/such/job"]).output().unwrap();
-    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(missing.status.code(), Some(127));
     assert!(stderr(&missing).starts_with("error: /no/such/job: cannot be run: "), "{}", stderr(&missing));
 }
 
@@ -311,7 +311,7 @@ fn nothing_recorded_has_its_reason() {
     let nothing = said("true", "1");
     assert!(nothing.contains("no process called NCCL, or NCCL is linked statically"), "{nothing}");
     let full = said(": > \"$NCCL_STACKS_DIR/n-1.E28.ncclrec-failed\"", "1");
-    assert!(full.contains("1 process could not record: No space left on device."), "{full}");
+    assert!(full.contains("1 process could not record: the disk is full. Free space there"), "{full}");
     assert!(!full.contains("no process called NCCL"), "{full}");
 }
 
@@ -321,41 +321,113 @@ fn a_job_that_cannot_be_recorded_runs() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("file"), "").unwrap();
-    std::fs::create_dir_all(at("taken").join("libnccl_stacks_recorder.so").join("full")).unwrap();
     std::fs::create_dir(at("open")).unwrap();
     std::fs::set_permissions(at("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    std::fs::create_dir_all(at("taken").join("libnccl_stacks_recorder.so").join("full")).unwrap();
+    let (file, open) = (at("file").join("below"), at("open"));
+    let (blank, colon, taken) = (at("with blank"), at("with:colon"), at("taken"));
+    let own = at("own");
     let cases = [
-        (at("file").join("below"), "cannot be written"),
-        (at("taken"), "cannot be written"),
-        (at("open"), "this folder is writable for everybody"),
-        (at("with blank"), "with a space or a colon"),
-        (at("with:colon"), "with a space or a colon"),
+        (&file, &own, "cannot be written"),
+        (&open, &own, "others could replace the recordings in this folder: everybody may write it"),
+        (&own, &taken, "cannot be written"),
+        (&own, &blank, "with a space or a colon"),
+        (&own, &colon, "with a space or a colon"),
+        (&own, &open, "others could replace the recorder's library in this folder: everybody may write it"),
     ];
-    for (dir, why) in cases {
-        let job = ["--", "sh", "-c", "echo out; exit 7"];
-        let output =
-            nccl_stacks().args(["record", "--dir"]).arg(&dir).args(job).env_remove("LD_PRELOAD").output().unwrap();
+    for (dir, library, why) in cases {
+        let record = || {
+            let mut command = nccl_stacks();
+            command.arg("record").arg("--dir").arg(dir).arg("--library-dir").arg(library).env_remove("LD_PRELOAD");
+            command
+        };
+        let output = record().args(["--", "sh", "-c", "echo out; exit 7"]).output().unwrap();
         let said = stderr(&output);
         assert_eq!((output.status.code(), &output.stdout[..]), (Some(7), &b"out\n"[..]), "{said}");
         assert!(said.starts_with("The job runs unrecorded: ") && said.contains(why), "{dir:?}: {said}");
-        let printed = nccl_stacks().args(["record", "--print-env", "--dir"]).arg(&dir).output().unwrap();
+        let printed = record().arg("--print-env").output().unwrap();
         assert!(!printed.status.success() && printed.stdout.is_empty(), "{dir:?}: {}", stderr(&printed));
     }
-    // A folder that everybody may write, but where nobody may replace the files of others.
-    std::fs::set_permissions(at("open"), std::fs::Permissions::from_mode(0o1777)).unwrap();
-    let output = nccl_stacks().args(["record", "--dir"]).arg(at("open")).args(["--", "true"]).output().unwrap();
-    assert!(!stderr(&output).contains("unrecorded"), "{}", stderr(&output));
+    // A folder of recordings may have any name, and one that others may write is taken if the user says so.
+    for (dir, option) in [(&blank, None), (&open, Some("--shared-dir"))] {
+        let output =
+            nccl_stacks().args(["record", "--dir"]).arg(dir).args(option).args(["--", "true"]).output().unwrap();
+        assert!(!stderr(&output).contains("unrecorded"), "{}", stderr(&output));
+    }
 }
 
-/// What somebody else could make another library is replaced, and what is safe stays.
+/// A command that is not there is said as by a shell, and nothing about recordings.
+#[test]
+fn a_command_that_is_not_there_ends_as_in_a_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    for (command, code, why) in [("no-such-command", 127, "No such file"), ("/etc/passwd", 126, "Permission denied")] {
+        let output = nccl_stacks().args(["record", "--dir"]).arg(folder.path()).args(["--", command]).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(
+            said.contains(&format!("error: {command}: cannot be run: {why}")) && said.lines().count() == 1,
+            "{said}"
+        );
+    }
+}
+
+/// Folders and parents by owner and mode, each with whether the job is recorded into it. Only root can give folders away.
+#[test]
+fn folders_that_others_can_change_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = |path: &Path, owner: u32, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        std::os::unix::fs::chown(path, Some(owner), None)
+    };
+    let user = std::fs::metadata(folder.path()).unwrap().uid();
+    let (parent, own) = (folder.path().join("parent"), folder.path().join("parent/own"));
+    std::fs::create_dir_all(&own).unwrap();
+    let other = 4242;
+    for (of_parent, of_own, refused) in [
+        ((user, 0o755), (user, 0o755), None),
+        ((user, 0o1777), (user, 0o700), None),
+        ((user, 0o1775), (user, 0o755), None),
+        ((user, 0o755), (user, 0o775), Some("its group may write it")),
+        ((user, 0o755), (user, 0o757), Some("everybody may write it")),
+        ((user, 0o755), (user, 0o1777), Some("everybody may write it")),
+        ((user, 0o777), (user, 0o755), Some("everybody may write into")),
+        ((user, 0o775), (user, 0o755), Some("the group of")),
+        ((user, 0o755), (other, 0o755), Some("it belongs to user 4242")),
+        ((other, 0o755), (user, 0o755), Some("belongs to user 4242")),
+        ((other, 0o1777), (user, 0o755), Some("belongs to user 4242")),
+    ] {
+        if set(&parent, of_parent.0, of_parent.1).and(set(&own, of_own.0, of_own.1)).is_err() {
+            eprintln!("skipped: only root can give a folder to another user");
+            continue;
+        }
+        for (option, refused) in [(None, refused), (Some("--shared-dir"), None)] {
+            let printed =
+                nccl_stacks().args(["record", "--print-env", "--dir"]).arg(&own).args(option).output().unwrap();
+            let said = stderr(&printed);
+            let case = format!("{of_parent:?} {of_own:?} {option:?}: {said}");
+            assert_eq!(printed.status.success(), refused.is_none(), "{case}");
+            assert!(refused.is_none_or(|why| said.contains(why) && said.contains("--shared-dir")), "{case}");
+        }
+    }
+}
+
+/// The library that processes of the job load is none that somebody else could have put there: not in the folder of the recordings, however it is
+/// shared, and what is in the user's own folder is looked at again before each use.
 #[test]
 fn a_library_that_others_can_change_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let library = folder.path().join("libnccl_stacks_recorder.so");
+    let (own, shared) = (folder.path().join("own"), folder.path().join("shared"));
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o777)).unwrap();
+    std::fs::write(shared.join("libnccl_stacks_recorder.so"), "another").unwrap();
+    let library = own.join("libnccl_stacks_recorder.so");
     let elsewhere = tempfile::tempdir().unwrap();
     let unpack = || {
-        let output = nccl_stacks().args(["record", "--print-env", "--dir"]).arg(folder.path()).output().unwrap();
+        let mut command = nccl_stacks();
+        command.args(["record", "--print-env", "--shared-dir", "--dir"]).arg(&shared).arg("--library-dir").arg(&own);
+        let output = command.env_remove("LD_PRELOAD").output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stdout(&output).contains(&format!("LD_PRELOAD={}\n", library.display())), "{}", stdout(&output));
         std::fs::symlink_metadata(&library).unwrap()
     };
     let first = unpack();
@@ -374,6 +446,115 @@ fn a_library_that_others_can_change_is_replaced() {
     }
     std::fs::write(&library, "another").unwrap();
     assert_eq!(unpack().len(), first.len());
+    assert_eq!(std::fs::read(shared.join("libnccl_stacks_recorder.so")).unwrap(), b"another");
+}
+
+/// Without a folder of the user's choice, the library goes into the user's cache.
+#[test]
+fn the_library_is_in_a_folder_of_the_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).join("nccl-stacks/libnccl_stacks_recorder.so");
+    for (variable, name, below) in [("XDG_CACHE_HOME", "cache", "cache"), ("HOME", "home", "home/.cache")] {
+        let mut command = nccl_stacks();
+        command.env_remove("XDG_CACHE_HOME").env_remove("LD_PRELOAD").env(variable, folder.path().join(name));
+        let output = command.args(["record", "--print-env", "--dir"]).arg(folder.path().join("runs")).output().unwrap();
+        let variables = stdout(&output);
+        assert!(variables.contains(&format!("LD_PRELOAD={}\n", at(below).display())), "{variables}{}", stderr(&output));
+        assert_eq!(std::fs::metadata(at(below).parent().unwrap()).unwrap().mode() & 0o777, 0o700);
+    }
+    assert_eq!(std::fs::read_dir(folder.path().join("runs")).unwrap().count(), 0);
+}
+
+/// Old runs go before a new one begins: the oldest first, never one that still runs, and nothing that is no recording.
+#[test]
+fn old_runs_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+    let recorded = || {
+        let mut names: Vec<String> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".ncclrec"))
+            .collect();
+        names.sort();
+        names
+    };
+    let run = |options: &[&str]| {
+        let mut command = nccl_stacks();
+        command.args(["record", "--ring-size", "16K", "--dir"]).arg(folder.path()).args(options).arg("--");
+        let before = recorded();
+        let output = command.arg(built().path("job")).args(["2", "5"]).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let new = recorded().into_iter().filter(|name| !before.contains(name)).collect::<Vec<_>>();
+        // Runs are in the order of their operations.
+        std::thread::sleep(Duration::from_millis(20));
+        (new, stderr(&output))
+    };
+    let (first, second, third) = (run(&[]).0, run(&[]).0, run(&["--keep", "3"]).0);
+    let all = |runs: &[&Vec<String>]| {
+        let mut all = runs.iter().copied().flatten().cloned().collect::<Vec<_>>();
+        all.sort();
+        all
+    };
+    assert_eq!((first.len(), recorded()), (2, all(&[&first, &second, &third])));
+    let (fourth, said) = run(&["--keep", "2"]);
+    assert_eq!(recorded(), all(&[&third, &fourth]), "{said}");
+    assert!(line(&said, "Removed: ").starts_with("Removed: 2 old runs, "), "{said}");
+    // A run that goes on: the job waits for a rank that does not come.
+    let mut running = started(folder.path(), &["2", "30", "stay:1:5"]);
+    while recorded().len() < 6 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let goes_on = recorded().into_iter().filter(|name| !third.contains(name) && !fourth.contains(name)).collect();
+    let (fifth, said) = run(&["--max-size", "0"]);
+    assert_eq!(recorded(), all(&[&goes_on, &fifth]), "{said}");
+    kill_all(folder.path());
+    running.wait().unwrap();
+    // Its processes are gone now, though nobody closed its files.
+    let (sixth, said) = run(&["--keep", "1"]);
+    assert_eq!(recorded(), sixth, "{said}");
+    assert_eq!(std::fs::read(folder.path().join("notes.txt")).unwrap(), b"mine");
+}
+
+/// An archive of a folder has its recordings without their holes, and whatever else is there; and it is answered as the folder is.
+#[test]
+fn a_folder_is_collected_without_holes() {
+    let (output, folder) = record(&[], &["3", "30", "out:1:12"]);
+    assert_eq!(output.status.code(), Some(1));
+    let long = "a".repeat(120);
+    std::fs::write(folder.path().join(&long), "text of another program").unwrap();
+    let of_folder = answer("hang", folder.path());
+    for ending in ["tar", "tar.gz", "tar.zst"] {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let archive = elsewhere.path().join(format!("incident.{ending}"));
+        let output = nccl_stacks().args(["record", "--collect"]).arg(folder.path()).arg("-o").arg(&archive).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stderr(&output).starts_with("Collected: 4 files, 3 of them recordings with "), "{}", stderr(&output));
+        let size = std::fs::metadata(&archive).unwrap().len();
+        // A recording is 12.2 MB long, of which some 200 kB are in use.
+        assert!(size < 1_500_000, "{ending}: {size}");
+        let (of_archive, code) = answer("hang", &archive);
+        let but_names = |answer: &Value| (answer["verdict"].clone(), answer["hung"].clone(), answer["lagging"].clone());
+        assert_eq!((but_names(&of_archive), code), (but_names(&of_folder.0), of_folder.1), "{ending}");
+        if ending == "tar" {
+            let packed = std::fs::File::open(&archive).unwrap();
+            let mut names = Vec::new();
+            for member in tar::Archive::new(packed).entries().unwrap() {
+                let mut member = member.unwrap();
+                let path = member.path().unwrap().into_owned();
+                let mut bytes = Vec::new();
+                std::io::Read::read_to_end(&mut member, &mut bytes).unwrap();
+                let there = std::fs::read(folder.path().join(path.file_name().unwrap())).unwrap();
+                assert_eq!(bytes.len(), there.len(), "{path:?}");
+                names.push(path.file_name().unwrap().to_owned());
+            }
+            assert!(names.contains(&long.clone().into()) && names.len() == 4, "{names:?}");
+        }
+    }
+    let refused =
+        nccl_stacks().args(["record", "--collect"]).arg(folder.path()).args(["-o", "a.zip"]).output().unwrap();
+    assert!(stderr(&refused).contains("name the archive .tar.zst, .tar.gz or .tar"), "{}", stderr(&refused));
 }
 
 #[test]

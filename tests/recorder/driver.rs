@@ -218,13 +218,13 @@ fn plain(handle: u64) -> u64 {
 impl Recording {
     pub(crate) fn read(path: &Path) -> Recording {
         let bytes = std::fs::read(path).unwrap();
-        let ring_records = Header::parse(&bytes).unwrap().ring_records;
+        let sizes = Header::parse(&bytes).unwrap().rings;
         let (mut records, mut incomplete) = (Vec::new(), 0);
         for ring in 0..layout::RINGS {
-            let at = layout::ring_at(ring, ring_records) as usize;
-            let slots = bytes[at..].chunks_exact(layout::RECORD).take(ring_records as usize);
+            let at = sizes.at(ring) as usize;
+            let slots = bytes[at..].chunks_exact(layout::RECORD).take(sizes.of(ring) as usize);
             for (index, slot) in slots.enumerate() {
-                match format::slot(slot.try_into().unwrap(), index as u64, ring_records) {
+                match format::slot(slot.try_into().unwrap(), index as u64, sizes.of(ring)) {
                     Slot::Record(position, record) => records.push((position << 8 | ring as u64, record)),
                     Slot::Incomplete => incomplete += 1,
                     Slot::Empty => {}

@@ -42,7 +42,7 @@ impl Recording {
     }
 
     pub(crate) fn put(&self, thread: u64, since: i64, record: Record) -> Handle {
-        self.writer.put(thread as usize, 0, &Record { time: self.at(since), ..record }).unwrap()
+        self.writer.put(layout::CALL_RINGS + thread as usize, 0, &Record { time: self.at(since), ..record }).unwrap()
     }
 
     pub(crate) fn text(&self, text: &str) -> u8 {

@@ -149,17 +149,20 @@ impl Recording {
 
     /// `None` of a file whose process was killed while it created it.
     pub(crate) fn try_of(bytes: Vec<u8>) -> Option<Recording> {
-        let ring_records = match Header::parse(&bytes) {
-            Ok(header) => header.ring_records,
+        let sizes = match Header::parse(&bytes) {
+            Ok(header) => header.rings,
             Err(NotARecording::Magic) if bytes.iter().take(8).all(|byte| *byte == 0) => return None,
             Err(error) => panic!("{error}"),
         };
         let (mut records, mut incomplete) = (Vec::new(), 0);
-        for (index, bytes) in bytes[layout::RINGS_AT..].chunks_exact(layout::RECORD).enumerate() {
-            match slot(bytes.try_into().unwrap(), index as u64 % ring_records, ring_records) {
-                Slot::Record(position, record) => records.push((position, record)),
-                Slot::Incomplete => incomplete += 1,
-                Slot::Empty => {}
+        for ring in 0..layout::RINGS {
+            let slots = bytes[sizes.at(ring) as usize..sizes.at(ring + 1) as usize].chunks_exact(layout::RECORD);
+            for (index, bytes) in (0..).zip(slots) {
+                match slot(bytes.try_into().unwrap(), index, sizes.of(ring)) {
+                    Slot::Record(position, record) => records.push((position, record)),
+                    Slot::Incomplete => incomplete += 1,
+                    Slot::Empty => {}
+                }
             }
         }
         records.sort_by_key(|(position, record)| (record.time, *position));

@@ -13,7 +13,7 @@ use nccl_stacks::operation::{Counts, Operation, State};
 use nccl_stacks::records::{self, Keep, RecordFile, Records, read_all};
 use nccl_stacks::time::Ns;
 use nccl_stacks_recorder_format::layout::{self, header};
-use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Kind, Record, Writer, flag};
+use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Header, Kind, Record, Writer, flag};
 use tempfile::TempDir;
 
 use crate::checks::records::check_as;
@@ -60,7 +60,8 @@ impl Process {
 
     pub(crate) fn put(&self, time: i64, record: Record) -> u64 {
         let record = Record { time, thread: self.thread, ..record };
-        self.writer.put(self.thread as usize, 0, &record).map_or(0, Handle::number)
+        // Rings for events have the size that was asked for.
+        self.writer.put(layout::CALL_RINGS + self.thread as usize, 0, &record).map_or(0, Handle::number)
     }
 
     pub(crate) fn stop(&self, time: i64, parent: u64) {
@@ -124,6 +125,12 @@ impl Process {
         self.set(&clock);
         self.set(&[(header::LAST_REALTIME, EPOCH), (header::LAST_MONOTONIC, 0)]);
     }
+}
+
+/// Where the first ring in use begins.
+pub(crate) fn first_ring(bytes: &[u8]) -> usize {
+    let sizes = Header::parse(bytes).unwrap().rings;
+    (0..layout::RINGS).map(|ring| sizes.at(ring) as usize).find(|at| bytes[*at] != 0).unwrap()
 }
 
 pub(crate) fn folder() -> TempDir {
@@ -225,7 +232,7 @@ fn what_both_saw_is_one_operation() {
     let phases = (step.gpu_wait, step.peer_wait, step.network, step.flush);
     assert_eq!(phases, (Some(Ns(90)), Some(Ns(200)), Some(Ns(400)), None));
     let file = &records.files[0];
-    assert_eq!((file.source.map(|of| of.name()), file.version.as_deref()), (Some("recorder"), Some("1")));
+    assert_eq!((file.source.map(|of| of.name()), file.version.as_deref()), (Some("recorder"), Some("2")));
     assert!(skipped(file).is_empty() && file.notes.is_empty(), "{file:?}");
     let status = &records.rank_status[1];
     assert_eq!((status.host.as_deref(), status.pid, status.last_enqueued), (Some("node0"), Some(43), Some(9)));
@@ -345,8 +352,7 @@ fn files_may_end_anywhere() {
     let records = process.read();
     assert_eq!(records.operations.len(), 50);
     let whole = std::fs::read(&process.path).unwrap();
-    let ring = whole[layout::RINGS_AT..].chunks(1024 * layout::RECORD).position(|ring| ring[0] != 0).unwrap();
-    let begin = layout::ring_at(ring, 1024) as usize;
+    let begin = first_ring(&whole);
     let path = folder.path().join("copy");
     for (length, calls) in [(begin, 0), (begin + 63, 0), (begin + 64, 1), (begin + 64 * 51, 26), (whole.len() - 1, 50)]
     {
@@ -368,10 +374,10 @@ fn files_may_end_anywhere() {
     assert_eq!(skipped(&records.files[0]), [("records that are not complete", 1)]);
     assert_eq!(records.files[0].skipped[0].first_offset, Some(begin as u64 + 64));
     let mut other = whole;
-    other[8] = 2;
+    other[8] = 3;
     std::fs::write(&path, &other).unwrap();
     let file = &records::read(input::open(&path).unwrap(), Keep::All).unwrap().files[0];
-    assert_eq!(file.notes, ["Its layout has version 2, and this program reads version 1."]);
+    assert_eq!(file.notes, ["Its layout has version 3, and this program reads versions 1 to 2."]);
 }
 
 /// Four threads write more than the rings hold; whatever is read meanwhile is what one of them wrote.
@@ -613,7 +619,7 @@ fn changed_bytes_are_no_panic() {
     process.set_clock();
     let whole = std::fs::read(&process.path).unwrap();
     let rings: Vec<usize> = (0..layout::RINGS)
-        .map(|ring| layout::ring_at(ring, 64) as usize)
+        .map(|ring| layout::RingSizes::new(64).at(ring) as usize)
         .filter(|at| whole[*at] != 0 || whole[at + 8] != 0)
         .collect();
     // The header, the first communicators, the first texts, and the rings that are used.

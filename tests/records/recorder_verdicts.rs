@@ -6,11 +6,11 @@ use std::path::Path;
 
 use nccl_stacks::analysis::hang::{Outcome, hang};
 use nccl_stacks::report::{self, recorded};
-use nccl_stacks_recorder_format::layout::{self, header};
+use nccl_stacks_recorder_format::layout::header;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 use serde_json::Value;
 
-use crate::records::recorder::{Process, folder, job, read_folder};
+use crate::records::recorder::{Process, first_ring, folder, job, read_folder};
 use crate::support::program::{run, stderr, stdout, verdict_of};
 
 /// The verdict of `records` about a folder.
@@ -26,8 +26,7 @@ fn a_recording_that_is_cut_off_is_damage() {
     (0..50).for_each(|number| _ = process.call(number * 1_000, 1, "ncclAllReduce", 4));
     process.set_clock();
     let whole = std::fs::read(&process.path).unwrap();
-    let ring = whole[layout::RINGS_AT..].chunks(1024 * layout::RECORD).position(|ring| ring[0] != 0).unwrap();
-    let begin = layout::ring_at(ring, 1024) as usize;
+    let begin = first_ring(&whole);
     // Each call has two records.
     for (length, lost) in [(begin, Some(100)), (begin + 64 * 51, Some(49)), (begin + 64 * 100, None)] {
         std::fs::write(&process.path, &whole[..length]).unwrap();
@@ -58,8 +57,7 @@ fn damage_is_in_the_verdict_beside_what_is_off() {
     (0..100).for_each(|number| _ = process.call(number * 1_000, 1, "ncclAllReduce", 4));
     process.set_clock();
     let mut bytes = std::fs::read(&process.path).unwrap();
-    let ring = bytes[layout::RINGS_AT..].chunks(64 * layout::RECORD).position(|ring| ring[0] != 0).unwrap();
-    let at = layout::ring_at(ring, 64) as usize;
+    let at = first_ring(&bytes);
     bytes[at..at + 8].fill(0);
     std::fs::write(&process.path, bytes).unwrap();
     let verdict = verdict(folder.path());
@@ -99,8 +97,10 @@ fn a_recording_that_lacks_something_shows_no_absence_of_a_hang() {
         assert_eq!((lossy["outcome"].as_str(), code), (Some("unclear"), Some(0)), "{lossy}");
         let lacks = "The recording lacks 5 communicators for which there was no room.";
         let first = "Cannot say whether the job hangs: in 1 group of 4 ranks no rank is seen to wait.";
-        assert_eq!(verdict_of(&lossy), format!("{first} {lacks}"));
-        let loss = serde_json::json!([{"what": "communicators for which there was no room", "why": null, "count": 5}]);
+        let helps = "A recording has room for 512 communicators at a time: destroy those that are not used any more.";
+        assert_eq!(verdict_of(&lossy), format!("{first} {lacks} {helps}"));
+        let what = "communicators for which there was no room";
+        let loss = serde_json::json!([{"what": what, "why": null, "advice": helps, "count": 5}]);
         assert_eq!(lossy["losses"], loss);
         assert!(verdict(folder.path()).contains("5 communicators for which there was no room"));
     }
@@ -146,7 +146,7 @@ fn what_is_lost_is_not_complete() {
     assert_eq!((report.outcome, &report.culprits[..]), (Outcome::Unclear, &[][..]));
     assert_eq!((report.hung.len(), &report.open[0].waiting_ranks[..]), (0, &[1, 2, 3][..]));
     let verdict = report::hang::verdict(&report);
-    assert!(verdict.ends_with("The recording lacks 4 records for which there was no memory."), "{verdict}");
+    assert!(verdict.ends_with("The recording lacks 4 records for which there was no space."), "{verdict}");
 }
 
 /// Rank 0 called all six, and the last three while its program had switched recording off. That they have no end does not mean that they hang.
@@ -275,20 +275,22 @@ fn processes_that_could_not_record_are_said() {
     for name in ["n-1.E28.ncclrec-failed", "n-2.E28.ncclrec-failed", "n-3.E13.ncclrec-failed"] {
         std::fs::write(folder.path().join(name), "").unwrap();
     }
-    let full = "2 processes could not record: No space left on device.";
+    let full = "2 processes could not record: the disk is full.";
     let path = folder.path().to_str().unwrap();
     let (found, code) = answer(folder.path());
     assert_eq!((found["outcome"].as_str(), code), (Some("unclear"), Some(0)), "{found}");
     let verdict_of_hang = verdict_of(&found);
     assert!(
-        verdict_of_hang.contains(full) && verdict_of_hang.contains("1 process could not record: Permission denied."),
+        verdict_of_hang.contains(full)
+            && verdict_of_hang
+                .contains("1 process could not record: the user of the job may not write into the folder."),
         "{found}"
     );
     let records = stdout(&run(&["records", path, "--quiet"]));
     let words = records.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.starts_with("Nothing was recorded.") && words.contains(full), "{records}");
     let ranks = run(&["ranks", path, "--quiet"]);
-    assert!(stderr(&ranks).contains("2 processes could not record: No space left on device."), "{}", stderr(&ranks));
+    assert!(stderr(&ranks).contains("2 processes could not record: the disk is full."), "{}", stderr(&ranks));
     assert_eq!(ranks.status.code(), Some(3), "{}", stderr(&ranks));
 
     // Beside recordings of the others nobody is said to wait for nobody.

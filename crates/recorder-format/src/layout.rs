@@ -3,14 +3,21 @@
 /// The first bytes of a file. They are written last when the file is created.
 pub const MAGIC: [u8; 8] = *b"NCCLSTK\x01";
 
-/// The version of this layout. A reader refuses others.
-pub const VERSION: u32 = 1;
+/// The version of this layout. A reader also reads version 1, in which all rings have the same size, and refuses others.
+pub const VERSION: u32 = 2;
 
 /// The size of a record in bytes.
 pub const RECORD: usize = 64;
 
 /// The number of rings.
 pub const RINGS: usize = 16;
+
+/// How many of the rings are for calls: the first ones. The others are for events, of which a call makes many, and which would overwrite the
+/// calls of minutes within seconds.
+pub const CALL_RINGS: usize = 10;
+
+/// How many times the size of a ring for events a ring for calls has.
+pub const CALL_RING_TIMES: u64 = 4;
 
 /// Where the communicators begin.
 pub const COMMUNICATORS_AT: usize = 4096;
@@ -33,7 +40,7 @@ pub const TEXT: usize = 64;
 /// Where the rings begin, aligned to a page.
 pub const RINGS_AT: usize = (TEXTS_AT + TEXTS * TEXT).next_multiple_of(4096);
 
-/// The smallest and the largest number of records in a ring.
+/// The smallest and the largest number of records in a ring for events.
 pub const RING_RECORDS: core::ops::RangeInclusive<u64> = 64..=1 << 24;
 
 /// Offsets in the header.
@@ -44,7 +51,7 @@ pub mod header {
     pub const VERSION: usize = 8;
     /// Whether the process has closed the file at its exit, u32.
     pub const CLOSED: usize = 12;
-    /// The number of records in a ring, u64.
+    /// The number of records in a ring for events, u64; in version 1 in each ring.
     pub const RING_RECORDS: usize = 16;
     /// The process id, u32.
     pub const PID: usize = 24;
@@ -68,7 +75,7 @@ pub mod header {
     pub const PLUGIN: usize = 76;
     /// The events that NCCL was asked for, u64.
     pub const EVENTS: usize = 80;
-    /// How many records were lost because there was no memory for their ring, u64.
+    /// How many records were lost because there was no space for their ring, u64.
     pub const LOST: usize = 88;
     /// Communicators for which there was no room, u64.
     pub const LOST_COMMUNICATORS: usize = 96;
@@ -86,6 +93,10 @@ pub mod header {
     pub const REUSED: usize = 224;
     /// How many calls and events were not recorded because the program had switched recording off, u64.
     pub const LEFT_OUT: usize = 232;
+    /// Why there was no space for a ring, u32: the errno of the last attempt; 0 if all succeeded, or in files of recorders that did not note it.
+    pub const LOST_WHY: usize = 240;
+    /// The number of records in a ring for calls, u64.
+    pub const CALL_RECORDS: usize = 248;
     /// The program and its first arguments, 512 bytes, padded with zeros.
     pub const COMMAND: usize = 256;
     /// The length of the command.
@@ -96,7 +107,7 @@ pub mod header {
     pub const RING: usize = 128;
     /// In a ring: how many positions were claimed, u64.
     pub const RING_CLAIMED: usize = 0;
-    /// In a ring: its state, u64; 0 unused, 1 being reserved, 2 in use, 3 without memory.
+    /// In a ring: its state, u64; 0 unused, 1 being reserved, 2 in use, 3 without space.
     pub const RING_STATE: usize = 8;
 }
 
@@ -146,7 +157,39 @@ const _: () = assert!(RINGS_AT.is_multiple_of(4096) && header::RINGS + RINGS * h
 const _: () = assert!(header::COMMAND + header::COMMAND_LENGTH <= header::RINGS);
 const _: () = assert!(communicator::NAME + communicator::NAME_LENGTH <= COMMUNICATOR);
 
-/// The offset of a ring in files with this number of records per ring.
-pub const fn ring_at(ring: usize, ring_records: u64) -> u64 {
-    RINGS_AT as u64 + ring as u64 * ring_records * RECORD as u64
+/// How many records the rings of a file have. All numbers are powers of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingSizes {
+    /// In each of the first [`CALL_RINGS`] rings.
+    pub calls: u64,
+    /// In each of the other rings.
+    pub events: u64,
+}
+
+impl RingSizes {
+    /// The sizes of a new file whose rings for events have so many records.
+    pub const fn new(events: u64) -> RingSizes {
+        RingSizes { calls: events * CALL_RING_TIMES, events }
+    }
+
+    /// How many records a ring has.
+    #[inline]
+    pub const fn of(self, ring: usize) -> u64 {
+        if ring < CALL_RINGS { self.calls } else { self.events }
+    }
+
+    /// How many records the rings before this one have together.
+    #[inline]
+    pub const fn before(self, ring: usize) -> u64 {
+        if ring < CALL_RINGS {
+            return ring as u64 * self.calls;
+        }
+        CALL_RINGS as u64 * self.calls + (ring - CALL_RINGS) as u64 * self.events
+    }
+
+    /// The offset of a ring in the file; that of ring [`RINGS`] is the file's length.
+    #[inline]
+    pub const fn at(self, ring: usize) -> u64 {
+        RINGS_AT as u64 + self.before(ring) * RECORD as u64
+    }
 }

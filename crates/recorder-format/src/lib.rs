@@ -12,7 +12,8 @@
 //! | 0 .. 4096 | the [header](layout::header) |
 //! | then 512 x 256 | the [communicators](layout::communicator) in the order of their registration |
 //! | then 255 x 64 | texts: a length byte, then the bytes. Records refer to functions, types and algorithms by their numbers, from 1 |
-//! | then 16 x n x 64 | 16 rings of `n` [records](Record), a power of two |
+//! | then 10 x 4n x 64 | 10 rings of `4n` [records](Record), for calls |
+//! | then 6 x n x 64 | 6 rings of `n` records, a power of two, for events |
 //!
 //! # Records
 //!
@@ -33,7 +34,8 @@
 //! wraps around to its slot, two records may mix; the check over all words detects that. The header has the number of claimed positions,
 //! which tells how many records were overwritten.
 //!
-//! There is no lock. The writer of a record chooses its ring; two threads in one ring share its counter.
+//! There is no lock. The writer of a record chooses its ring; two threads in one ring share its counter. Calls have rings of their own, because
+//! one call makes many events: they would leave few calls.
 //!
 //! # Who may write
 //!

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use crate::layout::{self, RECORD, communicator as offsets, header};
+use crate::layout::{self, RECORD, RingSizes, communicator as offsets, header};
 use crate::record::Record;
 
 /// Both clocks at the same moment, ns.
@@ -18,8 +18,10 @@ pub struct Clock {
 /// The header of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Header<'a> {
-    /// The number of records in a ring.
-    pub ring_records: u64,
+    /// The version of its layout.
+    pub version: u32,
+    /// The number of records in each ring.
+    pub rings: RingSizes,
     /// The process id.
     pub pid: u32,
     /// The process's rank in the job.
@@ -40,8 +42,10 @@ pub struct Header<'a> {
     pub plugin: u32,
     /// The events that NCCL was asked for.
     pub events: u64,
-    /// How many records were lost for lack of memory.
+    /// How many records were lost because there was no space for their ring.
     pub lost: u64,
+    /// Why there was none: an errno; 0 if there was, or if the recorder did not note it.
+    pub lost_why: i32,
     /// How many communicators did not fit into the file.
     pub lost_communicators: u64,
     /// How often the number of an ended communicator was reused for a newer one.
@@ -76,7 +80,7 @@ impl fmt::Display for NotARecording {
         match self {
             NotARecording::Magic => write!(f, "it is not a recording: its first bytes differ"),
             NotARecording::Version(version) => {
-                write!(f, "its layout has version {version}, and this program reads version {}", layout::VERSION)
+                write!(f, "its layout has version {version}, and this program reads versions 1 to {}", layout::VERSION)
             }
             NotARecording::Short => write!(f, "it is cut off before its first record"),
             NotARecording::RingRecords(records) => write!(f, "it says that a ring has {records} records"),
@@ -138,18 +142,22 @@ pub(crate) fn header_of(bytes: &[u8]) -> Result<Header<'_>, NotARecording> {
     if !bytes.starts_with(&layout::MAGIC) {
         return Err(NotARecording::Magic);
     }
-    match u32_of(bytes, header::VERSION) {
-        layout::VERSION => {}
+    let events = u64_of(bytes, header::RING_RECORDS);
+    let calls = match u32_of(bytes, header::VERSION) {
+        1 => events,
+        layout::VERSION => u64_of(bytes, header::CALL_RECORDS),
         version => return Err(NotARecording::Version(version)),
-    }
-    let ring_records = u64_of(bytes, header::RING_RECORDS);
-    if !layout::RING_RECORDS.contains(&ring_records) || !ring_records.is_power_of_two() {
-        return Err(NotARecording::RingRecords(ring_records));
+    };
+    let (fewest, most) = (*layout::RING_RECORDS.start(), *layout::RING_RECORDS.end() * layout::CALL_RING_TIMES);
+    let is_no_size = |records: &u64| !(fewest..=most).contains(records) || !records.is_power_of_two();
+    if let Some(records) = [events, calls].into_iter().find(is_no_size) {
+        return Err(NotARecording::RingRecords(records));
     }
     let known = |at| u32::try_from(i32_of(bytes, at)).ok();
     let clock = |realtime, monotonic| Clock { realtime: i64_of(bytes, realtime), monotonic: i64_of(bytes, monotonic) };
     Ok(Header {
-        ring_records,
+        version: u32_of(bytes, header::VERSION),
+        rings: RingSizes { calls, events },
         pid: u32_of(bytes, header::PID),
         rank: known(header::RANK),
         world: known(header::WORLD),
@@ -161,6 +169,7 @@ pub(crate) fn header_of(bytes: &[u8]) -> Result<Header<'_>, NotARecording> {
         plugin: u32_of(bytes, header::PLUGIN),
         events: u64_of(bytes, header::EVENTS),
         lost: u64_of(bytes, header::LOST),
+        lost_why: i32_of(bytes, header::LOST_WHY),
         lost_communicators: u64_of(bytes, header::LOST_COMMUNICATORS),
         reused: u64_of(bytes, header::REUSED),
         left_out: u64_of(bytes, header::LEFT_OUT),

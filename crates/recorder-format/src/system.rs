@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_int};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use crate::layout::{RINGS, RINGS_AT, ring_at};
+use crate::layout::{RINGS, RINGS_AT, RingSizes};
 use crate::memory::Words;
 
 /// The permissions of a file while it is recorded, and those added when it is closed. The process's umask applies.
@@ -170,14 +170,14 @@ pub(crate) fn give_way() {
 }
 
 /// Creates and maps a file, which must not exist. On an error, given as an errno, no file is left.
-pub(crate) fn create(path: &CStr, ring_records: u64) -> Result<(Words, File), i32> {
+pub(crate) fn create(path: &CStr, sizes: RingSizes) -> Result<(Words, File), i32> {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: `path` ends with a zero.
     let fd = unsafe { libc::open(path.as_ptr(), flags, RECORDED) };
     if fd < 0 {
         return Err(errno());
     }
-    match map(fd, ring_records) {
+    match map(fd, sizes) {
         Ok(words) => Ok((words, File::new(fd))),
         Err(error) => {
             // SAFETY: the file is ours, and not mapped.
@@ -190,8 +190,8 @@ pub(crate) fn create(path: &CStr, ring_records: u64) -> Result<(Words, File), i3
     }
 }
 
-fn map(fd: i32, ring_records: u64) -> Result<Words, i32> {
-    let length = ring_at(RINGS, ring_records);
+fn map(fd: i32, sizes: RingSizes) -> Result<Words, i32> {
+    let length = sizes.at(RINGS);
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: calls on our own descriptor; `limit` may be written; the mapping is new memory, and is never unmapped.
     unsafe {

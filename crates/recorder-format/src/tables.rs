@@ -4,7 +4,7 @@
 
 use core::ops::Deref;
 
-use crate::layout::{self, COMMUNICATOR, TEXT, communicator, header};
+use crate::layout::{self, COMMUNICATOR, RingSizes, TEXT, communicator, header};
 use crate::read::{self, Communicator, Header, NotARecording};
 use crate::system::realtime_and_monotonic;
 use crate::words::{Ordering, fence};
@@ -55,11 +55,12 @@ fn communicator_at(number: u16) -> Option<usize> {
 
 impl Writer {
     /// Writes the header of a new file. The magic bytes come last.
-    pub(crate) fn describe(&self, ring_records: u64, facts: &Facts<'_>) {
+    pub(crate) fn describe(&self, sizes: RingSizes, facts: &Facts<'_>) {
         let words = &self.words;
         let (realtime, monotonic) = realtime_and_monotonic();
         words.set_half(header::VERSION, layout::VERSION);
-        words.at(header::RING_RECORDS).store(ring_records, Ordering::Relaxed);
+        words.at(header::RING_RECORDS).store(sizes.events, Ordering::Relaxed);
+        words.at(header::CALL_RECORDS).store(sizes.calls, Ordering::Relaxed);
         words.set_half(header::PID, facts.pid);
         for (at, rank) in [header::RANK, header::WORLD, header::LOCAL_RANK].into_iter().zip(facts.ranks) {
             words.set_half(at, rank.cast_unsigned());

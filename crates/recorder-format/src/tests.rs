@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::vec::Vec;
 use std::{format, fs, thread, vec};
 
-use crate::layout::{RECORD, RINGS, ring_at};
+use crate::layout::{CALL_RINGS, RECORD, RINGS, RingSizes};
 use crate::{Facts, Handle, Kind, NotCancelled, Record, Slot, Writer, communicator, slot, text};
 
 /// A unique path for each test.
@@ -35,13 +35,13 @@ fn create(path: &std::path::Path, ring_records: u64) -> Writer {
 
 /// A writer without a file, whose memory is never freed: the memory checkers cannot map files.
 fn memory(ring_records: u64) -> Writer {
-    let words = ring_at(RINGS, ring_records) as usize / 8;
+    let words = RingSizes::new(ring_records).at(RINGS) as usize / 8;
     Writer::in_memory(vec![0; words].leak(), &facts(ring_records)).unwrap()
 }
 
 /// The bytes that its file would have.
 fn bytes(writer: &Writer) -> Vec<u8> {
-    let mut bytes = vec![0; ring_at(RINGS, writer.ring_records()) as usize];
+    let mut bytes = vec![0; writer.ring_sizes().at(RINGS) as usize];
     writer.words.copy(0, &mut bytes);
     bytes
 }
@@ -56,12 +56,12 @@ fn records(bytes: &[u8]) -> (Vec<Vec<(u64, Record)>>, usize) {
     let header = crate::Header::parse(bytes).unwrap();
     let mut incomplete = 0;
     let rings = (0..RINGS).map(|ring| {
-        let at = ring_at(ring, header.ring_records) as usize;
-        let bytes = &bytes[at..at + header.ring_records as usize * RECORD];
+        let [at, end] = [ring, ring + 1].map(|ring| header.rings.at(ring) as usize);
+        let bytes = &bytes[at..end];
         let slots = bytes.chunks_exact(RECORD).enumerate();
         let mut found = Vec::new();
         for (index, bytes) in slots {
-            match slot(bytes.try_into().unwrap(), index as u64, header.ring_records) {
+            match slot(bytes.try_into().unwrap(), index as u64, header.rings.of(ring)) {
                 Slot::Record(position, record) => found.push((position, record)),
                 Slot::Incomplete => incomplete += 1,
                 Slot::Empty => {}
@@ -94,7 +94,7 @@ fn what_is_written_is_read() {
 
     let bytes = bytes(&writer);
     let header = crate::Header::parse(&bytes).unwrap();
-    assert_eq!((header.ring_records, header.pid, header.plugin, header.is_closed), (128, 77, 0, false));
+    assert_eq!((header.rings.events, header.pid, header.plugin, header.is_closed), (128, 77, 0, false));
     assert_eq!((header.rank, header.world, header.local_rank), (Some(3), Some(8), None));
     assert_eq!((header.boot, header.host, header.command), (&b"0123"[..], &b"node7"[..], &b"python train.py"[..]));
     assert_eq!(header.realtime(header.start.monotonic + 5), header.start.realtime + 5);
@@ -114,7 +114,7 @@ fn what_is_written_is_read() {
 fn a_ring_keeps_its_last_records() {
     let writer = memory(64);
     let handles: Vec<Handle> =
-        (0..200).map(|n| writer.put(9, 0, &Record { a: n, ..Record::new(Kind::Call) }).unwrap()).collect();
+        (0..200).map(|n| writer.put(CALL_RINGS, 0, &Record { a: n, ..Record::new(Kind::Call) }).unwrap()).collect();
     let bytes = bytes(&writer);
     let ring = handles[0].ring();
     let (rings, _) = records(&bytes);
@@ -182,6 +182,7 @@ fn threads_share_rings_and_lose_nothing() {
 #[test]
 fn a_ring_that_is_written_has_whole_records_or_none() {
     const WRITERS: u64 = 3;
+    const RING: usize = CALL_RINGS;
     let writer = memory(64);
     let is_done = AtomicU32::new(0);
     let whole = thread::scope(|scope| {
@@ -191,7 +192,7 @@ fn a_ring_that_is_written_has_whole_records_or_none() {
                 for n in 0..repetitions(100_000) {
                     let a = thread << 32 | n;
                     let record = Record { a, b: !a, c: a.rotate_left(17), time: n as i64, ..Record::new(Kind::Call) };
-                    let handle = writer.put(0, 0, &record).unwrap();
+                    let handle = writer.put(RING, 0, &record).unwrap();
                     assert!(writer.get(handle).is_none_or(|found| found == record));
                 }
                 is_done.fetch_add(1, Ordering::Release);
@@ -201,9 +202,9 @@ fn a_ring_that_is_written_has_whole_records_or_none() {
         // On a machine with few processors the writers may be done before the first look: then the last one finds what they left.
         loop {
             let is_last = is_done.load(Ordering::Acquire) == WRITERS as u32;
-            let claimed = writer.claimed(0);
+            let claimed = writer.claimed(RING);
             for position in claimed.saturating_sub(70)..claimed + 2 {
-                let Some((handle, record)) = writer.at(0, position) else { continue };
+                let Some((handle, record)) = writer.at(RING, position) else { continue };
                 assert_eq!((handle.position(), record.b, record.c), (position, !record.a, record.a.rotate_left(17)));
                 whole += 1;
             }
@@ -213,7 +214,22 @@ fn a_ring_that_is_written_has_whole_records_or_none() {
         }
         whole
     });
-    assert!(whole > 0 && writer.claimed(0) == WRITERS * repetitions(100_000));
+    assert!(whole > 0 && writer.claimed(RING) == WRITERS * repetitions(100_000));
+}
+
+/// Recorders that came before had rings of one size, and no word for that of the rings for calls.
+#[test]
+fn files_of_version_1_have_rings_of_one_size() {
+    let mut bytes = bytes(&memory(128));
+    bytes[crate::layout::header::VERSION] = 1;
+    bytes[crate::layout::header::CALL_RECORDS..][..8].fill(0);
+    let rings = crate::Header::parse(&bytes).unwrap().rings;
+    assert_eq!(rings, RingSizes { calls: 128, events: 128 });
+    assert_eq!((rings.at(7) - rings.at(0), rings.of(0), rings.of(15)), (7 * 128 * 64, 128, 128));
+    let sizes = RingSizes::new(128);
+    assert_eq!((sizes.at(10) - sizes.at(0), sizes.at(11) - sizes.at(10)), (10 * 512 * 64, 128 * 64));
+    bytes[crate::layout::header::VERSION] = 3;
+    assert_eq!(crate::Header::parse(&bytes).err(), Some(crate::NotARecording::Version(3)));
 }
 
 #[test]
@@ -337,7 +353,7 @@ fn files_that_cannot_be_created_leave_nothing() {
 fn nobody_writes_a_file_that_is_recorded() {
     let path = path("mode");
     let writer = create(&path, 65);
-    assert_eq!(writer.ring_records(), 128);
+    assert_eq!(writer.ring_sizes(), RingSizes { calls: 512, events: 128 });
     let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o222;
     assert_eq!(mode(), 0);
     writer.put(0, 0, &Record::new(Kind::Call)).unwrap();

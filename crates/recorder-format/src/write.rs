@@ -6,7 +6,7 @@
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
-use crate::layout::{self, RECORD, RINGS, header, ring_at};
+use crate::layout::{self, RECORD, RINGS, RingSizes, header};
 use crate::record::{Handle, Record};
 use crate::system::{self, File, NotCancelled};
 use crate::words::{Ordering, Words, fence};
@@ -14,12 +14,12 @@ use crate::words::{Ordering, Words, fence};
 const UNUSED: u64 = 0;
 const RESERVING: u64 = 1;
 const READY: u64 = 2;
-const WITHOUT_MEMORY: u64 = 3;
+const WITHOUT_SPACE: u64 = 3;
 
 /// The process's data for the header.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// The number of records per ring, rounded up to a power of two within [`layout::RING_RECORDS`].
+    /// The number of records in a ring for events, rounded up to a power of two within [`layout::RING_RECORDS`].
     pub ring_records: u64,
     /// The process id.
     pub pid: u32,
@@ -39,7 +39,7 @@ pub struct Facts<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Writer {
     pub(crate) words: Words,
-    ring_records: u64,
+    sizes: RingSizes,
     file: File,
 }
 
@@ -49,37 +49,38 @@ impl Writer {
     pub fn create(path: &CStr, facts: &Facts<'_>) -> Result<Writer, i32> {
         let _guard = NotCancelled::new();
         let (fewest, most) = (*layout::RING_RECORDS.start(), *layout::RING_RECORDS.end());
-        let ring_records = facts.ring_records.clamp(fewest, most).next_power_of_two();
-        let (words, file) = system::create(path, ring_records)?;
-        let writer = Writer::over(words, ring_records, file);
-        writer.describe(ring_records, facts);
+        let sizes = RingSizes::new(facts.ring_records.clamp(fewest, most).next_power_of_two());
+        let (words, file) = system::create(path, sizes)?;
+        let writer = Writer::over(words, sizes, file);
+        writer.describe(sizes, facts);
         Ok(writer)
     }
 
-    pub(crate) fn over(words: Words, ring_records: u64, file: File) -> Writer {
-        Writer { words, ring_records, file }
+    pub(crate) fn over(words: Words, sizes: RingSizes, file: File) -> Writer {
+        Writer { words, sizes, file }
     }
 
     /// Writes into zeroed memory instead of a file; `None` if the memory is too small. Rings need no reservation there. This is for checkers that
     /// support neither files nor mappings. Such a writer cannot be closed.
     #[doc(hidden)]
     pub fn in_memory(memory: &'static mut [u64], facts: &Facts<'_>) -> Option<Writer> {
-        let ring_records = facts.ring_records;
-        let is_enough = memory.len() as u64 >= ring_at(RINGS, ring_records) / 8;
-        if !ring_records.is_power_of_two() || !is_enough {
+        let sizes = RingSizes::new(facts.ring_records);
+        let is_enough = memory.len() as u64 >= sizes.at(RINGS) / 8;
+        if !sizes.events.is_power_of_two() || !is_enough {
             return None;
         }
         // SAFETY: from here on, only the writer uses the memory, and all offsets are within it.
         let words = unsafe { Words::new(NonNull::from(memory).cast()) };
-        let writer = Writer::over(words, ring_records, File::NONE);
-        writer.describe(ring_records, facts);
+        let writer = Writer::over(words, sizes, File::NONE);
+        writer.describe(sizes, facts);
         for ring in 0..RINGS {
             words.at(header::RINGS + ring * header::RING + header::RING_STATE).store(READY, Ordering::Relaxed);
         }
         Some(writer)
     }
 
-    /// Writes a record into ring `ring` modulo [`RINGS`], and returns its handle with a note of 4 bits; `None` if there is no memory for the ring.
+    /// Writes a record into ring `ring` modulo [`RINGS`], and returns its handle with a note of 4 bits; `None` if there is no space for the ring.
+    /// The first [`layout::CALL_RINGS`] rings are for calls.
     /// Threads in the same ring contend for its counter, so different threads should use different rings.
     #[inline]
     pub fn put(&self, ring: usize, note: u8, record: &Record) -> Option<Handle> {
@@ -105,7 +106,7 @@ impl Writer {
     /// The offset of the slot for a position, counted from 0.
     #[inline]
     fn slot_at(&self, ring: usize, position: u64) -> usize {
-        ring_at(ring, self.ring_records) as usize + (position & (self.ring_records - 1)) as usize * RECORD
+        self.sizes.at(ring) as usize + (position & (self.sizes.of(ring) - 1)) as usize * RECORD
     }
 
     /// Reserves a ring's space once. Other threads wait for that, but not for ever: after a limit, their record is lost, and counted.
@@ -114,7 +115,7 @@ impl Writer {
     fn open_ring(&self, ring: usize) -> bool {
         let state = self.words.at(header::RINGS + ring * header::RING + header::RING_STATE);
         // This check runs for every record of such a ring, so nothing slow may come before it.
-        if state.load(Ordering::Acquire) == WITHOUT_MEMORY {
+        if state.load(Ordering::Acquire) == WITHOUT_SPACE {
             return false;
         }
         let _guard = NotCancelled::new();
@@ -123,16 +124,20 @@ impl Writer {
             for attempt in 0..100_000 {
                 match state.load(Ordering::Acquire) {
                     READY => return true,
-                    WITHOUT_MEMORY => return false,
+                    WITHOUT_SPACE => return false,
                     _ if attempt < 1_000 => core::hint::spin_loop(),
                     _ => system::give_way(),
                 }
             }
             return false;
         }
-        let (from, length) = (ring_at(ring, self.ring_records), self.ring_records * RECORD as u64);
-        let reserved = self.file.reserve(from, length).is_ok();
-        state.store(if reserved { READY } else { WITHOUT_MEMORY }, Ordering::Release);
+        let (from, length) = (self.sizes.at(ring), self.sizes.of(ring) * RECORD as u64);
+        let reserved = self.file.reserve(from, length);
+        if let Err(error) = reserved {
+            self.words.set_half(header::LOST_WHY, error.cast_unsigned());
+        }
+        let reserved = reserved.is_ok();
+        state.store(if reserved { READY } else { WITHOUT_SPACE }, Ordering::Release);
         if reserved {
             // Otherwise every 64th record, the first of a page, would wait for a page fault.
             system::populate(&self.words, from, length);
@@ -166,14 +171,15 @@ impl Writer {
         self.words.at(header::RINGS + ring % RINGS * header::RING + header::RING_CLAIMED).load(Ordering::Acquire)
     }
 
-    /// How many records were lost because there was no memory for their ring.
+    /// How many records were lost because there was no space for their ring.
     pub fn lost(&self) -> u64 {
         self.words.at(header::LOST).load(Ordering::Relaxed)
     }
 
     /// The number of records per ring.
-    pub fn ring_records(&self) -> u64 {
-        self.ring_records
+    #[inline]
+    pub fn ring_sizes(&self) -> RingSizes {
+        self.sizes
     }
 
     /// Marks the file as closed by its process, and makes it writable for its owner.

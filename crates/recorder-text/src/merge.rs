@@ -33,7 +33,7 @@ impl<'a> Merge<'a> {
         let mut merge = Merge { writer, cursors, ends: [0; RINGS], heads: [None; RINGS] };
         for ring in 0..RINGS {
             let claimed = writer.claimed(ring);
-            let oldest = claimed.saturating_sub(writer.ring_records()).saturating_add(1);
+            let oldest = claimed.saturating_sub(writer.ring_sizes().of(ring)).saturating_add(1);
             if let (Some(end), Some(next)) = (merge.ends.get_mut(ring), merge.cursors.next.get_mut(ring)) {
                 let first = (*next).max(1);
                 (*end, *next) = (claimed, oldest.max(first));
@@ -57,7 +57,7 @@ impl<'a> Merge<'a> {
         let stuck = self.cursors.stuck.get_mut(ring)?;
         while *next <= *end {
             *head = self.writer.at(ring, *next);
-            let is_overwritten = || self.writer.claimed(ring) >= next.saturating_add(self.writer.ring_records());
+            let is_overwritten = || self.writer.claimed(ring) >= next.saturating_add(self.writer.ring_sizes().of(ring));
             if head.is_none() && *stuck != *next && !is_overwritten() {
                 *stuck = *next;
                 *end = 0;

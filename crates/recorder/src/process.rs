@@ -18,7 +18,7 @@ const OPENING: u8 = 1;
 const OPEN: u8 = 2;
 const WITHOUT: u8 = 3;
 
-/// The default number of records in a ring, without `NCCL_STACKS_RING_RECORDS`: 4 MiB per ring.
+/// The default number of records in a ring for events, without `NCCL_STACKS_RING_RECORDS`: 4 MiB per ring, and 16 MiB per ring for calls.
 const RING_RECORDS: u64 = 1 << 16;
 
 static PHASE: AtomicU8 = AtomicU8::new(NOT_YET);

@@ -1,13 +1,13 @@
-//! Thread-local state: which function the thread is in, how deep in groups, and which ring it uses.
+//! Thread-local state: which function the thread is in, how deep in groups, and which rings it uses: one for calls and one for events.
 //!
 //! Without the standard library there is no `thread_local!`. A pthread key is looked up in a few instructions and without a lock. It also needs no
 //! static TLS of the linker, which may be used up when a plugin is loaded late. Its value is one word that is never dereferenced: 48 bits for
-//! the function, 5 for the ring, 11 for the depth.
+//! the function, 4 and 3 for the rings, 9 for the depth.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use nccl_stacks_recorder_format::layout::RINGS;
+use nccl_stacks_recorder_format::layout::{CALL_RINGS, RINGS};
 
 use crate::clock;
 
@@ -20,13 +20,25 @@ static USERS: [AtomicU32; RINGS] = [const { AtomicU32::new(0) }; RINGS];
 const ONE_USER: u32 = 1 << 16;
 
 /// The deepest group that is counted. No program nests that deep.
-const DEEPEST: u16 = (1 << 11) - 1;
+const DEEPEST: u16 = (1 << 9) - 1;
 
-/// Where the ring's number is, from 1; 0 is none.
-const RING_AT: u32 = 11;
-const RING: u64 = 31 << RING_AT;
+/// The rings of one use, and where a state has the number of the thread's own, from 1; 0 is none.
+#[derive(Clone, Copy)]
+pub(crate) struct Rings {
+    first: usize,
+    count: usize,
+    at: u32,
+    mask: u64,
+}
 
-const _: () = assert!(RINGS < 1 << 5 && RING | DEEPEST as u64 == 0xffff);
+/// What the interceptor records.
+pub(crate) const CALLS: Rings = Rings { first: 0, count: CALL_RINGS, at: 9, mask: 15 << 9 };
+
+/// What the profiler plugin records.
+pub(crate) const EVENTS: Rings = Rings { first: CALL_RINGS, count: RINGS - CALL_RINGS, at: 13, mask: 7 << 13 };
+
+const _: () = assert!(CALLS.count < 1 << 4 && EVENTS.count < 1 << 3);
+const _: () = assert!(CALLS.mask | EVENTS.mask | DEEPEST as u64 == 0xffff);
 
 /// The state of a thread: the value of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,18 +75,22 @@ fn make() -> Option<libc::pthread_key_t> {
     }
 }
 
-/// Frees the ring of a thread that has ended.
+/// Frees the rings of a thread that has ended.
 unsafe extern "C" fn ended(word: *mut c_void) {
-    if let Some(users) = State(word as u64).users() {
-        users.fetch_sub(ONE_USER, Ordering::Relaxed);
+    for rings in [CALLS, EVENTS] {
+        if let Some(users) = State(word as u64).users(rings) {
+            users.fetch_sub(ONE_USER, Ordering::Relaxed);
+        }
     }
 }
 
 /// Runs in a forked child, whose only thread is this one.
 pub(crate) fn forked() {
     USERS.iter().for_each(|users| users.store(0, Ordering::Relaxed));
-    if let Some(users) = State::now().users() {
-        users.store(ONE_USER | 1, Ordering::Relaxed);
+    for rings in [CALLS, EVENTS] {
+        if let Some(users) = State::now().users(rings) {
+            users.store(ONE_USER | 1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -119,62 +135,65 @@ impl State {
         State(self.0 & !u64::from(DEEPEST) | u64::from(depth.min(DEEPEST)))
     }
 
-    /// The same state with a ring: among the rings with the fewest current threads, the one with the fewest threads ever. So a busy thread does not
+    /// The same state with a ring for a use: among those with the fewest current threads, the one with the fewest threads ever. So a busy thread does not
     /// overwrite another thread's records until there are more threads than rings, nor an ended thread's until each ring had a thread.
     #[inline]
-    pub(crate) fn with_ring(self) -> State {
-        match self.0 & RING {
-            0 => State(self.0 | u64::from(next_ring()) << RING_AT),
+    pub(crate) fn with_ring(self, rings: Rings) -> State {
+        match self.0 & rings.mask {
+            0 => State(self.0 | u64::from(next_ring(rings)) << rings.at),
             _ => self,
         }
     }
 
-    /// The ring of a state that has one.
+    /// The ring of a state that has one for this use.
     #[inline]
-    pub(crate) fn ring(self) -> usize {
-        ((self.0 & RING) >> RING_AT).wrapping_sub(1) as usize % RINGS
+    pub(crate) fn ring(self, rings: Rings) -> usize {
+        let own = ((self.0 & rings.mask) >> rings.at).wrapping_sub(1) as usize;
+        rings.first.wrapping_add(own) % RINGS
     }
 
-    /// The user counts of its ring; `None` for a state without a ring.
-    fn users(self) -> Option<&'static AtomicU32> {
-        USERS.get(self.ring()).filter(|_| self.0 & RING != 0)
+    /// The user counts of its ring; `None` for a state without one.
+    fn users(self, rings: Rings) -> Option<&'static AtomicU32> {
+        USERS.get(self.ring(rings)).filter(|_| self.0 & rings.mask != 0)
     }
 }
 
+/// The number of a ring among those of a use, from 1.
 #[cold]
 #[inline(never)]
-fn next_ring() -> u8 {
+fn next_ring(rings: Rings) -> u8 {
     if key().is_none() {
         // The choice cannot be stored; deriving it from the thread's number makes it stable.
-        return (clock::thread().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as u8 % RINGS as u8 + 1;
+        let number = (clock::thread().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize;
+        return number.checked_rem(rings.count).map_or(1, |ring| ring as u8).saturating_add(1);
     }
     loop {
-        let users = USERS.iter().map(|users| users.load(Ordering::Relaxed));
+        let users = USERS.iter().skip(rings.first).take(rings.count).map(|users| users.load(Ordering::Relaxed));
         let Some((found, ring)) = users.zip(0u8..).min() else { return 1 };
         let ever = if found & 0xffff == 0xffff { 0 } else { 1 };
         let taken = found.wrapping_add(ONE_USER).wrapping_add(ever);
         let is_taken =
             |users: &AtomicU32| users.compare_exchange(found, taken, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if USERS.get(usize::from(ring)).is_none_or(is_taken) {
+        if USERS.get(rings.first.wrapping_add(usize::from(ring))).is_none_or(is_taken) {
             return ring.saturating_add(1);
         }
     }
 }
 
-/// The ring of this thread.
+/// The ring of this thread for events.
 #[inline]
-pub(crate) fn ring() -> usize {
+pub(crate) fn event_ring() -> usize {
     match State::now() {
-        state if state.0 & RING == 0 => first(state),
-        state => state.ring(),
+        state if state.0 & EVENTS.mask == 0 => first(state),
+        state => state.ring(EVENTS),
     }
 }
 
-/// Assigns a ring to the thread.
+/// Assigns a ring for events to the thread.
 #[cold]
 #[inline(never)]
 fn first(state: State) -> usize {
-    let state = state.with_ring();
+    let state = state.with_ring(EVENTS);
     state.keep();
-    state.ring()
+    state.ring(EVENTS)
 }

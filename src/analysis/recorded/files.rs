@@ -37,7 +37,7 @@ pub(super) fn rows(records: &Records) -> Vec<FileRow> {
 }
 
 fn row(file: &RecordFile) -> FileRow {
-    let not_recorded = file.not_recorded.as_ref().map(|why| format!("Its process could not record: {why}."));
+    let not_recorded = file.not_recorded.as_ref().map(|of| format!("Its process could not record: {}.", of.why));
     FileRow {
         name: file.name.clone(),
         source: file.source.map(Source::name),

@@ -29,7 +29,7 @@ Examples:
 pub(crate) struct Record {
     /// The command that starts the job, with its arguments
     #[arg(
-        required_unless_present = "print_env",
+        required_unless_present_any = ["print_env", "collect"],
         value_name = "COMMAND",
         trailing_var_arg = true,
         allow_hyphen_values = true
@@ -43,6 +43,19 @@ pub(crate) struct Record {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 
+    /// Accept a folder in which others may replace the recordings
+    ///
+    /// Without it, a folder is refused that belongs to another user, that its group or everybody may write, or that could be renamed or
+    /// replaced from a folder above it.
+    #[arg(long)]
+    pub(crate) shared_dir: bool,
+
+    /// A folder of your own for the recorder's library [default: the installation, or nccl-stacks in $XDG_CACHE_HOME or ~/.cache]
+    ///
+    /// All processes of the job load the library from there. The folder of the recordings is not used for it, because others may share that.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) library_dir: Option<PathBuf>,
+
     /// What to record
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', hide_possible_values = true)]
     #[arg(default_values_t = EventKind::DEFAULT)]
@@ -53,9 +66,33 @@ pub(crate) struct Record {
     )]
     pub(crate) events: Vec<EventKind>,
 
-    /// The size of each ring of records. A process has up to 16 rings, depending on its threads
+    /// The size of a ring of events; a ring of calls has four times that
+    ///
+    /// A thread that calls NCCL has a ring for its calls and one for NCCL's events, and a proxy's thread one for events. The default
+    /// holds 262,144 records of calls a thread: PyTorch makes 4 for a collective, so 65,536 collectives, which are 60 s of 1,092 a
+    /// second. Of events it holds 65,536.
     #[arg(long, value_name = "SIZE", value_parser = parse_ring_size, default_value = "4M")]
     pub(crate) ring_size: u64,
+
+    /// Before the job, remove the oldest runs from the folder until it has so many, the new one included
+    ///
+    /// A run whose processes may still be writing is never removed, nor anything but recordings.
+    #[arg(long, value_name = "RUNS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) keep: Option<u64>,
+
+    /// Before the job, remove the oldest runs from the folder until the others take no more space than this
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(crate) max_size: Option<u64>,
+
+    /// Pack a folder of recordings, and whatever else is in it, into the archive that --output names, and run nothing
+    ///
+    /// The recordings of all runs are in it, without their holes. The other commands read the archive as they read the folder.
+    #[arg(long, value_name = "DIR", requires = "output", conflicts_with_all = ["command", "print_env", "dir"])]
+    pub(crate) collect: Option<PathBuf>,
+
+    /// The archive for --collect: .tar.zst, .tar.gz or .tar
+    #[arg(short, long, value_name = "FILE", requires = "collect")]
+    pub(crate) output: Option<PathBuf>,
 
     /// Print the environment variables that make a job record, as shell commands, and run nothing
     #[arg(long, conflicts_with = "command")]

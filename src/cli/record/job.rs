@@ -1,6 +1,7 @@
 //! Runs the job: passes its exit code and signals through.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
@@ -13,8 +14,9 @@ use signal_hook::low_level::siginfo::Cause;
 use crate::cli::failure::Failure;
 use crate::cli::stop::Stop;
 
-/// Runs a command with these variables to its end. Returns its exit code, or 128 plus the number of the signal that ended it, as shells do.
-pub(super) fn run(command: &[OsString], variables: &[(&'static str, OsString)]) -> Result<u8, Stop> {
+/// Runs a command with these variables to its end. Returns its exit code, or 128 plus the number of the signal that ended it, as shells
+/// do; and why it could not be started.
+pub(super) fn run(command: &[OsString], variables: &[(&'static str, OsString)]) -> Result<(u8, Option<Failure>), Stop> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Stop::Usage("record: no command to run".to_owned()));
     };
@@ -24,9 +26,15 @@ pub(super) fn run(command: &[OsString], variables: &[(&'static str, OsString)]) 
         SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(failed)?;
     let mut job = Command::new(program);
     job.args(arguments).envs(variables.iter().map(|(name, value)| (name, value)));
-    let mut child = job.spawn().map_err(failed)?;
+    let mut child = match job.spawn() {
+        Ok(child) => child,
+        // As shells do, whose users tell these from the codes of the job.
+        Err(source) if source.kind() == ErrorKind::NotFound => return Ok((127, Some(failed(source)))),
+        Err(source) if source.kind() == ErrorKind::PermissionDenied => return Ok((126, Some(failed(source)))),
+        Err(source) => return Err(failed(source).into()),
+    };
     let ended = wait(&mut child, signals).map_err(failed)?;
-    Ok(code(ended))
+    Ok((code(ended), None))
 }
 
 /// Waits for the job while another thread forwards signals.

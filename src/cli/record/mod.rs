@@ -4,8 +4,12 @@
 //! environment for launchers that cannot be wrapped. The job keeps its standard output, where nothing of ours is printed, and its exit code. If the
 //! recording cannot be prepared, the job runs all the same, unrecorded.
 
+mod collect;
 mod job;
+mod keep;
+mod library;
 mod setup;
+mod trust;
 mod verdicts;
 
 use std::io::Write;
@@ -19,6 +23,9 @@ use super::terminal::say;
 use setup::Setup;
 
 pub(super) fn run(args: &Record) -> Result<(), Stop> {
+    if let (Some(folder), Some(output)) = (&args.collect, &args.output) {
+        return collect::run(folder, output);
+    }
     let setup = Setup::new(args);
     if args.print_env {
         let setup = setup?;
@@ -30,7 +37,14 @@ pub(super) fn run(args: &Record) -> Result<(), Stop> {
         return Output::Stdout.finish(&text);
     }
     let setup = setup.map_err(|stop| say(&unrecorded(&stop))).ok();
-    let end = job::run(&args.command, setup.as_ref().map_or(&[][..], |setup| &setup.variables))?;
+    if let Some(setup) = &setup {
+        keep::prune(&setup.folder, args.keep, args.max_size);
+    }
+    let (end, not_started) = job::run(&args.command, setup.as_ref().map_or(&[][..], |setup| &setup.variables))?;
+    if let Some(failure) = not_started {
+        say(&Stop::from(failure).message().unwrap_or_default());
+        return Err(Stop::Job(end));
+    }
     if let Some(setup) = setup.filter(|_| !args.no_report) {
         verdicts::say_all(&setup.folder);
     }

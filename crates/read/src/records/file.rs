@@ -34,7 +34,7 @@ pub struct RecordFile {
     pub is_cut: bool,
     /// Why the process could not record, if it left nothing but that.
     #[serde(skip)]
-    pub not_recorded: Option<String>,
+    pub not_recorded: Option<NotRecorded>,
     /// The events that NCCL's plugin was asked for, as bits of its mask; `None` of other sources, and without a plugin.
     #[serde(skip)]
     pub events: Option<u64>,
@@ -47,6 +47,15 @@ pub struct RecordFile {
     pub repaired: Vec<Remark>,
     /// Further remarks, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// Why a process could not record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotRecorded {
+    /// `the disk is full`.
+    pub why: String,
+    /// What helps, as a sentence.
+    pub advice: Option<&'static str>,
 }
 
 /// What the rings of a recording still hold.
@@ -76,6 +85,9 @@ pub struct Remark {
     /// Whether it may be the last thing that a rank did, so that the absence of an operation proves nothing.
     #[serde(skip)]
     pub may_be_last: bool,
+    /// What helps, as a sentence, where something does.
+    #[serde(skip)]
+    pub advice: Option<&'static str>,
 }
 
 impl Remark {
@@ -127,6 +139,12 @@ impl RecordFile {
         self.skipped.iter_mut().filter(|remark| remark.what == what).for_each(|remark| remark.may_be_last = true);
     }
 
+    /// The same, with a sentence on what helps.
+    pub(super) fn lose_for(&mut self, what: &'static str, several: u64, advice: Option<&'static str>) {
+        self.lose(what, several, None);
+        self.skipped.iter_mut().filter(|remark| remark.what == what).for_each(|remark| remark.advice = advice);
+    }
+
     /// Counts something that is wrong and understood nevertheless.
     pub(super) fn repair(&mut self, what: &'static str, offset: Option<u64>) {
         count(&mut self.repaired, what, 1, offset);
@@ -158,7 +176,7 @@ impl RecordFile {
 fn count(remarks: &mut Vec<Remark>, what: &'static str, several: u64, offset: Option<u64>) {
     match remarks.iter_mut().find(|remark| remark.what == what) {
         Some(remark) => remark.count = remark.count.saturating_add(several),
-        None => remarks.push(Remark { what, count: several, first_offset: offset, may_be_last: false }),
+        None => remarks.push(Remark { what, count: several, first_offset: offset, may_be_last: false, advice: None }),
     }
 }
 

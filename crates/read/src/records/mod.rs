@@ -193,16 +193,19 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
     of_file.source = reader.map(|reader| reader.source());
     let failure = reader.and_then(|reader| {
         let mut whole = std::io::Cursor::new(head).chain(&mut bytes);
-        let mut reading =
-            Reading { bytes: &mut whole as &mut dyn BufRead, file: &mut of_file, records: &mut records, keep };
+        let bytes = &mut whole as &mut dyn BufRead;
+        let mut reading = Reading { bytes, disk: None, file: &mut of_file, records: &mut records, keep };
         reader.read(&mut reading).err()
     });
     if let Some(failure) = failure.or_else(|| bytes.get_mut().failure.take()) {
         of_file.note(format!("what follows byte {} cannot be read: {failure}", bytes.get_ref().count));
         of_file.skip("ends of files that cannot be read", Some(bytes.get_ref().count));
     }
-    of_file.bytes = bytes.get_ref().count;
-    of_file.checksum = bytes.get_ref().checksum.sum();
+    // A reader that does not read everything has counted what it has read.
+    if of_file.bytes == 0 {
+        of_file.bytes = bytes.get_ref().count;
+        of_file.checksum = bytes.get_ref().checksum.sum();
+    }
     if known.is_none() && of_file.records == 0 {
         (of_file.source, of_file.notes, of_file.skipped) = Default::default();
     }
@@ -252,8 +255,32 @@ fn read_path(path: &Path, keep: Keep) -> Result<Vec<Records>, Error> {
     // Such a file is empty, which is an error of any other.
     match read_name(path) {
         Some(failed) => Ok(vec![Records::none_of(failed)]),
-        None => input::open(path).and_then(|input| read_files(input, keep)),
+        None => match read_parts(path, keep) {
+            Some(records) => Ok(vec![records]),
+            None => input::open(path).and_then(|input| read_files(input, keep)),
+        },
     }
+}
+
+/// Reads a file of which only parts are read; `None` of any other, and of one that cannot be opened, which is an error when it is read as a whole.
+fn read_parts(path: &Path, keep: Keep) -> Option<Records> {
+    // Opening a pipe would wait for its writer.
+    let file =
+        std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).and_then(|_| std::fs::File::open(path).ok())?;
+    let mut head = Vec::new();
+    (&file).take(MARK).read_to_end(&mut head).ok()?;
+    let reader = READERS.iter().find(|reader| reader.leaves_holes() && reader.sniff(&head))?;
+    let mut records = Records::default();
+    let mut of_file = RecordFile { source: Some(reader.source()), ..RecordFile::new(path.display().to_string()) };
+    let bytes = &mut std::io::empty() as &mut dyn BufRead;
+    let mut reading = Reading { bytes, disk: Some(&file), file: &mut of_file, records: &mut records, keep };
+    if let Err(failure) = reader.read(&mut reading) {
+        let at = of_file.bytes;
+        of_file.note(format!("what follows byte {at} cannot be read: {failure}"));
+        of_file.skip("ends of files that cannot be read", Some(at));
+    }
+    records.files.push(of_file);
+    Some(records)
 }
 
 /// A file that cannot be read.
@@ -277,6 +304,9 @@ pub fn merge(of_files: impl IntoIterator<Item = Records>) -> Records {
     complete(&mut all);
     all
 }
+
+/// How many bytes tell a file that may have holes from others.
+const MARK: u64 = 16;
 
 /// Counts the bytes that pass through.
 struct Counted {

@@ -25,6 +25,11 @@ pub(super) trait RecordReader: Sync {
     /// Those of reading the bytes; what was read before one counts.
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()>;
 
+    /// Whether most of a file may be holes, so that it is read in parts where it is on the disk.
+    fn leaves_holes(&self) -> bool {
+        false
+    }
+
     /// What a file of this name says without any text; `None` for nearly all files.
     fn read_name(&self, _name: &str) -> Option<RecordFile> {
         None
@@ -38,6 +43,8 @@ pub(super) trait RecordReader: Sync {
 pub(super) struct Reading<'a> {
     /// Its decompressed bytes, from the first on.
     pub(super) bytes: &'a mut dyn BufRead,
+    /// The same file, if it [may have holes](RecordReader::leaves_holes) and is on the disk as it is.
+    pub(super) disk: Option<&'a std::fs::File>,
     /// Its name, the counts of what was read, and what is wrong with it.
     pub(super) file: &'a mut RecordFile,
     /// Where the records go.

@@ -2,12 +2,15 @@
 
 use loom::thread;
 
-use crate::layout::{self, COMMUNICATOR, COMMUNICATORS_AT, RECORD, TEXT, TEXTS_AT, communicator, header, ring_at};
+use crate::layout::{self, COMMUNICATOR, COMMUNICATORS_AT, RECORD, TEXT, TEXTS_AT, communicator, header};
+use crate::layout::RingSizes;
 use crate::memory::{Ordering, Words};
 use crate::{Communicator, Handle, Kind, Record, Writer};
 
 /// The number of slots in a model's ring.
 const SLOTS: u64 = 1;
+
+const SIZES: RingSizes = RingSizes { calls: SLOTS, events: SLOTS };
 
 fn words(from: usize, length: usize) -> impl Iterator<Item = usize> {
     (from..from + length).step_by(8)
@@ -19,17 +22,17 @@ fn writer(texts: usize, of_communicators: &[usize], of_records: &[usize]) -> Wri
     let head = [header::LOST, header::LOST_COMMUNICATORS, header::KNOWN_COMMUNICATORS, header::REUSED];
     let ring = words(header::RINGS, 16);
     let entries = (0..layout::COMMUNICATORS).map(|index| COMMUNICATORS_AT + index * COMMUNICATOR);
-    let slots = (0..SLOTS as usize).map(|index| ring_at(0, SLOTS) as usize + index * RECORD);
+    let slots = (0..SLOTS as usize).map(|index| SIZES.at(0) as usize + index * RECORD);
     let of_entries = entries.flat_map(|at| of_communicators.iter().map(move |offset| at + offset));
     let of_slots = slots.flat_map(|at| of_records.iter().map(move |offset| at + offset));
     let watched = head.into_iter().chain(ring).chain(of_entries).chain(of_slots);
     let watched = watched.chain(words(TEXTS_AT, texts * TEXT));
     let clocks = [header::LAST_REALTIME, header::LAST_MONOTONIC];
     let entries = words(COMMUNICATORS_AT, layout::COMMUNICATORS * COMMUNICATOR);
-    let others = entries.chain(words(ring_at(0, SLOTS) as usize, SLOTS as usize * RECORD)).chain(clocks);
+    let others = entries.chain(words(SIZES.at(0) as usize, SLOTS as usize * RECORD)).chain(clocks);
     let words = Words::new(watched, others);
     words.at(header::RINGS + header::RING_STATE).store(2, Ordering::Relaxed);
-    Writer::over(words, SLOTS, crate::system::File::NONE)
+    Writer::over(words, SIZES, crate::system::File::NONE)
 }
 
 /// Explores orders with up to this many forced preemptions.

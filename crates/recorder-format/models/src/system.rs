@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 
+use crate::layout::RingSizes;
 use crate::memory::Words;
 
 pub struct NotCancelled;
@@ -30,7 +31,7 @@ impl File {
     pub(crate) fn allow_writing(&self) {}
 }
 
-pub(crate) fn create(_: &CStr, _: u64) -> Result<(Words, File), i32> {
+pub(crate) fn create(_: &CStr, _: RingSizes) -> Result<(Words, File), i32> {
     Err(0)
 }
 

@@ -36,7 +36,7 @@ pub struct Written {
 
 /// How many links a writer needs.
 pub fn links(writer: &Writer) -> usize {
-    usize::try_from(writer.ring_records()).unwrap_or(0).saturating_mul(nccl_stacks_recorder_format::layout::RINGS)
+    usize::try_from(writer.ring_sizes().before(nccl_stacks_recorder_format::layout::RINGS)).unwrap_or(0)
 }
 
 /// The two numbers in the name of a dump, `PREFIX_<hash>_<rank>.json`; `None` if the communicator is unknown.

@@ -35,7 +35,7 @@ impl<'a> Tree<'a> {
         let linked = Tree { writer, links: &[], pid, ends };
         for ring in (0..RINGS).rev() {
             let last = ends.get(ring).copied().unwrap_or(0);
-            let first = last.saturating_sub(writer.ring_records()).saturating_add(1);
+            let first = last.saturating_sub(writer.ring_sizes().of(ring)).saturating_add(1);
             // The newest first, because each child is put in front of the others.
             for position in (first..=last).rev() {
                 let Some((_, record)) = writer.at(ring, position) else { continue };
@@ -56,9 +56,9 @@ impl<'a> Tree<'a> {
 
     /// The index of a position among the slots of all rings.
     fn slot(&self, ring: usize, position: u64) -> Option<usize> {
-        let records = self.writer.ring_records();
-        let in_ring = position.checked_sub(1)? & records.checked_sub(1)?;
-        usize::try_from((ring as u64).checked_mul(records)?.checked_add(in_ring)?).ok()
+        let sizes = self.writer.ring_sizes();
+        let in_ring = position.checked_sub(1)? & sizes.of(ring).checked_sub(1)?;
+        usize::try_from(sizes.before(ring).checked_add(in_ring)?).ok()
     }
 
     /// The handle of a record's parent, if it is still in the rings. The parent of a proxy operation may be in another process.
@@ -77,11 +77,12 @@ impl<'a> Tree<'a> {
 
     /// The record in a slot, if it is still there.
     fn at(&self, slot: usize) -> Option<Placed> {
-        let records = usize::try_from(self.writer.ring_records()).ok().filter(|records| *records > 0)?;
-        let (ring, index) = (slot.checked_div(records)?, slot.checked_rem(records)? as u64);
+        let (sizes, slot) = (self.writer.ring_sizes(), slot as u64);
+        let ring = (0..RINGS).rev().find(|ring| sizes.before(*ring) <= slot)?;
+        let index = slot.checked_sub(sizes.before(ring))?;
         let end = self.ends.get(ring)?;
         // The last position before the end that is in this slot.
-        let mask = self.writer.ring_records().checked_sub(1)?;
+        let mask = sizes.of(ring).checked_sub(1)?;
         let back = end.checked_sub(1)?.wrapping_sub(index) & mask;
         let position = end.checked_sub(back)?;
         self.writer.at(ring, position)

@@ -62,7 +62,7 @@ impl RecordReader for DebugLog {
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let Reading { bytes, file, records, keep } = reading;
+        let Reading { bytes, file, records, keep, .. } = reading;
         let parser = Parser::new();
         let mut log = Log { keep: *keep, ..Log::default() };
         let (mut warnings, mut watchdog) = (Warnings::default(), Watchdog::default());

@@ -197,6 +197,7 @@ fn aggregate(reading: &mut Reading<'_>) -> io::Result<()> {
     let mut bytes = io::BufReader::new(&mut *reading.bytes);
     let mut json = serde_json::Deserializer::from_reader(&mut bytes);
     let mut rest = Reading {
+        disk: None,
         bytes: &mut io::empty(),
         file: &mut *reading.file,
         records: &mut *reading.records,

@@ -49,7 +49,7 @@ impl RecordReader for Megatrace {
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let Reading { bytes, file, records, keep } = reading;
+        let Reading { bytes, file, records, keep, .. } = reading;
         let mut log = Log::default();
         let too_long = lines::for_each(*bytes, |text, offset| log.line(text, offset));
         file.records = log.calls;

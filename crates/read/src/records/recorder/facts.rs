@@ -79,6 +79,7 @@ pub(super) struct Word {
 
 /// What a file says of its process.
 pub(super) struct Facts {
+    pub(super) version: u32,
     pub(super) pid: u32,
     pub(super) host: Option<String>,
     pub(super) rank: Option<RankId>,
@@ -86,11 +87,13 @@ pub(super) struct Facts {
     pub(super) rank_is_inferred: bool,
     /// Whether the process has more than one rank of a communicator.
     pub(super) has_several_ranks: bool,
-    pub(super) ring_records: u64,
+    pub(super) rings: layout::RingSizes,
     /// By ring: how many records it was given.
     pub(super) claimed: [u64; layout::RINGS],
     pub(super) overwritten: u64,
     pub(super) lost: u64,
+    /// Why there was no space for a ring, as an errno; 0 if that is unknown.
+    pub(super) lost_why: i32,
     pub(super) lost_communicators: u64,
     /// Calls and events while the program had switched recording off.
     pub(super) left_out: u64,
@@ -129,17 +132,20 @@ impl Facts {
         let clock = |of: nccl_stacks_recorder_format::Clock| Clock { realtime: of.realtime, monotonic: of.monotonic };
         let ahead = |of: Clock| i128::from(of.realtime) - i128::from(of.monotonic);
         let clocks = [clock(header.start), clock(header.last)];
-        let overwritten = header.claimed.iter().map(|claimed| claimed.saturating_sub(header.ring_records));
+        let claimed = header.claimed.iter().enumerate();
+        let overwritten = claimed.map(|(ring, claimed)| claimed.saturating_sub(header.rings.of(ring)));
         let mut facts = Facts {
+            version: header.version,
             pid: header.pid,
             host: Some(String::from_utf8_lossy(header.host).into_owned()).filter(|host| !host.is_empty()),
             rank: header.rank.map(RankId),
             rank_is_inferred: false,
             has_several_ranks: false,
-            ring_records: header.ring_records,
+            rings: header.rings,
             claimed: header.claimed,
             overwritten: overwritten.fold(0, u64::saturating_add),
             lost: header.lost,
+            lost_why: header.lost_why,
             lost_communicators: header.lost_communicators,
             left_out: header.left_out,
             reused: header.reused,

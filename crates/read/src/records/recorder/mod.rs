@@ -5,6 +5,8 @@
 //! overwrite their oldest records, so that ends come without beginnings: these are counted, and nothing is made up for them. Another
 //! process may be writing while this one reads: a record that is not complete is skipped, and the next reading has it.
 
+mod bytes;
+mod causes;
 mod events;
 mod facts;
 mod finish;
@@ -15,14 +17,15 @@ mod rings;
 mod row;
 mod same;
 
-use std::io::{self, BufRead};
+use std::io;
 
 use nccl_stacks_recorder_format::layout;
 
+use self::bytes::Bytes;
 use self::events::Events;
 use self::facts::Facts;
 use self::rings::Rings;
-use super::file::{RecordFile, RingSpan};
+use super::file::{NotRecorded, RecordFile, RingSpan};
 use super::reader::{Reading, RecordReader};
 use super::tables::Records;
 use crate::operation::Source;
@@ -33,6 +36,10 @@ pub(super) struct Recorder;
 
 /// The clocks of host and recorder that are further apart at the end than at the beginning, in ns, were set.
 const SET: u64 = 1_000_000;
+
+/// What helps where communicators have no room.
+const COMMUNICATORS: &str =
+    "A recording has room for 512 communicators at a time: destroy those that are not used any more.";
 
 /// The ending of the empty file that a process leaves whose recorder could not create its own: `HOST-PID.E28.ncclrec-failed`.
 const FAILED: &str = ".ncclrec-failed";
@@ -46,10 +53,14 @@ impl RecordReader for Recorder {
         head.starts_with(&layout::MAGIC)
     }
 
+    fn leaves_holes(&self) -> bool {
+        true
+    }
+
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let Reading { bytes, file, records, .. } = reading;
-        let mut head = Vec::with_capacity(layout::RINGS_AT);
-        fill(*bytes, &mut head, layout::RINGS_AT)?;
+        let Reading { bytes, disk, file, records, .. } = reading;
+        let mut bytes = disk.map_or_else(|| Bytes::in_order(*bytes), Bytes::on_disk);
+        let head = bytes.part(0, layout::RINGS_AT)?;
         let mut facts = match Facts::parse(&head, records) {
             Ok(facts) => facts,
             Err(reason) => {
@@ -58,9 +69,11 @@ impl RecordReader for Recorder {
                 return Ok(());
             }
         };
-        file.version = Some(layout::VERSION.to_string());
+        file.version = Some(facts.version.to_string());
         file.events = (facts.plugin > 0).then_some(facts.events);
-        let rings = Rings::read(*bytes, &facts, file)?;
+        let rings = Rings::read(&mut bytes, &facts, file);
+        (file.bytes, file.checksum) = (bytes.used, bytes.checksum.sum());
+        let rings = rings?;
         file.records = rings.len() as u64;
         let order: Vec<usize> = rings.by_time().collect();
         let same = same::find(&facts, &rings, &order);
@@ -88,10 +101,9 @@ impl RecordReader for Recorder {
     /// A file says by its name alone that its process could not record, and why.
     fn read_name(&self, name: &str) -> Option<RecordFile> {
         let (_, error) = name.strip_suffix(FAILED)?.rsplit_once(".E")?;
-        let text = io::Error::from_raw_os_error(error.parse().ok()?).to_string();
-        // Rust adds the number in parentheses.
-        let why = text.split(" (os error").next().unwrap_or_default().to_owned();
-        Some(RecordFile { source: Some(Source::RECORDER), not_recorded: Some(why), ..RecordFile::new(name.to_owned()) })
+        let (why, advice) = causes::of_process(error.parse().ok()?);
+        let not_recorded = Some(NotRecorded { why, advice });
+        Some(RecordFile { source: Some(Source::RECORDER), not_recorded, ..RecordFile::new(name.to_owned()) })
     }
 
     fn complete(&self, records: &mut Records) {
@@ -99,36 +111,19 @@ impl RecordReader for Recorder {
     }
 }
 
-/// Reads until there are so many bytes, or the end.
-fn fill(bytes: &mut dyn BufRead, into: &mut Vec<u8>, length: usize) -> io::Result<()> {
-    while into.len() < length {
-        let part = match bytes.fill_buf() {
-            Ok(part) => part,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let taken = part.len().min(length - into.len());
-        into.extend_from_slice(&part[..taken]);
-        bytes.consume(taken);
-        if taken == 0 {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
 /// Reports what is lost according to the header, and its clocks.
 fn say(facts: &Facts, file: &mut RecordFile) {
     if facts.overwritten > 0 {
         file.skip_several("records that newer ones have overwritten", facts.overwritten, None);
     }
+    let (records, advice) = causes::of_records(facts.lost_why);
     let lost = [
-        ("records for which there was no memory", facts.lost),
-        ("communicators for which there was no room", facts.lost_communicators),
-        ("calls and events while the program had switched recording off", facts.left_out),
+        (records, facts.lost, advice),
+        ("communicators for which there was no room", facts.lost_communicators, Some(COMMUNICATORS)),
+        ("calls and events while the program had switched recording off", facts.left_out, None),
     ];
-    for (what, count) in lost.into_iter().filter(|(_, count)| *count > 0) {
-        file.lose(what, count, None);
+    for (what, count, advice) in lost.into_iter().filter(|(_, count, _)| *count > 0) {
+        file.lose_for(what, count, advice);
     }
     match facts.reused {
         0 => {}

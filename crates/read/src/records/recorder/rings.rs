@@ -1,12 +1,12 @@
 //! The records of all rings, in memory, each found by its handle.
 
-use std::io::{self, BufRead};
+use std::io;
 
-use nccl_stacks_recorder_format::layout::{RECORD, RINGS, RINGS_AT, ring_at};
+use nccl_stacks_recorder_format::layout::{RECORD, RINGS, RINGS_AT, RingSizes};
 use nccl_stacks_recorder_format::{Handle, Kind, Record, Slot, slot};
 
+use super::bytes::Bytes;
 use super::facts::Facts;
-use super::fill;
 use crate::records::file::RecordFile;
 
 /// The most records of a file that are kept: a damaged file may have been compressed to almost nothing.
@@ -14,8 +14,6 @@ const MOST: usize = 1 << 24;
 
 /// How many slots are read at a time.
 const SLOTS: usize = 1024;
-
-static ZEROS: [u8; SLOTS * RECORD] = [0; SLOTS * RECORD];
 
 /// What a handle names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,48 +33,44 @@ pub(super) struct Rings {
     all: Vec<(u64, Record)>,
     /// Where each ring begins, and where the last ends.
     begins: [usize; RINGS + 1],
-    ring_records: u64,
+    sizes: RingSizes,
     /// Whether the file has lost its end, and records with it.
     pub(super) lacks_end: bool,
 }
 
 impl Rings {
-    /// Reads what follows the tables. What a file that is cut off has is read.
-    pub(super) fn read(bytes: &mut dyn BufRead, facts: &Facts, file: &mut RecordFile) -> io::Result<Self> {
-        let ring_records = facts.ring_records;
-        let mut rings = Rings { all: Vec::new(), begins: [0; RINGS + 1], ring_records, lacks_end: false };
+    /// Reads what follows the tables, as far as it is in use. What a file that is cut off has is read.
+    pub(super) fn read(bytes: &mut Bytes<'_>, facts: &Facts, file: &mut RecordFile) -> io::Result<Self> {
+        let sizes = facts.rings;
+        let mut rings = Rings { all: Vec::new(), begins: [0; RINGS + 1], sizes, lacks_end: false };
         let mut left_out = 0;
-        for ring in 0..RINGS {
+        for (ring, claimed) in facts.claimed.iter().enumerate() {
             let begin = rings.all.len();
             rings.begins[ring] = begin;
+            let used = sizes.of(ring).min(*claimed);
             let mut at = 0;
-            let mut chunk = Vec::with_capacity(SLOTS * RECORD);
-            while at < ring_records {
-                chunk.clear();
-                let wanted = usize::try_from(ring_records - at).unwrap_or(SLOTS).min(SLOTS) * RECORD;
-                fill(bytes, &mut chunk, wanted)?;
-                let offset = ring_at(ring, ring_records) + at * RECORD as u64;
-                left_out += rings.take(&chunk, at, offset, ring_records, file);
-                if chunk.len() < wanted {
-                    let here = at + (chunk.len() / RECORD) as u64;
-                    let missing = missing(ring, here, facts);
-                    rings.lacks_end = missing > 0;
-                    cut_off(offset + chunk.len() as u64, missing, ring_records, file);
-                    at = u64::MAX;
+            while at < used {
+                let wanted = usize::try_from(used - at).unwrap_or(SLOTS).min(SLOTS) * RECORD;
+                let offset = sizes.at(ring) + at * RECORD as u64;
+                let slots = bytes.part(offset, wanted)?;
+                left_out += rings.take(&slots, at, offset, sizes.of(ring), file);
+                at += SLOTS as u64;
+                if slots.len() < wanted {
                     break;
                 }
-                at += (chunk.len() / RECORD) as u64;
             }
             // In memory the newest may come before the oldest.
             rings.all[begin..].sort_by_key(|(position, _)| *position);
-            if at == u64::MAX {
-                rings.begins[ring + 1..].fill(rings.all.len());
-                break;
-            }
         }
         rings.begins[RINGS] = rings.all.len();
         if left_out > 0 {
             file.skip_several("records beyond the first 16,777,216", left_out, None);
+        }
+        let length = bytes.length()?;
+        if length < sizes.at(RINGS) {
+            let missing = missing(length, facts);
+            rings.lacks_end = missing > 0;
+            cut_off(length, missing, sizes, file);
         }
         Ok(rings)
     }
@@ -84,10 +78,6 @@ impl Rings {
     /// Takes the records of some slots; how many there is no room for.
     fn take(&mut self, chunk: &[u8], first: u64, offset: u64, ring_records: u64, file: &mut RecordFile) -> u64 {
         let mut left_out = 0;
-        // Most rings of most files are empty.
-        if chunk == &ZEROS[..chunk.len()] {
-            return left_out;
-        }
         let (slots, _) = chunk.as_chunks::<RECORD>();
         for (index, bytes) in (0..).zip(slots) {
             match slot(bytes, first + index, ring_records) {
@@ -125,7 +115,7 @@ impl Rings {
         }
         match of_ring.binary_search_by_key(&position, |(position, _)| *position) {
             Ok(at) => Named::At(begin + at),
-            Err(_) if position.saturating_add(self.ring_records) <= *last => Named::Overwritten,
+            Err(_) if position.saturating_add(self.sizes.of(ring)) <= *last => Named::Overwritten,
             Err(_) => Named::Unknown,
         }
     }
@@ -154,22 +144,22 @@ fn level(kind: Kind) -> u8 {
     }
 }
 
-/// How many records were after the end of a file that has so many slots of this ring, and none of the later ones.
-fn missing(ring: usize, slots: u64, facts: &Facts) -> u64 {
-    let used = facts.claimed.iter().map(|claimed| facts.ring_records.min(*claimed));
-    let here = |at: usize| if at == ring { slots } else { 0 };
-    let missing = used.enumerate().skip(ring).map(|(at, used)| used.saturating_sub(here(at)));
-    missing.fold(0, u64::saturating_add)
+/// How many records were after the end of a file of this length.
+fn missing(length: u64, facts: &Facts) -> u64 {
+    let of_ring = |(ring, claimed): (usize, &u64)| {
+        let here = length.saturating_sub(facts.rings.at(ring)) / RECORD as u64;
+        facts.rings.of(ring).min(*claimed).saturating_sub(here)
+    };
+    facts.claimed.iter().enumerate().map(of_ring).fold(0, u64::saturating_add)
 }
 
-fn cut_off(here: u64, missing: u64, ring_records: u64, file: &mut RecordFile) {
-    let whole = ring_at(RINGS, ring_records);
+fn cut_off(length: u64, missing: u64, sizes: RingSizes, file: &mut RecordFile) {
     if missing > 0 {
-        file.lose("records in a part of the file that is missing", missing, Some(here));
+        file.lose("records in a part of the file that is missing", missing, Some(length));
     }
     file.note(format!(
         "It is cut off: {} of the {} bytes of its rings are here.",
-        here - RINGS_AT as u64,
-        whole - RINGS_AT as u64
+        length.saturating_sub(RINGS_AT as u64),
+        sizes.at(RINGS) - RINGS_AT as u64
     ));
 }
