@@ -22,7 +22,7 @@ use crate::time::Ns;
 /// How many files that are no records are named.
 const NAMED: usize = 5;
 
-/// Of logs so many calls of each rank and communicator are compared for a hang, the last ones: a call takes several times the memory of its line, and
+/// So many calls of each rank and communicator are compared for a hang, the last ones: a call takes several times the memory of its line, and
 /// what hangs is among them.
 const LAST_CALLS: usize = 1 << 14;
 
@@ -49,7 +49,7 @@ impl Run<'_> {
     /// As [`Run::records`].
     pub fn hang(&self, paths: &[PathBuf], wait: Option<Duration>) -> Result<(HangReport, Vec<String>), RunError> {
         let read = || {
-            let of_files = read_each(&record_files(paths)?, Keep::Last(LAST_CALLS), self.threads());
+            let of_files = read_each(&record_files(paths)?, Keep::Ends(LAST_CALLS), self.threads());
             self.hang_of_run(of_files)
         };
         let now = SystemTime::now();
@@ -57,7 +57,8 @@ impl Run<'_> {
         self.report_records(&records, true)?;
         let called: u64 = records.calls.iter().map(|calls| calls.count).sum();
         let is_of_log = |operation: &&Operation| matches!(operation.source, Source::DEBUG_LOG | Source::MEGATRACE);
-        if !report.is_empty() && called > records.operations.iter().filter(is_of_log).count() as u64 {
+        let is_of_all = called <= records.operations.iter().filter(is_of_log).count() as u64 && records.left_out == 0;
+        if !report.is_empty() && !is_of_all {
             let last = format::count(LAST_CALLS as u64);
             self.note(&format!("Compared are the last {last} calls of each rank and communicator"));
         }

@@ -6,7 +6,7 @@ use super::table::{Cell, Table, id, int, known, size, text};
 use crate::operation::Communicator;
 use crate::operations::processes::Process;
 use crate::records::{
-    FlowOp, FlowStep, KernelChannel, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, RecordFile, Remark,
+    FlowOp, FlowStep, Group, KernelChannel, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, RecordFile, Remark,
 };
 
 fn number(value: Option<usize>) -> Cell<'static> {
@@ -212,6 +212,37 @@ pub(super) static PROFILER_EVENT: Table = Table {
         int("end_ts", Scan, |s, i| known(event(s, i).end)),
         int("bytes", Scan, |s, i| size(event(s, i).bytes)),
         text("details", details),
+    ],
+};
+
+fn group(s: &Source, i: usize) -> &Group {
+    &s.records().groups[i]
+}
+
+/// `nccl_group`: operations that were called within one group, or planned together, see [`Group`].
+pub(super) static NCCL_GROUP: Table = Table {
+    name: c"nccl_group",
+    rows: |s| s.records().groups.len(),
+    columns: &[
+        id(),
+        int("file_id", Integer, |s, i| Cell::Int(group(s, i).file.into())),
+        text("kind", |s, i| Cell::Text(group(s, i).kind)),
+        int("rank", Integer, |s, i| known(group(s, i).rank)),
+        int("depth", Scan, |s, i| known(group(s, i).depth)),
+        int("ts", Scan, |s, i| known(group(s, i).start)),
+        int("end_ts", Scan, |s, i| known(group(s, i).end)),
+        int("operations", Scan, |s, i| Cell::Int(group(s, i).operations.into())),
+    ],
+};
+
+/// `nccl_group_member`: an operation of such a group.
+pub(super) static NCCL_GROUP_MEMBER: Table = Table {
+    name: c"nccl_group_member",
+    rows: |s| s.records().group_members.len(),
+    columns: &[
+        id(),
+        int("group_id", Integer, |s, i| number(Some(s.records().group_members[i].0))),
+        int("collective_id", Integer, |s, i| collective(s, Some(s.records().group_members[i].1))),
     ],
 };
 

@@ -6,8 +6,8 @@
 use super::launch_tables::{CALL_PATH, COLLECTIVE, KERNEL_LAUNCH};
 use super::metadata_tables::{MEMORY_EVENT, OP};
 use super::record_tables::{
-    COMMUNICATOR, FLOW_OP, FLOW_STEP, KERNEL_CHANNEL, NCCL_PROCESS, PROFILER_EVENT, PROXY_OP, PROXY_STEP, RANK_STATUS,
-    RECORD_FILE,
+    COMMUNICATOR, FLOW_OP, FLOW_STEP, KERNEL_CHANNEL, NCCL_GROUP, NCCL_GROUP_MEMBER, NCCL_PROCESS, PROFILER_EVENT,
+    PROXY_OP, PROXY_STEP, RANK_STATUS, RECORD_FILE,
 };
 use super::table::Lookup::{FewValues, Integer, IntegerIn, Row, Scan, Sorted, Text};
 use super::table::{Cell, CellOf, Column, Lookup, Table, int};
@@ -49,6 +49,8 @@ pub const TABLES: &[&Table] = &[
     &PROXY_OP,
     &PROXY_STEP,
     &PROFILER_EVENT,
+    &NCCL_GROUP,
+    &NCCL_GROUP_MEMBER,
     &FLOW_OP,
     &FLOW_STEP,
 ];

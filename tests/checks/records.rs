@@ -67,6 +67,7 @@ fn recording(bytes: &[u8]) -> Vec<u8> {
     put(header::RING_RECORDS, &64u64.to_le_bytes());
     put(header::CALL_RECORDS, &64u64.to_le_bytes());
     put(header::EVENTS, &64u64.to_le_bytes());
+    put(header::KNOWN_COMMUNICATORS, &2u64.to_le_bytes());
     (0..2).for_each(|ring| put(header::RINGS + ring * header::RING + header::RING_CLAIMED, &64u64.to_le_bytes()));
     for number in 0..2 {
         let at = layout::COMMUNICATORS_AT + number * layout::COMMUNICATOR;

@@ -21,5 +21,6 @@ mod profiler_events;
 mod ras_text;
 mod recorder;
 mod recorder_communicators;
+mod recorder_groups;
 mod recorder_verdicts;
 mod tables;

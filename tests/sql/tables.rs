@@ -174,6 +174,8 @@ const VISIBLE: &[(&str, &str)] = &[
         "id source file_id communicator_id rank place ts host pid device last_enqueued last_started last_completed all_reduce \
          all_gather reduce_scatter broadcast reduce faults",
     ),
+    ("nccl_group", "id file_id kind rank depth ts end_ts operations"),
+    ("nccl_group_member", "id group_id collective_id"),
     ("nccl_process", "id source host pid device rank is_unique faults"),
     ("kernel_channel", "id collective_id channel gpu_ts gpu_end_ts gpu_offset ts end_ts"),
     ("proxy_op", "id collective_id place channel peer is_send steps chunk_bytes bytes queued_ts ts end_ts"),

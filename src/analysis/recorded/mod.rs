@@ -12,6 +12,7 @@ mod diagnoses;
 mod events;
 mod files;
 pub mod flows;
+mod groups;
 mod links;
 mod proxy;
 mod steady;
@@ -25,6 +26,7 @@ pub use communicators::CommunicatorRow;
 pub use diagnoses::{Asked, Diagnosis};
 pub use events::EventRow;
 pub use files::FileRow;
+pub use groups::GroupRow;
 pub use links::{LinkRow, PairRow};
 pub use proxy::{Phases, ProxyRow};
 pub use steady::Steady;
@@ -57,6 +59,8 @@ pub struct RecordsReport {
     pub pairs: Vec<PairRow>,
     /// Other events of NCCL's profiler interface, by kind.
     pub profiler_events: Vec<EventRow>,
+    /// Groups of operations, by what they are groups of and how many belong together.
+    pub groups: Vec<GroupRow>,
     /// What the flow extractor planned, and whether its files agree; `None` without such files.
     pub flows: Option<FlowReport>,
     /// The files.
@@ -77,6 +81,7 @@ pub fn report(records: &Records) -> RecordsReport {
         pairs: links::pairs(records, &communicators),
         links,
         profiler_events: events::rows(records),
+        groups: groups::rows(records),
         flows: flows::report(records),
         files: files::rows(records),
         ..RecordsReport::default()

@@ -7,7 +7,7 @@ use super::RecordsAnswer;
 use super::flows;
 use super::sentences::{first_advice, is_in_verdict, sentence, sizes};
 use crate::analysis::recorded::{
-    CensusRow, ChannelRow, CommunicatorRow, EventRow, FileRow, LinkRow, PairRow, ProxyRow, RecordsReport,
+    CensusRow, ChannelRow, CommunicatorRow, EventRow, FileRow, GroupRow, LinkRow, PairRow, ProxyRow, RecordsReport,
 };
 use crate::report::Screen;
 use crate::report::column::{Align, Cell, Column, Table};
@@ -103,6 +103,15 @@ pub(super) const EVENTS: &[Column<EventRow>] = &[
     Column::right("ranks", |row, ()| count(row.ranks)),
 ];
 
+const GROUPS: &[Column<GroupRow>] = &[
+    Column::left("group of", |row, ()| row.kind.to_owned()),
+    Column::right("depth", |row, ()| row.depth.map_or(String::new(), |depth| count(depth.into()))),
+    Column::right("operations", |row, ()| count(row.operations.into())),
+    Column::right("groups", |row, ()| count(row.count)),
+    Column::right("median", |row, ()| row.median.map_or_else(|| "?".to_owned(), duration)),
+    Column::right("ranks", |row, ()| count(row.ranks)),
+];
+
 const FILES: &[Column<FileRow>] = &[
     Column::left("file", |row, ()| visible(&row.name).into_owned()),
     Column::left("recorded by", |row, ()| row.source.unwrap_or("not known").to_owned()),
@@ -128,6 +137,7 @@ pub(super) fn records(answer: &RecordsAnswer<'_>, screen: &Screen, out: &mut Vec
     section("Links", LINKS, &report.links, limit, screen, out)?;
     section("Channels", CHANNELS, &report.channels, limit, screen, out)?;
     section("Bytes from rank to rank", PAIRS, &report.pairs, limit, screen, out)?;
+    section("Groups", GROUPS, &report.groups, limit, screen, out)?;
     section("Other events of NCCL's profiler", EVENTS, &report.profiler_events, limit, screen, out)?;
     if let Some(flows) = &report.flows {
         write!(out, "\nFlows\n{}", flows::table(flows))?;
@@ -145,6 +155,7 @@ pub(super) fn sheets(report: &RecordsReport) -> Vec<(&'static str, Sheet)> {
         ("proxies", Sheet::from_rows("Proxies", PROXIES, report.proxies.iter())),
         ("channels", Sheet::from_rows("Channels", CHANNELS, report.channels.iter())),
         ("bytes", Sheet::from_rows("Bytes from rank to rank", PAIRS, report.pairs.iter())),
+        ("groups", Sheet::from_rows("Groups", GROUPS, report.groups.iter())),
         ("events", Sheet::from_rows("Other events of NCCL's profiler", EVENTS, report.profiler_events.iter())),
     ];
     sheets.retain(|(_, sheet)| !sheet.is_empty());

@@ -33,7 +33,7 @@ pub use file::{RecordFile, Remark, RingSpan};
 pub use reader::Keep;
 pub use runs::{RecordedRun, runs};
 pub use tables::{
-    CallCount, FlowOp, FlowStep, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records,
+    CallCount, FlowOp, FlowStep, Group, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records,
     Splits, Warning,
 };
 
@@ -110,11 +110,14 @@ fn is_trace(head: &[u8]) -> bool {
 pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
     let mut files = Files::new(input)?;
     while let Some(File { bytes, .. }) = files.next()? {
-        let mut head = Vec::new();
-        // An error here occurs again when the file is read.
-        let _ = bytes.take(SNIFF as u64).read_to_end(&mut head);
-        if let Some(source) = source_of(&head) {
-            return Ok(Some(source));
+        let (mut head, mut bytes) = (Vec::new(), bytes);
+        // Few bytes tell what may have holes. An error here occurs again when the file is read.
+        for length in [MARK, SNIFF as u64 - MARK] {
+            let _ = bytes.by_ref().take(length).read_to_end(&mut head);
+            let is_enough = |reader: &&dyn RecordReader| reader.leaves_holes() || head.len() as u64 > MARK;
+            if let Some(reader) = recognise(&head).filter(is_enough) {
+                return Ok(Some(reader.source()));
+            }
         }
         // An archive of traces is not read to its end for that.
         if is_trace(&head) {

@@ -61,4 +61,6 @@ pub enum Keep {
     All,
     /// Of logs of a line per call only the last of each rank and communicator: what hangs is among them.
     Last(usize),
+    /// Of all sources with a record per call only the last of each rank and communicator, and of those no groups: for what needs nothing else.
+    Ends(usize),
 }

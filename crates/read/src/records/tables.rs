@@ -35,6 +35,12 @@ pub struct Records {
     pub proxy_steps: Vec<ProxyStep>,
     /// What else NCCL's profiler interface reports.
     pub profiler_events: Vec<ProfilerEvent>,
+    /// Which operations were called within one group, or planned together.
+    pub groups: Vec<Group>,
+    /// The operations of these: pairs of positions, of a group and of an operation.
+    pub group_members: Vec<(usize, usize)>,
+    /// How many operations were read and are not here: see [`Keep::Ends`](super::Keep).
+    pub left_out: u64,
     /// What the flow extractor planned.
     pub flow_ops: Vec<FlowOp>,
     /// The steps of these.
@@ -244,6 +250,26 @@ pub struct ProfilerEvent {
     pub details: Vec<(&'static str, u64)>,
 }
 
+/// Operations that belong together.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Group {
+    /// The file.
+    pub file: u32,
+    /// `calls`: what a program called between `ncclGroupStart` and `ncclGroupEnd`, or one call alone; `kernel`: what NCCL has planned together.
+    pub kind: &'static str,
+    /// The rank of the job.
+    pub rank: Option<RankId>,
+    /// Of calls: how many groups were open within each other.
+    pub depth: Option<u32>,
+    /// When it began.
+    pub start: Option<Ns>,
+    /// When it was over.
+    pub end: Option<Ns>,
+    /// How many operations belong to it.
+    pub operations: u32,
+}
+
 /// What a source worked out itself of an operation, to be compared with what follows from its size and time.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -441,6 +467,11 @@ impl Records {
             let step = row.proxy_step.map(|of| of + proxy_step);
             ProfilerEvent { file: row.file + file, operation: shifted(row.operation), proxy_step: step, ..row }
         }));
+        let group = self.groups.len();
+        self.groups.extend(other.groups.into_iter().map(|row| Group { file: row.file + file, ..row }));
+        let members = other.group_members.into_iter();
+        self.group_members.extend(members.map(|(of, operation_of)| (of + group, operation_of + operation)));
+        self.left_out += other.left_out;
         self.calls_by.extend(other.calls_by.into_iter().map(|(of, name)| (of + operation, name)));
         self.splits.extend(other.splits.into_iter().map(|(of, splits)| (of + operation, splits)));
         self.warnings.extend(other.warnings.into_iter().map(|row| Warning { file: row.file + file, ..row }));

@@ -239,7 +239,7 @@ impl Log {
         *self.counts.entry(alike).or_default() += 1;
         let number = of.before + of.kept.len() as u64;
         of.kept.push_back(Kept { function, op_count, count, dtype, root, ranks, stream, global_rank, choice: None });
-        if let Keep::Last(last) = self.keep {
+        if let Keep::Last(last) | Keep::Ends(last) = self.keep {
             while of.kept.len() > last {
                 of.kept.pop_front();
                 of.before += 1;

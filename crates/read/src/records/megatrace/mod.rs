@@ -78,7 +78,7 @@ impl RecordReader for Megatrace {
         }
         let from = match keep {
             Keep::All => vec![true; log.operations.len()],
-            Keep::Last(last) => log.last(*last),
+            Keep::Last(last) | Keep::Ends(last) => log.last(*last),
         };
         let mut counts: HashMap<CountKey, u64> = HashMap::new();
         for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(from) {

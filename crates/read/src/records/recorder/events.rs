@@ -11,6 +11,7 @@ use foldhash::fast::RandomState;
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
 use super::facts::{Facts, gpu_time};
+use super::groups::Groups;
 use super::profiler_events::{self, Profiled};
 use super::proxies::Proxies;
 use super::rings::{Named, Rings};
@@ -29,6 +30,9 @@ const LONGEST: Ns = Ns(24 * 3600 * 1_000_000_000);
 /// From this version on the plugin's interface says which call of the API an operation is of.
 const WITH_API: u32 = 5;
 
+/// What begins a group of calls.
+const GROUP_START: &str = "ncclGroupStart";
+
 /// What ends a group of calls.
 const GROUP_END: &str = "ncclGroupEnd";
 
@@ -40,7 +44,7 @@ const WAITING: usize = 4096;
 enum Entity {
     /// Nothing: it is no beginning, or it belongs to one that is not here.
     None,
-    /// Not kept: groups, launches, and calls of functions that are no collectives.
+    /// Not kept: launches, and calls of functions that are no collectives.
     Kept,
     Call(u32),
     Api(u32),
@@ -49,6 +53,7 @@ enum Entity {
     Proxy(u32),
     Step(u32),
     Profiled(u32),
+    Group(u32),
 }
 
 /// A call of the API as the plugin saw it.
@@ -81,6 +86,7 @@ pub(super) struct Events<'a> {
     pub(super) channels: Vec<(u32, KernelChannel)>,
     pub(super) proxies: Proxies,
     pub(super) profiler_events: Vec<Profiled>,
+    pub(super) groups: Groups,
     apis: Vec<Api>,
     open: HashMap<u32, Open, RandomState>,
     /// By group and stream: when the first kernel was launched.
@@ -108,6 +114,7 @@ impl<'a> Events<'a> {
             channels: Vec::new(),
             proxies: Proxies::default(),
             profiler_events: Vec::new(),
+            groups: Groups::default(),
             apis: Vec::new(),
             open: HashMap::default(),
             launches: HashMap::default(),
@@ -128,6 +135,8 @@ impl<'a> Events<'a> {
             Kind::CollApi | Kind::P2pApi => self.api(record),
             Kind::Coll | Kind::P2p | Kind::CeColl => self.operation(record),
             Kind::KernelLaunch => self.launch(record),
+            Kind::GroupApi => Entity::Group(self.groups.of_calls(record, self.facts)),
+            Kind::Group => Entity::Group(self.groups.of_kernel(record, self.facts)),
             Kind::KernelChannel => self.channel(record),
             Kind::ProxyOp => self.proxy(record),
             Kind::ProxyStep => self.step(record),
@@ -142,22 +151,37 @@ impl<'a> Events<'a> {
                 Entity::None
             }
             Kind::More => {
-                self.add_tag(record);
+                self.add_more(record);
                 Entity::Kept
             }
             kind => profiler_events::kind(kind).map_or(Entity::Kept, |kind| self.profiled(record, kind)),
         };
     }
 
-    /// What a collective's user has tagged it with.
-    fn add_tag(&mut self, record: &Record) {
+    /// What a collective's user has tagged it with, and the group that NCCL has planned it in.
+    fn add_more(&mut self, record: &Record) {
         let row = match self.parent(record) {
             Some(Entity::Operation(row) | Entity::Call(row)) => row,
             Some(Entity::Api(api)) => self.apis[api as usize].row,
             _ => return,
         };
-        let tag = &mut self.rows[row as usize].tag;
-        *tag = tag.or(Some(record.a).filter(|tag| *tag != 0));
+        let of = &mut self.rows[row as usize];
+        of.tag = of.tag.or(Some(record.a).filter(|tag| *tag != 0));
+        if matches!(self.parent(record), Some(Entity::Operation(_))) && !self.rows[row as usize].is_copied {
+            let group = self.group_of(record.b);
+            self.groups.moved(row, group);
+        }
+    }
+
+    /// The group whose record has this handle.
+    fn group_of(&self, handle: u64) -> Option<u32> {
+        match self.rings.named(handle) {
+            Named::At(at) => match self.entities[at] {
+                Entity::Group(group) => Some(group),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// What a record belongs to; `None` if that is not here.
@@ -193,6 +217,9 @@ impl<'a> Events<'a> {
         if record.parent == 0 && !self.ends_group(record) {
             self.grouped.remove(&record.thread);
         }
+        if self.facts.plugin < WITH_API && self.is_call_of(record, GROUP_START) {
+            self.groups.begin(record, self.facts);
+        }
         if row.collective.is_none() {
             return Entity::Kept;
         }
@@ -202,6 +229,7 @@ impl<'a> Events<'a> {
         let row = self.push(row);
         if record.parent > 0 {
             self.grouped.entry(record.thread).or_default().push(row);
+            self.groups.called(record.thread, row);
         }
         if !waits {
             self.open.insert(record.thread, Open { at, row, is_seen: false });
@@ -228,6 +256,9 @@ impl<'a> Events<'a> {
             }
             None => self.push(row),
         };
+        if let Some(group) = self.group_of(record.parent) {
+            self.groups.add(group, row);
+        }
         self.apis.push(Api { row, is_taken: false, group });
         Entity::Api(self.apis.len() as u32 - 1)
     }
@@ -260,6 +291,12 @@ impl<'a> Events<'a> {
         let of = &mut self.rows[row as usize];
         of.plan(record, self.facts);
         of.set_number(record);
+        match self.group_of(record.parent) {
+            // The interface of version 4.
+            Some(group) => self.groups.add(group, row),
+            None if record.kind != Kind::CeColl => self.groups.planned(record.communicator, row),
+            None => {}
+        }
         Entity::Operation(row)
     }
 
@@ -387,6 +424,7 @@ impl<'a> Events<'a> {
             }
             (Entity::Step(step), Kind::State) => self.proxies.step_state(step, record, self.facts),
             (Entity::Step(step), _) => self.proxies.end_step(step, time),
+            (Entity::Group(group), Kind::Stop) => self.groups.end(group, time),
             (Entity::Profiled(event), _) => self.profiler_events[event as usize].change(record, time),
             _ => {}
         }
@@ -403,13 +441,20 @@ impl<'a> Events<'a> {
     }
 
     fn ends_group(&self, call: &Record) -> bool {
-        self.facts.word(call.function).is_some_and(|word| *word.function == *GROUP_END)
+        self.is_call_of(call, GROUP_END)
+    }
+
+    fn is_call_of(&self, call: &Record, function: &str) -> bool {
+        self.facts.word(call.function).is_some_and(|word| *word.function == *function)
     }
 
     /// What a call returned, of whatever function. If the end of a group failed, nothing of the group ran.
     fn result(&mut self, stop: &Record) {
         let Named::At(at) = self.rings.named(stop.parent) else { return };
         let call = self.rings.record(at);
+        if call.kind == Kind::Call && call.parent == 0 && self.ends_group(call) {
+            self.groups.finish(call.thread, self.facts.time(stop.time));
+        }
         if call.kind != Kind::Call || call.flags & flag::INSIDE_CALL != 0 || !is_error(stop.a) {
             return;
         }

@@ -27,8 +27,12 @@ struct Clock {
 
 /// A communicator of the process, whether plugin, interceptor or both made it known.
 pub(super) struct Known {
-    /// Its position among those of the records; `None` if nothing says which it is.
+    /// What says which it is, and its position among those of the records once it is [entered](Facts::enter); `None` if nothing says it.
+    named: Option<Communicator>,
     pub(super) row: Option<usize>,
+    /// Whether the interceptor has seen it, and Megatrace's hash of it then; 0 if that is unknown.
+    is_interceptors: bool,
+    group_hash: u64,
     pub(super) place: Option<u32>,
     pub(super) size: Option<u64>,
     /// How many collectives it was asked for: of the interceptor, else of the plugin; 0 if nobody counted.
@@ -48,6 +52,8 @@ pub(super) struct Entry {
     pub(super) made: i64,
     /// Whether it is the interceptor's, without a hash.
     pub(super) is_nameless: bool,
+    /// Whether it is the interceptor's, with a hash that the plugin has of none: this NCCL may compute hashes in another way.
+    pub(super) has_other_hash: bool,
     /// Whether it is the plugin's, and the interceptor has seen no call of one with its hash and rank.
     pub(super) is_unpaired_plugin: bool,
 }
@@ -106,6 +112,8 @@ pub(super) struct Facts {
     pub(super) communicators: Vec<Known>,
     /// How often a communicator's number was given to a newer one.
     pub(super) reused: u64,
+    /// How many communicators NCCL knows by another hash than the interceptor.
+    pub(super) other_hashes: u64,
     pub(super) entries: Vec<Entry>,
     /// Whether one without a name is none of those with one, as far as is known.
     pub(super) has_nameless: bool,
@@ -149,6 +157,7 @@ impl Facts {
             lost_communicators: header.lost_communicators,
             left_out: header.left_out,
             reused: header.reused,
+            other_hashes: 0,
             clock_set: u64::try_from((ahead(clocks[1]) - ahead(clocks[0])).unsigned_abs()).unwrap_or(u64::MAX),
             plugin: header.plugin,
             events: if header.plugin > 0 { header.events } else { 0 },
@@ -159,13 +168,13 @@ impl Facts {
             words: Vec::new(),
             clocks,
         };
-        facts.read_communicators(bytes, header.world, records);
+        facts.read_communicators(bytes, header.world);
         let word = |number| text(bytes, number).map(|text| Word::parse(text, records));
         facts.words = std::iter::once(None).chain((1..=u8::MAX).map(word)).collect();
         Ok(facts)
     }
 
-    fn read_communicators(&mut self, bytes: &[u8], world: Option<u32>, records: &mut Records) {
+    fn read_communicators(&mut self, bytes: &[u8], world: Option<u32>) {
         let (mut found, mut seen) = (Vec::<PartialCommunicator>::new(), Vec::new());
         for number in 1..=layout::COMMUNICATORS as u16 {
             let Some(known) = communicator(bytes, number) else {
@@ -183,9 +192,6 @@ impl Facts {
             }
             found[at].place = found[at].place.or(place);
             found[at].add(&known, collectives(bytes, number));
-            if let (INTERCEPTOR, Some(hash)) = (known.by, hash) {
-                records.add_group_hash(hash, known.group_hash);
-            }
             self.numbers.push(Some((at as u32, known.times())));
             let is_interceptors = known.by == INTERCEPTOR;
             // Otherwise the calls of one without a name may be this one's.
@@ -199,10 +205,16 @@ impl Facts {
                 size: u64::try_from(known.size).ok().filter(|size| *size > 0),
                 made: known.made,
                 is_nameless: is_interceptors && hash.is_none(),
+                has_other_hash: is_interceptors && hash.is_some(),
                 is_unpaired_plugin: !is_interceptors && hash.is_some(),
             });
         }
-        self.entries.iter_mut().for_each(|entry| entry.is_unpaired_plugin &= !seen.contains(&entry.at));
+        let of_plugin: Vec<u32> =
+            self.entries.iter().filter(|entry| entry.is_unpaired_plugin).map(|entry| entry.at).collect();
+        for entry in &mut self.entries {
+            entry.is_unpaired_plugin &= !seen.contains(&entry.at);
+            entry.has_other_hash &= self.plugin > 0 && !of_plugin.contains(&entry.at);
+        }
         let of_one = |a: &PartialCommunicator, b: &PartialCommunicator| a.hash.is_some() && a.hash == b.hash;
         self.has_several_ranks = found.iter().enumerate().any(|(at, a)| found[..at].iter().any(|b| of_one(a, b)));
         if self.has_several_ranks {
@@ -216,7 +228,7 @@ impl Facts {
                 self.rank_is_inferred = self.rank.is_some();
             }
         }
-        self.communicators = found.into_iter().map(|of| of.known(records)).collect();
+        self.communicators = found.into_iter().map(PartialCommunicator::known).collect();
     }
 
     /// Takes communicators for those that they are the same as, a pair each.
@@ -230,6 +242,22 @@ impl Facts {
             let counted = self.communicators[*nameless as usize].collectives;
             let known = &mut self.communicators[*named as usize];
             known.collectives = if counted > 0 { counted } else { known.collectives };
+            let (named, other) = (*named as usize, *nameless as usize);
+            let group_hash = self.communicators[other].group_hash;
+            let of_plugin = &mut self.communicators[named];
+            (of_plugin.group_hash, of_plugin.is_interceptors) = (group_hash, group_hash != 0);
+            self.other_hashes += u64::from(self.communicators[other].named.take().is_some());
+        }
+    }
+
+    /// Enters the communicators into the records, once it is known which are the same.
+    pub(super) fn enter(&mut self, records: &mut Records) {
+        for known in &mut self.communicators {
+            let Some(named) = known.named.take() else { continue };
+            if let Some(hash) = named.hash.filter(|_| known.is_interceptors) {
+                records.add_group_hash(hash, known.group_hash);
+            }
+            known.row = Some(records.communicator(named));
         }
     }
 
@@ -274,11 +302,15 @@ struct PartialCommunicator {
     /// By plugin and interceptor.
     collectives: [u32; 2],
     is_seen: bool,
+    is_interceptors: bool,
+    group_hash: u64,
 }
 
 impl PartialCommunicator {
     fn add(&mut self, known: &nccl_stacks_recorder_format::Communicator<'_>, collectives: u32) {
         self.is_seen |= known.by != INTERCEPTOR || known.address != 0;
+        self.is_interceptors |= known.by == INTERCEPTOR;
+        self.group_hash = self.group_hash.max(known.group_hash);
         let name = String::from_utf8_lossy(known.name).into_owned();
         self.name = self.name.take().or(Some(name).filter(|name| !name.is_empty()));
         self.size = self.size.or(u64::try_from(known.size).ok().filter(|size| *size > 0));
@@ -286,12 +318,15 @@ impl PartialCommunicator {
         *count = (*count).max(collectives);
     }
 
-    fn known(self, records: &mut Records) -> Known {
-        let PartialCommunicator { hash, place, name, size, collectives: [plugin, interceptor], is_seen } = self;
-        // Without a hash nothing says on which ranks it is the same.
-        let of_records = hash.map(|hash| Communicator { hash: Some(hash), name, size, ..Communicator::default() });
+    fn known(self) -> Known {
+        let PartialCommunicator { hash, place, name, size, collectives: [plugin, interceptor], .. } = self;
+        let (is_seen, is_interceptors, group_hash) = (self.is_seen, self.is_interceptors, self.group_hash);
         Known {
-            row: of_records.map(|of| records.communicator(of)),
+            // Without a hash nothing says on which ranks it is the same.
+            named: hash.map(|hash| Communicator { hash: Some(hash), name, size, ..Communicator::default() }),
+            row: None,
+            is_interceptors,
+            group_hash,
             place,
             size,
             collectives: if interceptor > 0 { interceptor } else { plugin },

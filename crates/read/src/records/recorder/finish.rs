@@ -3,9 +3,10 @@
 //! The GPU's own times count from the epoch, too, by a counter that may have drifted away from the host's clock. What the host saw ties the two together:
 //! if they are more than a millisecond apart in the median, starts and ends are put onto the host's clock. A row of a channel keeps the GPU's own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use nccl_stacks_recorder_format::layout::RINGS_AT;
 
 use super::events::Events;
@@ -14,6 +15,7 @@ use super::row::Row;
 use crate::names::values::{KERNEL_CHANNELS, bytes, elements};
 use crate::operation::{Counts, Operation, Source, State};
 use crate::records::file::RecordFile;
+use crate::records::reader::Keep;
 use crate::records::tables::{KernelChannel, ProxyOp, RankStatus, Records};
 use crate::statistics::middle;
 use crate::time::Ns;
@@ -22,7 +24,7 @@ use crate::time::Ns;
 const APART: Ns = Ns(1_000_000);
 
 /// Turns what was recorded into rows.
-pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Records, file: &mut RecordFile) {
+pub(super) fn finish(mut events: Events<'_>, facts: &Facts, keep: Keep, records: &mut Records, file: &mut RecordFile) {
     remark(&events, file);
     let ahead = ahead(&events, facts);
     for ahead in ahead.iter().filter(|ahead| **ahead != Ns::ZERO) {
@@ -36,33 +38,60 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, records: &mut Record
     let spans = spans(&events);
     let states = states(&events, facts);
     let numbers = numbers(&events.rows, facts);
-    let first = records.operations.len();
+    let kept = kept(&events.rows, &states, keep);
+    let mut place = vec![None; events.rows.len()];
     let mut reached = vec![Reached::default(); facts.communicators.len()];
     for (at, row) in std::mem::take(&mut events.rows).into_iter().enumerate() {
         let (state, (number, counts)) = (states[at], numbers[at]);
         if let Some(reached) = row.communicator.and_then(|of| reached.get_mut(of as usize)) {
             reached.add(number.filter(|_| counts == Counts::Collectives), state, &row);
         }
+        if !kept[at] {
+            records.left_out += 1;
+            continue;
+        }
         let known = row.communicator.and_then(|of| facts.communicators.get(of as usize));
         let operation = Operation { sequence: number, counts, state, ..operation(row, known, facts) };
         let (start, end) = (spans[at].start, spans[at].end.filter(|_| state == State::Completed));
-        records.push(Operation { start, end: end.filter(|end| start.is_some_and(|start| start <= *end)), ..operation });
+        let end = end.filter(|end| start.is_some_and(|start| start <= *end));
+        place[at] = Some(records.push(Operation { start, end, ..operation }));
+    }
+    if !matches!(keep, Keep::Ends(_)) {
+        let (groups, members) = std::mem::take(&mut events.groups).into_rows(records.groups.len(), &place);
+        records.groups.extend(groups);
+        records.group_members.extend(members);
     }
     let steps = records.proxy_steps.len();
     let profiled = events.profiler_events.into_iter();
-    records.profiler_events.extend(profiled.map(|event| event.into_row(first, steps, &events.channels)));
+    records.profiler_events.extend(profiled.map(|event| event.into_row(&place, steps, &events.channels)));
     let channels = events.channels.into_iter();
-    let row = |(row, channel)| KernelChannel { operation: Some(first + row as usize), ..channel };
-    records.channels.extend(channels.map(row));
-    let first_proxy = records.proxy_ops.len();
-    let operation = |row: Option<u32>| row.map(|row| first + row as usize);
-    let proxies = events.proxies.all.iter();
-    records
-        .proxy_ops
-        .extend(proxies.map(|proxy| ProxyOp { operation: operation(proxy.operation), ..proxy.row.clone() }));
-    records.proxy_steps.extend(events.proxies.steps(first_proxy));
+    let row = |(row, channel)| Some(KernelChannel { operation: Some(place[row as usize]?), ..channel });
+    records.channels.extend(channels.filter_map(row));
+    let mut place_of_proxy = vec![None; events.proxies.all.len()];
+    for (at, proxy) in events.proxies.all.iter().enumerate() {
+        let operation = proxy.operation.and_then(|row| place[row as usize]);
+        // Of an operation that is not kept its proxies are not either.
+        if proxy.operation.is_none() || operation.is_some() {
+            place_of_proxy[at] = Some(records.proxy_ops.len());
+            records.proxy_ops.push(ProxyOp { operation, ..proxy.row.clone() });
+        }
+    }
+    records.proxy_steps.extend(events.proxies.steps(&place_of_proxy));
     let lacks_ends = facts.lacks_records() || events.rings.lacks_end;
     push_status(facts, &reached, lacks_ends, failed_calls, records);
+}
+
+/// Which rows are kept: all, or the last of each communicator and those that are not complete.
+fn kept(rows: &[Row], states: &[State], keep: Keep) -> Vec<bool> {
+    let Keep::Ends(last) = keep else { return vec![true; rows.len()] };
+    let mut left: HashMap<Option<u32>, usize, RandomState> = HashMap::default();
+    let mut kept = vec![false; rows.len()];
+    for ((row, state), kept) in rows.iter().zip(states).zip(&mut kept).rev() {
+        let left = left.entry(row.communicator).or_insert(last);
+        *kept = *left > 0 || matches!(state, State::Started);
+        *left = left.saturating_sub(1);
+    }
+    kept
 }
 
 fn remark(events: &Events<'_>, file: &mut RecordFile) {

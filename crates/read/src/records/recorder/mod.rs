@@ -10,6 +10,7 @@ mod causes;
 mod events;
 mod facts;
 mod finish;
+mod groups;
 pub(super) mod places;
 mod profiler_events;
 mod proxies;
@@ -19,7 +20,7 @@ mod same;
 
 use std::io;
 
-use nccl_stacks_recorder_format::layout;
+use nccl_stacks_recorder_format::layout::{self, header};
 
 use self::bytes::Bytes;
 use self::events::Events;
@@ -58,9 +59,9 @@ impl RecordReader for Recorder {
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
-        let Reading { bytes, disk, file, records, .. } = reading;
+        let Reading { bytes, disk, file, records, keep } = reading;
         let mut bytes = disk.map_or_else(|| Bytes::in_order(*bytes), Bytes::on_disk);
-        let head = bytes.part(0, layout::RINGS_AT)?;
+        let head = head(&mut bytes)?;
         let mut facts = match Facts::parse(&head, records) {
             Ok(facts) => facts,
             Err(reason) => {
@@ -78,13 +79,14 @@ impl RecordReader for Recorder {
         let order: Vec<usize> = rings.by_time().collect();
         let same = same::find(&facts, &rings, &order);
         facts.join(&same.pairs);
+        facts.enter(records);
         if same.has_several_ranks {
             facts.set_several_ranks();
         }
         say(&facts, file);
         let mut events = Events::new(&facts, &rings);
         order.into_iter().for_each(|at| events.add(at));
-        finish::finish(events, &facts, records, file);
+        finish::finish(events, &facts, *keep, records, file);
         if facts.overwritten > 0 {
             let times = records.operations.iter().filter_map(|of| of.enqueued.or(of.launched).or(of.start));
             let left = times.map(|time| Window { start: time, end: time }).reduce(Window::around);
@@ -111,6 +113,25 @@ impl RecordReader for Recorder {
     }
 }
 
+/// Reads the header, the communicators that there are, and the texts. Entries of communicators that there are not are zeros, as in the file.
+fn head(bytes: &mut Bytes<'_>) -> io::Result<Vec<u8>> {
+    let mut head = bytes.part(0, layout::COMMUNICATORS_AT)?;
+    let known = header::KNOWN_COMMUNICATORS..header::KNOWN_COMMUNICATORS + 8;
+    let known = head.get(known).and_then(|known| Some(u64::from_le_bytes(known.try_into().ok()?))).unwrap_or(0);
+    let known = usize::try_from(known).unwrap_or(usize::MAX).min(layout::COMMUNICATORS);
+    for (at, length) in [
+        (layout::COMMUNICATORS_AT, known * layout::COMMUNICATOR),
+        (layout::TEXTS_AT, layout::RINGS_AT - layout::TEXTS_AT),
+    ] {
+        let part = bytes.part(at as u64, length)?;
+        if !part.is_empty() {
+            head.resize(at, 0);
+            head.extend_from_slice(&part);
+        }
+    }
+    Ok(head)
+}
+
 /// Reports what is lost according to the header, and its clocks.
 fn say(facts: &Facts, file: &mut RecordFile) {
     if facts.overwritten > 0 {
@@ -133,6 +154,13 @@ fn say(facts: &Facts, file: &mut RecordFile) {
         reused => file.note(format!(
             "{reused} communicators had ended and gave their numbers to newer ones. Their records name no communicator."
         )),
+    }
+    if facts.other_hashes > 0 {
+        file.note(format!(
+            "NCCL names {} of its communicators by another hash than the recorder computes from their ids: this NCCL is another one. Their \
+             operations are counted once, with NCCL's hash; files of processes without the plugin have the recorder's.",
+            facts.other_hashes
+        ));
     }
     if facts.clock_set > SET {
         let milliseconds = facts.clock_set as f64 / 1e6;

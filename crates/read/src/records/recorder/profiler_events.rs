@@ -117,11 +117,16 @@ impl Profiled {
 
     /// The row, with the positions that operations and steps have in the end. The GPU's times are put onto the host's clock, which is ahead of it by
     /// the channel's offset.
-    pub(super) fn into_row(self, operations: usize, steps: usize, channels: &[(u32, KernelChannel)]) -> ProfilerEvent {
+    pub(super) fn into_row(
+        self,
+        place: &[Option<usize>],
+        steps: usize,
+        channels: &[(u32, KernelChannel)],
+    ) -> ProfilerEvent {
         let channel = self.channel.and_then(|at| channels.get(at as usize));
         let offset = channel.map_or(Ns::ZERO, |(_, channel)| channel.gpu_offset);
         ProfilerEvent {
-            operation: self.operation.map(|row| operations + row as usize),
+            operation: self.operation.and_then(|row| place[row as usize]),
             proxy_step: self.step.map(|step| steps + step as usize),
             start: self.row.start.map(|time| time + offset),
             end: self.row.end.map(|time| time + offset),

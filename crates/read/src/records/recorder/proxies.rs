@@ -121,23 +121,23 @@ impl Proxies {
         is_first
     }
 
-    /// The rows of steps, with what the position of an operation is in the end.
-    pub(super) fn steps(&self, first: usize) -> impl Iterator<Item = ProxyStep> + '_ {
-        self.steps.iter().map(move |step| {
+    /// The rows of steps. `place`: where an operation is in the end, if it is kept.
+    pub(super) fn steps<'a>(&'a self, place: &'a [Option<usize>]) -> impl Iterator<Item = ProxyStep> + 'a {
+        self.steps.iter().filter_map(move |step| {
             let is_send = self.all[step.proxy as usize].row.is_send;
             let [one, two, three] = [0, 1, 2].map(|phase| step.took(phase));
             let row = ProxyStep {
-                proxy_op: first + step.proxy as usize,
+                proxy_op: place[step.proxy as usize]?,
                 step: step.step,
                 start: step.start,
                 end: step.end,
                 bytes: step.bytes,
                 ..ProxyStep::default()
             };
-            match is_send {
+            Some(match is_send {
                 true => ProxyStep { gpu_wait: one, peer_wait: two, network: three, ..row },
                 false => ProxyStep { network: one, flush: two, gpu_wait: three, ..row },
-            }
+            })
         })
     }
 }

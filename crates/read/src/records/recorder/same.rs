@@ -1,4 +1,5 @@
-//! Which communicator of the interceptor is which of the plugin, where no hash says so.
+//! Which communicator of the interceptor is which of the plugin, where no hash says so, or where both have one of their own: the interceptor computes
+//! NCCL's hash from the id, and an NCCL that computes it in another way would have each operation twice.
 //!
 //! The interceptor does not see the id of what `ncclCommInitAll` makes or of what has grown, and of some it knows nothing but the handle; the
 //! plugin knows them by NCCL's hash. Two things show that both are one. What NCCL reports on a thread while a call is open is of that call, and
@@ -23,7 +24,7 @@ const INIT_ALL: &str = "ncclCommInitAll";
 /// What the records show.
 #[derive(Default)]
 pub(super) struct Same {
-    /// Communicators without a name, and which they are: positions among those of the process.
+    /// Communicators without a name or with another one, and which they are: positions among those of the process.
     pub(super) pairs: Vec<(u32, u32)>,
     /// Whether the process has made several ranks of one communicator at once.
     pub(super) has_several_ranks: bool,
@@ -43,9 +44,9 @@ struct Making {
 struct Seen<'a> {
     facts: &'a Facts,
     rings: &'a Rings,
-    /// By thread: the call that is open, of a communicator without a name: its place, that communicator, and the function.
+    /// By thread: the call that is open, of a communicator that may be another one: its place, that communicator, and the function.
     open: HashMap<u32, (usize, u32, Option<Collective>), RandomState>,
-    /// By communicator without a name: those of the plugin that were named while its calls were open.
+    /// By such a communicator: those of the plugin that were named while its calls were open.
     named: BTreeMap<u32, BTreeSet<u32>>,
     /// By the place of the call.
     making: HashMap<usize, Making, RandomState>,
@@ -53,22 +54,24 @@ struct Seen<'a> {
 
 /// Compares the communicators of plugin and interceptor, by all records in the order of their times.
 pub(super) fn find(facts: &Facts, rings: &Rings, order: &[usize]) -> Same {
-    let nameless: Vec<&Entry> = facts.entries.iter().filter(|entry| entry.is_nameless).collect();
-    if nameless.is_empty() {
+    let may_be_others: Vec<&Entry> =
+        facts.entries.iter().filter(|entry| entry.is_nameless || entry.has_other_hash).collect();
+    if may_be_others.is_empty() {
         return Same::default();
     }
     let (open, making) = (HashMap::default(), HashMap::default());
     let mut seen = Seen { facts, rings, open, named: BTreeMap::new(), making };
     order.iter().for_each(|at| seen.add(*at));
     let mut free: Vec<&Entry> = facts.entries.iter().filter(|entry| entry.is_unpaired_plugin).collect();
-    let by_calls = unique(nameless.iter().filter_map(|entry| {
+    let by_calls = unique(may_be_others.iter().filter_map(|entry| {
         let [one] = seen.named.get(&entry.at)?.iter().copied().collect::<Vec<u32>>()[..] else { return None };
         let fits = free.iter().any(|other| other.at == one && entry.may_be(other));
         fits.then_some((entry.at, one))
     }));
     let taken: BTreeSet<u32> = by_calls.iter().flat_map(|(one, other)| [*one, *other]).collect();
     free.retain(|entry| !taken.contains(&entry.at));
-    let silent = nameless.iter().filter(|entry| !taken.contains(&entry.at));
+    // What has a hash is only taken for another one if its calls show it.
+    let silent = may_be_others.iter().filter(|entry| entry.is_nameless && !taken.contains(&entry.at));
     // What fits one that was named elsewhere is not the only one that fits.
     let fitting = silent.flat_map(|entry| {
         let time = seen.made(entry);
@@ -117,8 +120,9 @@ impl Seen<'_> {
             self.making.insert(at, Making { time: (record.time, i64::MAX), number: 0, all });
         }
         let of = self.facts.communicator(record).filter(|_| word.collective.is_some());
-        let nameless = |of: &u32| self.facts.entries.iter().any(|entry| entry.at == *of && entry.is_nameless);
-        if let Some(of) = of.filter(nameless) {
+        let may_be_other = |entry: &Entry| entry.is_nameless || entry.has_other_hash;
+        let is_asked = |of: &u32| self.facts.entries.iter().any(|entry| entry.at == *of && may_be_other(entry));
+        if let Some(of) = of.filter(is_asked) {
             self.open.insert(record.thread, (at, of, word.collective));
         }
     }
