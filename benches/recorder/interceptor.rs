@@ -21,7 +21,7 @@ fn cc(folder: &Path, output: &str, arguments: &[&str]) {
 
 /// Calls before the measurement, on the same thread or as many threads: they fill the rings once, so that their pages exist. The cost of that is
 /// measured as "filling".
-const FIRST: u64 = 70_000;
+const FIRST: u64 = 270_000;
 
 /// Calls per iteration: with fewer, starting threads would dominate.
 const CALLS: u64 = 10_000;

@@ -6,7 +6,7 @@
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
-use crate::layout::{self, RECORD, RINGS, RingSizes, header};
+use crate::layout::{self, CALL_RINGS, RECORD, RINGS, RINGS_AT, RingSizes, header};
 use crate::record::{Handle, Record};
 use crate::system::{self, File, NotCancelled};
 use crate::words::{Ordering, Words, fence};
@@ -85,13 +85,27 @@ impl Writer {
     #[inline]
     pub fn put(&self, ring: usize, note: u8, record: &Record) -> Option<Handle> {
         let ring = ring % RINGS;
+        self.put_into(ring, (self.sizes.at(ring) as usize, self.sizes.of(ring)), note, record)
+    }
+
+    /// The same into a ring for calls: 0 if there is none of this number.
+    #[inline]
+    pub fn put_call(&self, ring: usize, record: &Record) -> Option<Handle> {
+        let ring = if ring < CALL_RINGS { ring } else { 0 };
+        let begin = RINGS_AT + ring * self.sizes.calls as usize * RECORD;
+        self.put_into(ring, (begin, self.sizes.calls), 0, record)
+    }
+
+    /// Writes into a ring that begins there and has so many records.
+    #[inline]
+    fn put_into(&self, ring: usize, (begin, records): (usize, u64), note: u8, record: &Record) -> Option<Handle> {
         let about = header::RINGS + ring * header::RING;
         if self.words.at(about + header::RING_STATE).load(Ordering::Relaxed) != READY && !self.open_ring(ring) {
             self.words.at(header::LOST).fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let claimed = self.words.at(about + header::RING_CLAIMED).fetch_add(1, Ordering::Relaxed);
-        let at = self.slot_at(ring, claimed);
+        let at = begin + (claimed & (records - 1)) as usize * RECORD;
         let words = record.words(claimed + 1);
         self.words.at(at).store(0, Ordering::Relaxed);
         // The 0 is stored before the other words, and the position after them.

@@ -135,6 +135,16 @@ impl State {
         State(self.0 & !u64::from(DEEPEST) | u64::from(depth.min(DEEPEST)))
     }
 
+    /// The same state with a ring for each use. A state with one for calls has one for events, too: what restores a state of before a call
+    /// would forget a ring that was chosen within it, and the plugin would choose another in each call.
+    #[inline]
+    pub(crate) fn with_rings(self) -> State {
+        match self.0 & CALLS.mask {
+            0 => self.with_ring(EVENTS).with_ring(CALLS),
+            _ => self,
+        }
+    }
+
     /// The same state with a ring for a use: among those with the fewest current threads, the one with the fewest threads ever. So a busy thread does not
     /// overwrite another thread's records until there are more threads than rings, nor an ended thread's until each ring had a thread.
     #[inline]

@@ -8,7 +8,7 @@ use super::capture;
 use super::communicators::{self, NONE, Way};
 use super::identity::UniqueId;
 use super::real::Function;
-use crate::thread::{CALLS, EVENTS, State};
+use crate::thread::{CALLS, State};
 use crate::{clock, lifecycle, process};
 
 /// `ncclInProgress`: an operation on a nonblocking communicator has started.
@@ -169,8 +169,7 @@ impl Call {
     /// Enters the function. The call is recorded, unless NCCL makes it inside another call.
     #[inline(never)]
     pub(super) fn enter(&self, function: &Function, outside: State) -> Entered {
-        // Both: `leave` restores this state, and the plugin would choose another ring for its events in each call.
-        let outside = outside.with_ring(CALLS).with_ring(EVENTS);
+        let outside = outside.with_rings();
         outside.within(function.address()).keep();
         let writer = if outside.inside() == 0 { lifecycle::writer() } else { None };
         let mut entered = Entered { writer, handle: None, outside, number: 0 };
@@ -210,9 +209,8 @@ impl Call {
             return entered;
         }
         let is_captured = self.is_operation && capture::is_captured(self.stream);
-        entered.handle = writer.put(
+        entered.handle = writer.put_call(
             outside.ring(CALLS),
-            0,
             &Record {
                 flags: if is_captured { flag::CAPTURED } else { 0 },
                 thread: clock::thread() as u32,
@@ -303,9 +301,8 @@ impl Entered {
     #[cold]
     fn stop(&self, result: i32) {
         let (Some(writer), Some(handle)) = (self.writer(), self.handle) else { return };
-        writer.put(
+        writer.put_call(
             self.outside.ring(CALLS),
-            0,
             &Record {
                 thread: clock::thread() as u32,
                 time: clock::now(),
