@@ -72,7 +72,7 @@ pub(crate) fn call(function: u8, stream: u64, count: u64, communicator: u16) -> 
 }
 
 #[test]
-fn calls_are_lines_of_megatrace() {
+fn calls_are_lines_of_megatraces_newer_form() {
     let recording = Recording::new(64);
     let known = Communicator { group_hash: 0x20b4_8553_2cbd_7f67, rank: 3, size: 8, by: 2, ..Communicator::default() };
     let world = recording.writer.communicator(&known);
@@ -246,7 +246,7 @@ fn where_nothing_is_lost_nothing_is_missing() {
 }
 
 #[test]
-fn calls_are_lines_of_megatraces_older_form() {
+fn calls_are_lines_of_megatraces_documented_form() {
     let recording = Recording::new(64);
     let group_hash = 0xb248_5532_cbd7_f670;
     let world = recording.writer.communicator(&Communicator { group_hash, by: 2, ..Communicator::default() });

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::recorder::jobs::Job;
+use crate::recorder::jobs::{Job, built};
 
 /// A log without the times and the host.
 fn lines(log: &Path) -> Vec<String> {
@@ -30,13 +31,12 @@ fn megatraces_log_is_written_when_the_rank_is_silent_and_at_the_end() {
     let mut job = job(&steps);
     job.lines();
     let log = job.folder.path().join("logs/rank_3.log");
-    let rest = "[groupHash 0x20b485532cbd7f67]";
+    // The hash of the id in decimal, by Python.
+    let rest = "groupHash 2356655097301008231";
     let expected = [
-        format!("[save_count 1] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 64] [stream 0x1] [opCount 1] {rest}"),
-        format!(
-            "[save_count 1] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 65] [stream (nil)] [opCount 1] {rest}"
-        ),
-        format!("[save_count 2] [Rank 3] [PCI unknown] [Func ncclBcast] [Data 7] [stream (nil)] [opCount 2] {rest}"),
+        format!("[save_count 1] [Rank 3] Fun ncclAllReduce Data 64 stream 0x1 opCount 1 {rest}"),
+        format!("[save_count 1] [Rank 3] Fun ncclAllReduce Data 65 stream (nil) opCount 1 {rest}"),
+        format!("[save_count 2] [Rank 3] Fun ncclBcast Data 7 stream (nil) opCount 2 {rest}"),
     ];
     assert_eq!(lines(&log), expected);
 }
@@ -64,15 +64,29 @@ fn megatraces_variables_switch_its_log_on() {
     assert!(!run(&[("NCCL_MEGATRACE_LOG_PATH", "logs"), ("NCCL_MEGATRACE_ENABLE", "0")]));
 }
 
+/// The documented form is the default. Who chooses fields, which only the newer form has, gets that, unless a form is named.
 #[test]
-fn megatraces_log_has_its_older_form_if_asked_to() {
-    let mut job = job(&["init 0 2 1 A", "reduce 0 64 1"]).env("NCCL_STACKS_MEGATRACE_FORM", "L3");
-    job.lines();
-    let text = fs::read_to_string(job.folder.path().join("logs/rank_3.log")).unwrap();
-    let (head, rest) = text.split_once(" [Rank 3] ").unwrap();
-    assert!(head.starts_with("[save_count 1] ["), "{text}");
-    // The hash of the id in decimal, by Python.
-    assert_eq!(rest, "Fun ncclAllReduce Data 64 stream 0x1 opCount 1 groupHash 2356655097301008231\n");
+fn megatraces_log_has_the_form_of_its_documentation_unless_asked_otherwise() {
+    let words = "[Rank 3] Fun ncclAllReduce Data 64 stream 0x1 opCount 1 groupHash 2356655097301008231\n";
+    let brackets = "[Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 64] [stream 0x1] [opCount 1] \
+                    [groupHash 0x20b485532cbd7f67]\n";
+    let (form, fields) = ("NCCL_STACKS_MEGATRACE_FORM", ("MEGATRACE_LOG_EXTRA_FIELDS", "JOB,ROUND"));
+    let cases: [(&[(&str, &str)], &str, &str); 6] = [
+        (&[], "[save_count 1] [", words),
+        (&[(form, "L3")], "[save_count 1] [", words),
+        (&[fields, (form, "l3")], "[save_count 1] [", words),
+        (&[(form, "L6")], "[10.0.0.7] [", brackets),
+        (&[(form, "l6")], "[10.0.0.7] [", brackets),
+        (&[fields], "[10.0.0.7] [", brackets),
+    ];
+    for (variables, head, rest) in cases {
+        let job = job(&["init 0 2 1 A", "reduce 0 64 1"]).env("MY_POD_IP", "10.0.0.7");
+        let mut job = variables.iter().fold(job, |job, (name, value)| job.env(name, value));
+        job.lines();
+        let text = fs::read_to_string(job.folder.path().join("logs/rank_3.log")).unwrap();
+        assert!(text.starts_with(head) && text.ends_with(rest), "{variables:?}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
 }
 
 /// A ring of 64 records has room for the last of 5,000 calls, which come faster than they are collected.
@@ -89,7 +103,7 @@ fn calls_that_are_lost_are_a_warning_and_a_gap() {
         let text = fs::read_to_string(job.folder.path().join("logs/rank_3.log")).unwrap();
         let last = text.lines().next_back().unwrap();
         // The last call has its own number in any case.
-        assert!(last.contains(&format!("[opCount {calls}]")), "{last}");
+        assert!(last.contains(&format!(" opCount {calls} ")), "{last}");
         assert_eq!(text.lines().count() < calls.parse().unwrap(), is_lost);
     }
 }
@@ -137,17 +151,80 @@ fn a_child_has_a_log_of_its_own() {
     assert_eq!(counts, [(false, 1), (true, 2)]);
 }
 
+/// The text of a line of Megatrace's console, without its time and place. The rest has the documented form.
+fn console(said: &str) -> String {
+    let form = r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}\] (\[Rank: -?\d+\] \[[A-Z]+\]) \[\w+\.rs:\d+:\w+\] (.+)\n$";
+    let found = regex::Regex::new(form).unwrap().captures(said).unwrap_or_else(|| panic!("{said}"));
+    format!("{} {}", &found[1], &found[2])
+}
+
+/// As with Megatrace, an error is printed though nobody has set a level.
 #[test]
-fn without_a_folder_or_a_rank_there_is_a_line_if_asked_for() {
+fn without_a_rank_or_where_no_folder_can_be_made_there_is_an_error_on_the_console() {
     let steps = ["init 0 2 1 A", "reduce 0 64 1"];
-    let mut silent = job(&steps).env("NCCL_MEGATRACE_LOG_PATH", "/nonexistent");
-    silent.lines();
-    for (name, value, expected) in
-        [("NCCL_MEGATRACE_LOG_PATH", "/nonexistent", "[Rank: 3] [ERROR]"), ("RANK", "", "[Rank: -1] [ERROR]")]
-    {
-        let mut job = job(&steps).env(name, value).env("MEGATRACE_LOG_LEVEL", "ERROR");
-        let said = String::from_utf8(job.run().stderr).unwrap();
-        assert!(said.lines().count() == 1 && said.contains(expected), "{said}");
-        assert_eq!(fs::read_dir(job.folder.path().join("logs")).unwrap().count(), 0);
+    let folder = "NCCL_MEGATRACE_LOG_PATH";
+    let cases = [
+        // Of the path only the last part is made.
+        (folder, "/nonexistent/logs", "[Rank: 3] [ERROR] cannot make the folder /nonexistent/logs: error 2"),
+        (folder, "/proc/logs", "[Rank: 3] [ERROR] cannot make the folder /proc/logs: error 2"),
+        (folder, "/dev/null", "[Rank: 3] [ERROR] no log in /dev/null: it cannot be created: error 20"),
+        ("RANK", "", "[Rank: -1] [ERROR] no log: the environment does not say which rank this is"),
+    ];
+    for (name, value, expected) in cases {
+        let of_level = |level: Option<&str>| {
+            let job = job(&steps).env(name, value);
+            let mut job = level.into_iter().fold(job, |job, level| job.env("MEGATRACE_LOG_LEVEL", level));
+            let said = String::from_utf8(job.run().stderr).unwrap();
+            assert_eq!(fs::read_dir(job.folder.path().join("logs")).unwrap().count(), 0);
+            console(&said)
+        };
+        for level in [None, Some("ERROR"), Some("no level")] {
+            assert_eq!(of_level(level), expected, "{level:?}");
+        }
+    }
+    // Nobody has asked for the log.
+    let mut job = Job::new(&steps);
+    job.lines();
+}
+
+/// The folder is made with the first line, as Megatrace's users make it by hand.
+#[test]
+fn a_folder_that_is_missing_is_made() {
+    for folder in ["new", "./logs"] {
+        let mut job = job(&["init 0 2 1 A", "reduce 0 64 1"]);
+        fs::remove_dir(job.folder.path().join("logs")).unwrap();
+        match folder {
+            "./logs" => job.command.env_remove("NCCL_MEGATRACE_LOG_PATH"),
+            other => job.command.env("NCCL_MEGATRACE_LOG_PATH", other),
+        };
+        job.command.current_dir(job.folder.path());
+        job.lines();
+        let made = job.folder.path().join(folder);
+        assert_eq!(lines(&made.join("rank_3.log")).len(), 1);
+        assert_eq!(fs::metadata(made).unwrap().permissions().mode() & 0o777 & !0o755, 0);
+    }
+}
+
+/// A call that has no NCCL to go to: the program gets an error, and Megatrace's line says why, once.
+#[test]
+fn a_function_that_cannot_be_found_is_an_error_on_the_console() {
+    let steps = ["reduce 0 64 1", "reduce 0 65 1"];
+    let run = |variables: &[(&str, &str)]| {
+        let mut job = Job::assemble(&built().path("alone"), &steps).env("RANK", "3");
+        job.command.envs(variables.iter().copied());
+        let output = job.run();
+        // `ncclInvalidUsage`.
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "! reduce 0 64 1: 5\n! reduce 0 65 1: 5\n");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let expected = "[Rank: 3] [ERROR] Cannot find symbol ncclAllReduce";
+    assert_eq!(console(&run(&[("NCCL_MEGATRACE_ENABLE", "1")])), expected);
+    assert_eq!(console(&run(&[("MEGATRACE_LOG_LEVEL", "DEBUG")])), expected);
+    for silent in [
+        &[][..],
+        &[("NCCL_MEGATRACE_ENABLE", "0"), ("MEGATRACE_LOG_LEVEL", "DEBUG")],
+        &[("NCCL_MEGATRACE_ENABLE", "1"), ("NCCL_STACKS_RECORD", "0")],
+    ] {
+        assert_eq!(run(silent), "", "{silent:?}");
     }
 }

@@ -6,6 +6,7 @@
     reason = "a test that cannot go on fails, and one that is skipped says so"
 )]
 
+mod analyser;
 mod command;
 mod conversions;
 mod driver;

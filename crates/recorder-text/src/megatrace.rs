@@ -1,12 +1,12 @@
-//! Megatrace's log in its current form: a line for each call of a collective, send or receive.
+//! Megatrace's log: a line for each call of a collective, send or receive.
 //!
 //! ```text
-//! [10.0.0.7] [node7] [save_count 1] [1755590104.253968145] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 1024] [stream 0x55919d27b4b0] [opCount 17] [groupHash 0x20b485532cbd7f67]
+//! [save_count 1] [1755590104.253968145] [Rank 3] Fun ncclAllReduce Data 1024 stream 0x55919d27b4b0 opCount 17 groupHash -42
 //! ```
 //!
-//! This is the newest of Megatrace's [forms](Form), without the leading fields that users may configure. Both that program's description and our
-//! own reader need only `save_count` with the node's address and name before it, and find the rest by keywords. The older form with job and round
-//! in front differs only in those, and a job outside of a scheduler has neither.
+//! This is the [form](Form) of Megatrace's own documentation, and the only one that analyses by that documentation read. Newer versions of Megatrace
+//! write fields in brackets instead. Of these, the leading fields that users may configure are left out: that program's description and our own
+//! reader need only `save_count` with the node's address and name before it, and find the rest by keywords.
 //!
 //! As in Megatrace, the last 10,000 calls are kept until the rank is silent: it is a flight recorder for hangs, and writes nothing while a job
 //! makes progress. Calls are numbered per stream when they are collected, so a gap shows how many were lost. A ring may overwrite calls before
@@ -43,15 +43,15 @@ const FUNCTIONS: &[&str] = &[
 /// The forms of lines, by generation of Megatrace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Form {
-    /// Fields in brackets.
+    /// Fields after keywords, as documented: no host, and signed hashes. Megatrace cuts these lines off after 127 bytes; here they are whole.
     #[default]
-    Brackets,
-    /// Fields after keywords, the previous generation: no host, and signed hashes. Megatrace cut these lines off after 127 bytes.
+    Words,
+    /// Fields in brackets, the newer generation.
     ///
     /// ```text
-    /// [save_count 1] [1755590104.253968145] [Rank 3] Fun ncclAllReduce Data 1024 stream 0x55919d27b4b0 opCount 17 groupHash -42
+    /// [10.0.0.7] [node7] [save_count 1] [1755590104.253968145] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 1024] [stream 0x55919d27b4b0] [opCount 17] [groupHash 0x20b485532cbd7f67]
     /// ```
-    Words,
+    Brackets,
 }
 
 /// A kept call.

@@ -200,6 +200,11 @@ fn host(bytes: &mut [u8; 64]) -> &str {
     if name.is_empty() || name.contains('/') { "host" } else { name }
 }
 
+/// The rank of this process in its job, by the variables of its launcher; -1 if none has it.
+pub(crate) fn rank() -> i32 {
+    environment::rank(&[c"RANK", c"OMPI_COMM_WORLD_RANK", c"PMI_RANK", c"SLURM_PROCID"])
+}
+
 /// Creates `NAME-PID.ncclrec` in the folder `NCCL_STACKS_DIR`. Only the last part of the folder's path is created.
 fn create() -> Option<Writer> {
     if environment::is_off(c"NCCL_STACKS_RECORD") {
@@ -226,7 +231,7 @@ fn create() -> Option<Writer> {
         ring_records: environment::number(c"NCCL_STACKS_RING_RECORDS").unwrap_or(RING_RECORDS),
         pid,
         ranks: [
-            environment::rank(&[c"RANK", c"OMPI_COMM_WORLD_RANK", c"PMI_RANK", c"SLURM_PROCID"]),
+            rank(),
             environment::rank(&[c"WORLD_SIZE", c"OMPI_COMM_WORLD_SIZE", c"PMI_SIZE", c"SLURM_NTASKS"]),
             environment::rank(&[c"LOCAL_RANK", c"OMPI_COMM_WORLD_LOCAL_RANK", c"MPI_LOCALRANKID", c"SLURM_LOCALID"]),
         ],

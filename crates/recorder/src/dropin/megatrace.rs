@@ -2,18 +2,21 @@
 //! `NCCL_MEGATRACE_ENABLE` says no. Megatrace itself writes whenever it is preloaded, but this library is preloaded for other reasons, too.
 //!
 //! The thread sleeps, collects records from the rings, and writes when no call came for `NCCL_MEGATRACE_SENSTIME` milliseconds. The last burst is
-//! written at the exit; Megatrace loses it. The log goes to the existing folder `NCCL_MEGATRACE_LOG_PATH`.
+//! written at the exit; Megatrace loses it. The log goes to the folder `NCCL_MEGATRACE_LOG_PATH`, of which the last part is created if it is missing.
+//!
+//! Lines have the form of Megatrace's documentation, because that is what analyses of its logs read. The newer form is written if
+//! `NCCL_STACKS_MEGATRACE_FORM` asks for it, or if a variable is set that only the newer Megatrace has.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
-use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use nccl_stacks_recorder_format::layout::COMMUNICATORS_AT;
 use nccl_stacks_recorder_format::realtime_and_monotonic;
 use nccl_stacks_recorder_text::megatrace::{About, Form, Log};
 
-use super::file::File;
+use super::console::{self, Level, Origin};
+use super::file::{File, error};
 use crate::process::Path;
 use crate::{clock, environment, log, process};
 
@@ -49,11 +52,10 @@ struct Settings {
     /// An absolute path, because the program may change its working directory.
     folder: Value<4096>,
     address: Value<256>,
-    /// Whether to write Megatrace's older form of lines.
-    is_old_form: bool,
+    form: Form,
     /// ns.
     silence: i64,
-    level: Option<Level>,
+    level: Level,
 }
 
 /// The value of a variable, with a zero at the end.
@@ -69,9 +71,13 @@ impl<const N: usize> Value<N> {
         }
     }
 
+    fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
+
     /// The text; empty if it is not UTF-8.
     fn text(&self) -> &str {
-        CStr::from_bytes_until_nul(&self.0).ok().and_then(|text| text.to_str().ok()).unwrap_or_default()
+        self.as_c_str().to_str().unwrap_or_default()
     }
 }
 
@@ -83,9 +89,9 @@ unsafe impl Sync for SettingsPlace {}
 static SETTINGS: SettingsPlace = SettingsPlace(UnsafeCell::new(Settings {
     folder: Value([0; 4096]),
     address: Value([0; 256]),
-    is_old_form: false,
+    form: Form::Words,
     silence: 0,
-    level: None,
+    level: Level::Error,
 }));
 
 /// Megatrace's variables. Setting any of them asks for the log.
@@ -97,6 +103,7 @@ const VARIABLES: [&CStr; 5] = [
     c"MEGATRACE_LOG_EXTRA_FIELDS",
 ];
 
+/// Whether the environment asks for the log.
 fn is_wanted() -> bool {
     VARIABLES.iter().any(|name| environment::variable(name).is_some()) && !environment::is_off(c"NCCL_MEGATRACE_ENABLE")
 }
@@ -115,11 +122,19 @@ fn take_settings() {
     };
     settings.folder.take(Some(absolute.as_ref().and_then(Path::as_c_str).unwrap_or(folder)));
     settings.address.take(environment::variable(c"MY_POD_IP"));
-    let form = environment::variable(c"NCCL_STACKS_MEGATRACE_FORM").map(CStr::to_bytes);
-    settings.is_old_form = form.is_some_and(|form| form.eq_ignore_ascii_case(b"L3"));
+    settings.form = form();
     let silence = environment::number(c"NCCL_MEGATRACE_SENSTIME").unwrap_or(SILENCE);
     settings.silence = i64::try_from(silence.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
-    settings.level = environment::variable(c"MEGATRACE_LOG_LEVEL").and_then(|word| Level::named(word.to_bytes()));
+    settings.level = Level::wanted();
+}
+
+/// The form of lines: the documented one, `L3`, or brackets, `L6`. The fields that users may add exist only in brackets, so who chooses some has a
+/// Megatrace, and analyses, of that form.
+fn form() -> Form {
+    let asked = environment::variable(c"NCCL_STACKS_MEGATRACE_FORM").map(CStr::to_bytes);
+    let is = |name: &[u8]| asked.is_some_and(|asked| asked.eq_ignore_ascii_case(name));
+    let has_fields = environment::variable(c"MEGATRACE_LOG_EXTRA_FIELDS").is_some();
+    if is(b"L6") || has_fields && !is(b"L3") { Form::Brackets } else { Form::Words }
 }
 
 fn settings() -> &'static Settings {
@@ -215,11 +230,8 @@ fn collect(log: &mut Log, is_end: bool) {
     log.collect(writer);
     let lacking = log.missing().saturating_sub(lacking);
     if lacking > 0 {
-        say(
-            Level::Warn,
-            header.rank,
-            format_args!("{lacking} calls came faster than they could be kept: opCount has gaps"),
-        );
+        let what = format_args!("{lacking} calls came faster than they could be kept: opCount has gaps");
+        say(Level::Warn, header.rank, "collect", line!(), what);
     }
     let (realtime, monotonic) = realtime_and_monotonic();
     let settings = settings();
@@ -232,14 +244,14 @@ fn collect(log: &mut Log, is_end: bool) {
         rank: header.rank.unwrap_or_default(),
         offset: realtime.saturating_sub(monotonic),
     };
-    let form = if settings.is_old_form { Form::Words } else { Form::Brackets };
+    let form = settings.form;
     let written =
         with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(form, &about, file)));
     match written {
-        Ok(lines) => say(Level::Debug, header.rank, format_args!("{lines} calls written")),
+        Ok(lines) => say(Level::Debug, header.rank, "collect", line!(), format_args!("{lines} calls written")),
         Err(error) => {
             STATE.store(WITHOUT, Ordering::Release);
-            say(Level::Error, header.rank, format_args!("cannot write the log: error {error}"));
+            say(Level::Error, header.rank, "collect", line!(), format_args!("cannot write the log: error {error}"));
         }
     }
 }
@@ -247,6 +259,9 @@ fn collect(log: &mut Log, is_end: bool) {
 /// Gives `use_it` the path of the log.
 fn with_path<T>(rank: Option<u32>, use_it: impl FnOnce(&CStr) -> Result<T, i32>) -> Result<T, i32> {
     let (folder, number) = (settings().folder.text(), rank.unwrap_or_default());
+    if folder.is_empty() {
+        return Err(libc::EINVAL);
+    }
     let path = match process::generation() {
         0 => Path::new(format_args!("{folder}/rank_{number}.log")),
         // A helper process of a rank must not overwrite the rank's own log.
@@ -259,73 +274,60 @@ fn with_path<T>(rank: Option<u32>, use_it: impl FnOnce(&CStr) -> Result<T, i32>)
 /// of its own, which would then get our lines.
 fn create(rank: Option<u32>) -> bool {
     let folder = settings().folder.text();
+    let error_line = |line, what: core::fmt::Arguments<'_>| say(Level::Error, rank, "create", line, what);
     let Some(number) = rank else {
-        say(Level::Error, rank, format_args!("no log: the environment does not say which rank this is"));
+        error_line(line!(), format_args!("no log: the environment does not say which rank this is"));
         return false;
     };
-    match with_path(rank, |path| File::write(path, libc::O_TRUNC, |_| Ok(()))) {
-        Ok(()) => say(Level::Info, rank, format_args!("writes the log of rank {number} into {folder}")),
-        Err(error) => {
-            let why =
-                if error == libc::ELOOP { "the log there is a link" } else { "it must be a folder that is there" };
-            say(Level::Error, rank, format_args!("no log in {folder}: {why}: error {error}"));
-            return false;
+    let empty = || with_path(rank, |path| File::write(path, libc::O_TRUNC, |_| Ok(())));
+    let created = match empty() {
+        Err(libc::ENOENT) => {
+            if let Err(error) = make_folder() {
+                error_line(line!(), format_args!("cannot make the folder {folder}: error {error}"));
+                return false;
+            }
+            empty()
         }
+        created => created,
+    };
+    if let Err(error) = created {
+        let why = if error == libc::ELOOP { "the log there is a link" } else { "it cannot be created" };
+        error_line(line!(), format_args!("no log in {folder}: {why}: error {error}"));
+        return false;
     }
+    say(Level::Info, rank, "create", line!(), format_args!("writes the log of rank {number} into {folder}"));
     true
 }
 
-/// Megatrace's levels.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
-    Error,
-    Warn,
-    Info,
-    Debug,
+/// Makes the folder of the logs. Another rank may do so at the same time.
+fn make_folder() -> Result<(), i32> {
+    // SAFETY: the path ends with a zero.
+    match unsafe { libc::mkdir(settings().folder.as_c_str().as_ptr(), 0o755) } {
+        0 => Ok(()),
+        _ => match error() {
+            libc::EEXIST => Ok(()),
+            error => Err(error),
+        },
+    }
 }
 
-/// Logs in Megatrace's manner if `MEGATRACE_LOG_LEVEL` has this level, and in our own log.
+/// Says something on Megatrace's console if its level is wanted there, and otherwise in our own log.
 #[cold]
-fn say(level: Level, rank: Option<u32>, what: fmt::Arguments<'_>) {
-    if level != Level::Debug {
+fn say(level: Level, rank: Option<u32>, function: &str, line: u32, what: core::fmt::Arguments<'_>) {
+    if level <= settings().level {
+        console::line(level, rank, &Origin { file: "megatrace.rs", line, function }, what);
+    } else if level != Level::Debug {
         log::line(format_args!("Megatrace: {what}"));
     }
-    if settings().level.is_none_or(|most| level > most) {
-        return;
-    }
-    let (realtime, _) = realtime_and_monotonic();
-    let seconds: libc::time_t = realtime / 1_000_000_000;
-    // SAFETY: zeros are a valid time, which the call overwrites.
-    let now = unsafe {
-        let mut now = core::mem::zeroed::<libc::tm>();
-        libc::localtime_r(&raw const seconds, &raw mut now);
-        now
-    };
-    let (year, month) = (now.tm_year.saturating_add(1900), now.tm_mon.saturating_add(1));
-    let micros = realtime % 1_000_000_000 / 1000;
-    let rank = rank.map_or(-1, i64::from);
-    log::plain(format_args!(
-        "[{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}.{micros:06}] [Rank: {rank}] [{}] [megatrace.rs:{}:megatrace] {what}",
-        now.tm_mday,
-        now.tm_hour,
-        now.tm_min,
-        now.tm_sec,
-        level.name(),
-        line!()
-    ));
 }
 
-impl Level {
-    fn named(name: &[u8]) -> Option<Level> {
-        [Level::Error, Level::Warn, Level::Info, Level::Debug].into_iter().find(|level| level.name().as_bytes() == name)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Level::Error => "ERROR",
-            Level::Warn => "WARN",
-            Level::Info => "INFO",
-            Level::Debug => "DEBUG",
-        }
+/// Says, as Megatrace does, that there is no function of this name for a call to be forwarded to. The call may be the first, so settings are read
+/// from the environment.
+#[cold]
+pub(crate) fn cannot_find(name: &str) {
+    if is_wanted() && !environment::is_off(c"NCCL_STACKS_RECORD") {
+        let rank = u32::try_from(process::rank()).ok();
+        let origin = Origin { file: "megatrace.rs", line: line!(), function: name };
+        console::line(Level::Error, rank, &origin, format_args!("Cannot find symbol {name}"));
     }
 }

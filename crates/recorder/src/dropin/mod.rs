@@ -3,10 +3,11 @@
 //! None of it runs where records are made. A sleeping thread reads the rings and writes Megatrace's log; the dump of NCCL's example profiler plugin
 //! is written when a communicator ends.
 
+mod console;
 mod dump;
 mod file;
 mod flows;
 mod megatrace;
 
 pub(crate) use dump::dump;
-pub(crate) use megatrace::{finish, forked, start};
+pub(crate) use megatrace::{cannot_find, finish, forked, start};

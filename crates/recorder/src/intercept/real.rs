@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use nccl_stacks_recorder_format::Writer;
 
-use crate::{log, process, symbols};
+use crate::{dropin, log, process, symbols};
 
 /// `ncclInvalidUsage`: returned for functions that cannot be called.
 pub(super) const INVALID_USAGE: i32 = 5;
@@ -116,12 +116,13 @@ impl Function {
         if is_real { self.direct } else { found }
     }
 
-    /// Logs once that NCCL has no such function.
+    /// Says once that NCCL has no such function: in our log, and as Megatrace does, which also forwards calls.
     #[cold]
     pub(super) fn missing(&self) -> i32 {
         if !self.is_missing.swap(true, Ordering::Relaxed) {
             let name = self.name().to_str().unwrap_or_default();
             log::line(format_args!("{name} was called, and no NCCL that is loaded has it: the call fails"));
+            dropin::cannot_find(name);
         }
         INVALID_USAGE
     }
