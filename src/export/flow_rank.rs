@@ -2,7 +2,9 @@
 //! its steps, in the same order and line layout.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Display;
+
+use nccl_stacks_recorder_text::flow::lines;
 
 use crate::records::flow::runs::{FlowRun, runs};
 use crate::records::{FlowOp, FlowStep, Records};
@@ -46,60 +48,49 @@ fn of_run(records: &Records, run: &FlowRun) -> Vec<FlowRank> {
 }
 
 /// The text of an aggregate from these lines.
-pub(super) fn text(rank: u32, op: &str, steps: impl Iterator<Item = String>) -> String {
-    let steps: Vec<String> = steps.map(|step| format!("    {step}")).collect();
-    format!("{{\n  \"rank\": {rank},\n  \"meta\": {op}\n  ,\n  \"steps\": [\n{}\n  ]\n}}\n", steps.join(",\n"))
+pub(super) fn text<S: Display>(rank: u32, op: &dyn Display, steps: impl Iterator<Item = S>) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    if let Ok(mut lines) = lines::Aggregate::begin(rank, op, &mut text) {
+        steps.for_each(|step| _ = lines.step(&step));
+        let _ = lines.end();
+    }
+    text
 }
 
 /// A line of `proxy_flow_rank<R>.jsonl`.
-pub(super) fn op_line(op: &FlowOp) -> String {
-    let mut line = format!(
-        "{{\"opCount\":{},\"rank\":{},\"channel\":{},\"nsteps\":{},\"nbytes\":{},\"chunkSize\":{},\"sliceSteps\":{},\
-         \"chunkSteps\":{},\"dtype\":{},\"redOp\":{},\"pattern\":{},\"protocol\":{}",
-        op.op_count,
-        op.rank,
-        op.channel,
-        op.steps,
-        op.slice_bytes,
-        op.chunk_bytes,
-        op.slice_steps,
-        op.chunk_steps,
-        op.dtype,
-        op.reduction,
-        quoted(op.pattern.as_deref()),
-        quoted(op.protocol.as_deref()),
-    );
-    if let Some((before, after)) = op.ring {
-        // Writing to a String cannot fail.
-        let _ = write!(line, ",\"ringPrev\":{before},\"ringNext\":{after}");
+fn op_line(op: &FlowOp) -> lines::Op<'_> {
+    lines::Op {
+        op_count: op.op_count,
+        rank: op.rank,
+        channel: op.channel,
+        steps: op.steps,
+        slice_bytes: op.slice_bytes,
+        chunk_bytes: op.chunk_bytes,
+        slice_steps: op.slice_steps,
+        chunk_steps: op.chunk_steps,
+        dtype: op.dtype,
+        reduction: op.reduction,
+        pattern: op.pattern.as_deref().unwrap_or_default(),
+        protocol: op.protocol.as_deref().unwrap_or_default(),
+        ring: op.ring.map(|(before, after)| (before.into(), after.into())),
+        own: lines::Own::default(),
     }
-    line.push('}');
-    line
 }
 
 /// A line of `flow_steps_rank<R>.jsonl`.
-pub(super) fn step_line(step: &FlowStep) -> String {
-    let mut line = format!(
-        "{{\"opCount\":{},\"rank\":{},\"channel\":{},\"step\":{},\"op\":\"{}\",\"peer\":{},\"bytes\":{},\"pattern\":{},\
-         \"protocol\":{}",
-        step.op_count,
-        step.rank,
-        step.channel,
-        step.step,
-        if step.is_send { "SEND" } else { "RECV" },
-        step.peer,
-        step.bytes,
-        quoted(step.pattern.as_deref()),
-        quoted(step.protocol.as_deref()),
-    );
-    if let Some(stage) = &step.recorded_stage {
-        let _ = write!(line, ",\"stage\":{}", quoted(Some(stage)));
+fn step_line(step: &FlowStep) -> lines::Step<'_> {
+    lines::Step {
+        op_count: step.op_count,
+        rank: step.rank,
+        channel: step.channel,
+        step: step.step,
+        is_send: step.is_send,
+        peer: step.peer,
+        bytes: step.bytes,
+        pattern: step.pattern.as_deref().unwrap_or_default(),
+        protocol: step.protocol.as_deref().unwrap_or_default(),
+        stage: step.recorded_stage.as_deref(),
+        own: lines::Own::default(),
     }
-    line.push('}');
-    line
-}
-
-/// A text as a JSON string.
-fn quoted(text: Option<&str>) -> String {
-    serde_json::Value::from(text.unwrap_or_default()).to_string()
 }

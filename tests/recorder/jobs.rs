@@ -54,6 +54,8 @@ pub(crate) fn built() -> &'static Built {
         let new = format!("-L{}", built.path("new").display());
         cc(&built.path("linked"), &["driver.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
         cc(&built.path("job"), &["job.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
+        cc(&built.path("flows"), &["flows.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-ldl"]);
+        cc(&built.path("libextractor.so"), &["-fPIC", "-shared", "extractor.c"]);
         cc(&built.path("hazards"), &["hazards.c", "-Wl,--no-as-needed", &new, "-l:libnccl.so.2", "-lpthread", "-ldl"]);
         cc(
             &built.path("stress"),

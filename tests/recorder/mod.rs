@@ -11,6 +11,7 @@ mod command;
 mod conversions;
 mod driver;
 mod dropin;
+mod flows;
 mod hazards;
 mod intercept;
 mod jobs;

@@ -140,6 +140,7 @@ impl Log {
     }
 
     /// Collects the records since the last time.
+    #[inline(never)]
     pub fn collect(&mut self, writer: &Writer) {
         let (mut cursors, mut newest) = (Cursors::new(), self.newest);
         core::mem::swap(&mut cursors, &mut self.cursors);

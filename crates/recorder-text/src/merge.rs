@@ -29,6 +29,7 @@ pub(crate) struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
+    #[inline(never)]
     pub(crate) fn new(writer: &'a Writer, cursors: &'a mut Cursors) -> Self {
         let mut merge = Merge { writer, cursors, ends: [0; RINGS], heads: [None; RINGS] };
         for ring in 0..RINGS {
@@ -50,6 +51,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Moves on to the next record of a ring.
+    #[inline(never)]
     fn advance(&mut self, ring: usize) -> Option<()> {
         let head = self.heads.get_mut(ring)?;
         *head = None;
@@ -76,6 +78,7 @@ impl<'a> Merge<'a> {
 impl Iterator for Merge<'_> {
     type Item = (Handle, Record);
 
+    #[inline(never)]
     fn next(&mut self) -> Option<(Handle, Record)> {
         let times =
             self.heads.iter().enumerate().filter_map(|(ring, head)| head.map(|(_, record)| (record.time, ring)));

@@ -60,6 +60,11 @@ pub(crate) fn opened() -> Option<&'static Writer> {
     opened_or(|| None)
 }
 
+/// Whether creating the process's file was tried and failed.
+pub(crate) fn is_without() -> bool {
+    PHASE.load(Ordering::Acquire) == WITHOUT
+}
+
 /// How many forks led to this process.
 #[inline]
 pub(crate) fn generation() -> u64 {
@@ -157,6 +162,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    #[inline(never)]
     pub(crate) fn new(what: fmt::Arguments<'_>) -> Option<Path> {
         let mut path = Path { bytes: [0; 4096], length: 0 };
         path.write_fmt(what).ok().map(|()| path)

@@ -5,23 +5,27 @@
 //! proxy counts transfers of `sliceSteps` steps each: bytes, time and duration of a transfer are at its first step.
 //!
 //! Each line has keys after the extractor's own: `commHash`, `seqNumber`, times, bytes, and `"synthetic": true` if `opCount` or `redOp` is not
-//! recorded. Then `opCount` is the operation's index among the recorded ones of its kind in the communicator, as it always is for sends and
-//! receives, and `redOp` is 0. The parent in a tree follows from the times (`trees`) of any operation that has them, because a channel's tree
+//! recorded. Then `opCount` is the operation's index among the recorded ones in the communicator, and `redOp` is 0. For sends and receives it always is
+//! the index among the recorded ones between the same two ranks in the same direction, which is the same at both ends. The parent in a tree follows from the times (`trees`) of any operation that has them, because a channel's tree
 //! stays the same; without times its lines have no stage.
 //!
 //! `ringPrev` and `ringNext` are -1 if the ring continues without a proxy, as over NVLink. A channel without recorded proxies has one line without
 //! steps, with the times of its kernel and `"peers": "unknown"`.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::fmt::Write;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt::Display;
 
-use super::flow_shape::Shape;
-use super::{Converted, Coverage, collective_of, nccl_number, size_of, trees};
+use nccl_stacks_recorder_text::flow::lines::{Op, Own, Step};
+use nccl_stacks_recorder_text::flow::shape::Shape;
+use nccl_stacks_recorder_text::flow::trees::{Neighbour, Parent};
+use nccl_stacks_recorder_text::flow::{self, of_collective, of_pair};
+
+use super::{Converted, Coverage, collective_of, function, nccl_number, size_of, trees};
 use crate::export::flow_rank;
 use crate::names::collectives::Collective;
 use crate::names::values::number_of_dtype;
 use crate::operation::{Counts, Operation};
-use crate::records::{FlowOp, FlowStep, KernelChannel, ProxyOp, ProxyStep, Records};
+use crate::records::{KernelChannel, ProxyOp, ProxyStep, Records};
 
 /// The files of all ranks. Leaves out proxy operations, and channels without one, whose collective, algorithm, rank or peer is unknown.
 pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
@@ -135,6 +139,7 @@ fn part<'a>(
     let is_send = if is_bare { collective == Collective::Send } else { proxy.is_send };
     let other = peer.or_else(|| u32::try_from(row.peer?).ok());
     let hash = records.communicators.get(communicator)?.hash;
+    let algorithm = row.algorithm.as_deref().unwrap_or_default();
     Some(ChannelOp {
         key: hash.map_or(Key::Position(communicator), Key::Hash),
         rank: proxy.place.or(row.place)?,
@@ -142,7 +147,7 @@ fn part<'a>(
         operation,
         side: if collective.is_point_to_point() { Some((is_send, other?)) } else { None },
         row,
-        shape: Shape::new(collective, is_send, row)?,
+        shape: Shape::new(function(collective), is_send, algorithm, row.protocol.as_deref().unwrap_or_default())?,
         size: size_of(records, row),
         proxy,
         steps,
@@ -200,7 +205,7 @@ fn of_rank(
         op_lines.push(op_line(op_count, parts, first, neighbours));
         let is_tree = first.shape.pattern == "TREE_UP_DOWN";
         let parent = is_tree.then(|| parent(parts).or_else(|| parents.get(*channel))).flatten();
-        let stage = |part: &ChannelOp<'_>| Some(trees::stage(parent?, part.peer?, part.proxy.is_send));
+        let stage = |part: &ChannelOp<'_>| Some(flow::trees::stage(parent?, part.peer?, part.proxy.is_send));
         // The extractor's order: a ring receives first. The order of a tree depends on the parent.
         let place = |part: &&ChannelOp<'_>| match stage(part) {
             Some((_, place)) => (place, false),
@@ -213,9 +218,8 @@ fn of_rank(
             add_steps(op_count, part, size, stage(part).map(|(stage, _)| stage), &mut step_lines);
         }
     }
-    let meta = op_lines.first().cloned().unwrap_or_default();
+    let meta = op_lines.first().map(Op::to_string).unwrap_or_default();
     let file = |name: String, text: String| Converted { folder: folder.to_owned(), name, text };
-    let joined = |lines: &[String]| lines.iter().fold(String::new(), |text, line| text + line + "\n");
     [
         file(format!("proxy_flow_rank{rank}.jsonl"), joined(&op_lines)),
         file(format!("flow_steps_rank{rank}.jsonl"), joined(&step_lines)),
@@ -225,12 +229,17 @@ fn of_rank(
     .filter(|file| !file.text.is_empty())
 }
 
+/// Lines one below the other.
+fn joined(lines: &[impl Display]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
 /// By channel: the parents of a rank according to the times of its operations. A tree stays the same for all operations of a communicator.
-struct Parents(BTreeMap<u32, BTreeSet<trees::Parent>>);
+struct Parents(BTreeMap<u32, BTreeSet<Parent>>);
 
 impl Parents {
     fn find(ops: &Ops<'_>) -> Self {
-        let mut found = BTreeMap::<u32, BTreeSet<trees::Parent>>::new();
+        let mut found = BTreeMap::<u32, BTreeSet<Parent>>::new();
         let is_tree = |parts: &&Vec<ChannelOp<'_>>| parts.iter().all(|part| part.shape.pattern == "TREE_UP_DOWN");
         for ((_, channel, _), parts) in ops.iter().filter(|(_, parts)| is_tree(parts)) {
             found.entry(*channel).or_default().extend(parent(parts));
@@ -239,45 +248,52 @@ impl Parents {
     }
 
     /// The parent on which all operations agree.
-    fn get(&self, channel: u32) -> Option<trees::Parent> {
+    fn get(&self, channel: u32) -> Option<Parent> {
         let parents = self.0.get(&channel)?;
         parents.first().copied().filter(|_| parents.len() == 1)
     }
 }
 
 /// The parent of a rank in a channel's tree.
-fn parent(parts: &[ChannelOp<'_>]) -> Option<trees::Parent> {
-    let mut found: BTreeMap<u32, trees::Neighbour> = BTreeMap::new();
+fn parent(parts: &[ChannelOp<'_>]) -> Option<Parent> {
+    let mut found: BTreeMap<u32, Neighbour> = BTreeMap::new();
     for part in parts {
         let Some(peer) = part.peer else { continue };
-        let neighbour = found.entry(peer).or_insert(trees::Neighbour { peer, ..Default::default() });
+        let neighbour = found.entry(peer).or_insert(Neighbour { peer, ..Default::default() });
         let first = part.steps.first().filter(|step| step.step == 0);
-        let moved = first.and_then(|step| trees::moved(step, part.proxy.is_send));
+        let moved = first.and_then(|step| trees::moved(step, part.proxy.is_send)).map(|time| time.0);
         *(if part.proxy.is_send { &mut neighbour.went } else { &mut neighbour.came }) = moved;
     }
-    trees::parent(&found.into_values().collect::<Vec<_>>())
+    flow::trees::parent(&found.into_values().collect::<Vec<_>>())
 }
 
 /// Numbers operations: even for collectives, odd for sends and receives.
 #[derive(Default)]
 struct Places {
     last: Option<usize>,
-    next: [u64; 2],
+    next: u64,
+    /// By direction and peer: the last send or receive, and its index among those, which is the same at its other end.
+    pairs: HashMap<(bool, u32), (usize, u64)>,
 }
 
 impl Places {
     /// The number of an operation: as recorded, or its index. Its channels are consecutive and share the number.
     fn next(&mut self, operation: usize, part: &ChannelOp<'_>, are_numbered: bool) -> OpCount {
-        let kind = u64::from(part.side.is_some());
-        if let Some(number) = number(part.row).filter(|_| are_numbered && kind == 0) {
-            return OpCount { value: number << 1, is_recorded: true };
+        if let Some(side) = part.side {
+            let (last, index) = self.pairs.entry(side).or_insert((operation, 0));
+            if *last != operation {
+                (*last, *index) = (operation, *index + 1);
+            }
+            return OpCount { value: of_pair(*index), is_recorded: false };
         }
-        let next = &mut self.next[kind as usize];
+        if let Some(number) = number(part.row).filter(|_| are_numbered) {
+            return OpCount { value: of_collective(number), is_recorded: true };
+        }
         if self.last != Some(operation) {
             self.last = Some(operation);
-            *next += 1;
+            self.next += 1;
         }
-        OpCount { value: (*next - 1) << 1 | kind, is_recorded: false }
+        OpCount { value: of_collective(self.next - 1), is_recorded: false }
     }
 }
 
@@ -288,32 +304,22 @@ struct OpCount {
     is_recorded: bool,
 }
 
-/// The extractor's number of the reduction. It has none for an average, which NCCL computes as a sum, and uses that of a sum for other operations.
+/// The extractor's number of the reduction.
 fn reduction(part: &ChannelOp<'_>) -> Option<u32> {
-    use Collective::{AllReduce, Reduce, ReduceScatter};
-    match collective_of(part.row)? {
-        AllReduce | Reduce | ReduceScatter => part.row.reduction.map(|number| if number < 4 { number } else { 0 }),
-        _ => Some(0),
-    }
+    flow::reduction(function(collective_of(part.row)?), part.row.reduction)
 }
 
-/// The last keys of a line.
-fn end_line(mut line: String, op_count: OpCount, part: &ChannelOp<'_>) -> String {
-    if part.peer.is_none() {
-        line.push_str(",\"peers\":\"unknown\"");
-    }
-    let is_synthetic = !op_count.is_recorded || reduction(part).is_none();
-    line.push_str(if is_synthetic { ",\"synthetic\":true}" } else { "}" });
-    line
-}
-
-fn op_line(op_count: OpCount, parts: &[ChannelOp<'_>], first: &ChannelOp<'_>, neighbours: &Neighbours) -> String {
+fn op_line<'a>(op_count: OpCount, parts: &[ChannelOp<'_>], first: &ChannelOp<'a>, neighbours: &Neighbours) -> Op<'a> {
     let shape = first.shape;
     let transfers = parts.iter().map(|part| part.proxy.steps).max().unwrap_or(0);
     let chunk = parts.iter().filter_map(|part| part.proxy.chunk_bytes).max().unwrap_or(0);
-    let op = FlowOp {
+    let place = |is_send| neighbours.get(first.rank, first.proxy.channel, is_send).map_or(-1, i64::from);
+    let start = parts.iter().filter_map(|part| part.proxy.queued.or(part.proxy.start)).min();
+    let ends: Option<Vec<_>> = parts.iter().map(|part| part.proxy.end).collect();
+    let end = ends.and_then(|ends| ends.into_iter().max());
+    let bytes: Option<u64> = parts.iter().map(|part| part.proxy.bytes).sum();
+    Op {
         op_count: op_count.value,
-        reduction: reduction(first).unwrap_or(0),
         rank: first.rank,
         channel: first.proxy.channel,
         steps: transfers.saturating_mul(shape.slice_steps),
@@ -322,52 +328,57 @@ fn op_line(op_count: OpCount, parts: &[ChannelOp<'_>], first: &ChannelOp<'_>, ne
         slice_steps: shape.slice_steps,
         chunk_steps: shape.chunk_steps,
         dtype: first.row.dtype.as_deref().and_then(number_of_dtype).unwrap_or(0),
-        pattern: Some(shape.pattern.into()),
-        protocol: Some(first.row.protocol.as_deref().unwrap_or("UNKNOWN").into()),
-        ..FlowOp::default()
-    };
-    let place = |is_send| neighbours.get(first.rank, first.proxy.channel, is_send).map_or(-1, i64::from);
-    let mut line = flow_rank::op_line(&op);
-    line.pop();
-    // Writing to a String cannot fail.
-    let _ = write!(line, ",\"ringPrev\":{},\"ringNext\":{}", place(false), place(true));
-    let start = parts.iter().filter_map(|part| part.proxy.queued.or(part.proxy.start)).min();
-    let ends: Option<Vec<_>> = parts.iter().map(|part| part.proxy.end).collect();
-    let end = ends.and_then(|ends| ends.into_iter().max());
-    let bytes: Option<u64> = parts.iter().map(|part| part.proxy.bytes).sum();
-    let took = start.zip(end).map(|(start, end)| (end - start).0);
-    add_own_keys(&mut line, first, [start.map(|time| time.0), took, signed(bytes)]);
-    end_line(line, op_count, first)
+        reduction: reduction(first).unwrap_or(0),
+        pattern: shape.pattern,
+        protocol: first.row.protocol.as_deref().unwrap_or("UNKNOWN"),
+        ring: Some((place(false), place(true))),
+        own: Own {
+            start: start.map(|time| time.0),
+            took: start.zip(end).map(|(start, end)| (end - start).0),
+            bytes: signed(bytes),
+            ..own(op_count, first)
+        },
+    }
 }
 
 fn signed(bytes: Option<u64>) -> Option<i64> {
     bytes.and_then(|bytes| i64::try_from(bytes).ok())
 }
 
-fn add_own_keys(line: &mut String, part: &ChannelOp<'_>, [start, took, bytes]: [Option<i64>; 3]) {
-    if let Key::Hash(hash) = part.key {
-        let _ = write!(line, ",\"commHash\":{hash}");
-    }
-    let numbers = [("seqNumber", nccl_number(part.row)), ("ts_ns", start), ("dur_ns", took), ("trans_bytes", bytes)];
-    for (key, number) in numbers.into_iter().filter_map(|(key, number)| Some((key, number?))) {
-        let _ = write!(line, ",\"{key}\":{number}");
+/// Our own keys without times.
+fn own(op_count: OpCount, part: &ChannelOp<'_>) -> Own {
+    Own {
+        hash: match part.key {
+            Key::Hash(hash) => Some(hash),
+            Key::Position(_) => None,
+        },
+        number: nccl_number(part.row),
+        lacks_peers: part.peer.is_none(),
+        is_synthetic: !op_count.is_recorded || reduction(part).is_none(),
+        ..Own::default()
     }
 }
 
 /// The lines of the recorded steps: `sliceSteps` lines each.
-fn add_steps(
+fn add_steps<'a>(
     op_count: OpCount,
-    part: &ChannelOp<'_>,
+    part: &ChannelOp<'a>,
     size: Option<u64>,
     of_tree: Option<&'static str>,
-    lines: &mut Vec<String>,
+    lines: &mut Vec<Step<'a>>,
 ) {
     let (shape, Some(peer)) = (part.shape, part.peer) else { return };
     let steps = part.proxy.steps.saturating_mul(shape.slice_steps);
     for transfer in part.steps {
         for of_slice in 0..shape.slice_steps {
             let step = transfer.step.saturating_mul(shape.slice_steps).saturating_add(of_slice);
-            let row = FlowStep {
+            let mut own = own(op_count, part);
+            if of_slice == 0 {
+                own.start = transfer.start.map(|time| time.0);
+                own.took = transfer.start.zip(transfer.end).map(|(start, end)| (end - start).0);
+                own.bytes = signed(transfer.bytes);
+            }
+            lines.push(Step {
                 op_count: op_count.value,
                 rank: part.rank,
                 channel: part.proxy.channel,
@@ -375,18 +386,11 @@ fn add_steps(
                 is_send: part.proxy.is_send,
                 peer,
                 bytes: signed(part.proxy.chunk_bytes).unwrap_or(0),
-                pattern: Some(shape.pattern.into()),
-                protocol: Some(part.row.protocol.as_deref().unwrap_or("UNKNOWN").into()),
-                recorded_stage: of_tree.or_else(|| shape.stage(step, steps, size)).map(Into::into),
-                ..FlowStep::default()
-            };
-            let mut line = flow_rank::step_line(&row);
-            line.pop();
-            let is_first = of_slice == 0;
-            let took = transfer.start.zip(transfer.end).map(|(start, end)| (end - start).0);
-            let numbers = [transfer.start.map(|time| time.0), took, signed(transfer.bytes)];
-            add_own_keys(&mut line, part, numbers.map(|number| number.filter(|_| is_first)));
-            lines.push(end_line(line, op_count, part));
+                pattern: shape.pattern,
+                protocol: part.row.protocol.as_deref().unwrap_or("UNKNOWN"),
+                stage: of_tree.or_else(|| shape.stage(step, steps, size)),
+                own,
+            });
         }
     }
 }

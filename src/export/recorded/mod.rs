@@ -4,7 +4,6 @@
 //! alike. Values that a source lacks are left out and counted: a conversion invents nothing.
 
 pub mod chrome;
-mod flow_shape;
 pub mod flows;
 pub mod inspector;
 mod kineto;

@@ -270,7 +270,7 @@ fn captures_are_asked_for_if_wanted() {
     assert_eq!(captured(&mut alone.env("NCCL_STACKS_CAPTURE", "1")), [false, true, false]);
 }
 
-/// All that NCCL has, the flow extractor's switch, and no more: a function too many would take the place of somebody else's.
+/// All that NCCL has, the flow extractor's two functions, and no more: a function too many would take the place of somebody else's.
 #[test]
 fn the_library_exports_these_functions_and_needs_only_libc() {
     let said = |arguments: &[&str]| {
@@ -280,13 +280,16 @@ fn the_library_exports_these_functions_and_needs_only_libc() {
     let symbols = said(&["nm", "-D", "--defined-only"]);
     let mut exported: Vec<&str> = symbols.lines().filter_map(|line| line.split(' ').next_back()).collect();
     exported.retain(|name| !name.starts_with("ncclProfiler_v"));
-    let mut wanted: Vec<&str> =
-        ALL.iter().map(|want| want.0).chain(["dlsym", "ncclSetFlowExtractionEnabled"]).collect();
+    let mut wanted: Vec<&str> = ALL
+        .iter()
+        .map(|want| want.0)
+        .chain(["dlsym", "ncclSetFlowExtractionEnabled", "ncclWriteAggregatedFlow"])
+        .collect();
     for names in [&mut exported, &mut wanted] {
         names.sort_unstable();
         names.dedup();
     }
-    assert_eq!((exported, wanted.len()), (wanted, 44));
+    assert_eq!((exported, wanted.len()), (wanted, 45));
     let needed = said(&["readelf", "-d"]);
     let needed: Vec<&str> = needed.lines().filter(|line| line.contains("(NEEDED)")).collect();
     assert!(needed.iter().all(|line| line.contains("[libc.so.6]") || line.contains("[ld-linux")), "{needed:?}");

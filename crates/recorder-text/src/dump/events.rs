@@ -5,8 +5,8 @@ use core::fmt::{self, Write};
 use nccl_stacks_recorder_format::{Communicator, Handle, Kind, Record, Text, Writer, flag};
 
 use super::Written;
-use super::tree::{Placed, Tree};
 use crate::json::Escaped;
+use crate::tree::{Placed, Tree};
 
 /// The state of a kernel channel that has the GPU time of its stop.
 const CHANNEL_STOP: u64 = 22;

@@ -10,17 +10,16 @@
 
 mod events;
 mod proxies;
-mod tree;
 
 use core::fmt::{self, Write};
 
 use nccl_stacks_recorder_format::{Kind, Record, Writer, layout};
 
 use self::events::Events;
-use self::tree::Tree;
 use crate::merge::{Cursors, Merge};
+use crate::tree::Tree;
 
-pub use self::tree::Link;
+pub use crate::tree::{Link, links};
 
 /// What registers the communicators that are dumped.
 const PLUGIN: u32 = 1;
@@ -34,11 +33,6 @@ pub struct Written {
     pub left_out: u64,
 }
 
-/// How many links a writer needs.
-pub fn links(writer: &Writer) -> usize {
-    usize::try_from(writer.ring_sizes().before(nccl_stacks_recorder_format::layout::RINGS)).unwrap_or(0)
-}
-
 /// The two numbers in the name of a dump, `PREFIX_<hash>_<rank>.json`; `None` if the communicator is unknown.
 pub fn name(writer: &Writer, number: u16) -> Option<(u64, i32)> {
     let entry = writer.known(number)?;
@@ -47,6 +41,7 @@ pub fn name(writer: &Writer, number: u16) -> Option<(u64, i32)> {
 }
 
 /// Writes the records of a communicator. `links` must be new, and as many as [`links`] returns.
+#[inline(never)]
 pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Write) -> Result<Written, fmt::Error> {
     let mut bytes = [0; layout::COMMUNICATORS_AT];
     let (Ok(header), Some(entry)) = (writer.header(&mut bytes), writer.known(number)) else { return Err(fmt::Error) };
@@ -88,9 +83,4 @@ pub fn write(writer: &Writer, number: u16, links: &mut [Link], out: &mut dyn Wri
         }
     }
     events.close()
-}
-
-/// Whether a record can have children.
-fn is_event(record: &Record) -> bool {
-    !matches!(record.kind, Kind::Stop | Kind::State | Kind::More | Kind::Call)
 }

@@ -8,7 +8,7 @@ use core::fmt;
 use nccl_stacks_recorder_format::{Handle, Kind, Record};
 
 use super::events::{Category, Event, Events};
-use super::tree::Placed;
+use crate::tree::Placed;
 
 /// NCCL's numbers of states.
 mod state {

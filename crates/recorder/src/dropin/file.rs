@@ -23,6 +23,17 @@ impl File {
         flags: i32,
         write: impl FnOnce(&mut File) -> Result<T, fmt::Error>,
     ) -> Result<T, i32> {
+        let (mut write, mut made) = (Some(write), None);
+        File::fill(path, flags, &mut |file| {
+            made = Some(write.take().ok_or(fmt::Error)?(file)?);
+            Ok(())
+        })?;
+        made.ok_or(libc::EIO)
+    }
+
+    /// As above. It is compiled once for all that is written.
+    #[inline(never)]
+    fn fill(path: &CStr, flags: i32, write: &mut dyn FnMut(&mut File) -> fmt::Result) -> Result<(), i32> {
         let _whole = NotCancelled::new();
         let flags = flags | libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         // SAFETY: the path ends with a zero.
@@ -32,13 +43,34 @@ impl File {
         }
         let mut file = File { fd, buffer: [0; BUFFER], length: 0 };
         let written = write(&mut file).map_err(|_| libc::EIO);
-        let flushed = written.and_then(|written| file.flush().map(|()| written));
+        let flushed = written.and_then(|()| file.flush());
         // SAFETY: the descriptor is ours, and not used any more. An error of `close` counts as a write error.
         let closed = unsafe { libc::close(fd) };
-        flushed.and_then(|written| if closed == 0 { Ok(written) } else { Err(error()) })
+        flushed.and_then(|()| if closed == 0 { Ok(()) } else { Err(error()) })
+    }
+
+    /// Lets `write` fill a file that appears under its path whole or not at all: it is written as `part`, and renamed. Fails with an errno.
+    pub(super) fn write_whole<T>(
+        path: &CStr,
+        part: &CStr,
+        write: impl FnOnce(&mut File) -> Result<T, fmt::Error>,
+    ) -> Result<T, i32> {
+        // Removes what an earlier process with the same id has left, or a planted link.
+        // SAFETY: the path ends with a zero.
+        unsafe { libc::unlink(part.as_ptr()) };
+        let renamed = File::write(part, libc::O_EXCL, write).and_then(|written| {
+            // SAFETY: both paths end with a zero.
+            if unsafe { libc::rename(part.as_ptr(), path.as_ptr()) } == 0 { Ok(written) } else { Err(error()) }
+        });
+        if renamed.is_err() {
+            // SAFETY: the path ends with a zero.
+            unsafe { libc::unlink(part.as_ptr()) };
+        }
+        renamed
     }
 
     /// Writes the contents of the buffer.
+    #[inline(never)]
     fn flush(&mut self) -> Result<(), i32> {
         let mut written = 0;
         while let Some(rest) = self.buffer.get(written..self.length).filter(|rest| !rest.is_empty()) {

@@ -244,10 +244,7 @@ fn collect(log: &mut Log, is_end: bool) {
         rank: header.rank.unwrap_or_default(),
         offset: realtime.saturating_sub(monotonic),
     };
-    let form = settings.form;
-    let written =
-        with_path(header.rank, |path| File::write(path, libc::O_APPEND, |file| log.write(form, &about, file)));
-    match written {
+    match open(header.rank, libc::O_APPEND, &mut |file| log.write(settings.form, &about, file)) {
         Ok(lines) => say(Level::Debug, header.rank, "collect", line!(), format_args!("{lines} calls written")),
         Err(error) => {
             STATE.store(WITHOUT, Ordering::Release);
@@ -256,8 +253,12 @@ fn collect(log: &mut Log, is_end: bool) {
     }
 }
 
-/// Gives `use_it` the path of the log.
-fn with_path<T>(rank: Option<u32>, use_it: impl FnOnce(&CStr) -> Result<T, i32>) -> Result<T, i32> {
+/// Opens the log with these flags, and lets `write` fill it.
+fn open(
+    rank: Option<u32>,
+    flags: i32,
+    write: &mut dyn FnMut(&mut File) -> Result<usize, core::fmt::Error>,
+) -> Result<usize, i32> {
     let (folder, number) = (settings().folder.text(), rank.unwrap_or_default());
     if folder.is_empty() {
         return Err(libc::EINVAL);
@@ -267,7 +268,8 @@ fn with_path<T>(rank: Option<u32>, use_it: impl FnOnce(&CStr) -> Result<T, i32>)
         // A helper process of a rank must not overwrite the rank's own log.
         _ => Path::new(format_args!("{folder}/rank_{number}-{}.log", process::id())),
     };
-    path.as_ref().and_then(Path::as_c_str).map_or(Err(libc::ENAMETOOLONG), use_it)
+    let path = path.as_ref().and_then(Path::as_c_str).ok_or(libc::ENAMETOOLONG)?;
+    File::write(path, flags, write)
 }
 
 /// Creates or truncates the log; returns whether that succeeded. It is not kept open: a job that closes all descriptors could reuse ours for a file
@@ -279,7 +281,7 @@ fn create(rank: Option<u32>) -> bool {
         error_line(line!(), format_args!("no log: the environment does not say which rank this is"));
         return false;
     };
-    let empty = || with_path(rank, |path| File::write(path, libc::O_TRUNC, |_| Ok(())));
+    let empty = || open(rank, libc::O_TRUNC, &mut |_| Ok(0));
     let created = match empty() {
         Err(libc::ENOENT) => {
             if let Err(error) = make_folder() {

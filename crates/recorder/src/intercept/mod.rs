@@ -22,6 +22,7 @@ mod call;
 mod capture;
 mod communicators;
 mod dynamic;
+mod flows;
 mod functions;
 mod identity;
 mod real;

@@ -5,7 +5,10 @@ use core::num::NonZeroU32;
 use nccl_stacks_recorder_format::layout::RINGS;
 use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer};
 
-use super::is_event;
+/// How many links the tree of a writer needs.
+pub fn links(writer: &Writer) -> usize {
+    usize::try_from(writer.ring_records()).unwrap_or(0).saturating_mul(RINGS)
+}
 
 /// For a slot of the rings: the slots of its first child and of its parent's next child. Zeroed memory is a new link.
 #[derive(Debug, Clone, Copy, Default)]
@@ -15,10 +18,10 @@ pub struct Link {
 }
 
 /// A record and its handle.
-pub(super) type Placed = (Handle, Record);
+pub(crate) type Placed = (Handle, Record);
 
 /// A snapshot of the records in the rings.
-pub(super) struct Tree<'a> {
+pub(crate) struct Tree<'a> {
     writer: &'a Writer,
     links: &'a [Link],
     pid: u32,
@@ -27,7 +30,8 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn build(writer: &'a Writer, pid: u32, links: &'a mut [Link]) -> Self {
+    #[inline(never)]
+    pub(crate) fn build(writer: &'a Writer, pid: u32, links: &'a mut [Link]) -> Self {
         let mut ends = [0; RINGS];
         for (ring, end) in ends.iter_mut().enumerate() {
             *end = writer.claimed(ring);
@@ -55,6 +59,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The index of a position among the slots of all rings.
+    #[inline(never)]
     fn slot(&self, ring: usize, position: u64) -> Option<usize> {
         let sizes = self.writer.ring_sizes();
         let in_ring = position.checked_sub(1)? & sizes.of(ring).checked_sub(1)?;
@@ -62,6 +67,7 @@ impl<'a> Tree<'a> {
     }
 
     /// The handle of a record's parent, if it is still in the rings. The parent of a proxy operation may be in another process.
+    #[inline(never)]
     fn parent_of(&self, record: &Record) -> Option<Handle> {
         if record.kind == Kind::Call || (record.kind == Kind::ProxyOp && record.a != u64::from(self.pid)) {
             return None;
@@ -71,11 +77,12 @@ impl<'a> Tree<'a> {
     }
 
     /// Whether the rings still have the parent of a record.
-    pub(super) fn has_parent(&self, record: &Record) -> bool {
+    pub(crate) fn has_parent(&self, record: &Record) -> bool {
         self.parent_of(record).is_some()
     }
 
     /// The record in a slot, if it is still there.
+    #[inline(never)]
     fn at(&self, slot: usize) -> Option<Placed> {
         let (sizes, slot) = (self.writer.ring_sizes(), slot as u64);
         let ring = (0..RINGS).rev().find(|ring| sizes.before(*ring) <= slot)?;
@@ -89,18 +96,33 @@ impl<'a> Tree<'a> {
     }
 
     /// The children of a record. Those of one thread are in order.
-    pub(super) fn children(&self, parent: Handle) -> impl Iterator<Item = Placed> + use<'_, 'a> {
-        let mut next = self.slot(parent.ring(), parent.position()).and_then(|slot| self.links.get(slot)?.first);
-        core::iter::from_fn(move || {
-            let slot = usize::try_from(next?.get().checked_sub(1)?).ok()?;
-            next = self.links.get(slot).and_then(|link| link.next);
-            self.at(slot)
-        })
-        .filter(move |(_, child)| {
-            let of = Handle::from_number(child.parent);
-            of.is_some_and(|of| (of.ring(), of.position()) == (parent.ring(), parent.position()))
-        })
+    pub(crate) fn children(&self, parent: Handle) -> impl Iterator<Item = Placed> + use<'_, 'a> {
+        let mut next = self.first(parent);
+        core::iter::from_fn(move || self.next(&mut next, parent))
     }
+
+    fn first(&self, parent: Handle) -> Option<NonZeroU32> {
+        self.slot(parent.ring(), parent.position()).and_then(|slot| self.links.get(slot)?.first)
+    }
+
+    /// The child at a link, or the next one that is still there.
+    #[inline(never)]
+    fn next(&self, next: &mut Option<NonZeroU32>, parent: Handle) -> Option<Placed> {
+        loop {
+            let slot = usize::try_from((*next)?.get().checked_sub(1)?).ok()?;
+            *next = self.links.get(slot).and_then(|link| link.next);
+            let (handle, child) = self.at(slot)?;
+            let of = Handle::from_number(child.parent);
+            if of.is_some_and(|of| (of.ring(), of.position()) == (parent.ring(), parent.position())) {
+                return Some((handle, child));
+            }
+        }
+    }
+}
+
+/// Whether a record can have children.
+fn is_event(record: &Record) -> bool {
+    !matches!(record.kind, Kind::Stop | Kind::State | Kind::More | Kind::Call)
 }
 
 fn number(slot: Option<usize>) -> Option<NonZeroU32> {

@@ -1,55 +1,49 @@
 //! The path of an operation over its channels in the flow extractor's terms: pattern, steps per slice and chunk, stages.
 
-use crate::names::collectives::Collective;
-use crate::operation::Operation;
-
-/// The shape that follows from collective, algorithm and protocol.
+/// The shape that follows from function, algorithm and protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) pattern: &'static str,
-    pub(super) slice_steps: u32,
-    pub(super) chunk_steps: u32,
+pub struct Shape {
+    /// `RING_TWICE`.
+    pub pattern: &'static str,
+    /// Steps of a slice. A proxy's transfer is a slice.
+    pub slice_steps: u32,
+    /// Steps of a chunk.
+    pub chunk_steps: u32,
 }
 
 impl Shape {
-    /// `None` if the algorithm is unknown, because a pattern would be a guess.
-    pub(super) fn new(collective: Collective, is_send: bool, row: &Operation) -> Option<Shape> {
-        use Collective::*;
-        let algorithm = row.algorithm.as_deref().unwrap_or_default();
-        let pattern = match (collective, algorithm) {
-            (Send | Recv | SendRecv, _) => {
-                if is_send {
-                    "SEND"
-                } else {
-                    "RECV"
-                }
-            }
-            (AllReduce, "RING") => "RING_TWICE",
-            (AllReduce, "TREE") => "TREE_UP_DOWN",
-            (AllGather | ReduceScatter, "RING") => "RING",
-            (Broadcast, "RING") => "PIPELINE_FROM",
-            (Reduce, "RING") => "PIPELINE_TO",
-            (Broadcast, "TREE") => "TREE_DOWN",
-            (Reduce, "TREE") => "TREE_UP",
-            (AllGather, "PAT") => "PAT_DOWN",
-            (ReduceScatter, "PAT") => "PAT_UP",
+    /// That of a function, without `nccl`. `None` if the algorithm is unknown, because a pattern would be a guess.
+    pub fn new(function: &str, is_send: bool, algorithm: &str, protocol: &str) -> Option<Shape> {
+        let pattern = match (function, algorithm) {
+            ("Send" | "Recv" | "SendRecv", _) if is_send => "SEND",
+            ("Send" | "Recv" | "SendRecv", _) => "RECV",
+            ("AllReduce", "RING") => "RING_TWICE",
+            ("AllReduce", "TREE") => "TREE_UP_DOWN",
+            ("AllGather" | "ReduceScatter", "RING") => "RING",
+            ("Broadcast", "RING") => "PIPELINE_FROM",
+            ("Reduce", "RING") => "PIPELINE_TO",
+            ("Broadcast", "TREE") => "TREE_DOWN",
+            ("Reduce", "TREE") => "TREE_UP",
+            ("AllGather", "PAT") => "PAT_DOWN",
+            ("ReduceScatter", "PAT") => "PAT_UP",
             (_, "NVLS") => "NVLS",
             (_, "NVLS_TREE") => "NVLS_TREE",
             (_, "COLLNET_DIRECT") => "COLLNET_DIRECT",
             (_, "COLLNET_CHAIN") => "COLLNET_CHAIN",
             _ => return None,
         };
-        let is_sliced = matches!(pattern, "RING" | "RING_TWICE") && row.protocol.as_deref() == Some("SIMPLE");
+        let is_sliced = matches!(pattern, "RING" | "RING_TWICE") && protocol == "SIMPLE";
         let (slice_steps, chunk_steps) = if is_sliced { (2, 4) } else { (1, 1) };
         Some(Shape { pattern, slice_steps, chunk_steps })
     }
 
-    pub(super) fn has_ring(self) -> bool {
+    /// Whether its ranks have neighbours on a ring.
+    pub fn has_ring(self) -> bool {
         matches!(self.pattern, "RING" | "RING_TWICE" | "PIPELINE_FROM" | "PIPELINE_TO")
     }
 
     /// The stage of one of `steps` steps in a communicator of `size` ranks.
-    pub(super) fn stage(self, step: u32, steps: u32, size: Option<u64>) -> Option<&'static str> {
+    pub fn stage(self, step: u32, steps: u32, size: Option<u64>) -> Option<&'static str> {
         match self.pattern {
             "RING" => Some("ring"),
             "PIPELINE_FROM" => Some("pipeline-from"),
