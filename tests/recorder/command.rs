@@ -234,7 +234,7 @@ fn other_recorders_files_are_written_too() {
             "{coll}"
         );
         let log = std::fs::read_to_string(at(&format!("logs/rank_{rank}.log"))).unwrap();
-        assert_eq!(log.lines().filter(|line| line.contains("[Func ncclAllReduce] [Data 1048576]")).count(), 5, "{log}");
+        assert_eq!(log.lines().filter(|line| line.contains(" Fun ncclAllReduce Data 1048576 ")).count(), 5, "{log}");
     }
     let (of_logs, _) = answer("records", &at("logs"));
     assert_eq!(of_logs["census"][0]["count"], 10, "{of_logs}");

@@ -173,8 +173,8 @@ fn recorded_steps_have_times_and_the_export_says_the_same() {
     let records = folder.path().join("records");
     let output = run(&["export", records.to_str().unwrap(), "--flows", exported.to_str().unwrap()]);
     assert!(output.status.success(), "{}", stderr(&output));
-    for rank in 0..2 {
-        let mut both = [json_of(&exported.join(format!("flow_rank{rank}.json"))), files[rank].clone()];
+    for (rank, file) in files.iter().enumerate() {
+        let mut both = [json_of(&exported.join(format!("flow_rank{rank}.json"))), file.clone()];
         for file in &mut both {
             file["meta"] = timeless(file["meta"].take());
             file["steps"].as_array_mut().unwrap().iter_mut().for_each(|line| *line = timeless(line.take()));

@@ -214,7 +214,10 @@ fn a_link_in_the_place_of_megatraces_log_is_not_followed() {
             fs::write(&victim, "precious").unwrap();
         }
         job.command.env("NCCL_MEGATRACE_ENABLE", "1").env("NCCL_MEGATRACE_LOG_PATH", &logs).env("RANK", "3");
-        assert!(job.lines().is_empty());
+        let output = job.run();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.stdout.is_empty() && said.lines().count() == 1, "{said}");
+        assert!(said.contains("[ERROR]") && said.contains("the log there is a link"), "{said}");
         assert_eq!(fs::read_to_string(&victim).ok(), is_there.then(|| "precious".to_owned()));
         assert_eq!(reductions(&job.recording()), [5]);
     }

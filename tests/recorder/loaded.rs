@@ -71,8 +71,8 @@ fn megatraces_log_has_the_form_of_its_documentation_unless_asked_otherwise() {
     let brackets = "[Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 64] [stream 0x1] [opCount 1] \
                     [groupHash 0x20b485532cbd7f67]\n";
     let (form, fields) = ("NCCL_STACKS_MEGATRACE_FORM", ("MEGATRACE_LOG_EXTRA_FIELDS", "JOB,ROUND"));
-    let cases: [(&[(&str, &str)], &str, &str); 6] = [
-        (&[], "[save_count 1] [", words),
+    let cases = [
+        (&[][..], "[save_count 1] [", words),
         (&[(form, "L3")], "[save_count 1] [", words),
         (&[fields, (form, "l3")], "[save_count 1] [", words),
         (&[(form, "L6")], "[10.0.0.7] [", brackets),
