@@ -329,7 +329,7 @@ fn other_files_are_refused() {
     };
     use crate::NotARecording::*;
     assert_eq!(with(0, 5), Magic);
-    assert_eq!(with(8, 2), Version(2));
+    assert_eq!(with(8, 3), Version(3));
     assert_eq!((with(16, 65), with(16, 0), with(16, 1 << 40)), (RingRecords(65), RingRecords(0), RingRecords(1 << 40)));
     assert_eq!(crate::Header::parse(&bytes[..9000]).map(|_| ()), Err(Short));
     assert_eq!(crate::Header::parse(b"").map(|_| ()), Err(Magic));

@@ -7,7 +7,7 @@ use nccl_stacks_recorder_format::{Handle, Kind, Record, Writer};
 
 /// How many links the tree of a writer needs.
 pub fn links(writer: &Writer) -> usize {
-    usize::try_from(writer.ring_records()).unwrap_or(0).saturating_mul(RINGS)
+    usize::try_from(writer.ring_sizes().before(RINGS)).unwrap_or(0)
 }
 
 /// For a slot of the rings: the slots of its first child and of its parent's next child. Zeroed memory is a new link.

@@ -295,5 +295,6 @@ fn the_library_exports_these_functions_and_needs_only_libc() {
     assert!(needed.iter().all(|line| line.contains("[libc.so.6]") || line.contains("[ld-linux")), "{needed:?}");
     let imported = said(&["nm", "-D", "--undefined-only"]);
     assert!(!["malloc", "calloc", "pthread_mutex", "printf"].iter().any(|name| imported.contains(name)), "{imported}");
-    assert!(fs::metadata(RECORDER).unwrap().len() < 200_000);
+    // Each process of a job maps it.
+    assert!(fs::metadata(RECORDER).unwrap().len() < 210_000);
 }

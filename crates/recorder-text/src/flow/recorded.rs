@@ -5,6 +5,7 @@
 
 use core::fmt::{self, Write};
 
+use nccl_stacks_recorder_format::layout::CALL_RINGS;
 use nccl_stacks_recorder_format::{Handle, Kind, Record, Text, Writer};
 
 use super::lines::{Aggregate, Op, Own, Step};
@@ -56,7 +57,7 @@ const DTYPES: &[&str] = &[
 /// How many channels NCCL can number in an event.
 const CHANNELS: usize = 256;
 
-/// How many records before that of an operation its call is looked for: those of the call itself, and of a group that begins with it.
+/// How many records back from the time of an operation its call is looked for: of the call itself, and of threads that share the ring.
 const NEAR: u64 = 16;
 
 /// A tree has one parent and two or three children.
@@ -309,18 +310,36 @@ impl<'a> Flow<'a> {
         Some(of_pair(index.into()))
     }
 
-    /// The call that an operation is of. The plugin's record of it is made within the call, on the same thread, and so in the same ring.
+    /// The call that an operation is of. The plugin's record of it is made within the call, on the same thread.
     #[inline(never)]
-    fn call_of(&self, operation: Placed, function: &str) -> Option<Record> {
-        let api = Handle::from_number(operation.1.parent).and_then(|api| Some((api, self.writer.get(api)?)));
-        let is_api = |(_, record): &Placed| matches!(record.kind, Kind::CollApi | Kind::P2pApi);
-        let (handle, near) = api.filter(is_api).unwrap_or(operation);
-        let positions = (1..=NEAR).map_while(|back| handle.position().checked_sub(back));
-        let mut before = positions.filter_map(|position| self.writer.at(handle.ring(), position));
-        let is_call = |(_, record): &Placed| record.kind == Kind::Call && record.thread == near.thread;
-        let (_, call) = before.find(is_call)?;
+    fn call_of(&self, (_, operation): Placed, function: &str) -> Option<Record> {
+        let api = Handle::from_number(operation.parent).and_then(|api| self.writer.get(api));
+        let is_api = |record: &Record| matches!(record.kind, Kind::CollApi | Kind::P2pApi);
+        let near = api.filter(is_api).unwrap_or(operation);
+        let before = (0..CALL_RINGS).filter_map(|ring| self.last_call(ring, &near));
+        let call = before.max_by_key(|call| call.time)?;
         let is_it = call.communicator == self.of.calls && call.a == near.a && self.function(&call) == Some(function);
         is_it.then_some(call)
+    }
+
+    /// The last call in a ring that the thread of a record made before it.
+    #[inline(never)]
+    fn last_call(&self, ring: usize, near: &Record) -> Option<Record> {
+        let claimed = self.writer.claimed(ring);
+        let (mut low, mut high) =
+            (claimed.saturating_sub(self.writer.ring_sizes().of(ring)).saturating_add(1), claimed.saturating_add(1));
+        // Positions below `low` are not after the record, and those from `high` on are. One that is being written is the newest or the oldest.
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.writer.at(ring, middle) {
+                Some((_, record)) if record.time > near.time => high = middle,
+                _ => low = middle.saturating_add(1),
+            }
+        }
+        let positions = (1..=NEAR).map_while(|back| low.checked_sub(back));
+        let mut before = positions.filter_map(|position| self.writer.at(ring, position));
+        let is_call = |(_, record): &Placed| record.kind == Kind::Call && record.thread == near.thread;
+        before.find(is_call).map(|(_, call)| call)
     }
 
     /// The work of this process's proxies for an operation on a channel, or on all of them.
