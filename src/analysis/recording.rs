@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::names::values::result_of_number;
-use crate::records::{Records, Remark};
+use crate::records::{Records, Remark, RingSpan};
+use crate::time::{Ns, Window};
 
 /// Something that recordings lack. It may be what a rank did last, so the absence of an operation proves nothing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -38,6 +39,45 @@ pub fn losses(records: &Records) -> Vec<Loss> {
         }
     }
     found.into_values().collect()
+}
+
+/// How much of a job the full rings of its recordings still hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Covered {
+    /// How far back calls go in all full rings; `None` if no ring of calls has overwritten anything.
+    pub calls: Option<Ns>,
+    /// The same of events.
+    pub events: Option<Ns>,
+    /// From the beginning of the recording to what was recorded last.
+    pub whole: Ns,
+    /// How many records are left.
+    pub kept: u64,
+    /// How many there were.
+    pub all: u64,
+}
+
+/// What full rings cover; `None` if no ring has overwritten anything.
+pub fn covered(records: &Records) -> Option<Covered> {
+    let rings = || records.files.iter().filter_map(|file| file.ring);
+    let began = rings().map(|ring| ring.began).min()?;
+    // Before the latest beginning one of the rings has nothing.
+    let left = |of: fn(RingSpan) -> Option<Window>| {
+        let join =
+            |one: Window, other: Window| Window { start: one.start.max(other.start), end: one.end.max(other.end) };
+        rings().filter_map(of).reduce(join)
+    };
+    let (calls, events) = (left(|ring| ring.calls), left(|ring| ring.events));
+    let length = |window: Window| (window.end - window.start).max(Ns::ZERO);
+    let end = calls.into_iter().chain(events).map(|window| window.end).max()?;
+    let sum = |of: fn(RingSpan) -> u64| rings().map(of).fold(0, u64::saturating_add);
+    Some(Covered {
+        calls: calls.map(length),
+        events: events.map(length),
+        whole: (end - began).max(Ns::ZERO),
+        kept: sum(|ring| ring.kept),
+        all: sum(|ring| ring.all),
+    })
 }
 
 /// Calls of an NCCL function that returned the same error.

@@ -1,7 +1,7 @@
 //! The sentences about gaps in recordings, and about NCCL calls that failed in them.
 
-use super::format::{count, ranks, visible};
-use crate::analysis::recording::{FailedCalls, Loss};
+use super::format::{count, duration, ranks, visible};
+use crate::analysis::recording::{Covered, FailedCalls, Loss};
 
 /// This many kinds of failed calls are named; the others are counted.
 const FAILED: usize = 3;
@@ -24,6 +24,22 @@ pub(super) fn not_recorded(why: &str, processes: u64) -> String {
     format!("{} {several} could not record: {}.", count(processes), visible(why))
 }
 
+/// `Covered: calls of the last 528.713 ms and NCCL's events of the last 3.685 ms, of 774.605 ms, 81,920 of 640,000 records; …`
+pub fn covered(of: &Covered) -> String {
+    let whole = duration(of.whole);
+    let what = match (of.calls.map(duration), of.events.map(duration)) {
+        (Some(calls), Some(events)) if calls == events => format!("the last {calls} of {whole}"),
+        (Some(calls), Some(events)) => {
+            format!("calls of the last {calls} and NCCL's events of the last {events}, of {whole}")
+        }
+        (Some(calls), None) => format!("calls of the last {calls} of {whole}"),
+        (None, Some(events)) => format!("all calls, and NCCL's events of the last {events} of {whole}"),
+        (None, None) => format!("all of {whole}"),
+    };
+    let (kept, all) = (count(of.kept), count(of.all));
+    format!("Covered: {what}, {kept} of {all} records; what came before was overwritten and is in no answer")
+}
+
 /// `ncclAllReduce failed on rank 2 with error 4 (ncclInvalidArgument).`
 pub(super) fn failed(of: &FailedCalls) -> String {
     let FailedCalls { function, error, name, ranks: on, count: n, .. } = of;
@@ -44,6 +60,24 @@ pub(super) fn all_failed(calls: &[FailedCalls]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Ns;
+
+    #[test]
+    fn full_rings_cover_calls_and_events() {
+        let said = |calls: Option<i64>, events: Option<i64>| {
+            let of = |seconds: i64| Ns(seconds * 1_000_000_000);
+            covered(&Covered { calls: calls.map(of), events: events.map(of), whole: of(90), kept: 1_000, all: 2_000 })
+        };
+        let rest = "1,000 of 2,000 records; what came before was overwritten and is in no answer";
+        for (calls, events, what) in [
+            (Some(60), Some(60), "the last 60.000 s of 90.000 s"),
+            (Some(60), Some(1), "calls of the last 60.000 s and NCCL's events of the last 1.000 s, of 90.000 s"),
+            (Some(60), None, "calls of the last 60.000 s of 90.000 s"),
+            (None, Some(1), "all calls, and NCCL's events of the last 1.000 s of 90.000 s"),
+        ] {
+            assert_eq!(said(calls, events), format!("Covered: {what}, {rest}"));
+        }
+    }
 
     #[test]
     fn calls_that_failed_have_function_rank_and_error() {

@@ -42,7 +42,7 @@ pub enum RunError {
     #[error("{}: this folder has neither traces nor records of NCCL", folder.display())]
     NeitherInFolder { folder: PathBuf },
 
-    #[error("{}: there is no file in this folder", folder.display())]
+    #[error("{}: there is no file in this folder. If a job was recorded into it, no process called NCCL, or none could write there", folder.display())]
     NoFileInFolder { folder: PathBuf },
 
     #[error(

@@ -9,15 +9,15 @@ use super::running::{STANDSTILL, settle};
 use super::runs::{NamedRun, sentence};
 use super::sources::record_files;
 use crate::analysis::hang::{HangReport, Outcome, hang};
-use crate::analysis::recording::{Loss, losses};
+use crate::analysis::recording::{Loss, covered, losses};
 use crate::operation::{Operation, Source};
 use crate::operations::recorded_ranks::set_rank;
 use crate::ranks::recorded_reductions::RecordedReductions;
 use crate::ranks::reduction::GivenRank;
-use crate::records::{Keep, RecordFile, Records, Remark, RingSpan, merge, read_each, runs};
+use crate::records::{Keep, RecordFile, Records, Remark, merge, read_each, runs};
+use crate::report;
 use crate::report::format::{self, visible};
 use crate::report::recording::lacks;
-use crate::time::Ns;
 
 /// How many files that are no records are named.
 const NAMED: usize = 5;
@@ -173,24 +173,7 @@ impl Run<'_> {
 pub fn damage_lines(records: &Records) -> Vec<String> {
     let known = records.files.iter().filter(|file| file.source.is_some());
     let skipped = remark_lines(known.map(|file| (file, &file.skipped)), "Skipped");
-    ring_line(records).into_iter().chain(skipped).collect()
-}
-
-/// Which part of the job the rings of recordings still hold: `Covered: the last 0.4 s of 12.0 s, 81,920 of 640,000 records`.
-fn ring_line(records: &Records) -> Option<String> {
-    let rings = || records.files.iter().filter_map(|file| file.ring);
-    let began = rings().map(|ring| ring.began).min()?;
-    // Before that one of the rings has nothing.
-    let from = rings().map(|ring| ring.left.start).max()?;
-    let to = rings().map(|ring| ring.left.end).max()?;
-    let sum = |of: fn(RingSpan) -> u64| rings().map(of).fold(0, u64::saturating_add);
-    Some(format!(
-        "Covered: the last {} of {}, {} of {} records; what came before was overwritten and is in no answer",
-        format::duration((to - from).max(Ns::ZERO)),
-        format::duration((to - began).max(Ns::ZERO)),
-        format::count(sum(|ring| ring.kept)),
-        format::count(sum(|ring| ring.all))
-    ))
+    covered(records).map(|of| report::recording::covered(&of)).into_iter().chain(skipped).collect()
 }
 
 /// Whether there is a file of records of which nothing could be read.

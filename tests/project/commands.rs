@@ -25,11 +25,14 @@ use crate::guards::{pages, read, root};
 const NOT_RUN: &[(&str, usize)] = &[
     ("asks on a terminal", 1),
     ("builds this clone", 15),
+    ("needs GPUs", 8),
     ("needs Nsight Systems", 6),
     ("needs Slurm", 2),
     ("needs a Ray or Dask cluster", 2),
+    ("needs a cluster", 2),
+    ("needs a recording", 2),
     ("needs the wheel; dist/check installs it", 8),
-    ("needs torchrun and GPUs", 2),
+    ("needs torchrun and GPUs", 4),
 ];
 
 /// The programs that begin a command line in the middle of a text.

@@ -629,6 +629,18 @@ const OTHER_OPTIONS: &[&str] = &[
     "--cpus-per-task",
     "--mem",
     "--time",
+    "--nodes",
+    "--ntasks-per-node",
+    "--gpus-per-node",
+    "--nnodes",
+    "--rdzv-backend",
+    "--rdzv-endpoint",
+    "--hostfile",
+    "--rm",
+    "--gpus",
+    "--ipc",
+    "--user",
+    "--sparse",
 ];
 
 /// The documentation names every option and every command, and none that does not exist.

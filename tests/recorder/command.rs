@@ -298,6 +298,28 @@ fn failing_calls_are_said_at_the_end() {
     assert!(line(&said, "hang: ").contains(failed) && line(&said, "records: ").contains(failed), "{said}");
 }
 
+/// Of the events of all steps the rings hold only the last, and of the calls all: a ring of calls is four times as large, and a step makes fewer.
+#[test]
+fn channels_do_not_overwrite_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = nccl_stacks()
+        .args(["record", "--ring-size", "16K", "--dir"])
+        .arg(folder.path())
+        .arg("--")
+        .arg(built().path("job"))
+        .args(["2", "200"])
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    let covered = line(&said, "Covered: ");
+    assert!(covered.starts_with("Covered: all calls, and NCCL's events of the last "), "{said}");
+    assert!(covered.ends_with("is in no answer. Larger rings: --ring-size"), "{said}");
+    let (records, _) = answer("records", folder.path());
+    assert_eq!(records["census"][0]["count"], 400, "{records}");
+    let (hang, code) = answer("hang", folder.path());
+    assert_eq!((&hang["outcome"], code), (&"clear".into(), Some(0)), "{hang}");
+}
+
 /// Why nothing was recorded, as far as it is known.
 #[test]
 fn nothing_recorded_has_its_reason() {

@@ -690,3 +690,17 @@ fn forge(bytes: &mut [u8], at: usize, random: &mut Random) {
     let check = (sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16;
     bytes[at + 18..at + 20].copy_from_slice(&check.to_le_bytes());
 }
+
+/// What a recorder wrote whose layout had rings of one size: two ranks of `tests/recorder/job.c`, 20 all-reduces each.
+#[test]
+fn recordings_of_the_first_layout_are_read() {
+    let archive = crate::support::program::testdata("records/layout1.tar.gz");
+    let records = records::read(input::open(Path::new(&archive)).unwrap(), Keep::All).unwrap();
+    let versions: Vec<_> = records.files.iter().map(|file| file.version.as_deref()).collect();
+    assert_eq!(versions, [Some("1"), Some("1")], "{:?}", records.files);
+    assert!(records.files.iter().all(|file| skipped(file).is_empty() && file.notes.is_empty()), "{:?}", records.files);
+    assert_eq!((records.operations.len(), records.channels.len()), (40, 80));
+    assert!(records.operations.iter().all(|of| of.state == State::Completed && of.bytes == Some(2 << 20)));
+    let last = records.rank_status.iter().filter_map(|status| Some((status.rank?.0, status.last_completed?)));
+    assert_eq!(last.collect::<Vec<_>>(), [(0, 20), (1, 20)]);
+}

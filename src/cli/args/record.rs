@@ -16,10 +16,12 @@ Examples:
     nccl-stacks record -- torchrun --nproc-per-node 8 train.py
   A Slurm job, into a folder that all nodes share:
     nccl-stacks record --dir /shared/run7 -- srun python train.py
-  Every proxy step, too, and room for 262,144 records in each ring:
+  Every proxy step, too, and room for 262,144 events and 1,048,576 calls of each thread:
     nccl-stacks record --events calls,coll,p2p,proxy-ops,proxy-steps,kernel-channels --ring-size 16M -- ./job
   The environment variables, for a container or a launcher that cannot be wrapped:
     nccl-stacks record --dir /shared/run7 --print-env
+  What to send after an incident:
+    nccl-stacks record --collect /shared/run7 --output incident.tar.zst
   What the job is doing now, from another terminal:
     nccl-stacks hang /shared/run7";
 

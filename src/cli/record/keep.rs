@@ -4,11 +4,10 @@
 //! those that were not are gone: on this host that can be asked; of other hosts, nothing was written for an hour.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
-use nccl_stacks::records::{Keep, read_each, runs};
 use nccl_stacks::report::format::{count, size};
 use nccl_stacks_recorder_format::Header;
 use nccl_stacks_recorder_format::layout::RINGS_AT;
@@ -16,8 +15,8 @@ use nccl_stacks_recorder_format::layout::RINGS_AT;
 use super::setup::recordings;
 use crate::cli::terminal::say;
 
-/// A recording of another host to which nothing was written for so long is over.
-const SILENT: Duration = Duration::from_secs(3600);
+/// A recording of another host to which nothing was written for so long, in ns, is over.
+const SILENT: i64 = 3600 * 1_000_000_000;
 
 /// The unit of a file's blocks.
 const BLOCK: u64 = 512;
@@ -54,45 +53,79 @@ pub(super) fn prune(folder: &Path, keep: Option<u64>, most: Option<u64>) {
     }
 }
 
-/// The runs that are over, oldest first.
+/// A recording, by its header.
+struct Recording {
+    path: PathBuf,
+    /// What it takes on the disk, in bytes.
+    size: u64,
+    rank: Option<u32>,
+    /// When its process began to record, and when anything was last written, ns since 1970.
+    begin: i64,
+    end: i64,
+    is_over: bool,
+}
+
+/// The runs that are over, oldest first. Recordings are of one run if their times overlap: a launcher that starts a rank anew has another run.
 fn earlier(folder: &Path) -> Vec<Run> {
-    let paths = recordings(folder);
-    let of_files = read_each(&paths, Keep::Last(1), 2);
-    let mut found: Vec<Run> = Vec::new();
-    let mut seen = vec![false; paths.len()];
-    for run in runs(&of_files) {
-        // A file of no known run is in all of them: it goes with the oldest.
-        let files: Vec<usize> = run.files.into_iter().filter(|at| !std::mem::replace(&mut seen[*at], true)).collect();
-        let files: Vec<PathBuf> = files.into_iter().filter_map(|at| paths.get(at).cloned()).collect();
-        if !files.is_empty() && files.iter().all(|path| is_over(path)) {
-            let size =
-                files.iter().filter_map(|path| fs::metadata(path).ok()).map(|about| about.blocks() * BLOCK).sum();
-            found.push(Run { files, size });
+    let mut all: Vec<Recording> = recordings(folder).into_iter().filter_map(Recording::read).collect();
+    all.sort_by_key(|recording| recording.begin);
+    let mut runs: Vec<Vec<Recording>> = Vec::new();
+    for recording in all {
+        let is_of = |run: &&mut Vec<Recording>| {
+            let has_rank = recording.rank.is_some() && run.iter().any(|other| other.rank == recording.rank);
+            !has_rank && run.iter().any(|other| other.end >= recording.begin)
+        };
+        match runs.last_mut().filter(is_of) {
+            Some(run) => run.push(recording),
+            None => runs.push(vec![recording]),
         }
     }
-    found
+    runs.retain(|run| run.iter().all(|recording| recording.is_over));
+    let run = |run: Vec<Recording>| Run {
+        size: run.iter().map(|recording| recording.size).sum(),
+        files: run.into_iter().map(|recording| recording.path).collect(),
+    };
+    runs.into_iter().map(run).collect()
+}
+
+impl Recording {
+    /// `None` of a file that is no recording, or cannot be read: it stays.
+    fn read(path: PathBuf) -> Option<Self> {
+        let about = fs::metadata(&path).ok()?;
+        let written = about.mtime().saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec());
+        let size = about.blocks() * BLOCK;
+        // The mark of a process that could not record.
+        if about.len() == 0 {
+            return Some(Recording { path, size, rank: None, begin: written, end: written, is_over: true });
+        }
+        let mut head = vec![0; RINGS_AT];
+        fs::File::open(&path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+        let header = Header::parse(&head).ok()?;
+        Some(Recording {
+            size,
+            rank: header.rank,
+            begin: header.start.realtime,
+            end: header.last.realtime.max(written),
+            is_over: is_over(&header, written),
+            path,
+        })
+    }
 }
 
 /// Whether the process of a recording writes no more to it.
-fn is_over(path: &Path) -> bool {
-    let Ok(about) = fs::metadata(path) else { return false };
-    // A mark of a process that could not record.
-    if about.len() == 0 {
-        return true;
-    }
-    let mut head = vec![0; RINGS_AT];
-    let read = fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head));
-    let Ok(header) = read.map_err(drop).and_then(|()| Header::parse(&head).map_err(drop)) else { return false };
+fn is_over(header: &Header<'_>, written: i64) -> bool {
     if header.is_closed {
         return true;
     }
-    let boot = fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    if !boot.is_empty() && boot.trim_ascii_end() == header.boot {
+    let word = |path: &str| fs::read(path).unwrap_or_default().trim_ascii_end().to_vec();
+    let boot = word("/proc/sys/kernel/random/boot_id");
+    // Containers of one host have their own names, and their own numbers of processes.
+    if !boot.is_empty() && boot == header.boot && word("/proc/sys/kernel/hostname") == header.host {
         // SAFETY: signal 0 is sent to nobody; it asks whether the process exists.
         let asked = unsafe { libc::kill(header.pid.cast_signed(), 0) };
         // Another user's process exists, too.
         return asked != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
     }
-    let silent = about.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-    silent.is_some_and(|silent| silent > SILENT)
+    let now = nccl_stacks_recorder_format::realtime_and_monotonic().0;
+    now.saturating_sub(written) > SILENT
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use nccl_stacks::analysis::hang::hang;
 use nccl_stacks::analysis::recorded;
-use nccl_stacks::analysis::recording::losses;
+use nccl_stacks::analysis::recording::{covered, losses};
 use nccl_stacks::operations::clocks::ClockMode;
 use nccl_stacks::operations::outliers::Outliers;
 use nccl_stacks::ranks::entries::EntryReport;
@@ -43,6 +43,9 @@ pub(super) fn say_all(folder: &Path) {
     }
     let (read, processes) = (recorded.iter().sum(), recorded.len() as u64);
     say(&format!("Recorded: {} records of {} processes, in {name}", count(read), count(processes)));
+    if let Some(of) = covered(&records) {
+        say(&format!("{}. Larger rings: --ring-size", report::recording::covered(&of)));
+    }
     for (command, verdict) in verdicts(&records) {
         say(&format!("{command}: {verdict}"));
     }
@@ -55,7 +58,7 @@ fn why(records: &Records) -> String {
     let is_off = |value: OsString| off.iter().any(|word| value.eq_ignore_ascii_case(word));
     match &lacks(&losses(records))[..] {
         [] if env::var_os("NCCL_STACKS_RECORD").is_some_and(is_off) => "NCCL_STACKS_RECORD turns recording off.".to_owned(),
-        [] => "no process called NCCL, or NCCL is linked statically, or the job's processes did not get the environment. NCCL_STACKS_LOG=1 makes the recorder log what it does.".to_owned(),
+        [] => "no process called NCCL, or NCCL is linked statically, or the job's processes did not get the environment, or they could not write there. NCCL_STACKS_LOG=1 makes the recorder log what it does.".to_owned(),
         known => known.join(" "),
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::recorder::jobs::{Job, RECORDER, built};
+use crate::support::program::{run, stdout};
 
 #[test]
 fn programs_without_nccl_are_as_before() {
@@ -242,12 +243,19 @@ fn a_full_disk_costs_records() {
         job.run();
         let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         let recording = crate::recorder::jobs::Recording::new(fs::read(file).unwrap());
-        (recording.records.len(), recording.header().lost, recording.communicators().len())
+        let header = recording.header();
+        let said = run(&["hang", folder.path().to_str().unwrap(), "--quiet"]);
+        ((recording.records.len(), header.lost, header.lost_why, recording.communicators().len()), stdout(&said))
     });
     assert!(Command::new("umount").arg(folder.path()).status().unwrap().success());
     tried.unwrap();
+    let (counted, said) = counted.unwrap();
     // Two calls, and the result of the first, for which there is no call.
-    assert_eq!(counted.unwrap(), (0, 2, 1));
+    assert_eq!(counted, (0, 2, libc::ENOSPC, 1));
+    assert!(
+        said.contains("The recording lacks 2 records for which the disk was full. Free space there, or "),
+        "{said}"
+    );
 }
 
 #[test]

@@ -64,8 +64,10 @@ pub struct NotRecorded {
 pub struct RingSpan {
     /// When the recording began.
     pub began: Ns,
-    /// The first and the last operation that is left.
-    pub left: Window,
+    /// Of full rings of calls, what all of them still have; `None` if none has overwritten anything.
+    pub calls: Option<Window>,
+    /// The same of rings of events.
+    pub events: Option<Window>,
     /// How many records are left, and how many there were.
     pub kept: u64,
     /// How many there were.

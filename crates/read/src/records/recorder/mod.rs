@@ -30,7 +30,7 @@ use super::file::{NotRecorded, RecordFile, RingSpan};
 use super::reader::{Reading, RecordReader};
 use super::tables::Records;
 use crate::operation::Source;
-use crate::time::{Ns, Window};
+use crate::time::Ns;
 
 /// Reads the recorder's files.
 pub(super) struct Recorder;
@@ -76,6 +76,12 @@ impl RecordReader for Recorder {
         (file.bytes, file.checksum) = (bytes.used, bytes.checksum.sum());
         let rings = rings?;
         file.records = rings.len() as u64;
+        // Before version 2 rings had calls and events.
+        let (of_calls, of_events) = match facts.version {
+            1 => (0..layout::RINGS, 0..layout::RINGS),
+            _ => (0..layout::CALL_RINGS, layout::CALL_RINGS..layout::RINGS),
+        };
+        let spans = [of_calls, of_events].map(|of| rings.left(of, &facts));
         let order: Vec<usize> = rings.by_time().collect();
         let same = same::find(&facts, &rings, &order);
         facts.join(&same.pairs);
@@ -88,11 +94,11 @@ impl RecordReader for Recorder {
         order.into_iter().for_each(|at| events.add(at));
         finish::finish(events, &facts, *keep, records, file);
         if facts.overwritten > 0 {
-            let times = records.operations.iter().filter_map(|of| of.enqueued.or(of.launched).or(of.start));
-            let left = times.map(|time| Window { start: time, end: time }).reduce(Window::around);
-            file.ring = left.map(|left| RingSpan {
+            let [calls, events] = spans;
+            file.ring = Some(RingSpan {
                 began: Ns(facts.began()),
-                left,
+                calls,
+                events,
                 kept: file.records,
                 all: file.records.saturating_add(facts.overwritten),
             });

@@ -1,6 +1,7 @@
 //! The records of all rings, in memory, each found by its handle.
 
 use std::io;
+use std::ops::Range;
 
 use nccl_stacks_recorder_format::layout::{RECORD, RINGS, RINGS_AT, RingSizes};
 use nccl_stacks_recorder_format::{Handle, Kind, Record, Slot, slot};
@@ -8,6 +9,7 @@ use nccl_stacks_recorder_format::{Handle, Kind, Record, Slot, slot};
 use super::bytes::Bytes;
 use super::facts::Facts;
 use crate::records::file::RecordFile;
+use crate::time::Window;
 
 /// The most records of a file that are kept: a damaged file may have been compressed to almost nothing.
 const MOST: usize = 1 << 24;
@@ -90,6 +92,17 @@ impl Rings {
             }
         }
         left_out
+    }
+
+    /// From when to when all of some rings have records, of those that have overwritten any; `None` if none has.
+    pub(super) fn left(&self, of: Range<usize>, facts: &Facts) -> Option<Window> {
+        let spans = of.filter(|ring| facts.claimed[*ring] > self.sizes.of(*ring)).filter_map(|ring| {
+            let times = self.all[self.begins[ring]..self.begins[ring + 1]].iter().map(|(_, record)| record.time);
+            let (first, last) = (times.clone().min()?, times.max()?);
+            facts.time(first).zip(facts.time(last))
+        });
+        let all = spans.reduce(|(start, end), (first, last)| (start.max(first), end.max(last)))?;
+        Some(Window { start: all.0.min(all.1), end: all.1 })
     }
 
     pub(super) fn len(&self) -> usize {
