@@ -252,10 +252,8 @@ fn a_full_disk_costs_records() {
     let (counted, said) = counted.unwrap();
     // Two calls, and the result of the first, for which there is no call.
     assert_eq!(counted, (0, 2, libc::ENOSPC, 1));
-    assert!(
-        said.contains("The recording lacks 2 records for which the disk was full. Free space there, or "),
-        "{said}"
-    );
+    assert!(said.contains("The recording lacks 2 records for which the disk was full."), "{said}");
+    assert!(said.contains("Free space there, or record into another folder (--dir)"), "{said}");
 }
 
 #[test]
