@@ -136,8 +136,8 @@ impl Run<'_> {
         }
         let unread: Vec<String> =
             unread.iter().filter(|file| file.bytes == 0 || !file.skipped.is_empty()).map(|file| why(file)).collect();
-        for file in known.iter().filter(|_| says) {
-            file.notes.iter().for_each(|line| self.note(&format!("{}: {}", visible(&file.name), visible(line))));
+        if says {
+            note_lines(&known).iter().for_each(|line| self.note(line));
         }
         if says {
             let processes: Vec<Loss> = losses(records).into_iter().filter(|loss| loss.why.is_some()).collect();
@@ -174,6 +174,23 @@ pub fn damage_lines(records: &Records) -> Vec<String> {
     let known = records.files.iter().filter(|file| file.source.is_some());
     let skipped = remark_lines(known.map(|file| (file, &file.skipped)), "Skipped");
     covered(records).map(|of| report::recording::covered(&of)).into_iter().chain(skipped).collect()
+}
+
+/// The notes on some files. One that all ranks' files have is said once.
+fn note_lines(files: &[&RecordFile]) -> Vec<String> {
+    let mut found: Vec<(&str, &RecordFile, usize)> = Vec::new();
+    for (file, note) in files.iter().flat_map(|file| file.notes.iter().map(move |note| (file, note))) {
+        match found.iter_mut().find(|(known, ..)| known == note) {
+            Some((.., count)) => *count += 1,
+            None => found.push((note, file, 1)),
+        }
+    }
+    let line = |(note, first, files): (&str, &RecordFile, usize)| {
+        let more =
+            if files == 1 { String::new() } else { format!(" (and {} more files)", format::count(files as u64 - 1)) };
+        format!("{}{more}: {}", visible(&first.name), visible(note))
+    };
+    found.into_iter().map(line).collect()
 }
 
 /// Whether there is a file of records of which nothing could be read.

@@ -2,7 +2,7 @@
 //! algorithm; also while the job runs, and after everything was killed.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
@@ -351,6 +351,7 @@ fn a_job_that_cannot_be_recorded_runs() {
     let own = at("own");
     let cases = [
         (&file, &own, "cannot be written"),
+        (&PathBuf::from("/proc"), &own, "cannot be written"),
         (&open, &own, "others could replace the recordings in this folder: everybody may write it"),
         (&own, &taken, "cannot be written"),
         (&own, &blank, "with a space or a colon"),

@@ -40,6 +40,8 @@ impl Setup {
         if !args.shared_dir {
             trust::folder(&folder).map_err(|why| Failure::OpenFolder { folder: folder.clone(), why })?;
         }
+        // A process that cannot write there can leave no word of it.
+        tempfile::tempfile_in(&folder).map_err(|error| failed(error.kind().into()))?;
         let mut variables = vec![
             ("NCCL_STACKS_DIR", folder.clone().into_os_string()),
             ("NCCL_STACKS_RING_RECORDS", (args.ring_size / RECORD).to_string().into()),
