@@ -150,15 +150,17 @@ impl Recording {
     }
 
     /// `None` of a file whose process was killed while it created it.
-    pub(crate) fn try_of(bytes: Vec<u8>) -> Option<Recording> {
-        let sizes = match Header::parse(&bytes) {
-            Ok(header) => header.rings,
+    pub(crate) fn try_of(mut bytes: Vec<u8>) -> Option<Recording> {
+        let (sizes, claimed) = match Header::parse(&bytes) {
+            Ok(header) => (header.rings, header.claimed),
             Err(NotARecording::Magic) if bytes.iter().take(8).all(|byte| *byte == 0) => return None,
             Err(error) => panic!("{error}"),
         };
         let (mut records, mut incomplete) = (Vec::new(), 0);
         for ring in 0..layout::RINGS {
-            let slots = bytes[sizes.at(ring) as usize..sizes.at(ring + 1) as usize].chunks_exact(layout::RECORD);
+            // The rest are holes, hundreds of megabytes of them.
+            let used = sizes.of(ring).min(claimed[ring]) as usize * layout::RECORD;
+            let slots = bytes[sizes.at(ring) as usize..][..used].chunks_exact(layout::RECORD);
             for (index, bytes) in (0..).zip(slots) {
                 match slot(bytes.try_into().unwrap(), index, sizes.of(ring)) {
                     Slot::Record(position, record) => records.push((position, record)),
@@ -168,6 +170,8 @@ impl Recording {
             }
         }
         records.sort_by_key(|(position, record)| (record.time, *position));
+        bytes.truncate(layout::RINGS_AT);
+        bytes.shrink_to_fit();
         Some(Recording { bytes, records, incomplete })
     }
 
