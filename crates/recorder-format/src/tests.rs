@@ -89,7 +89,7 @@ fn what_is_written_is_read() {
     let texts: [&[u8]; 6] = [b"AllReduce", b"RING", b"", b"AllReduceX", b"AllReduce", &long];
     assert_eq!(texts.map(|text| writer.text(text)), [1, 2, 3, 4, 1, 5]);
     let record = Record { time: 5, communicator: 1, function: 1, ..Record::new(Kind::Coll) };
-    let handle = writer.put(1, 7, &record).unwrap();
+    let handle = writer.put(11, 7, &record).unwrap();
     assert_eq!((handle.position(), handle.note(), writer.get(handle)), (1, 7, Some(record)));
 
     let bytes = bytes(&writer);
