@@ -62,8 +62,8 @@
 //!
 //! # Modules, and where to add things
 //!
-//! What reads is the crate `nccl-stacks-read` in `crates/read`: damage, error, event, id, input, load, names, operation, recorded_args, records,
-//! store, time and unfinished. They are shown here under the same paths.
+//! Two crates read: `nccl-stacks-trace` (damage, error, event, id, input, load, names, recorded_args, store, time, unfinished) and
+//! `nccl-stacks-records` (records, operation). They are shown here under the same paths.
 //!
 //! - [`input`]: bytes to events. A format is one file there and one line in its registry. [`event`]: the events.
 //! - [`store`]: events to columns of slices and flows. [`id`]: typed ids. [`load`](mod@load): both together, on several threads.
@@ -100,10 +100,10 @@ pub mod report;
 pub mod run;
 pub mod sql;
 
-use nccl_stacks_read::{chrome, parallel, statistics};
-pub use nccl_stacks_read::{
-    damage, error, event, id, input, load, names, operation, recorded_args, records, store, time, unfinished,
-};
+pub use nccl_stacks_records as records;
+pub use nccl_stacks_records::operation;
+use nccl_stacks_trace::{chrome, parallel, statistics};
+pub use nccl_stacks_trace::{damage, error, event, id, input, load, names, recorded_args, store, time, unfinished};
 
 pub use analysis::reduction::stacks;
 pub use analysis::stacks::{StackOptions, StackReport};

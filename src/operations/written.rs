@@ -1,6 +1,6 @@
 //! How types that derive no schema are written in answers.
 //!
-//! `nccl-stacks-read` is compiled without `cfg(test)` here, so its types cannot derive one. Fields of such types name one of these types, or a number,
+//! The crates that read are compiled without `cfg(test)` here, so their types cannot derive one. Fields of such types name one of these types, or a number,
 //! with `schemars(with = "…")`.
 
 use std::borrow::Cow;

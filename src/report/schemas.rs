@@ -1,7 +1,7 @@
 //! The files of `schema/` and the tables of `docs/json.md`, derived from the structs of the answers. `UPDATE_GOLDENS=1 cargo test --lib schemas`
 //! writes them.
 //!
-//! Descriptions are the doc comments of the fields. [`written`](crate::operations::written) has what types of `nccl-stacks-read` are written as.
+//! Descriptions are the doc comments of the fields. [`written`](crate::operations::written) has what types of the crates that read are written as.
 
 use std::path::Path;
 

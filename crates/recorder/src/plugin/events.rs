@@ -18,7 +18,11 @@ static PEER_WAITS: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
 /// Writes a record with the current time and this thread.
 #[inline]
 fn put(writer: &Writer, note: u8, record: Record) -> Option<Handle> {
-    writer.put_event(thread::event_ring(), note, &Record { thread: clock::thread() as u32, time: clock::now(), ..record })
+    writer.put_event(
+        thread::event_ring(),
+        note,
+        &Record { thread: clock::thread() as u32, time: clock::now(), ..record },
+    )
 }
 
 /// `startEvent`.

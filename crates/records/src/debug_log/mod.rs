@@ -1,0 +1,497 @@
+//! What NCCL prints with `NCCL_DEBUG=INFO`: calls (`NCCL_DEBUG_SUBSYS=COLL`), communicators (`INIT`) and choices (`TUNING`).
+//!
+//! Such logs reach gigabytes, so nothing but counts and the operations that are kept grows with them. A pointer names a communicator
+//! within its process, until another is made at the same place; only the line of its making identifies the communicator and the rank.
+//! Its `commId` is a hash of the unique id, as Megatrace has it, and not the `commHash` of NCCL's plugins. Children of another
+//! communicator have none: they are named after that one. Times are in seconds at most, in an unknown time zone: none is used.
+//!
+//! A job's log has more than that: NCCL's warnings (`warnings`), and what PyTorch's watchdog prints (`watchdog`).
+
+mod line;
+mod warnings;
+mod watchdog;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+
+use self::line::{Call, Found, Line, Message, Origin, Parser};
+use self::warnings::Warnings;
+use self::watchdog::Watchdog;
+use super::lines;
+use super::reader::{Keep, Reading, RecordReader};
+use super::tables::{CallCount, RankStatus, Records};
+use crate::operation::{Communicator, Counts, Operation, Source};
+use nccl_stacks_trace::id::RankId;
+use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
+use nccl_stacks_trace::names::values;
+
+/// Reads what NCCL prints with `NCCL_DEBUG=INFO`.
+pub(super) struct DebugLog;
+
+/// How many calls of a thread may wait for the line that says what NCCL chose: all of a group come before the first of these lines.
+const WAITING: usize = 1024;
+
+/// Calls of more sizes than this are counted without their sizes.
+const SIZES: usize = 100_000;
+
+/// Instead of a number of elements: many.
+const MANY: u64 = u64::MAX;
+
+/// The longest name of a communicator. Children of children have long names, and a damaged log could nest them without end.
+const LONGEST_NAME: usize = 256;
+
+/// What communicators are called whose making is not in the log. Which of those of several processes are one, nothing says.
+const UNMADE: &str = "not made in the log";
+
+/// How many choices are compared one by one before they are looked up.
+const FEW: usize = 32;
+
+impl RecordReader for DebugLog {
+    fn source(&self) -> Source {
+        Source::DEBUG_LOG
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
+        let parser = Parser::new();
+        first.is_some_and(|byte| *byte != b'{') && head.split(|byte| *byte == b'\n').any(|line| parser.is_line(line))
+    }
+
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
+        let Reading { bytes, file, records, keep, .. } = reading;
+        let parser = Parser::new();
+        let mut log = Log { keep: *keep, ..Log::default() };
+        let (mut warnings, mut watchdog) = (Warnings::default(), Watchdog::default());
+        let mut garbled = (0, None);
+        let too_long = lines::for_each(*bytes, |text, offset| match parser.parse(text) {
+            None => {}
+            Some(Found::Line(line)) if line.message == Message::Garbled => {
+                garbled = (garbled.0 + 1, garbled.1.or(Some(offset)));
+            }
+            Some(Found::Line(line)) => log.line(&line),
+            Some(Found::Warning(process, device, text)) => {
+                warnings.add(&String::from_utf8_lossy(process), device, text, offset);
+            }
+            Some(Found::Other) => watchdog.line(text),
+        });
+        // A job's log has what its ranks print, the watchdog's lines among them.
+        if log.is_empty() && warnings.lines == 0 && watchdog.lines > 0 {
+            file.source = Some(Source::WATCHDOG);
+        }
+        file.records = log.calls + watchdog.lines + warnings.lines;
+        if warnings.left_out.0 > 0 {
+            file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
+        }
+        if garbled.0 > 0 {
+            file.skip_several("lines that are garbled", garbled.0, garbled.1);
+        }
+        if log.without_init > 0 {
+            let n = log.without_init;
+            file.note(format!(
+                "{n} calls use communicators whose creation is not in the log: add INIT to NCCL_DEBUG_SUBSYS"
+            ));
+        }
+        log.finish(records);
+        watchdog.finish(records);
+        warnings.finish(records);
+        let too_long = too_long?;
+        if too_long > 0 {
+            file.skip_several("ends of lines that are too long", too_long, None);
+        }
+        Ok(())
+    }
+}
+
+/// The name of a function, and the collective that it is.
+type Function = (Arc<str>, Option<Collective>);
+
+/// How NCCL carries calls out: the algorithm, the protocol, and how many channels.
+type Choice = (Arc<str>, Arc<str>, Option<u32>);
+
+/// A communicator of a process.
+#[derive(Default)]
+struct Comm {
+    process: u32,
+    /// What it is, if its making is in the log.
+    made: Option<Made>,
+    device: Option<u32>,
+    /// Of one whose making is not in the log: how many ranks its calls say that it has, and how far they got, by their numbers and in all.
+    ranks: Option<u64>,
+    reached: u64,
+    calls: u64,
+    /// The operations that are kept, and how many were before them.
+    kept: VecDeque<Kept>,
+    before: u64,
+}
+
+/// A communicator that is made.
+#[derive(PartialEq, Eq)]
+struct Made {
+    rank: u32,
+    ranks: u64,
+    /// The hash of its unique id.
+    hash: Option<u64>,
+    /// A child's: equal on all of its ranks.
+    name: Option<String>,
+}
+
+/// An operation that is kept.
+struct Kept {
+    function: u32,
+    op_count: u64,
+    count: u64,
+    dtype: u64,
+    root: i64,
+    ranks: Option<u64>,
+    stream: Option<u64>,
+    global_rank: Option<u32>,
+    choice: Option<u32>,
+}
+
+/// Calls that are alike.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Alike {
+    comm: u32,
+    function: u32,
+    count: u64,
+    dtype: u64,
+    ranks: Option<u64>,
+    global_rank: Option<u32>,
+    choice: Option<u32>,
+}
+
+/// A call of a thread for which NCCL's choice was not printed yet.
+struct Waiting {
+    alike: Alike,
+    count: u64,
+    /// Its number among those of its communicator.
+    number: u64,
+}
+
+#[derive(Default)]
+struct Log {
+    keep: Keep,
+    calls: u64,
+    without_init: u64,
+    processes: Names,
+    threads: Names,
+    functions: Names,
+    comms: Vec<Comm>,
+    /// By process and pointer: the communicator that is there now.
+    live: HashMap<(u32, u64), u32, RandomState>,
+    /// By thread: calls without a choice, in their order.
+    waiting: Vec<VecDeque<Waiting>>,
+    counts: HashMap<Alike, u64, RandomState>,
+    choices: Vec<Choice>,
+    choice_numbers: HashMap<Choice, u32, RandomState>,
+}
+
+impl Log {
+    /// Whether there was no call and no communicator.
+    fn is_empty(&self) -> bool {
+        self.calls == 0 && self.comms.is_empty()
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
+        let process = self.processes.number(line.process);
+        match &line.message {
+            Message::Call(call) => {
+                let thread = self.threads.number(line.thread);
+                self.call(call, process, thread, line.device);
+            }
+            Message::Init { comm, rank, ranks, origin } => {
+                let made = self.identity(process, *origin);
+                let made = made.map(|(hash, name)| Made { rank: *rank, ranks: *ranks, hash, name });
+                self.init(process, *comm, made, line.device);
+            }
+            Message::Tuning { function, bytes, algorithm, protocol, channels } => {
+                let thread = self.threads.number(line.thread);
+                let choice = self.choice(algorithm, protocol, *channels);
+                self.tuned(thread, *function, *bytes, choice);
+            }
+            Message::Garbled => {}
+        }
+    }
+
+    fn call(&mut self, call: &Call<'_>, process: u32, thread: u32, device: Option<u32>) {
+        let function = self.functions.number(call.function);
+        let comm = *self.live.entry((process, call.comm)).or_insert_with(|| {
+            self.comms.push(Comm { process, device, ..Comm::default() });
+            self.comms.len() as u32 - 1
+        });
+        let of = &mut self.comms[comm as usize];
+        self.calls += 1;
+        if of.made.is_none() {
+            self.without_init += 1;
+            of.calls += 1;
+            of.reached = of.reached.max(call.op_count);
+            of.ranks = of.ranks.or(call.ranks);
+        }
+        let Call { op_count, count, dtype, root, ranks, stream, global_rank, .. } = *call;
+        let mut alike = Alike { comm, function, count, dtype, ranks, global_rank, choice: None };
+        if self.counts.len() >= SIZES && !self.counts.contains_key(&alike) {
+            alike.count = MANY;
+        }
+        *self.counts.entry(alike).or_default() += 1;
+        let number = of.before + of.kept.len() as u64;
+        of.kept.push_back(Kept { function, op_count, count, dtype, root, ranks, stream, global_rank, choice: None });
+        if let Keep::Last(last) | Keep::Ends(last) = self.keep {
+            while of.kept.len() > last {
+                of.kept.pop_front();
+                of.before += 1;
+            }
+        }
+        // NCCL makes no choice for these.
+        let is_alone = ranks.or(of.made.as_ref().map(|made| made.ranks)) == Some(1);
+        if is_alone || count == 0 || matches!(call.function, b"Send" | b"Recv") {
+            return;
+        }
+        let thread = thread as usize;
+        if self.waiting.len() <= thread {
+            self.waiting.resize_with(thread + 1, VecDeque::new);
+        }
+        let waiting = &mut self.waiting[thread];
+        if waiting.len() == WAITING {
+            waiting.pop_front();
+        }
+        waiting.push_back(Waiting { alike, count, number });
+    }
+
+    /// The hash or the name of a communicator; `None` if its parent is unknown.
+    fn identity(&self, process: u32, origin: Origin) -> Option<(Option<u64>, Option<String>)> {
+        let (parent, child, color) = match origin {
+            Origin::Id(hash) => return Some((Some(hash), None)),
+            Origin::Parent { parent, child, color } => (parent, child, color),
+        };
+        let parent = self.comms[*self.live.get(&(process, parent))? as usize].made.as_ref()?;
+        let parent = match (&parent.name, parent.hash) {
+            (Some(name), _) => format!("({name})"),
+            (None, hash) => format!("{:#x}", hash?),
+        };
+        let child = child.map_or(String::new(), |child| format!(" {child}"));
+        (parent.len() < LONGEST_NAME).then(|| (None, Some(format!("child{child} of {parent}, color {color}"))))
+    }
+
+    fn init(&mut self, process: u32, pointer: u64, made: Option<Made>, device: Option<u32>) {
+        let known = self.live.get(&(process, pointer)).map(|comm| &mut self.comms[*comm as usize]);
+        // It is printed at the beginning and at the end of the making.
+        if let Some(known) = known.filter(|known| known.made.is_none() || known.made == made) {
+            (known.made, known.device) = (made, device);
+            return;
+        }
+        self.comms.push(Comm { process, made, device, ..Comm::default() });
+        self.live.insert((process, pointer), self.comms.len() as u32 - 1);
+    }
+
+    /// Gives a choice to the oldest call of the thread that is of that function and size and has none: of a group all calls come first, and
+    /// then the choices, large calls first. Only the first rank of a communicator prints its choices, so its calls come first. If none is
+    /// of that size, and one alone is of the function, it is that one.
+    fn tuned(&mut self, thread: u32, function: Option<&[u8]>, bytes: u64, choice: u32) {
+        let function = function.map(|function| self.functions.number(function));
+        let comms = &self.comms;
+        let Some(waiting) = self.waiting.get_mut(thread as usize) else { return };
+        let is_of = |call: &Waiting| function.is_none_or(|function| call.alike.function == function);
+        let of_function = || waiting.iter().enumerate().filter(|(_, call)| is_of(call));
+        let fits = |call: &Waiting| {
+            let of_type = values::dtype_of_number(call.alike.dtype).and_then(element_bytes);
+            let one = of_type.and_then(|of_type| call.count.checked_mul(of_type));
+            // Versions that do not say the function count what all ranks give to an all-gather.
+            let ranks = call.alike.ranks.or(comms[call.alike.comm as usize].made.as_ref().map(|made| made.ranks));
+            let all = || one.zip(ranks.filter(|_| function.is_none())).and_then(|(one, ranks)| one.checked_mul(ranks));
+            one == Some(bytes) || all() == Some(bytes)
+        };
+        let is_first = |call: &Waiting| comms[call.alike.comm as usize].made.as_ref().is_none_or(|made| made.rank == 0);
+        let only = || {
+            let mut all = of_function();
+            all.next().filter(|_| all.next().is_none())
+        };
+        let found = of_function().find(|(_, call)| fits(call) && is_first(call));
+        let found = found.or_else(|| of_function().find(|(_, call)| fits(call))).or_else(only);
+        let Some(at) = found.map(|(at, _)| at) else { return };
+        let Some(Waiting { alike, number, .. }) = waiting.remove(at) else { return };
+        if let Some(count) = self.counts.get_mut(&alike) {
+            *count -= 1;
+        }
+        *self.counts.entry(Alike { choice: Some(choice), ..alike }).or_default() += 1;
+        let of = &mut self.comms[alike.comm as usize];
+        let kept = number.checked_sub(of.before).and_then(|at| of.kept.get_mut(usize::try_from(at).ok()?));
+        if let Some(kept) = kept {
+            kept.choice = Some(choice);
+        }
+    }
+
+    fn choice(&mut self, algorithm: &[u8], protocol: &[u8], channels: Option<u32>) -> u32 {
+        let (algorithm, protocol) =
+            (name_of(algorithm, values::algorithm_of_number), name_of(protocol, values::protocol_of_number));
+        let is_same = |known: &Choice| *known.0 == *algorithm && *known.1 == *protocol && known.2 == channels;
+        // A log has a few choices over and over; a damaged one may have another in each line.
+        if let Some(at) = self.choices.iter().take(FEW).position(is_same) {
+            return at as u32;
+        }
+        let choice: Choice = (algorithm.as_ref().into(), protocol.as_ref().into(), channels);
+        *self.choice_numbers.entry(choice).or_insert_with_key(|choice| {
+            self.choices.push(choice.clone());
+            self.choices.len() as u32 - 1
+        })
+    }
+
+    fn finish(mut self, records: &mut Records) {
+        let functions: Vec<Function> = self
+            .functions
+            .names
+            .iter()
+            .map(|name| {
+                let text = String::from_utf8_lossy(name);
+                let collective = Collective::of_record(&text);
+                (records.text(collective.map_or(&*text, |collective| collective.name())), collective)
+            })
+            .collect();
+        let mut comms = Vec::with_capacity(self.comms.len());
+        for comm in &self.comms {
+            comms.push(status(comm, &self.processes, records));
+        }
+        let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
+        counts.sort_unstable();
+        for (alike, count) in counts {
+            let comm = &self.comms[alike.comm as usize];
+            let (name, collective) = &functions[alike.function as usize];
+            let ranks = alike.ranks.or(comm.made.as_ref().map(|made| made.ranks));
+            let dtype = dtype_of(records, alike.dtype);
+            let of_size = collective.filter(|_| alike.count != MANY).zip(dtype.as_ref());
+            let bytes = of_size.and_then(|(of, dtype)| values::bytes(of, alike.count, dtype, ranks));
+            let choice = alike.choice.and_then(|choice| self.choices.get(choice as usize));
+            records.calls.push(CallCount {
+                source: Source::DEBUG_LOG,
+                communicator: comms[alike.comm as usize],
+                rank: alike.global_rank.map(RankId),
+                place: comm.made.as_ref().map(|made| made.rank),
+                collective: Some(Arc::clone(name)),
+                dtype,
+                bytes,
+                algorithm: choice.map(|(algorithm, ..)| Arc::clone(algorithm)),
+                protocol: choice.map(|(_, protocol, _)| Arc::clone(protocol)),
+                channels: choice.and_then(|(.., channels)| *channels),
+                count,
+            });
+        }
+        self.push_kept(&comms, &functions, records);
+    }
+
+    /// The operations that are kept.
+    fn push_kept(&self, comms: &[Option<usize>], functions: &[Function], records: &mut Records) {
+        for (comm, communicator) in self.comms.iter().zip(comms) {
+            for kept in &comm.kept {
+                let (name, collective) = &functions[kept.function as usize];
+                let ranks = kept.ranks.or(comm.made.as_ref().map(|made| made.ranks));
+                let dtype = dtype_of(records, kept.dtype);
+                let choice = kept.choice.and_then(|choice| self.choices.get(choice as usize));
+                let elements = collective.map(|collective| values::elements(collective, kept.count, ranks));
+                let bytes =
+                    collective.zip(dtype.as_ref()).and_then(|(of, dtype)| values::bytes(of, kept.count, dtype, ranks));
+                records.push(Operation {
+                    source: Source::DEBUG_LOG,
+                    rank: kept.global_rank.map(RankId),
+                    place: comm.made.as_ref().map(|made| made.rank),
+                    communicator: *communicator,
+                    sequence: i64::try_from(kept.op_count).ok(),
+                    counts: Counts::Communicator,
+                    collective: Some(Arc::clone(name)),
+                    dtype,
+                    in_elements: elements.and_then(|(input, _)| input),
+                    out_elements: elements.and_then(|(_, output)| output),
+                    bytes,
+                    peer: collective.filter(|of| has_peer(*of)).map(|_| kept.root),
+                    algorithm: choice.map(|(algorithm, ..)| Arc::clone(algorithm)),
+                    protocol: choice.map(|(_, protocol, _)| Arc::clone(protocol)),
+                    channels: choice.and_then(|(.., channels)| *channels),
+                    stream_handle: kept.stream,
+                    ..Operation::default()
+                });
+            }
+        }
+    }
+}
+
+fn dtype_of(records: &mut Records, number: u64) -> Option<Arc<str>> {
+    values::dtype_of_number(number).map(|name| records.text(name))
+}
+
+/// Adds the communicator, and which process its rank is. Of one whose making is not in the log the rank is unknown, but not how many ranks it has, and
+/// how many calls the process made.
+fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize> {
+    let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
+    let parts = process.as_deref().and_then(|process| process.rsplit_once(':'));
+    let of_process = RankStatus {
+        source: Source::DEBUG_LOG,
+        host: parts.map(|(host, _)| after_prefix(host).to_owned()),
+        pid: parts.and_then(|(_, pid)| pid.parse().ok()),
+        device: comm.device.map(i64::from),
+        ..RankStatus::default()
+    };
+    let Some(Made { rank, ranks, hash, name }) = comm.made.as_ref() else {
+        let size = comm.ranks.filter(|_| comm.calls > 0)?;
+        let communicator = records.communicator(Communicator {
+            size: Some(size),
+            name: Some(UNMADE.to_owned()),
+            ..Communicator::default()
+        });
+        // NCCL from 2.27 on may print `opCount 0` in every line.
+        let calls = if comm.reached > 0 { comm.reached.saturating_add(1) } else { comm.calls };
+        let last_enqueued = i64::try_from(calls).ok();
+        records.rank_status.push(RankStatus { communicator: Some(communicator), last_enqueued, ..of_process });
+        return None;
+    };
+    let communicator = records.communicator(Communicator {
+        hash: *hash,
+        name: name.clone(),
+        size: Some(*ranks),
+        ..Communicator::default()
+    });
+    records.rank_status.push(RankStatus { communicator: Some(communicator), place: Some(*rank), ..of_process });
+    Some(communicator)
+}
+
+/// A host's name without what a launcher puts before it: `[1,2]<stderr>:node1`, `[default2]:node1`.
+fn after_prefix(text: &str) -> &str {
+    let is_of_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
+    text.rsplit(|letter| !is_of_name(letter)).next().filter(|name| !name.is_empty()).unwrap_or(text)
+}
+
+fn has_peer(collective: Collective) -> bool {
+    use Collective::{Broadcast, Gather, Recv, Reduce, Scatter, Send};
+    matches!(collective, Send | Recv | Broadcast | Reduce | Gather | Scatter)
+}
+
+/// A name, or that of a number.
+fn name_of(text: &[u8], of_number: fn(u64) -> Option<&'static str>) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(text);
+    text.parse().ok().and_then(of_number).map_or(text, Cow::Borrowed)
+}
+
+/// Names with numbers. The name of one line is mostly that of the next.
+#[derive(Default)]
+struct Names {
+    names: Vec<Box<[u8]>>,
+    numbers: HashMap<Box<[u8]>, u32, RandomState>,
+    last: Option<u32>,
+}
+
+impl Names {
+    fn number(&mut self, name: &[u8]) -> u32 {
+        if let Some(last) = self.last.filter(|last| *self.names[*last as usize] == *name) {
+            return last;
+        }
+        let number = self.numbers.get(name).copied().unwrap_or_else(|| {
+            let number = self.names.len() as u32;
+            self.names.push(name.into());
+            self.numbers.insert(name.into(), number);
+            number
+        });
+        self.last = Some(number);
+        number
+    }
+}

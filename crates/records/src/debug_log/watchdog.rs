@@ -1,0 +1,237 @@
+//! What PyTorch's watchdog prints when a collective takes too long: often all that is left of a hang.
+//!
+//! `[rank1]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:616] [PG ID 0 PG GUID 0(default_pg) Rank 1] Watchdog caught collective operation timeout:
+//! WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9801523, NumelOut=9801523, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.` says in
+//! which operation a rank waits. `… last enqueued NCCL work: 811, last completed NCCL work: 807.` says how far it got; ranks that did not time out print it
+//! when another asks for a dump. `[rank1]` is the rank of the job, and the rank in the brackets that within the process group. Older versions name no group
+//! in the first line, and the oldest in none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memchr::memmem;
+
+use super::super::tables::{RankStatus, Records};
+use crate::operation::{Communicator, Operation, Source, State};
+use nccl_stacks_trace::id::RankId;
+use nccl_stacks_trace::names::collectives::Collective;
+
+/// The longest text of an operation that is read.
+const LONGEST: usize = 4096;
+
+/// A damaged log may name any rank.
+const MOST: usize = 1 << 20;
+
+/// The name and the description of a process group; `None` where the line has none.
+type Group = Option<(String, Option<String>)>;
+
+/// Whose line it is.
+#[derive(Debug, PartialEq, Eq, Clone, PartialOrd, Ord)]
+struct Whose {
+    /// The rank of the job.
+    rank: Option<u32>,
+    /// The rank within the group.
+    place: Option<u32>,
+    group: Group,
+}
+
+/// An operation that took too long.
+#[derive(Debug, PartialEq, Eq)]
+struct Timeout {
+    sequence: i64,
+    name: String,
+    in_elements: Option<u64>,
+    out_elements: Option<u64>,
+}
+
+/// How far a rank got.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+struct Reached {
+    /// The operation in which it waits, if the line says so.
+    at: Option<i64>,
+    enqueued: Option<i64>,
+    completed: Option<i64>,
+}
+
+/// What the watchdog said in a file.
+#[derive(Default)]
+pub(super) struct Watchdog {
+    timeouts: Vec<(Whose, Timeout)>,
+    reached: BTreeMap<Whose, Reached>,
+    /// How many lines were of it.
+    pub(super) lines: u64,
+}
+
+impl Watchdog {
+    /// Reads a line that may be the watchdog's.
+    pub(super) fn line(&mut self, line: &[u8]) {
+        let has_timeout = memmem::find(line, b"collective operation timeout: WorkNCCL(").is_some();
+        let has_reached = memmem::find(line, b"ast enqueued NCCL work: ").is_some();
+        if !(has_timeout || has_reached) || self.timeouts.len() + self.reached.len() >= MOST {
+            return;
+        }
+        let text = String::from_utf8_lossy(&line[..line.len().min(LONGEST)]);
+        let Some(whose) = whose(&text) else { return };
+        let (timeout, reached) = (timeout(&text), reached(&text));
+        self.lines += u64::from(timeout.is_some() || reached.is_some());
+        if let Some(timeout) = timeout {
+            self.timeouts.push((whose.clone(), timeout));
+        }
+        if let Some(reached) = reached {
+            let known = self.reached.entry(whose).or_insert(reached);
+            *known = Reached { at: reached.at.or(known.at), ..reached };
+        }
+    }
+
+    /// Adds what was said to the records.
+    pub(super) fn finish(self, records: &mut Records) {
+        // A line without a group is of the group in which its rank waits in an operation of that number.
+        let group_of = |whose: &Whose, sequence: i64| -> Group {
+            let is_it = |(of, reached): &(&Whose, &Reached)| {
+                let is_rank = of.rank == whose.rank && of.place == whose.place;
+                let waits = reached.completed.is_some_and(|done| done < sequence)
+                    && reached.enqueued.is_some_and(|enqueued| enqueued >= sequence);
+                is_rank && of.group.is_some() && (reached.at == Some(sequence) || waits)
+            };
+            self.reached.iter().find(is_it).and_then(|(of, _)| of.group.clone())
+        };
+        let mut seen: BTreeSet<(Whose, i64)> = BTreeSet::new();
+        for (whose, timeout) in &self.timeouts {
+            let group = whose.group.clone().or_else(|| group_of(whose, timeout.sequence));
+            let whose = Whose { group, ..whose.clone() };
+            if !seen.insert((whose.clone(), timeout.sequence)) {
+                continue;
+            }
+            let collective = Collective::of_record(&timeout.name);
+            let operation = Operation {
+                source: Source::WATCHDOG,
+                rank: whose.rank.map(RankId),
+                place: whose.place,
+                communicator: Some(records.communicator(communicator(&whose.group))),
+                sequence: Some(timeout.sequence),
+                collective: Some(records.text(collective.map_or(&timeout.name, |collective| collective.name()))),
+                in_elements: timeout.in_elements,
+                out_elements: timeout.out_elements,
+                state: State::Started,
+                ..Operation::default()
+            };
+            records.push(operation);
+        }
+        for (whose, reached) in self.reached {
+            let communicator = Some(records.communicator(communicator(&whose.group)));
+            records.rank_status.push(RankStatus {
+                source: Source::WATCHDOG,
+                communicator,
+                rank: whose.rank.map(RankId),
+                place: whose.place,
+                last_enqueued: reached.enqueued,
+                last_completed: reached.completed,
+                ..RankStatus::default()
+            });
+        }
+    }
+}
+
+fn communicator(group: &Group) -> Communicator {
+    let (name, description) = group.clone().unzip();
+    Communicator { name, description: description.flatten(), ..Communicator::default() }
+}
+
+/// Whose line it is; `None` if it names no rank.
+fn whose(text: &str) -> Option<Whose> {
+    let of_job = number_after(text, "[rank").filter(|(_, rest)| rest.starts_with(']')).map(|(rank, _)| rank);
+    // The brackets before the message: `[PG ID 0 PG GUID 0(default_pg) Rank 1]`, `[PG 0 (default_pg) Rank 1]`, `[Rank 1]`.
+    let in_brackets = text.split('[').skip(1).filter_map(|part| part.split_once(']')).map(|(inner, _)| inner);
+    let named = in_brackets.filter_map(|inner| Some((inner, number_after(inner, "Rank ")?.0))).next();
+    let place = named.and_then(|(_, rank)| u32::try_from(rank).ok());
+    let group = named.and_then(|(inner, _)| group(inner.rsplit_once("Rank ")?.0));
+    let of_job = of_job.and_then(|rank| u32::try_from(rank).ok());
+    // In the group of all ranks both are the same.
+    let is_whole = group.as_ref().is_none_or(|(name, _)| name == "0");
+    let rank = of_job.or(place.filter(|_| is_whole));
+    (rank.is_some() || place.is_some()).then_some(Whose { rank, place, group })
+}
+
+/// `PG ID 0 PG GUID 0(default_pg) `, `PG 0 (default_pg) `
+fn group(text: &str) -> Group {
+    let after = text.split_once("GUID ").or_else(|| text.split_once("PG ID ")).or_else(|| text.split_once("PG "))?.1;
+    let name: String = after.chars().take_while(|letter| !letter.is_whitespace() && *letter != '(').collect();
+    let description =
+        after.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(inner, _)| inner.to_owned());
+    let description = description.filter(|text| !text.is_empty() && text != "undefined");
+    (!name.is_empty()).then_some((name, description))
+}
+
+fn timeout(text: &str) -> Option<Timeout> {
+    let inner = text.split_once("WorkNCCL(")?.1;
+    let value =
+        |key: &str| inner.split_once(key).map(|(_, rest)| rest.split([',', ')']).next().unwrap_or_default().trim());
+    let elements = |key: &str| value(key).and_then(|number| number.parse().ok());
+    Some(Timeout {
+        sequence: value("SeqNum=")?.parse().ok()?,
+        name: value("OpType=")?.to_ascii_lowercase(),
+        in_elements: elements("NumelIn="),
+        out_elements: elements("NumelOut="),
+    })
+}
+
+fn reached(text: &str) -> Option<Reached> {
+    let of = |key: &str| number_after(text, key).map(|(number, _)| number).filter(|number| *number >= 0);
+    number_after(text, "ast enqueued NCCL work: ")?;
+    Some(Reached {
+        at: of("at work: ").or_else(|| of("at NCCL work: ")),
+        enqueued: of("ast enqueued NCCL work: "),
+        completed: of("ast completed NCCL work: "),
+    })
+}
+
+/// The number after a word, and what follows it.
+fn number_after<'t>(text: &'t str, word: &str) -> Option<(i64, &'t str)> {
+    let rest = text.split_once(word)?.1;
+    let end = rest.char_indices().find(|(at, letter)| !(letter.is_ascii_digit() || *at == 0 && *letter == '-'));
+    let (digits, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+    Some((digits.parse().ok()?, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_all_versions_say_whose_they_are() {
+        let whose = |text: &str| whose(text).map(|of| (of.rank, of.place, of.group));
+        let group = |name: &str, description: Option<&str>| Some((name.to_owned(), description.map(str::to_owned)));
+        for (text, wanted) in [
+            (
+                "[rank5]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:616] [PG ID 1 PG GUID 3(mesh_tp) Rank 1] Watchdog",
+                (Some(5), Some(1), group("3", Some("mesh_tp"))),
+            ),
+            (
+                "[E626 ProcessGroupNCCL.cpp:616] [PG 0 (default_pg) Rank 1] Watchdog",
+                (Some(1), Some(1), group("0", Some("default_pg"))),
+            ),
+            ("[rank1]:[E626 x] [PG 3 Rank 0] Timeout at NCCL work: 5", (Some(1), Some(0), group("3", None))),
+            ("[E ProcessGroupNCCL.cpp:456] [Rank 1] Watchdog", (Some(1), Some(1), None)),
+        ] {
+            assert_eq!(whose(text), Some(wanted), "{text}");
+        }
+        assert_eq!(whose("Watchdog caught"), None);
+    }
+
+    #[test]
+    fn operations_and_numbers_are_read() {
+        let text = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9, NumelOut=8, Timeout(ms)=600000) ran";
+        let wanted =
+            Timeout { sequence: 808, name: "allreduce".to_owned(), in_elements: Some(9), out_elements: Some(8) };
+        assert_eq!(timeout(text), Some(wanted));
+        assert_eq!(
+            timeout("WorkNCCL(SeqNum=8, OpType=SEND"),
+            Some(Timeout { sequence: 8, name: "send".to_owned(), in_elements: None, out_elements: None })
+        );
+        let text = "detected by watchdog at work: 808, last enqueued NCCL work: 811, last completed NCCL work: -1.";
+        assert_eq!(reached(text), Some(Reached { at: Some(808), enqueued: Some(811), completed: None }));
+        assert_eq!(
+            reached("Last enqueued NCCL work: 8"),
+            Some(Reached { at: None, enqueued: Some(8), completed: None })
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! The report on a file of records: its source, how much it holds, and what is wrong with it.
+
+use serde::Serialize;
+
+use crate::operation::Source;
+use nccl_stacks_trace::time::{Ns, Window};
+
+/// A file of records.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct RecordFile {
+    /// Its name, with that of its archive before it.
+    pub name: String,
+    /// What wrote it; `None` if it is none of the known sources.
+    #[serde(serialize_with = "name_of")]
+    pub source: Option<Source>,
+    /// The version of its format, if it says so.
+    pub version: Option<String>,
+    /// How many records were read from it.
+    pub records: u64,
+    /// How many bytes of decompressed text it has.
+    pub bytes: u64,
+    /// The checksum of these, by which a file that is there twice is found.
+    #[serde(skip)]
+    pub(super) checksum: u32,
+    /// Whether its name holds something that its text does not, such as its rank. Then two files with equal text may belong to two ranks.
+    #[serde(skip)]
+    pub(super) name_counts: bool,
+    /// Whether it says how things are without saying when: then a second one with equal text says something, too.
+    #[serde(skip)]
+    pub(super) is_timeless: bool,
+    /// Whether it is a dump whose last operations are lost. Then the absence of an operation proves nothing.
+    #[serde(skip)]
+    pub is_cut: bool,
+    /// Why the process could not record, if it left nothing but that.
+    #[serde(skip)]
+    pub not_recorded: Option<NotRecorded>,
+    /// The events that NCCL's plugin was asked for, as bits of its mask; `None` of other sources, and without a plugin.
+    #[serde(skip)]
+    pub events: Option<u64>,
+    /// What its rings still hold, if they have overwritten anything.
+    #[serde(skip)]
+    pub ring: Option<RingSpan>,
+    /// What was skipped: it is in no table.
+    pub skipped: Vec<Remark>,
+    /// What violates the format and was understood nevertheless.
+    pub repaired: Vec<Remark>,
+    /// Further remarks, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Why a process could not record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotRecorded {
+    /// `the disk is full`.
+    pub why: String,
+    /// What helps, as a sentence.
+    pub advice: Option<&'static str>,
+}
+
+/// What the rings of a recording still hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RingSpan {
+    /// When the recording began.
+    pub began: Ns,
+    /// Of full rings of calls, what all of them still have; `None` if none has overwritten anything.
+    pub calls: Option<Window>,
+    /// The same of rings of events.
+    pub events: Option<Window>,
+    /// How many records are left, and how many there were.
+    pub kept: u64,
+    /// How many there were.
+    pub all: u64,
+}
+
+/// Something that occurred in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Remark {
+    /// What is counted: `lines that are cut off at 127 bytes`.
+    pub what: &'static str,
+    /// How often.
+    pub count: u64,
+    /// The byte offset of the first in the decompressed text.
+    pub first_offset: Option<u64>,
+    /// Whether it may be the last thing that a rank did, so that the absence of an operation proves nothing.
+    #[serde(skip)]
+    pub may_be_last: bool,
+    /// What helps, as a sentence, where something does.
+    #[serde(skip)]
+    pub advice: Option<&'static str>,
+}
+
+impl Remark {
+    /// How often any of several occurred. A number from a damaged file may be near the largest, so the sum saturates.
+    pub fn sum(remarks: &[Remark]) -> u64 {
+        remarks.iter().fold(0, |sum, remark| sum.saturating_add(remark.count))
+    }
+}
+
+impl RecordFile {
+    /// A file of which nothing was read.
+    pub fn new(name: String) -> Self {
+        RecordFile { name, ..RecordFile::default() }
+    }
+
+    /// The folder that it is in, of an archive or of the disk; empty if its name has none.
+    pub fn folder(&self) -> &str {
+        self.name.rsplit_once(['/', std::path::MAIN_SEPARATOR]).map_or("", |(folder, _)| folder)
+    }
+
+    /// Whether another file has the same text. Files of flows have neither times nor names, so equal files in two folders belong to two
+    /// runs.
+    pub(super) fn is_same(&self, other: &RecordFile) -> bool {
+        fn base(file: &RecordFile) -> Option<&str> {
+            file.name.rsplit(['/', '\\']).next().filter(|_| file.name_counts)
+        }
+        let text = |file: &RecordFile| (file.source, file.bytes, file.checksum);
+        let is_other_run = self.source == Some(Source::FLOW) && self.folder() != other.folder();
+        // RAS's text has no time: the same answer under another name says that nothing has moved.
+        let last = |file: &RecordFile| file.name.rsplit(['/', '\\']).next().map(str::to_owned);
+        let is_other_answer = self.is_timeless && last(self) != last(other);
+        let is_same_text = self.source.is_some() && self.bytes > 0 && text(self) == text(other);
+        is_same_text && base(self) == base(other) && !is_other_run && !is_other_answer
+    }
+
+    /// Counts something that is skipped.
+    pub(super) fn skip(&mut self, what: &'static str, offset: Option<u64>) {
+        count(&mut self.skipped, what, 1, offset);
+    }
+
+    /// Counts several things that are skipped.
+    pub(super) fn skip_several(&mut self, what: &'static str, several: u64, offset: Option<u64>) {
+        count(&mut self.skipped, what, several, offset);
+    }
+
+    /// Counts several things that are skipped and that may be what a rank did last.
+    pub(super) fn lose(&mut self, what: &'static str, several: u64, offset: Option<u64>) {
+        self.skip_several(what, several, offset);
+        self.skipped.iter_mut().filter(|remark| remark.what == what).for_each(|remark| remark.may_be_last = true);
+    }
+
+    /// The same, with a sentence on what helps.
+    pub(super) fn lose_for(&mut self, what: &'static str, several: u64, advice: Option<&'static str>) {
+        self.lose(what, several, None);
+        self.skipped.iter_mut().filter(|remark| remark.what == what).for_each(|remark| remark.advice = advice);
+    }
+
+    /// Counts something that is wrong and understood nevertheless.
+    pub(super) fn repair(&mut self, what: &'static str, offset: Option<u64>) {
+        count(&mut self.repaired, what, 1, offset);
+    }
+
+    /// Adds a sentence, once.
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        let note = note.into();
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// What is wrong with it, a line each: `rank_0.log: skipped 2 lines that are cut off, the first at byte 7`.
+    pub fn damage_lines(&self) -> impl Iterator<Item = String> + '_ {
+        let line = |verb: &'static str| {
+            move |remark: &Remark| {
+                let first = remark.first_offset.map_or(String::new(), |offset| match remark.count {
+                    1 => format!(", at byte {offset}"),
+                    _ => format!(", the first at byte {offset}"),
+                });
+                format!("{}: {verb} {} {}{first}", self.name, remark.count, remark.what)
+            }
+        };
+        self.skipped.iter().map(line("skipped")).chain(self.repaired.iter().map(line("repaired")))
+    }
+}
+
+fn count(remarks: &mut Vec<Remark>, what: &'static str, several: u64, offset: Option<u64>) {
+    match remarks.iter_mut().find(|remark| remark.what == what) {
+        Some(remark) => remark.count = remark.count.saturating_add(several),
+        None => remarks.push(Remark { what, count: several, first_offset: offset, may_be_last: false, advice: None }),
+    }
+}
+
+fn name_of<S: serde::Serializer>(source: &Option<Source>, serializer: S) -> Result<S::Ok, S::Error> {
+    source.map(Source::name).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_counted_with_its_first_offset() {
+        let mut file = RecordFile::new("a.log".to_owned());
+        file.skip("lines that are cut off", Some(7));
+        file.skip("lines that are cut off", Some(9));
+        file.repair("missing commas", Some(1));
+        let lines: Vec<String> = file.damage_lines().collect();
+        assert_eq!(lines[0], "a.log: skipped 2 lines that are cut off, the first at byte 7");
+        assert_eq!(lines[1], "a.log: repaired 1 missing commas, at byte 1");
+    }
+}

@@ -1,0 +1,222 @@
+//! The operations of a dump.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::super::document::Value;
+use super::super::reader::Reading;
+use super::super::tables::{Records, Splits};
+use super::groups::{Groups, named_by};
+use crate::operation::{Operation, Source, Split, State};
+use nccl_stacks_trace::id::RankId;
+use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
+use nccl_stacks_trace::time::Ns;
+
+/// The name of the record of a coalesced group as such.
+const COALESCED: &str = "coalesced";
+
+/// Adds the operations of a dump, in its order.
+///
+/// Coalesced operations share their numbers and one kernel. Only the record of the group, which comes last, has the state and times of that
+/// kernel; it passes them to its members and is no operation itself, unless the ring has lost its members.
+pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>, reading: &mut Reading<'_>) {
+    let mut open: HashMap<Key, Vec<usize>> = HashMap::new();
+    let mut paths = Paths::default();
+    for entry in entries {
+        if !entry.is_dict() {
+            reading.file.skip("entries that are not dictionaries", None);
+            continue;
+        }
+        reading.file.records += 1;
+        let mut operation = operation(*entry, groups, rank, reading.records);
+        let key = Key::from_entry(*entry, &operation);
+        if operation.collective.as_deref() == Some(COALESCED)
+            && let Some(members) = open.remove(&key)
+        {
+            for member in members {
+                let member = &mut reading.records.operations[member];
+                (member.state, member.duration) = (operation.state, operation.duration);
+            }
+            continue;
+        }
+        operation.recorded_path = paths.call_path(*entry, reading.records);
+        let at = reading.records.push(operation);
+        let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
+        if title.ends_with("barrier") {
+            let name = reading.records.text(title.split_once(':').map_or(title, |(_, name)| name));
+            reading.records.calls_by.insert(at, name);
+        }
+        if let Some(splits) = splits(*entry) {
+            reading.records.splits.insert(at, splits);
+        }
+        open.entry(key).or_default().push(at);
+    }
+}
+
+/// How an all-to-all is divided, which PyTorch from 2.11 on may write.
+fn splits(entry: Value<'_>) -> Option<Splits> {
+    let list = |keys: [&str; 2]| {
+        let list = keys.into_iter().find_map(|key| entry.get(key))?;
+        // One list, or a list of one.
+        let list = list.items().next().filter(|first| first.is_list()).unwrap_or(list);
+        list.items().map(|split| u64::try_from(split.int()?).ok()).collect::<Option<Vec<u64>>>()
+    };
+    let sent = list(["input_split_sizes", "in_split_sizes"])?;
+    let received = list(["output_split_sizes", "out_split_sizes"])?;
+    (!sent.is_empty() && sent.len() == received.len()).then_some(Splits { sent, received })
+}
+
+/// What the members of a coalesced group have in common: the group and both numbers.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    communicator: Option<usize>,
+    collective: Option<i64>,
+    point_to_point: Option<i64>,
+}
+
+impl Key {
+    fn from_entry(entry: Value<'_>, operation: &Operation) -> Self {
+        let int = |key: &str| entry.get(key).and_then(Value::int);
+        Key {
+            communicator: operation.communicator,
+            collective: int("collective_seq_id").or_else(|| int("seq_id")),
+            point_to_point: int("p2p_seq_id"),
+        }
+    }
+}
+
+fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &mut Records) -> Operation {
+    let int = |key: &str| entry.get(key).and_then(Value::int);
+    let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
+    let (backend, name) = title.split_once(':').unwrap_or(("", title));
+    let is_gloo = backend == "gloo";
+    let collective = if name == COALESCED { None } else { Collective::of_record(name) };
+    let peers = peers(title);
+    let is_point_to_point = peers.is_some() || entry.get("is_p2p").is_some_and(Value::is_true);
+    let mut operation = Operation {
+        source: Source::FLIGHT_RECORDER,
+        rank,
+        place: peers.map(|(own, _)| own),
+        peer: peers.map(|(_, peer)| peer.into()),
+        // The numbers of sends and receives are the rank's own.
+        sequence: match is_point_to_point {
+            true => int("p2p_seq_id"),
+            false => int("collective_seq_id").or_else(|| int("seq_id")),
+        },
+        collective: Some(name).filter(|name| !name.is_empty()).map(|name| match collective {
+            Some(collective) => records.text(collective.name()),
+            None => records.text(name),
+        }),
+        enqueued: int("time_created_ns").or_else(|| int("time_created_us")?.checked_mul(1_000)).map(Ns),
+        duration: entry.get("duration_ms").and_then(Value::float).and_then(of_ms),
+        state: match entry.get("state").and_then(Value::text) {
+            // Gloo has no events of a GPU, so that the state never changes; it only retires what has ended.
+            Some("scheduled") if is_gloo && entry.get("retired").is_some_and(Value::is_true) => State::Completed,
+            Some("scheduled") => State::Scheduled,
+            Some("started") => State::Started,
+            Some("completed") => State::Completed,
+            _ => State::Unknown,
+        },
+        split: if collective == Some(Collective::AllToAll) { Split::Unknown } else { Split::Even },
+        ..Operation::default()
+    };
+    let ranks = group_of(entry, groups, &mut operation);
+    sizes(entry, collective, ranks, &mut operation, records);
+    operation
+}
+
+/// Milliseconds as time; `None` for what is no time.
+fn of_ms(ms: f64) -> Option<Ns> {
+    (ms.is_finite() && (0.0..1e12).contains(&ms)).then(|| Ns::rounded(ms * 1e6))
+}
+
+/// Sets the communicator, and returns how many ranks it has.
+fn group_of(entry: Value<'_>, groups: &Groups, operation: &mut Operation) -> Option<u64> {
+    let (name, description) = named_by(entry)?;
+    let at = groups.of_entry(name, description)?;
+    let group = &groups.all[at];
+    operation.communicator = Some(group.communicator);
+    operation.place = operation.place.or(group.place);
+    group.ranks.as_ref().map(|ranks| ranks.len() as u64)
+}
+
+/// The own place and the peer's of a send or receive, both within the group: `nccl:send 1->2`, `nccl:recv 3<-0`.
+pub(super) fn peers(title: &str) -> Option<(u32, u32)> {
+    let (_, ranks) = title.split_once(' ')?;
+    let (own, peer) = ranks.split_once("->").or_else(|| ranks.split_once("<-"))?;
+    Some((own.trim().parse().ok()?, peer.trim().parse().ok()?))
+}
+
+/// Sets type, elements and bytes.
+fn sizes(
+    entry: Value<'_>,
+    collective: Option<Collective>,
+    ranks: Option<u64>,
+    operation: &mut Operation,
+    records: &mut Records,
+) {
+    let dtype =
+        |key: &str| entry.get(key).and_then(|types| types.items().next().and_then(Value::text).or(types.text()));
+    let dtype = dtype("input_dtypes").or_else(|| dtype("output_dtypes"));
+    operation.dtype = dtype.map(|dtype| records.text(dtype));
+    operation.in_elements = entry.get("input_sizes").and_then(elements);
+    operation.out_elements = entry.get("output_sizes").and_then(elements);
+    let of_type = dtype.and_then(element_bytes);
+    let bytes =
+        |elements: Option<u64>| elements.zip(of_type).map(|(elements, of_type)| elements.saturating_mul(of_type));
+    let (input, output) = (bytes(operation.in_elements), bytes(operation.out_elements));
+    let both = match collective {
+        // Only the root has a tensor on the other side.
+        Some(Collective::Gather) => input.map(|input| (input, output.unwrap_or(0))),
+        Some(Collective::Scatter) => output.map(|output| (input.unwrap_or(0), output)),
+        _ => input.zip(output),
+    };
+    operation.bytes = match collective {
+        Some(collective) if ranks.is_some() || collective.is_point_to_point() => {
+            both.map(|(input, output)| collective.size(input, output, ranks.unwrap_or(1)))
+        }
+        _ => None,
+    };
+}
+
+/// How many elements the tensors of these shapes have together: `[[4096, 1, 5120]]`. `None` without tensors.
+fn elements(shapes: Value<'_>) -> Option<u64> {
+    let size = |shape: Value<'_>| {
+        shape.items().try_fold(1_u64, |product, side| product.checked_mul(u64::try_from(side.int()?).ok()?))
+    };
+    let shapes = shapes.items();
+    if shapes.len() == 0 {
+        return None;
+    }
+    shapes.map(|shape| if shape.is_list() { size(shape) } else { None }).try_fold(0_u64, |sum, n| sum.checked_add(n?))
+}
+
+/// Call paths, each once.
+#[derive(Default)]
+struct Paths {
+    known: HashMap<Vec<Arc<str>>, u32>,
+}
+
+impl Paths {
+    /// The call path of an entry. PyTorch writes frames as its tracebacks have them, the innermost first and `<module>` last; ours begin
+    /// with the outermost. Each is written as the profiler writes Python functions: `train.py(12): step`.
+    fn call_path(&mut self, entry: Value<'_>, records: &mut Records) -> Option<u32> {
+        let frame = |frame: Value<'_>| {
+            let text = |key: &str| frame.get(key).and_then(Value::text);
+            let name = text("name").unwrap_or("?");
+            match (text("filename"), frame.get("line").and_then(Value::int)) {
+                (Some(file), Some(line)) => format!("{file}({line}): {name}"),
+                (Some(file), None) => format!("{file}: {name}"),
+                _ => name.to_owned(),
+            }
+        };
+        let path: Vec<Arc<str>> = entry.get("frames")?.items().rev().map(|of| records.text(&frame(of))).collect();
+        if path.is_empty() {
+            return None;
+        }
+        Some(*self.known.entry(path).or_insert_with_key(|path| {
+            records.paths.push(path.clone());
+            (records.paths.len() - 1) as u32
+        }))
+    }
+}

@@ -1,0 +1,183 @@
+//! The process groups of a dump, and how far this rank got in each.
+
+use std::collections::HashMap;
+
+use super::super::document::Value;
+use super::super::reader::Reading;
+use super::super::tables::{RankStatus, Records};
+use crate::operation::{Communicator, Source};
+use nccl_stacks_trace::id::RankId;
+
+/// The process groups of a dump, in its order.
+#[derive(Default)]
+pub(super) struct Groups {
+    pub(super) all: Vec<Group>,
+    /// By name, and by name and description: the first of these. Both a dump's entries and its groups may be many.
+    by_name: HashMap<String, usize>,
+    by_both: HashMap<(String, Option<String>), usize>,
+}
+
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) ranks: Option<Vec<u32>>,
+    /// Its position among the communicators.
+    pub(super) communicator: usize,
+    /// The place of the dump's rank in its list.
+    pub(super) place: Option<u32>,
+}
+
+impl Groups {
+    /// The groups of a dump's `pg_config`, each of which becomes a communicator, and those that only its entries name. Gloo gives all of its groups the
+    /// empty name, so that one is left of them, with ranks in the group's own numbering: it says nothing of the job's ranks.
+    pub(super) fn read(root: Value<'_>, entries: &[Value<'_>], records: &mut Records) -> Self {
+        let mut groups = Groups::default();
+        for (key, of_group) in root.get("pg_config").into_iter().flat_map(Value::pairs) {
+            let text = |name: &str| of_group.get(name).and_then(Value::text).map(str::to_owned);
+            let Some(name) = text("name").or_else(|| name_of(key)).filter(|name| !name.is_empty()) else { continue };
+            // The oldest versions have the list in place of the dictionary.
+            let ranks = list_of_ranks(of_group.get("ranks").unwrap_or(of_group));
+            let description = text("desc").filter(|description| is_description(description));
+            let communicator = records.communicator(Communicator {
+                size: ranks.as_ref().map(|ranks| ranks.len() as u64),
+                ranks: ranks.clone().map(|mut ranks| {
+                    ranks.sort_unstable();
+                    ranks
+                }),
+                description: description.clone(),
+                name: Some(name.clone()),
+                ..Communicator::default()
+            });
+            groups.add(Group { name, ranks, communicator, place: None }, description);
+        }
+        for entry in entries {
+            let Some((name, description)) = named_by(*entry) else { continue };
+            if groups.of_entry(name.clone(), description).is_some() {
+                continue;
+            }
+            let description = description.filter(|text| is_description(text)).map(str::to_owned);
+            let unknown =
+                Communicator { name: Some(name.clone()), description: description.clone(), ..Communicator::default() };
+            let communicator = records.communicator(unknown);
+            groups.add(Group { name, ranks: None, communicator, place: None }, description);
+        }
+        groups
+    }
+
+    fn add(&mut self, group: Group, description: Option<String>) {
+        let at = self.all.len();
+        self.by_name.entry(group.name.clone()).or_insert(at);
+        self.by_both.entry((group.name.clone(), description)).or_insert(at);
+        self.all.push(group);
+    }
+
+    /// Sets the place of the dump's rank in each group.
+    pub(super) fn set_places(&mut self, rank: Option<RankId>) {
+        for group in &mut self.all {
+            let place = rank.zip(group.ranks.as_ref());
+            let place = place.and_then(|(rank, ranks)| ranks.iter().position(|member| *member == rank.0));
+            group.place = place.and_then(|place| u32::try_from(place).ok());
+        }
+    }
+
+    /// The group of an entry: one of the configuration, by its name and, if several have that, by its description.
+    pub(super) fn of_entry(&self, name: String, description: Option<&str>) -> Option<usize> {
+        let first = self.by_name.get(&name).copied();
+        let description = description.filter(|text| is_description(text)).map(str::to_owned);
+        self.by_both.get(&(name, description)).copied().or(first)
+    }
+}
+
+/// The name and description by which an entry names its group.
+pub(super) fn named_by(entry: Value<'_>) -> Option<(String, Option<&str>)> {
+    let mut parts = entry.get("process_group").into_iter().flat_map(Value::items);
+    let name = parts.next().or_else(|| entry.get("pg_id")).and_then(name_of)?;
+    Some((name, parts.next().and_then(Value::text)))
+}
+
+/// Whether a group has a description: PyTorch writes a word instead of none.
+pub(super) fn is_description(text: &str) -> bool {
+    !text.is_empty() && text != "undefined"
+}
+
+/// A name, which some writers put as a number.
+pub(super) fn name_of(value: Value<'_>) -> Option<String> {
+    value.text().map(str::to_owned).or_else(|| value.int().map(|number| number.to_string()))
+}
+
+/// The ranks of a group in the group's order: a list, or one as text, `[0, 1]`. `None` for lists that are empty or cut off.
+fn list_of_ranks(value: Value<'_>) -> Option<Vec<u32>> {
+    let rank = |number: i64| u32::try_from(number).ok();
+    let ranks: Option<Vec<u32>> = match value.text() {
+        Some(text) => {
+            let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
+            inner.split(',').map(|part| part.trim().parse().ok()).collect()
+        }
+        None => value.items().map(|item| item.int().and_then(rank)).collect(),
+    };
+    ranks.filter(|ranks| !ranks.is_empty())
+}
+
+/// What the dump says of each group beside its operations: that this rank is in it, and the numbers of `pg_status`.
+pub(super) fn statuses(
+    root: Value<'_>,
+    groups: &Groups,
+    entries: &[Value<'_>],
+    rank: Option<RankId>,
+    reading: &mut Reading<'_>,
+) {
+    let status = root.get("pg_status");
+    let ids = ids(status, groups, entries);
+    let mut by_id: HashMap<i64, Value<'_>> = HashMap::new();
+    for (key, of) in status.into_iter().flat_map(Value::pairs) {
+        if let Some(id) = key.int() {
+            by_id.entry(id).or_insert(of);
+        }
+    }
+    let host = root.get("host_name").or_else(|| root.get("hostname")).and_then(Value::text).map(str::to_owned);
+    for (at, group) in groups.all.iter().enumerate() {
+        let numbers = ids.get(&at).and_then(|id| by_id.get(id));
+        let number = |key: &str| numbers.and_then(|of| of.get(key)?.int()).filter(|number| *number >= 0);
+        reading.records.rank_status.push(RankStatus {
+            source: Source::FLIGHT_RECORDER,
+            communicator: Some(group.communicator),
+            rank,
+            place: group.place,
+            host: host.clone(),
+            last_enqueued: number("last_enqueued_collective"),
+            last_started: number("last_started_collective"),
+            last_completed: number("last_completed_collective"),
+            ..RankStatus::default()
+        });
+    }
+    if groups.all.is_empty() {
+        // Even a dump without groups says that this rank wrote one.
+        reading.records.rank_status.push(RankStatus {
+            source: Source::FLIGHT_RECORDER,
+            rank,
+            host,
+            ..RankStatus::default()
+        });
+    }
+}
+
+/// The number by which `pg_status` knows each group. Entries name both; a dump without entries does not. But process groups get their
+/// names and their numbers from two counters as they are made, so if there are as many of both, their orders are the same. That is
+/// believed only if no entry contradicts it.
+fn ids(status: Option<Value<'_>>, groups: &Groups, entries: &[Value<'_>]) -> HashMap<usize, i64> {
+    let mut named: HashMap<usize, i64> = HashMap::new();
+    for entry in entries {
+        let Some((name, description)) = named_by(*entry) else { continue };
+        if let (Some(at), Some(id)) = (groups.of_entry(name, description), entry.get("pg_id").and_then(Value::int)) {
+            named.insert(at, id);
+        }
+    }
+    let mut known: Vec<i64> = status.into_iter().flat_map(Value::pairs).filter_map(|(key, _)| key.int()).collect();
+    let numbers: Option<Vec<(i64, usize)>> =
+        groups.all.iter().enumerate().map(|(at, group)| Some((group.name.parse().ok()?, at))).collect();
+    let Some(mut numbers) = numbers.filter(|numbers| numbers.len() == known.len()) else { return named };
+    known.sort_unstable();
+    numbers.sort_unstable();
+    let ordered: HashMap<usize, i64> = numbers.into_iter().map(|(_, at)| at).zip(known).collect();
+    let agrees = named.iter().all(|(at, id)| ordered.get(at) == Some(id));
+    if agrees { ordered } else { named }
+}

@@ -1,0 +1,356 @@
+//! NCCL's own records: what jobs leave where nobody ran a profiler. Read from their files into operations.
+//!
+//! In go files of PyTorch's flight recorder, NCCL's RAS, Inspector, profiler plugins and debug logs, and of the recorder. Out come
+//! [`Records`]: one [`Operation`](operation::Operation) for each collective and rank, and what belongs to it: channels, proxies, links,
+//! warnings, and which of a rank's calls are missing.
+//!
+//! ```
+//! # fn main() -> Result<(), nccl_stacks_trace::error::Error> {
+//! let text = r#"{"version": "2.10", "pg_config": {}, "entries": [{"record_id": 0, "pg_id": 0, "process_group": ["0", "default_pg"],
+//!   "collective_seq_id": 1, "profiling_name": "nccl:all_reduce", "input_sizes": [[4]], "input_dtypes": ["Float"], "state": "started"}]}"#;
+//! let input = nccl_stacks_trace::input::from_reader("dump_0.json".to_owned(), None, Box::new(text.as_bytes()))?;
+//! let records = nccl_stacks_records::read(input, Default::default())?;
+//!
+//! assert_eq!(records.operations.len(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Each source has its reader, which is a file or folder with an implementation of `reader::RecordReader` and a line in `READERS`. All of
+//! them fill the same tables, so that questions are asked of what was recorded and not of a format. Damaged records are counted and skipped,
+//! and keys that a reader does not know are accepted: all of these formats grow.
+
+mod comma;
+mod debug_log;
+mod document;
+mod file;
+mod flight_recorder;
+pub mod flow;
+mod inspector;
+mod lines;
+mod megatrace;
+mod objects;
+pub mod operation;
+mod pickle;
+mod plugin_dump;
+mod ras;
+mod ras_text;
+mod reader;
+mod recorder;
+mod runs;
+mod tables;
+
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use file::{RecordFile, Remark, RingSpan};
+pub use reader::Keep;
+pub use runs::{RecordedRun, runs};
+pub use tables::{
+    CallCount, FlowOp, FlowStep, Group, KernelChannel, Measure, ProfilerEvent, ProxyOp, ProxyStep, RankStatus, Records,
+    Splits, Warning,
+};
+
+use flate2::Crc;
+
+use crate::operation::Source;
+use nccl_stacks_trace::error::Error;
+use nccl_stacks_trace::input::files::{File, Files};
+use nccl_stacks_trace::input::{self, Input};
+use nccl_stacks_trace::parallel::on_threads;
+use reader::{Reading, RecordReader, SNIFF};
+
+/// How many bytes are read at a time.
+const BLOCK: usize = 256 * 1024;
+
+/// The registry of all sources. The first that recognises a file reads it.
+static READERS: &[&dyn RecordReader] = &[
+    &recorder::Recorder,
+    &flight_recorder::FlightRecorder,
+    &ras::Ras,
+    &inspector::Inspector,
+    &comma::Comma,
+    &plugin_dump::PluginDump,
+    &flow::Flow,
+    &megatrace::Megatrace,
+    &debug_log::DebugLog,
+];
+
+/// All sources of records, in the order of answers.
+pub fn sources() -> Vec<Source> {
+    // A job's log is read by one reader, whatever is in it.
+    let of_readers = READERS.iter().map(|reader| reader.source());
+    let mut sources: Vec<Source> = of_readers.chain([Source::WATCHDOG]).collect();
+    sources.sort_unstable();
+    sources
+}
+
+/// Keys of which a trace has one at its beginning.
+const TRACE_KEYS: &[&[u8]] = &[b"\"traceEvents\"", b"\"schemaVersion\"", b"\"deviceProperties\""];
+
+/// What wrote a file, by its first decompressed bytes; `None` if it is none of the known sources.
+pub fn source_of(head: &[u8]) -> Option<Source> {
+    recognise(head).map(|reader| reader.source())
+}
+
+/// The source of a file that has no text, by its name: a recorder that could not create its recording. `None` for any other file.
+pub fn source_of_name(path: &Path) -> Option<Source> {
+    read_name(path)?.source
+}
+
+/// What a file says that has nothing but its name.
+fn read_name(path: &Path) -> Option<RecordFile> {
+    let name = path.to_string_lossy();
+    READERS.iter().find_map(|reader| reader.read_name(&name))
+}
+
+/// The reader of a file that begins so.
+fn recognise(head: &[u8]) -> Option<&'static dyn RecordReader> {
+    // Most files that are asked about are traces, whose parsing as anything else would be for nothing.
+    if is_trace(head) {
+        return None;
+    }
+    READERS.iter().copied().find(|reader| reader.sniff(&head[..head.len().min(SNIFF)]))
+}
+
+fn is_trace(head: &[u8]) -> bool {
+    TRACE_KEYS.iter().any(|key| memchr::memmem::find(head, key).is_some())
+}
+
+/// What wrote the first file of an input that is of a known source; `None` if none is.
+///
+/// # Errors
+/// Inputs that cannot be read.
+pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
+    let mut files = Files::new(input)?;
+    while let Some(File { bytes, .. }) = files.next()? {
+        let (mut head, mut bytes) = (Vec::new(), bytes);
+        // Few bytes tell what may have holes. An error here occurs again when the file is read.
+        for length in [MARK, SNIFF as u64 - MARK] {
+            let _ = bytes.by_ref().take(length).read_to_end(&mut head);
+            let is_enough = |reader: &&dyn RecordReader| reader.leaves_holes() || head.len() as u64 > MARK;
+            if let Some(reader) = recognise(&head).filter(is_enough) {
+                return Ok(Some(reader.source()));
+            }
+        }
+        // An archive of traces is not read to its end for that.
+        if is_trace(&head) {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// Reads bytes as the records of a source, without looking at how they begin; a source without a reader has no records. The bytes are not
+/// decompressed.
+pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Keep) -> Records {
+    let reader = READERS.iter().copied().find(|reader| reader.source() == source);
+    let mut records = read_file(File { name: name.to_owned(), bytes }, keep, |_| reader);
+    complete(&mut records);
+    records
+}
+
+/// Reads all files of an input. Files of no known source are among [`Records::files`] without a source.
+///
+/// # Errors
+/// Inputs that cannot be read at all.
+pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
+    Ok(merge(read_files(input, keep)?))
+}
+
+/// Adds what follows only from all files together: what a rank's steps are takes the files of the others.
+fn complete(records: &mut Records) {
+    READERS.iter().for_each(|reader| reader.complete(records));
+}
+
+/// The records of each file of an input, kept apart so that a file which is also outside its archive is found. Of an archive that breaks
+/// off, the files before the break are read.
+fn read_files(input: Input, keep: Keep) -> Result<Vec<Records>, Error> {
+    let mut all: Vec<Records> = Vec::new();
+    let name = input.name.clone();
+    let mut files = Files::new(input)?;
+    let failure = loop {
+        match files.next() {
+            Ok(Some(file)) => all.push(read_file(file, keep, recognise)),
+            Ok(None) => break None,
+            Err(error) if all.is_empty() => return Err(error),
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    let lost: Vec<String> = files.left_out().into_iter().chain(failure).collect();
+    if lost.is_empty() {
+        return Ok(all);
+    }
+    // Notes on files that are no records are not shown.
+    let known = all.iter().rposition(|records| records.files.iter().any(|file| file.source.is_some()));
+    let at = known.unwrap_or_else(|| {
+        all.push(Records::none_of(RecordFile::new(name)));
+        all.len() - 1
+    });
+    if let Some(file) = all[at].files.last_mut() {
+        file.skip_several("parts of an archive that cannot be read", lost.len() as u64, None);
+        lost.into_iter().for_each(|line| file.note(line));
+    }
+    Ok(all)
+}
+
+fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'static dyn RecordReader>) -> Records {
+    let mut records = Records::default();
+    let mut of_file = RecordFile::new(file.name);
+    let mut bytes = Counted { bytes: file.bytes, count: 0, checksum: Crc::new(), failure: None };
+    let mut head = Vec::new();
+    // Bytes read before a failure count.
+    bytes.failure = bytes.by_ref().take(SNIFF as u64).read_to_end(&mut head).err();
+    // A job leaves many small files, of which nothing follows the head.
+    let block = if head.len() < SNIFF { 1 } else { BLOCK };
+    let mut bytes = BufReader::with_capacity(block, bytes);
+    let known = recognise(&head);
+    // The watchdog and NCCL's warnings come hours after the beginning of a job's log.
+    let reader = known.or_else(|| is_log(&head).then_some(&debug_log::DebugLog as &dyn RecordReader));
+    of_file.source = reader.map(|reader| reader.source());
+    let failure = reader.and_then(|reader| {
+        let mut whole = std::io::Cursor::new(head).chain(&mut bytes);
+        let bytes = &mut whole as &mut dyn BufRead;
+        let mut reading = Reading { bytes, disk: None, file: &mut of_file, records: &mut records, keep };
+        reader.read(&mut reading).err()
+    });
+    if let Some(failure) = failure.or_else(|| bytes.get_mut().failure.take()) {
+        of_file.note(format!("what follows byte {} cannot be read: {failure}", bytes.get_ref().count));
+        of_file.skip("ends of files that cannot be read", Some(bytes.get_ref().count));
+    }
+    // A reader that does not read everything has counted what it has read.
+    if of_file.bytes == 0 {
+        of_file.bytes = bytes.get_ref().count;
+        of_file.checksum = bytes.get_ref().checksum.sum();
+    }
+    if known.is_none() && of_file.records == 0 {
+        (of_file.source, of_file.notes, of_file.skipped) = Default::default();
+    }
+    records.files.push(of_file);
+    records
+}
+
+/// Whether a file may be the log of a program: lines of text that is not JSON.
+fn is_log(head: &[u8]) -> bool {
+    let is_text = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
+    let first = head.trim_ascii_start().first();
+    is_text && !head.contains(&0) && !is_trace(head) && first.is_some_and(|byte| !matches!(byte, b'{' | b'<'))
+}
+
+/// Reads all files of several inputs, as many at once as there are threads. The order of the answer is that of the paths. An input that
+/// cannot be read is among [`Records::files`], with the reason as a note.
+pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
+    merge(read_each(paths, keep, threads))
+}
+
+/// The same, with the records of each file apart, so that those of several runs can be told apart. [`merge`] makes one of them.
+pub fn read_each(paths: &[PathBuf], keep: Keep, threads: usize) -> Vec<Records> {
+    let next = AtomicUsize::new(0);
+    let read: Mutex<Vec<(usize, Vec<Records>)>> = Mutex::default();
+    let keep_it = |at: usize, of_files: Vec<Records>| {
+        read.lock().unwrap_or_else(PoisonError::into_inner).push((at, of_files));
+    };
+    let later: Mutex<Vec<usize>> = Mutex::default();
+    on_threads(threads.min(paths.len()), || {
+        while let Some((at, path)) = paths.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
+            match read_path(path, keep) {
+                // Others have it open: one after the other they may all be read.
+                Err(error) if is_out_of_files(&error) => later.lock().unwrap_or_else(PoisonError::into_inner).push(at),
+                of_files => keep_it(at, of_files.unwrap_or_else(|error| unread(path, &error))),
+            }
+        }
+    });
+    for at in later.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        keep_it(at, read_path(&paths[at], keep).unwrap_or_else(|error| unread(&paths[at], &error)));
+    }
+    let mut read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
+    read.sort_by_key(|(at, _)| *at);
+    read.into_iter().flat_map(|(_, of_files)| of_files).collect()
+}
+
+fn read_path(path: &Path, keep: Keep) -> Result<Vec<Records>, Error> {
+    // Such a file is empty, which is an error of any other.
+    match read_name(path) {
+        Some(failed) => Ok(vec![Records::none_of(failed)]),
+        None => match read_parts(path, keep) {
+            Some(records) => Ok(vec![records]),
+            None => input::open(path).and_then(|input| read_files(input, keep)),
+        },
+    }
+}
+
+/// Reads a file of which only parts are read; `None` of any other, and of one that cannot be opened, which is an error when it is read as a whole.
+fn read_parts(path: &Path, keep: Keep) -> Option<Records> {
+    // Opening a pipe would wait for its writer.
+    let file =
+        std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).and_then(|_| std::fs::File::open(path).ok())?;
+    let mut head = Vec::new();
+    (&file).take(MARK).read_to_end(&mut head).ok()?;
+    let reader = READERS.iter().find(|reader| reader.leaves_holes() && reader.sniff(&head))?;
+    let mut records = Records::default();
+    let mut of_file = RecordFile { source: Some(reader.source()), ..RecordFile::new(path.display().to_string()) };
+    let bytes = &mut std::io::empty() as &mut dyn BufRead;
+    let mut reading = Reading { bytes, disk: Some(&file), file: &mut of_file, records: &mut records, keep };
+    if let Err(failure) = reader.read(&mut reading) {
+        let at = of_file.bytes;
+        of_file.note(format!("what follows byte {at} cannot be read: {failure}"));
+        of_file.skip("ends of files that cannot be read", Some(at));
+    }
+    records.files.push(of_file);
+    Some(records)
+}
+
+/// A file that cannot be read.
+fn unread(path: &Path, error: &Error) -> Vec<Records> {
+    let mut file = RecordFile::new(path.display().to_string());
+    file.note(error.to_string());
+    vec![Records::none_of(file)]
+}
+
+/// Whether the process may open no further file for now.
+fn is_out_of_files(error: &Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    matches!(error, Error::Read { source, .. } if matches!(source.raw_os_error(), Some(EMFILE | ENFILE)))
+}
+
+/// The records of several files as one.
+pub fn merge(of_files: impl IntoIterator<Item = Records>) -> Records {
+    let mut all = Records::default();
+    of_files.into_iter().for_each(|of_file| all.append(of_file));
+    complete(&mut all);
+    all
+}
+
+/// How many bytes tell a file that may have holes from others.
+const MARK: u64 = 16;
+
+/// Counts the bytes that pass through.
+struct Counted {
+    bytes: Box<dyn Read + Send>,
+    count: u64,
+    checksum: Crc,
+    /// The error that has ended the reading already, for the next read.
+    failure: Option<std::io::Error>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        // A caller that reads through a buffer takes an interruption for a failure.
+        let n = loop {
+            match self.bytes.read(buf) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
+        self.count += n as u64;
+        self.checksum.update(&buf[..n]);
+        Ok(n)
+    }
+}

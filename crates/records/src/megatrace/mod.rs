@@ -1,0 +1,323 @@
+//! Megatrace logs: a line for each call of NCCL, written by a patched library or by an interceptor.
+//!
+//! A line has the time at which NCCL was entered, and neither an end nor a type of elements. The writer keeps the last 10,000 calls in
+//! memory and writes them once the rank is silent for some seconds: numbers of calls show what was overwritten. Several threads write
+//! without a lock, so that lines may be mixed up. Rotated files are files like others: who asks sorts by time.
+
+mod chains;
+mod line;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use self::chains::Chains;
+use self::line::{Call, Line};
+use super::lines;
+use super::reader::{Keep, Reading, RecordReader};
+use super::tables::{CallCount, RankStatus};
+use crate::operation::{Communicator, Counts, Operation, Source};
+use nccl_stacks_trace::id::RankId;
+use nccl_stacks_trace::names::collectives::Collective;
+use nccl_stacks_trace::names::values;
+use nccl_stacks_trace::time::Ns;
+
+/// Reads Megatrace's logs.
+pub(super) struct Megatrace;
+
+/// A head whose first entry comes after this many lines is of another log, into which Megatrace wrote.
+const LINES_BEFORE: usize = 200;
+
+/// Threads write their entries a little out of order.
+const DISORDER: i64 = 1_000_000_000;
+
+/// A hash with fewer digits than this may be the beginning of many.
+const DIGITS: usize = 6;
+
+/// A log of more hosts is a damaged one.
+const MOST_HOSTS: usize = 6000;
+
+impl RecordReader for Megatrace {
+    fn source(&self) -> Source {
+        Source::MEGATRACE
+    }
+
+    fn sniff(&self, head: &[u8]) -> bool {
+        let lines = head.split(|byte| *byte == b'\n').take(LINES_BEFORE);
+        let mut lines = lines.map(|text| line::parse(text.strip_suffix(b"\r").unwrap_or(text)));
+        lines.any(|line| matches!(line, Line::Call(..)))
+    }
+
+    fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
+        let Reading { bytes, file, records, keep, .. } = reading;
+        let mut log = Log::default();
+        let too_long = lines::for_each(*bytes, |text, offset| log.line(text, offset));
+        file.records = log.calls;
+        for (what, several, offset) in &log.skipped {
+            file.skip_several(what, *several, *offset);
+        }
+        for (what, count, offset) in &log.repaired {
+            (0..*count).for_each(|_| file.repair(what, *offset));
+        }
+        log.leave_out_earlier_runs();
+        if log.ranks.values().any(|of_rank| of_rank.is_disordered) {
+            file.note("its times go back: parts of the log are not in the order in which they were written. The calls are sorted by time");
+            log.operations.sort_by_key(|call| call.operation.enqueued);
+        }
+        if log.kernels > 0 {
+            file.note(format!("it has {} CUDA kernels, which are not used", log.kernels));
+        }
+        for (rank, host) in &log.hosts {
+            let rank = rank.map(RankId);
+            records.rank_status.push(RankStatus {
+                source: Source::MEGATRACE,
+                rank,
+                host: Some(host.clone()),
+                ..RankStatus::default()
+            });
+        }
+        let from = match keep {
+            Keep::All => vec![true; log.operations.len()],
+            Keep::Last(last) | Keep::Ends(last) => log.last(*last),
+        };
+        let mut counts: HashMap<CountKey, u64> = HashMap::new();
+        for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(from) {
+            operation.communicator =
+                hash.map(|hash| records.communicator(Communicator { hash: Some(hash), ..Communicator::default() }));
+            if *keep != Keep::All {
+                *counts.entry(key_of(&operation)).or_default() += 1;
+            }
+            if is_kept {
+                records.push(operation);
+            }
+        }
+        let mut counts: Vec<(CountKey, u64)> = counts.into_iter().collect();
+        counts.sort();
+        records.calls.extend(counts.into_iter().map(|((communicator, rank, collective, dtype, bytes), count)| {
+            CallCount {
+                source: Source::MEGATRACE,
+                communicator,
+                rank,
+                collective,
+                dtype,
+                bytes,
+                count,
+                ..CallCount::default()
+            }
+        }));
+        let too_long = too_long?;
+        if too_long > 0 {
+            file.skip_several("ends of lines that are too long", too_long, None);
+        }
+        Ok(())
+    }
+}
+
+type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<Arc<str>>, Option<u64>);
+
+fn key_of(of: &Operation) -> CountKey {
+    (of.communicator, of.rank, of.collective.clone(), of.dtype.clone(), of.bytes)
+}
+
+/// A rank with the hash of its group, or with its stream where it has none.
+type StreamKey = (Option<RankId>, Option<u64>, Option<u64>);
+
+/// What happened how often, and where first.
+type Remarks = Vec<(&'static str, u64, Option<u64>)>;
+
+/// A call.
+struct Called {
+    operation: Operation,
+    /// Its group's.
+    hash: Option<u64>,
+    /// Its rank's.
+    run: u32,
+}
+
+/// What a rank's calls were so far. A log may be of several ranks, each with its own counts.
+#[derive(Default)]
+struct OfRank {
+    save_count: Option<u64>,
+    last_time: Option<i64>,
+    is_disordered: bool,
+    /// How many runs came before, and how many calls this one has.
+    run: u32,
+    calls: u64,
+}
+
+/// A log that is being read.
+#[derive(Default)]
+struct Log {
+    operations: Vec<Called>,
+    /// How many calls were read.
+    calls: u64,
+    rank: Option<u32>,
+    functions: Vec<(Vec<u8>, Arc<str>, Option<Collective>)>,
+    chains: HashMap<Option<u32>, Chains>,
+    hosts: Vec<(Option<u32>, String)>,
+    ranks: HashMap<Option<u32>, OfRank>,
+    kernels: u64,
+    /// Hashes as they are written, whole.
+    hashes: Vec<(String, u64)>,
+    skipped: Remarks,
+    repaired: Remarks,
+}
+
+impl Log {
+    fn line(&mut self, text: &[u8], offset: u64) {
+        let (mut text, mut offset) = (text, offset);
+        loop {
+            match line::parse(text) {
+                Line::Call(call, rest) => {
+                    self.call(&call, offset);
+                    if rest.is_empty() {
+                        return;
+                    }
+                    remark(&mut self.repaired, "entries in one line", 1, offset);
+                    offset += (text.len() - rest.len()) as u64;
+                    text = rest;
+                }
+                Line::Rank(rank) => return self.rank = Some(rank),
+                Line::Kernel => return self.kernels += 1,
+                Line::Console => return,
+                Line::Garbled => return remark(&mut self.skipped, "lines that are garbled", 1, offset),
+            }
+        }
+    }
+
+    fn call(&mut self, call: &Call<'_>, offset: u64) {
+        let rank = call.rank.or(self.rank);
+        let run = self.run(call, rank, offset);
+        let (name, collective) = self.function(call.function);
+        let hash = self.hash(call, offset).filter(|hash| *hash != 0);
+        let counts = if call.is_intercepted { Counts::Stream } else { Counts::Communicator };
+        if call.is_cut {
+            remark(&mut self.repaired, "lines that are cut off at the end of the writer's buffer", 1, offset);
+        }
+        if let (Some(number), Some(stream)) = (call.op_count, call.stream) {
+            let (key, first) = match (call.is_intercepted, hash) {
+                (true, _) => (stream, 1),
+                (false, hash) => (hash.unwrap_or(stream), 0),
+            };
+            let is_group = !call.is_intercepted && hash.is_some();
+            let missing = self.chains.entry(rank).or_default().missing_before(key, is_group, number, first);
+            if missing > 0 {
+                remark(
+                    &mut self.skipped,
+                    "calls that were overwritten in memory before they were written",
+                    missing,
+                    offset,
+                );
+            }
+        }
+        if let Some(host) = call.host {
+            let host = String::from_utf8_lossy(host);
+            if !self.hosts.iter().any(|(of, known)| *of == rank && *known == host) && self.hosts.len() < MOST_HOSTS {
+                self.hosts.push((rank, host.into_owned()));
+            }
+        }
+        let elements = collective.zip(call.count).map(|(collective, count)| values::elements(collective, count, None));
+        let dtype = call.dtype.and_then(values::dtype_of_number);
+        let bytes = collective.zip(call.count).zip(dtype);
+        let operation = Operation {
+            source: Source::MEGATRACE,
+            rank: rank.map(RankId),
+            sequence: call.op_count,
+            counts,
+            collective: Some(name),
+            dtype: dtype.map(Arc::from),
+            in_elements: elements.and_then(|(input, _)| input),
+            out_elements: elements.and_then(|(_, output)| output),
+            bytes: bytes.and_then(|((collective, count), dtype)| values::bytes(collective, count, dtype, None)),
+            enqueued: Some(Ns(call.time)),
+            stream_handle: call.stream,
+            ..Operation::default()
+        };
+        self.operations.push(Called { operation, hash, run });
+        self.calls += 1;
+    }
+
+    /// The run that a call is of. Times that go back are pieces in another order, counts of writing that go back with later times are another
+    /// run.
+    fn run(&mut self, call: &Call<'_>, rank: Option<u32>, offset: u64) -> u32 {
+        let of_rank = self.ranks.entry(rank).or_default();
+        let is_earlier = of_rank.last_time.is_some_and(|last| call.time < last - DISORDER);
+        let is_restart = call.save_count.zip(of_rank.save_count).is_some_and(|(now, last)| now < last);
+        of_rank.is_disordered |= is_earlier;
+        if is_restart && !is_earlier && !of_rank.is_disordered {
+            let earlier = std::mem::take(&mut of_rank.calls);
+            remark(&mut self.skipped, "calls of an earlier run in the same file", earlier, offset);
+            self.calls -= earlier;
+            self.chains.remove(&rank);
+            of_rank.run += 1;
+        }
+        of_rank.save_count = call.save_count.or(of_rank.save_count);
+        of_rank.last_time = Some(call.time);
+        of_rank.calls += 1;
+        of_rank.run
+    }
+
+    /// Of each rank its last run is what is asked about.
+    fn leave_out_earlier_runs(&mut self) {
+        let ranks = &self.ranks;
+        let last = |rank: Option<RankId>| ranks.get(&rank.map(|rank| rank.0)).map(|of_rank| of_rank.run);
+        if ranks.values().any(|of_rank| of_rank.run > 0) {
+            self.operations.retain(|call| last(call.operation.rank) == Some(call.run));
+        }
+    }
+
+    /// The hash of a call's group: where its digits are cut off, that of another line, if only one begins like it.
+    fn hash(&mut self, call: &Call<'_>, offset: u64) -> Option<u64> {
+        if let Some(hash) = call.hash {
+            let is_known = self.hashes.iter().any(|(_, known)| *known == hash);
+            if !is_known && self.hashes.len() < 1000 {
+                self.hashes.push(((hash as i64).to_string(), hash));
+            }
+            return Some(hash);
+        }
+        let digits = call.cut_hash.filter(|digits| digits.len() >= DIGITS)?;
+        let mut fitting = self.hashes.iter().filter(|(text, _)| text.as_bytes().starts_with(digits));
+        let (Some((_, hash)), None) = (fitting.next(), fitting.next()) else { return None };
+        remark(&mut self.repaired, "hashes of groups that are cut off, and whole in other lines", 1, offset);
+        Some(*hash)
+    }
+
+    fn function(&mut self, name: &[u8]) -> (Arc<str>, Option<Collective>) {
+        if let Some((_, text, collective)) = self.functions.iter().find(|(known, ..)| known == name) {
+            return (Arc::clone(text), *collective);
+        }
+        let text = String::from_utf8_lossy(name);
+        let plain = text.strip_prefix("nccl").unwrap_or(&text);
+        let collective = Collective::of_record(plain);
+        let shared: Arc<str> = Arc::from(collective.map_or(plain, |collective| collective.name()));
+        if self.functions.len() < 100 {
+            self.functions.push((name.to_owned(), Arc::clone(&shared), collective));
+        }
+        (shared, collective)
+    }
+
+    /// By operation: whether it is among the last of its rank and its group or stream.
+    fn last(&self, last: usize) -> Vec<bool> {
+        let mut left: HashMap<StreamKey, usize> = HashMap::new();
+        let mut kept: Vec<bool> = self
+            .operations
+            .iter()
+            .rev()
+            .map(|Called { operation, hash, .. }| {
+                let stream = operation.stream_handle.filter(|_| hash.is_none());
+                let count = left.entry((operation.rank, *hash, stream)).or_default();
+                *count += 1;
+                *count <= last
+            })
+            .collect();
+        kept.reverse();
+        kept
+    }
+}
+
+fn remark(remarks: &mut Remarks, what: &'static str, several: u64, offset: u64) {
+    match remarks.iter_mut().find(|(known, ..)| *known == what) {
+        Some((_, count, _)) => *count = count.saturating_add(several),
+        None => remarks.push((what, several, Some(offset))),
+    }
+}

@@ -1,0 +1,283 @@
+//! Operations: one row per collective or point-to-point operation on one rank, whatever recorded it.
+//!
+//! A trace has a kernel for each; NCCL's own records have a call, a duration or a state. All of them are rows of one table, on which
+//! matching, waits, hangs and bandwidths are queries. What a source does not record is `None`, never guessed.
+
+pub mod ranges;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use nccl_stacks_trace::id::{GpuId, PathId, RankId, SliceId, ThreadId};
+use nccl_stacks_trace::time::Ns;
+
+/// A communicator, as far as a source describes its ranks. Its name is not unique in a job. Two ranks agree on the set of ranks and the
+/// description, and on NCCL's hash.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Communicator {
+    /// Its global ranks, sorted; `None` if the list is unknown or truncated. Serialized as ranges, because 10,000 ranks have 10,000 lists.
+    #[serde(with = "ranges")]
+    pub ranks: Option<Vec<u32>>,
+    /// Its purpose: `default_pg`, `mesh_tp`.
+    pub description: Option<String>,
+    /// PyTorch's name of the process group, or the name that the program passed to NCCL.
+    pub name: Option<String>,
+    /// The number of its ranks.
+    pub size: Option<u64>,
+    /// The hash by which a source identifies it: the `commHash` of NCCL's plugins, or the hash of NCCL's unique id, which Megatrace calls
+    /// `groupHash` and NCCL's log `commId`.
+    #[serde(skip)]
+    pub hash: Option<u64>,
+    /// RAS's second hash, as it writes it. It tells communicators apart whose first hashes are equal; other sources do not have it.
+    #[serde(skip)]
+    pub second_hash: Option<String>,
+}
+
+impl Communicator {
+    /// The number of its ranks, as recorded or by the list.
+    pub fn rank_count(&self) -> Option<u64> {
+        self.size.or_else(|| self.ranks.as_ref().map(|ranks| ranks.len() as u64))
+    }
+
+    /// The global rank at a place in it, if the list of ranks is known.
+    pub fn rank_at(&self, place: Option<u32>) -> Option<u32> {
+        self.ranks.as_ref()?.get(place? as usize).copied()
+    }
+
+    /// A key that is equal on all its ranks: description and ranks, `default_pg [0,1,2,3]`. Without the list of ranks NCCL's hash,
+    /// `0x2fda2edc54faea7`; `None` without both.
+    pub fn key(&self) -> Option<String> {
+        let Some(ranks) = &self.ranks else { return self.hash.map(|hash| format!("{hash:#x}")) };
+        let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+        let description = self.description.as_deref().unwrap_or_default();
+        Some(format!("{description} [{}]", ranks.join(",")).trim_start().to_owned())
+    }
+}
+
+/// How far an operation got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[non_exhaustive]
+pub enum State {
+    /// The source does not say.
+    #[default]
+    Unknown,
+    /// It was enqueued. There is no evidence that its kernel started.
+    Scheduled,
+    /// Its kernel started, but did not end within the recording.
+    Started,
+    /// Its kernel ran to its end.
+    Completed,
+}
+
+impl State {
+    /// Its name in SQL; `None` if it is unknown.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            State::Unknown => None,
+            State::Scheduled => Some("scheduled"),
+            State::Started => Some("started"),
+            State::Completed => Some("completed"),
+        }
+    }
+}
+
+/// The source that recorded an operation. Sources sort by [`SourceRow::order`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Source(&'static SourceRow);
+
+/// The facts about a source of operations.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SourceRow {
+    /// Its position where answers list several sources.
+    pub order: u8,
+    /// Its name in SQL and JSON: `ras`.
+    pub name: &'static str,
+    /// Its name in sentences: `NCCL RAS`.
+    pub title: &'static str,
+}
+
+impl Source {
+    /// A kernel of a trace.
+    pub const TRACE: Source = Source(&SourceRow { order: 0, name: "trace", title: "a trace" });
+    /// PyTorch's flight recorder.
+    pub const FLIGHT_RECORDER: Source =
+        Source(&SourceRow { order: 1, name: "flight-recorder", title: "PyTorch flight recorder" });
+    /// NCCL's RAS subsystem.
+    pub const RAS: Source = Source(&SourceRow { order: 2, name: "ras", title: "NCCL RAS" });
+    /// NCCL Inspector.
+    pub const INSPECTOR: Source = Source(&SourceRow { order: 3, name: "inspector", title: "NCCL Inspector" });
+    /// Google's CoMMA.
+    pub const COMMA: Source = Source(&SourceRow { order: 4, name: "comma", title: "CoMMA" });
+    /// NCCL's example profiler plugin.
+    pub const PLUGIN_DUMP: Source =
+        Source(&SourceRow { order: 5, name: "plugin-dump", title: "NCCL's example profiler plugin" });
+    /// Megatrace, or an interceptor that writes its format.
+    pub const MEGATRACE: Source = Source(&SourceRow { order: 6, name: "megatrace", title: "Megatrace log" });
+    /// What NCCL prints with `NCCL_DEBUG=INFO`.
+    pub const DEBUG_LOG: Source = Source(&SourceRow { order: 7, name: "nccl-debug", title: "NCCL_DEBUG log" });
+    /// The flow extractor.
+    pub const FLOW: Source = Source(&SourceRow { order: 8, name: "flow", title: "flow extractor" });
+    /// This project's recorder: its plugin, its interceptor, or both.
+    pub const RECORDER: Source = Source(&SourceRow { order: 9, name: "recorder", title: "nccl-stacks recorder" });
+    /// PyTorch's watchdog in a job's log.
+    pub const WATCHDOG: Source = Source(&SourceRow { order: 10, name: "watchdog", title: "PyTorch watchdog" });
+
+    /// A source that the rest of the program does not name.
+    pub const fn new(row: &'static SourceRow) -> Self {
+        Source(row)
+    }
+
+    /// Its name in SQL and JSON.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// Its name in sentences.
+    pub fn title(self) -> &'static str {
+        self.0.title
+    }
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Source::TRACE
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What an operation's sequence number counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Counts {
+    /// All collectives of a process group (PyTorch's `Seq`, `collective_seq_id`).
+    #[default]
+    Group,
+    /// Each function of a communicator separately (NCCL's `seqNumber`).
+    Function,
+    /// All operations of a communicator (NCCL's `opCount`).
+    Communicator,
+    /// All collectives of a communicator, also within one group call (the recorder).
+    Collectives,
+    /// All calls on a stream (Megatrace's interceptor).
+    Stream,
+}
+
+/// One collective or point-to-point operation on one rank. Times are on the source's own clock.
+#[derive(Debug, Clone, Default)]
+pub struct Operation {
+    /// The source that recorded it.
+    pub source: Source,
+    /// The kernel that carried it out; only traces have it.
+    pub kernel: Option<SliceId>,
+    /// The global rank. Sources that know only the rank within the communicator set `place` instead.
+    pub rank: Option<RankId>,
+    /// The rank within the communicator, in NCCL's numbering.
+    pub place: Option<u32>,
+    /// The communicator: its index among those of the source.
+    pub communicator: Option<usize>,
+    /// The sequence number of the operation.
+    pub sequence: Option<i64>,
+    /// What the sequence number counts.
+    pub counts: Counts,
+    /// NCCL's own sequence number of a collective, among those of its function in the communicator, if the source has it beside another.
+    pub nccl_sequence: Option<i64>,
+    /// The collective's name in nccl-tests, or as recorded if nccl-tests does not have it.
+    pub collective: Option<Arc<str>>,
+    /// The element type in PyTorch's words: `BFloat16`.
+    pub dtype: Option<Arc<str>>,
+    /// The number of input elements on this rank.
+    pub in_elements: Option<u64>,
+    /// The number of output elements on this rank.
+    pub out_elements: Option<u64>,
+    /// The size in bytes, counted as in nccl-tests. If several kernels carry out one record, each has the size of the record.
+    pub bytes: Option<u64>,
+    /// NCCL's code of the reduction: 0 sum, 1 product, 2 maximum, 3 minimum, 4 average.
+    pub reduction: Option<u32>,
+    /// The peer of a send or receive: a global rank in a trace, a rank within the communicator in NCCL's own records. Or the root: its
+    /// index in the group's list of ranks.
+    pub peer: Option<i64>,
+    /// If one kernel carries out several sends and receives: these.
+    pub messages: Vec<Message>,
+    /// When it was enqueued: the start of PyTorch's `record_param_comms`, or the entry into NCCL's function.
+    pub enqueued: Option<Ns>,
+    /// The call that launched the kernel.
+    pub launch: Option<SliceId>,
+    /// The start of that call.
+    pub launched: Option<Ns>,
+    /// The start of the kernel.
+    pub start: Option<Ns>,
+    /// The end of the kernel; `None` if it did not end within the recording.
+    pub end: Option<Ns>,
+    /// The duration of the execution, if the source has it without start and end.
+    pub duration: Option<Ns>,
+    /// How far it got.
+    pub state: State,
+    /// Whether this NCCL call ran nothing: it failed, or it was captured into a graph, whose replays are separate operations.
+    pub did_not_run: bool,
+    /// The algorithm; in a trace as far as the kernel's name has it.
+    pub algorithm: Option<Arc<str>>,
+    /// The protocol; in a trace as far as the kernel's name has it.
+    pub protocol: Option<Arc<str>>,
+    /// The number of channels that NCCL used.
+    pub channels: Option<u32>,
+    /// How the data of an all-to-all is divided among the ranks.
+    pub split: Split,
+    /// The call path of the launch.
+    pub path: Option<PathId>,
+    /// The call path of the capture of the kernel into its graph.
+    pub capture: Option<PathId>,
+    /// The call path in the record itself: its index among those of the source.
+    pub recorded_path: Option<u32>,
+    /// The GPU of the kernel.
+    pub gpu: Option<GpuId>,
+    /// The stream of a trace: a thread of the GPU, as the store knows it (`Store::stream_of`).
+    pub stream: Option<ThreadId>,
+    /// The number that the program passed to NCCL with the call, for profilers.
+    pub user_tag: Option<u64>,
+    /// The stream of a record: the handle that was passed to NCCL.
+    pub stream_handle: Option<u64>,
+}
+
+/// How data is divided among ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub enum Split {
+    /// All get as much.
+    #[default]
+    Even,
+    /// All get something, some more than others.
+    Uneven,
+    /// Some may get nothing.
+    Unknown,
+}
+
+/// A send or a receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Message {
+    /// The other side: a global rank.
+    pub peer: i64,
+    /// Whether this rank sends.
+    pub is_send: bool,
+}
+
+impl Operation {
+    /// Its rank within its communicator, or else its global rank.
+    pub fn place_or_rank(&self) -> Option<u32> {
+        self.place.or(self.rank.map(|rank| rank.0))
+    }
+
+    /// Its global rank, or else its rank within the communicator.
+    pub fn rank_or_place(&self) -> Option<u32> {
+        self.rank.map(|rank| rank.0).or(self.place)
+    }
+
+    /// Its duration: from start to end, or as recorded.
+    pub fn took(&self) -> Option<Ns> {
+        self.start.zip(self.end).map(|(start, end)| end - start).or(self.duration)
+    }
+}

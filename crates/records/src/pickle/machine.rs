@@ -1,0 +1,434 @@
+//! The stack machine of pickles, as far as it makes data.
+
+use std::io::{BufRead, Read};
+
+use super::PickleError;
+use super::opcode as op;
+use crate::document::{Document, MAX_NODES, Node};
+
+/// Names, numbers and lines of the older protocols are not longer than this.
+const MAX_LINE: u64 = 1 << 20;
+
+/// A text longer than this is not of a record.
+const MAX_TEXT: u64 = 256 << 20;
+
+pub(super) struct Machine<'a> {
+    bytes: &'a mut dyn BufRead,
+    /// How many bytes were read.
+    at: u64,
+    /// Where the instruction is that is executed.
+    start: u64,
+    document: Document,
+    stack: Vec<u32>,
+    /// How much of the stack was there at each mark.
+    marks: Vec<usize>,
+    /// What the pickle numbers. Python numbers from 0 on without gaps, so that a number far beyond is damage.
+    memo: Vec<Option<u32>>,
+    /// How many bytes of text are held.
+    held: u64,
+}
+
+type Done<T = ()> = Result<T, PickleError>;
+
+impl<'a> Machine<'a> {
+    pub(super) fn new(bytes: &'a mut dyn BufRead) -> Self {
+        let (document, stack, marks, memo) = (Document::default(), Vec::new(), Vec::new(), Vec::new());
+        Machine { bytes, at: 0, start: 0, document, stack, marks, memo, held: 0 }
+    }
+
+    /// Executes all instructions, and returns the position of the outermost value.
+    pub(super) fn run(&mut self) -> Done<u32> {
+        loop {
+            self.start = self.at;
+            let [opcode] = self.array()?;
+            match opcode {
+                op::STOP => return self.pop(),
+                op::GLOBAL => return Err(self.import("")),
+                op::INST => return Err(self.import("make an object of ")),
+                op::STACK_GLOBAL => return Err(self.stack_import()),
+                _ if op::refused(opcode).is_some() => return Err(self.refuse(opcode)),
+                op::FRAME => drop(self.array::<8>()?),
+                op::PROTO => {
+                    let [protocol] = self.array()?;
+                    if protocol > 5 {
+                        return Err(self.damaged("its protocol is newer than 5"));
+                    }
+                }
+                _ => {
+                    if !(self.number(opcode)?
+                        || self.text(opcode)?
+                        || self.container(opcode)?
+                        || self.shared(opcode)?)
+                    {
+                        return Err(PickleError::Unknown { opcode, at: self.start });
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn finished(self, root: u32) -> (Document, u32) {
+        (self.document, root)
+    }
+
+    /// What a pickle that ended early had built: the outermost dictionary with the values of its keys, and of a value that has no end what is
+    /// whole in it.
+    ///
+    /// A dictionary or list comes first, then a mark, then what goes into it, which the last instruction puts there. So at the end of
+    /// the text all of that is on the stack still, and what is under construction is empty.
+    pub(super) fn unfinished(mut self) -> Option<(Document, u32)> {
+        let root = *self.stack.first()?;
+        let after = |at: usize| self.marks.iter().copied().find(|mark| *mark > at).unwrap_or(self.stack.len());
+        // Up to the mark within a value of the outermost dictionary, and from there up to the mark within a part of that.
+        let (within, within_part) = (after(1), after(after(1)));
+        let (pairs, rest) = self.stack.get(1..within)?.as_chunks::<2>();
+        let pairs: Vec<(u32, u32)> =
+            pairs.iter().map(|[key, value]| (*key, *value)).take_while(|(key, _)| self.is_text(*key)).collect();
+        let is_whole = |at: &u32| match self.document.nodes.get(*at as usize) {
+            Some(Node::List(items)) => !items.is_empty(),
+            Some(Node::Dict(pairs)) => !pairs.is_empty(),
+            _ => false,
+        };
+        let parts = self.stack.get(within..within_part).filter(|_| rest.is_empty()).unwrap_or_default();
+        let items: Vec<u32> = parts.iter().copied().take_while(is_whole).collect();
+        let of_parts = parts.as_chunks::<2>().0.iter().map(|[key, value]| (*key, *value));
+        let of_parts: Vec<(u32, u32)> =
+            of_parts.take_while(|(key, value)| self.is_text(*key) && is_whole(value)).collect();
+        let last = pairs.last().and_then(|(_, value)| self.document.nodes.get_mut(*value as usize));
+        match last {
+            Some(Node::List(list)) => list.extend(items),
+            Some(Node::Dict(dict)) => dict.extend(of_parts),
+            _ => {}
+        }
+        let Some(Node::Dict(dict)) = self.document.nodes.get_mut(root as usize) else { return None };
+        dict.extend(pairs);
+        Some((self.document, root))
+    }
+
+    fn is_text(&self, at: u32) -> bool {
+        matches!(self.document.nodes.get(at as usize), Some(Node::Text(_)))
+    }
+
+    /// Numbers, truth values and nothing.
+    fn number(&mut self, opcode: u8) -> Done<bool> {
+        let node = match opcode {
+            op::NONE => Node::None,
+            op::NEWTRUE => Node::Bool(true),
+            op::NEWFALSE => Node::Bool(false),
+            op::BININT => Node::Int(i32::from_le_bytes(self.array()?).into()),
+            op::BININT1 => Node::Int(u8::from_le_bytes(self.array()?).into()),
+            op::BININT2 => Node::Int(u16::from_le_bytes(self.array()?).into()),
+            op::BINFLOAT => Node::Float(f64::from_be_bytes(self.array()?)),
+            op::LONG1 => {
+                let n = u8::from_le_bytes(self.array()?);
+                self.long(n.into())?
+            }
+            op::LONG4 => {
+                let n = u32::from_le_bytes(self.array()?);
+                self.long(n.into())?
+            }
+            op::FLOAT => {
+                let line = self.line()?;
+                Node::Float(line.trim().parse().map_err(|_| self.damaged("this is not a number"))?)
+            }
+            op::INT | op::LONG => self.written_int()?,
+            _ => return Ok(false),
+        };
+        self.push(node)?;
+        Ok(true)
+    }
+
+    /// A number of protocol 0: in digits. `00` and `01` are truth values.
+    fn written_int(&mut self) -> Done<Node> {
+        let line = self.line()?;
+        let digits = line.trim().trim_end_matches('L');
+        let is_number = !digits.is_empty() && digits.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit());
+        match digits {
+            "00" => Ok(Node::Bool(false)),
+            "01" => Ok(Node::Bool(true)),
+            _ if is_number => Ok(digits.parse().map_or(Node::Huge, Node::Int)),
+            _ => Err(self.damaged("this is not a number")),
+        }
+    }
+
+    /// A whole number of so many bytes, the least first.
+    fn long(&mut self, n: u64) -> Done<Node> {
+        let bytes = self.take(n)?;
+        let Some(last) = bytes.last() else { return Ok(Node::Int(0)) };
+        if bytes.len() > 8 {
+            return Ok(Node::Huge);
+        }
+        let mut whole = [if *last >= 0x80 { 0xff } else { 0 }; 8];
+        whole[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Node::Int(i64::from_le_bytes(whole)))
+    }
+
+    /// Texts and bytes.
+    fn text(&mut self, opcode: u8) -> Done<bool> {
+        let n = match opcode {
+            op::STRING => {
+                let line = self.line()?;
+                let quoted = line.trim();
+                let inner = quoted.strip_prefix(['\'', '"']).and_then(|text| text.strip_suffix(['\'', '"']));
+                let inner = inner.ok_or_else(|| self.damaged("a text without quotes"))?;
+                self.push(Node::Text(inner.into()))?;
+                return Ok(true);
+            }
+            op::UNICODE => {
+                let line = self.line()?;
+                self.push(Node::Text(line.into()))?;
+                return Ok(true);
+            }
+            op::SHORT_BINSTRING | op::SHORT_BINUNICODE | op::SHORT_BINBYTES => u8::from_le_bytes(self.array()?).into(),
+            op::BINSTRING | op::BINUNICODE | op::BINBYTES => u32::from_le_bytes(self.array()?).into(),
+            op::BINUNICODE8 | op::BINBYTES8 | op::BYTEARRAY8 => u64::from_le_bytes(self.array()?),
+            _ => return Ok(false),
+        };
+        let bytes = self.take(n)?;
+        let is_bytes = matches!(opcode, op::SHORT_BINBYTES | op::BINBYTES | op::BINBYTES8 | op::BYTEARRAY8);
+        self.push(match is_bytes {
+            true => Node::Bytes,
+            // Texts of protocols before 3 are of no certain encoding.
+            false => Node::Text(String::from_utf8_lossy(&bytes).into()),
+        })?;
+        Ok(true)
+    }
+
+    /// Lists, tuples, sets and dictionaries.
+    fn container(&mut self, opcode: u8) -> Done<bool> {
+        match opcode {
+            op::MARK => {
+                self.room(self.marks.len())?;
+                self.marks.push(self.stack.len());
+            }
+            op::EMPTY_LIST | op::EMPTY_TUPLE | op::EMPTY_SET => self.push(Node::List(Vec::new()))?,
+            op::EMPTY_DICT => self.push(Node::Dict(Vec::new()))?,
+            op::LIST | op::TUPLE | op::FROZENSET => {
+                let items = self.pop_mark()?;
+                self.push(Node::List(items))?;
+            }
+            op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
+                let n = usize::from(opcode - op::TUPLE1) + 1;
+                let first = self.stack.len().checked_sub(n).filter(|first| *first >= self.floor());
+                let first = first.ok_or_else(|| self.damaged("it takes more values than there are"))?;
+                let items = self.stack.split_off(first);
+                self.push(Node::List(items))?;
+            }
+            op::DICT => {
+                let items = self.pop_mark()?;
+                let pairs = self.pairs(&items)?;
+                self.push(Node::Dict(pairs))?;
+            }
+            op::APPEND => {
+                let item = self.pop()?;
+                self.extend_list(&[item])?;
+            }
+            op::APPENDS | op::ADDITEMS => {
+                let items = self.pop_mark()?;
+                self.extend_list(&items)?;
+            }
+            op::SETITEM => {
+                let value = self.pop()?;
+                let key = self.pop()?;
+                self.extend_dict(&[key, value])?;
+            }
+            op::SETITEMS => {
+                let items = self.pop_mark()?;
+                self.extend_dict(&items)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What is named again, or dropped.
+    fn shared(&mut self, opcode: u8) -> Done<bool> {
+        match opcode {
+            op::POP if self.stack.len() == self.floor() && !self.marks.is_empty() => drop(self.marks.pop()),
+            op::POP => drop(self.pop()?),
+            op::POP_MARK => drop(self.pop_mark()?),
+            op::DUP => {
+                let top = self.top()?;
+                self.push_known(top)?;
+            }
+            op::MEMOIZE => self.put(self.memo.len() as u64)?,
+            op::BINPUT | op::LONG_BINPUT | op::PUT => {
+                let number = self.memo_number(opcode == op::BINPUT, opcode == op::PUT)?;
+                self.put(number)?;
+            }
+            op::BINGET | op::LONG_BINGET | op::GET => {
+                let number = self.memo_number(opcode == op::BINGET, opcode == op::GET)?;
+                let known = usize::try_from(number).ok().and_then(|number| self.memo.get(number).copied().flatten());
+                let known = known.ok_or_else(|| self.damaged("it names a value that was not numbered before"))?;
+                self.push_known(known)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn memo_number(&mut self, is_short: bool, is_written: bool) -> Done<u64> {
+        if is_written {
+            let line = self.line()?;
+            return line.trim().parse().map_err(|_| self.damaged("this is not a number"));
+        }
+        Ok(if is_short { u8::from_le_bytes(self.array()?).into() } else { u32::from_le_bytes(self.array()?).into() })
+    }
+
+    fn put(&mut self, number: u64) -> Done {
+        let top = self.top()?;
+        // Each number that is used before needed an instruction of its own, so the table is not longer than the text.
+        let number = usize::try_from(number).ok().filter(|number| *number as u64 <= self.at);
+        let number = number.ok_or_else(|| self.damaged("it numbers a value beyond all others"))?;
+        self.room(number)?;
+        if self.memo.len() <= number {
+            self.memo.resize(number + 1, None);
+        }
+        self.memo[number] = Some(top);
+        Ok(())
+    }
+
+    fn pairs(&self, items: &[u32]) -> Done<Vec<(u32, u32)>> {
+        match items.as_chunks::<2>() {
+            (pairs, []) => Ok(pairs.iter().map(|[key, value]| (*key, *value)).collect()),
+            _ => Err(self.damaged("a key without a value")),
+        }
+    }
+
+    fn extend_list(&mut self, items: &[u32]) -> Done {
+        let at = self.top()?;
+        match self.document.nodes.get_mut(at as usize) {
+            Some(Node::List(list)) => list.extend(items),
+            _ => return Err(self.damaged("it appends to something that is not a list")),
+        }
+        Ok(())
+    }
+
+    fn extend_dict(&mut self, items: &[u32]) -> Done {
+        let pairs = self.pairs(items)?;
+        let at = self.top()?;
+        match self.document.nodes.get_mut(at as usize) {
+            Some(Node::Dict(dict)) => dict.extend(pairs),
+            _ => return Err(self.damaged("it sets an item of something that is not a dictionary")),
+        }
+        Ok(())
+    }
+
+    /// The part of the stack below which nothing is taken until the mark is.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    fn push(&mut self, node: Node) -> Done {
+        let at = self.document.add(node).ok_or(PickleError::TooLarge { what: "too many values", at: self.start })?;
+        self.push_known(at)
+    }
+
+    fn push_known(&mut self, at: u32) -> Done {
+        self.room(self.stack.len())?;
+        self.stack.push(at);
+        Ok(())
+    }
+
+    fn top(&self) -> Done<u32> {
+        self.stack[self.floor()..].last().copied().ok_or_else(|| self.damaged("it takes more values than there are"))
+    }
+
+    fn pop(&mut self) -> Done<u32> {
+        let top = self.top()?;
+        self.stack.pop();
+        Ok(top)
+    }
+
+    fn pop_mark(&mut self) -> Done<Vec<u32>> {
+        let mark = self.marks.pop().ok_or_else(|| self.damaged("it takes values up to a mark that is not there"))?;
+        Ok(self.stack.split_off(mark))
+    }
+
+    /// The error if there are so many of something already.
+    fn room(&self, taken: usize) -> Done {
+        match taken {
+            0..MAX_NODES => Ok(()),
+            _ => Err(PickleError::TooLarge { what: "too many values", at: self.start }),
+        }
+    }
+
+    /// The next bytes.
+    fn array<const N: usize>(&mut self) -> Done<[u8; N]> {
+        let mut array = [0; N];
+        self.bytes.read_exact(&mut array).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => PickleError::EndsEarly { at: self.at },
+            _ => error.into(),
+        })?;
+        self.at += N as u64;
+        Ok(array)
+    }
+
+    /// So many bytes, if there are.
+    fn take(&mut self, n: u64) -> Done<Vec<u8>> {
+        let mut taken = Vec::new();
+        let limit = n.min(MAX_TEXT);
+        (&mut *self.bytes).take(limit).read_to_end(&mut taken)?;
+        self.at += taken.len() as u64;
+        self.held += taken.len() as u64;
+        if (taken.len() as u64) < limit {
+            return Err(PickleError::EndsEarly { at: self.at });
+        }
+        if n > MAX_TEXT || self.held > 2 * MAX_TEXT {
+            return Err(PickleError::TooLarge { what: "too much text", at: self.start });
+        }
+        Ok(taken)
+    }
+
+    /// The rest of a line.
+    fn line(&mut self) -> Done<String> {
+        let mut line = Vec::new();
+        (&mut *self.bytes).take(MAX_LINE).read_until(b'\n', &mut line)?;
+        self.at += line.len() as u64;
+        self.held += line.len() as u64;
+        match line.pop() {
+            Some(b'\n') if self.held <= 2 * MAX_TEXT => Ok(String::from_utf8_lossy(&line).into_owned()),
+            Some(_) if line.len() as u64 + 1 >= MAX_LINE || self.held > 2 * MAX_TEXT => {
+                Err(PickleError::TooLarge { what: "a line that does not end", at: self.start })
+            }
+            _ => Err(PickleError::EndsEarly { at: self.at }),
+        }
+    }
+
+    fn damaged(&self, what: &'static str) -> PickleError {
+        PickleError::Damaged { what, at: self.start }
+    }
+
+    /// The refusal of an import by two lines.
+    fn import(&mut self, verb: &str) -> PickleError {
+        let mut name = || self.line();
+        match name().and_then(|module| Ok((module, name()?))) {
+            Ok((module, name)) => self.executes(verb, &format!("{module}.{name}")),
+            Err(error) => error,
+        }
+    }
+
+    /// The refusal of an import by two texts on the stack.
+    fn stack_import(&mut self) -> PickleError {
+        let mut text = || {
+            let at = self.pop().ok()?;
+            self.document.value(at).text().map(str::to_owned)
+        };
+        let (name, module) = (text(), text());
+        match (module, name) {
+            (Some(module), Some(name)) => self.executes("", &format!("{module}.{name}")),
+            _ => self.damaged("it imports something without a name"),
+        }
+    }
+
+    fn executes(&self, verb: &str, name: &str) -> PickleError {
+        let name: String = name.chars().take(100).collect();
+        let verb = if verb.is_empty() { "import and call " } else { verb };
+        PickleError::Executes { what: format!("{verb}{name}"), at: self.start }
+    }
+
+    fn refuse(&self, opcode: u8) -> PickleError {
+        let what = op::refused(opcode).unwrap_or_default().to_owned();
+        PickleError::Executes { what, at: self.start }
+    }
+}

@@ -1,0 +1,286 @@
+//! RAS's text for people, the only answer of NCCL 2.24 to 2.28.6.
+//!
+//! It names the ranks that differ from the others, and only these: `26 ranks have launched up to operation 6650`, then six ranks with another
+//! number, by name. Where one set alone is without names, its ranks are all that remain, and the counts of every rank are known; where
+//! several sets are, nothing is assumed and the counts are skipped. Before 2.26 one number counts all collectives. Processes that RAS has
+//! lost are named beside the communicators: of a dead one nothing else may be left. The words are those of NCCL's
+//! `src/ras/client_support.cc`.
+
+use std::collections::BTreeMap;
+
+use super::reader::Reading;
+use super::tables::RankStatus;
+use crate::operation::{Communicator, Source};
+use nccl_stacks_trace::names::collectives::Collective;
+
+/// What a number without the name of a collective counts.
+const ANY: &str = "collective";
+
+/// Larger communicators are damage: a row for each of their ranks would fill memory.
+const MOST_RANKS: u64 = 1 << 20;
+
+/// Ranks with the same counts.
+#[derive(Default)]
+struct Set {
+    size: u64,
+    count: u64,
+    named: Vec<u32>,
+}
+
+/// Which list the ranks that follow belong to.
+#[derive(Default, PartialEq)]
+enum Within {
+    #[default]
+    Nothing,
+    Missing,
+    Counts,
+    /// Processes of which RAS has this to say.
+    Processes(&'static str),
+}
+
+/// A communicator and the counts of its ranks.
+#[derive(Default)]
+struct Said {
+    hash: Option<u64>,
+    size: Option<u64>,
+    ranks: BTreeMap<u32, RankStatus>,
+}
+
+/// A process that RAS has lost.
+#[derive(Default)]
+struct Process {
+    pid: Option<i64>,
+    host: Option<String>,
+    device: Option<i64>,
+}
+
+impl Process {
+    /// `Process 3748990 on node node1 managing GPU 3`, `GPU 3 managed by process 3748990 on node node1`
+    fn read(words: &str) -> Self {
+        let mut process = Process::default();
+        let mut words = words.split_whitespace();
+        while let Some(word) = words.next() {
+            match word {
+                "GPU" | "GPUs" => {
+                    process.device = words.next().and_then(|device| device.trim_end_matches(',').parse().ok());
+                }
+                "process" | "Process" => process.pid = words.next().and_then(|pid| pid.parse().ok()),
+                "node" => process.host = words.next().map(str::to_owned),
+                _ => {}
+            }
+        }
+        process
+    }
+
+    fn status(self, fault: &str) -> RankStatus {
+        let Process { pid, host, device } = self;
+        RankStatus { source: Source::RAS, host, pid, device, faults: vec![fault.to_owned()], ..RankStatus::default() }
+    }
+}
+
+/// What an event of RAS's monitor says is wrong with a process: `PEER_DEAD`.
+pub(super) fn fault_of_event(name: &str) -> Option<String> {
+    match name {
+        "PEER_DEAD" => Some("considered dead".to_owned()),
+        "PEER_UNRESPONSIVE" => Some("unresponsive".to_owned()),
+        _ => None,
+    }
+}
+
+#[derive(Default)]
+struct Answer {
+    /// Processes that RAS has lost.
+    processes: Vec<RankStatus>,
+    /// How many ranks the communicators of each group have.
+    sizes: BTreeMap<u64, u64>,
+    communicators: Vec<Said>,
+    /// Their positions by their hashes, and the position of the current one.
+    positions: BTreeMap<u64, usize>,
+    current: usize,
+    within: Within,
+    /// The collective whose counts differ, and the sets of ranks by them.
+    counted: String,
+    sets: Vec<Set>,
+    /// Counts that cannot be assigned to ranks, and the offset of the first.
+    unassigned: (u64, Option<u64>),
+}
+
+/// Reads a text. It may hold several answers, one after the other: they have no times.
+pub(super) fn read(text: &[u8], reading: &mut Reading<'_>) {
+    let (mut answer, mut answers) = (Answer::default(), 0);
+    let (mut at, mut says_any) = (0, false);
+    for bytes in text.split_inclusive(|byte| *byte == b'\n') {
+        let line = String::from_utf8_lossy(bytes);
+        let line = line.trim_end();
+        let version = ["NCCL version ", "RCCL version "].into_iter().find_map(|words| line.strip_prefix(words));
+        if let Some(version) = version.and_then(|rest| rest.split_whitespace().next()) {
+            reading.file.version = Some(version.to_owned());
+        }
+        if line == "Job summary" {
+            says_any |= std::mem::take(&mut answer).finish(at, answers, reading);
+            answers += 1;
+        }
+        answer.line(line, at);
+        at += bytes.len() as u64;
+    }
+    says_any |= answer.finish(at, answers, reading);
+    if !says_any {
+        reading.file.note("RAS's text names no rank that differs from others; JSON has all of them (ncclras -f json, since NCCL 2.28.7)");
+    }
+}
+
+impl Answer {
+    /// Adds what it says to the records. Returns whether that is anything.
+    fn finish(mut self, at: u64, answers: u32, reading: &mut Reading<'_>) -> bool {
+        self.end_of_sets(at);
+        let (unassigned, first) = self.unassigned;
+        if unassigned > 0 {
+            reading.file.skip_several("counts of ranks that RAS's text does not name", unassigned, first);
+        }
+        let answer = answers.saturating_sub(1);
+        let before = reading.records.rank_status.len();
+        for Said { hash, size, ranks } in self.communicators.into_iter().filter(|said| !said.ranks.is_empty()) {
+            let communicator = reading.records.communicator(Communicator { size, hash, ..Communicator::default() });
+            for (rank, status) in ranks {
+                let known = RankStatus { source: Source::RAS, communicator: Some(communicator), answer, ..status };
+                reading.records.rank_status.push(RankStatus { place: Some(rank), ..known });
+            }
+        }
+        let processes = self.processes.into_iter();
+        reading.records.rank_status.extend(processes.map(|process| RankStatus { answer, ..process }));
+        let said = reading.records.rank_status.len() - before;
+        reading.file.records += said as u64;
+        said > 0
+    }
+
+    fn line(&mut self, line: &str, at: u64) {
+        let words = line.trim_start();
+        // `[2025-12-19 13:07:07] PEER_DEAD: Process 1524345 on node 172.16.64.245 managing GPU 1`
+        if let Some((_, said)) = words.strip_prefix('[').and_then(|rest| rest.split_once("] "))
+            && let Some((name, process)) = said.split_once(": ")
+            && let Some(fault) = fault_of_event(name)
+        {
+            self.processes.push(Process::read(process).status(&fault));
+            return;
+        }
+        if let Some((group, hash)) = heading(words) {
+            self.end_of_sets(at);
+            let size = self.sizes.get(&group).copied();
+            let next = self.communicators.len();
+            self.current = *self.positions.entry(hash).or_insert(next);
+            if self.current == next {
+                self.communicators.push(Said { hash: Some(hash), size, ranks: BTreeMap::new() });
+            }
+            return;
+        }
+        if line.is_empty() || line.ends_with("==") {
+            return self.end_of_sets(at);
+        }
+        if let Some((group, size)) = summary(words) {
+            self.sizes.insert(group, size);
+        } else if words.starts_with("Missing communicator data from ") {
+            let is_of_processes = words.contains("job process");
+            self.within = if is_of_processes { Within::Processes("missing") } else { Within::Missing };
+        } else if words.contains("job process") && words.contains("considered dead") {
+            self.within = Within::Processes("considered dead");
+        } else if words.contains("job process") && words.contains("unresponsive") {
+            self.within = Within::Processes("unresponsive");
+        } else if let (true, Within::Processes(fault)) = (words.starts_with("Process "), &self.within) {
+            self.processes.push(Process::read(words).status(fault));
+        } else if let Some(what) = words.strip_prefix("Communicator ranks have different ") {
+            self.end_of_sets(at);
+            if let Some(name) = what.strip_suffix("operation counts") {
+                let name = name.trim_end();
+                let known =
+                    Collective::of_record(name).map_or_else(|| name.to_owned(), |known| known.name().to_owned());
+                self.counted = if matches!(name, "" | "collective") { ANY.to_owned() } else { known };
+                self.within = Within::Counts;
+            }
+        } else if let Some((rank, what)) = words.strip_prefix("Rank ").and_then(|rest| rest.split_once(' ')) {
+            if let Ok(rank) = rank.parse() {
+                self.rank(rank, what);
+            }
+        } else if let Some((size, count)) =
+            words.split_once(" ranks have ").and_then(|(n, rest)| Some((n, counts(rest)?)))
+            && let (Ok(size), Within::Counts) = (size.parse(), &self.within)
+        {
+            self.sets.push(Set { size, count, named: Vec::new() });
+        }
+    }
+
+    /// A line about one rank.
+    fn rank(&mut self, rank: u32, what: &str) {
+        let (said, process) = what.split_once("-- ").unwrap_or((what, ""));
+        let said = said.trim();
+        let Some(communicator) = self.communicators.get_mut(self.current) else { return };
+        let status = communicator.ranks.entry(rank).or_default();
+        let Process { pid, host, device } = Process::read(process);
+        (status.pid, status.host, status.device) =
+            (pid.or(status.pid), host.or(status.host.take()), device.or(status.device));
+        if let Some(of_one) = said.strip_prefix("has ").and_then(counts) {
+            self.sets.push(Set { size: 1, count: of_one, named: vec![rank] });
+        } else if let Some(state) = said.strip_prefix("has status ") {
+            status.faults.push(format!("status {}", state.to_ascii_lowercase()));
+        } else if let Some(error) = said.strip_prefix("reported ") {
+            status.faults.push(error.to_owned());
+        } else if self.within == Within::Missing {
+            status.faults.push("missing".to_owned());
+        } else if let (Within::Counts, Some(set)) = (&self.within, self.sets.last_mut()) {
+            set.named.push(rank);
+        }
+    }
+
+    /// Assigns the counts of the sets to their ranks, where the ranks are known.
+    fn end_of_sets(&mut self, at: u64) {
+        self.within = Within::Nothing;
+        let mut sets = std::mem::take(&mut self.sets);
+        let Some(communicator) = self.communicators.get_mut(self.current).filter(|_| !sets.is_empty()) else { return };
+        let total: u64 = sets.iter().fold(0, |all, set| all.saturating_add(set.size));
+        let (known, mut open): (Vec<&mut Set>, Vec<&mut Set>) =
+            sets.iter_mut().partition(|set| set.named.len() as u64 == set.size);
+        if let [rest] = &mut open[..]
+            && rest.named.is_empty()
+            && communicator.size == Some(total)
+            && total <= MOST_RANKS
+        {
+            let named: std::collections::BTreeSet<u32> =
+                known.iter().flat_map(|set| set.named.iter().copied()).collect();
+            rest.named = (0..total as u32).filter(|rank| !named.contains(rank)).collect();
+        }
+        if sets.iter().any(|set| set.named.len() as u64 != set.size) {
+            self.unassigned = (self.unassigned.0 + sets.len() as u64, self.unassigned.1.or(Some(at)));
+            return;
+        }
+        for set in sets {
+            for rank in set.named {
+                communicator.ranks.entry(rank).or_default().counts.insert(self.counted.clone(), set.count);
+            }
+        }
+    }
+}
+
+/// `#0-0 (27a079b828ff1a75) MISMATCH`: the group, and the communicator's hash.
+fn heading(words: &str) -> Option<(u64, u64)> {
+    let (group, rest) = words.strip_prefix('#')?.split_once('-')?;
+    let hash = rest.split_once('(')?.1.split_once(')')?.0;
+    Some((group.parse().ok()?, u64::from_str_radix(hash, 16).ok()?))
+}
+
+/// A row of the communicators' table: its group, and how many ranks each communicator of it has.
+fn summary(words: &str) -> Option<(u64, u64)> {
+    let mut cells = words.split_whitespace();
+    let group = cells.next()?.parse().ok()?;
+    let (_, _, _, size) =
+        (cells.next()?.parse::<u64>().ok()?, cells.next()?.parse::<u64>().ok()?, cells.next()?, cells.next()?);
+    let (_, status) = (cells.next()?.parse::<u64>().ok()?, cells.next()?);
+    status.bytes().all(|byte| byte.is_ascii_uppercase()).then_some(())?;
+    Some((group, size.parse().ok()?))
+}
+
+/// `launched up to operation 6650`, or `not launched any operations`.
+fn counts(words: &str) -> Option<u64> {
+    match words.strip_prefix("launched up to operation ") {
+        Some(number) => number.split_whitespace().next()?.parse().ok(),
+        None => words.starts_with("not launched any operations").then_some(0),
+    }
+}

@@ -1,0 +1,178 @@
+//! The records of all rings, in memory, each found by its handle.
+
+use std::io;
+use std::ops::Range;
+
+use nccl_stacks_recorder_format::layout::{RECORD, RINGS, RINGS_AT, RingSizes};
+use nccl_stacks_recorder_format::{Handle, Kind, Record, Slot, slot};
+
+use super::bytes::Bytes;
+use super::facts::Facts;
+use crate::file::RecordFile;
+use nccl_stacks_trace::time::Window;
+
+/// The most records of a file that are kept: a damaged file may have been compressed to almost nothing.
+const MOST: usize = 1 << 24;
+
+/// How many slots are read at a time.
+const SLOTS: usize = 1024;
+
+/// What a handle names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    /// Nothing.
+    None,
+    /// A record: its place.
+    At(usize),
+    /// A record that its ring has overwritten.
+    Overwritten,
+    /// None that is here.
+    Unknown,
+}
+
+/// All records that a file has, ring after ring, in each by position.
+pub(super) struct Rings {
+    all: Vec<(u64, Record)>,
+    /// Where each ring begins, and where the last ends.
+    begins: [usize; RINGS + 1],
+    sizes: RingSizes,
+    /// Whether the file has lost its end, and records with it.
+    pub(super) lacks_end: bool,
+}
+
+impl Rings {
+    /// Reads what follows the tables, as far as it is in use. What a file that is cut off has is read.
+    pub(super) fn read(bytes: &mut Bytes<'_>, facts: &Facts, file: &mut RecordFile) -> io::Result<Self> {
+        let sizes = facts.rings;
+        let mut rings = Rings { all: Vec::new(), begins: [0; RINGS + 1], sizes, lacks_end: false };
+        let mut left_out = 0;
+        for (ring, claimed) in facts.claimed.iter().enumerate() {
+            let begin = rings.all.len();
+            rings.begins[ring] = begin;
+            let used = sizes.of(ring).min(*claimed);
+            let mut at = 0;
+            while at < used {
+                let wanted = usize::try_from(used - at).unwrap_or(SLOTS).min(SLOTS) * RECORD;
+                let offset = sizes.at(ring) + at * RECORD as u64;
+                let slots = bytes.part(offset, wanted)?;
+                left_out += rings.take(&slots, at, offset, sizes.of(ring), file);
+                at += SLOTS as u64;
+                if slots.len() < wanted {
+                    break;
+                }
+            }
+            // In memory the newest may come before the oldest.
+            rings.all[begin..].sort_by_key(|(position, _)| *position);
+        }
+        rings.begins[RINGS] = rings.all.len();
+        if left_out > 0 {
+            file.skip_several("records beyond the first 16,777,216", left_out, None);
+        }
+        let length = bytes.length()?;
+        if length < sizes.at(RINGS) {
+            let missing = missing(length, facts);
+            rings.lacks_end = missing > 0;
+            cut_off(length, missing, sizes, file);
+        }
+        Ok(rings)
+    }
+
+    /// Takes the records of some slots; how many there is no room for.
+    fn take(&mut self, chunk: &[u8], first: u64, offset: u64, ring_records: u64, file: &mut RecordFile) -> u64 {
+        let mut left_out = 0;
+        let (slots, _) = chunk.as_chunks::<RECORD>();
+        for (index, bytes) in (0..).zip(slots) {
+            match slot(bytes, first + index, ring_records) {
+                Slot::Empty => {}
+                Slot::Record(..) if self.all.len() >= MOST => left_out += 1,
+                Slot::Record(position, record) => self.all.push((position, record)),
+                Slot::Incomplete => {
+                    file.skip("records that are not complete", Some(offset + index * RECORD as u64));
+                }
+            }
+        }
+        left_out
+    }
+
+    /// From when to when all of some rings have records, of those that have overwritten any; `None` if none has.
+    pub(super) fn left(&self, of: Range<usize>, facts: &Facts) -> Option<Window> {
+        let spans = of.filter(|ring| facts.claimed[*ring] > self.sizes.of(*ring)).filter_map(|ring| {
+            let times = self.all[self.begins[ring]..self.begins[ring + 1]].iter().map(|(_, record)| record.time);
+            let (first, last) = (times.clone().min()?, times.max()?);
+            facts.time(first).zip(facts.time(last))
+        });
+        let all = spans.reduce(|(start, end), (first, last)| (start.max(first), end.max(last)))?;
+        Some(Window { start: all.0.min(all.1), end: all.1 })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// A record by its place.
+    pub(super) fn record(&self, at: usize) -> &Record {
+        &self.all[at].1
+    }
+
+    /// What the number of a handle names.
+    pub(super) fn named(&self, number: u64) -> Named {
+        let Some(handle) = Handle::from_number(number) else { return Named::None };
+        let (ring, position) = (handle.ring(), handle.position());
+        let begin = self.begins[ring];
+        let of_ring = &self.all[begin..self.begins[ring + 1]];
+        let (Some((first, _)), Some((last, _))) = (of_ring.first(), of_ring.last()) else { return Named::Unknown };
+        // Mostly no position is missing.
+        let guess = position.checked_sub(*first).and_then(|guess| usize::try_from(guess).ok());
+        if let Some(guess) = guess.filter(|guess| of_ring.get(*guess).is_some_and(|(at, _)| *at == position)) {
+            return Named::At(begin + guess);
+        }
+        match of_ring.binary_search_by_key(&position, |(position, _)| *position) {
+            Ok(at) => Named::At(begin + at),
+            Err(_) if position.saturating_add(self.sizes.of(ring)) <= *last => Named::Overwritten,
+            Err(_) => Named::Unknown,
+        }
+    }
+
+    /// The places of all records in the order of their times. At one time, beginnings come before what belongs to them.
+    pub(super) fn by_time(&self) -> impl Iterator<Item = usize> + use<> {
+        let key = |(at, (_, record)): (usize, &(u64, Record))| (record.time, level(record.kind), at as u32);
+        let mut order: Vec<(i64, u8, u32)> = self.all.iter().enumerate().map(key).collect();
+        // Rings are sorted, or nearly so, by themselves.
+        order.sort();
+        order.into_iter().map(|(_, _, at)| at as usize)
+    }
+}
+
+/// How deep a kind of record is below others.
+fn level(kind: Kind) -> u8 {
+    match kind {
+        Kind::Call => 0,
+        Kind::GroupApi | Kind::Group => 1,
+        Kind::CollApi | Kind::P2pApi | Kind::KernelLaunch => 2,
+        Kind::Coll | Kind::P2p | Kind::CeColl => 3,
+        Kind::ProxyOp | Kind::KernelChannel => 4,
+        Kind::State => 6,
+        Kind::Stop => 7,
+        _ => 5,
+    }
+}
+
+/// How many records were after the end of a file of this length.
+fn missing(length: u64, facts: &Facts) -> u64 {
+    let of_ring = |(ring, claimed): (usize, &u64)| {
+        let here = length.saturating_sub(facts.rings.at(ring)) / RECORD as u64;
+        facts.rings.of(ring).min(*claimed).saturating_sub(here)
+    };
+    facts.claimed.iter().enumerate().map(of_ring).fold(0, u64::saturating_add)
+}
+
+fn cut_off(length: u64, missing: u64, sizes: RingSizes, file: &mut RecordFile) {
+    if missing > 0 {
+        file.lose("records in a part of the file that is missing", missing, Some(length));
+    }
+    file.note(format!(
+        "It is cut off: {} of the {} bytes of its rings are here.",
+        length.saturating_sub(RINGS_AT as u64),
+        sizes.at(RINGS) - RINGS_AT as u64
+    ));
+}

@@ -1,0 +1,499 @@
+//! The tables into which all sources are read. A reader fills those that its format knows something of.
+//!
+//! Positions in other tables are `usize` or `u32` into the same [`Records`]; appending one to another shifts them. All times are on the
+//! clock of their source.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::file::RecordFile;
+use crate::operation::{Communicator, Operation, Source};
+use nccl_stacks_trace::id::RankId;
+use nccl_stacks_trace::time::Ns;
+
+/// What was recorded, in all files together.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Records {
+    /// The files.
+    pub files: Vec<RecordFile>,
+    /// The communicators that the other tables name, each once.
+    pub communicators: Vec<Communicator>,
+    /// Operations, in the order of their files.
+    pub operations: Vec<Operation>,
+    /// By operation: its file.
+    pub file_of: Vec<u32>,
+    /// Call paths, outermost caller first.
+    pub paths: Vec<Vec<Arc<str>>>,
+    /// What is known of ranks as such.
+    pub rank_status: Vec<RankStatus>,
+    /// What ran on each channel of an operation.
+    pub channels: Vec<KernelChannel>,
+    /// What the proxy thread sent and received for an operation.
+    pub proxy_ops: Vec<ProxyOp>,
+    /// The steps of these.
+    pub proxy_steps: Vec<ProxyStep>,
+    /// What else NCCL's profiler interface reports.
+    pub profiler_events: Vec<ProfilerEvent>,
+    /// Which operations were called within one group, or planned together.
+    pub groups: Vec<Group>,
+    /// The operations of these: pairs of positions, of a group and of an operation.
+    pub group_members: Vec<(usize, usize)>,
+    /// How many operations were read and are not here: see [`Keep::Ends`](super::Keep).
+    pub left_out: u64,
+    /// What the flow extractor planned.
+    pub flow_ops: Vec<FlowOp>,
+    /// The steps of these.
+    pub flow_steps: Vec<FlowStep>,
+    /// How many calls were counted, where a source may have more of them than are kept as operations: all of its calls, those included that are
+    /// kept.
+    pub calls: Vec<CallCount>,
+    /// What sources worked out themselves of operations.
+    pub measures: Vec<Measure>,
+    /// What NCCL warned of.
+    pub warnings: Vec<Warning>,
+    /// By operation: the name of its call, where that says more than the collective: `all_reduce_barrier`.
+    pub calls_by: BTreeMap<usize, Arc<str>>,
+    /// By operation: how an all-to-all is divided, where a source says so.
+    pub splits: BTreeMap<usize, Splits>,
+    /// By NCCL's hash of a communicator: Megatrace's hash of it, or 0 where its interceptor has none, as for those that were split off. Of other
+    /// communicators nothing says it.
+    pub group_hashes: BTreeMap<u64, u64>,
+    /// Positions of the communicators.
+    numbers: HashMap<Communicator, usize>,
+    /// Texts that many rows share.
+    texts: HashSet<Arc<str>>,
+}
+
+/// What a source says of a rank of a communicator at one time.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RankStatus {
+    /// What says so.
+    pub source: Source,
+    /// The file.
+    pub file: u32,
+    /// The communicator; `None` for the process as a whole.
+    pub communicator: Option<usize>,
+    /// The rank of the job.
+    pub rank: Option<RankId>,
+    /// The rank within the communicator.
+    pub place: Option<u32>,
+    /// When it was asked, since the Unix epoch.
+    pub at: Option<Ns>,
+    /// Of answers without a time, one after the other in a file: which one, from 0.
+    pub answer: u32,
+    /// Its host.
+    pub host: Option<String>,
+    /// Its process.
+    pub pid: Option<i64>,
+    /// The CUDA device.
+    pub device: Option<i64>,
+    /// How many collectives it has enqueued, by the names of nccl-tests.
+    pub counts: BTreeMap<String, u64>,
+    /// The number of the last collective that it enqueued.
+    pub last_enqueued: Option<i64>,
+    /// The number of the last that started.
+    pub last_started: Option<i64>,
+    /// The number of the last that is completed.
+    pub last_completed: Option<i64>,
+    /// How many calls of NCCL's functions failed, by function and NCCL's number of the error; of the process as a whole.
+    pub failed_calls: BTreeMap<(Arc<str>, u32), u64>,
+    /// What is wrong with it: `unresponsive`, `considered dead`, `async error 6`, `aborted`, a word or two each.
+    pub faults: Vec<String>,
+}
+
+/// How many elements an all-to-all sends to each rank of its communicator, and receives from each, by place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Splits {
+    /// What it sends.
+    pub sent: Vec<u64>,
+    /// What it receives.
+    pub received: Vec<u64>,
+}
+
+/// A warning of NCCL (`NCCL WARN`), once for each process and GPU however often it is printed with other numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Warning {
+    /// The file.
+    pub file: u32,
+    /// The byte offset of the first in the decompressed text.
+    pub offset: u64,
+    /// Its host.
+    pub host: Option<String>,
+    /// Its process.
+    pub pid: Option<i64>,
+    /// The CUDA device.
+    pub device: Option<i64>,
+    /// What it is about: `network`, `cuda`, `system`, `mismatch` or `other`.
+    pub kind: &'static str,
+    /// The host on the other side, if the text names one.
+    pub peer: Option<String>,
+    /// The text.
+    pub text: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// A channel of an operation's kernel.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct KernelChannel {
+    /// The operation.
+    pub operation: Option<usize>,
+    /// The channel.
+    pub channel: u32,
+    /// When it started on the GPU's clock, since the Unix epoch.
+    pub gpu_start: Option<Ns>,
+    /// When it stopped on the GPU's clock.
+    pub gpu_stop: Option<Ns>,
+    /// How far the host's clock is ahead of the GPU's; 0 if they agree, or if nothing says so.
+    pub gpu_offset: Ns,
+    /// When the CPU saw it start.
+    pub start: Option<Ns>,
+    /// When the CPU saw it stop.
+    pub end: Option<Ns>,
+}
+
+impl KernelChannel {
+    /// When it started and stopped on the host's clock: what the GPU measured, or what the CPU saw of a channel without that.
+    pub fn on_host(&self) -> (Option<Ns>, Option<Ns>) {
+        let shifted = |time: Option<Ns>| time.map(|time| time + self.gpu_offset);
+        match self.gpu_start {
+            Some(_) => (shifted(self.gpu_start), shifted(self.gpu_stop)),
+            None => (self.start, self.end),
+        }
+    }
+}
+
+/// What a proxy thread did on one channel with one peer for an operation.
+#[derive(Debug, Clone, Default)]
+pub struct ProxyOp {
+    /// The operation; `None` if the thread works for another process.
+    pub operation: Option<usize>,
+    /// The rank within the communicator that it worked for.
+    pub place: Option<u32>,
+    /// The channel.
+    pub channel: u32,
+    /// The other side, a rank within the communicator.
+    pub peer: i64,
+    /// Whether it sends.
+    pub is_send: bool,
+    /// How many steps were planned.
+    pub steps: u32,
+    /// The most bytes of a step.
+    pub chunk_bytes: Option<u64>,
+    /// How many bytes went over the wire; LL counts its flags.
+    pub bytes: Option<u64>,
+    /// When it was queued.
+    pub queued: Option<Ns>,
+    /// When its first step could begin.
+    pub start: Option<Ns>,
+    /// When it was done.
+    pub end: Option<Ns>,
+}
+
+/// A step of a [`ProxyOp`]. The phases follow one another; each is how long the step was in it.
+#[derive(Debug, Clone, Default)]
+pub struct ProxyStep {
+    /// The proxy operation.
+    pub proxy_op: usize,
+    /// Its number.
+    pub step: u32,
+    /// When it began.
+    pub start: Option<Ns>,
+    /// When it was done.
+    pub end: Option<Ns>,
+    /// Waiting for the GPU: to fill the buffer of a send, or to empty that of a receive.
+    pub gpu_wait: Option<Ns>,
+    /// A send waiting for the receiver to have room.
+    pub peer_wait: Option<Ns>,
+    /// On the network; of a receive that includes waiting for the other side to send.
+    pub network: Option<Ns>,
+    /// A receive flushing what arrived to the GPU.
+    pub flush: Option<Ns>,
+    /// How many bytes.
+    pub bytes: Option<u64>,
+}
+
+/// An event of NCCL's profiler interface that is no operation, and no channel, proxy operation or step of one.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ProfilerEvent {
+    /// The file.
+    pub file: u32,
+    /// `net-ib`, `net-socket`, `net-plugin`, `proxy-control`, `kernel-phase`, `ce-sync`, `ce-batch` or `unknown`.
+    pub kind: &'static str,
+    /// The rank of the job.
+    pub rank: Option<RankId>,
+    /// The communicator.
+    pub communicator: Option<usize>,
+    /// The rank within the communicator.
+    pub place: Option<u32>,
+    /// The operation that it belongs to.
+    pub operation: Option<usize>,
+    /// The step that a transfer belongs to.
+    pub proxy_step: Option<usize>,
+    /// The channel.
+    pub channel: Option<u32>,
+    /// What a phase is called, and what the proxy's thread does: `idle`, `sleep` or `append`.
+    pub name: Option<Arc<str>>,
+    /// When it began. Of a phase it is what the GPU measured, put onto the host's clock.
+    pub start: Option<Ns>,
+    /// When it was over.
+    pub end: Option<Ns>,
+    /// How many bytes a transfer or a batch moves.
+    pub bytes: Option<u64>,
+    /// What only its kind has: the queue pair and the work request of a transfer over InfiniBand, the ranks of a synchronisation.
+    pub details: Vec<(&'static str, u64)>,
+}
+
+/// Operations that belong together.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Group {
+    /// The file.
+    pub file: u32,
+    /// `calls`: what a program called between `ncclGroupStart` and `ncclGroupEnd`, or one call alone; `kernel`: what NCCL has planned together.
+    pub kind: &'static str,
+    /// The rank of the job.
+    pub rank: Option<RankId>,
+    /// Of calls: how many groups were open within each other.
+    pub depth: Option<u32>,
+    /// When it began.
+    pub start: Option<Ns>,
+    /// When it was over.
+    pub end: Option<Ns>,
+    /// How many operations belong to it.
+    pub operations: u32,
+}
+
+/// What a source worked out itself of an operation, to be compared with what follows from its size and time.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Measure {
+    /// The operation.
+    pub operation: usize,
+    /// Its algorithm bandwidth in GB/s (10^9 bytes).
+    pub algbw: Option<f64>,
+    /// Its bus bandwidth in GB/s.
+    pub busbw: Option<f64>,
+    /// How finely its time was written: times and bandwidths agree within that.
+    pub resolution: Ns,
+    /// What its time was measured with: `kernel_gpu`.
+    pub timing: Option<Arc<str>>,
+    /// How long its proxies waited for the GPU, in sum.
+    pub gpu_wait: Option<Ns>,
+    /// How long they waited for receivers to have room.
+    pub peer_wait: Option<Ns>,
+    /// How long they were on the network.
+    pub network: Option<Ns>,
+    /// How long they flushed what arrived to the GPU.
+    pub flush: Option<Ns>,
+}
+
+/// A line of `proxy_flow_rank<R>.jsonl`: what NCCL planned for a rank on a channel.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FlowOp {
+    /// The file.
+    pub file: u32,
+    /// Whether it is of a `flow_rank<R>.json`, which repeats the first line of the file of operations.
+    pub is_aggregate: bool,
+    /// `opCount`, relative to its plan.
+    pub op_count: u64,
+    /// The rank within the communicator.
+    pub rank: u32,
+    /// The channel.
+    pub channel: u32,
+    /// How many steps of the FIFO.
+    pub steps: u32,
+    /// The capacity of one slice in bytes.
+    pub slice_bytes: i64,
+    /// The size of a chunk in bytes.
+    pub chunk_bytes: u64,
+    /// How many steps a slice has.
+    pub slice_steps: u32,
+    /// How many steps a chunk has.
+    pub chunk_steps: u32,
+    /// NCCL's number of the data type, of which only reductions know the user's.
+    pub dtype: u32,
+    /// NCCL's number of the reduction.
+    pub reduction: u32,
+    /// The pattern: `RING_TWICE`.
+    pub pattern: Option<Arc<str>>,
+    /// The protocol.
+    pub protocol: Option<Arc<str>>,
+    /// The neighbours on the ring of the channel: from which it receives, and to which it sends.
+    pub ring: Option<(u32, u32)>,
+}
+
+/// A line of `flow_steps_rank<R>.jsonl`: a step of the FIFO with one peer in one direction.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FlowStep {
+    /// The file.
+    pub file: u32,
+    /// Whether it is of a `flow_rank<R>.json`, which repeats all lines of the file of steps.
+    pub is_aggregate: bool,
+    /// `opCount` of the communicator.
+    pub op_count: u64,
+    /// The rank within the communicator.
+    pub rank: u32,
+    /// The channel.
+    pub channel: u32,
+    /// The step, from 0.
+    pub step: u32,
+    /// Whether it sends.
+    pub is_send: bool,
+    /// The other side, a rank within the communicator.
+    pub peer: u32,
+    /// The capacity in bytes.
+    pub bytes: i64,
+    /// The pattern.
+    pub pattern: Option<Arc<str>>,
+    /// The protocol.
+    pub protocol: Option<Arc<str>>,
+    /// The stage as the file names it.
+    pub recorded_stage: Option<Arc<str>>,
+    /// The stage as it is, worked out from the pattern and the other steps; `None` if that cannot be.
+    pub stage: Option<&'static str>,
+}
+
+/// How often a rank called NCCL in one way.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CallCount {
+    /// What says so.
+    pub source: Source,
+    /// The communicator.
+    pub communicator: Option<usize>,
+    /// The rank of the job.
+    pub rank: Option<RankId>,
+    /// The rank within the communicator.
+    pub place: Option<u32>,
+    /// The collective as nccl-tests names it.
+    pub collective: Option<Arc<str>>,
+    /// The type of the elements in PyTorch's words.
+    pub dtype: Option<Arc<str>>,
+    /// The size in bytes as nccl-tests counts it.
+    pub bytes: Option<u64>,
+    /// The algorithm.
+    pub algorithm: Option<Arc<str>>,
+    /// The protocol.
+    pub protocol: Option<Arc<str>>,
+    /// How many channels.
+    pub channels: Option<u32>,
+    /// How many calls.
+    pub count: u64,
+}
+
+impl Records {
+    /// A file without any.
+    pub(super) fn none_of(file: RecordFile) -> Self {
+        Records { files: vec![file], ..Records::default() }
+    }
+
+    /// The position of a communicator, which is added if it is new.
+    pub fn communicator(&mut self, known: Communicator) -> usize {
+        if let Some(number) = self.numbers.get(&known) {
+            return *number;
+        }
+        let next = self.communicators.len();
+        self.communicators.push(known.clone());
+        self.numbers.insert(known, next);
+        next
+    }
+
+    /// Notes Megatrace's hash of a communicator. One rank may know it where another does not.
+    pub(super) fn add_group_hash(&mut self, hash: u64, group_hash: u64) {
+        let known = self.group_hashes.entry(hash).or_default();
+        *known = (*known).max(group_hash);
+    }
+
+    /// A text that many rows share.
+    pub(super) fn text(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        self.texts.insert(Arc::clone(&new));
+        new
+    }
+
+    /// Adds the records of another file, or of several. A file with the same text as one that is here is left out, with a note: a rank's
+    /// file given twice would count twice.
+    pub fn append(&mut self, other: Records) {
+        if self.files.is_empty() {
+            *self = other;
+            return;
+        }
+        if let [file] = &other.files[..]
+            && let Some(same) = self.files.iter().find(|known| known.is_same(file))
+        {
+            let note = format!("it has the same text as {}, and is left out", same.name);
+            let mut left_out = RecordFile { source: file.source, ..RecordFile::new(file.name.clone()) };
+            left_out.note(note);
+            self.files.push(left_out);
+            return;
+        }
+        let file = self.files.len() as u32;
+        let (operation, path) = (self.operations.len(), self.paths.len() as u32);
+        let (proxy_op, proxy_step) = (self.proxy_ops.len(), self.proxy_steps.len());
+        let numbers: Vec<usize> = other.communicators.into_iter().map(|known| self.communicator(known)).collect();
+        let renumber = |communicator: &mut Option<usize>| *communicator = communicator.map(|number| numbers[number]);
+        other.group_hashes.into_iter().for_each(|(hash, group_hash)| self.add_group_hash(hash, group_hash));
+        self.files.extend(other.files);
+        self.file_of.extend(other.file_of.into_iter().map(|of| of + file));
+        self.paths.extend(other.paths);
+        self.operations.extend(other.operations.into_iter().map(|mut row| {
+            renumber(&mut row.communicator);
+            row.recorded_path = row.recorded_path.map(|of| of + path);
+            row
+        }));
+        self.rank_status.extend(other.rank_status.into_iter().map(|mut row| {
+            renumber(&mut row.communicator);
+            RankStatus { file: row.file + file, ..row }
+        }));
+        let shifted = |of: Option<usize>| of.map(|of| of + operation);
+        let channels = other.channels.into_iter();
+        self.channels.extend(channels.map(|row| KernelChannel { operation: shifted(row.operation), ..row }));
+        let proxy_ops = other.proxy_ops.into_iter();
+        self.proxy_ops.extend(proxy_ops.map(|row| ProxyOp { operation: shifted(row.operation), ..row }));
+        let steps = other.proxy_steps.into_iter();
+        self.proxy_steps.extend(steps.map(|row| ProxyStep { proxy_op: row.proxy_op + proxy_op, ..row }));
+        self.profiler_events.extend(other.profiler_events.into_iter().map(|mut row| {
+            renumber(&mut row.communicator);
+            let step = row.proxy_step.map(|of| of + proxy_step);
+            ProfilerEvent { file: row.file + file, operation: shifted(row.operation), proxy_step: step, ..row }
+        }));
+        let group = self.groups.len();
+        self.groups.extend(other.groups.into_iter().map(|row| Group { file: row.file + file, ..row }));
+        let members = other.group_members.into_iter();
+        self.group_members.extend(members.map(|(of, operation_of)| (of + group, operation_of + operation)));
+        self.left_out += other.left_out;
+        self.calls_by.extend(other.calls_by.into_iter().map(|(of, name)| (of + operation, name)));
+        self.splits.extend(other.splits.into_iter().map(|(of, splits)| (of + operation, splits)));
+        self.warnings.extend(other.warnings.into_iter().map(|row| Warning { file: row.file + file, ..row }));
+        let measures = other.measures.into_iter();
+        self.measures.extend(measures.map(|row| Measure { operation: row.operation + operation, ..row }));
+        self.flow_ops.extend(other.flow_ops.into_iter().map(|row| FlowOp { file: row.file + file, ..row }));
+        self.flow_steps.extend(other.flow_steps.into_iter().map(|row| FlowStep { file: row.file + file, ..row }));
+        self.calls.extend(other.calls.into_iter().map(|mut row| {
+            renumber(&mut row.communicator);
+            row
+        }));
+    }
+
+    /// Adds an operation of the file that is being read, and returns its position.
+    pub fn push(&mut self, operation: Operation) -> usize {
+        self.operations.push(operation);
+        self.file_of.push(0);
+        self.operations.len() - 1
+    }
+
+    /// The communicator of an operation.
+    pub fn communicator_of(&self, operation: &Operation) -> Option<&Communicator> {
+        self.communicators.get(operation.communicator?)
+    }
+}
