@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::MAGIC;
 use super::entry::{Entry, EntryError};
+use crate::parallel::in_order;
 
 /// The first and last bytes of a Parquet file.
 const PARQUET: &[u8] = b"PAR1";
@@ -148,14 +149,7 @@ impl PartSet {
         std::iter::from_fn(move || {
             if found.is_empty() {
                 let batch = batches.next()?;
-                let read = |entries: &'s [Entry]| entries.iter().map(|entry| (entry, read(entry))).collect::<Vec<_>>();
-                std::thread::scope(|scope| {
-                    let parts = batch.chunks(batch.len().div_ceil(threads.get()));
-                    let threads: Vec<_> = parts.map(|entries| scope.spawn(|| read(entries))).collect();
-                    for thread in threads {
-                        found.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-                    }
-                });
+                found.extend(in_order(batch.len(), threads.get(), |at| (&batch[at], read(&batch[at]))));
             }
             found.pop_front()
         })

@@ -9,7 +9,7 @@ use super::peers::{Part, Peers};
 use super::rank::{EdgeKind, RankGraph};
 use super::rerun::Rerun;
 pub(crate) use crate::parallel::both;
-use crate::parallel::in_parts;
+use crate::parallel::in_order;
 
 /// A rank, and an interval of it.
 pub(crate) type RankInterval = (usize, u32);
@@ -27,7 +27,7 @@ pub(crate) fn as_many(job: &JobGraph, most: usize, least: usize) -> usize {
 
 /// What each of so many things gives, on all processors.
 pub(crate) fn each<T: Send>(count: usize, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    in_parts(count, 1, threads(), |range| range.map(&of).collect::<Vec<T>>()).into_iter().flatten().collect()
+    in_order(count, threads().get(), of)
 }
 
 pub(super) fn threads() -> NonZero<usize> {

@@ -4,8 +4,6 @@
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::choice::{Start, WindowChoice, WindowError};
 use super::error::RunError;
@@ -22,7 +20,7 @@ use crate::attribution::{Attributor, rank_of_trace};
 use crate::event::ArgsWanted;
 use crate::id::{RankId, TraceId};
 use crate::load::{LoadOptions, Loaded, load_each};
-use crate::parallel::on_threads;
+use crate::parallel::in_order;
 use crate::report::format::visible;
 use crate::sql::Database;
 use crate::store::Store;
@@ -182,18 +180,9 @@ impl Run<'_> {
         let threads = self.threads();
         let workers = threads.min(files.len());
         let each = NonZero::new(threads / workers);
-        let next = AtomicUsize::new(0);
-        let answers = Mutex::new(Vec::new());
-        on_threads(workers, || {
-            while let Some((at, file)) = files.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
-                let answer = self.file(file, false, each, asked);
-                answers.lock().unwrap_or_else(PoisonError::into_inner).push((at, answer));
-            }
-        });
-        let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-        answers.sort_by_key(|(at, _)| *at);
+        let answers = in_order(files.len(), workers, |at| self.file(&files[at], false, each, asked));
         let (mut found, mut failure) = (ReducedTraces::default(), None);
-        for (_, answer) in answers {
+        for answer in answers {
             match answer {
                 Ok(of_file) => {
                     found.traces.extend(of_file.traces);

@@ -96,7 +96,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "time",
         ],
     ),
-    ("parts", &["analysis", "operation", "ranks", "time"]),
+    ("parts", &["analysis", "operation", "parallel", "ranks", "time"]),
     (
         "report",
         &[

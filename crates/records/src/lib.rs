@@ -42,9 +42,6 @@ mod tables;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use file::{RecordFile, Remark, RingSpan};
 pub use reader::Keep;
@@ -60,7 +57,7 @@ use crate::operation::Source;
 use nccl_stacks_trace::error::Error;
 use nccl_stacks_trace::input::files::{File, Files};
 use nccl_stacks_trace::input::{self, Input};
-use nccl_stacks_trace::parallel::on_threads;
+use nccl_stacks_trace::parallel::in_order;
 use reader::{Reading, RecordReader, SNIFF};
 
 /// How many bytes are read at a time.
@@ -248,27 +245,13 @@ pub fn read_all(paths: &[PathBuf], keep: Keep, threads: usize) -> Records {
 
 /// The same, with the records of each file apart, so that those of several runs can be told apart. [`merge`] makes one of them.
 pub fn read_each(paths: &[PathBuf], keep: Keep, threads: usize) -> Vec<Records> {
-    let next = AtomicUsize::new(0);
-    let read: Mutex<Vec<(usize, Vec<Records>)>> = Mutex::default();
-    let keep_it = |at: usize, of_files: Vec<Records>| {
-        read.lock().unwrap_or_else(PoisonError::into_inner).push((at, of_files));
+    let read = in_order(paths.len(), threads, |at| read_path(&paths[at], keep));
+    // Where others had too many files open: one after the other they may all be read.
+    let again = |path: &Path, error| if is_out_of_files(&error) { read_path(path, keep) } else { Err(error) };
+    let whole = |(of_files, path): (Result<_, _>, &PathBuf)| {
+        of_files.or_else(|error| again(path, error)).unwrap_or_else(|error| unread(path, &error))
     };
-    let later: Mutex<Vec<usize>> = Mutex::default();
-    on_threads(threads.min(paths.len()), || {
-        while let Some((at, path)) = paths.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed)) {
-            match read_path(path, keep) {
-                // Others have it open: one after the other they may all be read.
-                Err(error) if is_out_of_files(&error) => later.lock().unwrap_or_else(PoisonError::into_inner).push(at),
-                of_files => keep_it(at, of_files.unwrap_or_else(|error| unread(path, &error))),
-            }
-        }
-    });
-    for at in later.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        keep_it(at, read_path(&paths[at], keep).unwrap_or_else(|error| unread(&paths[at], &error)));
-    }
-    let mut read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
-    read.sort_by_key(|(at, _)| *at);
-    read.into_iter().flat_map(|(_, of_files)| of_files).collect()
+    read.into_iter().zip(paths).flat_map(whole).collect()
 }
 
 fn read_path(path: &Path, keep: Keep) -> Result<Vec<Records>, Error> {

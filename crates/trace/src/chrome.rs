@@ -28,9 +28,7 @@ enum Section {
 /// thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Track {
-    /// The process.
     pub pid: u32,
-    /// The thread.
     pub tid: u32,
 }
 
@@ -44,7 +42,6 @@ fn phase(place: usize, count: usize) -> char {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// A trace with nothing in it.
     pub fn new(out: W) -> Self {
         TraceWriter { out, section: Section::Start, late: Vec::new() }
     }

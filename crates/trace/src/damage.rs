@@ -6,7 +6,6 @@
 
 use crate::time::{Ns, Window};
 
-/// A kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the table below describes each")]
@@ -70,7 +69,6 @@ pub enum Damage {
     NoTraceInFile,
 }
 
-/// What a kind of damage costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
     /// Some of the file's data are missing from the tables. `--strict` fails on it.
@@ -95,13 +93,11 @@ impl Cost {
 /// The texts of one kind of damage.
 #[derive(Debug)]
 pub struct Description {
-    /// The kind.
     pub kind: Damage,
     /// Its name in the `stats` table; Perfetto's if Perfetto counts it.
     pub name: &'static str,
     /// `info`, `notice`, `data_loss` or `error`, as Perfetto grades it.
     pub severity: &'static str,
-    /// Its cost.
     pub cost: Cost,
     /// The counted cases in words: `events without a phase or a valid timestamp`.
     pub phrase: &'static str,
@@ -207,7 +203,6 @@ impl Damage {
         matches!(self, ArchiveBroken | FileUnreadable | FileNotListed | NoTraceInFile)
     }
 
-    /// Its texts.
     pub fn description(self) -> &'static Description {
         &DESCRIPTIONS[self as usize]
     }
@@ -216,7 +211,6 @@ impl Damage {
 /// How often one kind occurred, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// The number of cases.
     pub count: u64,
     /// The offset of the first case, if it has one: in the (decompressed) text, or in the file for damage to the compression.
     pub first_offset: Option<u64>,
@@ -246,7 +240,6 @@ pub const CARRIED: &str = "nccl_stacks_damage";
 /// Its field with the time in which kernels survived.
 const SURVIVED: &str = "survived";
 
-/// The tallies of all kinds.
 #[derive(Debug, Clone, Default)]
 pub struct DamageReport {
     /// By kind. Empty without damage, because an archive may have a hundred thousand traces.
@@ -359,7 +352,6 @@ impl DamageReport {
         self.tallies.iter().map(|tally| tally.bytes).sum()
     }
 
-    /// The tally of a kind.
     pub fn get(&self, kind: Damage) -> Tally {
         self.tallies.get(kind as usize).copied().unwrap_or_default()
     }

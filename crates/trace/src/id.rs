@@ -14,7 +14,6 @@ macro_rules! ids {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The id of a row.
             #[inline]
             pub fn of_row(row: usize) -> Self {
                 $name(row as u32)

@@ -25,6 +25,9 @@
 //! - [`names`]: what names mean. [`recorded_args`]: what the profiler recorded about an operator.
 //! - [`parallel`], [`statistics`], [`time`], [`id`], [`error`], [`damage`], [`unfinished`]: what all of them use.
 
+// A comment says what a name does not: a unit, what `None` means, why. Names are for the rest.
+#![allow(missing_docs, reason = "no other program documents against this crate")]
+
 pub mod chrome;
 pub mod damage;
 pub mod error;

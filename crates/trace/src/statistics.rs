@@ -12,7 +12,6 @@ use crate::time::Ns;
 pub struct Middle<'v, T> {
     /// The lower of the two middle values; the middle value if their number is odd.
     pub lower: T,
-    /// The upper one.
     pub upper: T,
     /// The values above, unordered.
     pub above: &'v mut [T],
@@ -76,7 +75,6 @@ pub fn quantile(values: &[f64], share: f64) -> f64 {
 /// The median of some values, and how far they deviate from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Deviation {
-    /// Their median.
     pub median: f64,
     /// The median absolute deviation: the median of the distances from the median.
     pub distance: f64,

@@ -282,7 +282,6 @@ impl Window {
         Window { start, end: start + duration.max(Ns::ZERO) }
     }
 
-    /// Its length.
     pub fn duration(self) -> Ns {
         self.end - self.start
     }

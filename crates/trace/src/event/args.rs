@@ -11,11 +11,9 @@ use crate::names::described;
 pub enum ArgValue<T> {
     /// An integer within `i64`.
     Int(i64),
-    /// Any other number.
     Real(f64),
     /// `true` or `false`.
     Bool(bool),
-    /// Text.
     Text(T),
 }
 
@@ -75,7 +73,6 @@ impl ArgList {
         start..self.text.len()
     }
 
-    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -158,14 +155,12 @@ impl ArgsWanted {
 pub struct KeySet {
     /// The keys, as the profiler writes them. Values nested below them are included.
     pub keys: &'static [&'static str],
-    /// The events.
     pub of: EventsOf,
 }
 
 /// The events that a [`KeySet`] covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventsOf {
-    /// All events.
     Any,
     /// The records of collectives, the NCCL and RCCL kernels to which Kineto copied a record, and kernels with an annotation.
     Collectives,
@@ -186,7 +181,6 @@ pub enum Keep {
     IfRecorded,
     /// It keeps them if it has what a kernel of a graph says itself.
     IfAnnotated,
-    /// It keeps them.
     Keys,
 }
 
@@ -205,7 +199,6 @@ impl Keep {
 }
 
 impl KeySet {
-    /// The parameters of a collective.
     pub const COLLECTIVES: KeySet = KeySet { keys: args::OF_COLLECTIVES, of: EventsOf::Collectives };
 
     /// The same, plus its place among others.

@@ -2,14 +2,12 @@
 
 use serde::{Serialize, Serializer};
 
-/// A format of traces.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Format {
     /// Its name in tables: `Perfetto protobuf`.
     pub name: &'static str,
     /// Its name in a sentence: `a trace in Perfetto's protobuf format`.
     pub what: &'static str,
-    /// The programs that write it.
     pub written_by: &'static str,
     /// Whether this program reads it.
     pub support: Support,
@@ -18,7 +16,6 @@ pub struct Format {
 /// Whether this program reads a format.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Support {
-    /// Yes.
     Read {
         /// What a file of this format contains, for the message about what was expected.
         expected: &'static str,
@@ -106,7 +103,6 @@ impl Writer {
         is_profiler: true,
     };
 
-    /// Nsight Systems.
     pub const NSIGHT_SYSTEMS: Writer =
         Writer { name: "nsight-systems", title: "an SQLite export of Nsight Systems", is_profiler: true };
 }

@@ -7,7 +7,6 @@ use super::Id;
 use crate::names::args;
 use crate::names::category::CategoryKind;
 
-/// An argument that holds an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum IdArg {
@@ -34,7 +33,6 @@ pub enum IdArg {
 }
 
 impl IdArg {
-    /// How many there are.
     pub const COUNT: usize = IdArg::ALL.len();
 
     /// All of them; each is at its own discriminant.
@@ -67,7 +65,6 @@ impl IdArg {
         }
     }
 
-    /// The argument with a key.
     pub fn of_key(key: &[u8]) -> Option<IdArg> {
         IdArg::ALL.into_iter().find(|arg| arg.key().as_bytes() == key)
     }
@@ -80,7 +77,6 @@ pub enum IdValue {
     Missing,
     /// `null`
     Null,
-    /// A whole number.
     Number(i64),
 }
 
@@ -93,7 +89,6 @@ pub trait IdSource {
 /// The ids of an event, by its category. Profilers count from 1, so 0 means none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventIds {
-    /// Work on a GPU.
     Gpu {
         /// Shared with the call that launched it (CUPTI, ROCm).
         correlation: i64,
@@ -101,7 +96,6 @@ pub enum EventIds {
         external_id: i64,
         /// The CUDA graph that launched it; 0 if `graph_node_id` is 0.
         graph_id: i64,
-        /// Its node in this graph.
         graph_node_id: i64,
         /// Its stream. The store forgets it where the thread id is the same number.
         stream: Option<i64>,
@@ -113,18 +107,14 @@ pub enum EventIds {
     },
     /// An operator, or any other CPU work.
     Operator {
-        /// Its own number.
         external_id: i64,
         /// Autograd's sequence number; here 0 is an ordinary number.
         sequence_number: Option<i64>,
         /// The thread of its forward pass in PyTorch's numbering; 0 if there is no sequence number.
         forward_thread: i64,
     },
-    /// A Python function call.
     Python {
-        /// The call's own number.
         python_id: i64,
-        /// Its caller.
         python_caller: PythonCaller,
     },
 }

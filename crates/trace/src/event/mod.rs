@@ -16,7 +16,6 @@ pub use ids::EventIds;
 
 use crate::time::Ns;
 
-/// One event of a trace.
 #[derive(Debug)]
 pub struct Event<'a> {
     /// Its kind, with the fields that only this kind has.
@@ -46,12 +45,10 @@ pub struct Event<'a> {
 pub struct Text<'a> {
     /// The bytes in the file. If they are UTF-8 without a backslash, they are the text.
     pub raw: &'a [u8],
-    /// Decodes anything else.
     pub decode: fn(&[u8]) -> Cow<'_, str>,
 }
 
 impl<'a> Text<'a> {
-    /// The text, decoded.
     pub fn decoded(self) -> Cow<'a, str> {
         (self.decode)(self.raw)
     }
@@ -105,10 +102,8 @@ pub enum Kind<'a> {
     Other,
 }
 
-/// A flow of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceFlow {
-    /// The flow's id.
     pub id: u64,
     /// The flow ends here, and its id is free again; if it has not started, nothing happens.
     pub terminates: bool,
@@ -119,7 +114,6 @@ pub struct SliceFlow {
 /// How a trace that describes its tracks identifies one (Perfetto's protobuf); JSON identifies them by process and thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrackKey {
-    /// By a number of its own.
     Uuid(u64),
     /// By the process and thread of its packet sequence, as the earliest of these traces did.
     OfSequence(i64, i64),
@@ -132,11 +126,8 @@ pub enum TrackKey {
 /// The description of such a track. It may come after the events of the track.
 #[derive(Debug)]
 pub struct TrackDescription<'a> {
-    /// The track.
     pub key: TrackKey,
-    /// What it belongs to.
     pub owner: TrackOwner,
-    /// Its own name.
     pub name: Option<Cow<'a, str>>,
     /// The name of the thread that it belongs to.
     pub thread_name: Option<Cow<'a, str>>,
@@ -144,7 +135,6 @@ pub struct TrackDescription<'a> {
     pub process_name: Option<Cow<'a, str>>,
 }
 
-/// What a described track belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackOwner {
     /// The track of this thread itself.
@@ -155,7 +145,6 @@ pub enum TrackOwner {
     Lane(i64, i64),
     /// The track of this process itself.
     Process(i64),
-    /// A track below the process's own.
     UnderProcess(i64),
     /// No owner.
     Global,
@@ -172,9 +161,7 @@ pub enum TrackOwner {
 pub enum TrackItem<'a> {
     /// An event on a track; the event's own process and thread are absent.
     Event {
-        /// The track.
         track: TrackKey,
-        /// The event.
         event: &'a Event<'a>,
         /// Its byte offset in the file.
         offset: u64,
@@ -183,14 +170,10 @@ pub enum TrackItem<'a> {
     Track(TrackDescription<'a>),
 }
 
-/// The scope of an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Its thread.
     Thread,
-    /// Its process.
     Process,
-    /// The whole trace.
     Global,
 }
 
@@ -208,7 +191,6 @@ pub enum Id<'a> {
 /// The identity of an asynchronous track, compared as text.
 #[derive(Debug)]
 pub struct AsyncId<'a> {
-    /// The id as written.
     pub id: Cow<'a, str>,
     /// Whether it is unique only within its process (`id2.local`).
     pub per_process: bool,
@@ -230,6 +212,5 @@ pub struct Bind {
 pub struct HeaderField {
     /// The path of the value: `distributedInfo.rank`, `deviceProperties[0].name`.
     pub key: String,
-    /// The value.
     pub value: ArgValue<String>,
 }

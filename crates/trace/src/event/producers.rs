@@ -9,22 +9,18 @@ use super::Writer;
 /// What a file has that only one program writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// A header field.
     Header(&'static str),
     /// A part of a process's name.
     Process(&'static str),
     /// The beginning of a thread's name.
     Thread(&'static str),
-    /// A category.
     Category(&'static str),
-    /// The name of a slice.
     Name(&'static str),
 }
 
 /// Which slices are a program's kernels and copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuWork {
-    /// Those of a category.
     Category(&'static str),
     /// Those on such threads of such processes: a part of the process's name and the beginning of the thread's.
     On(&'static str, &'static str),
@@ -33,7 +29,6 @@ pub enum GpuWork {
 /// A program that writes Chrome's JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Producer {
-    /// Its name.
     pub writer: Writer,
     /// All of these show that a file is its.
     signs: &'static [Sign],
@@ -132,13 +127,9 @@ pub const PRODUCERS: &[Producer] = &[
 /// What a file has, as far as producers differ in it.
 #[derive(Debug, Default)]
 pub struct Facts<'a> {
-    /// The keys of the header.
     pub header: Vec<&'a str>,
-    /// The names of its processes.
     pub processes: Vec<&'a str>,
-    /// The names of its threads.
     pub threads: Vec<&'a str>,
-    /// Its categories.
     pub categories: Vec<&'a str>,
 }
 

@@ -28,7 +28,6 @@ const MAX_THREADS: usize = 16;
 /// How many bytes of a chunk count as one event of a stretch: the ratio of the default sizes.
 const BYTES_OF_EVENT: usize = 32;
 
-/// What was loaded, and how.
 #[derive(Debug)]
 pub struct Loaded {
     /// The trace, or those of an archive.
@@ -288,7 +287,6 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         }
     }
 
-    /// Loads one trace.
     fn trace(&mut self, name: &str, opened: input::Trace, mut trace: Trace) -> Result<(), Error> {
         trace.format = Some(opened.format());
         match self.read(name, opened) {

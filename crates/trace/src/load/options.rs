@@ -6,13 +6,11 @@ use crate::event::ArgsWanted;
 use crate::input::limit::Limits;
 use crate::time::TimeRule;
 
-/// Options of a load.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoadOptions {
     /// How JSON times become nanoseconds: microseconds unless the file is known to differ
     /// ([`Store::in_nanoseconds`](crate::store::Store::in_nanoseconds)). Other formats define their unit.
     pub time: TimeRule,
-    /// Which arguments to keep.
     pub args: ArgsWanted,
     /// How many threads read, and answer questions about the store; `None`: one per core, up to 16. The result is the same.
     pub threads: Option<NonZero<usize>>,
@@ -26,7 +24,6 @@ pub struct LoadOptions {
     pub limits: Limits,
 }
 
-/// The progress of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     /// Bytes taken from the file.

@@ -30,7 +30,6 @@ pub const STREAM: &str = "stream";
 /// The CUDA graph that launched GPU work; 0 if none did.
 pub const GRAPH_ID: &str = "graph id";
 
-/// The node in this graph.
 pub const GRAPH_NODE_ID: &str = "graph node id";
 
 /// The operator on which PyTorch records the parameters of a collective (`ParamCommsUtils.hpp`). Kineto copies most of them to the linked kernels.

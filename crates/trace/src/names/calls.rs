@@ -13,11 +13,8 @@ pub const CAPTURE_END: &str = "StreamEndCapture";
 /// The kind of work that a call launches on a GPU, or adds to a graph during capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Work {
-    /// A kernel.
     Kernel,
-    /// A copy.
     Copy,
-    /// A fill.
     Fill,
 }
 

@@ -3,7 +3,6 @@
 /// The kind of work that a category means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CategoryKind {
-    /// A kernel on a GPU.
     Kernel,
     /// Other GPU slices: copies, fills, waits, annotations projected onto the GPU.
     Gpu,

@@ -387,7 +387,6 @@ mod tests {
 
     use super::*;
 
-    /// Names and their families.
     const NAMES: &[(&str, &[&str])] = &[
         // NCCL and RCCL
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", &["nccl", "rccl"]),

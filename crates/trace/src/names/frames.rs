@@ -179,12 +179,10 @@ impl UserCode {
         UserCode { prefixes }
     }
 
-    /// The prefixes.
     pub fn prefixes(&self) -> &[String] {
         &self.prefixes
     }
 
-    /// Whether a frame is the user's own code.
     pub fn has(&self, frame: &str) -> bool {
         let Some((file, _)) = function(frame) else { return is_piece(frame) };
         let in_package = in_package(file);

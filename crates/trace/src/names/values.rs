@@ -37,9 +37,7 @@ pub fn number_of_dtype(dtype: &str) -> Option<u32> {
 
 /// Collectives and sends, in the event mask of NCCL's profiler plugins; the next two constants belong to the same mask.
 pub const OPERATIONS: u64 = 2 | 4;
-/// Proxy steps.
 pub const PROXY_STEPS: u64 = 16;
-/// Kernel channels.
 pub const KERNEL_CHANNELS: u64 = 64;
 
 /// NCCL's result codes in numeric order.
@@ -71,12 +69,10 @@ const ALGORITHMS: &[&str] = &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN",
 /// NCCL's protocols in numeric order.
 const PROTOCOLS: &[&str] = &["LL", "LL128", "SIMPLE"];
 
-/// The name of an algorithm number.
 pub fn algorithm_of_number(number: u64) -> Option<&'static str> {
     ALGORITHMS.get(usize::try_from(number).ok()?).copied()
 }
 
-/// The name of a protocol number.
 pub fn protocol_of_number(number: u64) -> Option<&'static str> {
     PROTOCOLS.get(usize::try_from(number).ok()?).copied()
 }

@@ -53,7 +53,6 @@ impl Layout {
         Some(if is_dense(by_stride.into_iter()) { Layout::Permuted } else { Layout::Gaps })
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Contiguous => "contiguous",
@@ -76,11 +75,8 @@ fn is_dense(mut innermost_first: impl Iterator<Item = (i64, i64)>) -> bool {
 pub struct OddTensor {
     /// The indices of the inputs that are such a tensor.
     pub inputs: Vec<usize>,
-    /// Its memory layout.
     pub layout: Layout,
-    /// Its sizes.
     pub dims: Vec<i64>,
-    /// Its strides, in elements.
     pub strides: Vec<i64>,
 }
 

@@ -42,7 +42,6 @@ impl MemoryKeys {
         store.slices.ids().filter(|slice| store.slices.name(*slice) == name).collect()
     }
 
-    /// The address.
     pub fn address(self, store: &Store, event: SliceId) -> Recorded<u64> {
         // The profiler writes a signed number.
         number(store, event, self.address, |text| {

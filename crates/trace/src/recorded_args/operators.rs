@@ -19,7 +19,6 @@ use crate::store::strings::StringId;
 pub enum Recorded<T> {
     /// The event lacks the key, or its list is empty: an empty JSON array has no rows.
     Missing,
-    /// The value.
     Known(T),
     /// A value that does not fit the key, as text.
     Malformed(String),
@@ -109,7 +108,6 @@ pub enum List {
 }
 
 impl List {
-    /// All of them.
     pub const ALL: [List; 4] = [List::Dims, List::Types, List::Strides, List::Concrete];
 
     /// The key that current PyTorch writes.
@@ -135,7 +133,6 @@ impl<'a> Operators<'a> {
         Operators { store, keys }
     }
 
-    /// The keys of the trace.
     pub fn keys(&self) -> Arc<Keys> {
         self.keys.clone()
     }
@@ -154,7 +151,6 @@ impl<'a> Operators<'a> {
         self.padded(slice, self.dims, true)
     }
 
-    /// The types of its inputs.
     pub fn types(&self, slice: SliceId) -> Recorded<Value> {
         self.list(slice, self.types)
     }
@@ -169,7 +165,6 @@ impl<'a> Operators<'a> {
         self.list(slice, self.concrete)
     }
 
-    /// One of these lists.
     pub fn list_of(&self, slice: SliceId, list: List) -> Recorded<Value> {
         match list {
             List::Dims => self.dims(slice),

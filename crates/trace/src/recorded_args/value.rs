@@ -17,11 +17,8 @@ const MAX_TEXT: usize = 1 << 20;
 /// A value, or a list of values.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A list.
     List(Vec<Value>),
-    /// A whole number.
     Int(i64),
-    /// Any other number.
     Real(f64),
     /// A text, or a word without quotes.
     Text(String),

@@ -17,14 +17,12 @@ impl ArgSetId {
     pub const NONE: ArgSetId = ArgSetId(0);
 }
 
-/// One stored argument.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arg {
     /// Its argument key: `args.grid[0]`
     pub key: StringId,
     /// The key without indexes: `args.grid`
     pub flat_key: StringId,
-    /// Its value.
     pub value: ArgValue<StringId>,
 }
 
@@ -84,7 +82,6 @@ impl Args {
         self.add_set(&mut set)
     }
 
-    /// The rows of a set.
     pub fn set(&self, id: ArgSetId) -> &[Arg] {
         if id == ArgSetId::NONE { &[] } else { set_of(&self.rows, &self.ends, id.0) }
     }
@@ -118,7 +115,6 @@ impl Args {
             .map_or(ArgSetId::NONE, |i| if i + 1 < self.ends.len() { ArgSetId(i as u32 + 2) } else { ArgSetId::NONE })
     }
 
-    /// The set that contains a row.
     pub fn set_of_row(&self, row: u32) -> ArgSetId {
         ArgSetId(self.ends.partition_point(|end| *end <= row) as u32 + 1)
     }

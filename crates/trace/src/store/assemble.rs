@@ -140,7 +140,6 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// Ends the pass.
     pub(super) fn finish(self) -> Assembled {
         let Assembler { nester, additions, kernels, runtime_calls, mut dropped, damage, end_offsets, .. } = self;
         dropped.sort_unstable();

@@ -20,7 +20,6 @@ use crate::time::Ns;
 /// The events of one segment of the file, in time order; at equal times in file order.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// The shard that numbered it.
     pub(super) shard: usize,
     pub(super) raws: Vec<RawEvent>,
     /// The byte offset of each event in the text, if the load keeps offsets.

@@ -33,7 +33,6 @@ use crate::time::Ns;
 #[derive(Debug, Default)]
 pub struct Builder {
     rows: Rows,
-    /// The ids of all categories.
     categories: BTreeSet<StringId>,
     marks: Vec<Mark>,
     /// The byte offset of each mark in the text, if the load keeps offsets.
@@ -49,7 +48,6 @@ pub struct Builder {
     header: Vec<Field>,
     /// By trace: the time from which events at equal times are reordered, see [`OrderWatch`].
     reorder_from: Vec<i64>,
-    /// Of the current trace.
     damage: DamageReport,
     order: OrderWatch,
     /// The rows of all traces that cannot be when they say, in order.
@@ -250,7 +248,6 @@ impl Builder {
         self.shard_ids.clear();
     }
 
-    /// The segments of the current trace.
     fn current(&self) -> &[Segment] {
         let first = self.segments.partition_point(|segment| segment.trace < self.traces.len());
         &self.segments[first..]

@@ -16,7 +16,6 @@ use crate::names::category::{CategoryKind, MARKED};
 use crate::names::communication::Copying;
 use crate::store::slices::UNFINISHED;
 
-/// The slices with an id, by trace.
 type ById = HashMap<(TraceId, i64), Vec<SliceId>, FixedState>;
 
 impl Store {

@@ -129,7 +129,6 @@ fn widen(window: &mut Window, start: Ns, end: Ns) {
     *window = Window { start: window.start.min(start), end: window.end.max(end) };
 }
 
-/// What counts, by track.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     /// Whether it belongs to a thread that calls the GPU's runtime, or to a trace without kernels or without such calls.

@@ -27,12 +27,10 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// The number of flows.
     pub fn len(&self) -> usize {
         self.slice_out.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.slice_out.is_empty()
     }
@@ -44,13 +42,10 @@ type Label = (StringId, StringId);
 /// An event, as far as the binder needs it, in time order.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FlowItem {
-    /// The trace of the event.
     pub(super) trace: TraceId,
-    /// What it is.
     pub(super) what: FlowEvent,
 }
 
-/// An event that concerns flows.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FlowEvent {
     /// A mark by its index, and the slice that its flow leaves or reaches: the top of its track, or its own slice.
@@ -61,7 +56,6 @@ pub(super) enum FlowEvent {
     Bind(u32, SliceId),
 }
 
-/// The events to bind.
 #[derive(Clone, Copy)]
 pub(super) struct Marks<'a> {
     pub(super) marks: &'a [Mark],
@@ -84,7 +78,6 @@ pub(super) struct Binder<'a> {
     offset: Option<u64>,
 }
 
-/// The results of a binder.
 #[derive(Default)]
 pub(super) struct Bound {
     /// The flows, in the direction they were recorded.
@@ -202,7 +195,6 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Ends the pass.
     pub(super) fn finish(self) -> Bound {
         self.found
     }

@@ -86,7 +86,6 @@ pub struct Autograd {
 }
 
 impl Store {
-    /// All ids of a slice.
     pub fn ids(&self, slice: SliceId) -> EventIds {
         self.slices.packed_ids(slice).unpack(self.ids_kind(slice))
     }

@@ -15,7 +15,6 @@ pub struct MaxTree {
 const NO_NUMBER: i64 = i64::MIN;
 
 impl MaxTree {
-    /// Appends a number.
     pub fn push(&mut self, number: i64) {
         if self.len == self.leaves() {
             self.grow();

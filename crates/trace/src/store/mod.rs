@@ -59,7 +59,6 @@ pub struct Store {
     pub strings: Strings,
     /// All argument sets, each stored once.
     pub args: Args,
-    /// Processes, threads and tracks.
     pub tracks: Tracks,
     /// The traces, by [`TraceId`](crate::id::TraceId).
     pub traces: Vec<Trace>,
@@ -69,7 +68,6 @@ pub struct Store {
     pub metadata: Vec<Field>,
     /// The damage of all traces and of their archive.
     pub damage: DamageReport,
-    /// Number of events read.
     pub events: u64,
     /// The distinct names of slices, by id.
     pub names: Vec<Name>,
@@ -106,11 +104,9 @@ pub struct Store {
 /// A slice name, and the kinds of slices that have it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Name {
-    /// The name.
     pub id: StringId,
     /// Whether a kernel has it, or a copy that carries out a collective.
     pub of_kernel: bool,
-    /// Whether a CPU slice has it.
     pub of_cpu: bool,
     /// Whether GPU work other than kernels has it.
     pub of_gpu: bool,

@@ -17,7 +17,6 @@ use crate::id::{SliceId, ThreadId, TrackId};
 /// Perfetto drops slices nested deeper than this.
 const MAX_DEPTH: usize = 512;
 
-/// A slice to be nested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewSlice {
     pub(super) row: u32,
@@ -28,7 +27,6 @@ pub(super) struct NewSlice {
     pub(super) track: TrackId,
 }
 
-/// A slice on a stack.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     slice: SliceId,
@@ -74,7 +72,6 @@ struct Lanes {
     steps: usize,
 }
 
-/// The room on a free lane.
 const FREE: i64 = i64::MAX;
 
 impl Lanes {
@@ -135,7 +132,6 @@ pub(super) struct Nester<'a> {
 }
 
 impl<'a> Nester<'a> {
-    /// A nester of these slices.
     pub(super) fn new(tracks: Tracks, rows: &'a Rows) -> Self {
         Nester {
             rows,

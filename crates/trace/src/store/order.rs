@@ -137,7 +137,6 @@ impl Ordered {
         (self.trace_and_role >> 2) as usize
     }
 
-    /// The role of a slice.
     #[inline]
     pub(super) fn role(self) -> Role {
         match self.trace_and_role & 3 {
@@ -147,7 +146,6 @@ impl Ordered {
         }
     }
 
-    /// The track of a slice.
     #[inline]
     pub(super) fn track(self) -> TrackId {
         TrackId(self.track)
@@ -209,7 +207,6 @@ impl Stretches {
         Stretches { segments, begun: Vec::new(), ahead, ends, is_over: false }
     }
 
-    /// The number of stretches left.
     pub(super) fn len(&self) -> usize {
         self.ends.len() + usize::from(!self.is_over)
     }

@@ -61,7 +61,6 @@ impl RawKind {
 pub(super) struct Extra {
     pub(super) bind: Option<Bind>,
     pub(super) thread_time: (Option<Ns>, Option<Ns>),
-    /// All ids, of any size.
     pub(super) ids: PackedIds,
 }
 
@@ -153,7 +152,6 @@ pub(super) struct DescribedNames {
 pub(super) struct Mark {
     /// In ns.
     pub(super) ts: i64,
-    /// The id of a flow.
     pub(super) id: u64,
     pub(super) track: TrackId,
     pub(super) name: StringId,

@@ -90,7 +90,6 @@ impl Named {
         self.names.extend((known..names).map(|id| Name { id: StringId(id as u32), ..Name::default() }));
     }
 
-    /// Merges both.
     fn join(mut self, other: Named) -> Self {
         self.make_room_for(other.names.len());
         for (name, more) in self.names.iter_mut().zip(other.names) {

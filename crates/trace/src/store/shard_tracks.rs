@@ -14,11 +14,9 @@ pub(super) struct ShardTracks {
     of_threads: Vec<Option<u32>>,
     /// Other tracks: by kind, thread if it matters, and key of the operation.
     others: HashMap<(OtherTrack, Option<u32>, String), u32>,
-    /// The tracks that the file describes.
     described: HashMap<TrackKey, u32, foldhash::fast::FixedState>,
     /// The pid, tid and thread of the last event: events come in runs of one thread.
     last: Option<((u32, u32), u32)>,
-    /// The number of tracks.
     tracks: u32,
 }
 
@@ -31,7 +29,6 @@ enum OtherTrack {
 }
 
 impl ShardTracks {
-    /// The thread of an event.
     #[inline]
     pub(super) fn thread(
         &mut self,
@@ -65,7 +62,6 @@ impl ShardTracks {
         thread
     }
 
-    /// The track of a thread's slices.
     #[inline]
     pub(super) fn of_thread(&mut self, thread: u32, changes: &mut Vec<TrackChange>) -> u32 {
         let track = &mut self.of_threads[thread as usize];
@@ -89,7 +85,6 @@ impl ShardTracks {
         self.other(key, changes, || TrackChange::InstantTrack { scope, thread })
     }
 
-    /// The track of an asynchronous operation.
     pub(super) fn of_operation(
         &mut self,
         id: &AsyncId<'_>,

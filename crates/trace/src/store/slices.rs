@@ -77,7 +77,6 @@ impl Slices {
         self.nested.order.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.nested.order.is_empty()
     }
@@ -109,19 +108,16 @@ impl Slices {
         Ns(self.rows.dur.get(self.row(id)))
     }
 
-    /// Its track.
     #[inline]
     pub fn track(&self, id: SliceId) -> TrackId {
         TrackId(self.rows.track[self.row(id)])
     }
 
-    /// Its name.
     #[inline]
     pub fn name(&self, id: SliceId) -> StringId {
         self.rows.name[self.row(id)]
     }
 
-    /// Its category.
     #[inline]
     pub fn category(&self, id: SliceId) -> StringId {
         self.rows.category[self.row(id)]
@@ -138,7 +134,6 @@ impl Slices {
         Some(self.nested.parent[id.row()]).filter(|parent| *parent != NO_PARENT).map(SliceId)
     }
 
-    /// Its arguments.
     pub fn args(&self, id: SliceId) -> ArgSetId {
         self.rows.args.get(self.row(id))
     }
@@ -148,7 +143,6 @@ impl Slices {
         self.rows.offsets.get(self.row(id)).copied()
     }
 
-    /// Its ids.
     pub(super) fn packed_ids(&self, id: SliceId) -> PackedIds {
         let row = self.row(id);
         let rare = match self.rows.late_rare_ids.get(&(row as u32)) {
@@ -165,7 +159,6 @@ impl Slices {
         (self.rows.first_ids.get(row), self.rows.second_ids.get(row))
     }
 
-    /// The CPU time of its thread.
     pub fn thread_times(&self, id: SliceId) -> ThreadTimes {
         self.rows.thread_times.get(&(self.row(id) as u32)).copied().unwrap_or_default()
     }
@@ -188,7 +181,6 @@ impl Slices {
         }
     }
 
-    /// Sets its arguments.
     pub(super) fn set_args(&mut self, id: SliceId, args: ArgSetId) {
         let row = self.row(id);
         self.rows.args.set(row, args);
@@ -232,7 +224,6 @@ impl Nested {
         id
     }
 
-    /// The row of a slice that has an id.
     pub(super) fn row(&self, id: SliceId) -> usize {
         self.order[id.row()] as usize
     }
@@ -242,7 +233,6 @@ impl Nested {
         (self.order.last() == Some(&row)).then(|| SliceId::of_row(self.order.len() - 1))
     }
 
-    /// Combines the rows into slices.
     pub(super) fn into_slices(self, rows: Rows) -> Slices {
         Slices { rows, nested: self }
     }

@@ -7,11 +7,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZero;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::assemble::Assembler;
 use super::flows::{Binder, FlowItem};
 use super::order::{Events, Ordered, Segment, Stretches, order};
+use crate::parallel::Shared;
 
 /// More threads than this have nothing to do: only the ordering is divided further.
 const MAX_THREADS: usize = 4;
@@ -32,7 +32,7 @@ pub(super) fn run<'a>(
         events,
         // One stretch is nested, and one waits for that while the others are ordered.
         ahead: threads + 1,
-        line: Mutex::new(Line {
+        line: Shared::new(Line {
             stretches,
             given: 0,
             ordered: BTreeMap::new(),
@@ -41,18 +41,10 @@ pub(super) fn run<'a>(
             items: VecDeque::new(),
             binder: Some(Box::new(binder)),
             spare: Spare::default(),
-            failed: false,
         }),
-        moved_on: Condvar::new(),
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            // If the system refuses a thread, the existing ones do the work.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, || work.run());
-        }
-        work.run();
-    });
-    let line = work.line.into_inner().unwrap_or_else(PoisonError::into_inner);
+    work.line.on_threads(threads, |_| work.run());
+    let line = work.line.into_inner();
     match (line.assembler, line.binder) {
         (Some(assembler), Some(binder)) => (*assembler, *binder),
         // If a thread holding a stage panicked, the scope has panicked too.
@@ -65,9 +57,7 @@ struct Work<'a> {
     events: Events<'a>,
     /// How many stretches may be handed out before they are nested.
     ahead: usize,
-    line: Mutex<Line<'a>>,
-    /// Notified when another job may be available.
-    moved_on: Condvar,
+    line: Shared<Line<'a>>,
 }
 
 /// The progress of the stages.
@@ -86,11 +76,8 @@ struct Line<'a> {
     /// `None` while a thread has it.
     binder: Option<Box<Binder<'a>>>,
     spare: Spare,
-    /// Whether a thread has panicked.
-    failed: bool,
 }
 
-/// Buffers for reuse.
 #[derive(Default)]
 struct Spare {
     ordered: Vec<Vec<Ordered>>,
@@ -127,22 +114,21 @@ impl<'a> Line<'a> {
 
     /// Whether no job is left, except those already running.
     fn is_over(&self) -> bool {
-        self.failed || (self.stretches.len() == 0 && self.nested == self.given && self.items.is_empty())
+        self.stretches.len() == 0 && self.nested == self.given && self.items.is_empty()
     }
 }
 
 impl<'a> Work<'a> {
     /// The loop of each thread.
     fn run(&self) {
-        let _guard = StopIfPanicking(self);
         while let Some(job) = self.next() {
             self.carry_out(job);
-            self.moved_on.notify_all();
+            self.line.notify();
         }
     }
 
     fn next(&self) -> Option<Job<'a>> {
-        let mut line = self.lock();
+        let mut line = self.line.lock();
         loop {
             if line.is_over() {
                 return None;
@@ -150,7 +136,7 @@ impl<'a> Work<'a> {
             if let Some(job) = line.job(self.events, self.ahead) {
                 return Some(job);
             }
-            line = self.moved_on.wait(line).unwrap_or_else(PoisonError::into_inner);
+            line = self.line.wait(line)?;
         }
     }
 
@@ -158,11 +144,11 @@ impl<'a> Work<'a> {
         match job {
             Job::Order(number, stretch, mut ordered) => {
                 order(&stretch, self.events, &mut ordered);
-                self.lock().ordered.insert(number, ordered);
+                self.line.lock().ordered.insert(number, ordered);
             }
             Job::Nest(mut assembler, ordered, mut items) => {
                 assembler.run(&ordered, &mut items);
-                let mut line = self.lock();
+                let mut line = self.line.lock();
                 line.assembler = Some(assembler);
                 line.nested += 1;
                 line.items.push_back(items);
@@ -171,27 +157,10 @@ impl<'a> Work<'a> {
             Job::Bind(mut binder, mut items) => {
                 binder.run(&items);
                 items.clear();
-                let mut line = self.lock();
+                let mut line = self.line.lock();
                 line.binder = Some(binder);
                 line.spare.items.push(items);
             }
-        }
-    }
-
-    /// Data locked by a panicking thread is never read: the panic resumes when the threads are joined.
-    fn lock(&self) -> MutexGuard<'_, Line<'a>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Stops the other threads if one panics, instead of letting them wait forever.
-struct StopIfPanicking<'w, 'a>(&'w Work<'a>);
-
-impl Drop for StopIfPanicking<'_, '_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.lock().failed = true;
-            self.0.moved_on.notify_all();
         }
     }
 }

@@ -32,30 +32,25 @@ pub struct Trace {
     pub format: Option<&'static Format>,
     /// The program that wrote it, if that is one of [`crate::event::producers::PRODUCERS`].
     pub producer: Option<&'static Producer>,
-    /// The number of events read.
     pub events: u64,
     /// The length of its (decompressed) text in bytes.
     pub text_bytes: u64,
     /// For a truncated trace: the longest stretch of time in which consecutive kernels survived. What is missing from the rest of its span is
     /// unknown. `None` also if no kernel survived.
     pub survived: Option<Window>,
-    /// Its damage.
     pub damage: DamageReport,
 }
 
 /// A field of a trace's header, which is everything beside the events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// The trace.
     pub trace: TraceId,
     /// The path of the value: `distributedInfo.rank`, `deviceProperties[0].name`.
     pub key: String,
-    /// The value.
     pub value: ArgValue<String>,
 }
 
 impl Field {
-    /// The fields of this trace's header.
     pub(super) fn from_header(trace: TraceId, header: Vec<HeaderField>) -> impl Iterator<Item = Field> {
         header.into_iter().map(move |HeaderField { key, value }| Field { trace, key, value })
     }
@@ -85,7 +80,6 @@ impl Store {
         of_header.filter(|host| !host.is_empty()).or_else(of_file)
     }
 
-    /// The trace of a slice.
     #[inline]
     pub fn trace_of(&self, slice: SliceId) -> TraceId {
         if self.traces.len() < 2 {
@@ -148,7 +142,6 @@ impl Store {
         traces
     }
 
-    /// The damage of a trace.
     pub fn damage_of(&self, trace: TraceId) -> &DamageReport {
         self.traces.get(trace.row()).map_or(&self.damage, |trace| &trace.damage)
     }

@@ -19,11 +19,9 @@ use crate::id::{ProcessId, ThreadId, TraceId, TrackId};
 /// A process that the trace names or uses.
 #[derive(Debug, Clone)]
 pub struct Process {
-    /// The trace it belongs to.
     pub trace: TraceId,
     /// Its pid; a generated number of 2^32 or more if the trace has a text.
     pub pid: i64,
-    /// Its name.
     pub name: StringId,
     /// `process_sort_index_hint`, if the trace has one.
     pub args: ArgSetId,
@@ -36,9 +34,7 @@ pub struct Process {
 pub struct Thread {
     /// Its tid; a generated number of 2^32 or more if the trace has a text.
     pub tid: i64,
-    /// Its process.
     pub upid: ProcessId,
-    /// Its name.
     pub name: StringId,
     /// `thread_sort_index_hint`, if the trace has one.
     pub args: ArgSetId,
@@ -57,7 +53,6 @@ impl Thread {
 /// What a track belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Owner {
-    /// The thread with this utid.
     Thread(ThreadId),
     /// A lane for slices that partly overlap others on the thread with this utid.
     ThreadOverlap(ThreadId),
@@ -122,13 +117,11 @@ impl Owner {
 /// A track: a timeline of slices that are disjoint or enclose each other.
 #[derive(Debug, Clone)]
 pub struct Track {
-    /// What it belongs to.
     pub owner: Owner,
     /// Its name. Asynchronous tracks have the name of their first event, described tracks their own; others have none.
     pub name: StringId,
     /// Whether the trace describes it. A slice that partly overlaps another on such a track is dropped and counted, as in Perfetto.
     is_described: bool,
-    /// The trace it belongs to.
     pub trace: TraceId,
 }
 
@@ -234,7 +227,6 @@ impl Tracks {
         utid
     }
 
-    /// The main track of a thread.
     pub(super) fn thread_track(&mut self, utid: ThreadId) -> TrackId {
         if let Some(track) = self.threads[utid.row()].track {
             return track;
@@ -340,13 +332,11 @@ impl Tracks {
         TrackId::of_row(self.tracks.len() - 1)
     }
 
-    /// The track with this id.
     #[inline]
     pub fn track(&self, track: TrackId) -> &Track {
         &self.tracks[track.row()]
     }
 
-    /// The thread with this id.
     #[inline]
     pub fn thread(&self, utid: ThreadId) -> &Thread {
         &self.threads[utid.row()]
@@ -363,13 +353,11 @@ impl Tracks {
         self.utids.get(&(upid, tid)).copied()
     }
 
-    /// The process with this id.
     #[inline]
     pub fn process(&self, upid: ProcessId) -> &Process {
         &self.processes[upid.row()]
     }
 
-    /// The process of a thread.
     pub fn process_of(&self, utid: ThreadId) -> &Process {
         self.process(self.thread(utid).upid)
     }
