@@ -84,7 +84,7 @@ impl<'a> Callers<'a> {
         let mut lanes: HashMap<ThreadId, Vec<SliceId>> = HashMap::new();
         for slice in &store.spilled {
             let track = store.slices.track(*slice);
-            if let Owner::ThreadOverlap(thread) = store.tracks.track(track).owner {
+            if let Owner::Lane(thread) = store.tracks.track(track).owner {
                 lanes.entry(thread).or_default().push(*slice);
             }
         }
@@ -192,7 +192,7 @@ impl<'a> Callers<'a> {
     /// The innermost slice on the thread's own track that is running when a slice begins.
     fn innermost(&mut self, slice: SliceId) -> Option<SliceId> {
         let store = self.store;
-        let Owner::ThreadOverlap(thread) = store.tracks.track(store.slices.track(slice)).owner else {
+        let Owner::Lane(thread) = store.tracks.track(store.slices.track(slice)).owner else {
             return store.slices.parent(slice);
         };
         let Index { lanes, own_tracks, .. } = &*self.index;
@@ -405,7 +405,7 @@ mod tests {
         let mut running = Vec::new();
         let lanes = (0..store.tracks.tracks.len())
             .map(TrackId::of_row)
-            .filter(|track| matches!(store.tracks.track(*track).owner, Owner::ThreadOverlap(of) if Some(of) == thread));
+            .filter(|track| matches!(store.tracks.track(*track).owner, Owner::Lane(of) if Some(of) == thread));
         for lane in lanes {
             let latest = slices.ids().take(slice.row()).rfind(|other| slices.track(*other) == lane);
             running.push(callers.running_at(latest, slice));

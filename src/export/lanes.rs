@@ -74,7 +74,7 @@ impl Lanes {
         let mut of_threads: HashMap<ThreadId, usize> = HashMap::new();
         for slice in store.slices.ids() {
             let track = store.slices.track(slice);
-            let Owner::ThreadOverlap(utid) = store.tracks.track(track).owner else { continue };
+            let Owner::Lane(utid) = store.tracks.track(track).owner else { continue };
             let Some(offset) = store.slices.offset(slice) else { continue };
             let lane = match of_tracks.get(&track) {
                 Some(lane) => *lane,

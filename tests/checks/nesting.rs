@@ -176,12 +176,12 @@ fn is_of(store: &Store, owner: Owner, line: Line) -> bool {
     let thread = |utid: ThreadId| (store.tracks.process_of(utid).pid, store.tracks.thread(utid).tid);
     let process = |upid: ProcessId| store.tracks.process(upid).pid;
     match (owner, line) {
-        (Owner::Thread(utid), Line::Thread(pid, tid)) | (Owner::ThreadOverlap(utid), Line::Lane(pid, tid, _)) => {
+        (Owner::Thread(utid), Line::Thread(pid, tid)) | (Owner::Lane(utid), Line::Lane(pid, tid, _)) => {
             thread(utid) == (pid.into(), tid.into())
         }
-        (Owner::Process(upid), Line::Process(pid))
-        | (Owner::AsyncProcess(upid), Line::Operation { process: Some(pid), .. }) => process(upid) == i64::from(pid),
-        (Owner::Global, Line::Global) | (Owner::AsyncGlobal, Line::Operation { process: None, .. }) => true,
+        (Owner::Instants(Some(upid)), Line::Process(pid))
+        | (Owner::Operation(Some(upid)), Line::Operation { process: Some(pid), .. }) => process(upid) == i64::from(pid),
+        (Owner::Instants(None), Line::Global) | (Owner::Operation(None), Line::Operation { process: None, .. }) => true,
         _ => false,
     }
 }

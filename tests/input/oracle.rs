@@ -72,7 +72,7 @@ fn compare_summary(name: &str, store: &Store, csv: &str) {
     assert_eq!(Some(store.flows.len() as i64), want(4), "{name}: flows");
     assert_eq!(slices.ids().next().map(|slice| slices.ts(slice).0), want(7), "{name}: first ts");
     assert_eq!(slices.ids().map(|slice| (slices.ts(slice) + slices.dur(slice)).0).max(), want(8), "{name}: last end");
-    let on_lane = |slice: &SliceId| matches!(store.tracks.track(slices.track(*slice)).owner, Owner::ThreadOverlap(_));
+    let on_lane = |slice: &SliceId| matches!(store.tracks.track(slices.track(*slice)).owner, Owner::Lane(_));
     assert_eq!(Some(slices.ids().filter(on_lane).count() as i64), want(9), "{name}: slices on lanes");
 }
 

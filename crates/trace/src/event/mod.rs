@@ -135,25 +135,61 @@ pub struct TrackDescription<'a> {
     pub process_name: Option<Cow<'a, str>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TrackOwner {
-    /// The track of this thread itself.
-    Thread(i64, i64),
-    /// A track below or beside the thread's own.
-    UnderThread(i64, i64),
-    /// A lane of this thread, for slices that partly overlap others on its own track.
-    Lane(i64, i64),
-    /// The track of this process itself.
-    Process(i64),
-    UnderProcess(i64),
-    /// No owner.
+/// Whose a track is: by (pid, tid) and pid as a trace describes it, by ids in a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TrackOwner<T = (i64, i64), P = i64> {
+    /// The thread's own track.
+    Thread(T),
+    /// A track that the trace describes, below or beside the thread's own.
+    UnderThread(T),
+    /// A lane for slices that partly overlap others on the thread's own track.
+    Lane(T),
+    /// The process's own track, as the trace describes it.
+    Process(P),
+    UnderProcess(P),
+    /// The whole trace: a track described without an owner.
     Global,
-    /// A track below one without an owner.
+    /// A track below such a track.
     UnderGlobal,
     /// An asynchronous operation of this process, or of the whole trace.
-    Operation(Option<i64>),
+    Operation(Option<P>),
     /// The instants of this process, or of the whole trace.
-    Instants(Option<i64>),
+    Instants(Option<P>),
+}
+
+impl<T: Copy, P: Copy> TrackOwner<T, P> {
+    pub fn thread(self) -> Option<T> {
+        match self {
+            TrackOwner::Thread(thread) | TrackOwner::Lane(thread) | TrackOwner::UnderThread(thread) => Some(thread),
+            _ => None,
+        }
+    }
+
+    /// The process, if the owner is one and not a thread.
+    pub fn process(self) -> Option<P> {
+        match self {
+            TrackOwner::Process(process) | TrackOwner::UnderProcess(process) => Some(process),
+            TrackOwner::Operation(process) | TrackOwner::Instants(process) => process,
+            _ => None,
+        }
+    }
+
+    /// Perfetto's name for this type of track.
+    pub fn track_type(self) -> &'static str {
+        match self {
+            TrackOwner::Thread(_) => "thread_execution",
+            TrackOwner::Lane(_) => "thread_overlapping_slice",
+            TrackOwner::UnderThread(_) => "thread_merged_track_event",
+            TrackOwner::Process(_) => "process_track_event",
+            TrackOwner::UnderProcess(_) => "process_merged_track_event",
+            TrackOwner::Global => "global_track_event",
+            TrackOwner::UnderGlobal => "global_merged_track_event",
+            TrackOwner::Operation(Some(_)) => "legacy_async_process_slice",
+            TrackOwner::Operation(None) => "legacy_async_global_slice",
+            TrackOwner::Instants(Some(_)) => "chrome_process_instant",
+            TrackOwner::Instants(None) => "legacy_chrome_global_instants",
+        }
+    }
 }
 
 /// What a reader of described tracks passes on.

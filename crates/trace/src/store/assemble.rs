@@ -8,12 +8,13 @@ use std::collections::HashSet;
 use super::args::{ArgSetId, Args};
 use super::flows::{FlowEvent, FlowItem, Marks};
 use super::nest::{Nester, NewSlice};
-use super::order::{Next, Ordered, Role};
+use super::order::{Next, Ordered};
 use super::raw::{Mark, RawKind};
 use super::slices::{EndedSlices, Nested, Rows, Slices, UNFINISHED};
 use super::tracks::Tracks;
 use crate::damage::DamageReport;
 use crate::id::{SliceId, TraceId, TrackId};
+use crate::names::category::CategoryKind;
 
 /// The state of this pass.
 pub(super) struct Assembler<'a> {
@@ -57,7 +58,7 @@ pub(super) struct Assembled {
     pub(super) tracks: Tracks,
     /// By trace.
     pub(super) damage: Vec<DamageReport>,
-    /// See [`super::offsets::EventOffsets::ends`].
+    /// See [`super::EventOffsets::ends`].
     pub(super) end_offsets: Vec<(SliceId, u64)>,
 }
 
@@ -99,10 +100,10 @@ impl<'a> Assembler<'a> {
             self.dropped.push(row);
             return;
         };
-        match event.role() {
-            Role::Kernel => self.kernels.push(slice),
-            Role::RuntimeCall => self.runtime_calls.push(slice),
-            Role::Other => {}
+        if event.is_of(CategoryKind::Kernel) {
+            self.kernels.push(slice);
+        } else if event.is_of(CategoryKind::Runtime) {
+            self.runtime_calls.push(slice);
         }
         let first = *self.first[trace.row()].get_or_insert(slice);
         if !self.awaited.is_empty() && self.awaited.remove(&track) {

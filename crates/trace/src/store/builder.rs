@@ -6,15 +6,15 @@
 use std::collections::BTreeSet;
 use std::num::NonZero;
 
+use super::EventOffsets;
 use super::args::{Arg, ArgSetId, Args};
 use super::assemble::{Assembled, Assembler};
 use super::batch::Batch;
 use super::extent::{Counted, Counts, Extent};
+use super::extent::{Named, category_kinds};
 use super::flows::{Binder, Bound, Flows, Marks};
-use super::offsets::EventOffsets;
-use super::order::{Events, OrderWatch, Role, STRETCH, Segment, Stretches};
+use super::order::{Events, OrderWatch, STRETCH, Segment, Stretches};
 use super::raw::{DescribedNames, Extra, Extras, IdKey, Mark, RawEvent, RawKind, TrackChange};
-use super::roles::{Named, category_kinds};
 use super::slices::{Rows, Slices};
 use super::strings::{StringId, Strings};
 use super::traces::{Field, Trace};
@@ -403,8 +403,7 @@ impl Builder {
 
     /// Runs all events through the stages.
     fn assemble(&mut self, rows: &Rows, kinds: &[CategoryKind], threads: NonZero<usize>) -> (Assembled, Bound) {
-        let roles: Vec<Role> = kinds.iter().copied().map(Role::from_kind).collect();
-        let events = Events { rows, marks: &self.marks, roles: &roles, reorder_from: &self.reorder_from };
+        let events = Events { rows, marks: &self.marks, kinds, reorder_from: &self.reorder_from };
         let marks = Marks { marks: &self.marks, offsets: &self.mark_offsets, extras: &self.extras };
         let (tracks, segments) = (std::mem::take(&mut self.tracks), std::mem::take(&mut self.segments));
         let (assembler, binder) = stages::run(

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::offsets::FlowEnd;
+use super::FlowEnd;
 use super::raw::{Extras, Mark, RawKind};
 use super::slices::Slices;
 use super::strings::StringId;

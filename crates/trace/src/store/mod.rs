@@ -15,11 +15,8 @@ pub mod flows;
 pub mod ids;
 pub mod max_tree;
 mod nest;
-pub mod offsets;
 mod order;
 mod raw;
-mod roles;
-mod shard_tracks;
 pub mod slices;
 mod stages;
 mod strays;
@@ -42,7 +39,6 @@ use crate::names::ranks::rank_of_file;
 use crate::time::Window;
 use args::{ArgSetId, Args};
 use flows::Flows;
-use offsets::EventOffsets;
 use slices::Slices;
 use strings::{StringId, Strings};
 use traces::{Field, Trace};
@@ -75,7 +71,7 @@ pub struct Store {
     pub kernels: Vec<SliceId>,
     /// Calls into a runtime or driver, in id order.
     pub runtime_calls: Vec<SliceId>,
-    /// Slices on lanes ([`Owner::ThreadOverlap`]) instead of their thread's track, in id order.
+    /// Slices on lanes ([`Owner::Lane`]) instead of their thread's track, in id order.
     pub spilled: Vec<SliceId>,
     /// The first slice of each track. Tracks after the last one with slices are missing: flow events alone make tracks too.
     pub first_slices: Vec<Option<SliceId>>,
@@ -99,6 +95,28 @@ pub struct Store {
     category_kinds: Vec<CategoryKind>,
     /// The arguments of flows: one set per pair of name and category.
     flow_args: Vec<((StringId, StringId), ArgSetId)>,
+}
+
+/// Byte offsets in the text of events other than slices, for code that copies events. They are known during nesting only.
+#[derive(Debug, Default)]
+pub struct EventOffsets {
+    /// Slices closed by an event, and the byte offset of that event.
+    pub ends: Vec<(SliceId, u64)>,
+    /// The ends of flows that were bound to slices.
+    pub flows: Vec<FlowEnd>,
+}
+
+/// One end of a flow, or a step between its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowEnd {
+    /// The byte offset of its event in the text.
+    pub offset: u64,
+    /// The flow's number: `flow.trace_id` in SQL.
+    pub flow: u64,
+    /// The slice that it was bound to.
+    pub slice: SliceId,
+    /// Whether the flow leaves that slice.
+    pub is_start: bool,
 }
 
 /// A slice name, and the kinds of slices that have it.
@@ -135,7 +153,7 @@ impl Store {
             return Some(self.tracks.thread(thread).upid);
         }
         match self.tracks.track(self.slices.track(slice)).owner {
-            Owner::ProcessEvents(upid) | Owner::UnderProcess(upid) => Some(upid),
+            Owner::Process(upid) | Owner::UnderProcess(upid) => Some(upid),
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ use super::raw::Mark;
 use super::raw::RawKind;
 use super::slices::Rows;
 use crate::id::TrackId;
+use crate::names::category::CategoryKind;
 
 /// Determines from event times up to when a segment of the file keeps its order.
 #[derive(Debug, Clone)]
@@ -107,43 +108,31 @@ pub(super) struct Ordered {
     /// In ns.
     pub(super) ts: i64,
     index: u32,
-    /// Four times the index of the trace, plus the [`Role`] of a slice or [`MARK`].
-    trace_and_role: u32,
+    /// Eight times the index of the trace, plus the [`CategoryKind`] of a slice or [`MARK`].
+    trace_and_kind: u32,
     track: u32,
     /// For a slice: the 32 bits of its length, see [`Ordered::dur`].
     dur: u32,
 }
 
-/// Whether a slice belongs to one of the lists by kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    Other,
-    Kernel,
-    RuntimeCall,
-}
-
-/// In place of a [`Role`]: the event is a mark.
-const MARK: u32 = 3;
+/// In place of a [`CategoryKind`]: the event is a mark.
+const MARK: u32 = 7;
 
 impl Ordered {
     #[inline]
     pub(super) fn event(self) -> Next {
-        if self.trace_and_role & 3 == MARK { Next::Mark(self.index) } else { Next::Slice(self.index) }
+        if self.trace_and_kind & 7 == MARK { Next::Mark(self.index) } else { Next::Slice(self.index) }
     }
 
     /// The index of its trace.
     #[inline]
     pub(super) fn trace(self) -> usize {
-        (self.trace_and_role >> 2) as usize
+        (self.trace_and_kind >> 3) as usize
     }
 
     #[inline]
-    pub(super) fn role(self) -> Role {
-        match self.trace_and_role & 3 {
-            1 => Role::Kernel,
-            2 => Role::RuntimeCall,
-            _ => Role::Other,
-        }
+    pub(super) fn is_of(self, kind: CategoryKind) -> bool {
+        self.trace_and_kind & 7 == kind as u32
     }
 
     #[inline]
@@ -164,7 +153,7 @@ pub(super) struct Events<'a> {
     pub(super) rows: &'a Rows,
     pub(super) marks: &'a [Mark],
     /// By category.
-    pub(super) roles: &'a [Role],
+    pub(super) kinds: &'a [CategoryKind],
     /// By trace: the time in ns from which events at equal times are reordered.
     pub(super) reorder_from: &'a [i64],
 }
@@ -264,14 +253,14 @@ impl Segment {
 
     /// Appends the events, in file order. A mark holds the number of rows before it.
     fn append_to(&self, ordered: &mut Vec<Ordered>, events: Events<'_>) {
-        let trace = (self.trace as u32) << 2;
+        let trace = (self.trace as u32) << 3;
         let mut row = self.rows.start;
         for index in self.marks.clone() {
             let mark = &events.marks[index as usize];
             let before = mark.rows_before.clamp(row, self.rows.end);
             append_rows(row..before, trace, ordered, events);
             row = before;
-            ordered.push(Ordered { ts: mark.ts, index, trace_and_role: trace | MARK, track: 0, dur: 0 });
+            ordered.push(Ordered { ts: mark.ts, index, trace_and_kind: trace | MARK, track: 0, dur: 0 });
         }
         append_rows(row..self.rows.end, trace, ordered, events);
     }
@@ -286,7 +275,7 @@ fn append_rows(rows: Range<u32>, trace: u32, ordered: &mut Vec<Ordered>, events:
     ordered.extend(rows.zip(columns).map(|(index, ((ts, dur), (track, category)))| Ordered {
         ts: *ts,
         index,
-        trace_and_role: trace | events.roles[category.0 as usize] as u32,
+        trace_and_kind: trace | events.kinds[category.0 as usize] as u32,
         track: *track,
         dur: *dur,
     }));
@@ -374,7 +363,7 @@ mod tests {
                 RawKind::Complete => 100 - raw.value,
                 _ => 100,
             }));
-            let events = Events { rows: &rows, marks: &marks, roles: &[Role::Other], reorder_from: &[reorder_from] };
+            let events = Events { rows: &rows, marks: &marks, kinds: &[CategoryKind::Cpu], reorder_from: &[reorder_from] };
             let mut stretches = Stretches::new(bounds, stretch, events);
             let (mut got, mut ordered) = (Vec::new(), Vec::new());
             while let Some(stretch) = stretches.next(events) {

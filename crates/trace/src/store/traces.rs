@@ -155,7 +155,7 @@ impl Store {
 
     /// Finds the only GPU of each trace, for kernels whose tracks belong to no process: asynchronous events have ids of their own.
     pub(super) fn find_only_gpus(&mut self) {
-        if !self.tracks.tracks.iter().any(|track| track.owner == Owner::AsyncGlobal) {
+        if !self.tracks.tracks.iter().any(|track| track.owner == Owner::Operation(None)) {
             return;
         }
         let mut gpus: Vec<BTreeSet<ProcessId>> = vec![BTreeSet::new(); self.traces.len()];

@@ -50,69 +50,8 @@ impl Thread {
     }
 }
 
-/// What a track belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Owner {
-    Thread(ThreadId),
-    /// A lane for slices that partly overlap others on the thread with this utid.
-    ThreadOverlap(ThreadId),
-    /// The process with this upid: instants.
-    Process(ProcessId),
-    /// The process with this upid: an asynchronous operation.
-    AsyncProcess(ProcessId),
-    /// The whole trace: instants.
-    Global,
-    /// The whole trace: an asynchronous operation.
-    AsyncGlobal,
-    /// The thread with this utid: a track that the trace describes, below or beside the thread's own.
-    UnderThread(ThreadId),
-    /// The process with this upid: its own track as the trace describes it.
-    ProcessEvents(ProcessId),
-    /// The process with this upid: a track below its own.
-    UnderProcess(ProcessId),
-    /// The whole trace: a track described without an owner.
-    GlobalEvents,
-    /// The whole trace: a track below such a track.
-    UnderGlobal,
-}
-
-impl Owner {
-    /// Perfetto's name for this type of track.
-    pub fn track_type(self) -> &'static str {
-        match self {
-            Owner::Thread(_) => "thread_execution",
-            Owner::ThreadOverlap(_) => "thread_overlapping_slice",
-            Owner::Process(_) => "chrome_process_instant",
-            Owner::AsyncProcess(_) => "legacy_async_process_slice",
-            Owner::Global => "legacy_chrome_global_instants",
-            Owner::AsyncGlobal => "legacy_async_global_slice",
-            Owner::UnderThread(_) => "thread_merged_track_event",
-            Owner::ProcessEvents(_) => "process_track_event",
-            Owner::UnderProcess(_) => "process_merged_track_event",
-            Owner::GlobalEvents => "global_track_event",
-            Owner::UnderGlobal => "global_merged_track_event",
-        }
-    }
-
-    /// The thread, if the owner is one.
-    pub fn thread(self) -> Option<ThreadId> {
-        match self {
-            Owner::Thread(utid) | Owner::ThreadOverlap(utid) | Owner::UnderThread(utid) => Some(utid),
-            _ => None,
-        }
-    }
-
-    /// The process, if the owner is one and not a thread.
-    pub fn process(self) -> Option<ProcessId> {
-        match self {
-            Owner::Process(upid)
-            | Owner::AsyncProcess(upid)
-            | Owner::ProcessEvents(upid)
-            | Owner::UnderProcess(upid) => Some(upid),
-            _ => None,
-        }
-    }
-}
+/// Whose a track is.
+pub type Owner = TrackOwner<ThreadId, ProcessId>;
 
 /// A track: a timeline of slices that are disjoint or enclose each other.
 #[derive(Debug, Clone)]
@@ -128,7 +67,7 @@ pub struct Track {
 impl Track {
     /// Whether the trace itself has a lane for slices of a thread that partly overlap others.
     pub(super) fn is_described_lane(&self) -> bool {
-        self.is_described && matches!(self.owner, Owner::ThreadOverlap(_))
+        self.is_described && matches!(self.owner, Owner::Lane(_))
     }
 }
 
@@ -240,20 +179,20 @@ impl Tracks {
     pub(super) fn instant_track(&mut self, scope: Scope, utid: ThreadId) -> TrackId {
         match scope {
             Scope::Thread => self.thread_track(utid),
-            Scope::Process => self.other(Owner::Process(self.threads[utid.row()].upid), String::new(), StringId::NULL),
-            Scope::Global => self.other(Owner::Global, String::new(), StringId::NULL),
+            Scope::Process => self.instants(Some(self.threads[utid.row()].upid)),
+            Scope::Global => self.instants(None),
         }
     }
 
     /// The track of an asynchronous operation; `key` identifies the operation.
     pub(super) fn async_track(&mut self, per_process: bool, key: String, utid: ThreadId, name: StringId) -> TrackId {
-        let owner = if per_process { Owner::AsyncProcess(self.threads[utid.row()].upid) } else { Owner::AsyncGlobal };
-        self.other(owner, key, name)
+        let process = per_process.then(|| self.threads[utid.row()].upid);
+        self.other(Owner::Operation(process), key, name)
     }
 
     /// A new track that the trace may describe later; until then it belongs to the whole trace.
     pub(super) fn described_track(&mut self, name: StringId) -> TrackId {
-        let track = self.new_track(Owner::GlobalEvents, name);
+        let track = self.new_track(Owner::Global, name);
         self.tracks[track.row()].is_described = true;
         track
     }
@@ -267,17 +206,15 @@ impl Tracks {
     /// Sets the owner and names of a described track. `track` is `None` if it has no events.
     pub(super) fn describe(&mut self, track: Option<TrackId>, described: TrackOwner, names: DescribedNames) {
         let owner = match described {
-            TrackOwner::Thread(pid, tid) => Owner::Thread(self.described_thread(pid, tid, track)),
-            TrackOwner::UnderThread(pid, tid) => Owner::UnderThread(self.described_thread(pid, tid, None)),
-            TrackOwner::Lane(pid, tid) => Owner::ThreadOverlap(self.described_thread(pid, tid, None)),
-            TrackOwner::Process(pid) => Owner::ProcessEvents(self.described_process(pid)),
+            TrackOwner::Thread(thread) => Owner::Thread(self.described_thread(thread, track)),
+            TrackOwner::UnderThread(thread) => Owner::UnderThread(self.described_thread(thread, None)),
+            TrackOwner::Lane(thread) => Owner::Lane(self.described_thread(thread, None)),
+            TrackOwner::Process(pid) => Owner::Process(self.described_process(pid)),
             TrackOwner::UnderProcess(pid) => Owner::UnderProcess(self.described_process(pid)),
-            TrackOwner::Global => Owner::GlobalEvents,
+            TrackOwner::Global => Owner::Global,
             TrackOwner::UnderGlobal => Owner::UnderGlobal,
-            TrackOwner::Operation(Some(pid)) => Owner::AsyncProcess(self.described_process(pid)),
-            TrackOwner::Operation(None) => Owner::AsyncGlobal,
-            TrackOwner::Instants(Some(pid)) => Owner::Process(self.described_process(pid)),
-            TrackOwner::Instants(None) => Owner::Global,
+            TrackOwner::Operation(pid) => Owner::Operation(pid.map(|pid| self.described_process(pid))),
+            TrackOwner::Instants(pid) => Owner::Instants(pid.map(|pid| self.described_process(pid))),
         };
         let upid = owner.thread().map(|utid| self.threads[utid.row()].upid).or(owner.process());
         if let (Some(utid), true) = (owner.thread(), names.thread != StringId::NULL) {
@@ -298,7 +235,7 @@ impl Tracks {
     }
 
     /// The thread with these numbers; a new one if `track` is a thread's own and the known thread already has a track.
-    fn described_thread(&mut self, pid: i64, tid: i64, track: Option<TrackId>) -> ThreadId {
+    fn described_thread(&mut self, (pid, tid): (i64, i64), track: Option<TrackId>) -> ThreadId {
         let upid = self.described_process(pid);
         let mut utid = if (upid, tid) == (ProcessId(0), 0) { ThreadId(0) } else { self.thread_numbered(upid, tid) };
         if track.is_some() && self.threads[utid.row()].track.is_some() {
@@ -308,6 +245,10 @@ impl Tracks {
         }
         self.threads[utid.row()].track = self.threads[utid.row()].track.or(track);
         utid
+    }
+
+    fn instants(&mut self, process: Option<ProcessId>) -> TrackId {
+        self.other(Owner::Instants(process), String::new(), StringId::NULL)
     }
 
     /// The track with this owner and key; created if needed.
@@ -323,7 +264,7 @@ impl Tracks {
 
     /// A new lane for slices of this thread that partly overlap others.
     pub(super) fn new_lane(&mut self, utid: ThreadId) -> TrackId {
-        self.new_track(Owner::ThreadOverlap(utid), StringId::NULL)
+        self.new_track(Owner::Lane(utid), StringId::NULL)
     }
 
     fn new_track(&mut self, owner: Owner, name: StringId) -> TrackId {

@@ -188,9 +188,9 @@ impl Descriptors {
     /// The process of a track, if it is described by now.
     pub(super) fn pid(&self, track: TrackKey) -> Option<i64> {
         match self.owner(self.by_key.get(&track)?, MAX_CHAIN, &mut Above::default()) {
-            TrackOwner::Thread(pid, _)
-            | TrackOwner::UnderThread(pid, _)
-            | TrackOwner::Lane(pid, _)
+            TrackOwner::Thread((pid, _))
+            | TrackOwner::UnderThread((pid, _))
+            | TrackOwner::Lane((pid, _))
             | TrackOwner::Process(pid)
             | TrackOwner::UnderProcess(pid) => Some(pid),
             TrackOwner::Operation(pid) | TrackOwner::Instants(pid) => pid,
@@ -265,11 +265,11 @@ impl Descriptors {
             pids.insert(parent, pid);
             let next = UNNUMBERED + tids.len() as i64;
             let owner = match tids.get(&(parent, name)) {
-                Some(tid) => TrackOwner::Lane(pid, *tid),
+                Some(tid) => TrackOwner::Lane((pid, *tid)),
                 None => {
                     let tid = number_of(name).unwrap_or(next);
                     tids.insert((parent, name), tid);
-                    TrackOwner::Thread(pid, tid)
+                    TrackOwner::Thread((pid, tid))
                 }
             };
             named.insert(*key, (owner, of));
@@ -283,8 +283,8 @@ impl Descriptors {
             return owner;
         }
         match (&described.thread, &described.process) {
-            (Some((pid, tid, _)), _) if described.is_apart => return TrackOwner::UnderThread(*pid, *tid),
-            (Some((pid, tid, _)), _) => return TrackOwner::Thread(*pid, *tid),
+            (Some((pid, tid, _)), _) if described.is_apart => return TrackOwner::UnderThread((*pid, *tid)),
+            (Some((pid, tid, _)), _) => return TrackOwner::Thread((*pid, *tid)),
             (None, Some((pid, _))) => return TrackOwner::Process(*pid),
             (None, None) => {}
         }
@@ -304,7 +304,7 @@ impl Descriptors {
             }
             let Some(track) = self.by_key.get(&TrackKey::Uuid(of)) else { break };
             found = match (&track.thread, &track.process) {
-                (Some((pid, tid, _)), _) => Some((TrackOwner::UnderThread(*pid, *tid), 0)),
+                (Some((pid, tid, _)), _) => Some((TrackOwner::UnderThread((*pid, *tid)), 0)),
                 (None, Some((pid, _))) => Some((TrackOwner::UnderProcess(*pid), 0)),
                 (None, None) => None,
             };
@@ -428,10 +428,10 @@ mod tests {
                 TrackOwner::Global,
                 TrackOwner::Global,
                 TrackOwner::Global,
-                TrackOwner::Thread(first, 1000),
-                TrackOwner::Thread(0, 7),
-                TrackOwner::Lane(first, 1000),
-                TrackOwner::Thread(second, 1000)
+                TrackOwner::Thread((first, 1000)),
+                TrackOwner::Thread((0, 7)),
+                TrackOwner::Lane((first, 1000)),
+                TrackOwner::Thread((second, 1000))
             ]
         );
         let mut as_they_are = Vec::new();
@@ -458,8 +458,8 @@ mod tests {
         };
         // A hundred steps are allowed.
         assert_eq!(owner(last, &mut known), (TrackOwner::UnderGlobal, last - 1));
-        assert_eq!(owner(last - 1, &mut known), (TrackOwner::UnderThread(7, 8), last - 1));
-        assert_eq!(owner(2, &mut known), (TrackOwner::UnderThread(7, 8), last - 1));
+        assert_eq!(owner(last - 1, &mut known), (TrackOwner::UnderThread((7, 8)), last - 1));
+        assert_eq!(owner(2, &mut known), (TrackOwner::UnderThread((7, 8)), last - 1));
         assert_eq!(owner(1001, &mut known), (TrackOwner::UnderGlobal, last + 1));
         assert_eq!(owner(1002, &mut known), (TrackOwner::UnderGlobal, last + 1));
         // While the trace is read, a chain is followed only that far.
