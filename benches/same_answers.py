@@ -22,7 +22,7 @@ TIMES = re.compile(rb'"(load_seconds|seconds|written_at)": ?[0-9.e+-]+')
 # Of one trace. OUT stands for a file or folder that the command writes.
 OF_A_TRACE = [
     ["--json"],
-    ["--json", "--all-kernels", "--group-by", "kernel,stream"],
+    ["--json", "--kernel-name", "%", "--group-by", "kernel"],
     ["--format", "csv", "--limit", "0"],
     ["describe", "--json"],
     ["pairs", "--json"],

@@ -1,14 +1,13 @@
 //! The collectives of a window that the question leaves out. Without them, a share of the stacks could be mistaken for a share of all communication.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use foldhash::fast::FixedState;
 use serde::{Deserialize, Serialize};
 
 use super::gpu_spans::GpuSpans;
 use crate::attribution::exposure::GpuActivity;
 use crate::attribution::launches::Launched;
-use crate::attribution::selection::family_of;
+use crate::attribution::selection::{family_in, family_of};
 use crate::store::Store;
 use crate::time::Ns;
 
@@ -110,7 +109,10 @@ impl NotAsked {
         let mut families: BTreeMap<&str, FamilyTime> = BTreeMap::new();
         let mut family_of_name: BTreeMap<u32, &str> = BTreeMap::new();
         let mut possible: BTreeMap<u32, PossibleTime> = BTreeMap::new();
-        let mut is_fused: HashMap<u32, bool, FixedState> = HashMap::default();
+        let mut is_fused = vec![false; is_collective.len()];
+        for name in &store.names {
+            is_fused[name.id.0 as usize] = family_in(store, name).is_some_and(|family| !family.only_communicates());
+        }
         for kernel in store.kernels.iter().copied().filter(|kernel| spans.count(store, *kernel)) {
             let (name, time) = (slices.name(kernel), slices.dur(kernel).max(Ns::ZERO));
             if !is_collective[name.0 as usize] {
@@ -126,10 +128,7 @@ impl NotAsked {
                     of_name.gpu_time += time;
                     continue;
                 }
-                let is_fused = *is_fused
-                    .entry(name.0)
-                    .or_insert_with(|| family_of(text()).is_some_and(|of| !of.only_communicates()));
-                found.fused += if is_fused { time } else { Ns::ZERO };
+                found.fused += if is_fused[name.0 as usize] { time } else { Ns::ZERO };
                 continue;
             }
             found.collectives += time;

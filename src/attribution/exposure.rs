@@ -5,10 +5,8 @@
 //! is exposed while no other compute kernel runs. Kernels that may be communication ([`possible`]) count as neither. A GPU is a process of a
 //! trace, because Kineto writes the device's number as the pid of GPU work.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-use foldhash::fast::FixedState;
 
 use super::busy::Busy;
 use super::launches::Launched;
@@ -98,7 +96,8 @@ impl GpuActivity {
         let mixed = self.mixed_streams(store, &kernels);
         let keeps_spans = !mixed.is_empty() || self.of.values().any(|of| !of.others.is_empty());
         for kernel in kernels.iter().copied() {
-            let device = of.entry(store.gpu_of(kernel)).or_default();
+            let gpu = store.gpu_of(kernel);
+            let device = of.entry(gpu).or_default();
             let (ts, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
             // Kernels come in order of their starts, because slice ids do.
             let name = store.slices.name(kernel);
@@ -116,7 +115,7 @@ impl GpuActivity {
                 device.several.push(ts, dur.min(before - ts));
             }
             device.compute.push(ts, dur);
-            if let Some(streams) = mixed.get(&store.gpu_of(kernel)) {
+            if let Some(streams) = mixed.get(&gpu) {
                 let own = store.stream_of(kernel);
                 for stream in streams {
                     let others = device.others.entry(*stream).or_default();
@@ -132,7 +131,7 @@ impl GpuActivity {
     /// By GPU: the streams on which a collective and a compute kernel overlap. On most GPUs there are none.
     fn mixed_streams(&self, store: &Store, kernels: &[SliceId]) -> BTreeMap<GpuId, BTreeSet<ThreadId>> {
         // By stream: when its collectives have ended so far, and its compute kernels.
-        let mut ended: HashMap<ThreadId, [Ns; 2], FixedState> = HashMap::default();
+        let mut ended = vec![[Ns::MIN; 2]; store.tracks.threads.len()];
         let mut mixed: BTreeMap<GpuId, BTreeSet<ThreadId>> = BTreeMap::new();
         if !kernels.iter().any(|kernel| self.is_collective[store.slices.name(*kernel).0 as usize]) {
             return mixed;
@@ -141,7 +140,7 @@ impl GpuActivity {
             let Some(stream) = store.stream_of(kernel) else { continue };
             let of_compute = usize::from(!self.is_collective[store.slices.name(kernel).0 as usize]);
             let (start, dur) = (store.slices.ts(kernel), store.slices.dur(kernel));
-            let ends = ended.entry(stream).or_insert([Ns::MIN; 2]);
+            let ends = &mut ended[stream.row()];
             if ends[1 - of_compute] > start {
                 mixed.entry(store.gpu_of(kernel)).or_default().insert(stream);
             }
@@ -177,7 +176,9 @@ impl Sweep<'_> {
         let (start, dur) = (self.store.slices.ts(launched.kernel), launched.gpu_time(self.store));
         let gpu = self.store.gpu_of(launched.kernel);
         let Some(device) = self.activity.of.get(&gpu) else { return dur };
-        let stream = self.store.stream_of(launched.kernel).filter(|stream| device.others.contains_key(stream));
+        let is_mixed = |stream: &ThreadId| device.others.contains_key(stream);
+        let stream =
+            if device.others.is_empty() { None } else { self.store.stream_of(launched.kernel).filter(is_mixed) };
         let (in_compute, in_several) = self.at.entry((gpu, stream)).or_default();
         let name = self.store.slices.name(launched.kernel);
         let communicates =

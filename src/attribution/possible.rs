@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use super::busy::Busy;
 use super::callers::{Callers, TOLERANCE};
 use super::launches::{self, Evidence, Launched};
-use super::selection::{Wanted, choose, collectives, family_of};
+use super::selection::{Wanted, choose, collectives, family_in};
 use crate::id::{SliceId, ThreadId};
 use crate::names::category::CategoryKind;
 use crate::names::communication::{computes, own_name_says_collective, says_communication};
@@ -42,7 +42,7 @@ pub(crate) fn find(store: &Store, is_collective: &[bool]) -> Vec<Possible> {
     for name in store.names.iter().filter(|name| name.of_kernel && !is_collective[name.id.0 as usize]) {
         let kernel = text(name.id);
         let says_it = own_name_says_collective(kernel);
-        if !says_it && (!has_callers || computes(kernel)) || family_of(kernel).is_some() {
+        if !says_it && (!has_callers || computes(kernel)) || family_in(store, name).is_some() {
             continue;
         }
         is_unknown[name.id.0 as usize] = !says_it;

@@ -1,16 +1,16 @@
 //! The choice of kernels: patterns and families of names.
 
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
 use regex::Regex;
 use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use crate::error::Error;
-use crate::names::families::{FAMILIES, Family, may_be_of_any};
+use crate::names::families::{FAMILIES, Family, NCCL_FAMILIES, may_be_of_any};
 use crate::names::kernels::says_collective;
-use crate::store::Store;
 use crate::store::strings::StringId;
+use crate::store::{Name, Store};
 
 /// A name pattern from a user, for kernels and functions alike.
 ///
@@ -105,7 +105,7 @@ impl Wanted {
         }
         let defaults = [ALL_FAMILIES.to_owned()];
         let families = if patterns.is_empty() && families.is_empty() { &defaults } else { families };
-        let mut known: Vec<&Family> = Vec::new();
+        let mut known: Vec<&'static Family> = Vec::new();
         for name in families {
             if let Some(patterns) = own.0.get(name) {
                 wanted.patterns.extend(patterns.iter().cloned());
@@ -122,7 +122,7 @@ impl Wanted {
             known.push(family);
         }
         if !known.is_empty() && !matches!(wanted.families, Families::All) {
-            wanted.families = Families::Some(Names::compile(&known));
+            wanted.families = Families::Some(Names::compile(known.into_iter()));
         }
         Ok(wanted)
     }
@@ -174,13 +174,16 @@ pub(crate) fn family_of(name: &str) -> Option<&'static Family> {
     if may_be_of_any(name) { families_of(name).next() } else { None }
 }
 
-/// The built-in families of a kernel. Lazy: families after the wanted one are not compiled, which would take longer than many traces.
+/// The first built-in family of a name of a trace's kernels.
+pub(crate) fn family_in(store: &Store, name: &Name) -> Option<&'static Family> {
+    if name.may_be_of_family { families_of(store.strings.get(name.id).unwrap_or_default()).next() } else { None }
+}
+
+/// The built-in families of a kernel. Lazy: most traces have NCCL's or RCCL's kernels alone, and compiling the others takes longer than many traces.
 fn families_of(name: &str) -> impl Iterator<Item = &'static Family> {
-    static EACH: LazyLock<Vec<OnceLock<Names>>> = LazyLock::new(|| FAMILIES.iter().map(|_| OnceLock::new()).collect());
-    let fits = |(family, names): &(&'static Family, &OnceLock<Names>)| {
-        names.get_or_init(|| Names::compile(&[family])).fit(name)
-    };
-    FAMILIES.iter().zip(EACH.iter()).filter(fits).map(|(family, _)| family)
+    static NCCL: LazyLock<Names> = LazyLock::new(|| Names::compile(FAMILIES.iter().take(NCCL_FAMILIES)));
+    static OTHERS: LazyLock<Names> = LazyLock::new(|| Names::compile(FAMILIES.iter().skip(NCCL_FAMILIES)));
+    [&NCCL, &OTHERS].into_iter().flat_map(|names| names.families(name))
 }
 
 /// By name: whether its kernels move data between GPUs. These are the kernels of the families, and chosen kernels whose name indicates it. All
@@ -189,7 +192,7 @@ pub fn collectives(store: &Store, wanted: &Wanted) -> Vec<bool> {
     let mut is_collective = vec![false; store.strings.len()];
     for name in store.names.iter().filter(|name| name.of_kernel) {
         let text = store.strings.get(name.id).unwrap_or_default();
-        is_collective[name.id.0 as usize] = is_of_a_family(text)
+        is_collective[name.id.0 as usize] = name.may_be_of_family && is_of_a_family(text)
             || wanted.fits_beyond_families(text) && says_collective(text)
             || wanted.own.iter().any(|pattern| pattern.fits(text));
     }
@@ -238,29 +241,44 @@ impl OwnFamilies {
 
 /// The kernel names of some families.
 #[derive(Debug)]
-struct Names(RegexSet);
+struct Names {
+    expressions: RegexSet,
+    /// By expression.
+    families: Vec<&'static Family>,
+}
 
 impl Names {
     /// The names of built-in families.
-    fn compile(families: &[&Family]) -> Self {
-        let mut expressions: Vec<String> = families.iter().flat_map(|family| family.expressions()).collect();
-        expressions.sort_unstable();
-        expressions.dedup();
+    fn compile(families: impl Iterator<Item = &'static Family>) -> Self {
+        let each = families.flat_map(|family| family.expressions().into_iter().map(move |text| (text, family)));
+        let (expressions, families): (Vec<String>, _) = each.unzip();
         // Without Unicode tables the expressions compile in a tenth of the time.
         let set = RegexSetBuilder::new(expressions).unicode(false).build();
-        Names(set.expect("the expressions of all families are compiled in a test"))
+        Names { expressions: set.expect("the expressions of all families are compiled in a test"), families }
     }
 
     /// Whether a name belongs to one of the families.
     fn fit(&self, name: &str) -> bool {
-        self.0.is_match(name.as_bytes())
+        self.expressions.is_match(name.as_bytes())
+    }
+
+    /// The families that a name belongs to, in their order.
+    fn families(&self, name: &str) -> impl Iterator<Item = &'static Family> {
+        let found = self.expressions.matches(name.as_bytes());
+        let mut families: Vec<&'static Family> = found.iter().map(|at| self.families[at]).collect();
+        families.dedup_by_key(|family| family.name);
+        families.into_iter()
     }
 }
 
 /// The kernel names in the trace that are asked for.
 pub fn choose(store: &Store, wanted: &Wanted) -> Vec<StringId> {
-    let of_kernels = store.names.iter().filter(|name| name.of_kernel).map(|name| name.id);
-    of_kernels.filter(|name| wanted.fits(store.strings.get(*name).unwrap_or_default())).collect()
+    let is_asked = |name: &&Name| {
+        let text = store.strings.get(name.id).unwrap_or_default();
+        wanted.fits_beyond_families(text)
+            || name.may_be_of_family && matches!(wanted.families, Families::All) && is_of_a_family(text)
+    };
+    store.names.iter().filter(|name| name.of_kernel).filter(is_asked).map(|name| name.id).collect()
 }
 
 #[cfg(test)]
@@ -327,7 +345,7 @@ mod tests {
         let custom = "void sglang::cross_device_reduce_1stage<__nv_bfloat16, 4>(sglang::RankData*)";
         let none = OwnFamilies::default();
         for family in FAMILIES {
-            Names::compile(&[family]);
+            Names::compile([family].into_iter());
         }
         let default = wanted(&[], &[], &none).unwrap();
         assert!(default.fits("ncclDevKernel_AllReduce") && default.fits("mscclKernel_Sum") && default.fits(custom));

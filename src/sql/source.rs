@@ -14,7 +14,7 @@ use crate::attribution::module_frames::ModuleFrames;
 use crate::attribution::nearest::Nearest;
 use crate::attribution::operations::Operations;
 use crate::attribution::ranks::Ranks;
-use crate::attribution::selection::{Wanted, family_of};
+use crate::attribution::selection::{Wanted, family_in};
 use crate::attribution::{Attribution, AttributionOptions, Attributor};
 use crate::id::{OperationId, RankId, SliceId};
 use crate::names::args::COLLECTIVE_RECORD;
@@ -335,8 +335,7 @@ impl Attributed {
 fn families(store: &Store) -> Vec<Option<&'static str>> {
     let mut families = vec![None; store.strings.len()];
     for name in store.names.iter().filter(|name| name.of_kernel) {
-        let text = store.strings.get(name.id).unwrap_or_default();
-        families[name.id.0 as usize] = family_of(text).map(|family| family.name);
+        families[name.id.0 as usize] = family_in(store, name).map(|family| family.name);
     }
     families
 }

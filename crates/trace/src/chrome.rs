@@ -47,9 +47,6 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Writes a field beside the events, both parts as JSON.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn field(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let member = [key, b": ", value].concat();
         if self.section == Section::Events {
@@ -62,26 +59,17 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Writes an event, which is JSON.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn event(&mut self, text: &[u8]) -> io::Result<()> {
         self.begin(Section::Events)?;
         self.out.write_all(text)
     }
 
     /// Names a process, which is drawn at the place of its number.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn process(&mut self, pid: u32, name: &str) -> io::Result<()> {
         self.names("process", Track { pid, tid: pid }, name, pid)
     }
 
     /// Names a thread, and says where it is drawn among those of its process.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn thread(&mut self, track: Track, name: &str, sort_index: u32) -> io::Result<()> {
         self.names("thread", track, name, sort_index)
     }
@@ -93,9 +81,6 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Writes a slice with its category, name and arguments. One without an end was still open when the recording ended.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn slice(
         &mut self,
         Track { pid, tid }: Track,
@@ -113,9 +98,6 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Writes an event of a flow, at this place of so many. It belongs to the slice that is open there and was opened last.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn flow(
         &mut self,
         Track { pid, tid }: Track,
@@ -129,9 +111,6 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Completes the object.
-    ///
-    /// # Errors
-    /// Returns the writer's error.
     pub fn finish(mut self) -> io::Result<()> {
         if self.section != Section::Events {
             self.begin(Section::Events)?;

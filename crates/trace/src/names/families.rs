@@ -51,6 +51,9 @@ impl Family {
     }
 }
 
+/// How many of [`FAMILIES`], at their beginning, have NCCL's names.
+pub const NCCL_FAMILIES: usize = 2;
+
 /// All families. A kernel may belong to several: RCCL's kernels have NCCL's names.
 pub const FAMILIES: &[Family] = &[
     Family {
@@ -353,7 +356,8 @@ const WORDS: &[&str] = &[
     "combinetoken",
     "agsplits",
     "attna2a",
-    "kernelv2",
+    "dispatchkernelv2",
+    "combinekernelv2",
     "megamoe",
     "consumergemm",
     "gemmrs",
@@ -377,8 +381,12 @@ static ANY_WORD: LazyLock<AhoCorasick> = LazyLock::new(|| {
 
 /// Whether a kernel may belong to any family, before [`Family::expressions`] decide.
 pub fn may_be_of_any(kernel: &str) -> bool {
-    let plain: Vec<u8> = kernel.bytes().filter(|c| *c != b'_').map(|c| c.to_ascii_lowercase()).collect();
-    ANY_WORD.is_match(&plain)
+    let (mut plain, mut length) = (vec![0; kernel.len()], 0);
+    for byte in kernel.bytes() {
+        plain[length] = byte.to_ascii_lowercase();
+        length += usize::from(byte != b'_');
+    }
+    ANY_WORD.is_match(&plain[..length])
 }
 
 #[cfg(test)]
@@ -593,6 +601,8 @@ mod tests {
 
     #[test]
     fn names_of_all_families() {
+        let first: Vec<&str> = FAMILIES.iter().take(NCCL_FAMILIES).map(|family| family.name).collect();
+        assert_eq!(first, ["nccl", "rccl"]);
         let families: Vec<(&str, Vec<Regex>)> = FAMILIES
             .iter()
             .map(|family| (family.name, family.expressions().iter().map(|e| Regex::new(e).unwrap()).collect()))

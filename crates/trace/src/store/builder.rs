@@ -392,12 +392,13 @@ impl Builder {
             damage,
             events: self.traces.iter().map(|trace| trace.events).sum(),
             traces: self.traces,
-            only_gpus: Vec::new(),
+            gpus: Vec::new(),
             category_kinds,
             flow_args,
         };
         store.add_copies();
-        store.find_only_gpus();
+        store.find_names_of_families();
+        store.find_gpus();
         store
     }
 

@@ -32,9 +32,10 @@ use std::collections::BTreeSet;
 use std::num::NonZero;
 
 use crate::damage::{Damage, DamageReport};
-use crate::id::{ProcessId, SliceId, ThreadId, TrackId};
+use crate::id::{GpuId, ProcessId, SliceId, ThreadId, TrackId};
 use crate::names::args::{in_annotations, in_table};
 use crate::names::category::CategoryKind;
+use crate::names::families::may_be_of_any;
 use crate::names::ranks::rank_of_file;
 use crate::time::Window;
 use args::{ArgSetId, Args};
@@ -89,8 +90,8 @@ pub struct Store {
     pub thread_tracks: Vec<TrackId>,
     /// The tracks that belong to processes, by id.
     pub process_tracks: Vec<TrackId>,
-    /// By trace: its GPU, if it has only one. Empty where each kernel has its GPU.
-    only_gpus: Vec<Option<ProcessId>>,
+    /// By track.
+    gpus: Vec<GpuId>,
     /// The kind of each text as a category, by [`StringId`].
     category_kinds: Vec<CategoryKind>,
     /// The arguments of flows: one set per pair of name and category.
@@ -128,9 +129,17 @@ pub struct Name {
     pub of_cpu: bool,
     /// Whether GPU work other than kernels has it.
     pub of_gpu: bool,
+    /// Whether kernels have it that may be of a [family](crate::names::families): asked once, because names may be long.
+    pub may_be_of_family: bool,
 }
 
 impl Store {
+    fn find_names_of_families(&mut self) {
+        for name in self.names.iter_mut().filter(|name| name.of_kernel) {
+            name.may_be_of_family = may_be_of_any(self.strings.get(name.id).unwrap_or_default());
+        }
+    }
+
     /// The argument set of a flow: its name and category. [`ArgSetId::NONE`] if it has neither.
     pub fn flow_args(&self, flow: usize) -> ArgSetId {
         let label = self.flows.label.get(flow).copied().unwrap_or_default();
@@ -149,10 +158,14 @@ impl Store {
 
     /// The process of this thread, or of the track if the trace describes it.
     pub fn process_of(&self, slice: SliceId) -> Option<ProcessId> {
-        if let Some(thread) = self.thread_of(slice) {
+        self.process_of_track(self.slices.track(slice))
+    }
+
+    fn process_of_track(&self, track: TrackId) -> Option<ProcessId> {
+        if let Some(thread) = self.tracks.thread_of(track) {
             return Some(self.tracks.thread(thread).upid);
         }
-        match self.tracks.track(self.slices.track(slice)).owner {
+        match self.tracks.track(track).owner {
             Owner::Process(upid) | Owner::UnderProcess(upid) => Some(upid),
             _ => None,
         }

@@ -15,7 +15,7 @@ use super::tracks::Owner;
 use crate::damage::DamageReport;
 use crate::event::producers::Producer;
 use crate::event::{ArgValue, Format, HeaderField};
-use crate::id::{GpuId, ProcessId, SliceId, TraceId};
+use crate::id::{GpuId, ProcessId, SliceId, TraceId, TrackId};
 use crate::names::ranks::host_of_file;
 use crate::time::{Ns, Window};
 
@@ -148,20 +148,23 @@ impl Store {
 
     /// The GPU on which a slice ran: its trace, and its process in that trace.
     pub fn gpu_of(&self, slice: SliceId) -> GpuId {
-        let trace = self.trace_of(slice);
-        let only = || self.only_gpus.get(trace.row()).copied().flatten();
-        GpuId { trace, process: self.process_of(slice).or_else(only).unwrap_or_default() }
+        self.gpus[self.slices.track(slice).row()]
     }
 
-    /// Finds the only GPU of each trace, for kernels whose tracks belong to no process: asynchronous events have ids of their own.
-    pub(super) fn find_only_gpus(&mut self) {
-        if !self.tracks.tracks.iter().any(|track| track.owner == Owner::Operation(None)) {
-            return;
+    /// Finds the GPU of each track. Asynchronous events have ids of their own, so that their tracks may belong to no process: they are on the only
+    /// GPU of their trace, if it has only one.
+    pub(super) fn find_gpus(&mut self) {
+        let mut only: Vec<BTreeSet<ProcessId>> = vec![BTreeSet::new(); self.traces.len()];
+        if self.tracks.tracks.iter().any(|track| track.owner == Owner::Operation(None)) {
+            for kernel in &self.kernels {
+                only[self.trace_of(*kernel).row()].extend(self.process_of(*kernel));
+            }
         }
-        let mut gpus: Vec<BTreeSet<ProcessId>> = vec![BTreeSet::new(); self.traces.len()];
-        for kernel in &self.kernels {
-            gpus[self.trace_of(*kernel).row()].extend(self.process_of(*kernel));
-        }
-        self.only_gpus = gpus.into_iter().map(|of| of.first().copied().filter(|_| of.len() == 1)).collect();
+        let gpu = |track: TrackId| {
+            let trace = if self.traces.len() < 2 { TraceId(0) } else { self.tracks.track(track).trace };
+            let only = || only.get(trace.row()).and_then(|of| of.first().copied().filter(|_| of.len() == 1));
+            GpuId { trace, process: self.process_of_track(track).or_else(only).unwrap_or_default() }
+        };
+        self.gpus = (0..self.tracks.tracks.len()).map(|row| gpu(TrackId::of_row(row))).collect();
     }
 }

@@ -27,10 +27,6 @@ struct Frame {
 }
 
 impl Chains {
-    /// Those of an export.
-    ///
-    /// # Errors
-    /// Those of SQLite.
     pub(super) fn read(export: &Export) -> Result<Self> {
         let mut frames = Vec::new();
         export.tables.each(&export.connection, &CHAINS, None, export.bytes, |row| {

@@ -21,14 +21,11 @@ use crate::unfinished::Unfinished;
 /// The most processes of an export. A machine has some for each of its GPUs, and each is read by itself.
 const PROCESSES: usize = 1024;
 
-/// An opened export.
 #[derive(Debug)]
 pub(super) struct Export {
-    /// Its name for messages.
     pub(super) name: String,
     pub(super) connection: Connection,
     pub(super) tables: Tables,
-    /// Its size in bytes.
     pub(super) bytes: u64,
     /// Counts how much of it has been read, if it is the file itself: a copy was counted when it was made.
     taken: Option<Arc<AtomicU64>>,

@@ -2,11 +2,9 @@
 
 use super::tables::{THREAD_BITS, Table};
 
-/// Names of processes.
 pub(super) const PROCESSES: Table =
     Table { name: "PROCESSES", columns: &["globalPid", "name"], process: Some("globalPid") };
 
-/// Names of threads.
 pub(super) const THREADS: Table =
     Table { name: "ThreadNames", columns: &["globalTid", "nameId"], process: Some("globalTid") };
 

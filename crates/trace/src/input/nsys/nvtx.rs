@@ -48,11 +48,9 @@ pub(super) mod at {
     pub(in crate::input::nsys) const BINARY: usize = 9;
     /// The first of the integers, and the first number after them.
     pub(in crate::input::nsys) const INTEGERS: [usize; 2] = [10, 14];
-    /// The same of the fractions.
     pub(in crate::input::nsys) const FRACTIONS: [usize; 2] = [14, 16];
 }
 
-/// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowKind {
     /// A range that its thread opened and closed.
@@ -61,9 +59,7 @@ pub(super) enum RowKind {
     Free,
     /// An instant of a thread.
     Mark,
-    /// The definition of a domain.
     Domain,
-    /// Names of other things.
     Other,
 }
 
@@ -99,7 +95,6 @@ const PARTS: [(&str, &str); 4] = [
 pub(super) struct Named<'t> {
     pub(super) name: &'t str,
     pub(super) category: &'static str,
-    /// What PyTorch has appended.
     rest: &'t str,
 }
 
@@ -152,7 +147,6 @@ impl Lanes {
         lane as u64
     }
 
-    /// How many there are.
     pub(super) fn len(&self) -> u64 {
         self.ends.len() as u64
     }

@@ -18,9 +18,7 @@ pub(super) struct Named<'a> {
     pub(super) category: &'static str,
 }
 
-/// Emits events.
 pub(super) struct Output<F> {
-    /// The process.
     pid: u32,
     /// The arguments of the next event.
     pub(super) args: ArgList,

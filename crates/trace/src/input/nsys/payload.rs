@@ -54,17 +54,12 @@ type Key = (i64, i64);
 pub(super) struct Payloads {
     /// The fields of each schema, by their index.
     schemas: HashMap<Key, BTreeMap<i64, Entry>>,
-    /// The words of each enumeration.
     words: HashMap<Key, HashMap<i64, String>>,
-    /// The domains that have schemas.
     domains: HashSet<i64>,
 }
 
 impl Payloads {
     /// Those of an export. Several processes have the same, each in rows of its own.
-    ///
-    /// # Errors
-    /// Those of SQLite.
     pub(super) fn read(export: &Export) -> Result<Self> {
         let mut payloads = Payloads::default();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -167,7 +162,6 @@ fn push(args: &mut ArgList, name: &str, value: ArgValue<&str>) {
     }
 }
 
-/// A value of a field.
 #[derive(Debug, PartialEq)]
 enum Number {
     Int(i64),

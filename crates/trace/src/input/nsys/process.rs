@@ -66,7 +66,6 @@ const GRAPHS: Table = of_gpu!("GRAPH_TRACE", []);
 pub(super) const OF_GPU: &[Table] = &[KERNELS, COPIES, FILLS, GRAPHS, CALLS];
 pub(super) use nvtx::EVENTS as NVTX;
 
-/// All tables of events.
 const TABLES: [Table; 6] = [NVTX, CALLS, KERNELS, COPIES, FILLS, GRAPHS];
 
 /// A graph that was recorded as a whole, which is what Nsight Systems does by default. It is no kernel, but what the GPU did.
@@ -116,7 +115,6 @@ impl Process {
     }
 }
 
-/// Reads the rows of a process.
 struct Reader<'e, F> {
     export: &'e Export,
     /// The process's number with those of its machine.

@@ -8,7 +8,6 @@ use rusqlite::{OptionalExtension, Result};
 use super::export::Export;
 use super::tables::{TEXT_FACTOR, Table, corrupt};
 
-/// The table that every export has.
 pub(super) const STRINGS: Table = Table { name: "StringIds", columns: &["id", "value"], process: None };
 
 type Text = Option<Rc<str>>;
@@ -24,10 +23,6 @@ pub(super) struct Strings<'e> {
 }
 
 impl<'e> Strings<'e> {
-    /// Those of an export.
-    ///
-    /// # Errors
-    /// Those of SQLite.
     pub(super) fn new(export: &'e Export) -> Result<Self> {
         let sql = "SELECT max(pk) FROM pragma_table_info(?1) WHERE name = 'id'";
         let key: Option<i64> = export.connection.query_row(sql, [STRINGS.name], |row| row.get(0))?;
@@ -44,10 +39,6 @@ impl<'e> Strings<'e> {
         Ok(Strings { export, known, is_whole, bytes: 0 })
     }
 
-    /// The text with a number.
-    ///
-    /// # Errors
-    /// Those of SQLite.
     pub(super) fn get(&mut self, id: Option<i64>) -> Result<Text> {
         let Some(id) = id else { return Ok(None) };
         if let Some(known) = self.known.get(&id) {
@@ -69,9 +60,6 @@ impl<'e> Strings<'e> {
     }
 
     /// The first of several numbers that has a text.
-    ///
-    /// # Errors
-    /// Those of SQLite.
     pub(super) fn first(&mut self, ids: impl IntoIterator<Item = Option<i64>>) -> Result<Option<Rc<str>>> {
         for id in ids {
             if let Some(text) = self.get(id)? {

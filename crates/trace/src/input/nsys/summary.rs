@@ -17,11 +17,9 @@ pub enum Item<'a> {
 /// What was read beside the events.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// The number of events.
     pub events: u64,
     /// The facts of the recording.
     pub header: Vec<HeaderField>,
-    /// The damage.
     pub damage: DamageReport,
     /// The part of the database's size, in bytes, that counts for this process.
     pub bytes: u64,

@@ -51,7 +51,6 @@ impl Tables {
         Ok(Tables(tables))
     }
 
-    /// The names of all tables.
     pub(super) fn names(&self) -> Vec<&str> {
         self.0.keys().map(String::as_str).collect()
     }
@@ -76,9 +75,6 @@ impl Tables {
 
     /// Calls `each` with every row of a table, of one process if one is given, until that returns false. `bytes` is the file's size. Returns
     /// how many rows were left out because they name no process, and there are several.
-    ///
-    /// # Errors
-    /// Those of SQLite and of `each`.
     pub(super) fn each(
         &self,
         connection: &Connection,
