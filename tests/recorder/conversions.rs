@@ -79,15 +79,15 @@ fn all_reduce(recording: &Recording, algorithm: &str, transfers: u64, proxies: &
     }
 }
 
-/// The dumps of three ranks, in a folder, of which each has these neighbours.
-fn dumps(algorithm: &str, transfers: u64, ranks: [&[Neighbour]; 3]) -> tempfile::TempDir {
+/// The recordings of three ranks, in a folder, of which each has these neighbours.
+fn recordings(algorithm: &str, transfers: u64, ranks: [&[Neighbour]; 3]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (rank, proxies) in (0..).zip(ranks) {
-        let recording = Recording::new(1 << 10);
+        let recording = Recording::of_rank(rank, 1 << 10);
         let known = Communicator { hash: 0xabc, rank, size: 3, by: 1, ..Communicator::default() };
         assert_eq!(recording.writer.communicator(&known), 1);
         all_reduce(&recording, algorithm, transfers, proxies);
-        std::fs::write(folder.path().join(format!("dump_{rank}.json")), recording.dump(1).0).unwrap();
+        std::fs::copy(recording.path(), folder.path().join(format!("{rank}.ncclrec"))).unwrap();
     }
     folder
 }
@@ -109,7 +109,7 @@ fn a_ring_passes_the_checks_of_flows() {
         &[(0, false, 20_000), (2, true, 10_000)],
         &[(1, false, 20_000), (0, true, 10_000)],
     ];
-    let (_folder, flows, said) = convert(dumps("RING", 16, ring).path(), "--flows", "flows");
+    let (_folder, flows, said) = convert(recordings("RING", 16, ring).path(), "--flows", "flows");
     assert!(!said.contains("left out"), "{said}");
     let records = read_folder(&flows);
     let report = flows::report(&records).unwrap();
@@ -144,7 +144,7 @@ fn a_tree_passes_them_with_the_stages_that_times_say() {
         &[(0, true, 20_000), (0, false, 50_000), (2, false, 10_000), (2, true, 60_000)],
         &[(1, true, 5_000), (1, false, 70_000)],
     ];
-    let (_folder, flows, _) = convert(dumps("TREE", 3, tree).path(), "--flows", "flows");
+    let (_folder, flows, _) = convert(recordings("TREE", 3, tree).path(), "--flows", "flows");
     let records = read_folder(&flows);
     let report = flows::report(&records).unwrap();
     let run = &report.runs[0];
