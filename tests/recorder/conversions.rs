@@ -9,7 +9,8 @@ use nccl_stacks::analysis::recorded::flows::{self, Finding};
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;
-use nccl_stacks_recorder_format::{Communicator, Handle, Kind, Record};
+use nccl_stacks_recorder_format::{Communicator, Handle, Kind, Record, layout};
+use nccl_stacks_recorder_text::flow::{Flow, Link, Of, links};
 use nccl_stacks_recorder_text::megatrace::{Form, Log};
 use serde_json::Value;
 
@@ -159,6 +160,35 @@ fn a_tree_passes_them_with_the_stages_that_times_say() {
     assert_eq!(stages(&records, 1), BTreeMap::from(expected));
     // The reader works the stages out by the order of the lines.
     assert!(records.flow_steps.iter().all(|step| step.stage == step.recorded_stage.as_deref()));
+}
+
+/// A flow made within the job has all steps of the operations that the rings still hold, and none of others.
+#[test]
+fn what_rings_have_overwritten_has_no_steps() {
+    let recording = Recording::new(256);
+    let writer = &recording.writer;
+    let known = Communicator { hash: 0xabc, rank: 0, size: 3, by: 1, ..Communicator::default() };
+    assert_eq!(writer.communicator(&known), 1);
+    for _ in 0..50 {
+        all_reduce(&recording, "RING", 4, &[(2, false, 20_000), (1, true, 10_000)]);
+    }
+    // The ring of operations keeps 4 of them, and that of proxies the work of 5.
+    (0..240).for_each(|_| _ = recording.put(1, 0, Record::new(Kind::Stop)));
+    let (mut proxies, mut without_operation) = (0, 0);
+    for (ring, position) in (0..layout::RINGS).flat_map(|ring| (1..=writer.claimed(ring)).map(move |at| (ring, at))) {
+        let Some((_, record)) = writer.at(ring, position).filter(|(_, of)| of.kind == Kind::ProxyOp) else { continue };
+        let operation = Handle::from_number(record.parent).and_then(|operation| writer.get(operation));
+        *(if operation.is_some() { &mut proxies } else { &mut without_operation }) += 1;
+    }
+    assert_eq!((proxies, without_operation), (8, 3));
+    let of = Of::find(writer, 1).unwrap();
+    let (mut links, mut pairs) = (vec![Link::default(); links(writer)], vec![0; of.pairs()]);
+    let mut text = String::new();
+    assert_eq!(Flow::new(writer, 77, of, &mut links, &mut pairs, 0).write(&mut text), Ok(0));
+    let file: Value = serde_json::from_str(&text).unwrap();
+    // 4 transfers of 2 steps.
+    assert_eq!(file["steps"].as_array().unwrap().len(), proxies * 8);
+    assert_eq!((&file["meta"]["ringPrev"], &file["meta"]["ringNext"]), (&2.into(), &1.into()));
 }
 
 #[test]

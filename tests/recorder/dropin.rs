@@ -27,7 +27,7 @@ impl Recording {
         let folder = tempfile::tempdir().unwrap();
         let path = CString::new(folder.path().join("a.ncclrec").to_str().unwrap()).unwrap();
         let facts =
-            Facts { ring_records, pid: 77, ranks: [rank, 8, rank], boot: b"b", host: b"node7", command: b"c", events: 0 };
+            Facts { ring_records, pid: 77, ranks: [rank, 8, 3], boot: b"b", host: b"node7", command: b"c", events: 0 };
         Recording { folder, writer: Writer::create(&path, &facts).unwrap() }
     }
 

@@ -8,7 +8,8 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use crate::recorder::hazards::end_of;
-use crate::recorder::jobs::{Job, Recording, built};
+use crate::recorder::jobs::{Job, built};
+use crate::recorder::recording::Recording;
 use crate::support::random::{is_long, rounds};
 
 /// How often the long tests do what they do: `NCCL_STACKS_STRESS_RUNS`, or so many times.

@@ -6,11 +6,13 @@
 //! the readers of those programs.
 
 #![no_std]
+#![allow(missing_docs, reason = "a field whose name says all has no comment")]
 
 #[cfg(test)]
 extern crate std;
 
 pub mod flow;
+mod functions;
 mod json;
 pub mod megatrace;
 mod merge;

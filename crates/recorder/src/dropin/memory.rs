@@ -12,7 +12,6 @@ unsafe impl Zero for u32 {}
 // SAFETY: as above.
 unsafe impl Zero for nccl_stacks_recorder_text::flow::Link {}
 
-/// Many of them.
 pub(super) struct Zeros<T: Zero> {
     start: *mut T,
     count: usize,
