@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::sync::Arc;
 
-use nccl_stacks_recorder_text::flow::lines;
+use nccl_stacks_recorder_text::flow::lines::{Aggregate, Head, Line, Own, Step, What};
 
 use crate::records::flow::runs::{FlowRun, runs};
 use crate::records::{FlowOp, FlowStep, Records};
@@ -48,10 +49,10 @@ fn of_run(records: &Records, run: &FlowRun) -> Vec<FlowRank> {
 }
 
 /// The text of an aggregate from these lines.
-pub(super) fn text<S: Display>(rank: u32, op: &dyn Display, steps: impl Iterator<Item = S>) -> String {
+pub(super) fn text<'a>(rank: u32, op: &dyn Display, steps: impl Iterator<Item = Line<'a>>) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    if let Ok(mut lines) = lines::Aggregate::begin(rank, op, &mut text) {
+    if let Ok(mut lines) = Aggregate::begin(rank, op, &mut text) {
         steps.for_each(|step| _ = lines.step(&step));
         let _ = lines.end();
     }
@@ -59,11 +60,8 @@ pub(super) fn text<S: Display>(rank: u32, op: &dyn Display, steps: impl Iterator
 }
 
 /// A line of `proxy_flow_rank<R>.jsonl`.
-fn op_line(op: &FlowOp) -> lines::Op<'_> {
-    lines::Op {
-        op_count: op.op_count,
-        rank: op.rank,
-        channel: op.channel,
+fn op_line(op: &FlowOp) -> Line<'_> {
+    let what = What::Op {
         steps: op.steps,
         slice_bytes: op.slice_bytes,
         chunk_bytes: op.chunk_bytes,
@@ -71,26 +69,26 @@ fn op_line(op: &FlowOp) -> lines::Op<'_> {
         chunk_steps: op.chunk_steps,
         dtype: op.dtype,
         reduction: op.reduction,
-        pattern: op.pattern.as_deref().unwrap_or_default(),
-        protocol: op.protocol.as_deref().unwrap_or_default(),
         ring: op.ring.map(|(before, after)| (before.into(), after.into())),
-        own: lines::Own::default(),
-    }
+    };
+    line(op.op_count, op.rank, op.channel, &op.pattern, &op.protocol, what)
 }
 
 /// A line of `flow_steps_rank<R>.jsonl`.
-fn step_line(step: &FlowStep) -> lines::Step<'_> {
-    lines::Step {
-        op_count: step.op_count,
-        rank: step.rank,
-        channel: step.channel,
-        step: step.step,
-        is_send: step.is_send,
-        peer: step.peer,
-        bytes: step.bytes,
-        pattern: step.pattern.as_deref().unwrap_or_default(),
-        protocol: step.protocol.as_deref().unwrap_or_default(),
-        stage: step.recorded_stage.as_deref(),
-        own: lines::Own::default(),
-    }
+fn step_line(step: &FlowStep) -> Line<'_> {
+    let &FlowStep { step: number, is_send, peer, bytes, .. } = step;
+    let what = What::Step(Step { number, is_send, peer, bytes, stage: step.recorded_stage.as_deref() });
+    line(step.op_count, step.rank, step.channel, &step.pattern, &step.protocol, what)
+}
+
+fn line<'a>(
+    op_count: u64,
+    rank: u32,
+    channel: u32,
+    pattern: &'a Option<Arc<str>>,
+    protocol: &'a Option<Arc<str>>,
+    what: What<'a>,
+) -> Line<'a> {
+    let [pattern, protocol] = [pattern, protocol].map(|text| text.as_deref().unwrap_or_default());
+    Line { head: Head { op_count, rank, channel, protocol, own: Own::default() }, pattern, what }
 }

@@ -198,9 +198,9 @@ fn variables_for_a_shell() {
     assert!(stderr(&own).contains("/opt/theirs.so"), "{}", stderr(&own));
 }
 
-/// What a job's scripts know from NCCL's example profiler plugin and from Megatrace is written beside the recordings, of the same calls.
+/// What a job's scripts know from Megatrace is written beside the recordings, of the same calls.
 #[test]
-fn other_recorders_files_are_written_too() {
+fn megatraces_files_are_written_too() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::create_dir(at("logs")).unwrap();
@@ -210,29 +210,12 @@ fn other_recorders_files_are_written_too() {
         .arg("--")
         .arg(built().path("job"))
         .args(["2", "5"])
-        .env("NCCL_PROFILE_DUMP_FILE", at("dump"))
         .env("NCCL_MEGATRACE_ENABLE", "1")
         .env("NCCL_MEGATRACE_LOG_PATH", at("logs"))
         .output()
         .unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
     for rank in 0..2 {
-        // The hash of job.c in decimal.
-        let dump = std::fs::read(at(&format!("dump_2474940877224741099_{rank}.json"))).unwrap();
-        let events: Vec<Value> = serde_json::from_slice(&dump).unwrap();
-        let of = |category: &str, phase: &str| {
-            events.iter().filter(|event| event["cat"] == category && event["ph"] == phase).collect::<Vec<_>>()
-        };
-        assert!(events.iter().all(|event| event["ts"].as_f64().is_some_and(|ts| ts > 0.0)), "rank {rank}");
-        for (category, count) in [("GROUP_API", 5), ("COLL_API", 5), ("COLL", 5), ("GPU", 10)] {
-            assert_eq!((of(category, "b").len(), of(category, "e").len()), (count, count), "{category}");
-        }
-        let coll = &of("COLL", "b")[4]["args"];
-        assert_eq!(
-            (&coll["Algorithm"], &coll["Protocol"], &coll["Count"], &coll["Rank"]),
-            (&"RING".into(), &"SIMPLE".into(), &(1 << 20).into(), &rank.into()),
-            "{coll}"
-        );
         let log = std::fs::read_to_string(at(&format!("logs/rank_{rank}.log"))).unwrap();
         assert_eq!(log.lines().filter(|line| line.contains(" Fun ncclAllReduce Data 1048576 ")).count(), 5, "{log}");
     }

@@ -9,7 +9,8 @@ use nccl_stacks::analysis::recorded::flows::{self, Finding};
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{Keep, Records, read_all};
 use nccl_stacks::time::Ns;
-use nccl_stacks_recorder_format::{Communicator, Handle, Kind, Record};
+use nccl_stacks_recorder_format::{Communicator, Handle, Kind, Record, layout};
+use nccl_stacks_recorder_text::flow::{Flow, Link, Of, links};
 use nccl_stacks_recorder_text::megatrace::{Form, Log};
 use serde_json::Value;
 
@@ -79,15 +80,15 @@ fn all_reduce(recording: &Recording, algorithm: &str, transfers: u64, proxies: &
     }
 }
 
-/// The dumps of three ranks, in a folder, of which each has these neighbours.
-fn dumps(algorithm: &str, transfers: u64, ranks: [&[Neighbour]; 3]) -> tempfile::TempDir {
+/// The recordings of three ranks, in a folder, of which each has these neighbours.
+fn recordings(algorithm: &str, transfers: u64, ranks: [&[Neighbour]; 3]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (rank, proxies) in (0..).zip(ranks) {
-        let recording = Recording::new(1 << 10);
+        let recording = Recording::of_rank(rank, 1 << 10);
         let known = Communicator { hash: 0xabc, rank, size: 3, by: 1, ..Communicator::default() };
         assert_eq!(recording.writer.communicator(&known), 1);
         all_reduce(&recording, algorithm, transfers, proxies);
-        std::fs::write(folder.path().join(format!("dump_{rank}.json")), recording.dump(1).0).unwrap();
+        std::fs::copy(recording.path(), folder.path().join(format!("{rank}.ncclrec"))).unwrap();
     }
     folder
 }
@@ -109,7 +110,7 @@ fn a_ring_passes_the_checks_of_flows() {
         &[(0, false, 20_000), (2, true, 10_000)],
         &[(1, false, 20_000), (0, true, 10_000)],
     ];
-    let (_folder, flows, said) = convert(dumps("RING", 16, ring).path(), "--flows", "flows");
+    let (_folder, flows, said) = convert(recordings("RING", 16, ring).path(), "--flows", "flows");
     assert!(!said.contains("left out"), "{said}");
     let records = read_folder(&flows);
     let report = flows::report(&records).unwrap();
@@ -144,7 +145,7 @@ fn a_tree_passes_them_with_the_stages_that_times_say() {
         &[(0, true, 20_000), (0, false, 50_000), (2, false, 10_000), (2, true, 60_000)],
         &[(1, true, 5_000), (1, false, 70_000)],
     ];
-    let (_folder, flows, _) = convert(dumps("TREE", 3, tree).path(), "--flows", "flows");
+    let (_folder, flows, _) = convert(recordings("TREE", 3, tree).path(), "--flows", "flows");
     let records = read_folder(&flows);
     let report = flows::report(&records).unwrap();
     let run = &report.runs[0];
@@ -159,6 +160,35 @@ fn a_tree_passes_them_with_the_stages_that_times_say() {
     assert_eq!(stages(&records, 1), BTreeMap::from(expected));
     // The reader works the stages out by the order of the lines.
     assert!(records.flow_steps.iter().all(|step| step.stage == step.recorded_stage.as_deref()));
+}
+
+/// A flow made within the job has all steps of the operations that the rings still hold, and none of others.
+#[test]
+fn what_rings_have_overwritten_has_no_steps() {
+    let recording = Recording::new(256);
+    let writer = &recording.writer;
+    let known = Communicator { hash: 0xabc, rank: 0, size: 3, by: 1, ..Communicator::default() };
+    assert_eq!(writer.communicator(&known), 1);
+    for _ in 0..50 {
+        all_reduce(&recording, "RING", 4, &[(2, false, 20_000), (1, true, 10_000)]);
+    }
+    // The ring of operations keeps 4 of them, and that of proxies the work of 5.
+    (0..240).for_each(|_| _ = recording.put(1, 0, Record::new(Kind::Stop)));
+    let (mut proxies, mut without_operation) = (0, 0);
+    for (ring, position) in (0..layout::RINGS).flat_map(|ring| (1..=writer.claimed(ring)).map(move |at| (ring, at))) {
+        let Some((_, record)) = writer.at(ring, position).filter(|(_, of)| of.kind == Kind::ProxyOp) else { continue };
+        let operation = Handle::from_number(record.parent).and_then(|operation| writer.get(operation));
+        *(if operation.is_some() { &mut proxies } else { &mut without_operation }) += 1;
+    }
+    assert_eq!((proxies, without_operation), (8, 3));
+    let of = Of::find(writer, 1).unwrap();
+    let (mut links, mut pairs) = (vec![Link::default(); links(writer)], vec![0; of.pairs()]);
+    let mut text = String::new();
+    assert_eq!(Flow::new(writer, 77, of, &mut links, &mut pairs, 0).write(&mut text), Ok(0));
+    let file: Value = serde_json::from_str(&text).unwrap();
+    // 4 transfers of 2 steps.
+    assert_eq!(file["steps"].as_array().unwrap().len(), proxies * 8);
+    assert_eq!((&file["meta"]["ringPrev"], &file["meta"]["ringNext"]), (&2.into(), &1.into()));
 }
 
 #[test]

@@ -7,9 +7,6 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nccl_stacks_recorder_format as format;
-use nccl_stacks_recorder_format::{Header, Kind, Record, Slot, layout};
-
 /// What NCCL loads.
 pub(crate) fn library() -> &'static str {
     env!("NCCL_STACKS_RECORDER")
@@ -199,99 +196,6 @@ impl Event {
         }
         let words = bytes[..Self::length(version)].chunks_exact(8);
         words.map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
-    }
-}
-
-/// A file that the recorder wrote, read.
-pub(crate) struct Recording {
-    bytes: Vec<u8>,
-    /// By the number of its handle without the note, which is not in the file: the position and the ring.
-    records: Vec<(u64, Record)>,
-    pub(crate) incomplete: usize,
-}
-
-/// A handle without its note.
-fn plain(handle: u64) -> u64 {
-    handle & !0xf0
-}
-
-impl Recording {
-    pub(crate) fn read(path: &Path) -> Recording {
-        let bytes = std::fs::read(path).unwrap();
-        let sizes = Header::parse(&bytes).unwrap().rings;
-        let (mut records, mut incomplete) = (Vec::new(), 0);
-        for ring in 0..layout::RINGS {
-            let at = sizes.at(ring) as usize;
-            let slots = bytes[at..].chunks_exact(layout::RECORD).take(sizes.of(ring) as usize);
-            for (index, slot) in slots.enumerate() {
-                match format::slot(slot.try_into().unwrap(), index as u64, sizes.of(ring)) {
-                    Slot::Record(position, record) => records.push((position << 8 | ring as u64, record)),
-                    Slot::Incomplete => incomplete += 1,
-                    Slot::Empty => {}
-                }
-            }
-        }
-        records.sort_by_key(|(id, record)| (record.time, *id & 15, *id >> 8));
-        Recording { bytes, records, incomplete }
-    }
-
-    /// The only file of a folder.
-    pub(crate) fn only(folder: &Path) -> Recording {
-        let files = files(folder);
-        assert_eq!(files.len(), 1, "{files:?}");
-        Recording::read(&files[0])
-    }
-
-    pub(crate) fn header(&self) -> Header<'_> {
-        Header::parse(&self.bytes).unwrap()
-    }
-
-    pub(crate) fn communicator(&self, number: u16) -> Option<format::Communicator<'_>> {
-        format::communicator(&self.bytes, number)
-    }
-
-    pub(crate) fn communicators(&self) -> Vec<format::Communicator<'_>> {
-        (1..).map_while(|number| self.communicator(number)).collect()
-    }
-
-    pub(crate) fn text(&self, number: u8) -> &str {
-        let text = if number == 0 { Some(&b""[..]) } else { format::text(&self.bytes, number) };
-        std::str::from_utf8(text.unwrap()).unwrap()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    /// The record of a handle.
-    pub(crate) fn get(&self, handle: u64) -> Option<Record> {
-        let found = self.records.iter().find(|(id, _)| *id == plain(handle));
-        found.map(|(_, record)| *record)
-    }
-
-    /// The records whose parent is this handle, by time. The number in them is the handle's with its note.
-    pub(crate) fn of(&self, handle: u64, kind: Kind) -> Vec<Record> {
-        let records = self.records.iter().map(|(_, record)| *record);
-        records.filter(|record| record.parent == handle && record.kind == kind).collect()
-    }
-
-    /// The records of a kind, by time.
-    pub(crate) fn all(&self, kind: Kind) -> Vec<(u64, Record)> {
-        self.records.iter().copied().filter(|(_, record)| record.kind == kind).collect()
-    }
-
-    /// Function, type, algorithm and protocol of a record.
-    pub(crate) fn texts(&self, record: &Record) -> [&str; 4] {
-        [record.function, record.dtype, record.algorithm, record.protocol].map(|number| self.text(number))
-    }
-
-    /// State and value of each state of an event.
-    pub(crate) fn states(&self, handle: u64) -> Vec<(u64, u64)> {
-        self.of(handle, Kind::State).iter().map(|record| (record.a, record.b)).collect()
-    }
-
-    pub(crate) fn stops(&self, handle: u64) -> usize {
-        self.of(handle, Kind::Stop).len()
     }
 }
 

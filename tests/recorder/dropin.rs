@@ -1,9 +1,7 @@
-//! What the recorder writes in the forms of other programs, read by the readers of these forms, and compared with texts and values that were
-//! worked out by hand.
+//! Megatrace's log as the recorder writes it, read by our reader of such logs, and compared with texts and values that were worked out by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::PathBuf;
 
@@ -11,10 +9,8 @@ use nccl_stacks::input;
 use nccl_stacks::operation::Source;
 use nccl_stacks::records::{self, Keep, Records};
 use nccl_stacks::time::Ns;
-use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Kind, Record, Writer, flag, layout};
-use nccl_stacks_recorder_text::dump::{self, Link, Written};
+use nccl_stacks_recorder_format::{Communicator, Facts, Handle, Kind, Record, Writer, layout};
 use nccl_stacks_recorder_text::megatrace::{About, Form, KEPT, Log};
-use serde_json::Value;
 
 /// A recording in a folder that is removed at the end.
 pub(crate) struct Recording {
@@ -24,10 +20,14 @@ pub(crate) struct Recording {
 
 impl Recording {
     pub(crate) fn new(ring_records: u64) -> Self {
+        Recording::of_rank(3, ring_records)
+    }
+
+    pub(crate) fn of_rank(rank: i32, ring_records: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = CString::new(folder.path().join("a.ncclrec").to_str().unwrap()).unwrap();
         let facts =
-            Facts { ring_records, pid: 77, ranks: [3, 8, 3], boot: b"b", host: b"node7", command: b"c", events: 0 };
+            Facts { ring_records, pid: 77, ranks: [rank, 8, 3], boot: b"b", host: b"node7", command: b"c", events: 0 };
         Recording { folder, writer: Writer::create(&path, &facts).unwrap() }
     }
 
@@ -47,15 +47,6 @@ impl Recording {
 
     pub(crate) fn text(&self, text: &str) -> u8 {
         self.writer.text(text.as_bytes())
-    }
-
-    /// The dump of a communicator, and what our reader says of it.
-    pub(crate) fn dump(&self, communicator: u16) -> (String, Written, Records) {
-        let mut links = vec![Link::default(); dump::links(&self.writer)];
-        let mut text = String::new();
-        let written = dump::write(&self.writer, communicator, &mut links, &mut text).unwrap();
-        let records = self.read("dump.json", &text);
-        (text, written, records)
     }
 
     fn read(&self, name: &str, text: &str) -> Records {
@@ -271,219 +262,4 @@ fn calls_are_lines_of_megatraces_documented_form() {
     assert_eq!((row.in_elements, row.sequence, row.stream_handle), (Some(25_165_824), Some(1), Some(0x5591)));
     assert_eq!(row.enqueued, Some(Ns(1_755_590_104_253_967_145)));
     assert_eq!(records.operations[1].stream_handle, Some(0));
-}
-
-/// A group with an all-reduce of two channels, one of which sends two steps, and the begins and ends of all of it.
-fn one_collective(recording: &Recording, communicator: u16) -> Handle {
-    let of = |kind, parent: Option<Handle>| Record {
-        communicator,
-        parent: parent.map_or(0, Handle::number),
-        ..Record::new(kind)
-    };
-    let stop = |thread, since, event: Handle| recording.put(thread, since, of(Kind::Stop, Some(event)));
-    let state = |since, event: Handle, state, b| {
-        recording.put(2, since, Record { a: state, b, ..of(Kind::State, Some(event)) });
-    };
-    let (function, dtype) = (recording.text("AllReduce"), recording.text("ncclBfloat16"));
-    let (algorithm, protocol) = (recording.text("RING"), recording.text("SIMPLE"));
-    let group = recording.put(1, 1_000, Record { a: 1, ..of(Kind::GroupApi, None) });
-    let api = Record { a: 1024, b: 0x5591, function, dtype, flags: flag::CAPTURED, ..of(Kind::CollApi, Some(group)) };
-    let api = recording.put(1, 2_000, api);
-    stop(1, 3_000, api);
-    let launch = recording.put(1, 4_000, Record { b: 0x5591, ..of(Kind::KernelLaunch, Some(group)) });
-    stop(1, 5_000, launch);
-    let coll = Record {
-        a: 1024,
-        b: 6,
-        function,
-        dtype,
-        algorithm,
-        protocol,
-        channel: 2,
-        small: 16,
-        ..of(Kind::Coll, Some(api))
-    };
-    let coll = recording.put(1, 6_000, coll);
-    stop(1, 7_001, coll);
-    stop(1, 8_000, group);
-    for channel in 0..2_u8 {
-        let clock = 1_755_590_104_000_000_000 + u64::from(channel);
-        let kernel = recording.put(2, 9_000, Record { a: clock, channel, ..of(Kind::KernelChannel, Some(coll)) });
-        state(91_000, kernel, 22, clock + 80_000);
-    }
-    let op = Record { a: 77, b: 2 | 4096 << 32, c: 4, channel: 1, small: 1, ..of(Kind::ProxyOp, Some(coll)) };
-    let op = recording.put(2, 10_000, op);
-    state(11_000, op, 19, 0);
-    for number in 0..2 {
-        let since = 20_000 + 10_000 * number as i64;
-        let step = recording.put(2, since, Record { a: number, ..of(Kind::ProxyStep, Some(op)) });
-        state(since, step, 8, 0);
-        state(since + 1_000, step, 20, 0);
-        state(since + 2_000, step, 20, 0);
-        state(since + 3_000, step, 9, 1000 + number);
-        stop(2, since + 5_000, step);
-    }
-    stop(2, 50_000, op);
-    coll
-}
-
-fn tp(recording: &Recording) -> u16 {
-    let known = Communicator { name: b"tp", hash: u64::MAX - 1, rank: 3, size: 8, by: 1, ..Communicator::default() };
-    recording.writer.communicator(&known)
-}
-
-#[test]
-fn a_collective_is_events_of_the_plugin() {
-    let recording = Recording::new(256);
-    let (other, own) = (recording.writer.communicator(&Communicator::default()), tp(&recording));
-    one_collective(&recording, own);
-    assert_eq!(dump::name(&recording.writer, own), Some((u64::MAX - 1, 3)));
-    let (text, written, records) = recording.dump(own);
-    let step = |number: u64, ts: i64| {
-        let net = |name: &str, phase: &str, ts: i64, args: &str| {
-            format!(
-                "{{\"name\": \"{name}\", \"cat\": \"NET\", \"ph\": \"{phase}\", \"id\": {number}, \"pid\": 77, \"tid\": 1, \
-                 \"ts\": {ts}.000000{args}}},\n"
-            )
-        };
-        let args = format!(", \"args\": {{\"Step\": {number}}}");
-        [
-            net("SendGpuWait", "b", ts, &args),
-            net("SendGpuWait", "e", ts + 1, ""),
-            net("SendPeerWait", "b", ts + 1, &args),
-            net("SendPeerWait", "e", ts + 3, ""),
-            net("SendWait", "b", ts + 3, &args),
-            net("SendWait", "e", ts + 5, ""),
-        ]
-        .concat()
-    };
-    let expected = format!(
-        r#"[
-{{"name": "Group API", "cat": "GROUP_API", "ph": "b", "id": 0, "pid": 77, "tid": 1, "ts": 1.000000, "args": {{"groupApiId": 0, "groupDepth": 1}}}},
-{{"name": "KernelLaunch", "cat": "KERNEL_LAUNCH", "ph": "b", "id": 0, "pid": 77, "tid": 1, "ts": 4.000000, "args": {{"groupId": 0, "Stream": "0x5591"}}}},
-{{"name": "KernelLaunch", "cat": "KERNEL_LAUNCH", "ph": "e", "id": 0, "pid": 77, "tid": 1, "ts": 5.000000}},
-{{"name": "AllReduce", "cat": "COLL_API", "ph": "b", "id": 0, "pid": 77, "tid": 1, "ts": 2.000000, "args": {{"count": 1024, "datatype": "ncclBfloat16", "root": 0, "GraphCaptured": 1, "Stream": "0x5591"}}}},
-{{"name": "AllReduce", "cat": "COLL", "ph": "b", "id": 0, "pid": 77, "tid": 1, "ts": 6.000000, "args": {{"SeqNum": 6, "CommHash": 18446744073709551614, "Rank": 3, "Count": 1024, "Datatype": "ncclBfloat16", "Algorithm": "RING", "Protocol": "SIMPLE", "nChannels": 2}}}},
-{{"name": "KernelCh", "cat": "GPU", "ph": "b", "id": 0, "pid": 77, "tid": 1, "ts": 9.000000, "args": {{"Channel": 0, "StartGpuClk": 1755590104000000000, "StopGpuClk": 1755590104000080000}}}},
-{{"name": "KernelCh", "cat": "GPU", "ph": "e", "id": 0, "pid": 77, "tid": 1, "ts": 91.000000}},
-{{"name": "KernelCh", "cat": "GPU", "ph": "b", "id": 1, "pid": 77, "tid": 1, "ts": 9.000000, "args": {{"Channel": 1, "StartGpuClk": 1755590104000000001, "StopGpuClk": 1755590104000080001}}}},
-{{"name": "KernelCh", "cat": "GPU", "ph": "e", "id": 1, "pid": 77, "tid": 1, "ts": 91.000000}},
-{{"name": "ScheduleSend", "cat": "PROXY", "ph": "b", "id": 0, "pid": 77, "tid": 1, "ts": 10.000000, "args": {{"Channel": 1, "Peer": 4, "Steps": 2, "ChunkSize": 4096, "transSize": 2001}}}},
-{{"name": "ScheduleSend", "cat": "PROXY", "ph": "e", "id": 0, "pid": 77, "tid": 1, "ts": 11.000000}},
-{{"name": "ProgressSend", "cat": "PROXY", "ph": "b", "id": 0, "pid": 77, "tid": 1, "ts": 11.000000, "args": {{"Channel": 1, "Peer": 4, "Steps": 2, "ChunkSize": 4096, "transSize": 2001}}}},
-{}{}{{"name": "ProgressSend", "cat": "PROXY", "ph": "e", "id": 0, "pid": 77, "tid": 1, "ts": 50.000000}},
-{{"name": "AllReduce", "cat": "COLL", "ph": "e", "id": 0, "pid": 77, "tid": 1, "ts": 7.001000}},
-{{"name": "AllReduce", "cat": "COLL_API", "ph": "e", "id": 0, "pid": 77, "tid": 1, "ts": 3.000000}},
-{{"name": "Group API", "cat": "GROUP_API", "ph": "e", "id": 0, "pid": 77, "tid": 1, "ts": 8.000000}}
-]
-"#,
-        step(0, 20),
-        step(1, 30)
-    );
-    assert_eq!(text, expected);
-    assert_eq!(written, Written { events: 14, left_out: 0 });
-    serde_json::from_str::<Value>(&text).unwrap();
-
-    let file = &records.files[0];
-    assert_eq!((file.source, file.records), (Some(Source::PLUGIN_DUMP), 28));
-    assert!(file.skipped.is_empty() && file.repaired.is_empty() && file.notes.is_empty(), "{file:?}");
-    let row = &records.operations[0];
-    assert_eq!((row.collective.as_deref(), row.dtype.as_deref()), (Some("all_reduce"), Some("BFloat16")));
-    assert_eq!((row.place, row.sequence, row.bytes, row.channels), (Some(3), Some(6), Some(2048), Some(2)));
-    assert_eq!((row.algorithm.as_deref(), row.protocol.as_deref()), (Some("RING"), Some("SIMPLE")));
-    assert_eq!(records.communicator_of(row).unwrap().hash, Some(u64::MAX - 1));
-    // The median of the channels ties the dump to the GPU's clock: of two it is the second, 9 µs after the dump's 0.
-    let epoch = 1_755_590_104_000_000_001 - 9_000;
-    assert_eq!((row.enqueued, row.launched), (Some(Ns(epoch + 2_000)), Some(Ns(epoch + 4_000))));
-    assert_eq!((row.start, row.end), (Some(Ns(epoch + 8_999)), Some(Ns(epoch + 89_000))));
-    let op = &records.proxy_ops[0];
-    assert_eq!((op.operation, op.channel, op.peer, op.is_send, op.steps), (Some(0), 1, 4, true, 2));
-    assert_eq!((op.chunk_bytes, op.bytes), (Some(4096), Some(2001)));
-    let of_op = [op.queued, op.start, op.end].map(|time| time.unwrap().0 - epoch);
-    assert_eq!(of_op, [10_000, 11_000, 50_000]);
-    let last = &records.proxy_steps[1];
-    assert_eq!((last.step, last.start, last.end), (1, Some(Ns(epoch + 30_000)), Some(Ns(epoch + 35_000))));
-    assert_eq!([last.gpu_wait, last.peer_wait, last.network], [1_000, 2_000, 2_000].map(|ns| Some(Ns(ns))));
-    // Nothing of it is another communicator's.
-    assert_eq!(recording.dump(other).0, "[\n]\n");
-}
-
-#[test]
-fn what_is_open_or_belongs_to_nothing_stays_so() {
-    let recording = Recording::new(64);
-    let own = tp(&recording);
-    let (send, dtype) = (recording.text("Send"), recording.text("ncclFloat32"));
-    let of = |kind| Record { communicator: own, ..Record::new(kind) };
-    // NCCL before 2.28: no call. It never stops.
-    let p2p = recording.put(1, 1_000, Record { a: 5, c: 1, function: send, dtype, channel: 1, ..of(Kind::P2p) });
-    let kernel = Record { parent: p2p.number(), a: 1_755_590_104_000_000_000, channel: 4, ..of(Kind::KernelChannel) };
-    recording.put(1, 2_000, kernel);
-    // For another process, whose handles mean nothing here.
-    let rank = 6 << 32;
-    let op = Record { parent: p2p.number(), a: 78, b: 1 | 512 << 32, c: 9 | rank, channel: 2, ..of(Kind::ProxyOp) };
-    let op = Record { communicator: 0, ..op };
-    let foreign = recording.put(2, 3_000, op);
-    let step = recording.put(2, 4_000, Record { parent: foreign.number(), a: 0, ..of(Kind::ProxyStep) });
-    recording.put(2, 5_000, Record { parent: step.number(), a: 11, b: 300, ..of(Kind::State) });
-    // What belongs to a position that no ring has yet.
-    let lost = Record { parent: (1 << 40) | 1, ..of(Kind::KernelChannel) };
-    recording.put(3, 6_000, lost);
-    recording.put(3, 6_000, Record { kind: Kind::ProxyStep, ..lost });
-    let (text, written, records) = recording.dump(own);
-    let dumped: Vec<Value> = serde_json::from_str(&text).unwrap();
-    let seen: Vec<(&str, &str, f64)> = dumped
-        .iter()
-        .map(|event| (event["name"].as_str().unwrap(), event["ph"].as_str().unwrap(), event["ts"].as_f64().unwrap()))
-        .collect();
-    let expected = [
-        ("ScheduleRecv", "b", 3.0),
-        ("RecvWait", "b", 4.0),
-        ("RecvWait", "e", 5.0),
-        ("RecvFlushWait", "b", 5.0),
-        ("Send", "b", 1.0),
-        ("KernelCh", "b", 2.0),
-    ];
-    assert_eq!(seen, expected);
-    assert!(dumped[5]["args"].get("StopGpuClk").is_none());
-    assert_eq!(written, Written { events: 5, left_out: 2 });
-    assert!(records.files[0].skipped.is_empty(), "{:?}", records.files[0]);
-    assert_eq!((records.operations[0].peer, records.operations[0].place), (Some(1), Some(3)));
-    assert_eq!((records.channels[0].channel, records.channels[0].gpu_stop), (4, None));
-    assert_eq!((records.proxy_ops[0].operation, records.proxy_ops[0].bytes), (None, Some(300)));
-}
-
-#[test]
-fn every_event_that_the_rings_have_is_in_the_dump() {
-    // The ring of the calls holds 32 of 50 collectives; those of the proxies come from another thread.
-    let recording = Recording::new(256);
-    let own = tp(&recording);
-    for _ in 0..50 {
-        one_collective(&recording, own);
-    }
-    let mut recorded: BTreeMap<&str, u64> = BTreeMap::new();
-    for ring in 0..16 {
-        for position in 1..=recording.writer.claimed(ring) {
-            let Some((_, record)) = recording.writer.at(ring, position) else { continue };
-            let category = match record.kind {
-                Kind::GroupApi => "GROUP_API",
-                Kind::CollApi => "COLL_API",
-                Kind::KernelLaunch => "KERNEL_LAUNCH",
-                Kind::Coll => "COLL",
-                Kind::KernelChannel => "GPU",
-                _ => continue,
-            };
-            *recorded.entry(category).or_default() += 1;
-        }
-    }
-    let (text, written, _) = recording.dump(own);
-    let mut dumped: BTreeMap<&str, u64> = BTreeMap::new();
-    let events: Vec<Value> = serde_json::from_str(&text).unwrap();
-    for event in events.iter().filter(|event| event["ph"] == "b") {
-        let category = recorded.keys().find(|category| event["cat"] == **category);
-        category.iter().for_each(|category| *dumped.entry(category).or_default() += 1);
-    }
-    // Of the first proxy operation that is overwritten the ring may still have steps.
-    assert!(written.left_out <= 2, "{written:?}");
-    assert_eq!(dumped, recorded);
-    assert!((30..50).contains(&recorded["COLL"]) && recorded["GPU"] > 10, "{recorded:?}");
 }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use nccl_stacks_recorder_format::Communicator;
 
-use crate::recorder::jobs::{Job, RECORDER, Recording, built};
+use crate::recorder::jobs::{Job, RECORDER, built};
+use crate::recorder::recording::Recording;
 
 /// How often each moment is made to happen.
 const RUNS: usize = 20;

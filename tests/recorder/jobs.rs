@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use nccl_stacks_recorder_format::{
-    Communicator, Header, Kind, NotARecording, Record, Slot, communicator, layout, slot, text,
-};
 use tempfile::TempDir;
+
+use crate::recorder::recording::Recording;
 
 /// The recorder's library.
 pub(crate) const RECORDER: &str = env!("NCCL_STACKS_RECORDER");
@@ -133,77 +132,5 @@ impl Job {
         let mut all = self.recordings();
         assert_eq!(all.len(), 1);
         all.remove(0)
-    }
-}
-
-/// A file of the recorder's.
-pub(crate) struct Recording {
-    bytes: Vec<u8>,
-    /// By time, with the position in their ring.
-    pub(crate) records: Vec<(u64, Record)>,
-    pub(crate) incomplete: usize,
-}
-
-impl Recording {
-    pub(crate) fn new(bytes: Vec<u8>) -> Recording {
-        Recording::try_of(bytes).unwrap()
-    }
-
-    /// `None` of a file whose process was killed while it created it.
-    pub(crate) fn try_of(mut bytes: Vec<u8>) -> Option<Recording> {
-        let (sizes, claimed) = match Header::parse(&bytes) {
-            Ok(header) => (header.rings, header.claimed),
-            Err(NotARecording::Magic) if bytes.iter().take(8).all(|byte| *byte == 0) => return None,
-            Err(error) => panic!("{error}"),
-        };
-        let (mut records, mut incomplete) = (Vec::new(), 0);
-        for ring in 0..layout::RINGS {
-            // The rest are holes, hundreds of megabytes of them.
-            let used = sizes.of(ring).min(claimed[ring]) as usize * layout::RECORD;
-            let slots = bytes[sizes.at(ring) as usize..][..used].chunks_exact(layout::RECORD);
-            for (index, bytes) in (0..).zip(slots) {
-                match slot(bytes.try_into().unwrap(), index, sizes.of(ring)) {
-                    Slot::Record(position, record) => records.push((position, record)),
-                    Slot::Incomplete => incomplete += 1,
-                    Slot::Empty => {}
-                }
-            }
-        }
-        records.sort_by_key(|(position, record)| (record.time, *position));
-        bytes.truncate(layout::RINGS_AT);
-        bytes.shrink_to_fit();
-        Some(Recording { bytes, records, incomplete })
-    }
-
-    pub(crate) fn header(&self) -> Header<'_> {
-        Header::parse(&self.bytes).unwrap()
-    }
-
-    /// Calls and their functions.
-    pub(crate) fn calls(&self) -> Vec<(&str, Record)> {
-        let calls = self.records.iter().filter(|(_, record)| record.kind == Kind::Call);
-        calls.map(|(_, record)| (self.function(record), *record)).collect()
-    }
-
-    /// Functions whose end is recorded, and their results.
-    pub(crate) fn results(&self) -> Vec<(&str, u64)> {
-        let stops = self.records.iter().filter(|(_, record)| record.kind == Kind::Stop);
-        stops
-            .map(|(_, stop)| {
-                // One thread writes into one ring, so the position names the call.
-                let mut calls = self.records.iter().filter(|(position, record)| {
-                    record.kind == Kind::Call && *position == stop.parent >> 8 && record.thread == stop.thread
-                });
-                (self.function(&calls.next().unwrap().1), stop.a)
-            })
-            .collect()
-    }
-
-    fn function(&self, record: &Record) -> &str {
-        std::str::from_utf8(text(&self.bytes, record.function).unwrap()).unwrap()
-    }
-
-    pub(crate) fn communicators(&self) -> Vec<Communicator<'_>> {
-        (1..=512).map_while(|number| communicator(&self.bytes, number)).collect()
     }
 }

@@ -21,4 +21,5 @@ mod plugin;
 mod plugin_cases;
 mod plugin_surroundings;
 mod real_nccl;
+mod recording;
 mod stress;

@@ -9,8 +9,9 @@ use std::path::Path;
 
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
-use crate::recorder::driver::{COMM, Comm, Event, Plugin, Recording, SCENARIO, files, library, process, succeeded};
+use crate::recorder::driver::{COMM, Comm, Event, Plugin, SCENARIO, files, library, process, succeeded};
 use crate::recorder::plugin_cases as cases;
+use crate::recorder::recording::Recording;
 
 /// Runs a scenario in a process and a folder of its own.
 fn scenario(name: &str, settings: &[(&str, &str)]) {

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
-use crate::recorder::driver::{COMM, Comm, Event, Plugin, Recording};
+use crate::recorder::driver::{COMM, Comm, Event, Plugin};
 use crate::recorder::plugin_surroundings as surroundings;
+use crate::recorder::recording::Recording;
 
 pub(crate) fn run(name: &str, folder: &Path) {
     match name {

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use nccl_stacks_recorder_format::{Kind, Record, flag};
 
-use crate::recorder::driver::{COMM, Comm, Event, Plugin, Recording, files, library, load};
+use crate::recorder::driver::{COMM, Comm, Event, Plugin, files, library, load};
+use crate::recorder::recording::Recording;
 
 pub(crate) fn run(name: &str, folder: &Path) {
     match name {

@@ -10,8 +10,9 @@ use std::process::Command;
 
 use nccl_stacks_recorder_format::{Kind, flag};
 
-use crate::recorder::driver::{Recording, library, succeeded};
+use crate::recorder::driver::{library, succeeded};
 use crate::recorder::layouts::cc;
+use crate::recorder::recording::Recording;
 
 /// NCCL's functions that the driver calls, as they are called in C++.
 const FUNCTIONS: &[&str] = &[

@@ -8,7 +8,8 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use crate::recorder::hazards::end_of;
-use crate::recorder::jobs::{Job, Recording, built};
+use crate::recorder::jobs::{Job, built};
+use crate::recorder::recording::Recording;
 use crate::support::random::{is_long, rounds};
 
 /// How often the long tests do what they do: `NCCL_STACKS_STRESS_RUNS`, or so many times.
@@ -25,7 +26,7 @@ fn job(seed: u64, seconds: &str) -> Job {
     if seed % 4 == 1 {
         let folder = job.folder.path().to_owned();
         job.command.env("NCCL_MEGATRACE_ENABLE", "1").env("NCCL_MEGATRACE_LOG_PATH", &folder).env("RANK", "3");
-        job.command.env("NCCL_MEGATRACE_SENSTIME", "1").env("NCCL_PROFILE_DUMP_FILE", folder.join("dump"));
+        job.command.env("NCCL_MEGATRACE_SENSTIME", "1");
     }
     job.command.env("NCCL_PROFILE_EVENT_MASK", "4095");
     job

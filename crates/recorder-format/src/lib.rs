@@ -43,7 +43,6 @@
 //! into a shared mapping of a file that was truncated kills the process with SIGBUS. Holding a second descriptor does not prevent truncation,
 //! checking the length before each store is a race, and seals exist only for anonymous memory, which is lost with the process. So `> file`,
 //! `cp x file` and editors fail. The recorder's own descriptor was opened before the permissions applied. The superuser is not stopped.
-
 //!
 //! # How it is checked
 //!
@@ -55,6 +54,7 @@
 //! | `cargo test --release` in `models` | the orders of loads and stores that the memory model allows, for a ring, texts, and communicators' numbers, with two or three threads and up to a bound |
 
 #![no_std]
+#![allow(missing_docs, reason = "a field whose name says all has no comment")]
 
 #[cfg(test)]
 extern crate std;

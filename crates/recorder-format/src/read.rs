@@ -15,14 +15,12 @@ pub struct Clock {
     pub monotonic: i64,
 }
 
-/// The header of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Header<'a> {
     /// The version of its layout.
     pub version: u32,
     /// The number of records in each ring.
     pub rings: RingSizes,
-    /// The process id.
     pub pid: u32,
     /// The process's rank in the job.
     pub rank: Option<u32>,
@@ -52,9 +50,7 @@ pub struct Header<'a> {
     pub reused: u64,
     /// How many calls and events were not recorded because the program had switched recording off.
     pub left_out: u64,
-    /// The machine's boot id.
     pub boot: &'a [u8],
-    /// The host's name.
     pub host: &'a [u8],
     /// The program and its first arguments.
     pub command: &'a [u8],
@@ -180,7 +176,6 @@ pub(crate) fn header_of(bytes: &[u8]) -> Result<Header<'_>, NotARecording> {
     })
 }
 
-/// A communicator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Communicator<'a> {
     /// Its name; empty if it has none.
@@ -201,7 +196,6 @@ pub struct Communicator<'a> {
     pub nodes: i32,
     /// The colour of its split.
     pub color: i32,
-    /// The key of its split.
     pub key: i32,
     /// The address of NCCL's structure; 0 if unknown.
     pub address: u64,

@@ -157,10 +157,8 @@ impl Handle {
     }
 }
 
-/// A record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// The kind.
     pub kind: Kind,
     /// [Bits](flag).
     pub flags: u8,
@@ -180,11 +178,8 @@ pub struct Record {
     pub communicator: u16,
     /// The number of a text, as in the next three fields; 0 for none.
     pub function: u8,
-    /// The element type.
     pub dtype: u8,
-    /// The algorithm.
     pub algorithm: u8,
-    /// The protocol.
     pub protocol: u8,
     /// A channel, or the number of channels.
     pub channel: u8,

@@ -1,18 +1,18 @@
-//! Records as text in the formats of other programs: [Megatrace's log](megatrace), the [dump] of NCCL's example profiler plugin, and the
-//! [flow] extractor's files.
+//! Records as text in the formats of other programs: [Megatrace's log](megatrace) and the [flow] extractor's files.
 //!
-//! The recorder's library writes all of them inside the job. So this crate has no allocations and no standard library, and cannot panic: it never
+//! The recorder's library writes both inside the job. So this crate has no allocations and no standard library, and cannot panic: it never
 //! indexes, and no addition can overflow. Size counts more than speed, because every process maps the library and no call waits for a text: so what
 //! has many callers is not inlined. It is a separate crate because the library itself cannot have tests: here, tests read the output with
 //! the readers of those programs.
 
 #![no_std]
+#![allow(missing_docs, reason = "a field whose name says all has no comment")]
 
 #[cfg(test)]
 extern crate std;
 
-pub mod dump;
 pub mod flow;
+mod functions;
 mod json;
 pub mod megatrace;
 mod merge;

@@ -17,6 +17,7 @@ use core::fmt::{self, Write};
 use nccl_stacks_recorder_format::layout::COMMUNICATORS;
 use nccl_stacks_recorder_format::{Entry, Kind, Record, Writer};
 
+use crate::functions::{FUNCTIONS, function};
 use crate::merge::{Cursors, Merge};
 
 /// How many calls are kept.
@@ -24,21 +25,6 @@ pub const KEPT: usize = 10_000;
 
 /// The number of streams with their own numbering. Calls on further streams have number 0.
 const STREAMS: usize = 1024;
-
-/// The functions that are logged, without `nccl`: those that Megatrace intercepts, and those that NCCL added later.
-const FUNCTIONS: &[&str] = &[
-    "AllReduce",
-    "ReduceScatter",
-    "AllGather",
-    "Broadcast",
-    "Bcast",
-    "Reduce",
-    "Send",
-    "Recv",
-    "AlltoAll",
-    "Gather",
-    "Scatter",
-];
 
 /// The forms of lines, by generation of Megatrace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,14 +40,12 @@ pub enum Form {
     Brackets,
 }
 
-/// A kept call.
 #[derive(Debug, Clone, Copy)]
 struct Call {
     time: i64,
     stream: u64,
     count: u64,
     number: u64,
-    /// The hash of its group.
     group: u64,
     /// Its index among the functions.
     function: u8,
@@ -79,15 +63,14 @@ struct Counted {
 }
 
 /// The fields that all lines share.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct About<'a> {
     /// The node's address; empty if it is unknown.
     pub address: &'a str,
-    /// The node's name.
+    /// The node's name; empty if it is unknown.
     pub host: &'a str,
-    /// The rank.
     pub rank: u32,
-    /// What to add to a record's time to get `CLOCK_REALTIME`, ns.
+    /// What to add to a call's time to get `CLOCK_REALTIME`, ns.
     pub offset: i64,
 }
 
@@ -116,7 +99,6 @@ impl Default for Log {
 }
 
 impl Log {
-    /// An empty log.
     pub const fn new() -> Log {
         Log {
             calls: [NO_CALL; KEPT],
@@ -131,7 +113,6 @@ impl Log {
         }
     }
 
-    /// Forgets everything.
     pub fn clear(&mut self) {
         (self.collected, self.written, self.newest, self.saves, self.missing) = (0, 0, 0, 0, 0);
         self.streams.fill((0, 0));
@@ -142,16 +123,16 @@ impl Log {
     /// Collects the records since the last time.
     #[inline(never)]
     pub fn collect(&mut self, writer: &Writer) {
-        let (mut cursors, mut newest) = (Cursors::new(), self.newest);
-        core::mem::swap(&mut cursors, &mut self.cursors);
-        let mut merge = Merge::new(writer, &mut cursors);
+        let mut merge = Merge::new(writer, core::mem::replace(&mut self.cursors, Cursors::new()));
         while let Some((_, record)) = merge.next() {
-            if let Some(function) = function(writer, &record) {
-                newest = newest.max(record.time);
-                self.push(writer, &record, function, merge.lost());
+            if record.kind == Kind::Call
+                && let Some(function) = function(writer, record.function)
+            {
+                self.newest = self.newest.max(record.time);
+                self.push(writer, &record, function as u8, merge.lost());
             }
         }
-        (self.cursors, self.newest) = (cursors, newest);
+        self.cursors = merge.cursors;
     }
 
     /// Keeps a call. Up to `lost` records before it may have been calls.
@@ -183,7 +164,7 @@ impl Log {
         if counted.before != before {
             *counted = Counted { before, last: [0; 2] };
         }
-        let is_send = matches!(FUNCTIONS.get(usize::from(function)), Some(&("Send" | "Recv")));
+        let is_send = matches!(FUNCTIONS.get(usize::from(function)), Some(("Send" | "Recv", _)));
         let Some(last) = counted.last.get_mut(usize::from(is_send)) else { return 0 };
         let newer = number.wrapping_sub(*last).cast_signed();
         if newer <= 0 {
@@ -228,19 +209,13 @@ impl Log {
         }
         self.saves = self.saves.saturating_add(1);
         for at in first..self.collected {
-            let Some(call) = self.calls.get(at % KEPT) else { break };
-            line(call, about, self.saves).write(form, out)?;
+            let Some(&Call { time, stream, count, number, group, function }) = self.calls.get(at % KEPT) else { break };
+            let function = FUNCTIONS.get(usize::from(function)).map_or("", |(name, _)| name);
+            let (about, saves, number) = (*about, self.saves, number.cast_signed());
+            Line { about, saves, time, function, count, stream, number, group }.write(form, out)?;
         }
         Ok(self.collected.saturating_sub(first))
     }
-}
-
-/// The index of a call among the functions; `None` if it is not logged.
-fn function(writer: &Writer, record: &Record) -> Option<u8> {
-    let name = (record.kind == Kind::Call).then(|| writer.text_at(record.function))??;
-    let name = name.strip_prefix(b"nccl").unwrap_or(&name);
-    let name = name.strip_suffix(b"Config").unwrap_or(name);
-    FUNCTIONS.iter().position(|known| known.as_bytes() == name).and_then(|at| u8::try_from(at).ok())
 }
 
 /// The name, or `unknown` if it would break the line.
@@ -248,34 +223,14 @@ fn or_unknown(name: &str) -> &str {
     if name.is_empty() || name.contains(['[', ']', '\n']) { "unknown" } else { name }
 }
 
-fn line<'a>(call: &Call, about: &About<'a>, saves: u64) -> Line<'a> {
-    Line {
-        address: about.address,
-        host: about.host,
-        saves,
-        time: call.time.saturating_add(about.offset),
-        rank: about.rank,
-        function: FUNCTIONS.get(usize::from(call.function)).copied().unwrap_or_default(),
-        count: call.count,
-        stream: call.stream,
-        number: call.number.cast_signed(),
-        group: call.group,
-    }
-}
-
 /// A line of the log: one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
-    /// The node's address.
-    pub address: &'a str,
-    /// The node's name.
-    pub host: &'a str,
+    pub about: About<'a>,
     /// How often the log was written, including this time.
     pub saves: u64,
-    /// When NCCL was entered, ns since 1970; never negative.
+    /// When NCCL was entered, ns.
     pub time: i64,
-    /// The rank in the job.
-    pub rank: u32,
     /// The function without `nccl`.
     pub function: &'a str,
     /// Elements.
@@ -284,25 +239,21 @@ pub struct Line<'a> {
     pub stream: u64,
     /// The number of the call on its stream.
     pub number: i64,
-    /// The group's hash.
     pub group: u64,
 }
 
 impl Line<'_> {
     /// Writes the line, with a line break.
-    ///
-    /// # Errors
-    /// The error of `out`.
     pub fn write(&self, form: Form, out: &mut impl Write) -> fmt::Result {
-        let (address, host) = (or_unknown(self.address), or_unknown(self.host));
+        let Line { about: About { address, host, rank, offset }, saves, time, function, count, number, group, .. } =
+            self;
         if form == Form::Brackets {
-            write!(out, "[{address}] [{host}] ")?;
+            write!(out, "[{}] [{}] ", or_unknown(address), or_unknown(host))?;
         }
-        let time = self.time.max(0);
+        let time = time.saturating_add(*offset).max(0);
         let (seconds, rest) = (time / 1_000_000_000, time % 1_000_000_000);
-        write!(out, "[save_count {}] [{seconds}.{rest:09}] [Rank {}] ", self.saves, self.rank)?;
+        write!(out, "[save_count {saves}] [{seconds}.{rest:09}] [Rank {rank}] ")?;
         let stream = Pointer(self.stream);
-        let Line { function, count, number, group, .. } = self;
         match form {
             Form::Brackets => {
                 // Only CUDA knows the device, and it is not asked.

@@ -23,14 +23,14 @@ impl Cursors {
 /// then, it is given up, because its thread may have ended.
 pub(crate) struct Merge<'a> {
     writer: &'a Writer,
-    cursors: &'a mut Cursors,
+    pub(crate) cursors: Cursors,
     ends: [u64; RINGS],
     heads: [Option<(Handle, Record)>; RINGS],
 }
 
 impl<'a> Merge<'a> {
     #[inline(never)]
-    pub(crate) fn new(writer: &'a Writer, cursors: &'a mut Cursors) -> Self {
+    pub(crate) fn new(writer: &'a Writer, cursors: Cursors) -> Self {
         let mut merge = Merge { writer, cursors, ends: [0; RINGS], heads: [None; RINGS] };
         for ring in 0..RINGS {
             let claimed = writer.claimed(ring);

@@ -76,11 +76,6 @@ impl<'a> Tree<'a> {
         self.writer.get(parent).filter(is_event).map(|_| parent)
     }
 
-    /// Whether the rings still have the parent of a record.
-    pub(crate) fn has_parent(&self, record: &Record) -> bool {
-        self.parent_of(record).is_some()
-    }
-
     /// The record in a slot, if it is still there.
     #[inline(never)]
     fn at(&self, slot: usize) -> Option<Placed> {

@@ -162,14 +162,20 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    pub(crate) const EMPTY: Path = Path { bytes: [0; 4096], length: 0 };
+
     #[inline(never)]
     pub(crate) fn new(what: fmt::Arguments<'_>) -> Option<Path> {
-        let mut path = Path { bytes: [0; 4096], length: 0 };
+        let mut path = Path::EMPTY;
         path.write_fmt(what).ok().map(|()| path)
     }
 
-    pub(crate) fn as_c_str(&self) -> Option<&CStr> {
-        CStr::from_bytes_until_nul(&self.bytes).ok()
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        self.as_c_str().to_str().unwrap_or_default()
     }
 }
 
@@ -183,7 +189,6 @@ impl fmt::Write for Path {
     }
 }
 
-/// Reads a small file.
 fn read<'a>(path: &CStr, bytes: &'a mut [u8]) -> &'a [u8] {
     // SAFETY: the buffer has room for the requested length, and the descriptor is closed.
     let length = unsafe {
@@ -198,7 +203,6 @@ fn read<'a>(path: &CStr, bytes: &'a mut [u8]) -> &'a [u8] {
     bytes.get(..usize::try_from(length).unwrap_or(0)).unwrap_or_default()
 }
 
-/// The host's name.
 fn host(bytes: &mut [u8; 64]) -> &str {
     // SAFETY: the last byte stays 0, however long the name is.
     unsafe { libc::gethostname(bytes.as_mut_ptr().cast::<c_char>(), bytes.len() - 1) };
@@ -252,10 +256,9 @@ fn create() -> Option<Writer> {
             0 => Path::new(format_args!("{folder}/{host}-{pid}.ncclrec")),
             _ => Path::new(format_args!("{folder}/{host}-{pid}-{again}.ncclrec")),
         }?;
-        match Writer::create(path.as_c_str()?, &facts) {
+        match Writer::create(path.as_c_str(), &facts) {
             Ok(writer) => {
-                let path = path.as_c_str()?.to_str().unwrap_or_default();
-                log::line(format_args!("records to {path}"));
+                log::line(format_args!("records to {}", path.as_str()));
                 return Some(writer);
             }
             Err(libc::EEXIST) => {}
@@ -272,12 +275,11 @@ fn create() -> Option<Writer> {
 /// Leaves an empty file, which needs no disk space, whose name says why there is no recording. Otherwise the process would look like one
 /// that never called NCCL.
 fn leave_reason(folder: &str, host: &str, pid: u32, error: i32) {
-    let path = Path::new(format_args!("{folder}/{host}-{pid}.E{error}.ncclrec-failed"));
-    let Some(path) = path.as_ref().and_then(Path::as_c_str) else { return };
+    let Some(path) = Path::new(format_args!("{folder}/{host}-{pid}.E{error}.ncclrec-failed")) else { return };
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero, and the descriptor is closed.
     unsafe {
-        let fd = libc::open(path.as_ptr(), flags, 0o644);
+        let fd = libc::open(path.as_c_str().as_ptr(), flags, 0o644);
         if fd >= 0 {
             libc::close(fd);
         }

@@ -15,17 +15,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Display;
 
-use nccl_stacks_recorder_text::flow::lines::{Op, Own, Step};
+use nccl_stacks_recorder_text::flow::lines::{Head, Line, Own, Step, Work, signed};
 use nccl_stacks_recorder_text::flow::shape::Shape;
 use nccl_stacks_recorder_text::flow::trees::{Neighbour, Parent};
 use nccl_stacks_recorder_text::flow::{self, of_collective, of_pair};
 
-use super::{Converted, Coverage, collective_of, function, nccl_number, size_of, trees};
+use super::{Converted, Coverage, collective_of, function, nccl_number, size_of};
 use crate::export::flow_rank;
 use crate::names::collectives::Collective;
 use crate::names::values::number_of_dtype;
 use crate::operation::{Counts, Operation};
 use crate::records::{KernelChannel, ProxyOp, ProxyStep, Records};
+use crate::time::Ns;
 
 /// The files of all ranks. Leaves out proxy operations, and channels without one, whose collective, algorithm, rank or peer is unknown.
 pub fn files(records: &Records) -> (Vec<Converted>, Coverage) {
@@ -218,7 +219,7 @@ fn of_rank(
             add_steps(op_count, part, size, stage(part).map(|(stage, _)| stage), &mut step_lines);
         }
     }
-    let meta = op_lines.first().map(Op::to_string).unwrap_or_default();
+    let meta = op_lines.first().map(Line::to_string).unwrap_or_default();
     let file = |name: String, text: String| Converted { folder: folder.to_owned(), name, text };
     [
         file(format!("proxy_flow_rank{rank}.jsonl"), joined(&op_lines)),
@@ -261,10 +262,19 @@ fn parent(parts: &[ChannelOp<'_>]) -> Option<Parent> {
         let Some(peer) = part.peer else { continue };
         let neighbour = found.entry(peer).or_insert(Neighbour { peer, ..Default::default() });
         let first = part.steps.first().filter(|step| step.step == 0);
-        let moved = first.and_then(|step| trees::moved(step, part.proxy.is_send)).map(|time| time.0);
+        let moved = first.and_then(|step| moved(step, part.proxy.is_send)).map(|time| time.0);
         *(if part.proxy.is_send { &mut neighbour.went } else { &mut neighbour.came }) = moved;
     }
     flow::trees::parent(&found.into_values().collect::<Vec<_>>())
+}
+
+/// When a step's data left the GPU or arrived.
+fn moved(step: &ProxyStep, is_send: bool) -> Option<Ns> {
+    let start = step.start?;
+    match is_send {
+        true => Some(start + step.gpu_wait? + step.peer_wait.unwrap_or_default()),
+        false => Some(start + step.network?),
+    }
 }
 
 /// Numbers operations: even for collectives, odd for sends and receives.
@@ -309,53 +319,37 @@ fn reduction(part: &ChannelOp<'_>) -> Option<u32> {
     flow::reduction(function(collective_of(part.row)?), part.row.reduction)
 }
 
-fn op_line<'a>(op_count: OpCount, parts: &[ChannelOp<'_>], first: &ChannelOp<'a>, neighbours: &Neighbours) -> Op<'a> {
-    let shape = first.shape;
-    let transfers = parts.iter().map(|part| part.proxy.steps).max().unwrap_or(0);
-    let chunk = parts.iter().filter_map(|part| part.proxy.chunk_bytes).max().unwrap_or(0);
+fn op_line<'a>(op_count: OpCount, parts: &[ChannelOp<'_>], first: &ChannelOp<'a>, neighbours: &Neighbours) -> Line<'a> {
+    let work = |ChannelOp { proxy, .. }: &ChannelOp<'_>| Work {
+        transfers: proxy.steps,
+        chunk: proxy.chunk_bytes.unwrap_or(0),
+        start: proxy.queued.or(proxy.start).map(|time| time.0),
+        end: proxy.end.map(|time| time.0),
+        bytes: proxy.bytes,
+    };
+    let work = parts.iter().map(work).reduce(Work::and).unwrap_or_default();
     let place = |is_send| neighbours.get(first.rank, first.proxy.channel, is_send).map_or(-1, i64::from);
-    let start = parts.iter().filter_map(|part| part.proxy.queued.or(part.proxy.start)).min();
-    let ends: Option<Vec<_>> = parts.iter().map(|part| part.proxy.end).collect();
-    let end = ends.and_then(|ends| ends.into_iter().max());
-    let bytes: Option<u64> = parts.iter().map(|part| part.proxy.bytes).sum();
-    Op {
+    let dtype = first.row.dtype.as_deref().and_then(number_of_dtype).unwrap_or(0);
+    head(op_count, first).op(Some(first.shape), &work, dtype, reduction(first), (place(false), place(true)))
+}
+
+/// What the lines of an operation on a channel begin with, and our own keys without times.
+fn head<'a>(op_count: OpCount, part: &ChannelOp<'a>) -> Head<'a> {
+    Head {
         op_count: op_count.value,
-        rank: first.rank,
-        channel: first.proxy.channel,
-        steps: transfers.saturating_mul(shape.slice_steps),
-        slice_bytes: i64::try_from(chunk).unwrap_or(i64::MAX),
-        chunk_bytes: chunk,
-        slice_steps: shape.slice_steps,
-        chunk_steps: shape.chunk_steps,
-        dtype: first.row.dtype.as_deref().and_then(number_of_dtype).unwrap_or(0),
-        reduction: reduction(first).unwrap_or(0),
-        pattern: shape.pattern,
-        protocol: first.row.protocol.as_deref().unwrap_or("UNKNOWN"),
-        ring: Some((place(false), place(true))),
+        rank: part.rank,
+        channel: part.proxy.channel,
+        protocol: part.row.protocol.as_deref().unwrap_or("UNKNOWN"),
         own: Own {
-            start: start.map(|time| time.0),
-            took: start.zip(end).map(|(start, end)| (end - start).0),
-            bytes: signed(bytes),
-            ..own(op_count, first)
+            hash: match part.key {
+                Key::Hash(hash) => Some(hash),
+                Key::Position(_) => None,
+            },
+            number: nccl_number(part.row),
+            lacks_peers: part.peer.is_none(),
+            is_synthetic: !op_count.is_recorded || reduction(part).is_none(),
+            ..Own::default()
         },
-    }
-}
-
-fn signed(bytes: Option<u64>) -> Option<i64> {
-    bytes.and_then(|bytes| i64::try_from(bytes).ok())
-}
-
-/// Our own keys without times.
-fn own(op_count: OpCount, part: &ChannelOp<'_>) -> Own {
-    Own {
-        hash: match part.key {
-            Key::Hash(hash) => Some(hash),
-            Key::Position(_) => None,
-        },
-        number: nccl_number(part.row),
-        lacks_peers: part.peer.is_none(),
-        is_synthetic: !op_count.is_recorded || reduction(part).is_none(),
-        ..Own::default()
     }
 }
 
@@ -364,33 +358,17 @@ fn add_steps<'a>(
     op_count: OpCount,
     part: &ChannelOp<'a>,
     size: Option<u64>,
-    of_tree: Option<&'static str>,
-    lines: &mut Vec<Step<'a>>,
+    stage: Option<&'static str>,
+    lines: &mut Vec<Line<'a>>,
 ) {
-    let (shape, Some(peer)) = (part.shape, part.peer) else { return };
-    let steps = part.proxy.steps.saturating_mul(shape.slice_steps);
+    let Some(peer) = part.peer else { return };
+    let bytes = signed(part.proxy.chunk_bytes).unwrap_or(0);
     for transfer in part.steps {
-        for of_slice in 0..shape.slice_steps {
-            let step = transfer.step.saturating_mul(shape.slice_steps).saturating_add(of_slice);
-            let mut own = own(op_count, part);
-            if of_slice == 0 {
-                own.start = transfer.start.map(|time| time.0);
-                own.took = transfer.start.zip(transfer.end).map(|(start, end)| (end - start).0);
-                own.bytes = signed(transfer.bytes);
-            }
-            lines.push(Step {
-                op_count: op_count.value,
-                rank: part.rank,
-                channel: part.proxy.channel,
-                step,
-                is_send: part.proxy.is_send,
-                peer,
-                bytes: signed(part.proxy.chunk_bytes).unwrap_or(0),
-                pattern: shape.pattern,
-                protocol: part.row.protocol.as_deref().unwrap_or("UNKNOWN"),
-                stage: of_tree.or_else(|| shape.stage(step, steps, size)),
-                own,
-            });
-        }
+        let mut head = head(op_count, part);
+        head.own.start = transfer.start.map(|time| time.0);
+        head.own.took = transfer.start.zip(transfer.end).map(|(start, end)| (end - start).0);
+        head.own.bytes = signed(transfer.bytes);
+        let step = Step { number: transfer.step, is_send: part.proxy.is_send, peer, bytes, stage };
+        lines.extend(head.transfer(step, part.shape, part.proxy.steps, size));
     }
 }

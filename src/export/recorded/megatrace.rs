@@ -1,12 +1,12 @@
-//! Megatrace's logs, one `rank_<R>.log` per rank, in the formats that the recorder writes within a job.
+//! Megatrace's logs, one `rank_<R>.log` per rank, by the recorder's writer of their lines.
 //!
 //! The group hash is Megatrace's own if a recording or a Megatrace log has it, including 0 for split groups. Otherwise it is NCCL's: also equal on
 //! all ranks, as analyses of these logs need it, but another number. Calls are numbered per stream as in Megatrace; calls from a log keep theirs.
 
 use std::collections::{BTreeMap, HashMap};
 
-use nccl_stacks_recorder_text::megatrace;
 pub use nccl_stacks_recorder_text::megatrace::Form;
+use nccl_stacks_recorder_text::megatrace::{About, Line};
 
 use super::{Converted, Coverage, collective_of, function, sources};
 use crate::names::collectives::Collective;
@@ -16,16 +16,15 @@ use crate::time::Ns;
 
 /// The logs of all ranks, by rank, each from one source. Leaves out operations whose call time, rank, or element count is unknown.
 pub fn logs(records: &Records, form: Form) -> (Vec<Converted>, Coverage) {
-    let lines: Vec<Option<(u32, Line<'_>)>> = records.operations.iter().map(|of| line(records, of)).collect();
+    let lines: Vec<Option<(u32, Call<'_>)>> = records.operations.iter().map(|of| call(records, of)).collect();
     // Calls weigh more if their source has the global rank and the stream, so that a source with both precedes others with as many calls.
     let weight = |of: &Operation| 1 + usize::from(of.rank.is_some()) + usize::from(of.stream_handle.is_some());
-    let weighted =
-        |(rank, line): &(u32, Line<'_>)| std::iter::repeat_n((*rank, line.operation.source), weight(line.operation));
+    let weighted = |(rank, (of, _)): &(u32, Call<'_>)| std::iter::repeat_n((*rank, of.source), weight(of));
     let sources = sources(lines.iter().flatten().flat_map(weighted));
-    let (mut coverage, mut ranks) = (Coverage::default(), BTreeMap::<u32, Vec<Line<'_>>>::new());
+    let (mut coverage, mut ranks) = (Coverage::default(), BTreeMap::<u32, Vec<Call<'_>>>::new());
     for line in lines {
         match line {
-            Some((rank, line)) if sources.get(&rank) != Some(&line.operation.source) => coverage.elsewhere += 1,
+            Some((rank, (of, _))) if sources.get(&rank) != Some(&of.source) => coverage.elsewhere += 1,
             line => {
                 coverage.count(line.is_some());
                 line.into_iter().for_each(|(rank, line)| ranks.entry(rank).or_default().push(line));
@@ -40,26 +39,22 @@ pub fn logs(records: &Records, form: Form) -> (Vec<Converted>, Coverage) {
     (ranks.into_iter().map(file).collect(), coverage)
 }
 
-struct Line<'a> {
-    time: Ns,
-    collective: Collective,
-    count: u64,
-    stream: u64,
-    hash: u64,
-    operation: &'a Operation,
-}
+/// An operation, and its line without what depends on the rank and on the lines before it.
+type Call<'a> = (&'a Operation, Line<'a>);
 
-fn line<'a>(records: &Records, operation: &'a Operation) -> Option<(u32, Line<'a>)> {
+fn call<'a>(records: &Records, operation: &'a Operation) -> Option<(u32, Call<'a>)> {
     let collective = collective_of(operation)?;
     let line = Line {
-        time: operation.enqueued.filter(|time| *time >= Ns::ZERO)?,
-        collective,
+        about: About::default(),
+        saves: 1,
+        time: operation.enqueued.filter(|time| *time >= Ns::ZERO)?.0,
+        function: function(collective),
         count: count(records, operation, collective)?,
         stream: operation.stream_handle.unwrap_or(0),
-        hash: group_hash(records, operation),
-        operation,
+        number: 0,
+        group: group_hash(records, operation),
     };
-    Some((operation.rank_or_place()?, line))
+    Some((operation.rank_or_place()?, (operation, line)))
 }
 
 /// The hash of an operation's group; 0 if its source does not have it.
@@ -84,29 +79,16 @@ fn host(records: &Records, rank: u32) -> &str {
     of_rank.filter_map(|row| row.host.as_deref()).next().unwrap_or_default()
 }
 
-fn text(rank: u32, host: &str, mut lines: Vec<Line<'_>>, form: Form) -> String {
-    lines.sort_by_key(|line| line.time);
+fn text(rank: u32, host: &str, mut calls: Vec<Call<'_>>, form: Form) -> String {
+    calls.sort_by_key(|(_, line)| line.time);
+    let about = About { address: "unknown", host, rank, offset: 0 };
     let mut numbers: HashMap<u64, i64> = HashMap::new();
     let mut text = String::new();
-    for line in lines {
+    for (operation, line) in calls {
         let last = numbers.entry(line.stream).or_default();
-        let of_source = line.operation.sequence.filter(|_| line.operation.source == Source::MEGATRACE);
-        let number = of_source.unwrap_or(*last + 1);
-        *last = number;
-        let written = megatrace::Line {
-            address: "unknown",
-            host,
-            saves: 1,
-            time: line.time.0,
-            rank,
-            function: function(line.collective),
-            count: line.count,
-            stream: line.stream,
-            number,
-            group: line.hash,
-        };
+        *last = operation.sequence.filter(|_| operation.source == Source::MEGATRACE).unwrap_or(*last + 1);
         // Writing to a String cannot fail.
-        let _ = written.write(form, &mut text);
+        let _ = Line { about, number: *last, ..line }.write(form, &mut text);
     }
     text
 }

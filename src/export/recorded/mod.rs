@@ -9,7 +9,6 @@ pub mod inspector;
 mod kineto;
 mod lanes;
 pub mod megatrace;
-mod trees;
 
 use std::collections::BTreeMap;
 

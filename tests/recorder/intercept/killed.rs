@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use nccl_stacks_recorder_format::Kind;
 
-use crate::recorder::jobs::{Job, Recording};
+use crate::recorder::jobs::Job;
+use crate::recorder::recording::Recording;
 use crate::recorder::stress::runs;
 
 /// How many calls of each thread have returned, as the driver says in a shared page.

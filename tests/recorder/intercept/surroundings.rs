@@ -242,7 +242,7 @@ fn a_full_disk_costs_records() {
         job.command.env("NCCL_STACKS_RING_RECORDS", "65536");
         job.run();
         let file = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
-        let recording = crate::recorder::jobs::Recording::new(fs::read(file).unwrap());
+        let recording = crate::recorder::recording::Recording::read(&file);
         let header = recording.header();
         let said = run(&["hang", folder.path().to_str().unwrap(), "--quiet"]);
         ((recording.records.len(), header.lost, header.lost_why, recording.communicators().len()), stdout(&said))

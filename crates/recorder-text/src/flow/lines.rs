@@ -2,6 +2,7 @@
 
 use core::fmt::{self, Write};
 
+use super::shape::Shape;
 use crate::json::Escaped;
 
 /// What the extractor's lines do not have.
@@ -42,98 +43,169 @@ impl Own {
     }
 }
 
-/// A line of `proxy_flow_rank<R>.jsonl`: an operation on a channel.
+/// What all lines of an operation on a channel have.
 #[derive(Debug, Clone, Copy)]
-pub struct Op<'a> {
-    /// Its number, with 1 in the lowest bit for a send or receive.
+pub struct Head<'a> {
+    /// The operation's number, with 1 in the lowest bit for a send or receive.
     pub op_count: u64,
     /// The rank in the communicator.
     pub rank: u32,
-    /// The channel.
     pub channel: u32,
-    /// Steps of the FIFO.
-    pub steps: u32,
-    /// Bytes of a slice.
-    pub slice_bytes: i64,
-    /// Bytes of a chunk.
-    pub chunk_bytes: u64,
-    /// Steps of a slice.
-    pub slice_steps: u32,
-    /// Steps of a chunk.
-    pub chunk_steps: u32,
-    /// NCCL's number of the type.
-    pub dtype: u32,
-    /// The extractor's number of the reduction.
-    pub reduction: u32,
-    /// `RING_TWICE`.
-    pub pattern: &'a str,
     /// `SIMPLE`.
     pub protocol: &'a str,
-    /// The ranks before and after it on the ring; -1 for unknown.
-    pub ring: Option<(i64, i64)>,
-    /// Our own keys.
     pub own: Own,
 }
 
-impl fmt::Display for Op<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Op { op_count, rank, channel, steps, slice_bytes, chunk_bytes, .. } = self;
-        write!(out, "{{\"opCount\":{op_count},\"rank\":{rank},\"channel\":{channel},\"nsteps\":{steps}")?;
-        write!(out, ",\"nbytes\":{slice_bytes},\"chunkSize\":{chunk_bytes}")?;
-        let Op { slice_steps, chunk_steps, dtype, reduction, .. } = self;
-        write!(
-            out,
-            ",\"sliceSteps\":{slice_steps},\"chunkSteps\":{chunk_steps},\"dtype\":{dtype},\"redOp\":{reduction}"
-        )?;
-        let [pattern, protocol] = [self.pattern, self.protocol].map(|text| Escaped(text.as_bytes()));
-        write!(out, ",\"pattern\":\"{pattern}\",\"protocol\":\"{protocol}\"")?;
-        if let Some((before, after)) = self.ring {
-            write!(out, ",\"ringPrev\":{before},\"ringNext\":{after}")?;
-        }
-        self.own.write(out)?;
-        out.write_str("}")
-    }
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    pub head: Head<'a>,
+    /// `RING_TWICE`.
+    pub pattern: &'a str,
+    pub what: What<'a>,
 }
 
-/// A line of `flow_steps_rank<R>.jsonl`: a step with a peer.
+/// What a line describes.
+#[derive(Debug, Clone, Copy)]
+pub enum What<'a> {
+    /// In `proxy_flow_rank<R>.jsonl`: the operation on the channel.
+    Op {
+        /// Steps of the FIFO.
+        steps: u32,
+        slice_bytes: i64,
+        chunk_bytes: u64,
+        slice_steps: u32,
+        chunk_steps: u32,
+        /// NCCL's number of the type.
+        dtype: u32,
+        /// The extractor's number of the reduction.
+        reduction: u32,
+        /// The ranks before and after it on the ring; -1 for unknown.
+        ring: Option<(i64, i64)>,
+    },
+    /// In `flow_steps_rank<R>.jsonl`: a step with a peer.
+    Step(Step<'a>),
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'a> {
-    /// That of its operation.
-    pub op_count: u64,
-    /// The rank in the communicator.
-    pub rank: u32,
-    /// The channel.
-    pub channel: u32,
-    /// Its number, from 0.
-    pub step: u32,
-    /// Whether it sends.
+    /// From 0.
+    pub number: u32,
     pub is_send: bool,
-    /// The other side, a rank in the communicator.
+    /// A rank in the communicator.
     pub peer: u32,
     /// The most that it can move.
     pub bytes: i64,
-    /// `RING_TWICE`.
-    pub pattern: &'a str,
-    /// `SIMPLE`.
-    pub protocol: &'a str,
-    /// What it is for.
+    /// What it is for: `reduce-scatter`.
     pub stage: Option<&'a str>,
-    /// Our own keys.
-    pub own: Own,
 }
 
-impl fmt::Display for Step<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Step { op_count, rank, channel, step, peer, bytes, .. } = self;
-        let op = if self.is_send { "SEND" } else { "RECV" };
-        write!(out, "{{\"opCount\":{op_count},\"rank\":{rank},\"channel\":{channel},\"step\":{step}")?;
-        write!(out, ",\"op\":\"{op}\",\"peer\":{peer},\"bytes\":{bytes}")?;
-        let [pattern, protocol] = [self.pattern, self.protocol].map(|text| Escaped(text.as_bytes()));
-        write!(out, ",\"pattern\":\"{pattern}\",\"protocol\":\"{protocol}\"")?;
-        if let Some(stage) = self.stage {
-            write!(out, ",\"stage\":\"{}\"", Escaped(stage.as_bytes()))?;
+/// What a proxy did for an operation on a channel.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Work {
+    /// How many transfers it was given, of `sliceSteps` steps each.
+    pub transfers: u32,
+    /// Bytes of a chunk.
+    pub chunk: u64,
+    /// ns since 1970.
+    pub start: Option<i64>,
+    /// ns since 1970.
+    pub end: Option<i64>,
+    /// What was transferred.
+    pub bytes: Option<u64>,
+}
+
+impl Work {
+    /// The work of both. Its end and bytes are known only if those of both are.
+    pub fn and(self, other: Work) -> Work {
+        Work {
+            transfers: self.transfers.max(other.transfers),
+            chunk: self.chunk.max(other.chunk),
+            start: self.start.into_iter().chain(other.start).min(),
+            end: self.end.zip(other.end).map(|(end, other)| end.max(other)),
+            bytes: self.bytes.zip(other.bytes).map(|(bytes, other)| bytes.saturating_add(other)),
         }
-        self.own.write(out)?;
+    }
+}
+
+impl<'a> Head<'a> {
+    /// The line of the operation, of which this is all work on the channel. Without a shape only its keys are known.
+    pub fn op(
+        self,
+        shape: Option<Shape>,
+        work: &Work,
+        dtype: u32,
+        reduction: Option<u32>,
+        ring: (i64, i64),
+    ) -> Line<'a> {
+        let (slice_steps, chunk_steps) = shape.map_or((1, 1), |shape| (shape.slice_steps, shape.chunk_steps));
+        let what = What::Op {
+            steps: work.transfers.saturating_mul(slice_steps),
+            slice_bytes: i64::try_from(work.chunk).unwrap_or(i64::MAX),
+            chunk_bytes: work.chunk,
+            slice_steps,
+            chunk_steps,
+            dtype,
+            reduction: reduction.unwrap_or(0),
+            ring: Some(ring),
+        };
+        let took = work.start.zip(work.end).map(|(start, end)| end.saturating_sub(start));
+        let own = Own { start: work.start, took, bytes: signed(work.bytes), ..self.own };
+        Line { head: Head { own, ..self }, pattern: shape.map_or("UNKNOWN", |shape| shape.pattern), what }
+    }
+
+    /// The lines of a transfer, one of `transfers` in a communicator of `size` ranks. Its number and its stage, if that is known, are in `step`. A
+    /// transfer is several steps; its time and bytes are at the first.
+    pub fn transfer(
+        self,
+        step: Step<'a>,
+        shape: Shape,
+        transfers: u32,
+        size: Option<u64>,
+    ) -> impl Iterator<Item = Line<'a>> {
+        let steps = transfers.saturating_mul(shape.slice_steps);
+        let others = Own { start: None, took: None, bytes: None, ..self.own };
+        (0..shape.slice_steps).map(move |of_slice| {
+            let number = step.number.saturating_mul(shape.slice_steps).saturating_add(of_slice);
+            let stage = step.stage.or_else(|| shape.stage(number, steps, size));
+            let own = if of_slice == 0 { self.own } else { others };
+            let what = What::Step(Step { number, stage, ..step });
+            Line { head: Head { own, ..self }, pattern: shape.pattern, what }
+        })
+    }
+}
+
+/// A number of bytes as lines have it.
+pub fn signed(bytes: Option<u64>) -> Option<i64> {
+    bytes.and_then(|bytes| i64::try_from(bytes).ok())
+}
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Head { op_count, rank, channel, protocol, own } = &self.head;
+        write!(out, "{{\"opCount\":{op_count},\"rank\":{rank},\"channel\":{channel}")?;
+        match &self.what {
+            What::Op { steps, slice_bytes, chunk_bytes, slice_steps, chunk_steps, dtype, reduction, .. } => {
+                write!(out, ",\"nsteps\":{steps},\"nbytes\":{slice_bytes},\"chunkSize\":{chunk_bytes}")?;
+                write!(out, ",\"sliceSteps\":{slice_steps},\"chunkSteps\":{chunk_steps}")?;
+                write!(out, ",\"dtype\":{dtype},\"redOp\":{reduction}")?;
+            }
+            What::Step(Step { number, is_send, peer, bytes, .. }) => {
+                let op = if *is_send { "SEND" } else { "RECV" };
+                write!(out, ",\"step\":{number},\"op\":\"{op}\",\"peer\":{peer},\"bytes\":{bytes}")?;
+            }
+        }
+        let [pattern, protocol] = [self.pattern, protocol].map(|text| Escaped(text.as_bytes()));
+        write!(out, ",\"pattern\":\"{pattern}\",\"protocol\":\"{protocol}\"")?;
+        match &self.what {
+            What::Op { ring: Some((before, after)), .. } => {
+                write!(out, ",\"ringPrev\":{before},\"ringNext\":{after}")?;
+            }
+            What::Step(Step { stage: Some(stage), .. }) => {
+                write!(out, ",\"stage\":\"{}\"", Escaped(stage.as_bytes()))?;
+            }
+            _ => {}
+        }
+        own.write(out)?;
         out.write_str("}")
     }
 }
@@ -146,28 +218,17 @@ pub struct Aggregate<'a> {
 
 impl<'a> Aggregate<'a> {
     /// Begins the file with the line of the first operation.
-    ///
-    /// # Errors
-    /// The error of `out`.
     pub fn begin(rank: u32, op: &dyn fmt::Display, out: &'a mut dyn Write) -> Result<Self, fmt::Error> {
         write!(out, "{{\n  \"rank\": {rank},\n  \"meta\": {op}\n  ,\n  \"steps\": [\n")?;
         Ok(Aggregate { out, is_empty: true })
     }
 
-    /// Adds a step.
-    ///
-    /// # Errors
-    /// The error of `out`.
-    pub fn step(&mut self, step: &dyn fmt::Display) -> fmt::Result {
+    pub fn step(&mut self, step: &Line<'_>) -> fmt::Result {
         let between = if self.is_empty { "" } else { ",\n" };
         self.is_empty = false;
         write!(self.out, "{between}    {step}")
     }
 
-    /// Ends the file.
-    ///
-    /// # Errors
-    /// The error of its output.
     pub fn end(self) -> fmt::Result {
         self.out.write_str("\n  ]\n}\n")
     }

@@ -13,7 +13,7 @@ pub mod shape;
 mod sources;
 pub mod trees;
 
-pub use self::recorded::{Flow, Written};
+pub use self::recorded::Flow;
 pub use self::sources::Of;
 pub use crate::tree::{Link, links};
 

@@ -8,11 +8,12 @@ use core::fmt::{self, Write};
 use nccl_stacks_recorder_format::layout::CALL_RINGS;
 use nccl_stacks_recorder_format::{Handle, Kind, Record, Text, Writer};
 
-use super::lines::{Aggregate, Op, Own, Step};
+use super::lines::{Aggregate, Head, Line, Own, Step, Work, signed};
 use super::shape::Shape;
 use super::sources::Of;
 use super::trees::{self, Neighbour, Parent};
 use super::{of_collective, of_pair, reduction};
+use crate::functions::{FUNCTIONS, function};
 use crate::merge::{Cursors, Merge};
 use crate::tree::{Link, Placed, Tree};
 
@@ -22,21 +23,6 @@ const RECV_FLUSH_WAIT: u64 = 11;
 
 /// The state of a channel that has stopped.
 const CHANNEL_STOP: u64 = 22;
-
-/// The functions that have records, without `nccl`, and the names under which the extractor has them.
-const FUNCTIONS: &[(&str, &str)] = &[
-    ("AllReduce", "AllReduce"),
-    ("AllGather", "AllGather"),
-    ("ReduceScatter", "ReduceScatter"),
-    ("Broadcast", "Broadcast"),
-    ("Bcast", "Broadcast"),
-    ("Reduce", "Reduce"),
-    ("AlltoAll", "AlltoAll"),
-    ("Gather", "Gather"),
-    ("Scatter", "Scatter"),
-    ("Send", "Send"),
-    ("Recv", "Recv"),
-];
 
 /// NCCL's types, by number.
 const DTYPES: &[&str] = &[
@@ -65,15 +51,6 @@ const NEIGHBOURS: usize = 8;
 
 /// More transfers than any operation has.
 const MOST_TRANSFERS: u32 = 1 << 24;
-
-/// Counts of what was written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Lines of steps.
-    pub steps: u64,
-    /// Operations that are left out because their algorithm or peer is unknown.
-    pub left_out: u64,
-}
 
 /// What operations show of something that is the same for all of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -167,8 +144,8 @@ impl<'a> Flow<'a> {
         let tree = Tree::build(writer, pid, links);
         let nothing = Channel { before: Shown::Nothing, after: Shown::Nothing, parent: Shown::Nothing };
         let mut flow = Flow { writer, tree, pid, of, offset, pairs, channels: [nothing; CHANNELS] };
-        let (mut places, mut cursors) = (Places::default(), Cursors::new());
-        for placed in Merge::new(writer, &mut cursors) {
+        let mut places = Places::default();
+        for placed in Merge::new(writer, Cursors::new()) {
             if let Some(operation) = flow.operation(placed, &mut places) {
                 flow.look_at(&operation);
             }
@@ -176,32 +153,30 @@ impl<'a> Flow<'a> {
         flow
     }
 
-    /// Writes the aggregate; `None` if no operation of the communicator is recorded.
-    ///
-    /// # Errors
-    /// The error of `out`.
+    /// Writes the aggregate, and returns how many operations it lacks because their algorithm or peer is unknown. Fails if no operation of the
+    /// communicator is recorded.
     #[inline(never)]
-    pub fn write(&mut self, out: &mut dyn Write) -> Result<Option<Written>, fmt::Error> {
-        let Some((operation, channel)) = self.first() else { return Ok(None) };
+    pub fn write(&mut self, out: &mut dyn Write) -> Result<usize, fmt::Error> {
+        let (operation, channel) = self.first().ok_or(fmt::Error)?;
         let op = self.op(&operation, channel);
         let mut lines = Aggregate::begin(self.of.rank, &op, out)?;
-        let mut written = Written::default();
+        let mut left_out = 0_usize;
         self.pairs.fill(0);
-        let (mut places, mut cursors) = (Places::default(), Cursors::new());
-        for placed in Merge::new(self.writer, &mut cursors) {
+        let mut places = Places::default();
+        for placed in Merge::new(self.writer, Cursors::new()) {
             let Some(operation) = self.operation(placed, &mut places) else { continue };
             if operation.own_shape().is_none() {
-                written.left_out = written.left_out.saturating_add(1);
+                left_out = left_out.saturating_add(1);
                 continue;
             }
             let mut next = self.channel_from(&operation, 0);
             while let Some(channel) = next {
-                self.add_channel(&operation, channel, &mut lines, &mut written)?;
+                self.add_channel(&operation, channel, &mut lines)?;
                 next = channel.checked_add(1).and_then(|from| self.channel_from(&operation, from));
             }
         }
         lines.end()?;
-        Ok(Some(written))
+        Ok(left_out)
     }
 
     /// Whether any operation of the communicator is recorded.
@@ -215,8 +190,8 @@ impl<'a> Flow<'a> {
     fn first(&mut self) -> Option<(Operation, Option<u8>)> {
         self.pairs.fill(0);
         let mut without: Option<Operation> = None;
-        let (mut places, mut cursors) = (Places::default(), Cursors::new());
-        for placed in Merge::new(self.writer, &mut cursors) {
+        let mut places = Places::default();
+        for placed in Merge::new(self.writer, Cursors::new()) {
             let Some(operation) = self.operation(placed, &mut places) else { continue };
             let channel = operation.own_shape().and_then(|_| self.channel_from(&operation, 0));
             if channel.is_some() {
@@ -224,11 +199,8 @@ impl<'a> Flow<'a> {
             }
             without = without.or(Some(operation));
         }
-        if without.is_none() {
-            let mut cursors = Cursors::new();
-            without = Merge::new(self.writer, &mut cursors).find_map(|placed| self.call(placed));
-        }
-        without.map(|operation| (operation, None))
+        let call = || Merge::new(self.writer, Cursors::new()).find_map(|placed| self.call(placed));
+        without.or_else(call).map(|operation| (operation, None))
     }
 
     #[inline(never)]
@@ -236,13 +208,9 @@ impl<'a> Flow<'a> {
         self.writer.text_at(number).unwrap_or_default()
     }
 
-    /// The name of a record's function without `nccl`.
-    #[inline(never)]
+    /// The extractor's name of a record's function.
     fn function(&self, record: &Record) -> Option<&'static str> {
-        let name = self.text(record.function);
-        let name = name.strip_prefix(b"nccl").unwrap_or(&name);
-        let name = name.strip_suffix(b"Config").unwrap_or(name);
-        FUNCTIONS.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, known)| *known)
+        FUNCTIONS.get(function(self.writer, record.function)?).map(|(_, name)| *name)
     }
 
     /// An operation of the communicator that NCCL reported. All of them have to be asked for, in their order, because some are counted here.
@@ -443,79 +411,69 @@ impl<'a> Flow<'a> {
         Some(last.filter(|_| count > 0 && count >= proxy.b & u64::from(u32::MAX)).unwrap_or(end))
     }
 
+    fn realtime(&self, time: i64) -> i64 {
+        time.saturating_add(self.offset)
+    }
+
+    /// What the lines of an operation on a channel begin with, and our own keys without times.
     #[inline(never)]
-    fn own(&self, operation: &Operation) -> Own {
-        Own {
-            hash: Some(self.of.hash).filter(|hash| *hash != 0),
-            number: (operation.record.kind == Kind::Coll).then_some(operation.record.b.cast_signed()),
-            is_synthetic: !operation.is_counted || operation.reduction.is_none(),
-            ..Own::default()
+    fn head<'b>(&self, operation: &'b Operation, channel: u8) -> Head<'b> {
+        Head {
+            op_count: operation.op_count,
+            rank: self.of.rank,
+            channel: u32::from(channel),
+            protocol: operation.protocol(),
+            own: Own {
+                hash: Some(self.of.hash).filter(|hash| *hash != 0),
+                number: (operation.record.kind == Kind::Coll).then_some(operation.record.b.cast_signed()),
+                is_synthetic: !operation.is_counted || operation.reduction.is_none(),
+                ..Own::default()
+            },
+        }
+    }
+
+    #[inline(never)]
+    fn work(&self, (handle, proxy): Placed) -> Work {
+        Work {
+            transfers: proxy_steps(&proxy),
+            chunk: proxy.b >> 32,
+            start: Some(self.realtime(proxy.time)),
+            end: self.end_of((handle, proxy)).map(|end| self.realtime(end)),
+            bytes: self.steps(handle).filter_map(|(step, _)| self.bytes(step)).reduce(u64::saturating_add),
+        }
+    }
+
+    /// An operation on a channel without a proxy has the times of the channel's kernel.
+    #[inline(never)]
+    fn without_proxy(&self, operation: &Operation, channel: Option<u8>) -> Work {
+        let is_it = |child: &Record| child.kind == Kind::KernelChannel && Some(child.channel) == channel;
+        let kernel = self.tree.children(operation.handle).find(|(_, child)| is_it(child));
+        let end_of = |handle| self.state(handle, CHANNEL_STOP).map(|state| state.time).or_else(|| self.stop(handle));
+        Work {
+            start: Some(self.realtime(kernel.map_or(operation.record.time, |(_, kernel)| kernel.time))),
+            end: kernel.and_then(|(handle, _)| end_of(handle)).map(|end| self.realtime(end)),
+            ..Work::default()
         }
     }
 
     /// The line of an operation on a channel; without a channel what is known of it.
     #[inline(never)]
-    fn op<'b>(&self, operation: &'b Operation, channel: Option<u8>) -> Op<'b> {
-        let shape = operation.own_shape();
-        let (slice_steps, chunk_steps) = shape.map_or((1, 1), |shape| (shape.slice_steps, shape.chunk_steps));
-        let (mut transfers, mut chunk, mut has_proxy) = (0, 0, false);
-        let (mut start, mut end, mut bytes) = (i64::MAX, Some(i64::MIN), Some(0_u64));
+    fn op<'b>(&self, operation: &'b Operation, channel: Option<u8>) -> Line<'b> {
         let of_channel = channel.map(|channel| self.proxies(operation, Some(channel)));
-        for (handle, proxy) in of_channel.into_iter().flatten() {
-            has_proxy = true;
-            transfers = proxy_steps(&proxy).max(transfers);
-            chunk = (proxy.b >> 32).max(chunk);
-            start = proxy.time.min(start);
-            end = end.zip(self.end_of((handle, proxy))).map(|(end, own)| end.max(own));
-            let known = self.steps(handle).filter_map(|(step, _)| self.bytes(step));
-            let own = known.fold(None, |sum: Option<u64>, own| Some(sum.unwrap_or(0).saturating_add(own)));
-            bytes = bytes.zip(own).map(|(bytes, own)| bytes.saturating_add(own));
-        }
-        if !has_proxy {
-            (start, end, bytes) = (operation.record.time, None, None);
-            let kernels = self.tree.children(operation.handle);
-            let is_it = |child: &Record| child.kind == Kind::KernelChannel && Some(child.channel) == channel;
-            if let Some((handle, kernel)) = kernels.into_iter().find(|(_, child)| is_it(child)) {
-                start = kernel.time;
-                end = self.state(handle, CHANNEL_STOP).map(|state| state.time).or_else(|| self.stop(handle));
-            }
-        }
+        let work = of_channel.into_iter().flatten().map(|proxy| self.work(proxy)).reduce(Work::and);
+        let mut head = self.head(operation, channel.unwrap_or(0));
+        head.own.lacks_peers = work.is_none();
+        let work = work.unwrap_or_else(|| self.without_proxy(operation, channel));
         let known = channel.and_then(|channel| self.channels.get(usize::from(channel)));
         let place = |of: fn(&Channel) -> Shown<u32>| known.and_then(|known| of(known).get()).map_or(-1, i64::from);
-        Op {
-            op_count: operation.op_count,
-            rank: self.of.rank,
-            channel: channel.map_or(0, u32::from),
-            steps: transfers.saturating_mul(slice_steps),
-            slice_bytes: i64::try_from(chunk).unwrap_or(i64::MAX),
-            chunk_bytes: chunk,
-            slice_steps,
-            chunk_steps,
-            dtype: operation.dtype,
-            reduction: operation.reduction.unwrap_or(0),
-            pattern: shape.map_or("UNKNOWN", |shape| shape.pattern),
-            protocol: operation.protocol(),
-            ring: Some((place(|known| known.before), place(|known| known.after))),
-            own: Own {
-                start: Some(start.saturating_add(self.offset)),
-                took: end.map(|end| end.saturating_sub(start)),
-                bytes: bytes.and_then(|bytes| i64::try_from(bytes).ok()),
-                lacks_peers: !has_proxy,
-                ..self.own(operation)
-            },
-        }
+        let ring = (place(|known| known.before), place(|known| known.after));
+        head.op(operation.own_shape(), &work, operation.dtype, operation.reduction, ring)
     }
 
     /// Writes the steps on a channel in the extractor's order: a ring receives first, and a tree from its children, to its parent, to its children and from
     /// its parent.
     #[inline(never)]
-    fn add_channel(
-        &self,
-        operation: &Operation,
-        channel: u8,
-        lines: &mut Aggregate<'_>,
-        written: &mut Written,
-    ) -> fmt::Result {
+    fn add_channel(&self, operation: &Operation, channel: u8, lines: &mut Aggregate<'_>) -> fmt::Result {
         let Some(shape) = operation.own_shape() else { return Ok(()) };
         let is_tree = shape.pattern == "TREE_UP_DOWN";
         let agreed = || self.channels.get(usize::from(channel)).and_then(|known| known.parent.get());
@@ -523,14 +481,13 @@ impl<'a> Flow<'a> {
         for turn in 0..4 {
             for (handle, proxy) in self.proxies(operation, Some(channel)) {
                 let (Some(peer), is_send) = (peer(&proxy), proxy.small == 1) else { continue };
-                let (stage, place) = match parent {
-                    Some(parent) => (Some(trees::stage(parent, peer, is_send)), None),
-                    None => (None, Some(u8::from(is_send != is_tree))),
+                let (stage, place) = match parent.map(|parent| trees::stage(parent, peer, is_send)) {
+                    Some((stage, place)) => (Some(stage), place),
+                    None => (None, u8::from(is_send != is_tree)),
                 };
-                let own = stage.map(|(_, place)| place).or(place);
-                if let (true, Some(shape)) = (own == Some(turn), operation.shape(is_send)) {
-                    let of = Part { operation, shape, peer, is_send, stage: stage.map(|(stage, _)| stage) };
-                    self.add_steps(&of, (handle, proxy), lines, written)?;
+                if let (true, Some(shape)) = (place == turn, operation.shape(is_send)) {
+                    let step = Step { number: 0, is_send, peer, bytes: (proxy.b >> 32).cast_signed(), stage };
+                    self.add_steps(operation, shape, step, (handle, proxy), lines)?;
                 }
             }
         }
@@ -539,58 +496,30 @@ impl<'a> Flow<'a> {
 
     /// Writes the steps that a proxy was given. Those that were recorded come in the order of their numbers.
     #[inline(never)]
-    fn add_steps(
+    fn add_steps<'b>(
         &self,
-        part: &Part<'_>,
+        operation: &'b Operation,
+        shape: Shape,
+        step: Step<'b>,
         (handle, proxy): Placed,
         lines: &mut Aggregate<'_>,
-        written: &mut Written,
     ) -> fmt::Result {
-        let shape = part.shape;
-        let transfers = proxy_steps(&proxy);
-        let steps = transfers.saturating_mul(shape.slice_steps);
+        let (transfers, size) = (proxy_steps(&proxy), Some(u64::from(self.of.size)).filter(|size| *size > 0));
         let mut recorded = self.steps(handle).peekable();
-        for transfer in 0..transfers {
-            while recorded.next_if(|(_, step)| step.a < u64::from(transfer)).is_some() {}
-            let found = recorded.next_if(|(_, step)| step.a == u64::from(transfer));
-            for of_slice in 0..shape.slice_steps {
-                let step = transfer.saturating_mul(shape.slice_steps).saturating_add(of_slice);
-                let size = Some(u64::from(self.of.size)).filter(|size| *size > 0);
-                let mut own = self.own(part.operation);
-                // A transfer is several steps. Its time and bytes are at the first.
-                if let (0, Some((handle, record))) = (of_slice, &found) {
-                    own.start = Some(record.time.saturating_add(self.offset));
-                    own.took = self.stop(*handle).map(|end| end.saturating_sub(record.time));
-                    own.bytes = self.bytes(*handle).and_then(|bytes| i64::try_from(bytes).ok());
-                }
-                lines.step(&Step {
-                    op_count: part.operation.op_count,
-                    rank: self.of.rank,
-                    channel: u32::from(proxy.channel),
-                    step,
-                    is_send: part.is_send,
-                    peer: part.peer,
-                    bytes: (proxy.b >> 32).cast_signed(),
-                    pattern: shape.pattern,
-                    protocol: part.operation.protocol(),
-                    stage: part.stage.or_else(|| shape.stage(step, steps, size)),
-                    own,
-                })?;
-                written.steps = written.steps.saturating_add(1);
+        for number in 0..transfers {
+            while recorded.next_if(|(_, step)| step.a < u64::from(number)).is_some() {}
+            let mut head = self.head(operation, proxy.channel);
+            if let Some((handle, record)) = recorded.next_if(|(_, step)| step.a == u64::from(number)) {
+                head.own.start = Some(self.realtime(record.time));
+                head.own.took = self.stop(handle).map(|end| end.saturating_sub(record.time));
+                head.own.bytes = signed(self.bytes(handle));
+            }
+            for line in head.transfer(Step { number, ..step }, shape, transfers, size) {
+                lines.step(&line)?;
             }
         }
         Ok(())
     }
-}
-
-/// The work of a proxy, and what it is a part of.
-struct Part<'a> {
-    operation: &'a Operation,
-    shape: Shape,
-    peer: u32,
-    is_send: bool,
-    /// In a tree whose parent is known.
-    stage: Option<&'static str>,
 }
 
 /// The other side of a proxy.

@@ -7,7 +7,6 @@ pub struct Shape {
     pub pattern: &'static str,
     /// Steps of a slice. A proxy's transfer is a slice.
     pub slice_steps: u32,
-    /// Steps of a chunk.
     pub chunk_steps: u32,
 }
 

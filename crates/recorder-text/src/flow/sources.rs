@@ -5,7 +5,6 @@ use nccl_stacks_recorder_format::{Communicator, Entry, Writer, layout};
 /// What registers communicators.
 const PLUGIN: u32 = 1;
 
-/// A communicator of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Of {
     /// Its number in the records of calls.

@@ -13,7 +13,6 @@ use nccl_stacks_recorder_format::realtime_and_monotonic;
 
 use crate::{environment, log};
 
-/// Megatrace's levels.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Error,
@@ -40,16 +39,9 @@ impl Level {
     }
 }
 
-/// The place in the code that a line comes from.
-pub(super) struct Origin<'a> {
-    pub(super) file: &'a str,
-    pub(super) line: u32,
-    pub(super) function: &'a str,
-}
-
-/// Prints a line, whatever its level.
+/// Prints what a function of `megatrace.rs` says there, whatever its level.
 #[cold]
-pub(super) fn line(level: Level, rank: Option<u32>, origin: &Origin<'_>, what: fmt::Arguments<'_>) {
+pub(super) fn line(level: Level, rank: Option<u32>, (function, line): (&str, u32), what: fmt::Arguments<'_>) {
     let (realtime, _) = realtime_and_monotonic();
     let seconds: libc::time_t = realtime / 1_000_000_000;
     // SAFETY: zeros are a valid time, which the call overwrites.
@@ -61,9 +53,8 @@ pub(super) fn line(level: Level, rank: Option<u32>, origin: &Origin<'_>, what: f
     let (year, month) = (now.tm_year.saturating_add(1900), now.tm_mon.saturating_add(1));
     let micros = realtime % 1_000_000_000 / 1000;
     let (rank, level) = (rank.map_or(-1, i64::from), level.name());
-    let Origin { file, line, function } = origin;
     log::plain(format_args!(
-        "[{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}.{micros:06}] [Rank: {rank}] [{level}] [{file}:{line}:{function}] {what}",
+        "[{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}.{micros:06}] [Rank: {rank}] [{level}] [megatrace.rs:{line}:{function}] {what}",
         now.tm_mday, now.tm_hour, now.tm_min, now.tm_sec,
     ));
 }

@@ -8,6 +8,9 @@ use nccl_stacks_recorder_format::NotCancelled;
 /// The size of the buffer: a few pages, which still fit on a thread's stack.
 const BUFFER: usize = 16 * 1024;
 
+/// What fills a file. It counts something.
+pub(super) type Write<'a> = &'a mut dyn FnMut(&mut File) -> Result<usize, fmt::Error>;
+
 /// A file that is open for writing.
 pub(super) struct File {
     fd: i32,
@@ -16,24 +19,10 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Opens a file with these flags in addition to the common ones, lets `write` fill it, and closes it. Fails with an errno. The names of these
-    /// files can be guessed, so links are not followed.
-    pub(super) fn write<T>(
-        path: &CStr,
-        flags: i32,
-        write: impl FnOnce(&mut File) -> Result<T, fmt::Error>,
-    ) -> Result<T, i32> {
-        let (mut write, mut made) = (Some(write), None);
-        File::fill(path, flags, &mut |file| {
-            made = Some(write.take().ok_or(fmt::Error)?(file)?);
-            Ok(())
-        })?;
-        made.ok_or(libc::EIO)
-    }
-
-    /// As above. It is compiled once for all that is written.
+    /// Opens a file with these flags in addition to the common ones, lets `write` fill it, and closes it. Returns what `write` has counted; fails
+    /// with an errno. The names of these files can be guessed, so links are not followed.
     #[inline(never)]
-    fn fill(path: &CStr, flags: i32, write: &mut dyn FnMut(&mut File) -> fmt::Result) -> Result<(), i32> {
+    pub(super) fn write(path: &CStr, flags: i32, write: Write<'_>) -> Result<usize, i32> {
         let _whole = NotCancelled::new();
         let flags = flags | libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         // SAFETY: the path ends with a zero.
@@ -43,18 +32,14 @@ impl File {
         }
         let mut file = File { fd, buffer: [0; BUFFER], length: 0 };
         let written = write(&mut file).map_err(|_| libc::EIO);
-        let flushed = written.and_then(|()| file.flush());
+        let flushed = written.and_then(|count| file.flush().map(|()| count));
         // SAFETY: the descriptor is ours, and not used any more. An error of `close` counts as a write error.
         let closed = unsafe { libc::close(fd) };
-        flushed.and_then(|()| if closed == 0 { Ok(()) } else { Err(error()) })
+        flushed.and_then(|count| if closed == 0 { Ok(count) } else { Err(error()) })
     }
 
     /// Lets `write` fill a file that appears under its path whole or not at all: it is written as `part`, and renamed. Fails with an errno.
-    pub(super) fn write_whole<T>(
-        path: &CStr,
-        part: &CStr,
-        write: impl FnOnce(&mut File) -> Result<T, fmt::Error>,
-    ) -> Result<T, i32> {
+    pub(super) fn write_whole(path: &CStr, part: &CStr, write: Write<'_>) -> Result<usize, i32> {
         // Removes what an earlier process with the same id has left, or a planted link.
         // SAFETY: the path ends with a zero.
         unsafe { libc::unlink(part.as_ptr()) };
@@ -103,6 +88,13 @@ impl fmt::Write for File {
         }
         Ok(())
     }
+}
+
+/// Makes a folder. One that exists is fine: another rank may make it at the same time.
+pub(super) fn make_folder(path: &CStr) -> Result<(), i32> {
+    // SAFETY: the path ends with a zero.
+    let made = unsafe { libc::mkdir(path.as_ptr(), 0o755) };
+    if made == 0 || error() == libc::EEXIST { Ok(()) } else { Err(error()) }
 }
 
 /// The thread's errno.

@@ -15,8 +15,8 @@ use nccl_stacks_recorder_format::layout::COMMUNICATORS_AT;
 use nccl_stacks_recorder_format::realtime_and_monotonic;
 use nccl_stacks_recorder_text::megatrace::{About, Form, Log};
 
-use super::console::{self, Level, Origin};
-use super::file::{File, error};
+use super::console::{self, Level};
+use super::file::{File, Write, make_folder};
 use crate::process::Path;
 use crate::{clock, environment, log, process};
 
@@ -39,56 +39,30 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Whether a thread is using the log.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The log. Only the thread that has taken it reads or writes it.
-struct Place(UnsafeCell<Log>);
+/// A static that one thread at a time uses.
+struct Shared<T>(UnsafeCell<T>);
 
-// SAFETY: `with_log` gives access to one thread at a time.
-unsafe impl Sync for Place {}
+// SAFETY: `with_log` gives the log to one thread at a time. Only `start` writes the settings, before it starts the thread that reads them and before
+// it sets `IS_ON`.
+unsafe impl<T> Sync for Shared<T> {}
 
-static LOG: Place = Place(UnsafeCell::new(Log::new()));
+static LOG: Shared<Log> = Shared(UnsafeCell::new(Log::new()));
 
 /// The environment when the thread starts. Later, the program may change it while the thread reads.
 struct Settings {
-    /// An absolute path, because the program may change its working directory.
-    folder: Value<4096>,
-    address: Value<256>,
+    /// Absolute, because the program may change its working directory. Empty if it is too long or not UTF-8.
+    folder: Path,
+    /// Empty if it is too long or not UTF-8.
+    address: Path,
     form: Form,
     /// ns.
     silence: i64,
     level: Level,
 }
 
-/// The value of a variable, with a zero at the end.
-struct Value<const N: usize>([u8; N]);
-
-impl<const N: usize> Value<N> {
-    /// Copies a text. If it is too long, the value stays empty.
-    fn take(&mut self, text: Option<&CStr>) {
-        self.0.fill(0);
-        let bytes = text.map(CStr::to_bytes).filter(|bytes| bytes.len() < N).unwrap_or_default();
-        if let Some(to) = self.0.get_mut(..bytes.len()) {
-            to.copy_from_slice(bytes);
-        }
-    }
-
-    fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
-    }
-
-    /// The text; empty if it is not UTF-8.
-    fn text(&self) -> &str {
-        self.as_c_str().to_str().unwrap_or_default()
-    }
-}
-
-struct SettingsPlace(UnsafeCell<Settings>);
-
-// SAFETY: only `start` writes it, before it starts the thread that reads it and before it sets `IS_ON`.
-unsafe impl Sync for SettingsPlace {}
-
-static SETTINGS: SettingsPlace = SettingsPlace(UnsafeCell::new(Settings {
-    folder: Value([0; 4096]),
-    address: Value([0; 256]),
+static SETTINGS: Shared<Settings> = Shared(UnsafeCell::new(Settings {
+    folder: Path::EMPTY,
+    address: Path::EMPTY,
     form: Form::Words,
     silence: 0,
     level: Level::Error,
@@ -111,17 +85,17 @@ fn is_wanted() -> bool {
 fn take_settings() {
     // SAFETY: no thread reads them yet: see the condition of the static.
     let settings = unsafe { &mut *SETTINGS.0.get() };
-    let folder = environment::variable(c"NCCL_MEGATRACE_LOG_PATH").unwrap_or(c"./logs");
+    let text = |name| environment::variable(name).map(|value| value.to_str().unwrap_or_default());
+    let folder = text(c"NCCL_MEGATRACE_LOG_PATH").unwrap_or("./logs");
     let mut here = [0u8; 4096];
     // SAFETY: the buffer has this many bytes.
     let is_here = !unsafe { libc::getcwd(here.as_mut_ptr().cast(), here.len()) }.is_null();
     let here = CStr::from_bytes_until_nul(&here).ok().and_then(|here| here.to_str().ok()).filter(|_| is_here);
-    let absolute = match (here, folder.to_str()) {
-        (Some(here), Ok(folder)) if !folder.starts_with('/') => Path::new(format_args!("{here}/{folder}")),
-        _ => None,
-    };
-    settings.folder.take(Some(absolute.as_ref().and_then(Path::as_c_str).unwrap_or(folder)));
-    settings.address.take(environment::variable(c"MY_POD_IP"));
+    let absolute = here.filter(|_| !folder.is_empty() && !folder.starts_with('/'));
+    let absolute = absolute.and_then(|here| Path::new(format_args!("{here}/{folder}")));
+    settings.folder = absolute.or_else(|| Path::new(format_args!("{folder}"))).unwrap_or(Path::EMPTY);
+    let address = text(c"MY_POD_IP").unwrap_or_default();
+    settings.address = Path::new(format_args!("{address}")).unwrap_or(Path::EMPTY);
     settings.form = form();
     let silence = environment::number(c"NCCL_MEGATRACE_SENSTIME").unwrap_or(SILENCE);
     settings.silence = i64::try_from(silence.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
@@ -239,7 +213,7 @@ fn collect(log: &mut Log, is_end: bool) {
         return;
     }
     let about = About {
-        address: settings.address.text(),
+        address: settings.address.as_str(),
         host: core::str::from_utf8(header.host).unwrap_or_default(),
         rank: header.rank.unwrap_or_default(),
         offset: realtime.saturating_sub(monotonic),
@@ -254,12 +228,8 @@ fn collect(log: &mut Log, is_end: bool) {
 }
 
 /// Opens the log with these flags, and lets `write` fill it.
-fn open(
-    rank: Option<u32>,
-    flags: i32,
-    write: &mut dyn FnMut(&mut File) -> Result<usize, core::fmt::Error>,
-) -> Result<usize, i32> {
-    let (folder, number) = (settings().folder.text(), rank.unwrap_or_default());
+fn open(rank: Option<u32>, flags: i32, write: Write<'_>) -> Result<usize, i32> {
+    let (folder, number) = (settings().folder.as_str(), rank.unwrap_or_default());
     if folder.is_empty() {
         return Err(libc::EINVAL);
     }
@@ -268,14 +238,13 @@ fn open(
         // A helper process of a rank must not overwrite the rank's own log.
         _ => Path::new(format_args!("{folder}/rank_{number}-{}.log", process::id())),
     };
-    let path = path.as_ref().and_then(Path::as_c_str).ok_or(libc::ENAMETOOLONG)?;
-    File::write(path, flags, write)
+    File::write(path.ok_or(libc::ENAMETOOLONG)?.as_c_str(), flags, write)
 }
 
 /// Creates or truncates the log; returns whether that succeeded. It is not kept open: a job that closes all descriptors could reuse ours for a file
 /// of its own, which would then get our lines.
 fn create(rank: Option<u32>) -> bool {
-    let folder = settings().folder.text();
+    let folder = settings().folder.as_str();
     let error_line = |line, what: core::fmt::Arguments<'_>| say(Level::Error, rank, "create", line, what);
     let Some(number) = rank else {
         error_line(line!(), format_args!("no log: the environment does not say which rank this is"));
@@ -284,7 +253,7 @@ fn create(rank: Option<u32>) -> bool {
     let empty = || open(rank, libc::O_TRUNC, &mut |_| Ok(0));
     let created = match empty() {
         Err(libc::ENOENT) => {
-            if let Err(error) = make_folder() {
+            if let Err(error) = make_folder(settings().folder.as_c_str()) {
                 error_line(line!(), format_args!("cannot make the folder {folder}: error {error}"));
                 return false;
             }
@@ -301,23 +270,11 @@ fn create(rank: Option<u32>) -> bool {
     true
 }
 
-/// Makes the folder of the logs. Another rank may do so at the same time.
-fn make_folder() -> Result<(), i32> {
-    // SAFETY: the path ends with a zero.
-    match unsafe { libc::mkdir(settings().folder.as_c_str().as_ptr(), 0o755) } {
-        0 => Ok(()),
-        _ => match error() {
-            libc::EEXIST => Ok(()),
-            error => Err(error),
-        },
-    }
-}
-
 /// Says something on Megatrace's console if its level is wanted there, and otherwise in our own log.
 #[cold]
 fn say(level: Level, rank: Option<u32>, function: &str, line: u32, what: core::fmt::Arguments<'_>) {
     if level <= settings().level {
-        console::line(level, rank, &Origin { file: "megatrace.rs", line, function }, what);
+        console::line(level, rank, (function, line), what);
     } else if level != Level::Debug {
         log::line(format_args!("Megatrace: {what}"));
     }
@@ -329,7 +286,6 @@ fn say(level: Level, rank: Option<u32>, function: &str, line: u32, what: core::f
 pub(crate) fn cannot_find(name: &str) {
     if is_wanted() && !environment::is_off(c"NCCL_STACKS_RECORD") {
         let rank = u32::try_from(process::rank()).ok();
-        let origin = Origin { file: "megatrace.rs", line: line!(), function: name };
-        console::line(Level::Error, rank, &origin, format_args!("Cannot find symbol {name}"));
+        console::line(Level::Error, rank, (name, line!()), format_args!("Cannot find symbol {name}"));
     }
 }

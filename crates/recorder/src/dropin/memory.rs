@@ -10,9 +10,8 @@ pub(super) unsafe trait Zero: Copy {}
 // SAFETY: a number, and numbers of which 0 is none.
 unsafe impl Zero for u32 {}
 // SAFETY: as above.
-unsafe impl Zero for nccl_stacks_recorder_text::dump::Link {}
+unsafe impl Zero for nccl_stacks_recorder_text::flow::Link {}
 
-/// Many of them.
 pub(super) struct Zeros<T: Zero> {
     start: *mut T,
     count: usize,

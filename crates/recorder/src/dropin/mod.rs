@@ -1,15 +1,13 @@
 //! Output of other tools, written inside the job from the records: for users whose scripts set those tools' variables and read their files.
 //!
-//! None of it runs where records are made. A sleeping thread reads the rings and writes Megatrace's log; the dump of NCCL's example profiler plugin
-//! is written when a communicator ends, and the flow extractor's when the program asks for it.
+//! None of it runs where records are made. A sleeping thread reads the rings and writes Megatrace's log; the flow extractor's file is
+//! written when the program asks for it.
 
 mod console;
-mod dump;
 mod file;
 mod flows;
 mod megatrace;
 mod memory;
 
-pub(crate) use dump::dump;
 pub(crate) use flows::write_flows;
 pub(crate) use megatrace::{cannot_find, finish, forked, start};

@@ -278,5 +278,4 @@ pub(super) unsafe fn made_all(writer: &Writer, places: *const *const c_void, cou
     }
 }
 
-/// No communicator.
 pub(super) const NONE: *const c_void = null();

@@ -59,7 +59,6 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
     Decision { jump: None, value }
 }
 
-/// The interposed `dlsym`.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {

@@ -41,7 +41,6 @@ macro_rules! functions {
             );)*
         }
 
-        /// All functions.
         static ALL: &[&Function] = &[$(&about::$name),*];
 
         /// The common code of the exported and the direct functions.
