@@ -20,7 +20,6 @@
 //! them fill the same tables, so that questions are asked of what was recorded and not of a format. Damaged records are counted and skipped,
 //! and keys that a reader does not know are accepted: all of these formats grow.
 
-mod comma;
 mod debug_log;
 mod document;
 mod file;
@@ -72,7 +71,6 @@ static READERS: &[&dyn RecordReader] = &[
     &flight_recorder::FlightRecorder,
     &ras::Ras,
     &inspector::Inspector,
-    &comma::Comma,
     &plugin_dump::PluginDump,
     &flow::Flow,
     &megatrace::Megatrace,

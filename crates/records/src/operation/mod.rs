@@ -108,21 +108,19 @@ impl Source {
     pub const RAS: Source = Source(&SourceRow { order: 2, name: "ras", title: "NCCL RAS" });
     /// NCCL Inspector.
     pub const INSPECTOR: Source = Source(&SourceRow { order: 3, name: "inspector", title: "NCCL Inspector" });
-    /// Google's CoMMA.
-    pub const COMMA: Source = Source(&SourceRow { order: 4, name: "comma", title: "CoMMA" });
     /// NCCL's example profiler plugin.
     pub const PLUGIN_DUMP: Source =
-        Source(&SourceRow { order: 5, name: "plugin-dump", title: "NCCL's example profiler plugin" });
+        Source(&SourceRow { order: 4, name: "plugin-dump", title: "NCCL's example profiler plugin" });
     /// Megatrace, or an interceptor that writes its format.
-    pub const MEGATRACE: Source = Source(&SourceRow { order: 6, name: "megatrace", title: "Megatrace log" });
+    pub const MEGATRACE: Source = Source(&SourceRow { order: 5, name: "megatrace", title: "Megatrace log" });
     /// What NCCL prints with `NCCL_DEBUG=INFO`.
-    pub const DEBUG_LOG: Source = Source(&SourceRow { order: 7, name: "nccl-debug", title: "NCCL_DEBUG log" });
+    pub const DEBUG_LOG: Source = Source(&SourceRow { order: 6, name: "nccl-debug", title: "NCCL_DEBUG log" });
     /// The flow extractor.
-    pub const FLOW: Source = Source(&SourceRow { order: 8, name: "flow", title: "flow extractor" });
+    pub const FLOW: Source = Source(&SourceRow { order: 7, name: "flow", title: "flow extractor" });
     /// This project's recorder: its plugin, its interceptor, or both.
-    pub const RECORDER: Source = Source(&SourceRow { order: 9, name: "recorder", title: "nccl-stacks recorder" });
+    pub const RECORDER: Source = Source(&SourceRow { order: 8, name: "recorder", title: "nccl-stacks recorder" });
     /// PyTorch's watchdog in a job's log.
-    pub const WATCHDOG: Source = Source(&SourceRow { order: 10, name: "watchdog", title: "PyTorch watchdog" });
+    pub const WATCHDOG: Source = Source(&SourceRow { order: 9, name: "watchdog", title: "PyTorch watchdog" });
 
     /// A source that the rest of the program does not name.
     pub const fn new(row: &'static SourceRow) -> Self {
