@@ -33,8 +33,9 @@ pub fn covered(of: &Covered) -> String {
             format!("calls of the last {calls} and NCCL's events of the last {events}, of {whole}")
         }
         (Some(calls), None) => format!("calls of the last {calls} of {whole}"),
-        (None, Some(events)) => format!("all calls, and NCCL's events of the last {events} of {whole}"),
-        (None, None) => format!("all of {whole}"),
+        (None, events) => {
+            format!("all calls, and NCCL's events of the last {} of {whole}", events.unwrap_or_default())
+        }
     };
     let (kept, all) = (count(of.kept), count(of.all));
     format!("Covered: {what}, {kept} of {all} records; what came before was overwritten and is in no answer")

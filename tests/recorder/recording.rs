@@ -23,16 +23,15 @@ impl Recording {
 
     /// `None` of a file whose process was killed while it created it.
     pub(crate) fn try_of(mut bytes: Vec<u8>) -> Option<Recording> {
-        let (sizes, claimed) = match Header::parse(&bytes) {
-            Ok(header) => (header.rings, header.claimed),
+        let (sizes, used) = match Header::parse(&bytes) {
+            Ok(header) => (header.rings, std::array::from_fn::<_, { layout::RINGS }, _>(|ring| header.used(ring))),
             Err(NotARecording::Magic) if bytes.iter().take(8).all(|byte| *byte == 0) => return None,
             Err(error) => panic!("{error}"),
         };
         let (mut records, mut incomplete) = (Vec::new(), 0);
-        for ring in 0..layout::RINGS {
+        for (ring, used) in used.into_iter().enumerate() {
             // The rest are holes, hundreds of megabytes of them.
-            let used = sizes.of(ring).min(claimed[ring]) as usize * layout::RECORD;
-            let slots = bytes[sizes.at(ring) as usize..][..used].chunks_exact(layout::RECORD);
+            let slots = bytes[sizes.at(ring) as usize..][..used as usize * layout::RECORD].chunks_exact(layout::RECORD);
             for (index, bytes) in (0..).zip(slots) {
                 match slot(bytes.try_into().unwrap(), index, sizes.of(ring)) {
                     Slot::Record(position, record) => records.push((position << 8 | ring as u64, record)),

@@ -244,13 +244,13 @@ fn a_rank_that_keeps_step_with_no_other_is_not_compared() {
     assert_eq!((report.compared, report.not_compared["on streams in step with no other"]), (8 * 120, 120));
 }
 
-/// CoMMA's lines of a rank, which it counts within each communicator: so many calls of communicators in turn.
-fn comma(place: u32, calls: u64, communicators: u64) -> String {
+/// Inspector's lines of a rank, which it counts within each communicator: so many calls of communicators in turn.
+fn inspector(place: u32, calls: u64, communicators: u64) -> String {
     let line = |at: u64| {
         let hash = 0xa + at % communicators;
         format!(
-            "{{\"ph\":\"X\",\"ts\":{},\"dur\":2,\"cat\":\"COLL\",\"rank\":{place},\"args\":{{\"size\":4096}},\
-             \"comm_hash\":\"0x{hash:016x}\",\"name\":\"all_reduce\",\"seq_num\":{at}}}\n",
+            "{{\"header\":{{\"id\":\"0x{hash:016x}\",\"rank\":{place},\"n_ranks\":null}},\"coll_perf\":{{\"coll\":\"AllReduce\",\
+             \"coll_sn\":{at},\"coll_msg_size_bytes\":4096,\"event_trace_ts\":{{\"coll_start_ts\":{}}}}}}}\n",
             1_760_000_000_000_000 + at * 1000 + u64::from(place) * (at % 3)
         )
     };
@@ -261,16 +261,18 @@ fn comma(place: u32, calls: u64, communicators: u64) -> String {
 fn ranks_that_nothing_says_are_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    for (name, text) in
-        [("a.txt", comma(0, 40, 2)), ("b.txt", comma(1, 40, 2)), ("both.txt", comma(0, 40, 2) + &comma(1, 40, 2))]
-    {
+    for (name, text) in [
+        ("a.txt", inspector(0, 40, 2)),
+        ("b.txt", inspector(1, 40, 2)),
+        ("both.txt", inspector(0, 40, 2) + &inspector(1, 40, 2)),
+    ] {
         std::fs::write(path(name), text).unwrap();
     }
     let [a, b, both] = ["a.txt", "b.txt", "both.txt"].map(path);
     let unknown = run(&["ranks", &a, &b]);
     assert_eq!((unknown.status.code(), stdout(&unknown)), (Some(3), String::new()));
     let said = stderr(&unknown);
-    assert!(said.contains("it is unknown which ranks of the job recorded this (CoMMA)"), "{said}");
+    assert!(said.contains("it is unknown which ranks of the job recorded this (NCCL Inspector)"), "{said}");
     assert!(said.contains("--rank 3=FILE"), "{said}");
     let known = run(&["ranks", &a, &b, "--rank", "4=a.txt", "--rank", "9=b.txt", "--json", "--quiet"]);
     let answer: serde_json::Value = serde_json::from_slice(&known.stdout).unwrap();
@@ -302,7 +304,7 @@ fn the_ranks_of_the_only_communicator_are_those_of_the_job() {
         (2, "its ranks have too few calls in common"),
     ] {
         // Rank 1 comes 2 µs after rank 0 in each call that is looked at.
-        let text = comma(0, calls * 3, 1) + &comma(1, calls * 3, 1);
+        let text = inspector(0, calls * 3, 1) + &inspector(1, calls * 3, 1);
         let lines: Vec<&str> = text.lines().skip(2).step_by(3).collect();
         let logs = Logs::new(&[("both.txt", &(lines.join("\n") + "\n"))]);
         let report = EntryReport::compare(&logs.read(Keep::All), Outliers::Mad);

@@ -2,7 +2,6 @@
 
 mod cases;
 mod census;
-mod comma;
 mod conversions;
 mod damaged;
 mod debug_log;

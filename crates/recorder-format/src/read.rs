@@ -125,6 +125,11 @@ impl<'a> Header<'a> {
         }
     }
 
+    /// How many records of a ring are in the file.
+    pub fn used(&self, ring: usize) -> u64 {
+        self.rings.of(ring).min(self.claimed[ring])
+    }
+
     /// Converts a record's time to `CLOCK_REALTIME`, with the nearer pair of clocks.
     pub fn realtime(&self, monotonic: i64) -> i64 {
         let distance = |clock: &Clock| monotonic.abs_diff(clock.monotonic);

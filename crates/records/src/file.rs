@@ -5,9 +5,7 @@ use serde::Serialize;
 use crate::operation::Source;
 use nccl_stacks_trace::time::{Ns, Window};
 
-/// A file of records.
 #[derive(Debug, Clone, Default, Serialize)]
-#[non_exhaustive]
 pub struct RecordFile {
     /// Its name, with that of its archive before it.
     pub name: String,
@@ -60,9 +58,7 @@ pub struct NotRecorded {
 
 /// What the rings of a recording still hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RingSpan {
-    /// When the recording began.
     pub began: Ns,
     /// Of full rings of calls, what all of them still have; `None` if none has overwritten anything.
     pub calls: Option<Window>,
@@ -70,17 +66,14 @@ pub struct RingSpan {
     pub events: Option<Window>,
     /// How many records are left, and how many there were.
     pub kept: u64,
-    /// How many there were.
     pub all: u64,
 }
 
 /// Something that occurred in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Remark {
     /// What is counted: `lines that are cut off at 127 bytes`.
     pub what: &'static str,
-    /// How often.
     pub count: u64,
     /// The byte offset of the first in the decompressed text.
     pub first_offset: Option<u64>,
@@ -114,42 +107,39 @@ impl RecordFile {
     /// runs.
     pub(super) fn is_same(&self, other: &RecordFile) -> bool {
         fn base(file: &RecordFile) -> Option<&str> {
-            file.name.rsplit(['/', '\\']).next().filter(|_| file.name_counts)
+            file.name.rsplit(['/', '\\']).next()
         }
-        let text = |file: &RecordFile| (file.source, file.bytes, file.checksum);
+        let text = |file: &RecordFile| (file.source, file.bytes, file.checksum, file.name_counts);
         let is_other_run = self.source == Some(Source::FLOW) && self.folder() != other.folder();
         // RAS's text has no time: the same answer under another name says that nothing has moved.
-        let last = |file: &RecordFile| file.name.rsplit(['/', '\\']).next().map(str::to_owned);
-        let is_other_answer = self.is_timeless && last(self) != last(other);
-        let is_same_text = self.source.is_some() && self.bytes > 0 && text(self) == text(other);
-        is_same_text && base(self) == base(other) && !is_other_run && !is_other_answer
+        let is_other_file = (self.name_counts || self.is_timeless) && base(self) != base(other);
+        self.source.is_some() && self.bytes > 0 && text(self) == text(other) && !is_other_run && !is_other_file
     }
 
-    /// Counts something that is skipped.
     pub(super) fn skip(&mut self, what: &'static str, offset: Option<u64>) {
-        count(&mut self.skipped, what, 1, offset);
+        self.skip_several(what, 1, offset);
     }
 
-    /// Counts several things that are skipped.
+    /// Counts several things that are skipped, or none.
     pub(super) fn skip_several(&mut self, what: &'static str, several: u64, offset: Option<u64>) {
         count(&mut self.skipped, what, several, offset);
     }
 
-    /// Counts several things that are skipped and that may be what a rank did last.
-    pub(super) fn lose(&mut self, what: &'static str, several: u64, offset: Option<u64>) {
-        self.skip_several(what, several, offset);
-        self.skipped.iter_mut().filter(|remark| remark.what == what).for_each(|remark| remark.may_be_last = true);
-    }
-
-    /// The same, with a sentence on what helps.
-    pub(super) fn lose_for(&mut self, what: &'static str, several: u64, advice: Option<&'static str>) {
-        self.lose(what, several, None);
-        self.skipped.iter_mut().filter(|remark| remark.what == what).for_each(|remark| remark.advice = advice);
+    /// Counts things that are skipped and that may be what a rank did last, with a sentence on what helps.
+    pub(super) fn lose(&mut self, what: &'static str, several: u64, offset: Option<u64>, advice: Option<&'static str>) {
+        if let Some(remark) = count(&mut self.skipped, what, several, offset) {
+            (remark.may_be_last, remark.advice) = (true, advice);
+        }
     }
 
     /// Counts something that is wrong and understood nevertheless.
     pub(super) fn repair(&mut self, what: &'static str, offset: Option<u64>) {
-        count(&mut self.repaired, what, 1, offset);
+        self.repair_several(what, 1, offset);
+    }
+
+    /// Counts several things that are wrong and understood nevertheless, or none.
+    pub(super) fn repair_several(&mut self, what: &'static str, several: u64, offset: Option<u64>) {
+        count(&mut self.repaired, what, several, offset);
     }
 
     /// Adds a sentence, once.
@@ -175,11 +165,19 @@ impl RecordFile {
     }
 }
 
-fn count(remarks: &mut Vec<Remark>, what: &'static str, several: u64, offset: Option<u64>) {
-    match remarks.iter_mut().find(|remark| remark.what == what) {
-        Some(remark) => remark.count = remark.count.saturating_add(several),
-        None => remarks.push(Remark { what, count: several, first_offset: offset, may_be_last: false, advice: None }),
+fn count<'a>(
+    remarks: &'a mut Vec<Remark>,
+    what: &'static str,
+    several: u64,
+    offset: Option<u64>,
+) -> Option<&'a mut Remark> {
+    let at = remarks.iter().position(|remark| remark.what == what).unwrap_or(remarks.len());
+    if at == remarks.len() && several > 0 {
+        remarks.push(Remark { what, count: 0, first_offset: offset, may_be_last: false, advice: None });
     }
+    let remark = remarks.get_mut(at)?;
+    remark.count = remark.count.saturating_add(several);
+    Some(remark)
 }
 
 fn name_of<S: serde::Serializer>(source: &Option<Source>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -18,6 +18,7 @@ use super::file::RecordFile;
 use super::objects::{FoundObject, Objects, first, micros};
 use super::reader::{Reading, RecordReader};
 use super::tables::{KernelChannel, Measure, RankStatus, Records};
+use super::text;
 use crate::operation::{Communicator, Counts, Operation, Source, State};
 use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::time::Ns;
@@ -139,7 +140,6 @@ impl OfFile {
         push(reading, header, &perf, name, offset);
     }
 
-    /// Notes which process a rank is.
     fn process(&mut self, header: &Header, metadata: Option<&Metadata>, reading: &mut Reading<'_>) {
         let Some(Metadata { hostname, pid, .. }) = metadata.filter(|of| of.hostname.is_some() || of.pid.is_some())
         else {
@@ -163,9 +163,7 @@ impl OfFile {
 fn dropped(statistics: &Map<String, Value>, file: &mut RecordFile, offset: u64) {
     let lost = |kind: &str| statistics.get(&format!("{kind}_dropped_since_last_dump")).and_then(Value::as_u64);
     let lost = [lost("coll"), lost("p2p")].into_iter().flatten().fold(0, u64::saturating_add);
-    if lost > 0 {
-        file.skip_several("operations that Inspector had no room for", lost, Some(offset));
-    }
+    file.skip_several("operations that Inspector had no room for", lost, Some(offset));
 }
 
 fn communicator(header: &Header, records: &mut Records) -> usize {
@@ -180,12 +178,10 @@ fn communicator(header: &Header, records: &mut Records) -> usize {
 fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str, offset: u64) {
     let records = &mut *reading.records;
     let communicator = communicator(header, records);
-    let collective = Collective::of_record(name);
+    let (of_name, collective) = records.collective(name);
     let text = |records: &mut Records, key| perf.text(key).map(|text| records.text(&text.to_uppercase()));
     let times = perf.times();
-    if times.left_out > 0 {
-        reading.file.skip_several("kernel events without a channel", times.left_out, Some(offset));
-    }
+    reading.file.skip_several("kernel events without a channel", times.left_out, Some(offset));
     let first = |of: fn(&KernelChannel) -> Option<Ns>| times.channels.iter().filter_map(of).min();
     // A channel without a stop has no known end, and neither has its operation.
     let all_stopped = times.left_out == 0 && times.channels.iter().all(|channel| channel.end.is_some());
@@ -196,7 +192,7 @@ fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str,
         communicator: Some(communicator),
         sequence: perf.number("sn").and_then(|number| i64::try_from(number).ok()),
         counts: Counts::Function,
-        collective: Some(records.text(collective.map_or(name, |collective| collective.name()))),
+        collective: Some(of_name),
         bytes: perf.number("msg_size_bytes").and_then(|bytes| size(collective, bytes, header.n_ranks)),
         peer: perf.fields.get("p2p_peer").and_then(Value::as_i64),
         enqueued: times.enqueued,
@@ -219,10 +215,7 @@ fn push(reading: &mut Reading<'_>, header: &Header, perf: &Perf<'_>, name: &str,
 
 /// The communicator's hash: `"0x7f8c496ae9f661"`, or a number.
 fn hash(id: &Value) -> Option<u64> {
-    match id {
-        Value::String(text) => u64::from_str_radix(text.trim_start_matches("0x"), 16).ok(),
-        number => number.as_u64(),
-    }
+    id.as_str().map_or_else(|| id.as_u64(), text::hash)
 }
 
 /// The size of nccl-tests. Inspector's is count by element: what each rank gives to an all-gather, or gets from a reduce-scatter.

@@ -14,7 +14,7 @@ const LARGEST: usize = 4 * 1024 * 1024;
 /// The deepest nesting of a record.
 const DEEPEST: usize = 32;
 
-/// The objects of a file.
+#[derive(Default)]
 pub(super) struct Objects {
     /// Of what is being read.
     text: Vec<u8>,
@@ -43,41 +43,23 @@ pub(super) struct Objects {
     quotes: [u64; 2],
 }
 
-/// An object and where it begins.
 pub(super) struct FoundObject<'a> {
     pub(super) offset: u64,
     pub(super) text: &'a [u8],
 }
 
-/// What a byte did.
 enum Step {
     More,
     Done,
     /// The object before has no end, and another begins with this byte.
     Begins,
-    /// The object is not valid.
     Broken,
 }
 
 impl Objects {
     /// Of a file with one JSON object after the other.
     pub(super) fn strict() -> Self {
-        Objects {
-            text: Vec::new(),
-            open: Vec::new(),
-            position: 0,
-            start: 0,
-            is_loose: false,
-            in_string: false,
-            is_escaped: false,
-            at_line_start: true,
-            last: b'{',
-            word: None,
-            in_junk: false,
-            is_lost: false,
-            is_list_ended: false,
-            quotes: [0; 2],
-        }
+        Objects { at_line_start: true, ..Objects::default() }
     }
 
     /// Of a file whose writer leaves out quotes.
@@ -256,8 +238,8 @@ impl Objects {
 
     fn count_repairs(&mut self, file: &mut RecordFile) {
         let [typographic, missing] = std::mem::take(&mut self.quotes);
-        (0..typographic).for_each(|_| file.repair("typographic quotes", Some(self.start)));
-        (0..missing).for_each(|_| file.repair("values without quotes", Some(self.start)));
+        file.repair_several("typographic quotes", typographic, Some(self.start));
+        file.repair_several("values without quotes", missing, Some(self.start));
     }
 }
 

@@ -12,8 +12,8 @@ use super::document::{Document, Value};
 use super::ras_text;
 use super::reader::{Reading, RecordReader};
 use super::tables::RankStatus;
+use super::text;
 use crate::operation::{Communicator, Source};
-use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::names::values::result_of_number;
 use nccl_stacks_trace::time::Ns;
 
@@ -57,8 +57,8 @@ impl RecordReader for Ras {
         for Answer { text, at, commas } in answers(&text) {
             commas.iter().for_each(|comma| reading.file.repair("missing commas", Some(*comma)));
             match Document::parse_json(&text) {
-                Ok((document, root)) => answer(document.value(root), reading),
-                Err(of_answer) => {
+                (document, root, None) => answer(document.value(root), reading),
+                (.., Some(of_answer)) => {
                     error = error.or(Some((at, of_answer)));
                     reading.file.skip("answers that are not valid JSON", Some(at));
                 }
@@ -189,7 +189,7 @@ fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
     for of_communicator in communicators {
         let communicator = reading.records.communicator(Communicator {
             size: of_communicator.get("size").and_then(Value::int).and_then(|size| u64::try_from(size).ok()),
-            hash: of_communicator.get("hash").and_then(hash),
+            hash: of_communicator.get("hash").and_then(Value::text).and_then(text::hash),
             second_hash: of_communicator.get("secondary_hash").and_then(Value::text).map(str::to_owned),
             ..Communicator::default()
         });
@@ -204,7 +204,6 @@ fn answer(root: Value<'_>, reading: &mut Reading<'_>) {
     }
 }
 
-/// The status of a rank.
 fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
     let int = |key: &str| rank.get(key).and_then(Value::int);
     let flag = |key: &str| rank.get("status").and_then(|status| status.get(key)).is_some_and(Value::is_true);
@@ -220,9 +219,7 @@ fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
         faults.push("missing".to_owned());
     }
     let counts = rank.get("collective_counts").into_iter().flat_map(Value::pairs).filter_map(|(name, count)| {
-        let name = name.text()?;
-        let name = Collective::of_record(name).map_or_else(|| name.to_owned(), |known| known.name().to_owned());
-        Some((name, u64::try_from(count.int()?).ok()?))
+        Some((text::collective_name(name.text()?).to_owned(), u64::try_from(count.int()?).ok()?))
     });
     let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
     for (name, count) in counts {
@@ -246,13 +243,6 @@ fn status(rank: Value<'_>, is_missing: bool) -> RankStatus {
 fn result(what: &str, code: i64) -> String {
     let name = u32::try_from(code).ok().and_then(result_of_number);
     format!("{what} {code}{}", name.map_or(String::new(), |name| format!(" ({name})")))
-}
-
-/// `0xf31e5874c3f25459`
-fn hash(value: Value<'_>) -> Option<u64> {
-    let text = value.text()?;
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    u64::from_str_radix(digits, 16).ok()
 }
 
 /// A time such as `2026-09-23 11:55:37`. It has no zone; all answers of a job have the same, and only their order matters.
@@ -301,14 +291,15 @@ mod tests {
     #[test]
     fn an_answer_that_breaks_off_does_not_swallow_the_next() {
         let text = b"{\"nccl_version\": \"2\", \"communicators\": [{\"hash\":\n{\n  \"nccl_version\": \"2\", \"communicators\": []\n}\n";
-        let whole: Vec<bool> = answers(text).iter().map(|answer| Document::parse_json(&answer.text).is_ok()).collect();
+        let whole: Vec<bool> =
+            answers(text).iter().map(|answer| Document::parse_json(&answer.text).2.is_none()).collect();
         assert_eq!(whole, [false, true]);
     }
 
     #[test]
     fn counts_of_functions_that_are_one_collective_are_added() {
         let text = br#"{"rank": 0, "collective_counts": {"AllGather": 3, "AllGatherV": 4, "Reduce": 1}}"#;
-        let (document, root) = Document::parse_json(text).unwrap();
+        let (document, root, _) = Document::parse_json(text);
         let counts = status(document.value(root), false).counts;
         assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("all_gather".to_owned(), 7), ("reduce".to_owned(), 1)]);
     }

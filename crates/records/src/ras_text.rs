@@ -6,12 +6,12 @@
 //! lost are named beside the communicators: of a dead one nothing else may be left. The words are those of NCCL's
 //! `src/ras/client_support.cc`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::reader::Reading;
 use super::tables::RankStatus;
+use super::text::{collective_name, hex};
 use crate::operation::{Communicator, Source};
-use nccl_stacks_trace::names::collectives::Collective;
 
 /// What a number without the name of a collective counts.
 const ANY: &str = "collective";
@@ -46,7 +46,6 @@ struct Said {
     ranks: BTreeMap<u32, RankStatus>,
 }
 
-/// A process that RAS has lost.
 #[derive(Default)]
 struct Process {
     pid: Option<i64>,
@@ -89,7 +88,6 @@ pub(super) fn fault_of_event(name: &str) -> Option<String> {
 
 #[derive(Default)]
 struct Answer {
-    /// Processes that RAS has lost.
     processes: Vec<RankStatus>,
     /// How many ranks the communicators of each group have.
     sizes: BTreeMap<u64, u64>,
@@ -134,9 +132,7 @@ impl Answer {
     fn finish(mut self, at: u64, answers: u32, reading: &mut Reading<'_>) -> bool {
         self.end_of_sets(at);
         let (unassigned, first) = self.unassigned;
-        if unassigned > 0 {
-            reading.file.skip_several("counts of ranks that RAS's text does not name", unassigned, first);
-        }
+        reading.file.skip_several("counts of ranks that RAS's text does not name", unassigned, first);
         let answer = answers.saturating_sub(1);
         let before = reading.records.rank_status.len();
         for Said { hash, size, ranks } in self.communicators.into_iter().filter(|said| !said.ranks.is_empty()) {
@@ -191,9 +187,8 @@ impl Answer {
             self.end_of_sets(at);
             if let Some(name) = what.strip_suffix("operation counts") {
                 let name = name.trim_end();
-                let known =
-                    Collective::of_record(name).map_or_else(|| name.to_owned(), |known| known.name().to_owned());
-                self.counted = if matches!(name, "" | "collective") { ANY.to_owned() } else { known };
+                let counted = if matches!(name, "" | ANY) { ANY } else { collective_name(name) };
+                counted.clone_into(&mut self.counted);
                 self.within = Within::Counts;
             }
         } else if let Some((rank, what)) = words.strip_prefix("Rank ").and_then(|rest| rest.split_once(' ')) {
@@ -208,7 +203,6 @@ impl Answer {
         }
     }
 
-    /// A line about one rank.
     fn rank(&mut self, rank: u32, what: &str) {
         let (said, process) = what.split_once("-- ").unwrap_or((what, ""));
         let said = said.trim();
@@ -243,8 +237,7 @@ impl Answer {
             && communicator.size == Some(total)
             && total <= MOST_RANKS
         {
-            let named: std::collections::BTreeSet<u32> =
-                known.iter().flat_map(|set| set.named.iter().copied()).collect();
+            let named: BTreeSet<u32> = known.iter().flat_map(|set| set.named.iter().copied()).collect();
             rest.named = (0..total as u32).filter(|rank| !named.contains(rank)).collect();
         }
         if sets.iter().any(|set| set.named.len() as u64 != set.size) {
@@ -263,7 +256,7 @@ impl Answer {
 fn heading(words: &str) -> Option<(u64, u64)> {
     let (group, rest) = words.strip_prefix('#')?.split_once('-')?;
     let hash = rest.split_once('(')?.1.split_once(')')?.0;
-    Some((group.parse().ok()?, u64::from_str_radix(hash, 16).ok()?))
+    Some((group.parse().ok()?, hex(hash.as_bytes())?))
 }
 
 /// A row of the communicators' table: its group, and how many ranks each communicator of it has.

@@ -2,7 +2,11 @@
 //!
 //! File names decide nothing: flight recorder dumps have no ending, and logs are renamed by those who collect them.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::io::{self, BufRead};
+
+use foldhash::fast::RandomState;
 
 use super::file::RecordFile;
 use super::tables::Records;
@@ -13,7 +17,6 @@ pub(super) const SNIFF: usize = 64 * 1024;
 
 /// Reads the files of one source of records. It is chosen once for a file.
 pub(super) trait RecordReader: Sync {
-    /// What wrote the files.
     fn source(&self) -> Source;
 
     /// Whether a file begins so, by its first bytes: at most [`SNIFF`] of them.
@@ -47,7 +50,6 @@ pub(super) struct Reading<'a> {
     pub(super) disk: Option<&'a std::fs::File>,
     /// Its name, the counts of what was read, and what is wrong with it.
     pub(super) file: &'a mut RecordFile,
-    /// Where the records go.
     pub(super) records: &'a mut Records,
     /// How many operations of each rank and communicator are kept; the counts are of all.
     pub(super) keep: Keep,
@@ -56,11 +58,43 @@ pub(super) struct Reading<'a> {
 /// Which operations are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Keep {
-    /// All of them.
     #[default]
     All,
     /// Of logs of a line per call only the last of each rank and communicator: what hangs is among them.
     Last(usize),
     /// Of all sources with a record per call only the last of each rank and communicator, and of those no groups: for what needs nothing else.
     Ends(usize),
+}
+
+impl Keep {
+    /// How many a log of a line per call keeps of each rank and communicator; `None` for all.
+    pub(super) fn of_logs(self) -> Option<usize> {
+        match self {
+            Keep::All => None,
+            Keep::Last(last) | Keep::Ends(last) => Some(last),
+        }
+    }
+
+    /// How many any other source with a record per call keeps of each; `None` for all.
+    pub(super) fn of_others(self) -> Option<usize> {
+        self.of_logs().filter(|_| !matches!(self, Keep::Last(_)))
+    }
+}
+
+/// By row: whether it is among the last so many of its kind; all are without a limit.
+pub(super) fn last_of_each<K: Eq + Hash>(
+    last: Option<usize>,
+    kinds: impl ExactSizeIterator<Item = K> + DoubleEndedIterator,
+) -> Vec<bool> {
+    let Some(last) = last else { return vec![true; kinds.len()] };
+    let mut left: HashMap<K, usize, RandomState> = HashMap::default();
+    let is_kept = |kind| {
+        let left = left.entry(kind).or_insert(last);
+        let is_kept = *left > 0;
+        *left = left.saturating_sub(1);
+        is_kept
+    };
+    let mut kept: Vec<bool> = kinds.rev().map(is_kept).collect();
+    kept.reverse();
+    kept
 }

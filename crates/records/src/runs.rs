@@ -20,7 +20,6 @@ const RESTART: Ns = Ns(1_000_000_000);
 
 /// A run: what is known of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RecordedRun {
     /// Its files, by position. Those of which nothing says the run are in all of them.
     pub files: Vec<usize>,

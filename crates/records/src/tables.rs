@@ -1,7 +1,7 @@
 //! The tables into which all sources are read. A reader fills those that its format knows something of.
 //!
 //! Positions in other tables are `usize` or `u32` into the same [`Records`]; appending one to another shifts them. All times are on the
-//! clock of their source.
+//! clock of their source. `rank` is the rank of the job, and `place` that within the communicator.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -9,13 +9,12 @@ use std::sync::Arc;
 use super::file::RecordFile;
 use crate::operation::{Communicator, Operation, Source};
 use nccl_stacks_trace::id::RankId;
+use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::time::Ns;
 
 /// What was recorded, in all files together.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Records {
-    /// The files.
     pub files: Vec<RecordFile>,
     /// The communicators that the other tables name, each once.
     pub communicators: Vec<Communicator>,
@@ -50,7 +49,6 @@ pub struct Records {
     pub calls: Vec<CallCount>,
     /// What sources worked out themselves of operations.
     pub measures: Vec<Measure>,
-    /// What NCCL warned of.
     pub warnings: Vec<Warning>,
     /// By operation: the name of its call, where that says more than the collective: `all_reduce_barrier`.
     pub calls_by: BTreeMap<usize, Arc<str>>,
@@ -67,33 +65,24 @@ pub struct Records {
 
 /// What a source says of a rank of a communicator at one time.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct RankStatus {
-    /// What says so.
     pub source: Source,
-    /// The file.
     pub file: u32,
     /// The communicator; `None` for the process as a whole.
     pub communicator: Option<usize>,
-    /// The rank of the job.
     pub rank: Option<RankId>,
-    /// The rank within the communicator.
     pub place: Option<u32>,
     /// When it was asked, since the Unix epoch.
     pub at: Option<Ns>,
     /// Of answers without a time, one after the other in a file: which one, from 0.
     pub answer: u32,
-    /// Its host.
     pub host: Option<String>,
-    /// Its process.
     pub pid: Option<i64>,
-    /// The CUDA device.
     pub device: Option<i64>,
     /// How many collectives it has enqueued, by the names of nccl-tests.
     pub counts: BTreeMap<String, u64>,
     /// The number of the last collective that it enqueued.
     pub last_enqueued: Option<i64>,
-    /// The number of the last that started.
     pub last_started: Option<i64>,
     /// The number of the last that is completed.
     pub last_completed: Option<i64>,
@@ -105,55 +94,40 @@ pub struct RankStatus {
 
 /// How many elements an all-to-all sends to each rank of its communicator, and receives from each, by place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Splits {
-    /// What it sends.
     pub sent: Vec<u64>,
-    /// What it receives.
     pub received: Vec<u64>,
 }
 
 /// A warning of NCCL (`NCCL WARN`), once for each process and GPU however often it is printed with other numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Warning {
-    /// The file.
     pub file: u32,
     /// The byte offset of the first in the decompressed text.
     pub offset: u64,
-    /// Its host.
     pub host: Option<String>,
-    /// Its process.
     pub pid: Option<i64>,
-    /// The CUDA device.
     pub device: Option<i64>,
     /// What it is about: `network`, `cuda`, `system`, `mismatch` or `other`.
     pub kind: &'static str,
     /// The host on the other side, if the text names one.
     pub peer: Option<String>,
-    /// The text.
     pub text: String,
-    /// How often.
     pub count: u64,
 }
 
 /// A channel of an operation's kernel.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct KernelChannel {
-    /// The operation.
     pub operation: Option<usize>,
-    /// The channel.
     pub channel: u32,
     /// When it started on the GPU's clock, since the Unix epoch.
     pub gpu_start: Option<Ns>,
-    /// When it stopped on the GPU's clock.
     pub gpu_stop: Option<Ns>,
     /// How far the host's clock is ahead of the GPU's; 0 if they agree, or if nothing says so.
     pub gpu_offset: Ns,
     /// When the CPU saw it start.
     pub start: Option<Ns>,
-    /// When the CPU saw it stop.
     pub end: Option<Ns>,
 }
 
@@ -175,36 +149,27 @@ pub struct ProxyOp {
     pub operation: Option<usize>,
     /// The rank within the communicator that it worked for.
     pub place: Option<u32>,
-    /// The channel.
     pub channel: u32,
     /// The other side, a rank within the communicator.
     pub peer: i64,
-    /// Whether it sends.
     pub is_send: bool,
-    /// How many steps were planned.
     pub steps: u32,
     /// The most bytes of a step.
     pub chunk_bytes: Option<u64>,
     /// How many bytes went over the wire; LL counts its flags.
     pub bytes: Option<u64>,
-    /// When it was queued.
     pub queued: Option<Ns>,
     /// When its first step could begin.
     pub start: Option<Ns>,
-    /// When it was done.
     pub end: Option<Ns>,
 }
 
 /// A step of a [`ProxyOp`]. The phases follow one another; each is how long the step was in it.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyStep {
-    /// The proxy operation.
     pub proxy_op: usize,
-    /// Its number.
     pub step: u32,
-    /// When it began.
     pub start: Option<Ns>,
-    /// When it was done.
     pub end: Option<Ns>,
     /// Waiting for the GPU: to fill the buffer of a send, or to empty that of a receive.
     pub gpu_wait: Option<Ns>,
@@ -214,35 +179,26 @@ pub struct ProxyStep {
     pub network: Option<Ns>,
     /// A receive flushing what arrived to the GPU.
     pub flush: Option<Ns>,
-    /// How many bytes.
     pub bytes: Option<u64>,
 }
 
 /// An event of NCCL's profiler interface that is no operation, and no channel, proxy operation or step of one.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
 pub struct ProfilerEvent {
-    /// The file.
     pub file: u32,
     /// `net-ib`, `net-socket`, `net-plugin`, `proxy-control`, `kernel-phase`, `ce-sync`, `ce-batch` or `unknown`.
     pub kind: &'static str,
-    /// The rank of the job.
     pub rank: Option<RankId>,
-    /// The communicator.
     pub communicator: Option<usize>,
-    /// The rank within the communicator.
     pub place: Option<u32>,
-    /// The operation that it belongs to.
     pub operation: Option<usize>,
     /// The step that a transfer belongs to.
     pub proxy_step: Option<usize>,
-    /// The channel.
     pub channel: Option<u32>,
     /// What a phase is called, and what the proxy's thread does: `idle`, `sleep` or `append`.
     pub name: Option<Arc<str>>,
     /// When it began. Of a phase it is what the GPU measured, put onto the host's clock.
     pub start: Option<Ns>,
-    /// When it was over.
     pub end: Option<Ns>,
     /// How many bytes a transfer or a batch moves.
     pub bytes: Option<u64>,
@@ -252,33 +208,24 @@ pub struct ProfilerEvent {
 
 /// Operations that belong together.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
 pub struct Group {
-    /// The file.
     pub file: u32,
     /// `calls`: what a program called between `ncclGroupStart` and `ncclGroupEnd`, or one call alone; `kernel`: what NCCL has planned together.
     pub kind: &'static str,
-    /// The rank of the job.
     pub rank: Option<RankId>,
     /// Of calls: how many groups were open within each other.
     pub depth: Option<u32>,
-    /// When it began.
     pub start: Option<Ns>,
-    /// When it was over.
     pub end: Option<Ns>,
-    /// How many operations belong to it.
     pub operations: u32,
 }
 
 /// What a source worked out itself of an operation, to be compared with what follows from its size and time.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Measure {
-    /// The operation.
     pub operation: usize,
     /// Its algorithm bandwidth in GB/s (10^9 bytes).
     pub algbw: Option<f64>,
-    /// Its bus bandwidth in GB/s.
     pub busbw: Option<f64>,
     /// How finely its time was written: times and bandwidths agree within that.
     pub resolution: Ns,
@@ -297,7 +244,6 @@ pub struct Measure {
 /// A line of `proxy_flow_rank<R>.jsonl`: what NCCL planned for a rank on a channel.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FlowOp {
-    /// The file.
     pub file: u32,
     /// Whether it is of a `flow_rank<R>.json`, which repeats the first line of the file of operations.
     pub is_aggregate: bool,
@@ -305,7 +251,6 @@ pub struct FlowOp {
     pub op_count: u64,
     /// The rank within the communicator.
     pub rank: u32,
-    /// The channel.
     pub channel: u32,
     /// How many steps of the FIFO.
     pub steps: u32,
@@ -323,7 +268,6 @@ pub struct FlowOp {
     pub reduction: u32,
     /// The pattern: `RING_TWICE`.
     pub pattern: Option<Arc<str>>,
-    /// The protocol.
     pub protocol: Option<Arc<str>>,
     /// The neighbours on the ring of the channel: from which it receives, and to which it sends.
     pub ring: Option<(u32, u32)>,
@@ -332,7 +276,6 @@ pub struct FlowOp {
 /// A line of `flow_steps_rank<R>.jsonl`: a step of the FIFO with one peer in one direction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FlowStep {
-    /// The file.
     pub file: u32,
     /// Whether it is of a `flow_rank<R>.json`, which repeats all lines of the file of steps.
     pub is_aggregate: bool,
@@ -340,19 +283,15 @@ pub struct FlowStep {
     pub op_count: u64,
     /// The rank within the communicator.
     pub rank: u32,
-    /// The channel.
     pub channel: u32,
     /// The step, from 0.
     pub step: u32,
-    /// Whether it sends.
     pub is_send: bool,
     /// The other side, a rank within the communicator.
     pub peer: u32,
     /// The capacity in bytes.
     pub bytes: i64,
-    /// The pattern.
     pub pattern: Option<Arc<str>>,
-    /// The protocol.
     pub protocol: Option<Arc<str>>,
     /// The stage as the file names it.
     pub recorded_stage: Option<Arc<str>>,
@@ -361,16 +300,11 @@ pub struct FlowStep {
 }
 
 /// How often a rank called NCCL in one way.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallCount {
-    /// What says so.
     pub source: Source,
-    /// The communicator.
     pub communicator: Option<usize>,
-    /// The rank of the job.
     pub rank: Option<RankId>,
-    /// The rank within the communicator.
     pub place: Option<u32>,
     /// The collective as nccl-tests names it.
     pub collective: Option<Arc<str>>,
@@ -378,14 +312,29 @@ pub struct CallCount {
     pub dtype: Option<Arc<str>>,
     /// The size in bytes as nccl-tests counts it.
     pub bytes: Option<u64>,
-    /// The algorithm.
     pub algorithm: Option<Arc<str>>,
-    /// The protocol.
     pub protocol: Option<Arc<str>>,
-    /// How many channels.
     pub channels: Option<u32>,
-    /// How many calls.
     pub count: u64,
+}
+
+impl CallCount {
+    /// Calls like this one, not counted yet.
+    pub(super) fn new(like: &Operation) -> Self {
+        CallCount {
+            source: like.source,
+            communicator: like.communicator,
+            rank: like.rank,
+            place: like.place,
+            collective: like.collective.clone(),
+            dtype: like.dtype.clone(),
+            bytes: like.bytes,
+            algorithm: like.algorithm.clone(),
+            protocol: like.protocol.clone(),
+            channels: like.channels,
+            count: 0,
+        }
+    }
 }
 
 impl Records {
@@ -419,6 +368,12 @@ impl Records {
         let new: Arc<str> = text.into();
         self.texts.insert(Arc::clone(&new));
         new
+    }
+
+    /// A collective by its name in a record, and what it is called in rows: by nccl-tests, or as recorded.
+    pub(super) fn collective(&mut self, recorded: &str) -> (Arc<str>, Option<Collective>) {
+        let of = Collective::of_record(recorded);
+        (self.text(of.map_or(recorded, |of| of.name())), of)
     }
 
     /// Adds the records of another file, or of several. A file with the same text as one that is here is left out, with a note: a rank's
@@ -492,7 +447,6 @@ impl Records {
         self.operations.len() - 1
     }
 
-    /// The communicator of an operation.
     pub fn communicator_of(&self, operation: &Operation) -> Option<&Communicator> {
         self.communicators.get(operation.communicator?)
     }

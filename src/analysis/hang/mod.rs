@@ -60,18 +60,11 @@ pub enum Outcome {
     Clear,
 }
 
-/// Whether the records of a source show which operations have not ended. `NCCL_DEBUG` and Megatrace write calls, NCCL Inspector and CoMMA write what has ended, the example
+/// Whether the records of a source show which operations have not ended. `NCCL_DEBUG` and Megatrace write calls, NCCL Inspector writes what has ended, the example
 /// plugin dumps when a process ends, the flow extractor only plans, and RAS counts what was enqueued.
 fn shows_what_is_open(source: Source) -> bool {
-    let without = [
-        Source::DEBUG_LOG,
-        Source::MEGATRACE,
-        Source::INSPECTOR,
-        Source::COMMA,
-        Source::PLUGIN_DUMP,
-        Source::FLOW,
-        Source::RAS,
-    ];
+    let without =
+        [Source::DEBUG_LOG, Source::MEGATRACE, Source::INSPECTOR, Source::PLUGIN_DUMP, Source::FLOW, Source::RAS];
     !without.contains(&source)
 }
 

@@ -390,8 +390,7 @@ fn no_times(records: &Records) -> Vec<Diagnosis> {
         *all += 1;
         *timed += u64::from(super::census::took(operation).is_some());
     }
-    let profiled =
-        |source: &Source| matches!(*source, Source::INSPECTOR | Source::COMMA | Source::PLUGIN_DUMP | Source::RECORDER);
+    let profiled = |source: &Source| matches!(*source, Source::INSPECTOR | Source::PLUGIN_DUMP | Source::RECORDER);
     let without = by_source.into_iter().filter(|(source, (_, timed))| profiled(source) && *timed == 0);
     let of_channels = |of: Source| {
         let operations = records.channels.iter().filter_map(|channel| records.operations.get(channel.operation?));

@@ -25,8 +25,8 @@ Examples:
 pub(crate) struct Records {
     /// NCCL's own records: files, folders of them, or archives
     ///
-    /// Dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, CoMMA, Megatrace logs, flow files, files
-    /// of the recorder, and logs with NCCL_DEBUG=INFO; recognised by their contents. Plain, or compressed with gzip or zstd.
+    /// Dumps of PyTorch's flight recorder, NCCL's RAS, Inspector and example profiler plugin, Megatrace logs, flow files, files of the
+    /// recorder, and logs with NCCL_DEBUG=INFO; recognised by their contents. Plain, or compressed with gzip or zstd.
     #[arg(required = true, value_name = "FILE", help_heading = "Arguments")]
     pub(crate) files: Vec<PathBuf>,
 

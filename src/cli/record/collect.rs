@@ -120,7 +120,7 @@ fn parts(head: &[u8], file: &File) -> io::Result<Option<Vec<(u64, u64)>>> {
     let length = file.metadata()?.len();
     let mut parts = vec![(0, (RINGS_AT as u64).min(length))];
     for ring in 0..RINGS {
-        let used = header.rings.of(ring).min(header.claimed[ring]) * RECORD as u64;
+        let used = header.used(ring) * RECORD as u64;
         let begin = header.rings.at(ring);
         // Parts are whole blocks, but for the file's last.
         let used = used.next_multiple_of(BLOCK as u64).min(length.saturating_sub(begin));

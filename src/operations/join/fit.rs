@@ -215,7 +215,7 @@ impl Candidates {
 
 /// Whether a file of a source is of one process, and so of one rank.
 fn is_of_one_process(source: Source) -> bool {
-    matches!(source, Source::INSPECTOR | Source::COMMA | Source::FLIGHT_RECORDER)
+    matches!(source, Source::INSPECTOR | Source::FLIGHT_RECORDER)
 }
 
 /// The best fits of sequences that fit another as well.

@@ -3,6 +3,8 @@
 use memchr::memchr;
 use memchr::memmem;
 
+use super::super::text::{decimal, hex, pointer, signed, small};
+
 /// A line that is used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
@@ -13,7 +15,6 @@ pub(super) struct Line<'a> {
     pub(super) message: Message<'a>,
 }
 
-/// What a line says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Message<'a> {
     Call(Call<'a>),
@@ -46,7 +47,6 @@ pub(super) enum Origin {
     Parent { parent: u64, child: Option<i64>, color: i64 },
 }
 
-/// A call of NCCL.
 #[derive(Debug, PartialEq, Eq, Default, Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) function: &'a [u8],
@@ -71,7 +71,6 @@ const WARN: &[u8] = b" WARN ";
 /// The longest name of a function.
 const NAME: usize = 24;
 
-/// What a line is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found<'a> {
     Line(Line<'a>),
@@ -178,7 +177,7 @@ fn call<'a>(function: &'a [u8], text: &'a [u8]) -> Option<Call<'a>> {
     }
     call.stream = Some(rest.value(b" stream ").and_then(pointer)?);
     if rest.value(b" task ").is_some() {
-        call.global_rank = rest.value(b" globalrank ").and_then(decimal).and_then(|rank| u32::try_from(rank).ok());
+        call.global_rank = rest.value(b" globalrank ").and_then(small);
     }
     Some(call)
 }
@@ -216,13 +215,12 @@ fn init(text: &[u8]) -> Option<Message<'_>> {
     };
     Some(Message::Init {
         comm: after(b"comm ").and_then(pointer)?,
-        rank: after(b" rank ").and_then(decimal).and_then(|rank| u32::try_from(rank).ok())?,
+        rank: after(b" rank ").and_then(small)?,
         ranks: after(b" nranks ").and_then(decimal)?,
         origin,
     })
 }
 
-/// What follows in a line.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -232,46 +230,6 @@ impl<'a> Rest<'a> {
         let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
         self.0 = &text[end..];
         Some(&text[..end])
-    }
-}
-
-fn decimal(text: &[u8]) -> Option<u64> {
-    if text.is_empty() {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |sum, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        (digit < 10).then(|| sum.checked_mul(10)?.checked_add(u64::from(digit))).flatten()
-    })
-}
-
-fn signed(text: &[u8]) -> Option<i64> {
-    match text.strip_prefix(b"-") {
-        Some(digits) => decimal(digits).and_then(|number| i64::try_from(number).ok()).map(|number| -number),
-        None => decimal(text).and_then(|number| i64::try_from(number).ok()),
-    }
-}
-
-fn hex(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 16 {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |sum, byte| {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            b'A'..=b'F' => byte - b'A' + 10,
-            _ => return None,
-        };
-        Some((sum << 4) | u64::from(digit))
-    })
-}
-
-/// A pointer as printf writes it.
-fn pointer(text: &[u8]) -> Option<u64> {
-    match text {
-        b"(nil)" => Some(0),
-        _ => text.strip_prefix(b"0x").and_then(hex),
     }
 }
 

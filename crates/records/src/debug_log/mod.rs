@@ -83,12 +83,8 @@ impl RecordReader for DebugLog {
             file.source = Some(Source::WATCHDOG);
         }
         file.records = log.calls + watchdog.lines + warnings.lines;
-        if warnings.left_out.0 > 0 {
-            file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
-        }
-        if garbled.0 > 0 {
-            file.skip_several("lines that are garbled", garbled.0, garbled.1);
-        }
+        file.skip_several("warnings of NCCL beyond the first 1,000", warnings.left_out.0, warnings.left_out.1);
+        file.skip_several("lines that are garbled", garbled.0, garbled.1);
         if log.without_init > 0 {
             let n = log.without_init;
             file.note(format!(
@@ -98,16 +94,10 @@ impl RecordReader for DebugLog {
         log.finish(records);
         watchdog.finish(records);
         warnings.finish(records);
-        let too_long = too_long?;
-        if too_long > 0 {
-            file.skip_several("ends of lines that are too long", too_long, None);
-        }
+        file.skip_several("ends of lines that are too long", too_long?, None);
         Ok(())
     }
 }
-
-/// The name of a function, and the collective that it is.
-type Function = (Arc<str>, Option<Collective>);
 
 /// How NCCL carries calls out: the algorithm, the protocol, and how many channels.
 type Choice = (Arc<str>, Arc<str>, Option<u32>);
@@ -128,7 +118,6 @@ struct Comm {
     before: u64,
 }
 
-/// A communicator that is made.
 #[derive(PartialEq, Eq)]
 struct Made {
     rank: u32,
@@ -137,19 +126,6 @@ struct Made {
     hash: Option<u64>,
     /// A child's: equal on all of its ranks.
     name: Option<String>,
-}
-
-/// An operation that is kept.
-struct Kept {
-    function: u32,
-    op_count: u64,
-    count: u64,
-    dtype: u64,
-    root: i64,
-    ranks: Option<u64>,
-    stream: Option<u64>,
-    global_rank: Option<u32>,
-    choice: Option<u32>,
 }
 
 /// Calls that are alike.
@@ -164,8 +140,16 @@ struct Alike {
     choice: Option<u32>,
 }
 
+struct Kept {
+    call: Alike,
+    op_count: u64,
+    root: i64,
+    stream: Option<u64>,
+}
+
 /// A call of a thread for which NCCL's choice was not printed yet.
 struct Waiting {
+    /// As it is counted.
     alike: Alike,
     count: u64,
     /// Its number among those of its communicator.
@@ -232,14 +216,13 @@ impl Log {
             of.ranks = of.ranks.or(call.ranks);
         }
         let Call { op_count, count, dtype, root, ranks, stream, global_rank, .. } = *call;
-        let mut alike = Alike { comm, function, count, dtype, ranks, global_rank, choice: None };
-        if self.counts.len() >= SIZES && !self.counts.contains_key(&alike) {
-            alike.count = MANY;
-        }
+        let call_of = Alike { comm, function, count, dtype, ranks, global_rank, choice: None };
+        let is_many = self.counts.len() >= SIZES && !self.counts.contains_key(&call_of);
+        let alike = Alike { count: if is_many { MANY } else { count }, ..call_of };
         *self.counts.entry(alike).or_default() += 1;
         let number = of.before + of.kept.len() as u64;
-        of.kept.push_back(Kept { function, op_count, count, dtype, root, ranks, stream, global_rank, choice: None });
-        if let Keep::Last(last) | Keep::Ends(last) = self.keep {
+        of.kept.push_back(Kept { call: call_of, op_count, root, stream });
+        if let Some(last) = self.keep.of_logs() {
             while of.kept.len() > last {
                 of.kept.pop_front();
                 of.before += 1;
@@ -320,7 +303,7 @@ impl Log {
         let of = &mut self.comms[alike.comm as usize];
         let kept = number.checked_sub(of.before).and_then(|at| of.kept.get_mut(usize::try_from(at).ok()?));
         if let Some(kept) = kept {
-            kept.choice = Some(choice);
+            kept.call.choice = Some(choice);
         }
     }
 
@@ -340,98 +323,56 @@ impl Log {
     }
 
     fn finish(mut self, records: &mut Records) {
-        let functions: Vec<Function> = self
-            .functions
-            .names
-            .iter()
-            .map(|name| {
-                let text = String::from_utf8_lossy(name);
-                let collective = Collective::of_record(&text);
-                (records.text(collective.map_or(&*text, |collective| collective.name())), collective)
-            })
-            .collect();
-        let mut comms = Vec::with_capacity(self.comms.len());
-        for comm in &self.comms {
-            comms.push(status(comm, &self.processes, records));
-        }
+        let names = self.functions.names.iter();
+        let functions: Vec<(Arc<str>, Option<Collective>)> =
+            names.map(|name| records.collective(&String::from_utf8_lossy(name))).collect();
+        let comms: Vec<Option<usize>> = self.comms.iter().map(|comm| status(comm, &self.processes, records)).collect();
         let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
-        for (alike, count) in counts {
-            let comm = &self.comms[alike.comm as usize];
-            let (name, collective) = &functions[alike.function as usize];
-            let ranks = alike.ranks.or(comm.made.as_ref().map(|made| made.ranks));
-            let dtype = dtype_of(records, alike.dtype);
-            let of_size = collective.filter(|_| alike.count != MANY).zip(dtype.as_ref());
-            let bytes = of_size.and_then(|(of, dtype)| values::bytes(of, alike.count, dtype, ranks));
-            let choice = alike.choice.and_then(|choice| self.choices.get(choice as usize));
-            records.calls.push(CallCount {
+        let operation = |of: &Alike, records: &mut Records| {
+            let made = self.comms[of.comm as usize].made.as_ref();
+            let (name, collective) = &functions[of.function as usize];
+            let choice = of.choice.and_then(|choice| self.choices.get(choice as usize));
+            let mut operation = Operation {
                 source: Source::DEBUG_LOG,
-                communicator: comms[alike.comm as usize],
-                rank: alike.global_rank.map(RankId),
-                place: comm.made.as_ref().map(|made| made.rank),
+                rank: of.global_rank.map(RankId),
+                place: made.map(|made| made.rank),
+                communicator: comms[of.comm as usize],
+                counts: Counts::Communicator,
                 collective: Some(Arc::clone(name)),
-                dtype,
-                bytes,
+                dtype: values::dtype_of_number(of.dtype).map(|name| records.text(name)),
                 algorithm: choice.map(|(algorithm, ..)| Arc::clone(algorithm)),
                 protocol: choice.map(|(_, protocol, _)| Arc::clone(protocol)),
                 channels: choice.and_then(|(.., channels)| *channels),
-                count,
+                ..Operation::default()
+            };
+            let count = Some(of.count).filter(|count| *count != MANY);
+            operation.set_size(*collective, count, of.ranks.or(made.map(|made| made.ranks)));
+            operation
+        };
+        for (alike, count) in counts {
+            let operation = operation(&alike, records);
+            records.calls.push(CallCount { count, ..CallCount::new(&operation) });
+        }
+        for Kept { call, op_count, root, stream } in self.comms.iter().flat_map(|comm| &comm.kept) {
+            let operation = operation(call, records);
+            records.push(Operation {
+                sequence: i64::try_from(*op_count).ok(),
+                peer: functions[call.function as usize].1.filter(|of| has_peer(*of)).map(|_| *root),
+                stream_handle: *stream,
+                ..operation
             });
         }
-        self.push_kept(&comms, &functions, records);
     }
-
-    /// The operations that are kept.
-    fn push_kept(&self, comms: &[Option<usize>], functions: &[Function], records: &mut Records) {
-        for (comm, communicator) in self.comms.iter().zip(comms) {
-            for kept in &comm.kept {
-                let (name, collective) = &functions[kept.function as usize];
-                let ranks = kept.ranks.or(comm.made.as_ref().map(|made| made.ranks));
-                let dtype = dtype_of(records, kept.dtype);
-                let choice = kept.choice.and_then(|choice| self.choices.get(choice as usize));
-                let elements = collective.map(|collective| values::elements(collective, kept.count, ranks));
-                let bytes =
-                    collective.zip(dtype.as_ref()).and_then(|(of, dtype)| values::bytes(of, kept.count, dtype, ranks));
-                records.push(Operation {
-                    source: Source::DEBUG_LOG,
-                    rank: kept.global_rank.map(RankId),
-                    place: comm.made.as_ref().map(|made| made.rank),
-                    communicator: *communicator,
-                    sequence: i64::try_from(kept.op_count).ok(),
-                    counts: Counts::Communicator,
-                    collective: Some(Arc::clone(name)),
-                    dtype,
-                    in_elements: elements.and_then(|(input, _)| input),
-                    out_elements: elements.and_then(|(_, output)| output),
-                    bytes,
-                    peer: collective.filter(|of| has_peer(*of)).map(|_| kept.root),
-                    algorithm: choice.map(|(algorithm, ..)| Arc::clone(algorithm)),
-                    protocol: choice.map(|(_, protocol, _)| Arc::clone(protocol)),
-                    channels: choice.and_then(|(.., channels)| *channels),
-                    stream_handle: kept.stream,
-                    ..Operation::default()
-                });
-            }
-        }
-    }
-}
-
-fn dtype_of(records: &mut Records, number: u64) -> Option<Arc<str>> {
-    values::dtype_of_number(number).map(|name| records.text(name))
 }
 
 /// Adds the communicator, and which process its rank is. Of one whose making is not in the log the rank is unknown, but not how many ranks it has, and
 /// how many calls the process made.
 fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize> {
     let process = processes.names.get(comm.process as usize).map(|name| String::from_utf8_lossy(name));
-    let parts = process.as_deref().and_then(|process| process.rsplit_once(':'));
-    let of_process = RankStatus {
-        source: Source::DEBUG_LOG,
-        host: parts.map(|(host, _)| after_prefix(host).to_owned()),
-        pid: parts.and_then(|(_, pid)| pid.parse().ok()),
-        device: comm.device.map(i64::from),
-        ..RankStatus::default()
-    };
+    let (host, pid) = process.map_or((None, None), |process| host_and_pid(&process));
+    let device = comm.device.map(i64::from);
+    let of_process = RankStatus { source: Source::DEBUG_LOG, host, pid, device, ..RankStatus::default() };
     let Some(Made { rank, ranks, hash, name }) = comm.made.as_ref() else {
         let size = comm.ranks.filter(|_| comm.calls > 0)?;
         let communicator = records.communicator(Communicator {
@@ -455,10 +396,12 @@ fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize
     Some(communicator)
 }
 
-/// A host's name without what a launcher puts before it: `[1,2]<stderr>:node1`, `[default2]:node1`.
-fn after_prefix(text: &str) -> &str {
+/// The host and the process of `node1:200`. The host's name is without what a launcher puts before it: `[1,2]<stderr>:node1`, `[default2]:node1`.
+fn host_and_pid(process: &str) -> (Option<String>, Option<i64>) {
+    let Some((host, pid)) = process.rsplit_once(':') else { return (None, None) };
     let is_of_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
-    text.rsplit(|letter| !is_of_name(letter)).next().filter(|name| !name.is_empty()).unwrap_or(text)
+    let name = host.rsplit(|letter| !is_of_name(letter)).next().filter(|name| !name.is_empty());
+    (Some(name.unwrap_or(host).to_owned()), pid.parse().ok())
 }
 
 fn has_peer(collective: Collective) -> bool {

@@ -47,7 +47,6 @@ const KINDS: &[(&str, &[&str])] = &[
 /// Process, GPU and text without numbers.
 type Key = (Option<String>, Option<i64>, Option<i64>, String);
 
-/// The warnings of a file.
 #[derive(Default)]
 pub(super) struct Warnings {
     all: Vec<Warning>,
@@ -63,9 +62,7 @@ impl Warnings {
         self.lines += 1;
         let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]);
         let text = text.trim();
-        let parts = process.rsplit_once(':');
-        let host = parts.map(|(host, _)| super::after_prefix(host).to_owned());
-        let pid: Option<i64> = parts.and_then(|(_, pid)| pid.parse().ok());
+        let (host, pid) = super::host_and_pid(process);
         let device = device.map(i64::from);
         let key =
             (host.clone(), pid, device, text.chars().filter(|letter| !letter.is_ascii_hexdigit()).collect::<String>());
@@ -91,7 +88,6 @@ impl Warnings {
         });
     }
 
-    /// Adds them to the records.
     pub(super) fn finish(self, records: &mut Records) {
         records.warnings.extend(self.all);
     }

@@ -13,7 +13,6 @@ use memchr::memmem;
 use super::super::tables::{RankStatus, Records};
 use crate::operation::{Communicator, Operation, Source, State};
 use nccl_stacks_trace::id::RankId;
-use nccl_stacks_trace::names::collectives::Collective;
 
 /// The longest text of an operation that is read.
 const LONGEST: usize = 4096;
@@ -34,7 +33,6 @@ struct Whose {
     group: Group,
 }
 
-/// An operation that took too long.
 #[derive(Debug, PartialEq, Eq)]
 struct Timeout {
     sequence: i64,
@@ -43,7 +41,6 @@ struct Timeout {
     out_elements: Option<u64>,
 }
 
-/// How far a rank got.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 struct Reached {
     /// The operation in which it waits, if the line says so.
@@ -52,7 +49,6 @@ struct Reached {
     completed: Option<i64>,
 }
 
-/// What the watchdog said in a file.
 #[derive(Default)]
 pub(super) struct Watchdog {
     timeouts: Vec<(Whose, Timeout)>,
@@ -82,7 +78,6 @@ impl Watchdog {
         }
     }
 
-    /// Adds what was said to the records.
     pub(super) fn finish(self, records: &mut Records) {
         // A line without a group is of the group in which its rank waits in an operation of that number.
         let group_of = |whose: &Whose, sequence: i64| -> Group {
@@ -101,14 +96,13 @@ impl Watchdog {
             if !seen.insert((whose.clone(), timeout.sequence)) {
                 continue;
             }
-            let collective = Collective::of_record(&timeout.name);
             let operation = Operation {
                 source: Source::WATCHDOG,
                 rank: whose.rank.map(RankId),
                 place: whose.place,
                 communicator: Some(records.communicator(communicator(&whose.group))),
                 sequence: Some(timeout.sequence),
-                collective: Some(records.text(collective.map_or(&timeout.name, |collective| collective.name()))),
+                collective: Some(records.collective(&timeout.name).0),
                 in_elements: timeout.in_elements,
                 out_elements: timeout.out_elements,
                 state: State::Started,

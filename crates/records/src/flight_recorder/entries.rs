@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::document::Value;
 use super::super::reader::Reading;
 use super::super::tables::{Records, Splits};
-use super::groups::{Groups, named_by};
+use super::groups::{Group, Groups};
 use crate::operation::{Operation, Source, Split, State};
 use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
@@ -20,38 +20,44 @@ const COALESCED: &str = "coalesced";
 /// Coalesced operations share their numbers and one kernel. Only the record of the group, which comes last, has the state and times of that
 /// kernel; it passes them to its members and is no operation itself, unless the ring has lost its members.
 pub(super) fn read(entries: &[Value<'_>], groups: &Groups, rank: Option<RankId>, reading: &mut Reading<'_>) {
-    let mut open: HashMap<Key, Vec<usize>> = HashMap::new();
-    let mut paths = Paths::default();
-    for entry in entries {
+    // Members of coalesced groups have the process group and both numbers in common.
+    let mut open: HashMap<(Option<usize>, Numbers), Vec<usize>> = HashMap::new();
+    let mut paths: HashMap<Vec<Arc<str>>, u32> = HashMap::new();
+    for (entry, group) in entries.iter().zip(&groups.of_entries) {
         if !entry.is_dict() {
             reading.file.skip("entries that are not dictionaries", None);
             continue;
         }
         reading.file.records += 1;
-        let mut operation = operation(*entry, groups, rank, reading.records);
-        let key = Key::from_entry(*entry, &operation);
+        let records = &mut *reading.records;
+        let int = |key: &str| entry.get(key).and_then(Value::int);
+        let numbers = (int("collective_seq_id").or_else(|| int("seq_id")), int("p2p_seq_id"));
+        let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
+        let group = group.map(|at| &groups.all[at]);
+        let mut operation = Operation { rank, ..operation(*entry, title, numbers, group, records) };
+        let key = (operation.communicator, numbers);
         if operation.collective.as_deref() == Some(COALESCED)
             && let Some(members) = open.remove(&key)
         {
             for member in members {
-                let member = &mut reading.records.operations[member];
+                let member = &mut records.operations[member];
                 (member.state, member.duration) = (operation.state, operation.duration);
             }
             continue;
         }
-        operation.recorded_path = paths.call_path(*entry, reading.records);
-        let at = reading.records.push(operation);
-        let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
+        operation.recorded_path = call_path(*entry, &mut paths, records);
+        let at = records.push(operation);
         if title.ends_with("barrier") {
-            let name = reading.records.text(title.split_once(':').map_or(title, |(_, name)| name));
-            reading.records.calls_by.insert(at, name);
+            let name = records.text(title.split_once(':').map_or(title, |(_, name)| name));
+            records.calls_by.insert(at, name);
         }
-        if let Some(splits) = splits(*entry) {
-            reading.records.splits.insert(at, splits);
-        }
+        records.splits.extend(splits(*entry).map(|splits| (at, splits)));
         open.entry(key).or_default().push(at);
     }
 }
+
+/// The number among the collectives of the group, and among the rank's own sends and receives.
+type Numbers = (Option<i64>, Option<i64>);
 
 /// How an all-to-all is divided, which PyTorch from 2.11 on may write.
 fn splits(entry: Value<'_>) -> Option<Splits> {
@@ -66,47 +72,27 @@ fn splits(entry: Value<'_>) -> Option<Splits> {
     (!sent.is_empty() && sent.len() == received.len()).then_some(Splits { sent, received })
 }
 
-/// What the members of a coalesced group have in common: the group and both numbers.
-#[derive(PartialEq, Eq, Hash)]
-struct Key {
-    communicator: Option<usize>,
-    collective: Option<i64>,
-    point_to_point: Option<i64>,
-}
-
-impl Key {
-    fn from_entry(entry: Value<'_>, operation: &Operation) -> Self {
-        let int = |key: &str| entry.get(key).and_then(Value::int);
-        Key {
-            communicator: operation.communicator,
-            collective: int("collective_seq_id").or_else(|| int("seq_id")),
-            point_to_point: int("p2p_seq_id"),
-        }
-    }
-}
-
-fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &mut Records) -> Operation {
+/// The operation of an entry, but for its rank and call path.
+fn operation(
+    entry: Value<'_>,
+    title: &str,
+    (collective_number, own_number): Numbers,
+    group: Option<&Group>,
+    records: &mut Records,
+) -> Operation {
     let int = |key: &str| entry.get(key).and_then(Value::int);
-    let title = entry.get("profiling_name").and_then(Value::text).unwrap_or_default();
     let (backend, name) = title.split_once(':').unwrap_or(("", title));
     let is_gloo = backend == "gloo";
-    let collective = if name == COALESCED { None } else { Collective::of_record(name) };
+    let (text, collective) = records.collective(name);
     let peers = peers(title);
     let is_point_to_point = peers.is_some() || entry.get("is_p2p").is_some_and(Value::is_true);
     let mut operation = Operation {
         source: Source::FLIGHT_RECORDER,
-        rank,
-        place: peers.map(|(own, _)| own),
+        communicator: group.map(|group| group.communicator),
+        place: peers.map(|(own, _)| own).or(group.and_then(|group| group.place)),
         peer: peers.map(|(_, peer)| peer.into()),
-        // The numbers of sends and receives are the rank's own.
-        sequence: match is_point_to_point {
-            true => int("p2p_seq_id"),
-            false => int("collective_seq_id").or_else(|| int("seq_id")),
-        },
-        collective: Some(name).filter(|name| !name.is_empty()).map(|name| match collective {
-            Some(collective) => records.text(collective.name()),
-            None => records.text(name),
-        }),
+        sequence: if is_point_to_point { own_number } else { collective_number },
+        collective: Some(text).filter(|text| !text.is_empty()),
         enqueued: int("time_created_ns").or_else(|| int("time_created_us")?.checked_mul(1_000)).map(Ns),
         duration: entry.get("duration_ms").and_then(Value::float).and_then(of_ms),
         state: match entry.get("state").and_then(Value::text) {
@@ -120,7 +106,7 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
         split: if collective == Some(Collective::AllToAll) { Split::Unknown } else { Split::Even },
         ..Operation::default()
     };
-    let ranks = group_of(entry, groups, &mut operation);
+    let ranks = group.and_then(|group| group.ranks.as_ref()).map(|ranks| ranks.len() as u64);
     sizes(entry, collective, ranks, &mut operation, records);
     operation
 }
@@ -128,16 +114,6 @@ fn operation(entry: Value<'_>, groups: &Groups, rank: Option<RankId>, records: &
 /// Milliseconds as time; `None` for what is no time.
 fn of_ms(ms: f64) -> Option<Ns> {
     (ms.is_finite() && (0.0..1e12).contains(&ms)).then(|| Ns::rounded(ms * 1e6))
-}
-
-/// Sets the communicator, and returns how many ranks it has.
-fn group_of(entry: Value<'_>, groups: &Groups, operation: &mut Operation) -> Option<u64> {
-    let (name, description) = named_by(entry)?;
-    let at = groups.of_entry(name, description)?;
-    let group = &groups.all[at];
-    operation.communicator = Some(group.communicator);
-    operation.place = operation.place.or(group.place);
-    group.ranks.as_ref().map(|ranks| ranks.len() as u64)
 }
 
 /// The own place and the peer's of a send or receive, both within the group: `nccl:send 1->2`, `nccl:recv 3<-0`.
@@ -191,32 +167,24 @@ fn elements(shapes: Value<'_>) -> Option<u64> {
     shapes.map(|shape| if shape.is_list() { size(shape) } else { None }).try_fold(0_u64, |sum, n| sum.checked_add(n?))
 }
 
-/// Call paths, each once.
-#[derive(Default)]
-struct Paths {
-    known: HashMap<Vec<Arc<str>>, u32>,
-}
-
-impl Paths {
-    /// The call path of an entry. PyTorch writes frames as its tracebacks have them, the innermost first and `<module>` last; ours begin
-    /// with the outermost. Each is written as the profiler writes Python functions: `train.py(12): step`.
-    fn call_path(&mut self, entry: Value<'_>, records: &mut Records) -> Option<u32> {
-        let frame = |frame: Value<'_>| {
-            let text = |key: &str| frame.get(key).and_then(Value::text);
-            let name = text("name").unwrap_or("?");
-            match (text("filename"), frame.get("line").and_then(Value::int)) {
-                (Some(file), Some(line)) => format!("{file}({line}): {name}"),
-                (Some(file), None) => format!("{file}: {name}"),
-                _ => name.to_owned(),
-            }
-        };
-        let path: Vec<Arc<str>> = entry.get("frames")?.items().rev().map(|of| records.text(&frame(of))).collect();
-        if path.is_empty() {
-            return None;
+/// The call path of an entry, each once. PyTorch writes frames as its tracebacks have them, the innermost first and `<module>` last; ours begin
+/// with the outermost. Each is written as the profiler writes Python functions: `train.py(12): step`.
+fn call_path(entry: Value<'_>, known: &mut HashMap<Vec<Arc<str>>, u32>, records: &mut Records) -> Option<u32> {
+    let frame = |frame: Value<'_>| {
+        let text = |key: &str| frame.get(key).and_then(Value::text);
+        let name = text("name").unwrap_or("?");
+        match (text("filename"), frame.get("line").and_then(Value::int)) {
+            (Some(file), Some(line)) => format!("{file}({line}): {name}"),
+            (Some(file), None) => format!("{file}: {name}"),
+            _ => name.to_owned(),
         }
-        Some(*self.known.entry(path).or_insert_with_key(|path| {
-            records.paths.push(path.clone());
-            (records.paths.len() - 1) as u32
-        }))
+    };
+    let path: Vec<Arc<str>> = entry.get("frames")?.items().rev().map(|of| records.text(&frame(of))).collect();
+    if path.is_empty() {
+        return None;
     }
+    Some(*known.entry(path).or_insert_with_key(|path| {
+        records.paths.push(path.clone());
+        (records.paths.len() - 1) as u32
+    }))
 }

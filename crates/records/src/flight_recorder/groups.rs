@@ -12,6 +12,8 @@ use nccl_stacks_trace::id::RankId;
 #[derive(Default)]
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
+    /// By entry: its group.
+    pub(super) of_entries: Vec<Option<usize>>,
     /// By name, and by name and description: the first of these. Both a dump's entries and its groups may be many.
     by_name: HashMap<String, usize>,
     by_both: HashMap<(String, Option<String>), usize>,
@@ -20,7 +22,6 @@ pub(super) struct Groups {
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) ranks: Option<Vec<u32>>,
-    /// Its position among the communicators.
     pub(super) communicator: usize,
     /// The place of the dump's rank in its list.
     pub(super) place: Option<u32>,
@@ -31,43 +32,55 @@ impl Groups {
     /// empty name, so that one is left of them, with ranks in the group's own numbering: it says nothing of the job's ranks.
     pub(super) fn read(root: Value<'_>, entries: &[Value<'_>], records: &mut Records) -> Self {
         let mut groups = Groups::default();
+        // PyTorch writes a word instead of no description.
+        let description = |value: Option<Value<'_>>| {
+            let text = value.and_then(Value::text).filter(|text| !text.is_empty() && *text != "undefined");
+            text.map(str::to_owned)
+        };
         for (key, of_group) in root.get("pg_config").into_iter().flat_map(Value::pairs) {
-            let text = |name: &str| of_group.get(name).and_then(Value::text).map(str::to_owned);
-            let Some(name) = text("name").or_else(|| name_of(key)).filter(|name| !name.is_empty()) else { continue };
+            let name = of_group.get("name").and_then(Value::text).map(str::to_owned).or_else(|| name_of(key));
             // The oldest versions have the list in place of the dictionary.
             let ranks = list_of_ranks(of_group.get("ranks").unwrap_or(of_group));
-            let description = text("desc").filter(|description| is_description(description));
-            let communicator = records.communicator(Communicator {
-                size: ranks.as_ref().map(|ranks| ranks.len() as u64),
-                ranks: ranks.clone().map(|mut ranks| {
-                    ranks.sort_unstable();
-                    ranks
-                }),
-                description: description.clone(),
-                name: Some(name.clone()),
-                ..Communicator::default()
-            });
-            groups.add(Group { name, ranks, communicator, place: None }, description);
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                groups.add(name, description(of_group.get("desc")), ranks, records);
+            }
         }
         for entry in entries {
-            let Some((name, description)) = named_by(*entry) else { continue };
-            if groups.of_entry(name.clone(), description).is_some() {
-                continue;
-            }
-            let description = description.filter(|text| is_description(text)).map(str::to_owned);
-            let unknown =
-                Communicator { name: Some(name.clone()), description: description.clone(), ..Communicator::default() };
-            let communicator = records.communicator(unknown);
-            groups.add(Group { name, ranks: None, communicator, place: None }, description);
+            let mut parts = entry.get("process_group").into_iter().flat_map(Value::items);
+            let name = parts.next().or_else(|| entry.get("pg_id")).and_then(name_of);
+            let of_entry = name.map(|name| {
+                // By its name and, if several have that, by its description.
+                let first = groups.by_name.get(&name).copied();
+                let both = (name, description(parts.next()));
+                let known = groups.by_both.get(&both).copied().or(first);
+                known.unwrap_or_else(|| groups.add(both.0, both.1, None, records))
+            });
+            groups.of_entries.push(of_entry);
         }
         groups
     }
 
-    fn add(&mut self, group: Group, description: Option<String>) {
+    fn add(
+        &mut self,
+        name: String,
+        description: Option<String>,
+        ranks: Option<Vec<u32>>,
+        records: &mut Records,
+    ) -> usize {
+        let mut sorted = ranks.clone();
+        sorted.iter_mut().for_each(|ranks| ranks.sort_unstable());
+        let communicator = records.communicator(Communicator {
+            size: ranks.as_ref().map(|ranks| ranks.len() as u64),
+            ranks: sorted,
+            description: description.clone(),
+            name: Some(name.clone()),
+            ..Communicator::default()
+        });
         let at = self.all.len();
-        self.by_name.entry(group.name.clone()).or_insert(at);
-        self.by_both.entry((group.name.clone(), description)).or_insert(at);
-        self.all.push(group);
+        self.by_name.entry(name.clone()).or_insert(at);
+        self.by_both.entry((name.clone(), description)).or_insert(at);
+        self.all.push(Group { name, ranks, communicator, place: None });
+        at
     }
 
     /// Sets the place of the dump's rank in each group.
@@ -78,29 +91,10 @@ impl Groups {
             group.place = place.and_then(|place| u32::try_from(place).ok());
         }
     }
-
-    /// The group of an entry: one of the configuration, by its name and, if several have that, by its description.
-    pub(super) fn of_entry(&self, name: String, description: Option<&str>) -> Option<usize> {
-        let first = self.by_name.get(&name).copied();
-        let description = description.filter(|text| is_description(text)).map(str::to_owned);
-        self.by_both.get(&(name, description)).copied().or(first)
-    }
-}
-
-/// The name and description by which an entry names its group.
-pub(super) fn named_by(entry: Value<'_>) -> Option<(String, Option<&str>)> {
-    let mut parts = entry.get("process_group").into_iter().flat_map(Value::items);
-    let name = parts.next().or_else(|| entry.get("pg_id")).and_then(name_of)?;
-    Some((name, parts.next().and_then(Value::text)))
-}
-
-/// Whether a group has a description: PyTorch writes a word instead of none.
-pub(super) fn is_description(text: &str) -> bool {
-    !text.is_empty() && text != "undefined"
 }
 
 /// A name, which some writers put as a number.
-pub(super) fn name_of(value: Value<'_>) -> Option<String> {
+fn name_of(value: Value<'_>) -> Option<String> {
     value.text().map(str::to_owned).or_else(|| value.int().map(|number| number.to_string()))
 }
 
@@ -165,11 +159,8 @@ pub(super) fn statuses(
 /// believed only if no entry contradicts it.
 fn ids(status: Option<Value<'_>>, groups: &Groups, entries: &[Value<'_>]) -> HashMap<usize, i64> {
     let mut named: HashMap<usize, i64> = HashMap::new();
-    for entry in entries {
-        let Some((name, description)) = named_by(*entry) else { continue };
-        if let (Some(at), Some(id)) = (groups.of_entry(name, description), entry.get("pg_id").and_then(Value::int)) {
-            named.insert(at, id);
-        }
+    for (entry, at) in entries.iter().zip(&groups.of_entries) {
+        named.extend(at.zip(entry.get("pg_id").and_then(Value::int)));
     }
     let mut known: Vec<i64> = status.into_iter().flat_map(Value::pairs).filter_map(|(key, _)| key.int()).collect();
     let numbers: Option<Vec<(i64, usize)>> =

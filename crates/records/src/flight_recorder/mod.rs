@@ -94,7 +94,7 @@ fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
 fn of_json(reading: &mut Reading<'_>) -> Parsed {
     let mut text = Vec::new();
     let failure = (&mut *reading.bytes).take(MAX_JSON).read_to_end(&mut text).err();
-    let (document, root, error) = Document::parse_cut_json(&text);
+    let (document, root, error) = Document::parse_json(&text);
     match error {
         Some(error) if has_entries(document.value(root)) => match failure {
             Some(_) => reading.file.is_cut = true,

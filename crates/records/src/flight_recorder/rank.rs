@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::super::document::Value;
 use super::super::file::RecordFile;
 use super::entries::peers;
-use super::groups::{Groups, named_by};
+use super::groups::Groups;
 use nccl_stacks_trace::id::RankId;
 
 /// Endings of names, which hide the digits before them.
@@ -55,12 +55,11 @@ fn possible(groups: &Groups, entries: &[Value<'_>]) -> Option<Vec<u32>> {
         let ranks: HashSet<u32> = ranks.iter().copied().collect();
         possible.retain(|rank| ranks.contains(rank));
     }
-    for entry in entries {
+    for (entry, at) in entries.iter().zip(&groups.of_entries) {
         if possible.len() <= 1 {
             break;
         }
         let Some((own, _)) = entry.get("profiling_name").and_then(Value::text).and_then(peers) else { continue };
-        let at = named_by(*entry).and_then(|(name, description)| groups.of_entry(name, description));
         let at_place = at.and_then(|at| groups.all[at].ranks.as_ref()?.get(own as usize).copied());
         if let Some(rank) = at_place {
             possible.retain(|other| *other == rank);

@@ -40,7 +40,9 @@ impl RecordReader for Flow {
             return true;
         }
         let lines = head.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(LOOKED_AT);
-        lines.into_iter().any(|line| row(line).is_some())
+        let is_row =
+            |line| serde_json::from_slice(line).is_ok_and(|line| row(line, false, &mut Records::default()).is_some());
+        lines.into_iter().any(is_row)
     }
 
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
@@ -72,10 +74,8 @@ fn of_lines(reading: &mut Reading<'_>) -> io::Result<()> {
     // What is left of a line that is too long is no operation either, and is counted as such.
     lines::for_each(*bytes, |line, offset| {
         let text = line.trim_ascii();
-        match row(text) {
-            Some(row) => add(row, false, file, records),
-            None if text.is_empty() => {}
-            None => file.skip(NOT_UNDERSTOOD, Some(offset)),
+        if !text.is_empty() && !add(serde_json::from_slice(text).ok(), None, file, records) {
+            file.skip(NOT_UNDERSTOOD, Some(offset));
         }
     })?;
     Ok(())
@@ -83,8 +83,8 @@ fn of_lines(reading: &mut Reading<'_>) -> io::Result<()> {
 
 /// A line of either kind. Keys that are not here are accepted: others write these files, too, with more keys.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Line<'a> {
-    #[serde(rename = "opCount")]
     op_count: u64,
     rank: u32,
     channel: u32,
@@ -94,18 +94,12 @@ struct Line<'a> {
     protocol: Cow<'a, str>,
     nsteps: Option<u32>,
     nbytes: Option<i64>,
-    #[serde(rename = "chunkSize")]
     chunk_size: Option<u64>,
-    #[serde(rename = "sliceSteps")]
     slice_steps: Option<u32>,
-    #[serde(rename = "chunkSteps")]
     chunk_steps: Option<u32>,
     dtype: Option<u32>,
-    #[serde(rename = "redOp")]
-    reduction: Option<u32>,
-    #[serde(rename = "ringPrev")]
+    red_op: Option<u32>,
     ring_prev: Option<i64>,
-    #[serde(rename = "ringNext")]
     ring_next: Option<i64>,
     step: Option<u32>,
     #[serde(borrow, default)]
@@ -116,94 +110,78 @@ struct Line<'a> {
     stage: Cow<'a, str>,
 }
 
-/// A line that has all that one of the extractor has.
-enum Row<'a> {
-    Op(Line<'a>),
-    Step(Line<'a>),
+enum Row {
+    Op(FlowOp),
+    Step(FlowStep),
 }
 
-fn row(line: &[u8]) -> Option<Row<'_>> {
-    classify(serde_json::from_slice(line).ok()?)
+/// Where in an aggregate a line is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Meta,
+    Steps,
 }
 
-fn classify(line: Line<'_>) -> Option<Row<'_>> {
-    let of_plan = (line.nsteps, line.nbytes, line.chunk_size, line.slice_steps, line.chunk_steps);
-    match of_plan {
-        (Some(_), Some(_), Some(_), Some(_), Some(_)) if line.dtype.is_some() && line.reduction.is_some() => {
-            Some(Row::Op(line))
-        }
-        _ => {
-            let is_step = line.step.is_some() && line.peer.is_some() && line.bytes.is_some();
-            (is_step && matches!(&*line.op, "SEND" | "RECV")).then_some(Row::Step(line))
-        }
+/// Adds a line; whether it has all that one of the extractor has, and is where such a one belongs.
+fn add(line: Option<Line<'_>>, within: Option<Within>, file: &mut RecordFile, records: &mut Records) -> bool {
+    match line.and_then(|line| row(line, within.is_some(), records)) {
+        Some(Row::Op(op)) if within != Some(Within::Steps) => records.flow_ops.push(op),
+        Some(Row::Step(step)) if within != Some(Within::Meta) => records.flow_steps.push(step),
+        _ => return false,
     }
-}
-
-fn add(row: Row<'_>, is_aggregate: bool, file: &mut RecordFile, records: &mut Records) {
     file.records += 1;
-    match row {
-        Row::Op(line) => {
-            let op = op(line, is_aggregate, records);
-            records.flow_ops.push(op);
-        }
-        Row::Step(line) => {
-            let step = step(line, is_aggregate, records);
-            records.flow_steps.push(step);
-        }
-    }
+    true
 }
 
-fn op(line: Line<'_>, is_aggregate: bool, records: &mut Records) -> FlowOp {
-    let place = |rank: Option<i64>| rank.and_then(|rank| u32::try_from(rank).ok());
-    FlowOp {
-        file: 0,
-        is_aggregate,
-        op_count: line.op_count,
-        rank: line.rank,
-        channel: line.channel,
-        steps: line.nsteps.unwrap_or_default(),
-        slice_bytes: line.nbytes.unwrap_or_default(),
-        chunk_bytes: line.chunk_size.unwrap_or_default(),
-        slice_steps: line.slice_steps.unwrap_or_default(),
-        chunk_steps: line.chunk_steps.unwrap_or_default(),
-        dtype: line.dtype.unwrap_or_default(),
-        reduction: line.reduction.unwrap_or_default(),
-        pattern: Some(records.text(&line.pattern)),
-        protocol: Some(records.text(&line.protocol)),
-        ring: place(line.ring_prev).zip(place(line.ring_next)),
+/// The row of a line; `None` if it lacks something that the extractor writes.
+fn row(line: Line<'_>, is_aggregate: bool, records: &mut Records) -> Option<Row> {
+    let Line { op_count, rank, channel, .. } = line;
+    let of_plan = (line.nsteps, line.nbytes, line.chunk_size, line.slice_steps, line.chunk_steps);
+    let (pattern, protocol) = (Some(records.text(&line.pattern)), Some(records.text(&line.protocol)));
+    if let (Some(steps), Some(slice_bytes), Some(chunk_bytes), Some(slice_steps), Some(chunk_steps)) = of_plan
+        && let Some((dtype, reduction)) = line.dtype.zip(line.red_op)
+    {
+        let place = |rank: Option<i64>| rank.and_then(|rank| u32::try_from(rank).ok());
+        return Some(Row::Op(FlowOp {
+            file: 0,
+            is_aggregate,
+            op_count,
+            rank,
+            channel,
+            steps,
+            slice_bytes,
+            chunk_bytes,
+            slice_steps,
+            chunk_steps,
+            dtype,
+            reduction,
+            pattern,
+            protocol,
+            ring: place(line.ring_prev).zip(place(line.ring_next)),
+        }));
     }
-}
-
-fn step(line: Line<'_>, is_aggregate: bool, records: &mut Records) -> FlowStep {
-    FlowStep {
+    Some(Row::Step(FlowStep {
         file: 0,
         is_aggregate,
-        op_count: line.op_count,
-        rank: line.rank,
-        channel: line.channel,
-        step: line.step.unwrap_or_default(),
-        is_send: line.op == "SEND",
-        peer: line.peer.unwrap_or_default(),
-        bytes: line.bytes.unwrap_or_default(),
-        pattern: Some(records.text(&line.pattern)),
-        protocol: Some(records.text(&line.protocol)),
+        op_count,
+        rank,
+        channel,
+        step: line.step?,
+        is_send: matches!(&*line.op, "SEND" | "RECV").then_some(line.op == "SEND")?,
+        peer: line.peer?,
+        bytes: line.bytes?,
+        pattern,
+        protocol,
         recorded_stage: (!line.stage.is_empty()).then(|| records.text(&line.stage)),
         stage: None,
-    }
+    }))
 }
 
 /// Reads a `flow_rank<R>.json` in a stream: it has a line for each step, and there may be millions.
 fn aggregate(reading: &mut Reading<'_>) -> io::Result<()> {
-    let mut bytes = io::BufReader::new(&mut *reading.bytes);
-    let mut json = serde_json::Deserializer::from_reader(&mut bytes);
-    let mut rest = Reading {
-        disk: None,
-        bytes: &mut io::empty(),
-        file: &mut *reading.file,
-        records: &mut *reading.records,
-        keep: reading.keep,
-    };
-    let done = Aggregate(&mut rest).deserialize(&mut json).and_then(|()| json.end());
+    let mut json = serde_json::Deserializer::from_reader(io::BufReader::new(&mut *reading.bytes));
+    let aggregate = Aggregate { within: Within::Meta, file: &mut *reading.file, records: &mut *reading.records };
+    let done = aggregate.deserialize(&mut json).and_then(|()| json.end());
     match done {
         Err(error) if error.is_io() => Err(error.into()),
         Err(error) => {
@@ -215,34 +193,45 @@ fn aggregate(reading: &mut Reading<'_>) -> io::Result<()> {
     }
 }
 
-struct Aggregate<'a, 'r>(&'a mut Reading<'r>);
+/// An aggregate, or its steps.
+struct Aggregate<'a> {
+    within: Within,
+    file: &'a mut RecordFile,
+    records: &'a mut Records,
+}
 
-impl<'de> DeserializeSeed<'de> for Aggregate<'_, '_> {
+impl<'de> DeserializeSeed<'de> for Aggregate<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_map(self)
+        match self.within {
+            Within::Meta => json.deserialize_map(self),
+            Within::Steps => json.deserialize_seq(self),
+        }
     }
 }
 
-impl<'de> Visitor<'de> for Aggregate<'_, '_> {
+impl<'de> Visitor<'de> for Aggregate<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with `rank`, `meta` and `steps`")
+        f.write_str(match self.within {
+            Within::Meta => "an object with `rank`, `meta` and `steps`",
+            Within::Steps => "an array of steps",
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Aggregate { within, file, records } = self;
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "meta" => {
                     let value: Value = map.next_value()?;
-                    match Line::deserialize(&value).ok().and_then(classify) {
-                        Some(Row::Op(line)) => add(Row::Op(line), true, self.0.file, self.0.records),
-                        _ => self.0.file.skip("values of `meta` that are not operations", None),
+                    if !add(Line::deserialize(&value).ok(), Some(within), file, records) {
+                        file.skip("values of `meta` that are not operations", None);
                     }
                 }
-                "steps" => map.next_value_seed(Steps(self.0))?,
+                "steps" => map.next_value_seed(Aggregate { within: Within::Steps, file, records })?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -250,30 +239,11 @@ impl<'de> Visitor<'de> for Aggregate<'_, '_> {
         }
         Ok(())
     }
-}
-
-struct Steps<'a, 'r>(&'a mut Reading<'r>);
-
-impl<'de> DeserializeSeed<'de> for Steps<'_, '_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Steps<'_, '_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array of steps")
-    }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut steps: A) -> Result<(), A::Error> {
         while let Some(value) = steps.next_element::<Value>()? {
-            match Line::deserialize(&value).ok().and_then(classify) {
-                Some(Row::Step(line)) => add(Row::Step(line), true, self.0.file, self.0.records),
-                _ => self.0.file.skip(BAD_STEPS, None),
+            if !add(Line::deserialize(&value).ok(), Some(self.within), self.file, self.records) {
+                self.file.skip(BAD_STEPS, None);
             }
         }
         Ok(())

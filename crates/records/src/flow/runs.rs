@@ -7,9 +7,7 @@ use super::super::tables::{FlowOp, FlowStep, Records};
 
 /// What is in a folder. Numbers are positions in [`Records::flow_ops`] and [`Records::flow_steps`], in the order of the files.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct FlowRun {
-    /// The folder.
     pub folder: String,
     /// The operations. Of ranks that have only an aggregate, its one operation.
     pub ops: Vec<usize>,
@@ -23,15 +21,11 @@ pub struct FlowRun {
 
 /// A file `flow_rank<R>.json`.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct Aggregate {
     /// Its position in [`Records::files`].
     pub file: u32,
-    /// Its rank.
     pub rank: u32,
-    /// Its operation.
     pub op: Option<usize>,
-    /// Its steps.
     pub steps: Vec<usize>,
 }
 
@@ -75,7 +69,6 @@ pub fn runs(records: &Records) -> Vec<FlowRun> {
 }
 
 impl FlowRun {
-    /// The ranks that have a file.
     pub fn ranks(&self, records: &Records) -> BTreeSet<u32> {
         let of_ops = self.ops.iter().map(|op| records.flow_ops[*op].rank);
         of_ops.chain(self.steps.iter().map(|step| records.flow_steps[*step].rank)).collect()
@@ -114,7 +107,6 @@ pub struct Plan<'a> {
 type Shape<'a> = (u32, u32, Option<&'a str>, Option<&'a str>, u32, i64);
 
 impl<'a> Plan<'a> {
-    /// The plan of a run.
     pub fn new(records: &'a Records, run: &FlowRun) -> Self {
         let mut plan = Plan::default();
         for op in run.ops.iter().map(|at| &records.flow_ops[*at]) {

@@ -12,30 +12,23 @@ use super::runs::{FlowRun, Plan, runs};
 pub enum Parent {
     /// The order of the steps does not say: they are not in the extractor's order, or of several trees.
     Unknown,
-    /// It is the root.
     None,
-    /// This rank.
     Rank(u32),
 }
 
 /// What steps of one operation have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub struct OpKey<'a> {
-    /// The rank.
     pub rank: u32,
     /// `opCount`.
     pub op_count: u64,
-    /// The channel.
     pub channel: u32,
-    /// The pattern.
     pub pattern: Option<&'a str>,
     /// Of a send or receive, the other side: those of a group share one `opCount`.
     pub peer: Option<u32>,
 }
 
 impl OpKey<'_> {
-    /// Whether it is a send or receive.
     pub fn is_peer_to_peer(&self) -> bool {
         is_peer_to_peer(self.pattern)
     }

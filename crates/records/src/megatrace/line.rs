@@ -7,10 +7,11 @@
 use memchr::memchr;
 use memchr::memmem;
 
+use super::super::text::{decimal, pointer, small};
+
 /// The writer's buffers have 128 bytes, 256 in later generations; the last is a NUL.
 const BUFFERS: [usize; 2] = [127, 255];
 
-/// What a line is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// A call of NCCL, and what follows it in the line.
@@ -21,11 +22,9 @@ pub(super) enum Line<'a> {
     Kernel,
     /// What Megatrace prints for people.
     Console,
-    /// Nothing known.
     Garbled,
 }
 
-/// A call of NCCL.
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
 pub(super) struct Call<'a> {
     /// When NCCL was entered, in ns since the Unix epoch.
@@ -48,17 +47,29 @@ pub(super) struct Call<'a> {
     pub(super) is_intercepted: bool,
 }
 
-/// Parses a line.
+impl<'a> Call<'a> {
+    /// Sets the field that a key of any generation names; whether it names one.
+    fn set(&mut self, key: &[u8], value: &'a [u8]) -> bool {
+        match key {
+            b"Func" | b"Fun" => self.function = value,
+            b"Data" | b"count" => self.count = decimal(value),
+            b"datatype" => self.dtype = decimal(value),
+            b"stream" => self.stream = pointer(value),
+            b"opCount" => self.op_count = decimal(value).and_then(|count| i64::try_from(count).ok()),
+            b"groupHash" | b"group_hash" => self.hash = hash(value),
+            _ => return false,
+        }
+        true
+    }
+}
+
 pub(super) fn parse(line: &[u8]) -> Line<'_> {
     match line.first() {
         Some(b'[') => brackets(line),
         Some(first) if first.is_ascii_digit() => commas(line),
         Some(b'=') if line.starts_with(b"===") => Line::Console,
         None => Line::Console,
-        _ => match line.strip_prefix(b"Rank: ").and_then(number) {
-            Some(rank) => u32::try_from(rank).map_or(Line::Garbled, Line::Rank),
-            None => Line::Garbled,
-        },
+        _ => line.strip_prefix(b"Rank: ").and_then(small).map_or(Line::Garbled, Line::Rank),
     }
 }
 
@@ -75,16 +86,12 @@ fn brackets(line: &[u8]) -> Line<'_> {
         let value = field.get(word.len() + 1..).unwrap_or_default();
         match word {
             b"save_count" => {
-                call.save_count = number(value);
+                call.save_count = decimal(value);
                 let names = others.into_iter().rev();
                 call.host = names.into_iter().find(|name| !name.is_empty() && *name != b"unknown");
             }
-            b"Rank" if time_at.is_some() => call.rank = number(value).and_then(|rank| u32::try_from(rank).ok()),
-            b"Func" | b"Fun" => call.function = value,
-            b"Data" => call.count = number(value),
-            b"stream" => call.stream = pointer(value),
-            b"opCount" => call.op_count = number(value).and_then(|count| i64::try_from(count).ok()),
-            b"groupHash" => call.hash = hash(value),
+            b"Rank" if time_at.is_some() => call.rank = small(value),
+            _ if call.set(word, value) => {}
             _ => match time(field).filter(|_| time_at.is_none()) {
                 Some(time) => {
                     call.time = time;
@@ -120,14 +127,10 @@ fn words<'a>(call: &mut Call<'a>, text: &'a [u8]) -> &'a [u8] {
     let mut parts = own.split(|byte| *byte == b' ').filter(|part| !part.is_empty()).peekable();
     while let (Some(word), Some(value)) = (parts.next(), parts.next()) {
         let is_whole = !call.is_cut || parts.peek().is_some();
-        match word {
-            b"Fun" | b"Func" if is_whole => call.function = value,
-            b"Data" if is_whole => call.count = number(value),
-            b"stream" if is_whole => call.stream = pointer(value),
-            b"opCount" if is_whole => call.op_count = number(value).and_then(|count| i64::try_from(count).ok()),
-            b"groupHash" if is_whole => call.hash = hash(value),
-            b"groupHash" => call.cut_hash = Some(value),
-            _ => {}
+        if is_whole {
+            call.set(word, value);
+        } else if word == b"groupHash" {
+            call.cut_hash = Some(value);
         }
     }
     rest
@@ -146,14 +149,7 @@ fn commas(line: &[u8]) -> Line<'_> {
     let mut call = Call { time, function, ..Call::default() };
     for part in parts {
         let (key, value) = part.split_at(memchr(b'=', part).unwrap_or(part.len()));
-        let value = value.get(1..).unwrap_or_default();
-        match key {
-            b"count" => call.count = number(value),
-            b"datatype" => call.dtype = number(value),
-            b"stream" => call.stream = pointer(value),
-            b"group_hash" => call.hash = hash(value),
-            _ => {}
-        }
+        call.set(key, value.get(1..).unwrap_or_default());
     }
     if is_name(function) { Line::Call(call, &[]) } else { Line::Garbled }
 }
@@ -183,7 +179,7 @@ fn time(text: &[u8]) -> Option<i64> {
         return None;
     }
     // Ten digits of seconds reach beyond 2262, for which there is no room.
-    i64::try_from(number(seconds)? * 1_000_000_000 + number(nanoseconds)?).ok()
+    i64::try_from(decimal(seconds)? * 1_000_000_000 + decimal(nanoseconds)?).ok()
 }
 
 /// `2025-08-19 08:35:04.253968`
@@ -199,34 +195,12 @@ fn is_name(text: &[u8]) -> bool {
     (3..40).contains(&text.len()) && text.iter().all(u8::is_ascii_alphanumeric)
 }
 
-fn number(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 20 {
-        return None;
-    }
-    text.iter().try_fold(0_u64, |sum, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        (digit < 10).then(|| sum.checked_mul(10)?.checked_add(u64::from(digit))).flatten()
-    })
-}
-
-/// A pointer as printf writes it.
-fn pointer(text: &[u8]) -> Option<u64> {
-    if text == b"(nil)" {
-        return Some(0);
-    }
-    let digits = text.strip_prefix(b"0x")?;
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |sum, byte| Some((sum << 4) | u64::from((*byte as char).to_digit(16)?)))
-}
-
 /// A hash: signed in decimal, or in hexadecimal.
 pub(super) fn hash(text: &[u8]) -> Option<u64> {
     match text.strip_prefix(b"-") {
-        Some(digits) => number(digits).map(u64::wrapping_neg),
+        Some(digits) => decimal(digits).map(u64::wrapping_neg),
         None if text.starts_with(b"0x") => pointer(text),
-        None => number(text),
+        None => decimal(text),
     }
 }
 

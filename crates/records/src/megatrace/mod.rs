@@ -11,10 +11,13 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use self::chains::Chains;
 use self::line::{Call, Line};
+use super::file::RecordFile;
 use super::lines;
-use super::reader::{Keep, Reading, RecordReader};
+use super::reader::{Keep, Reading, RecordReader, last_of_each};
 use super::tables::{CallCount, RankStatus};
 use crate::operation::{Communicator, Counts, Operation, Source};
 use nccl_stacks_trace::id::RankId;
@@ -51,14 +54,8 @@ impl RecordReader for Megatrace {
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()> {
         let Reading { bytes, file, records, keep, .. } = reading;
         let mut log = Log::default();
-        let too_long = lines::for_each(*bytes, |text, offset| log.line(text, offset));
+        let too_long = lines::for_each(*bytes, |text, offset| log.line(text, offset, file));
         file.records = log.calls;
-        for (what, several, offset) in &log.skipped {
-            file.skip_several(what, *several, *offset);
-        }
-        for (what, count, offset) in &log.repaired {
-            (0..*count).for_each(|_| file.repair(what, *offset));
-        }
         log.leave_out_earlier_runs();
         if log.ranks.values().any(|of_rank| of_rank.is_disordered) {
             file.note("its times go back: parts of the log are not in the order in which they were written. The calls are sorted by time");
@@ -76,56 +73,32 @@ impl RecordReader for Megatrace {
                 ..RankStatus::default()
             });
         }
-        let from = match keep {
-            Keep::All => vec![true; log.operations.len()],
-            Keep::Last(last) | Keep::Ends(last) => log.last(*last),
+        // Of each rank, and its group or stream.
+        let stream = |of: &Called| {
+            let handle = of.operation.stream_handle.filter(|_| of.hash.is_none());
+            (of.operation.rank, of.hash, handle)
         };
-        let mut counts: HashMap<CountKey, u64> = HashMap::new();
-        for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(from) {
+        let kept = last_of_each(keep.of_logs(), log.operations.iter().map(stream));
+        let mut counts: HashMap<CallCount, u64, RandomState> = HashMap::default();
+        for (Called { mut operation, hash, .. }, is_kept) in log.operations.into_iter().zip(kept) {
+            let hash = hash.map(Some);
             operation.communicator =
-                hash.map(|hash| records.communicator(Communicator { hash: Some(hash), ..Communicator::default() }));
+                hash.map(|hash| records.communicator(Communicator { hash, ..Communicator::default() }));
             if *keep != Keep::All {
-                *counts.entry(key_of(&operation)).or_default() += 1;
+                *counts.entry(CallCount::new(&operation)).or_default() += 1;
             }
             if is_kept {
                 records.push(operation);
             }
         }
-        let mut counts: Vec<(CountKey, u64)> = counts.into_iter().collect();
+        let mut counts: Vec<(CallCount, u64)> = counts.into_iter().collect();
         counts.sort();
-        records.calls.extend(counts.into_iter().map(|((communicator, rank, collective, dtype, bytes), count)| {
-            CallCount {
-                source: Source::MEGATRACE,
-                communicator,
-                rank,
-                collective,
-                dtype,
-                bytes,
-                count,
-                ..CallCount::default()
-            }
-        }));
-        let too_long = too_long?;
-        if too_long > 0 {
-            file.skip_several("ends of lines that are too long", too_long, None);
-        }
+        records.calls.extend(counts.into_iter().map(|(of, count)| CallCount { count, ..of }));
+        file.skip_several("ends of lines that are too long", too_long?, None);
         Ok(())
     }
 }
 
-type CountKey = (Option<usize>, Option<RankId>, Option<Arc<str>>, Option<Arc<str>>, Option<u64>);
-
-fn key_of(of: &Operation) -> CountKey {
-    (of.communicator, of.rank, of.collective.clone(), of.dtype.clone(), of.bytes)
-}
-
-/// A rank with the hash of its group, or with its stream where it has none.
-type StreamKey = (Option<RankId>, Option<u64>, Option<u64>);
-
-/// What happened how often, and where first.
-type Remarks = Vec<(&'static str, u64, Option<u64>)>;
-
-/// A call.
 struct Called {
     operation: Operation,
     /// Its group's.
@@ -145,11 +118,9 @@ struct OfRank {
     calls: u64,
 }
 
-/// A log that is being read.
 #[derive(Default)]
 struct Log {
     operations: Vec<Called>,
-    /// How many calls were read.
     calls: u64,
     rank: Option<u32>,
     functions: Vec<(Vec<u8>, Arc<str>, Option<Collective>)>,
@@ -159,40 +130,38 @@ struct Log {
     kernels: u64,
     /// Hashes as they are written, whole.
     hashes: Vec<(String, u64)>,
-    skipped: Remarks,
-    repaired: Remarks,
 }
 
 impl Log {
-    fn line(&mut self, text: &[u8], offset: u64) {
+    fn line(&mut self, text: &[u8], offset: u64, file: &mut RecordFile) {
         let (mut text, mut offset) = (text, offset);
         loop {
             match line::parse(text) {
                 Line::Call(call, rest) => {
-                    self.call(&call, offset);
+                    self.call(&call, offset, file);
                     if rest.is_empty() {
                         return;
                     }
-                    remark(&mut self.repaired, "entries in one line", 1, offset);
+                    file.repair("entries in one line", Some(offset));
                     offset += (text.len() - rest.len()) as u64;
                     text = rest;
                 }
                 Line::Rank(rank) => return self.rank = Some(rank),
                 Line::Kernel => return self.kernels += 1,
                 Line::Console => return,
-                Line::Garbled => return remark(&mut self.skipped, "lines that are garbled", 1, offset),
+                Line::Garbled => return file.skip("lines that are garbled", Some(offset)),
             }
         }
     }
 
-    fn call(&mut self, call: &Call<'_>, offset: u64) {
+    fn call(&mut self, call: &Call<'_>, offset: u64, file: &mut RecordFile) {
         let rank = call.rank.or(self.rank);
-        let run = self.run(call, rank, offset);
+        let run = self.run(call, rank, offset, file);
         let (name, collective) = self.function(call.function);
-        let hash = self.hash(call, offset).filter(|hash| *hash != 0);
+        let hash = self.hash(call, offset, file).filter(|hash| *hash != 0);
         let counts = if call.is_intercepted { Counts::Stream } else { Counts::Communicator };
         if call.is_cut {
-            remark(&mut self.repaired, "lines that are cut off at the end of the writer's buffer", 1, offset);
+            file.repair("lines that are cut off at the end of the writer's buffer", Some(offset));
         }
         if let (Some(number), Some(stream)) = (call.op_count, call.stream) {
             let (key, first) = match (call.is_intercepted, hash) {
@@ -201,14 +170,8 @@ impl Log {
             };
             let is_group = !call.is_intercepted && hash.is_some();
             let missing = self.chains.entry(rank).or_default().missing_before(key, is_group, number, first);
-            if missing > 0 {
-                remark(
-                    &mut self.skipped,
-                    "calls that were overwritten in memory before they were written",
-                    missing,
-                    offset,
-                );
-            }
+            let what = "calls that were overwritten in memory before they were written";
+            file.skip_several(what, missing, Some(offset));
         }
         if let Some(host) = call.host {
             let host = String::from_utf8_lossy(host);
@@ -216,37 +179,32 @@ impl Log {
                 self.hosts.push((rank, host.into_owned()));
             }
         }
-        let elements = collective.zip(call.count).map(|(collective, count)| values::elements(collective, count, None));
-        let dtype = call.dtype.and_then(values::dtype_of_number);
-        let bytes = collective.zip(call.count).zip(dtype);
-        let operation = Operation {
+        let mut operation = Operation {
             source: Source::MEGATRACE,
             rank: rank.map(RankId),
             sequence: call.op_count,
             counts,
             collective: Some(name),
-            dtype: dtype.map(Arc::from),
-            in_elements: elements.and_then(|(input, _)| input),
-            out_elements: elements.and_then(|(_, output)| output),
-            bytes: bytes.and_then(|((collective, count), dtype)| values::bytes(collective, count, dtype, None)),
+            dtype: call.dtype.and_then(values::dtype_of_number).map(Arc::from),
             enqueued: Some(Ns(call.time)),
             stream_handle: call.stream,
             ..Operation::default()
         };
+        operation.set_size(collective, call.count, None);
         self.operations.push(Called { operation, hash, run });
         self.calls += 1;
     }
 
     /// The run that a call is of. Times that go back are pieces in another order, counts of writing that go back with later times are another
     /// run.
-    fn run(&mut self, call: &Call<'_>, rank: Option<u32>, offset: u64) -> u32 {
+    fn run(&mut self, call: &Call<'_>, rank: Option<u32>, offset: u64, file: &mut RecordFile) -> u32 {
         let of_rank = self.ranks.entry(rank).or_default();
         let is_earlier = of_rank.last_time.is_some_and(|last| call.time < last - DISORDER);
         let is_restart = call.save_count.zip(of_rank.save_count).is_some_and(|(now, last)| now < last);
         of_rank.is_disordered |= is_earlier;
         if is_restart && !is_earlier && !of_rank.is_disordered {
             let earlier = std::mem::take(&mut of_rank.calls);
-            remark(&mut self.skipped, "calls of an earlier run in the same file", earlier, offset);
+            file.skip_several("calls of an earlier run in the same file", earlier, Some(offset));
             self.calls -= earlier;
             self.chains.remove(&rank);
             of_rank.run += 1;
@@ -267,7 +225,7 @@ impl Log {
     }
 
     /// The hash of a call's group: where its digits are cut off, that of another line, if only one begins like it.
-    fn hash(&mut self, call: &Call<'_>, offset: u64) -> Option<u64> {
+    fn hash(&mut self, call: &Call<'_>, offset: u64, file: &mut RecordFile) -> Option<u64> {
         if let Some(hash) = call.hash {
             let is_known = self.hashes.iter().any(|(_, known)| *known == hash);
             if !is_known && self.hashes.len() < 1000 {
@@ -278,7 +236,7 @@ impl Log {
         let digits = call.cut_hash.filter(|digits| digits.len() >= DIGITS)?;
         let mut fitting = self.hashes.iter().filter(|(text, _)| text.as_bytes().starts_with(digits));
         let (Some((_, hash)), None) = (fitting.next(), fitting.next()) else { return None };
-        remark(&mut self.repaired, "hashes of groups that are cut off, and whole in other lines", 1, offset);
+        file.repair("hashes of groups that are cut off, and whole in other lines", Some(offset));
         Some(*hash)
     }
 
@@ -294,30 +252,5 @@ impl Log {
             self.functions.push((name.to_owned(), Arc::clone(&shared), collective));
         }
         (shared, collective)
-    }
-
-    /// By operation: whether it is among the last of its rank and its group or stream.
-    fn last(&self, last: usize) -> Vec<bool> {
-        let mut left: HashMap<StreamKey, usize> = HashMap::new();
-        let mut kept: Vec<bool> = self
-            .operations
-            .iter()
-            .rev()
-            .map(|Called { operation, hash, .. }| {
-                let stream = operation.stream_handle.filter(|_| hash.is_none());
-                let count = left.entry((operation.rank, *hash, stream)).or_default();
-                *count += 1;
-                *count <= last
-            })
-            .collect();
-        kept.reverse();
-        kept
-    }
-}
-
-fn remark(remarks: &mut Remarks, what: &'static str, several: u64, offset: u64) {
-    match remarks.iter_mut().find(|(known, ..)| *known == what) {
-        Some((_, count, _)) => *count = count.saturating_add(several),
-        None => remarks.push((what, several, Some(offset))),
     }
 }

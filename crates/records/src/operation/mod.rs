@@ -11,6 +11,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use nccl_stacks_trace::id::{GpuId, PathId, RankId, SliceId, ThreadId};
+use nccl_stacks_trace::names::collectives::Collective;
+use nccl_stacks_trace::names::values;
 use nccl_stacks_trace::time::Ns;
 
 /// A communicator, as far as a source describes its ranks. Its name is not unique in a job. Two ranks agree on the set of ranks and the
@@ -24,7 +26,6 @@ pub struct Communicator {
     pub description: Option<String>,
     /// PyTorch's name of the process group, or the name that the program passed to NCCL.
     pub name: Option<String>,
-    /// The number of its ranks.
     pub size: Option<u64>,
     /// The hash by which a source identifies it: the `commHash` of NCCL's plugins, or the hash of NCCL's unique id, which Megatrace calls
     /// `groupHash` and NCCL's log `commId`.
@@ -83,66 +84,47 @@ impl State {
     }
 }
 
-/// The source that recorded an operation. Sources sort by [`SourceRow::order`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Source(&'static SourceRow);
+/// What recorded an operation. Sources sort as in [`SOURCES`].
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Source(u8);
 
-/// The facts about a source of operations.
-#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SourceRow {
-    /// Its position where answers list several sources.
-    pub order: u8,
-    /// Its name in SQL and JSON: `ras`.
-    pub name: &'static str,
-    /// Its name in sentences: `NCCL RAS`.
-    pub title: &'static str,
-}
+/// By source, in the order of answers: its name in SQL and JSON, and in sentences.
+const SOURCES: [(&str, &str); 10] = [
+    ("trace", "a trace"),
+    ("flight-recorder", "PyTorch flight recorder"),
+    ("ras", "NCCL RAS"),
+    ("inspector", "NCCL Inspector"),
+    ("plugin-dump", "NCCL's example profiler plugin"),
+    ("megatrace", "Megatrace log"),
+    ("nccl-debug", "NCCL_DEBUG log"),
+    ("flow", "flow extractor"),
+    ("recorder", "nccl-stacks recorder"),
+    ("watchdog", "PyTorch watchdog"),
+];
 
 impl Source {
-    /// A kernel of a trace.
-    pub const TRACE: Source = Source(&SourceRow { order: 0, name: "trace", title: "a trace" });
-    /// PyTorch's flight recorder.
-    pub const FLIGHT_RECORDER: Source =
-        Source(&SourceRow { order: 1, name: "flight-recorder", title: "PyTorch flight recorder" });
-    /// NCCL's RAS subsystem.
-    pub const RAS: Source = Source(&SourceRow { order: 2, name: "ras", title: "NCCL RAS" });
-    /// NCCL Inspector.
-    pub const INSPECTOR: Source = Source(&SourceRow { order: 3, name: "inspector", title: "NCCL Inspector" });
-    /// Google's CoMMA.
-    pub const COMMA: Source = Source(&SourceRow { order: 4, name: "comma", title: "CoMMA" });
-    /// NCCL's example profiler plugin.
-    pub const PLUGIN_DUMP: Source =
-        Source(&SourceRow { order: 5, name: "plugin-dump", title: "NCCL's example profiler plugin" });
+    pub const TRACE: Source = Source(0);
+    pub const FLIGHT_RECORDER: Source = Source(1);
+    pub const RAS: Source = Source(2);
+    pub const INSPECTOR: Source = Source(3);
+    pub const PLUGIN_DUMP: Source = Source(4);
     /// Megatrace, or an interceptor that writes its format.
-    pub const MEGATRACE: Source = Source(&SourceRow { order: 6, name: "megatrace", title: "Megatrace log" });
+    pub const MEGATRACE: Source = Source(5);
     /// What NCCL prints with `NCCL_DEBUG=INFO`.
-    pub const DEBUG_LOG: Source = Source(&SourceRow { order: 7, name: "nccl-debug", title: "NCCL_DEBUG log" });
-    /// The flow extractor.
-    pub const FLOW: Source = Source(&SourceRow { order: 8, name: "flow", title: "flow extractor" });
+    pub const DEBUG_LOG: Source = Source(6);
+    pub const FLOW: Source = Source(7);
     /// This project's recorder: its plugin, its interceptor, or both.
-    pub const RECORDER: Source = Source(&SourceRow { order: 9, name: "recorder", title: "nccl-stacks recorder" });
-    /// PyTorch's watchdog in a job's log.
-    pub const WATCHDOG: Source = Source(&SourceRow { order: 10, name: "watchdog", title: "PyTorch watchdog" });
+    pub const RECORDER: Source = Source(8);
+    pub const WATCHDOG: Source = Source(9);
 
-    /// A source that the rest of the program does not name.
-    pub const fn new(row: &'static SourceRow) -> Self {
-        Source(row)
-    }
-
-    /// Its name in SQL and JSON.
+    /// Its name in SQL and JSON: `ras`.
     pub fn name(self) -> &'static str {
-        self.0.name
+        SOURCES[usize::from(self.0)].0
     }
 
-    /// Its name in sentences.
+    /// Its name in sentences: `NCCL RAS`.
     pub fn title(self) -> &'static str {
-        self.0.title
-    }
-}
-
-impl Default for Source {
-    fn default() -> Self {
-        Source::TRACE
+        SOURCES[usize::from(self.0)].1
     }
 }
 
@@ -171,7 +153,6 @@ pub enum Counts {
 /// One collective or point-to-point operation on one rank. Times are on the source's own clock.
 #[derive(Debug, Clone, Default)]
 pub struct Operation {
-    /// The source that recorded it.
     pub source: Source,
     /// The kernel that carried it out; only traces have it.
     pub kernel: Option<SliceId>,
@@ -183,7 +164,6 @@ pub struct Operation {
     pub communicator: Option<usize>,
     /// The sequence number of the operation.
     pub sequence: Option<i64>,
-    /// What the sequence number counts.
     pub counts: Counts,
     /// NCCL's own sequence number of a collective, among those of its function in the communicator, if the source has it beside another.
     pub nccl_sequence: Option<i64>,
@@ -210,13 +190,11 @@ pub struct Operation {
     pub launch: Option<SliceId>,
     /// The start of that call.
     pub launched: Option<Ns>,
-    /// The start of the kernel.
     pub start: Option<Ns>,
     /// The end of the kernel; `None` if it did not end within the recording.
     pub end: Option<Ns>,
     /// The duration of the execution, if the source has it without start and end.
     pub duration: Option<Ns>,
-    /// How far it got.
     pub state: State,
     /// Whether this NCCL call ran nothing: it failed, or it was captured into a graph, whose replays are separate operations.
     pub did_not_run: bool,
@@ -234,7 +212,6 @@ pub struct Operation {
     pub capture: Option<PathId>,
     /// The call path in the record itself: its index among those of the source.
     pub recorded_path: Option<u32>,
-    /// The GPU of the kernel.
     pub gpu: Option<GpuId>,
     /// The stream of a trace: a thread of the GPU, as the store knows it (`Store::stream_of`).
     pub stream: Option<ThreadId>,
@@ -256,7 +233,6 @@ pub enum Split {
     Unknown,
 }
 
-/// A send or a receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Message {
     /// The other side: a global rank.
@@ -266,6 +242,14 @@ pub struct Message {
 }
 
 impl Operation {
+    /// Sets elements and bytes, as far as they follow from what a call was given: its count, among so many ranks. The type has been set.
+    pub(crate) fn set_size(&mut self, of: Option<Collective>, count: Option<u64>, ranks: Option<u64>) {
+        if let Some((of, count)) = of.zip(count) {
+            (self.in_elements, self.out_elements) = values::elements(of, count, ranks);
+            self.bytes = self.dtype.as_deref().and_then(|dtype| values::bytes(of, count, dtype, ranks));
+        }
+    }
+
     /// Its rank within its communicator, or else its global rank.
     pub fn place_or_rank(&self) -> Option<u32> {
         self.place.or(self.rank.map(|rank| rank.0))

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::text::hex;
 use nccl_stacks_trace::names::values::{dtype_of_name, dtype_of_number};
 use nccl_stacks_trace::time::Ns;
 
@@ -13,13 +14,13 @@ pub(super) enum Category {
     Group,
     /// A call of a collective, or of a send or receive.
     Api,
-    /// A kernel's launch.
     Launch,
     /// A collective, or a send or receive.
     Operation,
     /// A channel of its kernel.
     Channel,
-    /// A proxy operation, or what the proxy's thread does as such.
+    /// What the proxy's thread does as such.
+    Control,
     Proxy,
     /// A phase of a step.
     Step,
@@ -31,44 +32,29 @@ pub(super) enum Category {
     CopyPart,
 }
 
-/// The plugin's categories.
-const CATEGORIES: &[(&str, Category)] = &[
-    ("GROUP_API", Category::Group),
-    ("GROUP", Category::Group),
-    ("COLL_API", Category::Api),
-    ("P2P_API", Category::Api),
-    ("KERNEL_LAUNCH", Category::Launch),
-    ("COLL", Category::Operation),
-    ("P2P", Category::Operation),
-    ("GPU", Category::Channel),
-    ("PROXY", Category::Proxy),
-    ("NET", Category::Step),
-    ("NET_IB", Category::Message),
-    ("NET_SOCK", Category::Message),
-    ("CE_COLL", Category::Copy),
-    ("CE_SYNC", Category::CopyPart),
-    ("CE_BATCH", Category::CopyPart),
-];
+impl Category {
+    pub(super) const ALL: usize = Category::CopyPart as usize + 1;
+}
 
-/// The names that are the only ones of their category. The names of the others are NCCL's functions.
-const NAMES: &[(&str, &[&str])] = &[
-    ("GROUP_API", &["Group API"]),
-    ("GROUP", &["Group"]),
-    ("KERNEL_LAUNCH", &["KernelLaunch"]),
-    ("GPU", &["KernelCh"]),
-    (
-        "NET",
-        &[
-            "SendBufferWait",
-            "SendGpuWait",
-            "SendPeerWait",
-            "SendWait",
-            "RecvBufferWait",
-            "RecvWait",
-            "RecvFlushWait",
-            "RecvGpuWait",
-        ],
-    ),
+/// The plugin's categories, and the names of their events; none where these are NCCL's functions.
+const CATEGORIES: &[(&str, Category, &[&str])] = &[
+    ("GROUP_API", Category::Group, &["Group API"]),
+    ("GROUP", Category::Group, &["Group"]),
+    ("COLL_API", Category::Api, &[]),
+    ("P2P_API", Category::Api, &[]),
+    ("KERNEL_LAUNCH", Category::Launch, &["KernelLaunch"]),
+    ("COLL", Category::Operation, &[]),
+    ("P2P", Category::Operation, &[]),
+    ("GPU", Category::Channel, &["KernelCh"]),
+    ("PROXY", Category::Control, &["Idle", "Active", "Sleep", "Wakeup", "Append"]),
+    ("PROXY", Category::Proxy, &[]),
+    ("NET", Category::Step, &["SendBufferWait", "SendGpuWait", "SendPeerWait", "SendWait"]),
+    ("NET", Category::Step, &["RecvBufferWait", "RecvWait", "RecvFlushWait", "RecvGpuWait"]),
+    ("NET_IB", Category::Message, &[]),
+    ("NET_SOCK", Category::Message, &[]),
+    ("CE_COLL", Category::Copy, &[]),
+    ("CE_SYNC", Category::CopyPart, &[]),
+    ("CE_BATCH", Category::CopyPart, &[]),
 ];
 
 /// The begin or the end of something.
@@ -105,11 +91,8 @@ impl Event {
     /// An object of a dump, as JSON; `None` if it is no event of the plugin.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
         let raw: Raw = serde_json::from_slice(text).ok()?;
-        let (cat, category) = CATEGORIES.iter().find(|(cat, _)| *cat == raw.cat)?;
-        let names = NAMES.iter().find(|(of, _)| of == cat);
-        if names.is_some_and(|(_, names)| !names.contains(&raw.name.as_str())) {
-            return None;
-        }
+        let is_name = |names: &[&str]| names.is_empty() || names.contains(&raw.name.as_str());
+        let (cat, category, _) = CATEGORIES.iter().find(|(cat, _, names)| *cat == raw.cat && is_name(names))?;
         let is_begin = match raw.ph.as_str() {
             "b" => true,
             "e" => false,
@@ -130,7 +113,6 @@ impl Event {
         u32::try_from(self.number(key)?).ok()
     }
 
-    /// A text of the arguments.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.args.get(key)?.as_str().filter(|text| !text.is_empty())
     }
@@ -140,9 +122,9 @@ impl Event {
         i64::try_from(self.number(key)?).ok().filter(|time| *time > 0).map(Ns)
     }
 
-    /// The type of the elements in PyTorch's words, under any of these keys: a name, or a number in 2.23.
-    pub(super) fn dtype(&self, keys: &[&str]) -> Option<&'static str> {
-        match keys.iter().find_map(|key| self.args.get(*key))? {
+    /// The type of the elements in PyTorch's words: a name, or a number in 2.23.
+    pub(super) fn dtype(&self, key: &str) -> Option<&'static str> {
+        match self.args.get(key)? {
             Value::String(name) => dtype_of_name(name),
             number => dtype_of_number(number.as_u64()?),
         }
@@ -150,6 +132,6 @@ impl Event {
 
     /// The handle of the stream.
     pub(super) fn stream(&self) -> Option<u64> {
-        u64::from_str_radix(self.text("Stream")?.strip_prefix("0x")?, 16).ok()
+        hex(self.text("Stream")?.strip_prefix("0x")?.as_bytes())
     }
 }

@@ -10,7 +10,6 @@
 mod clock;
 mod event;
 mod nest;
-mod steps;
 
 use std::io;
 

@@ -8,7 +8,6 @@ use std::io::{self, BufRead, ErrorKind, Read, Seek, SeekFrom};
 
 use flate2::Crc;
 
-/// Where the bytes come from.
 enum From<'a> {
     /// One after the other.
     Stream(&'a mut dyn BufRead),
@@ -16,7 +15,6 @@ enum From<'a> {
     Disk(&'a File),
 }
 
-/// The bytes of a recording.
 pub(super) struct Bytes<'a> {
     from: From<'a>,
     /// How many bytes a stream has given.

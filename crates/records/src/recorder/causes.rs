@@ -2,7 +2,6 @@
 
 use std::io;
 
-/// A cause.
 pub(super) struct Cause {
     errno: i32,
     /// What a process is said to have met that could not record: `the disk is full`.

@@ -12,7 +12,7 @@ use nccl_stacks_recorder_format::{Kind, Record, flag};
 
 use super::facts::{Facts, gpu_time};
 use super::groups::Groups;
-use super::profiler_events::{self, Profiled};
+use super::profiler_events::Profiled;
 use super::proxies::Proxies;
 use super::rings::{Named, Rings};
 use super::row::Row;
@@ -23,9 +23,6 @@ use nccl_stacks_trace::time::Ns;
 
 /// The state of a channel that has stopped.
 const CHANNEL_STOP: u64 = 22;
-
-/// No kernel of NCCL runs for longer.
-const LONGEST: Ns = Ns(24 * 3600 * 1_000_000_000);
 
 /// From this version on the plugin's interface says which call of the API an operation is of.
 const WITH_API: u32 = 5;
@@ -79,7 +76,7 @@ type Alike = (Option<u32>, Option<Collective>, Option<i64>);
 
 /// All records, joined.
 pub(super) struct Events<'a> {
-    facts: &'a Facts,
+    facts: &'a Facts<'a>,
     pub(super) rings: &'a Rings,
     entities: Vec<Entity>,
     pub(super) rows: Vec<Row>,
@@ -105,7 +102,7 @@ pub(super) struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    pub(super) fn new(facts: &'a Facts, rings: &'a Rings) -> Self {
+    pub(super) fn new(facts: &'a Facts<'a>, rings: &'a Rings) -> Self {
         Events {
             facts,
             rings,
@@ -154,7 +151,7 @@ impl<'a> Events<'a> {
                 self.add_more(record);
                 Entity::Kept
             }
-            kind => profiler_events::kind(kind).map_or(Entity::Kept, |kind| self.profiled(record, kind)),
+            _ => self.profiled(record),
         };
     }
 
@@ -217,7 +214,7 @@ impl<'a> Events<'a> {
         if record.parent == 0 && !self.ends_group(record) {
             self.grouped.remove(&record.thread);
         }
-        if self.facts.plugin < WITH_API && self.is_call_of(record, GROUP_START) {
+        if self.facts.header.plugin < WITH_API && self.is_call_of(record, GROUP_START) {
             self.groups.begin(record, self.facts);
         }
         if row.collective.is_none() {
@@ -225,7 +222,7 @@ impl<'a> Events<'a> {
         }
         row.set_number(record);
         let alike: Alike = (row.communicator, row.collective, row.peer);
-        let waits = record.parent > 0 && self.facts.plugin < WITH_API && !row.is_captured;
+        let waits = record.parent > 0 && self.facts.header.plugin < WITH_API && !row.is_captured;
         let row = self.push(row);
         if record.parent > 0 {
             self.grouped.entry(record.thread).or_default().push(row);
@@ -358,7 +355,7 @@ impl<'a> Events<'a> {
 
     fn proxy(&mut self, record: &Record) -> Entity {
         // Of another process there is no operation here; its handle would be that of something else.
-        let is_other = record.a != 0 && record.a != u64::from(self.facts.pid);
+        let is_other = record.a != 0 && record.a != u64::from(self.facts.header.pid);
         let parent = if is_other { None } else { self.parent(record) };
         let operation = match parent {
             Some(Entity::Operation(row)) => Some(row),
@@ -379,8 +376,8 @@ impl<'a> Events<'a> {
     }
 
     /// What is neither an operation nor a part of one that has a table of its own.
-    fn profiled(&mut self, record: &Record, kind: &'static str) -> Entity {
-        let mut event = Profiled::new(record, kind, self.facts);
+    fn profiled(&mut self, record: &Record) -> Entity {
+        let Some(mut event) = Profiled::new(record, self.facts) else { return Entity::Kept };
         match self.parent(record) {
             Some(Entity::Operation(row)) => event.operation = Some(row),
             Some(Entity::Channel(channel)) => {
@@ -470,11 +467,7 @@ impl<'a> Events<'a> {
     fn end_channel(&mut self, channel: u32, kind: Kind, record: &Record, time: Option<Ns>) {
         let (row, channel) = &mut self.channels[channel as usize];
         if kind == Kind::State && record.a == CHANNEL_STOP {
-            let stop = gpu_time(record.b);
-            // The counters of device and host may be apart from each other; such a stop is that of another kernel.
-            let is_sound = channel.gpu_start.zip(stop).is_none_or(|(a, b)| b >= a && b - a < LONGEST);
-            self.unsound += u64::from(!is_sound);
-            channel.gpu_stop = stop.filter(|_| is_sound);
+            self.unsound += u64::from(!channel.set_gpu_stop(gpu_time(record.b)));
         } else if kind != Kind::Stop {
             return;
         }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nccl_stacks_recorder_format::{Header, NotARecording, Record, collectives, communicator, layout, text};
+use nccl_stacks_recorder_format::{Clock, Header, NotARecording, Record, collectives, communicator, layout, text};
 
 use crate::operation::Communicator;
 use crate::tables::Records;
@@ -18,27 +18,52 @@ const INTERCEPTOR: u32 = 2;
 /// Valid times: from 1970 to 2116.
 const TIMES: std::ops::Range<i64> = 1..1 << 62;
 
-/// The clocks at one moment, ns.
-#[derive(Clone, Copy)]
-struct Clock {
-    realtime: i64,
-    monotonic: i64,
-}
-
 /// A communicator of the process, whether plugin, interceptor or both made it known.
+#[derive(Default)]
 pub(super) struct Known {
-    /// What says which it is, and its position among those of the records once it is [entered](Facts::enter); `None` if nothing says it.
-    named: Option<Communicator>,
-    pub(super) row: Option<usize>,
-    /// Whether the interceptor has seen it, and Megatrace's hash of it then; 0 if that is unknown.
-    is_interceptors: bool,
-    group_hash: u64,
+    /// By which it is the same on other ranks; `None` if nothing says that, or once it is [taken for another](Facts::join).
+    hash: Option<u64>,
+    name: Option<String>,
     pub(super) place: Option<u32>,
     pub(super) size: Option<u64>,
+    /// Its position among those of the records, once it is [entered](Facts::enter) with its hash.
+    pub(super) row: Option<usize>,
+    /// How many collectives it was asked for, as plugin and interceptor have counted; 0 if nobody did.
+    collectives: [u32; 2],
+    /// Whether more is known of it than that it was announced.
+    is_seen: bool,
+    /// Whether the interceptor knows it, and Megatrace's hash of it then; 0 if that is unknown.
+    is_interceptors: bool,
+    group_hash: u64,
+}
+
+impl Known {
+    fn add(&mut self, known: &nccl_stacks_recorder_format::Communicator<'_>, collectives: u32) {
+        let is_interceptors = known.by == INTERCEPTOR;
+        self.is_seen |= !is_interceptors || known.address != 0;
+        self.is_interceptors |= is_interceptors;
+        self.group_hash = self.group_hash.max(known.group_hash);
+        let name = String::from_utf8_lossy(known.name).into_owned();
+        self.name = self.name.take().or(Some(name).filter(|name| !name.is_empty()));
+        self.size = self.size.or(size(known));
+        let count = &mut self.collectives[usize::from(is_interceptors)];
+        *count = (*count).max(collectives);
+    }
+
     /// How many collectives it was asked for: of the interceptor, else of the plugin; 0 if nobody counted.
-    pub(super) collectives: u32,
-    /// Whether it was announced, and nothing says more: calls of one without a name may be of it.
-    pub(super) is_unseen: bool,
+    pub(super) fn collectives(&self) -> u32 {
+        let [plugin, interceptor] = self.collectives;
+        if interceptor > 0 { interceptor } else { plugin }
+    }
+
+    /// Whether the calls of a communicator without a name may be of this one.
+    pub(super) fn is_unseen(&self) -> bool {
+        !self.is_seen
+    }
+}
+
+fn size(known: &nccl_stacks_recorder_format::Communicator<'_>) -> Option<u64> {
+    u64::try_from(known.size).ok().filter(|size| *size > 0)
 }
 
 /// A communicator as plugin or interceptor entered it.
@@ -83,35 +108,14 @@ pub(super) struct Word {
     pub(super) dtype: Option<Arc<str>>,
 }
 
-/// What a file says of its process.
-pub(super) struct Facts {
-    pub(super) version: u32,
-    pub(super) pid: u32,
-    pub(super) host: Option<String>,
+pub(super) struct Facts<'a> {
+    pub(super) header: Header<'a>,
     pub(super) rank: Option<RankId>,
     /// Whether that is what a communicator says, and not the environment.
     pub(super) rank_is_inferred: bool,
     /// Whether the process has more than one rank of a communicator.
     pub(super) has_several_ranks: bool,
-    pub(super) rings: layout::RingSizes,
-    /// By ring: how many records it was given.
-    pub(super) claimed: [u64; layout::RINGS],
-    pub(super) overwritten: u64,
-    pub(super) lost: u64,
-    /// Why there was no space for a ring, as an errno; 0 if that is unknown.
-    pub(super) lost_why: i32,
-    pub(super) lost_communicators: u64,
-    /// Calls and events while the program had switched recording off.
-    pub(super) left_out: u64,
-    /// By how much the host's clock was set, ns.
-    pub(super) clock_set: u64,
-    /// The version of the plugin's interface; 0 without plugin.
-    pub(super) plugin: u32,
-    /// The events that the plugin was asked for.
-    pub(super) events: u64,
     pub(super) communicators: Vec<Known>,
-    /// How often a communicator's number was given to a newer one.
-    pub(super) reused: u64,
     /// How many communicators NCCL knows by another hash than the interceptor.
     pub(super) other_hashes: u64,
     pub(super) entries: Vec<Entry>,
@@ -120,62 +124,54 @@ pub(super) struct Facts {
     /// By number: the communicator among those, and the times of its records.
     numbers: Vec<Option<(u32, RangeInclusive<i64>)>>,
     words: Vec<Option<Word>>,
-    clocks: [Clock; 2],
 }
 
-impl Facts {
-    /// When the file was created, since the Unix epoch in ns.
-    pub(super) fn began(&self) -> i64 {
-        self.clocks[0].realtime
+impl<'a> Facts<'a> {
+    pub(super) fn parse(bytes: &'a [u8], records: &mut Records) -> Result<Self, NotARecording> {
+        let header = Header::parse(bytes)?;
+        let word = |number| text(bytes, number).map(|text| Word::parse(text, records));
+        let words = std::iter::once(None).chain((1..=u8::MAX).map(word)).collect();
+        let mut facts = Facts {
+            header,
+            rank: header.rank.map(RankId),
+            rank_is_inferred: false,
+            has_several_ranks: false,
+            communicators: Vec::new(),
+            other_hashes: 0,
+            entries: Vec::new(),
+            has_nameless: false,
+            numbers: Vec::new(),
+            words,
+        };
+        facts.read_communicators(bytes);
+        Ok(facts)
+    }
+
+    /// How many records newer ones have overwritten.
+    pub(super) fn overwritten(&self) -> u64 {
+        let of_ring = |(ring, claimed): (usize, &u64)| claimed - self.header.used(ring);
+        self.header.claimed.iter().enumerate().map(of_ring).fold(0, u64::saturating_add)
     }
 
     /// Whether something was never written to the file.
     pub(super) fn lacks_records(&self) -> bool {
-        self.lost > 0 || self.left_out > 0
+        self.header.lost > 0 || self.header.left_out > 0
     }
 
-    /// Parses a file's first bytes, and adds its communicators to the records.
-    pub(super) fn parse(bytes: &[u8], records: &mut Records) -> Result<Self, NotARecording> {
-        let header = Header::parse(bytes)?;
-        let clock = |of: nccl_stacks_recorder_format::Clock| Clock { realtime: of.realtime, monotonic: of.monotonic };
+    /// By how much the host's clock was set, ns.
+    pub(super) fn clock_set(&self) -> u64 {
         let ahead = |of: Clock| i128::from(of.realtime) - i128::from(of.monotonic);
-        let clocks = [clock(header.start), clock(header.last)];
-        let claimed = header.claimed.iter().enumerate();
-        let overwritten = claimed.map(|(ring, claimed)| claimed.saturating_sub(header.rings.of(ring)));
-        let mut facts = Facts {
-            version: header.version,
-            pid: header.pid,
-            host: Some(String::from_utf8_lossy(header.host).into_owned()).filter(|host| !host.is_empty()),
-            rank: header.rank.map(RankId),
-            rank_is_inferred: false,
-            has_several_ranks: false,
-            rings: header.rings,
-            claimed: header.claimed,
-            overwritten: overwritten.fold(0, u64::saturating_add),
-            lost: header.lost,
-            lost_why: header.lost_why,
-            lost_communicators: header.lost_communicators,
-            left_out: header.left_out,
-            reused: header.reused,
-            other_hashes: 0,
-            clock_set: u64::try_from((ahead(clocks[1]) - ahead(clocks[0])).unsigned_abs()).unwrap_or(u64::MAX),
-            plugin: header.plugin,
-            events: if header.plugin > 0 { header.events } else { 0 },
-            communicators: Vec::new(),
-            entries: Vec::new(),
-            has_nameless: false,
-            numbers: Vec::new(),
-            words: Vec::new(),
-            clocks,
-        };
-        facts.read_communicators(bytes, header.world);
-        let word = |number| text(bytes, number).map(|text| Word::parse(text, records));
-        facts.words = std::iter::once(None).chain((1..=u8::MAX).map(word)).collect();
-        Ok(facts)
+        let set = (ahead(self.header.last) - ahead(self.header.start)).unsigned_abs();
+        u64::try_from(set).unwrap_or(u64::MAX)
     }
 
-    fn read_communicators(&mut self, bytes: &[u8], world: Option<u32>) {
-        let (mut found, mut seen) = (Vec::<PartialCommunicator>::new(), Vec::new());
+    /// The events that the plugin was asked for; none without the plugin.
+    pub(super) fn events(&self) -> Option<u64> {
+        Some(self.header.events).filter(|_| self.header.plugin > 0)
+    }
+
+    fn read_communicators(&mut self, bytes: &[u8]) {
+        let (mut found, mut seen) = (Vec::<Known>::new(), Vec::new());
         for number in 1..=layout::COMMUNICATORS as u16 {
             let Some(known) = communicator(bytes, number) else {
                 self.numbers.push(None);
@@ -184,11 +180,11 @@ impl Facts {
             let hash = [known.hash, known.group_hash].into_iter().find(|hash| *hash != 0);
             let place = u32::try_from(known.rank).ok();
             // The interceptor does not know the rank in what is split until it is used.
-            let agree = |of: &PartialCommunicator| of.place == place || of.place.is_none() || place.is_none();
-            let same = |of: &PartialCommunicator| of.hash.is_some() && of.hash == hash && agree(of);
+            let agree = |of: &Known| of.place == place || of.place.is_none() || place.is_none();
+            let same = |of: &Known| of.hash.is_some() && of.hash == hash && agree(of);
             let at = found.iter().position(same).unwrap_or(found.len());
             if at == found.len() {
-                found.push(PartialCommunicator { hash, place, ..PartialCommunicator::default() });
+                found.push(Known { hash, place, ..Known::default() });
             }
             found[at].place = found[at].place.or(place);
             found[at].add(&known, collectives(bytes, number));
@@ -202,7 +198,7 @@ impl Facts {
                 number,
                 at: at as u32,
                 place,
-                size: u64::try_from(known.size).ok().filter(|size| *size > 0),
+                size: size(&known),
                 made: known.made,
                 is_nameless: is_interceptors && hash.is_none(),
                 has_other_hash: is_interceptors && hash.is_some(),
@@ -213,22 +209,23 @@ impl Facts {
             self.entries.iter().filter(|entry| entry.is_unpaired_plugin).map(|entry| entry.at).collect();
         for entry in &mut self.entries {
             entry.is_unpaired_plugin &= !seen.contains(&entry.at);
-            entry.has_other_hash &= self.plugin > 0 && !of_plugin.contains(&entry.at);
+            entry.has_other_hash &= self.header.plugin > 0 && !of_plugin.contains(&entry.at);
         }
-        let of_one = |a: &PartialCommunicator, b: &PartialCommunicator| a.hash.is_some() && a.hash == b.hash;
+        let of_one = |a: &Known, b: &Known| a.hash.is_some() && a.hash == b.hash;
         self.has_several_ranks = found.iter().enumerate().any(|(at, a)| found[..at].iter().any(|b| of_one(a, b)));
         if self.has_several_ranks {
             self.rank = None;
         } else if self.rank.is_none() {
             // The rank in a communicator of all ranks is that of the job.
-            let spans = |of: &&PartialCommunicator| of.size.is_some() && of.size == world.map(u64::from);
+            let world = self.header.world.map(u64::from);
+            let spans = |of: &&Known| of.size.is_some() && of.size == world;
             let mut places = found.iter().filter(spans).map(|of| of.place);
             if let (Some(place), None) = (places.next(), places.next()) {
                 self.rank = place.map(RankId);
                 self.rank_is_inferred = self.rank.is_some();
             }
         }
-        self.communicators = found.into_iter().map(PartialCommunicator::known).collect();
+        self.communicators = found;
     }
 
     /// Takes communicators for those that they are the same as, a pair each.
@@ -238,26 +235,24 @@ impl Facts {
         for (nameless, named) in pairs {
             let numbers = self.numbers.iter_mut().flatten().filter(|(at, _)| at == nameless);
             numbers.for_each(|(at, _)| *at = *named);
-            // The interceptor counts what it was asked for, the plugin what NCCL reported.
-            let counted = self.communicators[*nameless as usize].collectives;
+            let other = &mut self.communicators[*nameless as usize];
+            let (collectives, group_hash) = (other.collectives(), other.group_hash);
+            self.other_hashes += u64::from(other.hash.take().is_some());
             let known = &mut self.communicators[*named as usize];
-            known.collectives = if counted > 0 { counted } else { known.collectives };
-            let (named, other) = (*named as usize, *nameless as usize);
-            let group_hash = self.communicators[other].group_hash;
-            let of_plugin = &mut self.communicators[named];
-            (of_plugin.group_hash, of_plugin.is_interceptors) = (group_hash, group_hash != 0);
-            self.other_hashes += u64::from(self.communicators[other].named.take().is_some());
+            // The interceptor counts what it was asked for, the plugin what NCCL reported.
+            known.collectives[1] = if collectives > 0 { collectives } else { known.collectives[1] };
+            (known.group_hash, known.is_interceptors) = (group_hash, group_hash != 0);
         }
     }
 
     /// Enters the communicators into the records, once it is known which are the same.
     pub(super) fn enter(&mut self, records: &mut Records) {
-        for known in &mut self.communicators {
-            let Some(named) = known.named.take() else { continue };
-            if let Some(hash) = named.hash.filter(|_| known.is_interceptors) {
+        for known in self.communicators.iter_mut().filter(|known| known.hash.is_some()) {
+            if let Some(hash) = known.hash.filter(|_| known.is_interceptors) {
                 records.add_group_hash(hash, known.group_hash);
             }
-            known.row = Some(records.communicator(named));
+            let (hash, name, size) = (known.hash, known.name.take(), known.size);
+            known.row = Some(records.communicator(Communicator { hash, name, size, ..Communicator::default() }));
         }
     }
 
@@ -272,17 +267,13 @@ impl Facts {
         times.contains(&record.time).then_some(*at)
     }
 
-    /// A text.
     pub(super) fn word(&self, number: u8) -> Option<&Word> {
         self.words.get(usize::from(number))?.as_ref()
     }
 
     /// A record's time, since the epoch.
     pub(super) fn time(&self, monotonic: i64) -> Option<Ns> {
-        let [start, last] = self.clocks;
-        let distance = |clock: Clock| monotonic.abs_diff(clock.monotonic);
-        let clock = if distance(last) < distance(start) { last } else { start };
-        let time = monotonic.checked_sub(clock.monotonic)?.checked_add(clock.realtime)?;
+        let time = self.header.realtime(monotonic);
         TIMES.contains(&time).then_some(Ns(time))
     }
 }
@@ -292,59 +283,16 @@ pub(super) fn gpu_time(time: u64) -> Option<Ns> {
     i64::try_from(time).ok().filter(|time| TIMES.contains(time)).map(Ns)
 }
 
-/// A communicator in the making.
-#[derive(Default)]
-struct PartialCommunicator {
-    hash: Option<u64>,
-    place: Option<u32>,
-    name: Option<String>,
-    size: Option<u64>,
-    /// By plugin and interceptor.
-    collectives: [u32; 2],
-    is_seen: bool,
-    is_interceptors: bool,
-    group_hash: u64,
-}
-
-impl PartialCommunicator {
-    fn add(&mut self, known: &nccl_stacks_recorder_format::Communicator<'_>, collectives: u32) {
-        self.is_seen |= known.by != INTERCEPTOR || known.address != 0;
-        self.is_interceptors |= known.by == INTERCEPTOR;
-        self.group_hash = self.group_hash.max(known.group_hash);
-        let name = String::from_utf8_lossy(known.name).into_owned();
-        self.name = self.name.take().or(Some(name).filter(|name| !name.is_empty()));
-        self.size = self.size.or(u64::try_from(known.size).ok().filter(|size| *size > 0));
-        let count = &mut self.collectives[usize::from(known.by == INTERCEPTOR)];
-        *count = (*count).max(collectives);
-    }
-
-    fn known(self) -> Known {
-        let PartialCommunicator { hash, place, name, size, collectives: [plugin, interceptor], .. } = self;
-        let (is_seen, is_interceptors, group_hash) = (self.is_seen, self.is_interceptors, self.group_hash);
-        Known {
-            // Without a hash nothing says on which ranks it is the same.
-            named: hash.map(|hash| Communicator { hash: Some(hash), name, size, ..Communicator::default() }),
-            row: None,
-            is_interceptors,
-            group_hash,
-            place,
-            size,
-            collectives: if interceptor > 0 { interceptor } else { plugin },
-            is_unseen: !is_seen,
-        }
-    }
-}
-
 impl Word {
     fn parse(text: &[u8], records: &mut Records) -> Self {
         let text = String::from_utf8_lossy(text);
         let plain = text.strip_prefix('p').filter(|rest| rest.starts_with("nccl")).unwrap_or(&text);
         let plain = plain.strip_prefix("nccl").unwrap_or(plain);
-        let collective = Collective::of_record(plain);
+        let (name, collective) = records.collective(plain);
         let capitals = Some(text.to_uppercase()).filter(|text| !text.is_empty());
         Word {
             collective,
-            name: records.text(collective.map_or(plain, |of| of.name())),
+            name,
             function: records.text(&format!("nccl{plain}")),
             capitals: capitals.map(|text| records.text(&text)),
             dtype: dtype_of_name(&text).map(|name| records.text(name)),

@@ -3,28 +3,30 @@
 //! The GPU's own times count from the epoch, too, by a counter that may have drifted away from the host's clock. What the host saw ties the two together:
 //! if they are more than a millisecond apart in the median, starts and ends are put onto the host's clock. A row of a channel keeps the GPU's own.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use foldhash::fast::RandomState;
 use nccl_stacks_recorder_format::layout::RINGS_AT;
 
 use super::events::Events;
 use super::facts::{Facts, Known};
 use super::row::Row;
 use crate::file::RecordFile;
+use crate::joined::{APART, spans, usual};
 use crate::operation::{Counts, Operation, Source, State};
-use crate::reader::Keep;
+use crate::reader::{Keep, last_of_each};
 use crate::tables::{KernelChannel, ProxyOp, RankStatus, Records};
-use nccl_stacks_trace::names::values::{KERNEL_CHANNELS, bytes, elements};
-use nccl_stacks_trace::statistics::middle;
+use nccl_stacks_trace::names::values::KERNEL_CHANNELS;
 use nccl_stacks_trace::time::Ns;
 
-/// A GPU's clock that is nearer to the host's is the same.
-const APART: Ns = Ns(1_000_000);
-
 /// Turns what was recorded into rows.
-pub(super) fn finish(mut events: Events<'_>, facts: &Facts, keep: Keep, records: &mut Records, file: &mut RecordFile) {
+pub(super) fn finish(
+    mut events: Events<'_>,
+    facts: &Facts<'_>,
+    keep: Keep,
+    records: &mut Records,
+    file: &mut RecordFile,
+) {
     remark(&events, file);
     let ahead = ahead(&events, facts);
     for ahead in ahead.iter().filter(|ahead| **ahead != Ns::ZERO) {
@@ -35,10 +37,10 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, keep: Keep, records:
     for (row, channel) in &mut events.channels {
         channel.gpu_offset = ahead[gpu(&events.rows[*row as usize], facts)];
     }
-    let spans = spans(&events);
+    let spans = spans(events.rows.len(), || events.channels.iter().map(|(row, channel)| (*row as usize, channel)));
     let states = states(&events, facts);
     let numbers = numbers(&events.rows, facts);
-    let kept = kept(&events.rows, &states, keep);
+    let is_last = last_of_each(keep.of_others(), events.rows.iter().map(|row| row.communicator));
     let mut place = vec![None; events.rows.len()];
     let mut reached = vec![Reached::default(); facts.communicators.len()];
     for (at, row) in std::mem::take(&mut events.rows).into_iter().enumerate() {
@@ -46,7 +48,8 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, keep: Keep, records:
         if let Some(reached) = row.communicator.and_then(|of| reached.get_mut(of as usize)) {
             reached.add(number.filter(|_| counts == Counts::Collectives), state, &row);
         }
-        if !kept[at] {
+        // What has not ended is what a hang is asked of.
+        if !is_last[at] && state != State::Started {
             records.left_out += 1;
             continue;
         }
@@ -56,7 +59,7 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, keep: Keep, records:
         let end = end.filter(|end| start.is_some_and(|start| start <= *end));
         place[at] = Some(records.push(Operation { start, end, ..operation }));
     }
-    if !matches!(keep, Keep::Ends(_)) {
+    if keep.of_others().is_none() {
         let (groups, members) = std::mem::take(&mut events.groups).into_rows(records.groups.len(), &place);
         records.groups.extend(groups);
         records.group_members.extend(members);
@@ -81,45 +84,23 @@ pub(super) fn finish(mut events: Events<'_>, facts: &Facts, keep: Keep, records:
     push_status(facts, &reached, lacks_ends, failed_calls, records);
 }
 
-/// Which rows are kept: all, or the last of each communicator and those that are not complete.
-fn kept(rows: &[Row], states: &[State], keep: Keep) -> Vec<bool> {
-    let Keep::Ends(last) = keep else { return vec![true; rows.len()] };
-    let mut left: HashMap<Option<u32>, usize, RandomState> = HashMap::default();
-    let mut kept = vec![false; rows.len()];
-    for ((row, state), kept) in rows.iter().zip(states).zip(&mut kept).rev() {
-        let left = left.entry(row.communicator).or_insert(last);
-        *kept = *left > 0 || matches!(state, State::Started);
-        *left = left.saturating_sub(1);
-    }
-    kept
-}
-
 fn remark(events: &Events<'_>, file: &mut RecordFile) {
     let skipped = [
         ("records whose beginning the ring has overwritten", events.overwritten),
         ("records that belong to none that is in the file", events.strays),
         ("stops of channels that no kernel can have", events.unsound),
     ];
-    for (what, count) in skipped.into_iter().filter(|(_, count)| *count > 0) {
-        file.skip_several(what, count, Some(RINGS_AT as u64));
-    }
+    skipped.into_iter().for_each(|(what, count)| file.skip_several(what, count, Some(RINGS_AT as u64)));
 }
 
-fn operation(row: Row, known: Option<&Known>, facts: &Facts) -> Operation {
-    let size = known.and_then(|known| known.size);
-    let of = row.collective.zip(row.count);
-    let (in_elements, out_elements) = of.map_or((None, None), |(of, count)| elements(of, count, size));
-    let dtype = row.dtype;
-    Operation {
+fn operation(row: Row, known: Option<&Known>, facts: &Facts<'_>) -> Operation {
+    let mut operation = Operation {
         source: Source::RECORDER,
         rank: facts.rank,
         place: known.and_then(|known| known.place),
         communicator: known.and_then(|known| known.row),
         collective: row.name,
-        in_elements,
-        out_elements,
-        bytes: of.zip(dtype.as_deref()).and_then(|((of, count), dtype)| bytes(of, count, dtype, size)),
-        dtype,
+        dtype: row.dtype,
         peer: row.peer,
         enqueued: row.enqueued,
         launched: row.launched,
@@ -132,60 +113,31 @@ fn operation(row: Row, known: Option<&Known>, facts: &Facts) -> Operation {
         reduction: row.reduction,
         nccl_sequence: row.nccl_number.and_then(|number| i64::try_from(number).ok()),
         ..Operation::default()
-    }
+    };
+    operation.set_size(row.collective, row.count, known.and_then(|known| known.size));
+    operation
 }
 
 /// The GPU of a row: the process's, or that of the communicator's rank if it has several.
-fn gpu(row: &Row, facts: &Facts) -> usize {
+fn gpu(row: &Row, facts: &Facts<'_>) -> usize {
     row.communicator.filter(|_| facts.has_several_ranks).map_or(0, |of| of as usize + 1)
 }
 
 /// By GPU: how far the host's clock is ahead of its own; zero if they agree.
-fn ahead(events: &Events<'_>, facts: &Facts) -> Vec<Ns> {
+fn ahead(events: &Events<'_>, facts: &Facts<'_>) -> Vec<Ns> {
     let mut differences: Vec<Vec<Ns>> = vec![Vec::new(); facts.communicators.len() + 1];
     for (row, channel) in &events.channels {
         let difference = channel.start.zip(channel.gpu_start).map(|(host, gpu)| host - gpu);
         differences[gpu(&events.rows[*row as usize], facts)].extend(difference);
     }
-    // The upper one in the middle: a difference that was measured.
-    let usual = |mut of: Vec<Ns>| middle(&mut of, Ns::cmp).map_or(Ns::ZERO, |middle| middle.upper);
     let is_apart = |of: &Ns| *of > APART || *of < Ns(-APART.0);
-    differences.into_iter().map(|of| Some(usual(of)).filter(is_apart).unwrap_or_default()).collect()
-}
-
-/// When an operation ran.
-#[derive(Clone, Copy, Default)]
-struct Span {
-    start: Option<Ns>,
-    end: Option<Ns>,
-    /// Whether one of its channels has no such time.
-    lacks_end: bool,
-    is_on_gpu: bool,
-}
-
-fn spans(events: &Events<'_>) -> Vec<Span> {
-    let mut spans = vec![Span::default(); events.rows.len()];
-    for (row, channel) in &events.channels {
-        spans[*row as usize].is_on_gpu |= channel.gpu_start.is_some();
-    }
-    for (row, channel) in &events.channels {
-        let span = &mut spans[*row as usize];
-        let on_gpu = |time: Option<Ns>| time.map(|time| time + channel.gpu_offset);
-        let (start, end) = match span.is_on_gpu {
-            true => (on_gpu(channel.gpu_start), on_gpu(channel.gpu_stop)),
-            false => (channel.start, channel.end),
-        };
-        span.start = [span.start, start].into_iter().flatten().min();
-        span.end = span.end.max(end);
-        span.lacks_end |= end.is_none();
-    }
-    spans.iter_mut().filter(|span| span.lacks_end).for_each(|span| span.end = None);
-    spans
+    differences.into_iter().map(|of| usual(of).filter(is_apart).unwrap_or_default()).collect()
 }
 
 /// How far each operation got.
-fn states(events: &Events<'_>, facts: &Facts) -> Vec<State> {
-    let has_channels = facts.events & KERNEL_CHANNELS != 0 || !events.channels.is_empty();
+fn states(events: &Events<'_>, facts: &Facts<'_>) -> Vec<State> {
+    let has_channels =
+        facts.events().is_some_and(|events| events & KERNEL_CHANNELS != 0) || !events.channels.is_empty();
     let mut states: Vec<State> = events.rows.iter().map(|row| state(row, has_channels, facts)).collect();
     // Collectives of a communicator run one after the other: one that is open before one that is completed has lost its end.
     let mut is_completed = vec![false; facts.communicators.len()];
@@ -204,7 +156,7 @@ fn states(events: &Events<'_>, facts: &Facts) -> Vec<State> {
 }
 
 /// The state by itself. Where nothing would show more it is unknown, not scheduled: a hang must not be seen in what was not asked for.
-fn state(row: &Row, has_channels: bool, facts: &Facts) -> State {
+fn state(row: &Row, has_channels: bool, facts: &Facts<'_>) -> State {
     let size = row.communicator.and_then(|of| facts.communicators.get(of as usize)?.size);
     if row.is_captured || row.is_failed || row.is_copied || size == Some(1) {
         return State::Unknown;
@@ -217,7 +169,7 @@ fn state(row: &Row, has_channels: bool, facts: &Facts) -> State {
     if has_channels {
         // NCCL's number of channels of sends and receives is not that of their kernel.
         let has_all = row.is_point_to_point() || row.channels.is_none_or(|all| row.started >= all);
-        return match row.is_planned || facts.plugin > 0 {
+        return match row.is_planned || facts.header.plugin > 0 {
             true => of(row.started > 0, has_all && row.stopped == row.started),
             false => State::Unknown,
         };
@@ -231,7 +183,7 @@ fn state(row: &Row, has_channels: bool, facts: &Facts) -> State {
 /// The number of each operation. Collectives are counted within their communicator, by what saw the call if anything did. If the recorder has not
 /// counted them itself and rings have overwritten the first, NCCL's own numbers of each function are left. What failed has none: it is not
 /// what the other ranks wait in, and the next call is.
-fn numbers(rows: &[Row], facts: &Facts) -> Vec<(Option<i64>, Counts)> {
+fn numbers(rows: &[Row], facts: &Facts<'_>) -> Vec<(Option<i64>, Counts)> {
     #[derive(Clone, Default)]
     struct Numbering {
         has_calls: bool,
@@ -247,7 +199,7 @@ fn numbers(rows: &[Row], facts: &Facts) -> Vec<(Option<i64>, Counts)> {
         of.failed.extend(row.number.filter(|_| row.is_failed));
     }
     of.iter_mut().for_each(|of| of.failed.sort_unstable());
-    let has_gaps = facts.overwritten > 0 || facts.lacks_records();
+    let has_gaps = facts.overwritten() > 0 || facts.lacks_records();
     let number = |row: &Row| {
         let none = (None, Counts::Collectives);
         let Some(of) = row.communicator.and_then(|at| of.get_mut(at as usize)) else { return none };
@@ -275,7 +227,6 @@ struct Reached {
     started: Option<i64>,
     completed: Option<i64>,
     has_captures: bool,
-    /// How many collectives failed.
     failed: i64,
 }
 
@@ -295,7 +246,7 @@ impl Reached {
 
 /// What is known of the process, and of its rank in each communicator. `lacks_ends`: some records of what ended are lost.
 fn push_status(
-    facts: &Facts,
+    facts: &Facts<'_>,
     reached: &[Reached],
     lacks_ends: bool,
     failed_calls: BTreeMap<(Arc<str>, u32), u64>,
@@ -304,17 +255,17 @@ fn push_status(
     let process = || RankStatus {
         source: Source::RECORDER,
         rank: facts.rank,
-        host: facts.host.clone(),
-        pid: Some(i64::from(facts.pid)),
+        host: Some(String::from_utf8_lossy(facts.header.host).into_owned()).filter(|host| !host.is_empty()),
+        pid: Some(i64::from(facts.header.pid)),
         ..RankStatus::default()
     };
     records.rank_status.push(RankStatus { failed_calls, ..process() });
     for (known, reached) in facts.communicators.iter().zip(reached) {
-        let counted = Some(i64::from(known.collectives)).filter(|count| *count > 0);
+        let counted = Some(i64::from(known.collectives())).filter(|count| *count > 0);
         let enqueued = reached.enqueued.max(counted.map(|count| count - reached.failed));
         // Without operations and without a count nothing says whether the rank called it.
-        let may_be_nameless = known.is_unseen && facts.has_nameless;
-        let is_known = enqueued.is_some() || facts.overwritten == 0 && !may_be_nameless;
+        let may_be_nameless = known.is_unseen() && facts.has_nameless;
+        let is_known = enqueued.is_some() || facts.overwritten() == 0 && !may_be_nameless;
         if known.row.is_none() || !is_known {
             continue;
         }

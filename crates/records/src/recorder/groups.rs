@@ -31,25 +31,23 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    fn push(&mut self, kind: &'static str, depth: Option<u32>, start: Option<Ns>, facts: &Facts) -> u32 {
+    fn push(&mut self, kind: &'static str, depth: Option<u32>, start: Option<Ns>, facts: &Facts<'_>) -> u32 {
         self.all.push(Group { kind, rank: facts.rank, depth, start, ..Group::default() });
         self.all.len() as u32 - 1
     }
 
-    /// A group of calls that NCCL reports.
-    pub(super) fn of_calls(&mut self, record: &Record, facts: &Facts) -> u32 {
+    pub(super) fn of_calls(&mut self, record: &Record, facts: &Facts<'_>) -> u32 {
         self.push(CALLS, u32::try_from(record.a).ok(), facts.time(record.time), facts)
     }
 
-    /// A group that NCCL has planned.
-    pub(super) fn of_kernel(&mut self, record: &Record, facts: &Facts) -> u32 {
+    pub(super) fn of_kernel(&mut self, record: &Record, facts: &Facts<'_>) -> u32 {
         let group = self.push(KERNEL, None, facts.time(record.time), facts);
         self.newest.insert(record.communicator, group);
         group
     }
 
     /// A thread has called `ncclGroupStart` within so many groups.
-    pub(super) fn begin(&mut self, record: &Record, facts: &Facts) {
+    pub(super) fn begin(&mut self, record: &Record, facts: &Facts<'_>) {
         let depth = u32::try_from(record.parent).unwrap_or(u32::MAX).saturating_add(1);
         match self.open.get(&record.thread).filter(|_| depth > 1) {
             Some(open) => {
@@ -77,13 +75,11 @@ impl Groups {
         }
     }
 
-    /// A group is over.
     pub(super) fn end(&mut self, group: u32, end: Option<Ns>) {
         let group = &mut self.all[group as usize];
         group.end = group.end.or(end);
     }
 
-    /// An operation belongs to a group.
     pub(super) fn add(&mut self, group: u32, row: u32) {
         self.all[group as usize].operations += 1;
         self.members.push((group, row));

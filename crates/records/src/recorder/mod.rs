@@ -66,18 +66,18 @@ impl RecordReader for Recorder {
             Ok(facts) => facts,
             Err(reason) => {
                 file.note(format!("{}.", sentence(&reason.to_string())));
-                file.lose("recordings that cannot be read", 1, Some(0));
+                file.lose("recordings that cannot be read", 1, Some(0), None);
                 return Ok(());
             }
         };
-        file.version = Some(facts.version.to_string());
-        file.events = (facts.plugin > 0).then_some(facts.events);
+        file.version = Some(facts.header.version.to_string());
+        file.events = facts.events();
         let rings = Rings::read(&mut bytes, &facts, file);
         (file.bytes, file.checksum) = (bytes.used, bytes.checksum.sum());
         let rings = rings?;
         file.records = rings.len() as u64;
         // Before version 2 rings had calls and events.
-        let (of_calls, of_events) = match facts.version {
+        let (of_calls, of_events) = match facts.header.version {
             1 => (0..layout::RINGS, 0..layout::RINGS),
             _ => (0..layout::CALL_RINGS, layout::CALL_RINGS..layout::RINGS),
         };
@@ -89,19 +89,14 @@ impl RecordReader for Recorder {
         if same.has_several_ranks {
             facts.set_several_ranks();
         }
-        say(&facts, file);
+        note_losses(&facts, file);
         let mut events = Events::new(&facts, &rings);
         order.into_iter().for_each(|at| events.add(at));
         finish::finish(events, &facts, *keep, records, file);
-        if facts.overwritten > 0 {
-            let [calls, events] = spans;
-            file.ring = Some(RingSpan {
-                began: Ns(facts.began()),
-                calls,
-                events,
-                kept: file.records,
-                all: file.records.saturating_add(facts.overwritten),
-            });
+        if facts.overwritten() > 0 {
+            let ([calls, events], kept) = (spans, file.records);
+            let (began, all) = (Ns(facts.header.start.realtime), kept.saturating_add(facts.overwritten()));
+            file.ring = Some(RingSpan { began, calls, events, kept, all });
         }
         Ok(())
     }
@@ -139,24 +134,18 @@ fn head(bytes: &mut Bytes<'_>) -> io::Result<Vec<u8>> {
 }
 
 /// Reports what is lost according to the header, and its clocks.
-fn say(facts: &Facts, file: &mut RecordFile) {
-    if facts.overwritten > 0 {
-        file.skip_several("records that newer ones have overwritten", facts.overwritten, None);
-    }
-    let (records, advice) = causes::of_records(facts.lost_why);
-    let lost = [
-        (records, facts.lost, advice),
-        ("communicators for which there was no room", facts.lost_communicators, Some(COMMUNICATORS)),
-        ("calls and events while the program had switched recording off", facts.left_out, None),
-    ];
-    for (what, count, advice) in lost.into_iter().filter(|(_, count, _)| *count > 0) {
-        file.lose_for(what, count, advice);
-    }
-    match facts.reused {
+fn note_losses(facts: &Facts<'_>, file: &mut RecordFile) {
+    let header = &facts.header;
+    file.skip_several("records that newer ones have overwritten", facts.overwritten(), None);
+    let (records, advice) = causes::of_records(header.lost_why);
+    file.lose(records, header.lost, None, advice);
+    file.lose("communicators for which there was no room", header.lost_communicators, None, Some(COMMUNICATORS));
+    file.lose("calls and events while the program had switched recording off", header.left_out, None, None);
+    match header.reused {
         0 => {}
-        1 => file.note(
-            "1 communicator had ended and gave its number to a newer one. Its records name no communicator.".to_owned(),
-        ),
+        1 => {
+            file.note("1 communicator had ended and gave its number to a newer one. Its records name no communicator.")
+        }
         reused => file.note(format!(
             "{reused} communicators had ended and gave their numbers to newer ones. Their records name no communicator."
         )),
@@ -168,8 +157,8 @@ fn say(facts: &Facts, file: &mut RecordFile) {
             facts.other_hashes
         ));
     }
-    if facts.clock_set > SET {
-        let milliseconds = facts.clock_set as f64 / 1e6;
+    if facts.clock_set() > SET {
+        let milliseconds = facts.clock_set() as f64 / 1e6;
         file.note(format!(
             "The clock of its host was set by {milliseconds:.3} ms during the recording. Times are by the nearer of two readings."
         ));

@@ -10,6 +10,9 @@ use nccl_stacks_trace::time::Ns;
 /// States of the proxy's thread by their numbers: what it begins to do, and the number by which that is over.
 const CONTROL: [(u64, u64, &str); 3] = [(13, 14, "idle"), (15, 16, "sleep"), (17, 18, "append")];
 
+/// The kind of phases, which the GPU times.
+const KERNEL_PHASE: &str = "kernel-phase";
+
 /// The state of a phase that has stopped.
 const PHASE_STOP: u64 = 31;
 
@@ -25,78 +28,47 @@ pub(super) struct Profiled {
 }
 
 impl Profiled {
-    pub(super) fn new(record: &Record, kind: &'static str, facts: &Facts) -> Self {
-        let communicator = facts.communicator(record);
-        let known = communicator.and_then(|at| facts.communicators.get(at as usize));
-        let start = facts.time(record.time);
+    /// The event that a record begins; `None` if its kind has no rows here.
+    pub(super) fn new(record: &Record, facts: &Facts<'_>) -> Option<Self> {
         let (low, high) = (|word: u64| word & u64::from(u32::MAX), |word: u64| word >> 32);
+        let (small, bytes) = (u64::from(record.small), Some(record.b));
+        let (kind, bytes, details) = match record.kind {
+            Kind::NetIb => {
+                let (device, pair) = (("device", high(record.a)), ("queue_pair", low(record.a)));
+                ("net-ib", bytes, vec![device, pair, ("work_request", record.c), ("opcode", small)])
+            }
+            Kind::NetSocket => ("net-socket", bytes, vec![("descriptor", low(record.a)), ("operation", low(record.c))]),
+            Kind::NetPlugin => ("net-plugin", None, vec![("plugin", record.a)]),
+            Kind::ProxyControl => ("proxy-control", None, Vec::new()),
+            Kind::KernelPhase => (KERNEL_PHASE, None, vec![("phase", small)]),
+            Kind::CeSync => ("ce-sync", None, vec![("is_complete", record.a), ("ranks", low(record.b))]),
+            Kind::CeBatch => ("ce-batch", bytes, vec![("operations", low(record.a)), ("is_synchronised", small)]),
+            Kind::UnknownEvent => ("unknown", None, vec![("type", record.a)]),
+            _ => return None,
+        };
+        let is_phase = kind == KERNEL_PHASE;
+        let known = facts.communicator(record).and_then(|at| facts.communicators.get(at as usize));
         let row = ProfilerEvent {
             kind,
             rank: facts.rank,
             communicator: known.and_then(|known| known.row),
             place: known.and_then(|known| known.place),
-            start,
+            channel: is_phase.then_some(record.channel.into()),
+            name: facts.word(record.function).filter(|_| is_phase).map(|word| word.name.clone()),
+            start: if is_phase { gpu_time(record.a) } else { facts.time(record.time) },
+            bytes,
+            details,
             ..ProfilerEvent::default()
         };
-        let row = match record.kind {
-            Kind::NetIb => ProfilerEvent {
-                bytes: Some(record.b),
-                details: vec![
-                    ("device", high(record.a)),
-                    ("queue_pair", low(record.a)),
-                    ("work_request", record.c),
-                    ("opcode", record.small.into()),
-                ],
-                ..row
-            },
-            Kind::NetSocket => ProfilerEvent {
-                bytes: Some(record.b),
-                details: vec![("descriptor", low(record.a)), ("operation", low(record.c))],
-                ..row
-            },
-            Kind::CeSync => ProfilerEvent { details: vec![("is_complete", record.a), ("ranks", low(record.b))], ..row },
-            Kind::CeBatch => ProfilerEvent {
-                bytes: Some(record.b),
-                details: vec![("operations", low(record.a)), ("is_synchronised", record.small.into())],
-                ..row
-            },
-            Kind::KernelPhase => ProfilerEvent {
-                name: facts.word(record.function).map(|word| word.name.clone()),
-                channel: Some(record.channel.into()),
-                start: gpu_time(record.a),
-                details: vec![("phase", record.small.into())],
-                ..row
-            },
-            Kind::NetPlugin => ProfilerEvent { details: vec![("plugin", record.a)], ..row },
-            Kind::UnknownEvent => ProfilerEvent { details: vec![("type", record.a)], ..row },
-            _ => row,
-        };
-        Profiled { row, operation: None, channel: None, step: None, last: None }
+        Some(Profiled { row, operation: None, channel: None, step: None, last: None })
     }
-}
 
-/// The name of a kind that has rows here.
-pub(super) fn kind(of: Kind) -> Option<&'static str> {
-    Some(match of {
-        Kind::NetIb => "net-ib",
-        Kind::NetSocket => "net-socket",
-        Kind::NetPlugin => "net-plugin",
-        Kind::ProxyControl => "proxy-control",
-        Kind::KernelPhase => "kernel-phase",
-        Kind::CeSync => "ce-sync",
-        Kind::CeBatch => "ce-batch",
-        Kind::UnknownEvent => "unknown",
-        _ => return None,
-    })
-}
-
-impl Profiled {
     /// A state, or a stop, of it.
     pub(super) fn change(&mut self, record: &Record, time: Option<Ns>) {
         let Profiled { row, last, .. } = self;
         let is_over = match record.kind {
             Kind::Stop => true,
-            _ if row.kind == "kernel-phase" => {
+            _ if row.kind == KERNEL_PHASE => {
                 if record.a == PHASE_STOP {
                     row.end = gpu_time(record.b).filter(|stop| row.start.is_none_or(|start| start <= *stop));
                 }

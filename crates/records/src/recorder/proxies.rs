@@ -24,7 +24,6 @@ pub(super) struct Proxy {
     last: Option<Ns>,
 }
 
-/// A step.
 struct Step {
     proxy: u32,
     step: u32,
@@ -35,7 +34,6 @@ struct Step {
     bytes: Option<u64>,
 }
 
-/// All of them.
 #[derive(Default)]
 pub(super) struct Proxies {
     pub(super) all: Vec<Proxy>,
@@ -44,7 +42,7 @@ pub(super) struct Proxies {
 
 impl Proxies {
     /// Begins an operation; its position.
-    pub(super) fn begin(&mut self, record: &Record, operation: Option<u32>, facts: &Facts) -> u32 {
+    pub(super) fn begin(&mut self, record: &Record, operation: Option<u32>, facts: &Facts<'_>) -> u32 {
         let (steps, chunk) = (record.b as u32, record.b >> 32);
         let communicator = facts.communicator(record);
         let row = ProxyOp {
@@ -62,7 +60,7 @@ impl Proxies {
     }
 
     /// Begins a step; its position.
-    pub(super) fn begin_step(&mut self, record: &Record, proxy: u32, facts: &Facts) -> u32 {
+    pub(super) fn begin_step(&mut self, record: &Record, proxy: u32, facts: &Facts<'_>) -> u32 {
         let of = &mut self.all[proxy as usize];
         of.steps += 1;
         of.open_steps += 1;
@@ -76,16 +74,14 @@ impl Proxies {
         self.all.get(self.steps.get(step as usize)?.proxy as usize)
     }
 
-    /// An operation entered a state.
-    pub(super) fn state(&mut self, proxy: u32, record: &Record, facts: &Facts) {
+    pub(super) fn state(&mut self, proxy: u32, record: &Record, facts: &Facts<'_>) {
         let row = &mut self.all[proxy as usize].row;
         if record.a == IN_PROGRESS {
             row.start = row.start.or_else(|| facts.time(record.time));
         }
     }
 
-    /// A step entered a state.
-    pub(super) fn step_state(&mut self, step: u32, record: &Record, facts: &Facts) {
+    pub(super) fn step_state(&mut self, step: u32, record: &Record, facts: &Facts<'_>) {
         let row = &mut self.steps[step as usize];
         let Some(phase) = [SEND, RECV].iter().find_map(|of| of.iter().position(|state| *state == record.a)) else {
             return;
@@ -99,7 +95,6 @@ impl Proxies {
         }
     }
 
-    /// A step ended.
     pub(super) fn end_step(&mut self, step: u32, end: Option<Ns>) {
         let row = &mut self.steps[step as usize];
         if row.end.is_none() {

@@ -20,7 +20,6 @@ const SLOTS: usize = 1024;
 /// What a handle names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
-    /// Nothing.
     None,
     /// A record: its place.
     At(usize),
@@ -42,14 +41,14 @@ pub(super) struct Rings {
 
 impl Rings {
     /// Reads what follows the tables, as far as it is in use. What a file that is cut off has is read.
-    pub(super) fn read(bytes: &mut Bytes<'_>, facts: &Facts, file: &mut RecordFile) -> io::Result<Self> {
-        let sizes = facts.rings;
+    pub(super) fn read(bytes: &mut Bytes<'_>, facts: &Facts<'_>, file: &mut RecordFile) -> io::Result<Self> {
+        let sizes = facts.header.rings;
         let mut rings = Rings { all: Vec::new(), begins: [0; RINGS + 1], sizes, lacks_end: false };
         let mut left_out = 0;
-        for (ring, claimed) in facts.claimed.iter().enumerate() {
+        for ring in 0..RINGS {
             let begin = rings.all.len();
             rings.begins[ring] = begin;
-            let used = sizes.of(ring).min(*claimed);
+            let used = facts.header.used(ring);
             let mut at = 0;
             while at < used {
                 let wanted = usize::try_from(used - at).unwrap_or(SLOTS).min(SLOTS) * RECORD;
@@ -65,9 +64,7 @@ impl Rings {
             rings.all[begin..].sort_by_key(|(position, _)| *position);
         }
         rings.begins[RINGS] = rings.all.len();
-        if left_out > 0 {
-            file.skip_several("records beyond the first 16,777,216", left_out, None);
-        }
+        file.skip_several("records beyond the first 16,777,216", left_out, None);
         let length = bytes.length()?;
         if length < sizes.at(RINGS) {
             let missing = missing(length, facts);
@@ -95,8 +92,8 @@ impl Rings {
     }
 
     /// From when to when all of some rings have records, of those that have overwritten any; `None` if none has.
-    pub(super) fn left(&self, of: Range<usize>, facts: &Facts) -> Option<Window> {
-        let spans = of.filter(|ring| facts.claimed[*ring] > self.sizes.of(*ring)).filter_map(|ring| {
+    pub(super) fn left(&self, of: Range<usize>, facts: &Facts<'_>) -> Option<Window> {
+        let spans = of.filter(|ring| facts.header.claimed[*ring] > self.sizes.of(*ring)).filter_map(|ring| {
             let times = self.all[self.begins[ring]..self.begins[ring + 1]].iter().map(|(_, record)| record.time);
             let (first, last) = (times.clone().min()?, times.max()?);
             facts.time(first).zip(facts.time(last))
@@ -109,7 +106,6 @@ impl Rings {
         self.all.len()
     }
 
-    /// A record by its place.
     pub(super) fn record(&self, at: usize) -> &Record {
         &self.all[at].1
     }
@@ -158,18 +154,16 @@ fn level(kind: Kind) -> u8 {
 }
 
 /// How many records were after the end of a file of this length.
-fn missing(length: u64, facts: &Facts) -> u64 {
-    let of_ring = |(ring, claimed): (usize, &u64)| {
-        let here = length.saturating_sub(facts.rings.at(ring)) / RECORD as u64;
-        facts.rings.of(ring).min(*claimed).saturating_sub(here)
+fn missing(length: u64, facts: &Facts<'_>) -> u64 {
+    let of_ring = |ring| {
+        let here = length.saturating_sub(facts.header.rings.at(ring)) / RECORD as u64;
+        facts.header.used(ring).saturating_sub(here)
     };
-    facts.claimed.iter().enumerate().map(of_ring).fold(0, u64::saturating_add)
+    (0..RINGS).map(of_ring).fold(0, u64::saturating_add)
 }
 
 fn cut_off(length: u64, missing: u64, sizes: RingSizes, file: &mut RecordFile) {
-    if missing > 0 {
-        file.lose("records in a part of the file that is missing", missing, Some(length));
-    }
+    file.lose("records in a part of the file that is missing", missing, Some(length), None);
     file.note(format!(
         "It is cut off: {} of the {} bytes of its rings are here.",
         length.saturating_sub(RINGS_AT as u64),

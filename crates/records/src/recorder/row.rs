@@ -24,7 +24,6 @@ pub(super) struct Row {
     /// NCCL's number of the reduction.
     pub(super) reduction: Option<u32>,
     pub(super) stream: Option<u64>,
-    /// What its user has tagged it with.
     pub(super) tag: Option<u64>,
     pub(super) enqueued: Option<Ns>,
     pub(super) launched: Option<Ns>,
@@ -54,7 +53,7 @@ pub(super) struct Row {
 
 impl Row {
     /// By a record of the API or of the plan.
-    pub(super) fn from_record(record: &Record, facts: &Facts) -> Self {
+    pub(super) fn from_record(record: &Record, facts: &Facts<'_>) -> Self {
         let word = facts.word(record.function);
         let collective = word.and_then(|word| word.collective);
         let communicator = facts.communicator(record);
@@ -96,7 +95,7 @@ impl Row {
     }
 
     /// What NCCL has planned.
-    pub(super) fn plan(&mut self, record: &Record, facts: &Facts) {
+    pub(super) fn plan(&mut self, record: &Record, facts: &Facts<'_>) {
         let capitals = |number| facts.word(number).and_then(|word| word.capitals.clone());
         self.is_planned = true;
         self.algorithm = capitals(record.algorithm);

@@ -30,7 +30,6 @@ pub(super) struct Same {
     pub(super) has_several_ranks: bool,
 }
 
-/// A call that makes communicators.
 struct Making {
     /// From its beginning to its end; it need not have one.
     time: (i64, i64),
@@ -42,7 +41,7 @@ struct Making {
 
 /// What is known from going through the records once.
 struct Seen<'a> {
-    facts: &'a Facts,
+    facts: &'a Facts<'a>,
     rings: &'a Rings,
     /// By thread: the call that is open, of a communicator that may be another one: its place, that communicator, and the function.
     open: HashMap<u32, (usize, u32, Option<Collective>), RandomState>,
@@ -53,7 +52,7 @@ struct Seen<'a> {
 }
 
 /// Compares the communicators of plugin and interceptor, by all records in the order of their times.
-pub(super) fn find(facts: &Facts, rings: &Rings, order: &[usize]) -> Same {
+pub(super) fn find(facts: &Facts<'_>, rings: &Rings, order: &[usize]) -> Same {
     let may_be_others: Vec<&Entry> =
         facts.entries.iter().filter(|entry| entry.is_nameless || entry.has_other_hash).collect();
     if may_be_others.is_empty() {
