@@ -413,7 +413,7 @@ fn files_that_are_no_traces() {
         ("half.json.zst", &zstd[..20], 1, "is cut off at byte 20 before the first whole event"),
         ("no_frame.json.zst", b"\x28\xb5\x2f\xfd....", 1, "corrupt compressed data at byte"),
         ("named_gz_but_zstd.json.gz", &zstd, 0, "Kernels: 4 match"),
-        ("trace.zip", b"PK\x03\x04....", 1, "the archive is cut off at byte 0, before its first trace"),
+        ("trace.zip", b"PK\x03\x04....", 1, "this zip of 8 bytes is cut off"),
         ("object.json", br#"{"traceEvents":{}}"#, 1, "its `traceEvents` is not a list"),
         ("heap.pb", b"\x0a\x05\x08\x01\x10\x02\x18", 1, "the JSON is invalid at byte 1, and has no event before it"),
         ("trace.pftrace", b"\x0a\x04\x40\x01\x50\x02", 1, "none of its 1 packets is a track event"),

@@ -572,21 +572,10 @@ fn files_stored_without_their_holes_are_read() {
 
 /// As of a download that was cut off: what is whole of each file counts, and the missing part is reported under the file's name.
 #[test]
-fn a_cut_off_archive_gives_what_was_whole() {
+fn a_cut_off_tar_gives_what_was_whole() {
     let trace = gunzip(&bytes_of("sglang_decode.json.gz"));
     let events = load_file("t", &trace).unwrap().store.events;
     let stored: &[(&str, &[u8])] = &[("a.json", &trace), ("b.json", &trace)];
-    for flags in [0, LENGTH_AFTER] {
-        for method in [0, 8] {
-            if (method, flags) == (0, LENGTH_AFTER) {
-                continue; // Nothing says where such a file ends.
-            }
-            let (files, _) =
-                zip_by_hand(&[made("a.json", &trace, method, flags), made("b.json", &trace, method, flags)]);
-            cut_off(&files, files.len(), events, (2, 0));
-            cut_off(&files[..files.len() - 20_000], files.len() - 20_000, events, (2, 1));
-        }
-    }
     // The end mark is cut off, then some of the second trace, then all of it but its header.
     let tar = tar_of(stored);
     let end = tar.len() - 1024;
@@ -952,29 +941,62 @@ fn header_of(files: &[u8], name: &str) -> usize {
     files.windows(name.len()).position(|w| w == name.as_bytes()).unwrap() - 30
 }
 
+/// The message for a zip that is refused, from a file and from a stream.
+fn refusals(bytes: &[u8]) -> [String; 2] {
+    [load_file("t.zip", bytes), load_stream(bytes)].map(|refused| {
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(&format!("this zip of {} bytes is cut off, or ", bytes.len())), "{error}");
+        assert!(error.contains("Copy it again"), "{error}");
+        error
+    })
+}
+
+/// Which files a zip has, and where, only its directory says.
 #[test]
-fn one_bad_record_of_a_directory_costs_one_file() {
+fn a_zip_whose_directory_is_missing_or_wrong_is_refused() {
     let json = bytes_of("two_matches.json");
     let (files, directory) = three(&json);
+    let b = header_of(&files, "b.json");
+    let mut zips = vec![(files.clone(), "Missing end of central directory".to_owned())];
+    for cut in [1, 22, 30, 100] {
+        zips.push(([&files[..], &directory[..directory.len() - cut]].concat(), String::new()));
+    }
     let mut no_header = files.clone();
-    no_header[header_of(&files, "b.json") + 2] = 9;
-    let mut zips = vec![[&no_header[..], &directory].concat()];
+    no_header[b + 2] = 9;
+    zips.push(([&no_header[..], &directory].concat(), format!("b.json is not at byte {b}")));
     for offset in [100_000_000, u32::MAX, 5] {
         let mut directory = directory.clone();
         let at = offset_of(&directory, "b.json");
         directory[at].copy_from_slice(&offset.to_le_bytes());
-        // Its own header is in the archive all the same.
-        let (mut files, b) = (files.clone(), header_of(&files, "b.json"));
-        files[b] = b'X';
-        zips.push([files, directory].concat());
+        zips.push(([&files[..], &directory].concat(), format!("b.json is not at byte {offset}")));
     }
-    for zip in zips {
-        for loaded in load_both(&zip) {
-            assert_eq!(names(&loaded), ["a.json", "c.json"]);
-            assert_eq!(loaded.findings.unreadable, ["b.json"]);
-            assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 1, None)]);
+    // Without the record of the second file: of 46 bytes and its name.
+    let mut unlisted = directory.clone();
+    let at = offset_of(&directory, "b.json").end;
+    unlisted.drain(at - 46..at + 6);
+    let (count, length) = (unlisted.len() - 14, unlisted.len() - 10);
+    unlisted[count..count + 4].copy_from_slice(&[2, 0, 2, 0]);
+    unlisted[length..length + 4].copy_from_slice(&(2 * 52_u32).to_le_bytes());
+    zips.push(([&files[..], &unlisted].concat(), format!("no file has byte {b}")));
+    let one = zip_of(&[("a.json", &json)]);
+    let other = zip_of(&[("a/b.json", b"{}")]);
+    zips.push(([&one[..], &one].concat(), "Invalid signature".to_owned()));
+    zips.push(([&one[..], &other].concat(), "no file has byte 0".to_owned()));
+    // A few bytes can be declared as the contents of many files.
+    let mut twice = directory.clone();
+    let at = offset_of(&directory, "b.json");
+    twice[at].copy_from_slice(&[0; 4]);
+    zips.push(([&files[..], &twice].concat(), "two files have byte 0".to_owned()));
+    let mut longer = directory.clone();
+    longer[20..24].copy_from_slice(&(b as u32 + 1).to_le_bytes());
+    zips.push(([&files[..], &longer].concat(), format!("two files have byte {b}")));
+    for (zip, why) in &zips {
+        for error in refusals(zip) {
+            assert!(error.contains(why), "{error}\n{why}");
         }
     }
+    let (_folder, path) = scratch("t.zip", &zips[0].0);
+    assert_eq!(run(&[&path]).status.code(), Some(1));
 }
 
 /// A directory says how long members are where neither their headers nor their data do.
@@ -1024,86 +1046,17 @@ fn an_archive_that_is_stored_in_a_zip_is_checked() {
 }
 
 #[test]
-fn files_missing_from_a_zips_directory_are_reported() {
+fn bytes_after_a_zip_are_reported() {
     let json = bytes_of("two_matches.json");
     let (one, two) = (zip_of(&[("a.json", &json)]), zip_of(&[("b.json", &json)]));
-    let unlisted = |at| vec![(Damage::FileNotListed, 1, Some(at))];
-    let broken = |at: usize| vec![(Damage::ArchiveBroken, 1, Some(at as u64))];
-    // Without the record of the second file: of 46 bytes and its name.
-    let (files, mut directory) = three(&json);
-    let at = offset_of(&directory, "b.json").end;
-    directory.drain(at - 46..at + 6);
-    let (count, length) = (directory.len() - 14, directory.len() - 10);
-    directory[count..count + 4].copy_from_slice(&[2, 0, 2, 0]);
-    directory[length..length + 4].copy_from_slice(&(2 * 52_u32).to_le_bytes());
-    let b = header_of(&files, "b.json") as u64;
-    for (what, bytes, want, wrong) in [
-        ("two zips", [&one[..], &two].concat(), &["b.json"][..], unlisted(0)),
-        ("not in the directory", [files, directory].concat(), &["a.json", "c.json"], unlisted(b)),
-        ("junk after it", [&one[..], b"junk"].concat(), &["a.json"], broken(one.len())),
-        ("the half of another", [&one[..], &two[..two.len() - 30]].concat(), &["a.json"], broken(one.len())),
-        ("zeros after it", [&one[..], &[0; 700]].concat(), &["a.json"], vec![]),
+    let broken = vec![(Damage::ArchiveBroken, 1, Some(one.len() as u64))];
+    for (what, bytes, wrong) in [
+        ("junk", [&one[..], b"junk"].concat(), broken.clone()),
+        ("the half of another", [&one[..], &two[..two.len() - 30]].concat(), broken),
+        ("zeros", [&one[..], &[0; 700]].concat(), vec![]),
     ] {
         for loaded in load_both(&bytes) {
-            assert_eq!((names(&loaded), faults(&loaded)), (want.to_vec(), wrong.clone()), "{what}");
-        }
-    }
-    let (_folder, path) = scratch("t.zip", &[one, two].concat());
-    let strict = run(&[&path, "--strict"]);
-    assert_eq!(strict.status.code(), Some(1));
-    let said = stderr(&strict);
-    assert!(said.contains("files in an archive that its directory does not list"), "{said}");
-    assert!(said.contains("at byte 0 of the archive"), "{said}");
-}
-
-/// Marks of the end record of a zip, in its comment and in a row: none but the right one leads to a directory.
-#[test]
-fn end_records_that_lead_nowhere_are_passed_over() {
-    let json = bytes_of("two_matches.json");
-    let (files, mut directory) = zip_by_hand(&[made("a.json", &json, 0, 0)]);
-    // Of 60,001 files, in one byte, which is the fourth.
-    let nowhere = b"PK\x05\x06\0\0\0\0\x61\xea\x61\xea\x01\0\0\0\x03\0\0\0\0\0";
-    for loaded in load_both(&[&files[..], &nowhere.repeat(500)].concat()) {
-        assert_eq!(names(&loaded), ["a.json"]);
-        assert_eq!(faults(&loaded), [(Damage::ArchiveBroken, 1, Some(files.len() as u64))]);
-    }
-    let comment = [&nowhere[..], b"PK\x01\x02PK\x03\x04PK\x06\x06PK\x06\x07PK\x05\x06"].concat().repeat(500);
-    let length = directory.len() - 2;
-    directory[length..].copy_from_slice(&(comment.len() as u16).to_le_bytes());
-    for loaded in load_both(&[files, directory, comment].concat()) {
-        assert_eq!((names(&loaded), faults(&loaded)), (vec!["a.json"], vec![]));
-    }
-}
-
-/// A few bytes can be declared as the contents of many files.
-#[test]
-fn no_bytes_of_a_zip_are_two_files() {
-    let json = bytes_of("two_matches.json");
-    let (files, directory) = zip_by_hand(&[made("a.json", &json, 8, 0)]);
-    let record = String::from_utf8_lossy(&directory[..52]).into_owned();
-    assert!(record.ends_with("a.json"));
-    let (record, end) = directory.split_at(52);
-    let copy = |name: &str| [&record[..46], name.as_bytes()].concat();
-    let mut end = end.to_vec();
-    end[8..12].copy_from_slice(&[3, 0, 3, 0]);
-    end[12..16].copy_from_slice(&(3 * 52_u32).to_le_bytes());
-    let zip = [&files[..], record, &copy("b.json"), &copy("c.json"), &end].concat();
-    for loaded in load_both(&zip) {
-        assert_eq!(
-            (names(&loaded), &loaded.findings.unreadable[..]),
-            (vec!["a.json"], &["b.json", "c.json"].map(str::to_owned)[..])
-        );
-        assert_eq!(faults(&loaded), [(Damage::FileUnreadable, 2, None)]);
-    }
-    // The first file's record claims the second one's bytes, too.
-    let (files, mut directory) = zip_by_hand(&[made("a.json", &json, 0, 0), made("b.json", &json, 0, 0)]);
-    for at in [20, 24] {
-        directory[at..at + 4].copy_from_slice(&(files.len() as u32 - 36).to_le_bytes());
-    }
-    for loaded in load_both(&[files, directory].concat()) {
-        assert_eq!(names(&loaded), ["a.json", "b.json"]);
-        for (trace, wrong) in loaded.store.traces.iter().zip([1, 0]) {
-            assert_eq!((trace.events, trace.damage.get(Damage::PackedChecksum).count), (32, wrong));
+            assert_eq!((names(&loaded), faults(&loaded)), (vec!["a.json"], wrong.clone()), "{what}");
         }
     }
 }
@@ -1113,25 +1066,16 @@ fn no_bytes_of_a_zip_are_two_files() {
 fn numbers_of_64_bits_are_read() {
     let json = bytes_of("two_matches.json");
     let [files, directory] = zip64(&[("a.json", &json), ("b.json", &json)]);
+    for loaded in load_both(&[&files[..], &directory].concat()) {
+        assert_eq!((names(&loaded), faults(&loaded)), (vec!["a.json", "b.json"], vec![]));
+    }
     for size in [1 << 63, u64::MAX, u64::MAX - 199] {
         // Lengths and offset of the second file are the last three numbers before the record at the directory's end.
-        let (mut wrong_place, end) = (directory.clone(), directory.len() - 22 - 20 - 56);
-        wrong_place[end - 8..end].copy_from_slice(&u64::to_le_bytes(size));
-        let mut no_b = files.clone();
-        no_b[files.len() - json.len() - 20 - 6 - 30] = b'X';
-        for loaded in load_both(&[&no_b[..], &wrong_place].concat()) {
-            assert_eq!((names(&loaded), &loaded.findings.unreadable[..]), (vec!["a.json"], &["b.json".to_owned()][..]));
-        }
-        let mut too_long = files.clone();
-        let at = files.len() - json.len() - 16;
-        too_long[at..at + 16].copy_from_slice(&[size.to_le_bytes(), size.to_le_bytes()].concat());
-        for loaded in load_both(&too_long) {
-            assert_eq!(names(&loaded), ["a.json", "b.json"]);
-            let broken = loaded.store.damage.get(Damage::ArchiveBroken);
-            assert_eq!((broken.count, broken.first_offset), (1, Some(files.len() as u64)));
-            for (trace, wrong) in loaded.store.traces.iter().zip([0, 1]) {
-                assert_eq!((trace.events, trace.damage.get(Damage::PackedCutOff).count), (32, wrong));
-            }
+        let end = directory.len() - 22 - 20 - 56;
+        for at in [end - 8, end - 16] {
+            let mut wrong = directory.clone();
+            wrong[at..at + 8].copy_from_slice(&u64::to_le_bytes(size));
+            refusals(&[&files[..], &wrong].concat());
         }
         let mut tar = Builder::new(Vec::new());
         let mut header = Header::new_gnu();
@@ -1193,14 +1137,13 @@ fn limits_hold_for_what_is_decompressed_on_the_way() {
     // Four times the limit, and 16 MiB besides.
     let (limit, most) = (500_000, 18_777_216);
     let blanks = vec![b'#'; 18 << 20];
-    let (no_directory, _) = zip_by_hand(&[made("x", &blanks, 8, LENGTH_AFTER), made("a.json", &json, 8, 0)]);
     let load = |bytes: &[u8], limit| {
         let (_folder, path) = scratch("t", bytes);
         load(path, LoadOptions { limits: Limits::of_text(limit), ..LoadOptions::default() }, |_| {})
     };
-    assert_eq!(names(&load(&no_directory, 1 << 20).unwrap()), ["a.json"]);
     let files: &[(&str, &[u8])] = &[("x", &blanks), ("a.json", &json)];
-    for bytes in [no_directory, gzip(&tar_of(files)), gzip(&zip_of(files))] {
+    assert_eq!(names(&load(&gzip(&zip_of(files)), 1 << 20).unwrap()), ["a.json"]);
+    for bytes in [gzip(&tar_of(files)), gzip(&zip_of(files))] {
         let error = load(&bytes, limit).unwrap_err().to_string();
         assert!(error.ends_with(&format!("there are more than {most} bytes of text")), "{error}");
         assert!(!error.contains("--"), "the library knows no flags: {error}");
@@ -1211,25 +1154,37 @@ fn limits_hold_for_what_is_decompressed_on_the_way() {
 #[test]
 fn damage_of_an_inner_archive_has_its_name() {
     let json = bytes_of("two_matches.json");
-    let inner = zip_of(&[("x.json", &json), ("y.json", &json)]);
-    let cut = &inner[..json.len() + 100];
-    let outer = [("a.json", &json[..]), ("b/in.zip", cut)];
+    let inner = tar_of(&[("x.json", &json), ("y.json", &json)]);
+    // The second file's header is there.
+    let cut = &inner[..512 + json.len().next_multiple_of(512) + 512];
+    let outer = [("a.json", &json[..]), ("b/in.tar", cut)];
     for archive in [tar_of(&outer), zip_of(&outer)] {
         for loaded in load_both(&archive) {
             assert_eq!(faults(&loaded)[0], (Damage::ArchiveBroken, 1, None));
             let inner: Vec<_> = loaded.findings.inner.iter().map(|d| (&d.archive[..], d.kind, d.offset)).collect();
-            assert_eq!(inner, [("b/in.zip", Damage::ArchiveBroken, cut.len() as u64)]);
+            assert_eq!(inner, [("b/in.tar", Damage::ArchiveBroken, cut.len() as u64)]);
         }
         let (_folder, path) = scratch("t", &archive);
         let message = stderr(&run(&[&path]));
         let note = format!(
-            "Left out: b/in.zip: the rest of an archive that is cut off or corrupt (copy it again), at byte {} of it\n",
+            "Left out: b/in.tar: the rest of an archive that is cut off or corrupt (copy it again), at byte {} of it\n",
             cut.len()
         );
         assert!(message.contains(&note), "{message}");
     }
-    let error = load_file("t.tar", &tar_of(&[("pad.txt", b"text"), ("in.zip", &inner[..20])])).unwrap_err().to_string();
-    assert!(error.contains("t.tar/in.zip: the archive is cut off at byte 0, before its first trace"), "{error}");
+    let cut = &inner[..600];
+    let error = load_file("t.tar", &tar_of(&[("pad.txt", b"text"), ("in.tar", cut)])).unwrap_err().to_string();
+    assert!(error.contains("t.tar/in.tar"), "{error}");
+    // A zip that is cut off is left out.
+    let cut = &zip_of(&[("x.json", &json), ("y.json", &json)])[..json.len() + 100];
+    for archive in [tar_of(&[("a.json", &json), ("b/in.zip", cut)]), zip_of(&[("a.json", &json), ("b/in.zip", cut)])] {
+        for loaded in load_both(&archive) {
+            let what = "b/in.zip (this zip is cut off, or its directory does not describe it)";
+            assert_eq!((names(&loaded), &loaded.findings.unreadable[..]), (vec!["a.json"], &[what.to_owned()][..]));
+        }
+    }
+    let error = load_file("t.tar", &tar_of(&[("pad.txt", b"text"), ("in.zip", cut)])).unwrap_err().to_string();
+    assert!(error.contains(&format!("t.tar/in.zip: this zip of {} bytes is cut off", cut.len())), "{error}");
 }
 
 /// Four real ranks of one job: together they give the sums of what they give one by one.

@@ -116,6 +116,11 @@ fn recognise(head: &[u8]) -> Option<&'static dyn RecordReader> {
     READERS.iter().copied().find(|reader| reader.sniff(&head[..head.len().min(SNIFF)]))
 }
 
+/// The reader of a file that may have holes, so that no more than its first bytes should be read to recognise it.
+fn with_holes(input: &Input) -> Option<&'static dyn RecordReader> {
+    READERS.iter().copied().find(|reader| reader.leaves_holes() && reader.sniff(input.head()))
+}
+
 fn is_trace(head: &[u8]) -> bool {
     TRACE_KEYS.iter().any(|key| memchr::memmem::find(head, key).is_some())
 }
@@ -125,16 +130,16 @@ fn is_trace(head: &[u8]) -> bool {
 /// # Errors
 /// Inputs that cannot be read.
 pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
+    if let Some(reader) = with_holes(&input) {
+        return Ok(Some(reader.source()));
+    }
     let mut files = Files::new(input)?;
     while let Some(File { bytes, .. }) = files.next()? {
-        let (mut head, mut bytes) = (Vec::new(), bytes);
-        // Few bytes tell what may have holes. An error here occurs again when the file is read.
-        for length in [MARK, SNIFF as u64 - MARK] {
-            let _ = bytes.by_ref().take(length).read_to_end(&mut head);
-            let is_enough = |reader: &&dyn RecordReader| reader.leaves_holes() || head.len() as u64 > MARK;
-            if let Some(reader) = recognise(&head).filter(is_enough) {
-                return Ok(Some(reader.source()));
-            }
+        let mut head = Vec::new();
+        // An error here occurs again when the file is read.
+        let _ = bytes.take(SNIFF as u64).read_to_end(&mut head);
+        if let Some(reader) = recognise(&head) {
+            return Ok(Some(reader.source()));
         }
         // An archive of traces is not read to its end for that.
         if is_trace(&head) {
@@ -259,23 +264,20 @@ pub fn read_each(paths: &[PathBuf], keep: Keep, threads: usize) -> Vec<Records> 
 
 fn read_path(path: &Path, keep: Keep) -> Result<Vec<Records>, Error> {
     // Such a file is empty, which is an error of any other.
-    match read_name(path) {
-        Some(failed) => Ok(vec![Records::none_of(failed)]),
-        None => match read_parts(path, keep) {
-            Some(records) => Ok(vec![records]),
-            None => input::open(path).and_then(|input| read_files(input, keep)),
-        },
+    if let Some(failed) = read_name(path) {
+        return Ok(vec![Records::none_of(failed)]);
+    }
+    let input = input::open(path)?;
+    // Only a file of the disk has a size.
+    match input.size.and_then(|_| with_holes(&input)) {
+        Some(reader) => Ok(vec![read_parts(path, reader, keep)?]),
+        None => read_files(input, keep),
     }
 }
 
-/// Reads a file of which only parts are read; `None` of any other, and of one that cannot be opened, which is an error when it is read as a whole.
-fn read_parts(path: &Path, keep: Keep) -> Option<Records> {
-    // Opening a pipe would wait for its writer.
-    let file =
-        std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).and_then(|_| std::fs::File::open(path).ok())?;
-    let mut head = Vec::new();
-    (&file).take(MARK).read_to_end(&mut head).ok()?;
-    let reader = READERS.iter().find(|reader| reader.leaves_holes() && reader.sniff(&head))?;
+/// Reads a file of which only parts are read.
+fn read_parts(path: &Path, reader: &dyn RecordReader, keep: Keep) -> Result<Records, Error> {
+    let file = std::fs::File::open(path).map_err(|source| Error::Read { name: path.display().to_string(), source })?;
     let mut records = Records::default();
     let mut of_file = RecordFile { source: Some(reader.source()), ..RecordFile::new(path.display().to_string()) };
     let bytes = &mut std::io::empty() as &mut dyn BufRead;
@@ -286,7 +288,7 @@ fn read_parts(path: &Path, keep: Keep) -> Option<Records> {
         of_file.skip("ends of files that cannot be read", Some(at));
     }
     records.files.push(of_file);
-    Some(records)
+    Ok(records)
 }
 
 fn unread(path: &Path, error: &Error) -> Vec<Records> {
@@ -309,9 +311,6 @@ pub fn merge(of_files: impl IntoIterator<Item = Records>) -> Records {
     complete(&mut all);
     all
 }
-
-/// How many bytes tell a file that may have holes from others.
-const MARK: u64 = 16;
 
 /// Counts the bytes that pass through.
 struct Counted {

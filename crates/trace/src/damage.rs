@@ -65,7 +65,6 @@ pub enum Damage {
     PayloadNotExported,
     ArchiveBroken,
     FileUnreadable,
-    FileNotListed,
     NoTraceInFile,
 }
 
@@ -177,18 +176,14 @@ descriptions! {
         "NVTX ranges that may have a payload, but no readable one (nsys export --include-blobs=true writes them)";
     ArchiveBroken "archive_broken" "data_loss" Lost "the rest of an archive that is cut off or corrupt (copy it again)";
     FileUnreadable "archive_file_unreadable" "data_loss" Lost "files of the archive that could not be read at all";
-    FileNotListed "archive_file_not_listed" "data_loss" Lost
-        "files in an archive that its directory does not list (several archives in one file? separate them)";
     NoTraceInFile "archive_file_no_trace" "info" None "files of the archive that are not traces";
 }
 
 impl Damage {
     /// Whether it can occur only once, so that its count means nothing.
     pub fn is_place(self) -> bool {
-        use Damage::{ArchiveBroken, FileNotListed};
-        use Damage::{BrokenStructure, TrailingBytes, Truncated};
-        self.is_of_packing()
-            || matches!(self, ArchiveBroken | FileNotListed | Truncated | BrokenStructure | TrailingBytes)
+        use Damage::{ArchiveBroken, BrokenStructure, TrailingBytes, Truncated};
+        self.is_of_packing() || matches!(self, ArchiveBroken | Truncated | BrokenStructure | TrailingBytes)
     }
 
     /// Whether the compression is damaged. Offsets then refer to the compressed file.
@@ -199,8 +194,7 @@ impl Damage {
 
     /// Whether an archive is damaged, not a trace.
     pub fn is_of_archive(self) -> bool {
-        use Damage::{ArchiveBroken, FileNotListed, FileUnreadable, NoTraceInFile};
-        matches!(self, ArchiveBroken | FileUnreadable | FileNotListed | NoTraceInFile)
+        matches!(self, Damage::ArchiveBroken | Damage::FileUnreadable | Damage::NoTraceInFile)
     }
 
     pub fn description(self) -> &'static Description {

@@ -36,6 +36,11 @@ pub enum Error {
     #[error("{name}: the archive is cut off at byte {offset}, before its first trace. Copy it again")]
     ArchiveCutOff { name: String, offset: u64 },
 
+    #[error(
+        "{name}: this zip of {bytes} bytes is cut off, or the directory at its end does not describe it ({message}). Copy it again, or save what is in it with `zip -FF FILE --out WHOLE.zip`"
+    )]
+    BrokenZip { name: String, bytes: u64, message: String },
+
     #[error("{name}: the file has changed since it was read first; try again")]
     Changed { name: String },
 
@@ -105,6 +110,7 @@ impl Error {
             Empty { .. }
                 | Read { .. }
                 | ArchiveCutOff { .. }
+                | BrokenZip { .. }
                 | CorruptDatabase { .. }
                 | NothingWhole { .. }
                 | CorruptBeforeFirstEvent { .. }

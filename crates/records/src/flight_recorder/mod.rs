@@ -80,6 +80,7 @@ fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
             is_cut_off(reading, Some(at));
             return (parsed, None);
         }
+        PickleError::Old => ("dumps of pickle's protocols 0 and 1", 0),
         PickleError::Executes { at, .. } => ("dumps that ask to execute something", at),
         PickleError::EndsEarly { at } => ("dumps that end early", at),
         PickleError::Unknown { at, .. } | PickleError::Damaged { at, .. } | PickleError::TooLarge { at, .. } => {

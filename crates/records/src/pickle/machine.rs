@@ -6,7 +6,7 @@ use super::PickleError;
 use super::opcode as op;
 use crate::document::{Document, MAX_NODES, Node};
 
-/// Names, numbers and lines of the older protocols are not longer than this.
+/// The names of what a pickle imports are not longer than this.
 const MAX_LINE: u64 = 1 << 20;
 
 /// A text longer than this is not of a record.
@@ -42,9 +42,9 @@ impl<'a> Machine<'a> {
             self.start = self.at;
             let [opcode] = self.array()?;
             match opcode {
+                _ if self.start == 0 && opcode != op::PROTO => return Err(PickleError::Old),
                 op::STOP => return self.pop(),
-                op::GLOBAL => return Err(self.import("")),
-                op::INST => return Err(self.import("make an object of ")),
+                op::GLOBAL => return Err(self.import()),
                 op::STACK_GLOBAL => return Err(self.stack_import()),
                 _ if op::refused(opcode).is_some() => return Err(self.refuse(opcode)),
                 op::FRAME => drop(self.array::<8>()?),
@@ -127,28 +127,10 @@ impl<'a> Machine<'a> {
                 let n = u32::from_le_bytes(self.array()?);
                 self.long(n.into())?
             }
-            op::FLOAT => {
-                let line = self.line()?;
-                Node::Float(line.trim().parse().map_err(|_| self.damaged("this is not a number"))?)
-            }
-            op::INT | op::LONG => self.written_int()?,
             _ => return Ok(false),
         };
         self.push(node)?;
         Ok(true)
-    }
-
-    /// A number of protocol 0: in digits. `00` and `01` are truth values.
-    fn written_int(&mut self) -> Done<Node> {
-        let line = self.line()?;
-        let digits = line.trim().trim_end_matches('L');
-        let is_number = !digits.is_empty() && digits.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit());
-        match digits {
-            "00" => Ok(Node::Bool(false)),
-            "01" => Ok(Node::Bool(true)),
-            _ if is_number => Ok(digits.parse().map_or(Node::Huge, Node::Int)),
-            _ => Err(self.damaged("this is not a number")),
-        }
     }
 
     /// A whole number of so many bytes, the least first.
@@ -166,19 +148,6 @@ impl<'a> Machine<'a> {
     /// Texts and bytes.
     fn text(&mut self, opcode: u8) -> Done<bool> {
         let n = match opcode {
-            op::STRING => {
-                let line = self.line()?;
-                let quoted = line.trim();
-                let inner = quoted.strip_prefix(['\'', '"']).and_then(|text| text.strip_suffix(['\'', '"']));
-                let inner = inner.ok_or_else(|| self.damaged("a text without quotes"))?;
-                self.push(Node::Text(inner.into()))?;
-                return Ok(true);
-            }
-            op::UNICODE => {
-                let line = self.line()?;
-                self.push(Node::Text(line.into()))?;
-                return Ok(true);
-            }
             op::SHORT_BINSTRING | op::SHORT_BINUNICODE | op::SHORT_BINBYTES => u8::from_le_bytes(self.array()?).into(),
             op::BINSTRING | op::BINUNICODE | op::BINBYTES => u32::from_le_bytes(self.array()?).into(),
             op::BINUNICODE8 | op::BINBYTES8 | op::BYTEARRAY8 => u64::from_le_bytes(self.array()?),
@@ -188,7 +157,7 @@ impl<'a> Machine<'a> {
         let is_bytes = matches!(opcode, op::SHORT_BINBYTES | op::BINBYTES | op::BINBYTES8 | op::BYTEARRAY8);
         self.push(match is_bytes {
             true => Node::Bytes,
-            // Texts of protocols before 3 are of no certain encoding.
+            // Texts of protocol 2 are of no certain encoding.
             false => Node::Text(String::from_utf8_lossy(&bytes).into()),
         })?;
         Ok(true)
@@ -203,7 +172,7 @@ impl<'a> Machine<'a> {
             }
             op::EMPTY_LIST | op::EMPTY_TUPLE | op::EMPTY_SET => self.push(Node::List(Vec::new()))?,
             op::EMPTY_DICT => self.push(Node::Dict(Vec::new()))?,
-            op::LIST | op::TUPLE | op::FROZENSET => {
+            op::TUPLE | op::FROZENSET => {
                 let items = self.pop_mark()?;
                 self.push(Node::List(items))?;
             }
@@ -213,11 +182,6 @@ impl<'a> Machine<'a> {
                 let first = first.ok_or_else(|| self.damaged("it takes more values than there are"))?;
                 let items = self.stack.split_off(first);
                 self.push(Node::List(items))?;
-            }
-            op::DICT => {
-                let items = self.pop_mark()?;
-                let pairs = self.pairs(&items)?;
-                self.push(Node::Dict(pairs))?;
             }
             op::APPEND => {
                 let item = self.pop()?;
@@ -247,18 +211,14 @@ impl<'a> Machine<'a> {
             op::POP if self.stack.len() == self.floor() && !self.marks.is_empty() => drop(self.marks.pop()),
             op::POP => drop(self.pop()?),
             op::POP_MARK => drop(self.pop_mark()?),
-            op::DUP => {
-                let top = self.top()?;
-                self.push_known(top)?;
-            }
-            op::MEMOIZE => self.put(self.memo.len() as u64)?,
-            op::BINPUT | op::LONG_BINPUT | op::PUT => {
-                let number = self.memo_number(opcode == op::BINPUT, opcode == op::PUT)?;
+            op::MEMOIZE => self.put(self.memo.len())?,
+            op::BINPUT | op::LONG_BINPUT => {
+                let number = self.memo_number(opcode == op::BINPUT)?;
                 self.put(number)?;
             }
-            op::BINGET | op::LONG_BINGET | op::GET => {
-                let number = self.memo_number(opcode == op::BINGET, opcode == op::GET)?;
-                let known = usize::try_from(number).ok().and_then(|number| self.memo.get(number).copied().flatten());
+            op::BINGET | op::LONG_BINGET => {
+                let number = self.memo_number(opcode == op::BINGET)?;
+                let known = self.memo.get(number).copied().flatten();
                 let known = known.ok_or_else(|| self.damaged("it names a value that was not numbered before"))?;
                 self.push_known(known)?;
             }
@@ -267,32 +227,22 @@ impl<'a> Machine<'a> {
         Ok(true)
     }
 
-    fn memo_number(&mut self, is_short: bool, is_written: bool) -> Done<u64> {
-        if is_written {
-            let line = self.line()?;
-            return line.trim().parse().map_err(|_| self.damaged("this is not a number"));
-        }
-        Ok(if is_short { u8::from_le_bytes(self.array()?).into() } else { u32::from_le_bytes(self.array()?).into() })
+    fn memo_number(&mut self, is_short: bool) -> Done<usize> {
+        Ok(if is_short { u8::from_le_bytes(self.array()?).into() } else { u32::from_le_bytes(self.array()?) as usize })
     }
 
-    fn put(&mut self, number: u64) -> Done {
+    fn put(&mut self, number: usize) -> Done {
         let top = self.top()?;
         // Each number that is used before needed an instruction of its own, so the table is not longer than the text.
-        let number = usize::try_from(number).ok().filter(|number| *number as u64 <= self.at);
-        let number = number.ok_or_else(|| self.damaged("it numbers a value beyond all others"))?;
+        if number as u64 > self.at {
+            return Err(self.damaged("it numbers a value beyond all others"));
+        }
         self.room(number)?;
         if self.memo.len() <= number {
             self.memo.resize(number + 1, None);
         }
         self.memo[number] = Some(top);
         Ok(())
-    }
-
-    fn pairs(&self, items: &[u32]) -> Done<Vec<(u32, u32)>> {
-        match items.as_chunks::<2>() {
-            (pairs, []) => Ok(pairs.iter().map(|[key, value]| (*key, *value)).collect()),
-            _ => Err(self.damaged("a key without a value")),
-        }
     }
 
     fn extend_list(&mut self, items: &[u32]) -> Done {
@@ -305,10 +255,10 @@ impl<'a> Machine<'a> {
     }
 
     fn extend_dict(&mut self, items: &[u32]) -> Done {
-        let pairs = self.pairs(items)?;
+        let (pairs, []) = items.as_chunks::<2>() else { return Err(self.damaged("a key without a value")) };
         let at = self.top()?;
         match self.document.nodes.get_mut(at as usize) {
-            Some(Node::Dict(dict)) => dict.extend(pairs),
+            Some(Node::Dict(dict)) => dict.extend(pairs.iter().map(|[key, value]| (*key, *value))),
             _ => return Err(self.damaged("it sets an item of something that is not a dictionary")),
         }
         Ok(())
@@ -400,10 +350,10 @@ impl<'a> Machine<'a> {
     }
 
     /// The refusal of an import by two lines.
-    fn import(&mut self, verb: &str) -> PickleError {
+    fn import(&mut self) -> PickleError {
         let mut name = || self.line();
         match name().and_then(|module| Ok((module, name()?))) {
-            Ok((module, name)) => self.executes(verb, &format!("{module}.{name}")),
+            Ok((module, name)) => self.imports(&module, &name),
             Err(error) => error,
         }
     }
@@ -416,15 +366,14 @@ impl<'a> Machine<'a> {
         };
         let (name, module) = (text(), text());
         match (module, name) {
-            (Some(module), Some(name)) => self.executes("", &format!("{module}.{name}")),
+            (Some(module), Some(name)) => self.imports(&module, &name),
             _ => self.damaged("it imports something without a name"),
         }
     }
 
-    fn executes(&self, verb: &str, name: &str) -> PickleError {
-        let name: String = name.chars().take(100).collect();
-        let verb = if verb.is_empty() { "import and call " } else { verb };
-        PickleError::Executes { what: format!("{verb}{name}"), at: self.start }
+    fn imports(&self, module: &str, name: &str) -> PickleError {
+        let name: String = format!("{module}.{name}").chars().take(100).collect();
+        PickleError::Executes { what: format!("import and call {name}"), at: self.start }
     }
 
     fn refuse(&self, opcode: u8) -> PickleError {

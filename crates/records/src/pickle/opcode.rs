@@ -1,39 +1,26 @@
-//! The instructions of pickles, protocols 0 to 5, by the names of Python's `pickle.py`.
+//! The instructions of pickles, protocols 2 to 5, by the names of Python's `pickle.py`.
 
 pub(super) const MARK: u8 = b'(';
 pub(super) const STOP: u8 = b'.';
 pub(super) const POP: u8 = b'0';
 pub(super) const POP_MARK: u8 = b'1';
-pub(super) const DUP: u8 = b'2';
-pub(super) const FLOAT: u8 = b'F';
-pub(super) const INT: u8 = b'I';
 pub(super) const BININT: u8 = b'J';
 pub(super) const BININT1: u8 = b'K';
-pub(super) const LONG: u8 = b'L';
 pub(super) const BININT2: u8 = b'M';
 pub(super) const NONE: u8 = b'N';
-pub(super) const PERSID: u8 = b'P';
 pub(super) const BINPERSID: u8 = b'Q';
 pub(super) const REDUCE: u8 = b'R';
-pub(super) const STRING: u8 = b'S';
 pub(super) const BINSTRING: u8 = b'T';
 pub(super) const SHORT_BINSTRING: u8 = b'U';
-pub(super) const UNICODE: u8 = b'V';
 pub(super) const BINUNICODE: u8 = b'X';
 pub(super) const APPEND: u8 = b'a';
 pub(super) const BUILD: u8 = b'b';
 pub(super) const GLOBAL: u8 = b'c';
-pub(super) const DICT: u8 = b'd';
 pub(super) const EMPTY_DICT: u8 = b'}';
 pub(super) const APPENDS: u8 = b'e';
-pub(super) const GET: u8 = b'g';
 pub(super) const BINGET: u8 = b'h';
-pub(super) const INST: u8 = b'i';
 pub(super) const LONG_BINGET: u8 = b'j';
-pub(super) const LIST: u8 = b'l';
 pub(super) const EMPTY_LIST: u8 = b']';
-pub(super) const OBJ: u8 = b'o';
-pub(super) const PUT: u8 = b'p';
 pub(super) const BINPUT: u8 = b'q';
 pub(super) const LONG_BINPUT: u8 = b'r';
 pub(super) const SETITEM: u8 = b's';
@@ -69,9 +56,9 @@ pub(super) const BYTEARRAY8: u8 = 0x96;
 pub(super) const NEXT_BUFFER: u8 = 0x97;
 pub(super) const READONLY_BUFFER: u8 = 0x98;
 
-/// Whether a byte is an instruction of any protocol.
+/// Whether a byte is an instruction of these protocols.
 pub(super) fn is_known(opcode: u8) -> bool {
-    matches!(opcode, PROTO..=READONLY_BUFFER) || b"(.012FIJKLMNPQRSTUVXabcd}eghijl]opqrst)uGBC".contains(&opcode)
+    matches!(opcode, PROTO..=READONLY_BUFFER) || b"(.01JKMNQRTUXabc}ehj]qrst)uGBC".contains(&opcode)
 }
 
 /// What an instruction asks for that is never done, beside those that name what they import.
@@ -79,8 +66,8 @@ pub(super) fn refused(opcode: u8) -> Option<&'static str> {
     Some(match opcode {
         REDUCE => "call a function",
         BUILD => "set the state of an object",
-        OBJ | NEWOBJ | NEWOBJ_EX => "make an object of a class",
-        PERSID | BINPERSID => "load an object by a persistent id",
+        NEWOBJ | NEWOBJ_EX => "make an object of a class",
+        BINPERSID => "load an object by a persistent id",
         EXT1 | EXT2 | EXT4 => "import what an extension's number means",
         NEXT_BUFFER | READONLY_BUFFER => "take a buffer from outside of the file",
         _ => return None,

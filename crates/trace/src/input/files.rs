@@ -43,8 +43,8 @@ impl Files {
     /// # Errors
     /// Archives that cannot be read, and more than four layers of compression.
     pub fn new(input: Input) -> Result<Self, Error> {
-        let Input { name, limits, taken, source, .. } = input;
-        let contents = Opener::new(&OPENING, limits, taken).open(&name, source)?;
+        let Input { name, limits, taken, head, source, .. } = input;
+        let contents = Opener::new(&OPENING, limits, taken).open(&name, head, source)?;
         Ok(Files { name, contents: Some(contents), left_out: Vec::new() })
     }
 

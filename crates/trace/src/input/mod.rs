@@ -23,7 +23,7 @@ use crate::error::Error;
 pub use containers::limit;
 use containers::limit::Limits;
 pub use containers::limit::failure;
-use containers::source::{self, Bytes, Source};
+use containers::source::{Bytes, Head, Source};
 use containers::{Opener, Region};
 pub use formats::{Trace, formats};
 pub use reader::{Collect, Reading, Shard, Summary};
@@ -44,16 +44,31 @@ pub struct Input {
     pub taken: Arc<AtomicU64>,
     /// How much text the trace may have.
     pub limits: Limits,
+    head: Head,
     source: Source,
 }
 
 impl Input {
+    /// Reads the first bytes of a source.
+    fn new(name: String, size: Option<u64>, taken: Arc<AtomicU64>, source: Source) -> Result<Self, Error> {
+        let (head, source) = source.head().map_err(|source| Error::Read { name: name.clone(), source })?;
+        if head.bytes.is_empty() {
+            return Err(Error::Empty { name });
+        }
+        Ok(Input { name, size, taken, limits: Limits::default(), head, source })
+    }
+
+    /// Its first bytes as they are stored, some hundred.
+    pub fn head(&self) -> &[u8] {
+        &self.head.bytes
+    }
+
     /// The trace, or the archive of traces.
     ///
     /// # Errors
     /// Formats that are not read, archives that cannot be read, and more than four layers of compression.
     pub fn into_contents(self) -> Result<Contents, Error> {
-        Opener::new(&formats::OPENING, self.limits, self.taken).open(&self.name, self.source)
+        Opener::new(&formats::OPENING, self.limits, self.taken).open(&self.name, self.head, self.source)
     }
 
     /// One trace: the input's own, or that of the archive's file with this [`place`](containers::Member::place).
@@ -103,10 +118,9 @@ pub fn open(path: &Path) -> Result<Input, Error> {
     if !metadata.is_file() {
         return from_reader(name, None, Box::new(file));
     }
-    let taken = Arc::new(AtomicU64::new(0));
+    let taken = Arc::default();
     let region = Region::from_file(file, Arc::clone(&taken)).at_path(path);
-    check(&name, &first_bytes(&mut region.clone()).map_err(read_error)?)?;
-    Ok(Input { name, size: Some(metadata.len()), taken, limits: Limits::default(), source: Source::File(region) })
+    Input::new(name, Some(metadata.len()), taken, Source::File(region))
 }
 
 /// The same for any source of bytes: tests, and traces in memory. `size` is the number of bytes it has, if known.
@@ -114,23 +128,9 @@ pub fn open(path: &Path) -> Result<Input, Error> {
 /// # Errors
 /// An empty source and an unreadable one.
 pub fn from_reader(name: String, size: Option<u64>, source: Box<dyn Read + Send>) -> Result<Input, Error> {
-    let taken = Arc::new(AtomicU64::new(0));
-    let mut counted = Counted { source, taken: Arc::clone(&taken) };
-    let head = first_bytes(&mut counted).map_err(|source| Error::Read { name: name.clone(), source })?;
-    check(&name, &head)?;
-    let source = Source::Stream(Box::new(io::Cursor::new(head).chain(counted)));
-    Ok(Input { name, size, taken, limits: Limits::default(), source })
-}
-
-fn first_bytes(source: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(source::SNIFF);
-    source.take(source::SNIFF as u64).read_to_end(&mut head)?;
-    Ok(head)
-}
-
-/// Refuses an empty file.
-fn check(name: &str, head: &[u8]) -> Result<(), Error> {
-    if head.is_empty() { Err(Error::Empty { name: name.to_owned() }) } else { Ok(()) }
+    let taken = Arc::default();
+    let counted = Counted { source, taken: Arc::clone(&taken) };
+    Input::new(name, size, taken, Source::Stream(Box::new(counted)))
 }
 
 /// Counts the bytes that pass through.

@@ -22,145 +22,119 @@ enum Mark {
     Tables(fn(&[&str]) -> bool),
 }
 
-/// All of them.
+/// All of them: what shows one, its name, what it is, what writes it, and what to do instead.
 pub(super) static OTHERS: [Other; 14] = [
-    Other {
-        format: Format {
-            name: "XPlane",
-            what: "an XPlane profile (protobuf `XSpace`)",
-            written_by: "the profiler of JAX and TensorFlow",
-            support: Support::Instead(
-                "JAX writes Chrome's JSON of the same run, which can be read: `jax.profiler.trace(DIR, create_perfetto_trace=True)`",
-            ),
-        },
-        mark: Mark::Head(is_xspace),
-    },
-    Other {
-        format: Format {
-            name: "PyTorch execution trace",
-            what: "an execution trace of PyTorch (operators without times)",
-            written_by: "PyTorch's `ExecutionTraceObserver`",
-            support: Support::Instead("Read the profiler's trace of the same run: `export_chrome_trace` writes it"),
-        },
-        mark: Mark::Head(|head| opens_with_key(head, "schema") && memmem::find(head, b"\"nodes\"").is_some()),
-    },
-    Other {
-        format: Format {
-            name: "Chakra",
-            what: "a Chakra execution trace (protobuf)",
-            written_by: "MLCommons' `chakra_converter`",
-            support: Support::Instead("Read the PyTorch profiler's trace that it was made from"),
-        },
-        mark: Mark::Head(is_chakra),
-    },
-    Other {
-        format: Format {
-            name: "rocprofv3 JSON",
-            what: "rocprofv3's own JSON",
-            written_by: "`rocprofv3 --output-format json`",
-            support: Support::Instead(
-                "Record Perfetto's protobuf, which can be read: `rocprofv3 --output-format pftrace`",
-            ),
-        },
-        mark: Mark::Head(|head| opens_with_key(head, "rocprofiler-sdk-tool")),
-    },
-    Other {
-        format: Format {
-            name: "rocpd",
-            what: "a rocpd database",
-            written_by: "rocprofv3, rocprof-sys",
-            support: Support::Instead(
-                "Convert it to Perfetto's protobuf, which can be read: `rocpd convert -i FILE --output-format pftrace`",
-            ),
-        },
-        mark: Mark::Tables(|tables| tables.iter().any(|table| table.starts_with("rocpd_"))),
-    },
-    Other {
-        format: Format {
-            name: "Parquet",
-            what: "a Parquet file",
-            written_by: "`nsys export --type parquetdir`; this program, for parts of ranks and for tables",
-            support: Support::Instead(
-                "Export a report of Nsight Systems as a database, which can be read: `nsys export --type sqlite`. The main command and `nccl-stacks ranks` answer from parts",
-            ),
-        },
-        mark: Mark::Head(|head| head.starts_with(b"PAR1")),
-    },
-    Other {
-        format: Format {
-            name: "part of a rank",
-            what: "a part of a rank",
-            written_by: "this program",
-            support: Support::Instead("The main command and `nccl-stacks ranks` answer from parts"),
-        },
-        mark: Mark::Head(|head| opens_with_key(head, "nccl_stacks_part")),
-    },
-    Other {
-        format: Format {
-            name: "exported database",
-            what: "an SQLite database that nccl-stacks exported",
-            written_by: "this program",
-            support: Support::Instead("Any SQLite opens it"),
-        },
-        mark: Mark::Tables(|tables| ["kernel_launch", "call_path"].iter().all(|table| tables.contains(table))),
-    },
-    Other {
-        format: Format {
-            name: "JSON lines",
-            what: "Chrome's JSON with an event in each line, without a list around them",
-            written_by: "programs that append to a log",
-            support: Support::Instead("Make a list of them: `jq -s . FILE > trace.json`"),
-        },
-        mark: Mark::Head(is_json_lines),
-    },
-    Other {
-        format: Format {
-            name: "UTF-16",
-            what: "text in UTF-16",
-            written_by: "PowerShell's `>`, and editors on Windows",
-            support: Support::Instead("Convert it: `iconv -f UTF-16 -t UTF-8 FILE > trace.json`"),
-        },
-        mark: Mark::Head(|head| {
+    other(
+        Mark::Head(is_xspace),
+        "XPlane",
+        "an XPlane profile (protobuf `XSpace`)",
+        "the profiler of JAX and TensorFlow",
+        "JAX writes Chrome's JSON of the same run, which can be read: `jax.profiler.trace(DIR, create_perfetto_trace=True)`",
+    ),
+    other(
+        Mark::Head(|head| opens_with_key(head, "schema") && memmem::find(head, b"\"nodes\"").is_some()),
+        "PyTorch execution trace",
+        "an execution trace of PyTorch (operators without times)",
+        "PyTorch's `ExecutionTraceObserver`",
+        "Read the profiler's trace of the same run: `export_chrome_trace` writes it",
+    ),
+    other(
+        Mark::Head(is_chakra),
+        "Chakra",
+        "a Chakra execution trace (protobuf)",
+        "MLCommons' `chakra_converter`",
+        "Read the PyTorch profiler's trace that it was made from",
+    ),
+    other(
+        Mark::Head(|head| opens_with_key(head, "rocprofiler-sdk-tool")),
+        "rocprofv3 JSON",
+        "rocprofv3's own JSON",
+        "`rocprofv3 --output-format json`",
+        "Record Perfetto's protobuf, which can be read: `rocprofv3 --output-format pftrace`",
+    ),
+    other(
+        Mark::Tables(|tables| tables.iter().any(|table| table.starts_with("rocpd_"))),
+        "rocpd",
+        "a rocpd database",
+        "rocprofv3, rocprof-sys",
+        "Convert it to Perfetto's protobuf, which can be read: `rocpd convert -i FILE --output-format pftrace`",
+    ),
+    other(
+        Mark::Head(|head| head.starts_with(b"PAR1")),
+        "Parquet",
+        "a Parquet file",
+        "`nsys export --type parquetdir`; this program, for parts of ranks and for tables",
+        "Export a report of Nsight Systems as a database, which can be read: `nsys export --type sqlite`. The main command and `nccl-stacks ranks` answer from parts",
+    ),
+    other(
+        Mark::Head(|head| opens_with_key(head, "nccl_stacks_part")),
+        "part of a rank",
+        "a part of a rank",
+        "this program",
+        "The main command and `nccl-stacks ranks` answer from parts",
+    ),
+    other(
+        Mark::Tables(|tables| ["kernel_launch", "call_path"].iter().all(|table| tables.contains(table))),
+        "exported database",
+        "an SQLite database that nccl-stacks exported",
+        "this program",
+        "Any SQLite opens it",
+    ),
+    other(
+        Mark::Head(is_json_lines),
+        "JSON lines",
+        "Chrome's JSON with an event in each line, without a list around them",
+        "programs that append to a log",
+        "Make a list of them: `jq -s . FILE > trace.json`",
+    ),
+    other(
+        Mark::Head(|head| {
             [&b"\xff\xfe"[..], b"\xfe\xff", b"{\0", b"[\0", b"\0{", b"\0["].iter().any(|start| head.starts_with(start))
         }),
-    },
-    Other {
-        format: Format {
-            name: "xz",
-            what: "compressed with xz",
-            written_by: "`xz`",
-            support: Support::Instead("Decompress it: `xz -dk FILE`"),
-        },
-        mark: Mark::Head(|head| head.starts_with(b"\xfd7zXZ\0")),
-    },
-    Other {
-        format: Format {
-            name: "bzip2",
-            what: "compressed with bzip2",
-            written_by: "`bzip2`",
-            support: Support::Instead("Decompress it: `bzip2 -dk FILE`"),
-        },
-        mark: Mark::Head(|head| head.starts_with(b"BZh")),
-    },
-    Other {
-        format: Format {
-            name: "LZ4",
-            what: "compressed with LZ4",
-            written_by: "`lz4`",
-            support: Support::Instead("Decompress it: `lz4 -dk FILE`"),
-        },
-        mark: Mark::Head(|head| head.starts_with(b"\x04\x22\x4d\x18")),
-    },
-    Other {
-        format: Format {
-            name: "picture",
-            what: "a picture (PNG)",
-            written_by: "programs that draw",
-            support: Support::Instead("A picture has no events: read the trace that it shows"),
-        },
-        mark: Mark::Head(|head| head.starts_with(b"\x89PNG")),
-    },
+        "UTF-16",
+        "text in UTF-16",
+        "PowerShell's `>`, and editors on Windows",
+        "Convert it: `iconv -f UTF-16 -t UTF-8 FILE > trace.json`",
+    ),
+    other(
+        Mark::Head(|head| head.starts_with(b"\xfd7zXZ\0")),
+        "xz",
+        "compressed with xz",
+        "`xz`",
+        "Decompress it: `xz -dk FILE`",
+    ),
+    other(
+        Mark::Head(|head| head.starts_with(b"BZh")),
+        "bzip2",
+        "compressed with bzip2",
+        "`bzip2`",
+        "Decompress it: `bzip2 -dk FILE`",
+    ),
+    other(
+        Mark::Head(|head| head.starts_with(b"\x04\x22\x4d\x18")),
+        "LZ4",
+        "compressed with LZ4",
+        "`lz4`",
+        "Decompress it: `lz4 -dk FILE`",
+    ),
+    other(
+        Mark::Head(|head| head.starts_with(b"\x89PNG")),
+        "picture",
+        "a picture (PNG)",
+        "programs that draw",
+        "A picture has no events: read the trace that it shows",
+    ),
 ];
+
+const fn other(
+    mark: Mark,
+    name: &'static str,
+    what: &'static str,
+    written_by: &'static str,
+    instead: &'static str,
+) -> Other {
+    Other { format: Format { name, what, written_by, support: Support::Instead(instead) }, mark }
+}
 
 /// Whether a text is objects with a phase, one after another without a comma: a list has a bracket before them.
 fn is_json_lines(head: &[u8]) -> bool {

@@ -17,13 +17,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::container::Kind;
 use super::findings::Findings;
 use super::limit::{Budget, Limits, failure};
-use super::listing::{Entry, File, Listing};
-use super::names::is_hidden;
-use super::recognise;
-use super::source::{Bytes, Head, Source};
+use super::listing::{Entry, File, Listing, is_hidden};
+use super::source::{Head, Source};
+use super::{Kind, recognise};
 use crate::error::Error;
 
 /// A file with more layers of compression was not meant to be read.
@@ -79,14 +77,17 @@ impl<T> Opener<T> {
         Opener { opening, budget: Budget::new(limits, taken), depth: 0 }
     }
 
-    pub(in crate::input) fn open(&self, name: &str, mut source: Source) -> Result<Contents<T>, Error> {
+    /// Opens a source with these first bytes.
+    pub(in crate::input) fn open(&self, name: &str, mut head: Head, mut source: Source) -> Result<Contents<T>, Error> {
         for _ in 0..=MAX_LAYERS {
-            let (head, whole) = source.peek();
-            source = match recognise(&head).map(|container| &container.kind) {
-                Some(Kind::Layer(decompress)) => Source::Stream(decompress(whole.within(&self.budget).into_bytes())),
-                Some(Kind::Archive(list)) => return Ok(Contents::Archive(Box::new(self.archive(name, *list, whole)?))),
-                None => return Ok(self.contents(name, (self.opening.open)(name, &head, whole, &self.budget)?)),
+            let text = match recognise(&head).map(|container| &container.kind) {
+                Some(Kind::Layer(decompress)) => decompress(source.within(&self.budget).into_bytes()),
+                Some(Kind::Archive(list)) => {
+                    return Ok(Contents::Archive(Box::new(self.archive(name, *list, source)?)));
+                }
+                None => return Ok(self.contents(name, (self.opening.open)(name, &head.bytes, source, &self.budget)?)),
             };
+            (head, source) = Source::Stream(text).head().map_err(|error| failure(name, error))?;
         }
         Err(Error::Unsupported {
             name: name.to_owned(),
@@ -110,7 +111,7 @@ impl<T> Opener<T> {
     fn archive(
         &self,
         name: &str,
-        list: fn(Source, &Budget) -> io::Result<Listing>,
+        list: fn(&str, Source) -> Result<Listing, Error>,
         source: Source,
     ) -> Result<Archive<T>, Error> {
         if self.depth >= MAX_DEPTH {
@@ -120,12 +121,11 @@ impl<T> Opener<T> {
                 advice: "Unpack the outer ones",
             });
         }
-        let failed = |source| failure(name, source);
-        let listing = list(source.within(&self.budget), &self.budget).map_err(failed)?;
-        let opener = Opener { budget: listing.budget.clone(), depth: self.depth + 1, ..*self };
+        let listing = list(name, source.within(&self.budget))?;
+        let opener = Opener { budget: self.budget.clone(), depth: self.depth + 1, ..*self };
         let mut archive = Archive::new(name, opener);
         if listing.can_seek {
-            archive.sort(listing).map_err(failed)?;
+            archive.sort(listing).map_err(|error| failure(name, error))?;
         } else {
             archive.unsorted = Some(listing);
         }
@@ -139,7 +139,7 @@ pub struct Archive<T: 'static> {
     /// Opens its files.
     opener: Opener<T>,
     /// The files that are still to be read, in order.
-    sorted: VecDeque<File>,
+    sorted: VecDeque<(File, Head)>,
     /// The rest of an archive that is read in its own order.
     unsorted: Option<Listing>,
     /// What a file with several parts holds, instead of files.
@@ -190,15 +190,15 @@ impl<T> Archive<T> {
 
     /// Puts all files that may be of the kind in order.
     fn sort(&mut self, mut listing: Listing) -> io::Result<()> {
-        let mut files: Vec<(Turn, File)> = Vec::new();
+        let mut files: Vec<(Turn, (File, Head))> = Vec::new();
         while let Some(file) = self.next_listed(&mut listing)? {
-            let head = Head::read((file.open)().into_bytes())?;
+            let (head, _) = (file.open)().head()?;
             if let Some(turn) = self.turn(&file.name, &head) {
-                files.push((turn, file));
+                files.push((turn, (file, head)));
             }
         }
         // Files with the same name stay in the order of the archive.
-        files.sort_by(|(turn, file), (other_turn, other)| (turn, &file.name).cmp(&(other_turn, &other.name)));
+        files.sort_by(|(turn, (file, _)), (other_turn, (other, _))| (turn, &file.name).cmp(&(other_turn, &other.name)));
         self.sorted = files.into_iter().map(|(_, file)| file).collect();
         Ok(())
     }
@@ -208,9 +208,11 @@ impl<T> Archive<T> {
         for entry in &mut listing.entries {
             match entry? {
                 Entry::Damaged(kind, offset) => self.findings.damage.count(kind, Some(offset)),
-                Entry::Unreadable(name) => self.findings.unreadable(name),
                 Entry::File(File { name, .. }) | Entry::Refused { name, .. } if is_hidden(&name) => {}
-                Entry::Refused { name, what, advice } => self.findings.refuse(&self.name, name, what, advice),
+                Entry::Refused { name, what, advice } => {
+                    let full = format!("{}/{name}", self.name);
+                    self.findings.refuse(format!("{name} ({what})"), Error::Unsupported { name: full, what, advice });
+                }
                 Entry::File(file) => return Ok(Some(file)),
             }
         }
@@ -219,14 +221,14 @@ impl<T> Archive<T> {
 
     /// When a file is read; `None`, and reported, if it does not begin as one of the kind.
     fn turn(&mut self, name: &str, head: &Head) -> Option<Turn> {
-        let turn = match recognise(&head.bytes) {
+        let turn = match recognise(head) {
             Some(_) => Some(Turn::Packed),
             None => (self.opener.opening.turn)(&head.bytes),
         };
-        match (turn, &head.failure) {
-            (Some(_), _) => {}
-            (None, Some(_)) => self.findings.unreadable(name.to_owned()),
-            (None, None) => self.findings.no_trace(name.to_owned()),
+        match turn {
+            Some(_) => {}
+            None if head.is_cut => self.findings.unreadable(name.to_owned()),
+            None => self.findings.no_trace(name.to_owned()),
         }
         turn
     }
@@ -268,13 +270,17 @@ impl<T> Archive<T> {
                 }
             }
             let next = self.next_file().map_err(|error| failure(&self.name, error))?;
-            let Some((name, source)) = next else { return Ok(None) };
-            match self.opener.open(&format!("{}/{name}", self.name), source) {
-                Err(Error::Unsupported { what, advice, .. }) => self.findings.refuse(&self.name, name, what, advice),
-                Err(Error::NotATrace { .. }) => self.findings.no_trace(name),
-                Err(Error::OtherFormat { what, instead, .. }) => {
-                    self.findings.other_format(&self.name, name, what, instead);
+            let Some((name, head, source)) = next else { return Ok(None) };
+            match self.opener.open(&format!("{}/{name}", self.name), head, source) {
+                Err(error @ Error::Unsupported { what, .. }) => self.findings.refuse(format!("{name} ({what})"), error),
+                Err(error @ Error::BrokenZip { .. }) => {
+                    let what = "this zip is cut off, or its directory does not describe it";
+                    self.findings.refuse(format!("{name} ({what})"), error);
                 }
+                Err(error @ Error::OtherFormat { what, .. }) => {
+                    self.findings.other_format(format!("{name} ({what})"), error);
+                }
+                Err(Error::NotATrace { .. }) => self.findings.no_trace(name),
                 Err(Error::CorruptDatabase { .. }) => self.findings.unreadable(name),
                 Err(error) => return Err(error),
                 Ok(Contents::Archive(inner)) => self.inner = Some((name, inner)),
@@ -288,16 +294,15 @@ impl<T> Archive<T> {
         Member { name, place: self.handed - 1, file }
     }
 
-    fn next_file(&mut self) -> io::Result<Option<(String, Source)>> {
+    fn next_file(&mut self) -> io::Result<Option<(String, Head, Source)>> {
         let Some(mut listing) = self.unsorted.take() else {
-            return Ok(self.sorted.pop_front().map(|file| (file.name, (file.open)())));
+            return Ok(self.sorted.pop_front().map(|(file, head)| (file.name, head, (file.open)())));
         };
         while let Some(file) = self.next_listed(&mut listing)? {
-            let mut rest: Bytes = (file.open)().into_bytes();
-            let head = Head::read(&mut rest)?;
+            let (head, source) = (file.open)().head()?;
             if self.turn(&file.name, &head).is_some() {
                 self.unsorted = Some(listing);
-                return Ok(Some((file.name, head.before(rest))));
+                return Ok(Some((file.name, head, source)));
             }
         }
         Ok(None)

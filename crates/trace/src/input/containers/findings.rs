@@ -43,18 +43,16 @@ impl Findings {
         keep(&mut self.unreadable, [name]);
     }
 
-    /// A file of the named archive that this program cannot read.
-    pub(super) fn refuse(&mut self, archive: &str, name: String, what: &'static str, advice: &'static str) {
-        let full = format!("{archive}/{name}");
-        self.unreadable(format!("{name} ({what})"));
-        self.refusal.get_or_insert(Error::Unsupported { name: full, what, advice });
+    /// A file that this program cannot read, as it is listed and as the error if there is no trace.
+    pub(super) fn refuse(&mut self, listed: String, error: Error) {
+        self.unreadable(listed);
+        self.refusal.get_or_insert(error);
     }
 
-    /// A file of the named archive in a known format that is none of traces.
-    pub(super) fn other_format(&mut self, archive: &str, name: String, what: &'static str, instead: &'static str) {
-        let full = format!("{archive}/{name}");
-        self.no_trace(format!("{name} ({what})"));
-        self.refusal.get_or_insert(Error::OtherFormat { name: full, what, instead });
+    /// A file in a known format that is none of traces.
+    pub(super) fn other_format(&mut self, listed: String, error: Error) {
+        self.no_trace(listed);
+        self.refusal.get_or_insert(error);
     }
 
     /// Adds the findings of an archive in the archive, or of one of several inputs.

@@ -7,8 +7,8 @@ use std::io::{self, BufRead, Read};
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::container::{Container, Kind};
 use super::packed::{Parts, Source, Unpack};
+use super::{Container, Kind};
 
 /// Reads the text of all members.
 pub type Members<R> = Parts<Member<R>>;

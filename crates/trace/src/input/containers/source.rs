@@ -1,4 +1,4 @@
-//! The stored bytes of a trace: a file, which can be read in any order, or a stream, which can be read once.
+//! The stored bytes of a file: on the disk, where they can be read in any order, or a stream, which can be read once.
 
 use std::io::{self, Read};
 
@@ -20,22 +20,27 @@ pub(in crate::input) enum Source {
     Stream(Bytes),
 }
 
+/// The first bytes of a file, at most [`SNIFF`]: they are read once, for all that recognise files.
+pub(in crate::input) struct Head {
+    pub(in crate::input) bytes: Vec<u8>,
+    /// Whether damage to an archive or to compressed data ended them early.
+    pub(in crate::input) is_cut: bool,
+}
+
 impl Source {
-    /// The first bytes, and the source as it was before they were read.
-    pub(in crate::input) fn peek(self) -> (Vec<u8>, Self) {
-        match self {
-            Source::File(region) => {
-                let mut bytes = Vec::with_capacity(SNIFF);
-                // An error here occurs again when the file is read.
-                let _ = region.clone().take(SNIFF as u64).read_to_end(&mut bytes);
-                (bytes, Source::File(region))
-            }
+    /// The first bytes, and the source with these bytes still to be read. Damage is reported again where the source is read.
+    ///
+    /// # Errors
+    /// Those of the disk, and too much text.
+    pub(in crate::input) fn head(self) -> io::Result<(Head, Self)> {
+        Ok(match self {
+            Source::File(region) => (Head::read(&mut region.clone())?, Source::File(region)),
             Source::Stream(mut rest) => {
-                let mut bytes = Vec::with_capacity(SNIFF);
-                let failure = rest.by_ref().take(SNIFF as u64).read_to_end(&mut bytes).err();
-                (bytes.clone(), Head { bytes, failure }.before(rest))
+                let head = Head::read(&mut rest)?;
+                let whole = io::Cursor::new(head.bytes.clone()).chain(rest);
+                (head, Source::Stream(Box::new(whole)))
             }
-        }
+        })
     }
 
     /// Charges a stream to the budget of bytes that are not text yet.
@@ -54,46 +59,12 @@ impl Source {
     }
 }
 
-/// The first bytes of a file in an archive; fewer if they cannot be read.
-pub(in crate::input) struct Head {
-    pub(in crate::input) bytes: Vec<u8>,
-    /// The error that ended them early.
-    pub(in crate::input) failure: Option<io::Error>,
-}
-
 impl Head {
-    /// Reads the head of a file.
-    ///
-    /// # Errors
-    /// Those of the disk; damage to the archive or the compression is kept in `failure`.
-    pub(in crate::input) fn read(mut file: impl Read) -> io::Result<Self> {
+    fn read(file: &mut impl Read) -> io::Result<Self> {
         let mut bytes = Vec::with_capacity(SNIFF);
-        match file.by_ref().take(SNIFF as u64).read_to_end(&mut bytes) {
-            Ok(_) => Ok(Head { bytes, failure: None }),
-            Err(error) if PackedFailure::find_in(&error).is_some() => Ok(Head { bytes, failure: Some(error) }),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The head and the rest of its file as one stream.
-    pub(in crate::input) fn before(self, rest: Bytes) -> Source {
-        let Head { bytes, failure } = self;
-        Source::Stream(Box::new(Begun { head: io::Cursor::new(bytes), failure, rest }))
-    }
-}
-
-/// A stream whose head was read before.
-struct Begun {
-    head: io::Cursor<Vec<u8>>,
-    failure: Option<io::Error>,
-    rest: Bytes,
-}
-
-impl Read for Begun {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self.head.read(buf)? {
-            0 => self.failure.take().map_or_else(|| self.rest.read(buf), Err),
-            n => Ok(n),
+        match file.take(SNIFF as u64).read_to_end(&mut bytes) {
+            Err(error) if PackedFailure::find_in(&error).is_none() => Err(error),
+            read => Ok(Head { bytes, is_cut: read.is_err() }),
         }
     }
 }

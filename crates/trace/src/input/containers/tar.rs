@@ -8,15 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tar::{EntryType, Header, PaxExtensions};
 
-use super::container::{Container, Kind};
-use super::limit::Budget;
-use super::listing::{self, Listing};
-use super::names;
+use super::listing::{self, Listing, kept_name};
 use super::packed::{PackedCause, PackedFailure};
 use super::region::Region;
 use super::source::{Bytes, Source};
 use super::sparse::{Map, Sparse};
+use super::{Container, Kind};
 use crate::damage::Damage;
+use crate::error::Error;
 
 const BLOCK: u64 = 512;
 
@@ -29,39 +28,30 @@ pub(super) static CONTAINER: Container = Container {
     kind: Kind::Archive(list),
 };
 
-fn list(source: Source, budget: &Budget) -> io::Result<Listing> {
-    Ok(match source {
+fn list(_: &str, source: Source) -> Result<Listing, Error> {
+    let (can_seek, entries) = match source {
         Source::File(region) => {
             let archive = region.clone();
-            let open = move |entry: &Entry| {
-                let stored = archive.part(entry.offset, entry.size);
-                match &entry.holes {
-                    Holes::Known(map) => Source::Stream(Box::new(Sparse::new(stored, map.clone()))),
-                    _ => Source::File(stored),
-                }
-            };
-            let walk = Arc::new(Mutex::new(Walk::new(region)));
-            Listing { can_seek: true, budget: budget.clone(), entries: entries(walk, open) }
+            let stored = move |entry: &Entry| Source::File(archive.part(entry.offset, entry.size));
+            (true, entries(Arc::new(Mutex::new(Walk::new(region))), stored))
         }
         Source::Stream(stream) => {
             let walk = Arc::new(Mutex::new(Walk::new(stream)));
             let current = Arc::clone(&walk);
-            let open = move |entry: &Entry| {
-                let stored = Current::new(&current, entry);
-                match &entry.holes {
-                    Holes::Known(map) => Source::Stream(Box::new(Sparse::new(stored, map.clone()))),
-                    _ => Source::Stream(Box::new(stored)),
-                }
+            let stored = move |entry: &Entry| {
+                let (walk, offset, size) = (Arc::clone(&current), entry.offset, entry.size);
+                Source::Stream(Box::new(Current { walk, offset, size }))
             };
-            Listing { can_seek: false, budget: budget.clone(), entries: entries(walk, open) }
+            (false, entries(walk, stored))
         }
-    })
+    };
+    Ok(Listing { can_seek, entries })
 }
 
 /// All files of an archive, and where it breaks off.
 fn entries<R: Skip + Send + 'static>(
     walk: Arc<Mutex<Walk<R>>>,
-    open: impl Fn(&Entry) -> Source + Clone + Send + 'static,
+    stored: impl Fn(&Entry) -> Source + Clone + Send + 'static,
 ) -> Box<dyn Iterator<Item = io::Result<listing::Entry>> + Send> {
     let mut is_over = false;
     Box::new(std::iter::from_fn(move || {
@@ -80,8 +70,14 @@ fn entries<R: Skip + Send + 'static>(
                 advice: "Unpack the archive and name the file",
             },
             Ok(Next::File(entry)) => {
-                let (name, open) = (entry.name.clone(), open.clone());
-                listing::Entry::File(listing::File { name, open: Box::new(move || open(&entry)) })
+                let (name, stored) = (entry.name.clone(), stored.clone());
+                let open = move || match &entry.holes {
+                    Holes::Known(map) => {
+                        Source::Stream(Box::new(Sparse::new(stored(&entry).into_bytes(), map.clone())))
+                    }
+                    _ => stored(&entry),
+                };
+                listing::Entry::File(listing::File { name, open: Box::new(open) })
             }
         }))
     }))
@@ -225,7 +221,7 @@ impl<R: Skip> Walk<R> {
                         None => Holes::None,
                         Some(map) => map.filter(|map| map.fits(size)).map_or(Holes::Unknown, Holes::Known),
                     };
-                    let name = names::kept(&name);
+                    let name = kept_name(&name);
                     return Ok(Next::File(Entry { name, offset: self.at, size, holes }));
                 }
             }
@@ -327,12 +323,6 @@ struct Current {
     walk: Arc<Mutex<Walk<Bytes>>>,
     offset: u64,
     size: u64,
-}
-
-impl Current {
-    fn new(walk: &Arc<Mutex<Walk<Bytes>>>, entry: &Entry) -> Self {
-        Current { walk: Arc::clone(walk), offset: entry.offset, size: entry.size }
-    }
 }
 
 /// After a panic nothing is read any more.

@@ -4,8 +4,8 @@ use std::io::{self, BufRead, Read};
 
 use zstd::stream::read::Decoder;
 
-use super::container::{Container, Kind};
 use super::packed::{Parts, Source, Unpack};
+use super::{Container, Kind};
 
 /// Reads the text of all frames.
 pub type Frames<R> = Parts<Decoder<'static, Source<R>>>;
