@@ -16,8 +16,8 @@ import sys
 import tempfile
 
 TRACES = (".json", ".json.gz", ".pftrace", ".json.zst")
-# Seconds of loading, and where a file was written: all that may differ between two runs of one program.
-TIMES = re.compile(rb'"(load_seconds|seconds|written_at)": ?[0-9.e+-]+')
+# Seconds: all that may differ between two runs of one program.
+TIMES = re.compile(rb'"(load_seconds|seconds|written_at)": ?[0-9.e+-]+|in [0-9.]+ s( \([0-9]+ MB/s\))?')
 
 # Of one trace. OUT stands for a file or folder that the command writes.
 OF_A_TRACE = [
@@ -66,19 +66,22 @@ def written(path):
     return content
 
 
+IGNORED = TIMES
+
+
 def answer(program, command, given):
     """The exit code, the output, and what was written, of one run."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out.json"
         arguments = [str(out) if argument == "OUT" else argument for argument in command]
         is_command = not arguments[0].startswith("-")
-        line = [program, *arguments[:is_command], given, *arguments[is_command:]]
+        line = ["nccl-stacks", *arguments[:is_command], given, *arguments[is_command:]]
         try:
-            run = subprocess.run(line, capture_output=True, timeout=300, check=False)
+            run = subprocess.run(line, executable=program, capture_output=True, timeout=300, check=False)
         except subprocess.TimeoutExpired:
             return "no answer in 300 s", b"", b"", b""
         texts = (run.stdout, run.stderr, written(out))
-        return run.returncode, *(TIMES.sub(b"", text.replace(folder.encode(), b"")) for text in texts)
+        return run.returncode, *(IGNORED.sub(b"", text.replace(folder.encode(), b"")) for text in texts)
 
 
 def compare(programs, command, given):
@@ -124,7 +127,11 @@ def main():
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--only", help="only commands that contain this text")
+    parser.add_argument("--ignore", help="a regular expression for what may differ")
     given = parser.parse_args()
+    global IGNORED
+    if given.ignore:
+        IGNORED = re.compile(TIMES.pattern + b"|" + given.ignore.encode())
     found = [case for case in cases(given.folders) if not given.only or given.only in " ".join(case[0])]
     programs = [os.path.abspath(given.old), os.path.abspath(given.new)]
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
