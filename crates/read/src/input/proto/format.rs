@@ -29,11 +29,8 @@ impl TraceReader for Stream {
     }
 
     fn open(file: File<'_>) -> Result<Vec<Self>, Refusal> {
-        let (name, budget) = (file.name.to_owned(), file.budget.clone());
-        match Stream::new(file.into_text(), budget) {
-            Ok(stream) => Ok(vec![stream]),
-            Err((what, advice)) => Err(Error::Unsupported { name, what, advice }.into()),
-        }
+        let budget = file.budget.clone();
+        Ok(vec![Stream::new(file.into_text(), budget)])
     }
 
     fn read<S: Shard>(

@@ -22,15 +22,8 @@ pub struct Stream {
 
 impl Stream {
     /// Packets that are compressed within the bytes are charged to the budget, too.
-    ///
-    /// # Errors
-    /// None; a build without the feature `proto` has one.
-    #[expect(clippy::unnecessary_wraps, reason = "a build without the feature `proto` fails")]
-    pub(in crate::input) fn new(
-        bytes: Box<dyn Read + Send>,
-        budget: Budget,
-    ) -> Result<Self, (&'static str, &'static str)> {
-        Ok(Stream { bytes, budget })
+    pub(in crate::input) fn new(bytes: Box<dyn Read + Send>, budget: Budget) -> Self {
+        Stream { bytes, budget }
     }
 
     /// Bytes in memory without limits, for tests.
