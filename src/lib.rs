@@ -84,8 +84,8 @@
 //!
 //! # Features
 //!
-//! `cli`, `proto` (Perfetto's protobuf), `flamegraph` (images, drawn by a crate under CDDL-1.0) and `parquet` are on by default. Without
-//! `cli` no terminal crate is built.
+//! `cli`, `flamegraph` (images, drawn by a crate under CDDL-1.0) and `parquet` are on by default. Without `cli` no terminal crate is
+//! built.
 
 pub mod analysis;
 pub mod attribution;

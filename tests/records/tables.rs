@@ -89,7 +89,8 @@ fn what_is_neither_a_trace_nor_a_record_is_named() {
     assert!(stderr(&output).contains("neither traces nor records"), "{}", stderr(&output));
     let output = run(&["hang", path]);
     assert!(
-        stderr(&output).contains("Known sources are: PyTorch flight recorder, NCCL RAS, NCCL Inspector, NCCL's example"),
+        stderr(&output)
+            .contains("Known sources are: PyTorch flight recorder, NCCL RAS, NCCL Inspector, NCCL's example"),
         "{}",
         stderr(&output)
     );

@@ -159,11 +159,10 @@ descriptions! {
     FlowEndWithoutStart "flow_end_without_start" "info" None "flow ends without a start (normal: calls that launch nothing)";
     FlowStepWithoutStart "flow_step_without_start" "info" None "flow steps without a start";
     DisplayTimeUnit "json_display_time_unit" "info" None "displayTimeUnit fields (ignored: times are microseconds)";
-    PacketStructure "packet_structure" "data_loss" Lost
-        "breaks in the list of packets (bytes up to the next three whole packets are dropped)";
+    PacketStructure "packet_structure" "data_loss" Lost "everything after the byte where the list of packets breaks";
     PacketSyntax "packet_syntax" "error" Lost "packets that are not valid protobuf, or compressed so that they cannot be read";
     PacketTooLong "packet_too_long" "error" Lost
-        "packets longer than 256 MiB (before or after decompression), and events with more than 64 MiB of arguments, 64 KiB of categories or 131072 flows";
+        "packets longer than 256 MiB after decompression, and events with more than 64 MiB of arguments, 64 KiB of categories or 131072 flows";
     PacketWithoutState "packet_skipped_seq_needs_incremental_state_invalid" "data_loss" Lost
         "packets that depend on lost ones";
     EventWithoutSequence "track_event_missing_sequence_id" "error" Lost "track events that name no sequence of packets";
@@ -182,8 +181,9 @@ descriptions! {
 impl Damage {
     /// Whether it can occur only once, so that its count means nothing.
     pub fn is_place(self) -> bool {
-        use Damage::{ArchiveBroken, BrokenStructure, TrailingBytes, Truncated};
-        self.is_of_packing() || matches!(self, ArchiveBroken | Truncated | BrokenStructure | TrailingBytes)
+        use Damage::{ArchiveBroken, BrokenStructure, PacketStructure, TrailingBytes, Truncated};
+        self.is_of_packing()
+            || matches!(self, ArchiveBroken | Truncated | BrokenStructure | PacketStructure | TrailingBytes)
     }
 
     /// Whether the compression is damaged. Offsets then refer to the compressed file.
@@ -321,8 +321,10 @@ impl DamageReport {
 
     /// Whether the trace is truncated. It is then unknown how much is missing.
     pub fn is_cut_off(&self) -> bool {
-        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, Truncated};
-        [Truncated, PackedCutOff, PackedCorrupt, BrokenStructure].iter().any(|kind| self.get(*kind).count > 0)
+        use Damage::{BrokenStructure, PackedCorrupt, PackedCutOff, PacketStructure, Truncated};
+        [Truncated, PackedCutOff, PackedCorrupt, BrokenStructure, PacketStructure]
+            .iter()
+            .any(|kind| self.get(*kind).count > 0)
     }
 
     /// Whether any byte of the text may be wrong.

@@ -37,7 +37,6 @@ pub(super) fn flatten_member(key: &str, value: Token<'_>, list: &mut ArgList) ->
 }
 
 /// The same for one JSON value of any sort, under keys that there are already. Whether there is a row.
-#[cfg(feature = "proto")]
 pub(in crate::input) fn flatten_value_of(text: &[u8], key: &str, flat_key: &str, list: &mut ArgList) -> bool {
     let had = list.len();
     let mut path = Path {

@@ -54,7 +54,6 @@ mod tokenizer;
 mod words;
 
 pub use crate::input::reader::Collect;
-#[cfg(feature = "proto")]
 pub(super) use args::flatten_value_of;
 pub use format::Stream;
 pub use read::{Division, Reader, count_elements};

@@ -1,28 +1,16 @@
-//! Debug annotations: the arguments of a track event, as rows and as the ids that link events (`ties`).
+//! The arguments of a track event, as rows and as the ids that link events: debug annotations, and fields of their own.
 //!
-//! The keys of the rows are Perfetto's: `debug.` and the annotation's name.
+//! The keys of the rows are Perfetto's: for an annotation `debug.` and its name.
 
 use std::fmt::Write;
 
-use super::annotation::{ARRAY_VALUE, Annotation, Content, DICT_ENTRY};
-use super::state::Lookup;
-use super::ties::{Owner, Ties};
-use super::wire::{Field, Fields, Malformed, Value};
+use super::messages::{ARRAY, Content, DICT, DebugAnnotation, NestedValue, SourceLocation, TrackEvent};
+use super::state::{Lookup, Table};
+use super::wire::Malformed;
+use crate::event::ids::{IdArg, IdSource, IdValue};
 use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, Keep};
 use crate::input::json::flatten_value_of;
 use crate::names::category::CategoryKind;
-
-/// The fields of `NestedValue`, the older form of a value with parts, and its types.
-const NESTED_TYPE: u32 = 1;
-const NESTED_KEY: u32 = 2;
-const NESTED_MEMBER: u32 = 3;
-const NESTED_ELEMENT: u32 = 4;
-const NESTED_INT: u32 = 5;
-const NESTED_DOUBLE: u32 = 6;
-const NESTED_BOOL: u32 = 7;
-const NESTED_STRING: u32 = 8;
-const DICT: u64 = 1;
-const ARRAY: u64 = 2;
 
 /// Annotations nested deeper than this are dropped; real ones have four levels.
 const MAX_DEPTH: usize = 64;
@@ -42,7 +30,7 @@ const MAX_LONG_KEYS: usize = 256 << 20;
 const MAX_JSON: usize = 32 << 10;
 
 /// Reads the annotations of one event after the other, into the same buffers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Annotations {
     wanted: ArgsWanted,
     pub(super) list: ArgList,
@@ -50,15 +38,14 @@ pub(super) struct Annotations {
     flat_key: String,
     /// The bytes of the event's keys and texts, and whether some were dropped.
     text: usize,
-    is_full: bool,
+    pub(super) is_full: bool,
     /// The bytes of the long keys of all events.
     long_keys: usize,
 }
 
 impl Annotations {
     pub(super) fn new(wanted: ArgsWanted) -> Self {
-        let (list, key, flat_key) = (ArgList::default(), String::new(), String::new());
-        Annotations { wanted, list, key, flat_key, text: 0, is_full: false, long_keys: 0 }
+        Annotations { wanted, ..Annotations::default() }
     }
 
     /// Forgets the annotations of the event before.
@@ -67,73 +54,75 @@ impl Annotations {
         (self.text, self.is_full) = (0, false);
     }
 
-    /// Whether all arguments are wanted.
-    pub(super) fn wants_all(&self) -> bool {
-        self.wanted == ArgsWanted::All
-    }
-
-    /// Whether some were dropped.
-    pub(super) fn is_full(&self) -> bool {
-        self.is_full
-    }
-
-    /// Reads the annotations of an event, a repeated field of it. Returns the ids that link it to other events.
+    /// Reads the annotations of an event of this kind. Returns the ids that link it to other events.
     pub(super) fn read(
         &mut self,
-        event: &[u8],
-        field: u32,
-        owner: Owner<'_>,
+        event: &TrackEvent<'_>,
+        kind: CategoryKind,
+        name: &[u8],
         names: &Lookup<'_>,
     ) -> Result<EventIds, Malformed> {
-        let mut found = Ties::default();
+        let mut found = Ids::default();
         let keys = self.wanted.keys();
-        let keep = keys.map_or(Keep::Nothing, |(set, _)| set.keep(owner.kind, owner.name));
+        let keep = keys.map_or(Keep::Nothing, |(set, _)| set.keep(kind, name));
         let markers = keep.markers();
         let mut is_marked = false;
-        let annotations = || Fields::new(event).filter(|f| !f.is_ok_and(|f| f.number != field));
-        for annotation in annotations() {
-            let annotation = Annotation::new(annotation?.value.bytes().ok_or(Malformed)?, names)?;
+        for message in event.annotations() {
+            let annotation = annotation(message?, names)?;
             if let (Some(name), Some(value)) = (annotation.name, annotation.value) {
                 found.see(name, value);
                 is_marked |= markers.iter().any(|marker| marker.as_bytes() == name);
             }
-            if self.wants_all() {
+            if self.wanted == ArgsWanted::All {
                 self.top(&annotation, names)?;
             }
         }
-        let Some((set, present)) = keys else { return Ok(EventIds::read(owner.kind, &mut found)) };
+        let Some((set, present)) = keys else { return Ok(EventIds::read(kind, &mut found)) };
         // Here a key that only has to be there comes with its value, which is bounded as all annotations are.
         let values = if keep == Keep::Keys || is_marked { set.keys } else { &[] };
-        let present = if owner.kind == CategoryKind::Cpu { present } else { &[] };
+        let present = if kind == CategoryKind::Cpu { present } else { &[] };
         if !values.is_empty() || !present.is_empty() {
-            for annotation in annotations() {
-                let annotation = Annotation::new(annotation?.value.bytes().ok_or(Malformed)?, names)?;
+            for message in event.annotations() {
+                let annotation = annotation(message?, names)?;
                 let is_it = |name| values.iter().chain(present).any(|key| key.as_bytes() == name);
                 if annotation.name.is_some_and(is_it) {
                     self.top(&annotation, names)?;
                 }
             }
         }
-        Ok(EventIds::read(owner.kind, &mut found))
+        Ok(EventIds::read(kind, &mut found))
     }
 
-    /// Adds a row that is not an annotation.
-    pub(super) fn push(&mut self, key: &'static str, value: ArgValue<&[u8]>) {
-        let of_text = if let ArgValue::Text(text) = value { text.len() } else { 0 };
-        self.text = self.text.saturating_add(key.len() + of_text);
-        if self.text > MAX_TEXT {
-            self.is_full = true;
-            return;
+    /// Adds the arguments that are fields of their own, if all are wanted: the source location and the correlation id. Perfetto's fields
+    /// for Chrome's events are skipped.
+    pub(super) fn fields(&mut self, event: &TrackEvent<'_>, names: &Lookup<'_>) -> Result<(), Malformed> {
+        if self.wanted != ArgsWanted::All {
+            return Ok(());
         }
-        match value {
-            ArgValue::Text(text) => self.list.push(key, None, ArgValue::Text(&String::from_utf8_lossy(text))),
-            ArgValue::Int(value) => self.list.push(key, None, ArgValue::Int(value)),
-            ArgValue::Real(value) => self.list.push(key, None, ArgValue::Real(value)),
-            ArgValue::Bool(value) => self.list.push(key, None, ArgValue::Bool(value)),
+        let interned = event.source_iid.and_then(|iid| names.text(Table::SourceLocations, iid));
+        let of_interned = ["source.file_name", "source.function_name", "source.line_number"];
+        let of_own = ["source_location.file_name", "source_location.function_name", "source_location.line_number"];
+        for (keys, location) in [(of_interned, interned), (of_own, event.source)] {
+            let Some(location) = location else { continue };
+            let SourceLocation { file, function, line, .. } = SourceLocation::read(location)?;
+            let values = [file.map(Content::Text), function.map(Content::Text), line.map(Content::Int)];
+            for (key, value) in keys.into_iter().zip(values) {
+                if let Some(value) = value {
+                    self.start(key);
+                    self.row(value);
+                }
+            }
         }
+        let interned = event.correlation_iid.and_then(|iid| names.text(Table::CorrelationIds, iid));
+        let id = event.correlation.map(|id| format!("tp:#{id}"));
+        if let Some(text) = event.correlation_text.or(interned).or(id.as_ref().map(|id| id.as_bytes())) {
+            self.start("correlation_id");
+            self.row(Content::Text(text));
+        }
+        Ok(())
     }
 
-    fn top(&mut self, annotation: &Annotation<'_>, names: &Lookup<'_>) -> Result<(), Malformed> {
+    fn top(&mut self, annotation: &DebugAnnotation<'_>, names: &Lookup<'_>) -> Result<(), Malformed> {
         self.start("debug");
         self.member(annotation, names, 0).map(drop)
     }
@@ -147,7 +136,12 @@ impl Annotations {
     }
 
     /// Adds the rows of an annotation that has a name. Returns whether there are any.
-    fn member(&mut self, annotation: &Annotation<'_>, names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
+    fn member(
+        &mut self,
+        annotation: &DebugAnnotation<'_>,
+        names: &Lookup<'_>,
+        depth: usize,
+    ) -> Result<bool, Malformed> {
         let Some(name) = annotation.name else { return Ok(false) };
         self.within(name, |this| this.value(annotation, names, depth))
     }
@@ -188,31 +182,25 @@ impl Annotations {
         result
     }
 
-    fn value(&mut self, annotation: &Annotation<'_>, names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
+    fn value(&mut self, annotation: &DebugAnnotation<'_>, names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
         match annotation.value {
             None => Ok(false),
             Some(Content::Parts | Content::Nested(_)) if depth >= MAX_DEPTH => Ok(false),
-            Some(Content::Parts) => self.parts(annotation.message, names, depth),
+            Some(Content::Parts) => self.parts(annotation, names, depth),
             Some(Content::Nested(value)) => self.nested(value, depth),
             Some(value) => Ok(self.row(value)),
         }
     }
 
     /// An element without rows has no index, as in Perfetto.
-    fn parts(&mut self, message: &[u8], names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
+    fn parts(&mut self, of: &DebugAnnotation<'_>, names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
         let (mut index, mut has_rows) = (0, false);
-        for field in Fields::new(message) {
-            let Field { number, value } = field?;
-            match (number, value) {
-                (DICT_ENTRY, Value::Bytes(entry)) => {
-                    has_rows |= self.member(&Annotation::new(entry, names)?, names, depth + 1)?;
-                }
-                (ARRAY_VALUE, Value::Bytes(element)) => {
-                    let element = Annotation::new(element, names)?;
-                    index += usize::from(self.at(index, |this| this.value(&element, names, depth + 1))?);
-                }
-                _ => {}
-            }
+        for entry in of.entries().flatten() {
+            has_rows |= self.member(&annotation(entry, names)?, names, depth + 1)?;
+        }
+        for element in of.elements().flatten() {
+            let element = annotation(element, names)?;
+            index += usize::from(self.at(index, |this| this.value(&element, names, depth + 1))?);
         }
         Ok(has_rows || index > 0)
     }
@@ -222,32 +210,22 @@ impl Annotations {
         if depth >= MAX_DEPTH {
             return Ok(false);
         }
-        let (mut kind, mut scalar) = (0, None);
-        for field in Fields::new(message) {
-            let Field { number, value } = field?;
-            match (number, value) {
-                (NESTED_TYPE, Value::Varint(value)) => kind = value,
-                (NESTED_INT, Value::Varint(value)) => scalar = Some(Content::Int(value as i64)),
-                (NESTED_DOUBLE, Value::Fixed64(bits)) => scalar = Some(Content::Real(f64::from_bits(bits))),
-                (NESTED_BOOL, Value::Varint(value)) => scalar = Some(Content::Bool(value != 0)),
-                (NESTED_STRING, Value::Bytes(text)) => scalar = Some(Content::Text(text)),
-                _ => {}
+        let nested = NestedValue::read(message)?;
+        match nested.kind {
+            0 => {
+                let number = nested.int.map(Content::Int).or(nested.double.map(Content::Real));
+                let scalar = number.or(nested.flag.map(Content::Bool)).or(nested.text.map(Content::Text));
+                Ok(scalar.is_some_and(|scalar| self.row(scalar)))
             }
-        }
-        let texts = |wanted| Fields::new(message).flatten().filter(move |field| field.number == wanted);
-        match (kind, scalar) {
-            (0, Some(scalar)) => Ok(self.row(scalar)),
-            (DICT, _) => {
-                for (key, member) in texts(NESTED_KEY).zip(texts(NESTED_MEMBER)) {
-                    if let (Value::Bytes(key), Value::Bytes(member)) = (key.value, member.value) {
-                        self.within(key, |this| this.nested(member, depth + 1))?;
-                    }
+            DICT => {
+                for (key, member) in nested.keys().flatten().zip(nested.members().flatten()) {
+                    self.within(key, |this| this.nested(member, depth + 1))?;
                 }
                 Ok(true)
             }
-            (ARRAY, _) => {
+            ARRAY => {
                 let mut index = 0;
-                for element in texts(NESTED_ELEMENT).filter_map(|field| field.value.bytes()) {
+                for element in nested.elements().flatten() {
                     index += usize::from(self.at(index, |this| this.nested(element, depth + 1))?);
                 }
                 Ok(index > 0)
@@ -291,10 +269,49 @@ impl Annotations {
             Content::Int(value) => ArgValue::Int(value),
             Content::Real(value) => ArgValue::Real(value),
             Content::Bool(value) => ArgValue::Bool(value),
-            Content::Nested(_) | Content::Parts => return false,
+            Content::Nested(_) | Content::Parts | Content::TextIid(_) => return false,
         };
         self.list.push(&self.key, flat_key, value);
         true
+    }
+}
+
+/// An annotation with its interned texts.
+fn annotation<'a>(message: &'a [u8], names: &Lookup<'a>) -> Result<DebugAnnotation<'a>, Malformed> {
+    let mut annotation = DebugAnnotation::read(message)?;
+    if let Some(Content::TextIid(iid)) = annotation.value {
+        annotation.value = names.text(Table::AnnotationTexts, iid).map(Content::Text);
+    }
+    if annotation.name_iid != 0 {
+        annotation.name = names.text(Table::AnnotationNames, annotation.name_iid);
+    }
+    Ok(annotation)
+}
+
+/// The ids among the annotations, by [`IdArg`]. The keys are those that Kineto writes into the `args` of its JSON: a tool that converts
+/// such a trace keeps them.
+#[derive(Debug, Default)]
+struct Ids([Option<i64>; IdArg::COUNT]);
+
+impl Ids {
+    /// Takes an annotation. If there are several with one name, the first wins.
+    fn see(&mut self, name: &[u8], value: Content<'_>) {
+        let Some(arg) = IdArg::of_key(name) else { return };
+        let number = match value {
+            Content::Int(number) => Some(number),
+            Content::Uint(number) => i64::try_from(number).ok(),
+            Content::Real(number) if number.fract() == 0.0 && number.abs() < 9.0e15 => Some(number as i64),
+            Content::Text(text) => std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+            _ => None,
+        };
+        let known = &mut self.0[arg as usize];
+        *known = known.or(number);
+    }
+}
+
+impl IdSource for Ids {
+    fn value(&mut self, arg: IdArg) -> IdValue {
+        self.0[arg as usize].map_or(IdValue::Missing, IdValue::Number)
     }
 }
 
@@ -309,7 +326,7 @@ mod tests {
         let mut has_row = |length| {
             annotations.clear();
             annotations.start(&"k".repeat(length));
-            (annotations.row(Content::Int(1)), annotations.is_full())
+            (annotations.row(Content::Int(1)), annotations.is_full)
         };
         assert_eq!(has_row(LONG_KEY + 1), (true, false));
         assert_eq!(has_row(LONG_KEY + 1), (false, true));

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-use super::wire::{Fields, Malformed, Value};
+use super::messages::{ClockSnapshot, ClockTime};
+use super::wire::Malformed;
 
 /// A clock: its number, and its sequence if it is local to one; 0 otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,14 +33,6 @@ const MAX_HOPS: usize = 4;
 /// How many clocks a search visits. Real traces have a dozen and one for each sequence, and the common ones, whose numbers are small,
 /// are visited first.
 const MAX_SEEN: usize = 256;
-
-/// The fields of `ClockSnapshot` and of its `Clock`.
-const CLOCKS: u32 = 1;
-const PRIMARY: u32 = 2;
-const CLOCK_ID: u32 = 1;
-const TIMESTAMP: u32 = 2;
-const IS_INCREMENTAL: u32 = 3;
-const UNIT_MULTIPLIER: u32 = 4;
 
 /// The most clocks of a snapshot; real ones have seven.
 const MAX_CLOCKS: usize = 64;
@@ -82,22 +75,22 @@ pub(super) struct Clocks {
 impl Clocks {
     /// Adds a `ClockSnapshot` of a sequence, unless the trace's clock goes backwards in it. Returns whether it was added.
     pub(super) fn snapshot(&mut self, message: &[u8], sequence: u64) -> Result<bool, Malformed> {
-        let (mut shown, mut units, mut primary) = (BTreeMap::new(), Vec::new(), None);
-        for field in Fields::new(message) {
-            let field = field?;
-            match (field.number, field.value) {
-                (CLOCKS, Value::Bytes(_)) if units.len() >= MAX_CLOCKS => return Err(Malformed),
-                (CLOCKS, Value::Bytes(message)) => {
-                    let (clock, ns, unit) = clock(message, sequence)?;
-                    shown.insert(clock, ns);
-                    units.push((clock, unit));
-                }
-                (PRIMARY, Value::Varint(number)) if number != 0 => primary = Some(Clock::new(number, sequence)),
-                _ => {}
+        let (mut shown, mut units) = (BTreeMap::new(), Vec::new());
+        let message = ClockSnapshot::read(message)?;
+        for clock in message.clocks() {
+            if units.len() >= MAX_CLOCKS {
+                return Err(Malformed);
             }
+            let ClockTime { clock, timestamp, is_incremental, unit, .. } = clock?;
+            let (clock, multiplier) = (Clock::new(clock, sequence), unit.max(1));
+            // Only a clock that is local to a sequence can be incremental.
+            let running = (is_incremental && clock.sequence != 0).then_some(timestamp);
+            shown.insert(clock, in_ns(timestamp, multiplier));
+            units.push((clock, Unit { multiplier, running }));
         }
         if self.of_trace.is_none() {
             let boottime = Clock::new(BOOTTIME, 0);
+            let primary = (message.primary != 0).then(|| Clock::new(message.primary, sequence));
             self.of_trace = primary.or(shown.contains_key(&boottime).then_some(boottime));
             self.changes += 1;
         }
@@ -196,25 +189,6 @@ impl Clocks {
         }
         None
     }
-}
-
-/// A clock of a snapshot, its time in ns, and its unit.
-fn clock(message: &[u8], sequence: u64) -> Result<(Clock, i64, Unit), Malformed> {
-    let (mut number, mut timestamp, mut is_incremental, mut multiplier) = (0, 0, false, 1);
-    for field in Fields::new(message) {
-        let field = field?;
-        match (field.number, field.value) {
-            (CLOCK_ID, Value::Varint(value)) => number = value,
-            (TIMESTAMP, Value::Varint(value)) => timestamp = value,
-            (IS_INCREMENTAL, Value::Varint(value)) => is_incremental = value != 0,
-            (UNIT_MULTIPLIER, Value::Varint(value)) => multiplier = value.max(1),
-            _ => {}
-        }
-    }
-    let clock = Clock::new(number, sequence);
-    // Only a clock that is local to a sequence can be incremental.
-    let running = (is_incremental && clock.sequence != 0).then_some(timestamp);
-    Ok((clock, in_ns(timestamp, multiplier), Unit { multiplier, running }))
 }
 
 /// A time in ns. One beyond `i64` is before all time: Perfetto would take it for negative.

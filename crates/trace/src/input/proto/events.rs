@@ -4,20 +4,23 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::attributes;
 use super::clocks::{Clock, Clocks};
-use super::packet::{NEEDS_STATE, Packet, STARTS_ANEW};
+use super::messages::{Attribute, NEEDS_STATE, STARTS_ANEW, TraceAttributes, TracePacket, TrackEvent};
+use super::reader::Summary;
 use super::state::{Names, Sequence};
-use super::summary::Summary;
-use super::track_event::{Parser, TrackEvent};
+use super::track_event::Parser;
 use super::tracks::{Descriptors, SequenceThread, some_thread_of};
 use super::wire::Malformed;
 use crate::damage::Damage;
-use crate::event::{ArgsWanted, Kind, TrackItem, TrackKey};
+use crate::event::{ArgValue, ArgsWanted, HeaderField, Kind, TrackItem, TrackKey};
 use crate::time::Ns;
 
 /// How many bytes of events may wait in all.
 const MAX_WAITING: usize = 64 << 20;
+
+/// How many attributes of a trace are kept, and how many bytes each may have.
+const MAX_ATTRIBUTES: usize = 10_000;
+const MAX_TEXT: usize = 64 << 10;
 
 /// An event that waits for the end of the file. Its time is on this clock, or on the trace's.
 #[derive(Debug)]
@@ -38,7 +41,7 @@ struct Place {
 }
 
 /// The state of a trace between two packets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Events {
     parser: Parser,
     sequences: HashMap<u64, Sequence, foldhash::fast::FixedState>,
@@ -57,30 +60,19 @@ pub(super) struct Events {
 
 impl Events {
     pub(super) fn new(wanted: ArgsWanted) -> Self {
-        Events {
-            parser: Parser::new(wanted),
-            sequences: HashMap::default(),
-            threads: HashMap::default(),
-            names_bytes: Rc::default(),
-            clocks: Clocks::default(),
-            descriptors: Descriptors::default(),
-            waiting: Vec::new(),
-            waiting_bytes: 0,
-            is_stopped: false,
-            summary: Summary::default(),
-        }
+        Events { parser: Parser::new(wanted), ..Events::default() }
     }
 
     /// Reads a packet that is not compressed. Its parts about the trace, its sequence and clocks apply before its event does,
     /// and also if that depends on a packet that was lost.
     pub(super) fn packet(
         &mut self,
-        packet: &Packet<'_>,
+        packet: &TracePacket<'_>,
         offset: u64,
         emit: &mut impl FnMut(TrackItem<'_>) -> bool,
     ) -> Result<(), Malformed> {
         if let Some(attributes) = packet.attributes {
-            attributes::add(attributes, &mut self.summary)?;
+            self.attributes(attributes)?;
         }
         if packet.machine != 0 {
             self.summary.damage.count(Damage::OtherMachine, Some(offset));
@@ -116,7 +108,8 @@ impl Events {
             (clock, self.clocks.ns(clock, written))
         });
         self.describe(packet, number)?;
-        if packet.is_other() {
+        let shown = [packet.event, packet.track, packet.thread, packet.process, packet.attributes, packet.snapshot];
+        if packet.other.is_some() && shown.iter().all(|message| message.is_none()) {
             self.summary.damage.count(Damage::PhaseNotShown, None);
         }
         match packet.event {
@@ -125,8 +118,24 @@ impl Events {
         }
     }
 
+    /// Adds a `TraceAttributes`: keys and values, shown as metadata under Perfetto's names, `trace_attribute.` and the key.
+    fn attributes(&mut self, message: &[u8]) -> Result<(), Malformed> {
+        for attribute in TraceAttributes::read(message)?.attributes() {
+            let Attribute { key: Some(key), int, text, .. } = attribute? else { continue };
+            let text_value = |text| ArgValue::Text(String::from_utf8_lossy(text).into_owned());
+            let Some(value) = text.map(text_value).or(int.map(ArgValue::Int)) else { continue };
+            let Summary { header, damage, .. } = &mut self.summary;
+            if key.len() + text.map_or(0, <[u8]>::len) > MAX_TEXT || header.len() >= MAX_ATTRIBUTES {
+                damage.count(Damage::HeaderSkipped, None);
+            } else {
+                header.push(HeaderField { key: format!("trace_attribute.{}", String::from_utf8_lossy(key)), value });
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a packet's descriptors of tracks, threads and processes.
-    fn describe(&mut self, packet: &Packet<'_>, number: u64) -> Result<(), Malformed> {
+    fn describe(&mut self, packet: &TracePacket<'_>, number: u64) -> Result<(), Malformed> {
         if let Some(process) = packet.process {
             self.descriptors.add_process(process)?;
         }
@@ -152,7 +161,7 @@ impl Events {
             self.summary.damage.count(Damage::EventWithoutSequence, Some(offset));
             return Ok(());
         };
-        let event = TrackEvent::new(message)?;
+        let event = TrackEvent::read(message)?;
         let track = self.track(&event, number);
         let Some(sequence) = self.sequences.get(&number) else { return Ok(()) };
         let Some((clock, ts)) = time else {
@@ -202,8 +211,8 @@ impl Events {
         if uuid != 0 {
             return TrackKey::Uuid(uuid);
         }
-        let (pid, tid) = (event.legacy.pid, event.legacy.tid);
-        let own = thread.filter(|_| event.track.is_none() || !event.has_type());
+        let (pid, tid) = (event.legacy.pid.map(i64::from), event.legacy.tid.map(i64::from));
+        let own = thread.filter(|_| event.track.is_none() || event.kind == 0);
         match (pid, tid, thread) {
             (Some(pid), tid, _) => self.descriptors.thread_track(pid, tid.unwrap_or_else(|| some_thread_of(pid))),
             (None, Some(tid), Some(thread)) => self.descriptors.thread_track(thread.pid, tid),
@@ -253,7 +262,7 @@ impl Events {
                 continue;
             };
             place.ts = ts;
-            if TrackEvent::new(&message).and_then(|event| self.parse(&event, &place, emit)).is_err() {
+            if TrackEvent::read(&message).and_then(|event| self.parse(&event, &place, emit)).is_err() {
                 self.summary.damage.count(Damage::PacketSyntax, Some(place.offset));
             }
         }

@@ -1,6 +1,8 @@
-//! The format in the registry: a list of packets is read by one thread, in file order, and hands on a batch of events now and then.
+//! The format in the registry: how a list of packets is recognised, read in batches, and refused if it has no events.
 
-use super::{Stream, Summary, sniff};
+use super::packets::PACKET;
+use super::reader::{Stream, Summary};
+use super::wire::{Head, Stop};
 use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::{Format, Kind, Support, TrackItem, Writer};
@@ -25,15 +27,12 @@ impl TraceReader for Stream {
     const TURN: Turn = Turn::First;
 
     fn sniff(head: &[u8]) -> Fit {
-        sniff::sniff(head)
+        sniff(head)
     }
 
     fn open(file: File<'_>) -> Result<Vec<Self>, Refusal> {
-        let (name, budget) = (file.name.to_owned(), file.budget.clone());
-        match Stream::new(file.into_text(), budget) {
-            Ok(stream) => Ok(vec![stream]),
-            Err((what, advice)) => Err(Error::Unsupported { name, what, advice }.into()),
-        }
+        let budget = file.budget.clone();
+        Ok(vec![Stream::new(file.into_text(), budget)])
     }
 
     fn read<S: Shard>(
@@ -76,13 +75,12 @@ fn refuse(name: &str, mut summary: Summary) -> Result<Summary, Refusal> {
     if summary.events > 0 {
         return Ok(summary);
     }
-    if let (0, Some(offset)) = (summary.packets, summary.cut_off_at) {
+    let first = |kind| summary.damage.get(kind).first_offset;
+    if let (0, Some(offset)) = (summary.packets, first(Damage::Truncated)) {
         return Err(Error::NothingWhole { name: name.to_owned(), offset }.into());
     }
-    let first = |kind| summary.damage.get(kind).first_offset;
     let lost = LOSES_EVENTS.into_iter().find(|kind| summary.damage.get(*kind).count > 0);
-    let breaks = first(Damage::PacketStructure).or(first(Damage::PacketTooLong));
-    Err(Refusal::NotATrace(match (lost, breaks, first(Damage::PacketSyntax)) {
+    Err(Refusal::NotATrace(match (lost, first(Damage::PacketStructure), first(Damage::PacketSyntax)) {
         (Some(kind), ..) => format!(
             "none of its {} packets is a track event that can be shown; there are {} {}",
             summary.packets,
@@ -98,4 +96,86 @@ fn refuse(name: &str, mut summary: Summary) -> Result<Summary, Refusal> {
         ),
         (None, None, None) => format!("none of its {} packets is a track event", summary.packets),
     }))
+}
+
+/// Field 1 begins with a newline for a reader of text, so JSON that begins with one has to be distinguished: it fits no packets,
+/// and it has no control characters, which packets always have (the numbers of clocks and the types of events are some). A file
+/// that begins with a newline, is not text and opens no JSON may be a list of packets whose first one is damaged: the reader of
+/// packets can say where it breaks.
+fn sniff(head: &[u8]) -> Fit {
+    let is_text = || {
+        // The head may end within a character.
+        let is_utf8 = std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none());
+        is_utf8 && head.iter().all(|byte| byte.is_ascii_whitespace() || *byte >= b' ')
+    };
+    if head.first() != Some(&b'\n') || is_text() {
+        return Fit::No;
+    }
+    let mut rest = head;
+    // Empty packets and other fields may come first.
+    let is_packet = loop {
+        let Ok(Head { number, is_bytes, takes, length }) = Head::read(rest) else { break false };
+        let (packet, after) = rest[takes..].split_at((length as usize).min(rest.len() - takes));
+        if number == PACKET && is_bytes && length > 0 {
+            match is_packet(packet, packet.len() as u64 == length) {
+                Some(is_packet) => break is_packet,
+                None => return Fit::No,
+            }
+        }
+        rest = after;
+    };
+    let opens_json = matches!(head.trim_ascii_start().first(), Some(b'{' | b'['));
+    match is_packet {
+        true => Fit::Sure,
+        false if opens_json => Fit::No,
+        false => Fit::Maybe,
+    }
+}
+
+/// Whether a packet, or its beginning, consists of fields; `None` for a message of pprof's. Fields 1 and 2 of a packet are messages,
+/// those of pprof's are numbers.
+fn is_packet(packet: &[u8], is_whole: bool) -> Option<bool> {
+    let mut rest = packet;
+    while !rest.is_empty() {
+        match Head::read(rest) {
+            Ok(Head { number: ..=2, is_bytes: false, .. }) => return None,
+            Ok(Head { takes, length, .. }) if length <= (rest.len() - takes) as u64 => {
+                rest = &rest[takes + length as usize..];
+            }
+            // A field that is cut off is damage, unless the head ends there.
+            Ok(_) | Err(Stop::CutOff) => return Some(!is_whole),
+            Err(Stop::Broken) => return Some(false),
+        }
+    }
+    Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begins(head: &[u8]) -> bool {
+        sniff(head) != Fit::No
+    }
+
+    #[test]
+    fn packets_are_distinguished_from_json() {
+        // A packet of a timestamp and a sequence; one of 123 bytes, whose length is a brace.
+        assert!(!begins(b"\x0a\x04\x08\x01\x50\x02"), "field 1 is a message, not a number");
+        assert!(begins(b"\x0a\x04\x40\x01\x53\x02"), "a damaged packet, and no text");
+        assert!(begins(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"));
+        assert!(!begins(b"\x0a {\"traceName\":\"\x01\"}"), "JSON with a control character");
+        assert!(begins(b"\x0a\x04\x40\x01\x50\x02"));
+        assert!(begins(b"\x0a\x04\x40\x01\x50\x02\x0a"));
+        let long = [&b"\x0a\x7b\x40\x01\x5a\x77"[..], &[b'x'; 119], b"\x0a\x02\x50\x01"].concat();
+        assert!(begins(&long));
+        assert!(begins(&long[..60]), "a head may end anywhere");
+        for text in
+            ["\n{\"traceEvents\":[]}", "\n[{\"ph\":\"X\"}]", "\n  [", "\n", "{}", "\n{\"a\":1}", "\nname, value\n"]
+        {
+            assert!(!begins(text.as_bytes()), "{text:?}");
+        }
+        let json = format!("\n{{\"schemaVersion\":1,\"traceEvents\":[{}]}}", "{\"ph\":\"X\"},".repeat(60));
+        assert!(!begins(&json.as_bytes()[..512]));
+    }
 }

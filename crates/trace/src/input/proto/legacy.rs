@@ -4,53 +4,10 @@
 //! the same as in JSON, with three differences: ids are numbers; a slice that partly overlaps another on its track is dropped, not
 //! put onto a lane; and where Perfetto requires that a slice's track belongs to a thread, here it may be any.
 
-use super::wire::{Field, Fields, Malformed, Value};
+use super::messages::{FLOW_IN, FLOW_OUT, LegacyEvent, SCOPE_GLOBAL, SCOPE_PROCESS};
+use super::wire::Malformed;
 use crate::event::{Bind, Kind, Scope};
 use crate::time::Ns;
-
-/// The fields of `LegacyEvent`.
-const NAME_IID: u32 = 1;
-const PHASE: u32 = 2;
-const DURATION_US: u32 = 3;
-const THREAD_DURATION_US: u32 = 4;
-const UNSCOPED_ID: u32 = 6;
-const ID_SCOPE: u32 = 7;
-const BIND_ID: u32 = 8;
-const LOCAL_ID: u32 = 10;
-const GLOBAL_ID: u32 = 11;
-const BINDS_TO_ENCLOSING: u32 = 12;
-const FLOW_DIRECTION: u32 = 13;
-const INSTANT_SCOPE: u32 = 14;
-const PID_OVERRIDE: u32 = 18;
-const TID_OVERRIDE: u32 = 19;
-
-/// The bits of a flow's direction.
-const FLOW_IN: u64 = 1;
-const FLOW_OUT: u64 = 2;
-
-/// The scopes of instants.
-const SCOPE_GLOBAL: u64 = 1;
-const SCOPE_PROCESS: u64 = 2;
-
-/// The fields of a legacy event.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Legacy<'a> {
-    pub(super) name_iid: u64,
-    /// A letter; 0 if there is none and the event has a type.
-    phase: u8,
-    duration_us: i64,
-    thread_duration_us: i64,
-    unscoped_id: Option<u64>,
-    local_id: Option<u64>,
-    global_id: Option<u64>,
-    scope: Option<&'a [u8]>,
-    bind_id: Option<u64>,
-    binds_to_enclosing: bool,
-    direction: u64,
-    instant_scope: u64,
-    pub(super) pid: Option<i64>,
-    pub(super) tid: Option<i64>,
-}
 
 /// An asynchronous operation.
 #[derive(Debug, Clone, Copy)]
@@ -71,41 +28,7 @@ pub(super) enum Elsewhere<'a> {
     InstantsOfAll,
 }
 
-impl<'a> Legacy<'a> {
-    pub(super) fn new(message: &'a [u8]) -> Result<Self, Malformed> {
-        let mut event = Legacy::default();
-        for field in Fields::new(message) {
-            let Field { number, value } = field?;
-            match (number, value) {
-                (NAME_IID, Value::Varint(iid)) => event.name_iid = iid,
-                (PHASE, Value::Varint(phase)) => event.phase = phase as u8,
-                (DURATION_US, Value::Varint(us)) => event.duration_us = us as i64,
-                (THREAD_DURATION_US, Value::Varint(us)) => event.thread_duration_us = us as i64,
-                (UNSCOPED_ID, Value::Varint(id)) => event.unscoped_id = Some(id),
-                (LOCAL_ID, Value::Varint(id)) => event.local_id = Some(id),
-                (GLOBAL_ID, Value::Varint(id)) => event.global_id = Some(id),
-                (ID_SCOPE, Value::Bytes(scope)) => event.scope = Some(scope),
-                (BIND_ID, Value::Varint(id)) => event.bind_id = Some(id),
-                (BINDS_TO_ENCLOSING, Value::Varint(binds)) => event.binds_to_enclosing = binds != 0,
-                (FLOW_DIRECTION, Value::Varint(direction)) => event.direction = direction,
-                (INSTANT_SCOPE, Value::Varint(scope)) => event.instant_scope = scope,
-                (PID_OVERRIDE, Value::Varint(pid)) => event.pid = Some(i64::from(pid as i32)),
-                (TID_OVERRIDE, Value::Varint(tid)) => event.tid = Some(i64::from(tid as i32)),
-                _ => {}
-            }
-        }
-        Ok(event)
-    }
-
-    pub(super) fn has_phase(&self) -> bool {
-        self.phase != 0
-    }
-
-    /// Whether it names a thread or process.
-    pub(super) fn is_metadata(&self) -> bool {
-        self.phase == b'M'
-    }
-
+impl<'a> LegacyEvent<'a> {
     /// The kind of its phase; `None` if no table shows such events.
     pub(super) fn kind(&self) -> Option<Kind<'static>> {
         Some(match self.phase {
@@ -116,6 +39,8 @@ impl<'a> Legacy<'a> {
             b's' => Kind::FlowStart(self.unscoped_id),
             b't' => Kind::FlowStep(self.unscoped_id),
             b'f' => Kind::FlowEnd { id: self.unscoped_id, enclosing: self.binds_to_enclosing },
+            // It may name a thread or process.
+            b'M' => Kind::Metadata,
             _ => return None,
         })
     }

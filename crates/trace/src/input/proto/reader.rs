@@ -1,17 +1,18 @@
-//! Goes through all packets of a stream, also compressed ones and those after damage.
+//! Goes through all packets of a stream, also compressed ones.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
+use zstd::stream::read::Decoder;
+
 use super::events::Events;
-use super::packet::Packet;
-use super::packets::{MAX_PACKET, Next, Packets};
-use super::summary::Summary;
-use super::unpack;
-use super::wire::Malformed;
-use crate::damage::Damage;
-use crate::event::{ArgsWanted, TrackItem};
-use crate::input::containers::limit::{Budget, LimitReached, Limits};
+use super::messages::TracePacket;
+use super::packets::{MAX_PACKET, Packets};
+use super::wire::{Malformed, Stop};
+use crate::damage::{Damage, DamageReport};
+use crate::event::{ArgsWanted, HeaderField, TrackItem};
+use crate::input::containers::limit::{Budget, LimitReached, Limited, Limits};
 use crate::input::containers::packed::{PackedCause, PackedFailure};
 
 /// A list of packets, not read yet.
@@ -20,29 +21,63 @@ pub struct Stream {
     budget: Budget,
 }
 
+/// What was read besides the events.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// The number of packets of any kind.
+    pub packets: u64,
+    /// The number of events that tables show.
+    pub events: u64,
+    /// The attributes of the whole trace.
+    pub header: Vec<HeaderField>,
+    /// The damage.
+    pub damage: DamageReport,
+    /// The error that ended the source of the bytes.
+    pub failure: Option<io::Error>,
+    /// How many bytes were read.
+    pub bytes: u64,
+}
+
 impl Stream {
     /// Packets that are compressed within the bytes are charged to the budget, too.
-    ///
-    /// # Errors
-    /// None; a build without the feature `proto` has one.
-    #[expect(clippy::unnecessary_wraps, reason = "a build without the feature `proto` fails")]
-    pub(in crate::input) fn new(
-        bytes: Box<dyn Read + Send>,
-        budget: Budget,
-    ) -> Result<Self, (&'static str, &'static str)> {
-        Ok(Stream { bytes, budget })
+    pub(in crate::input) fn new(bytes: Box<dyn Read + Send>, budget: Budget) -> Self {
+        Stream { bytes, budget }
     }
 
     /// Bytes in memory without limits, for tests.
     pub fn unlimited(bytes: Vec<u8>) -> Self {
-        let budget = Budget::new(Limits::of_text(u64::MAX), Arc::default());
-        Stream { bytes: Box::new(io::Cursor::new(bytes)), budget }
+        Stream::new(Box::new(io::Cursor::new(bytes)), Budget::new(Limits::of_text(u64::MAX), Arc::default()))
     }
 
     /// Reads to the end and emits events, with these arguments, and then the tracks. `emit` returns whether to go on.
-    pub fn read(self, wanted: ArgsWanted, emit: impl FnMut(TrackItem<'_>) -> bool) -> Summary {
-        let reader = Reader { budget: self.budget, events: Events::new(wanted) };
-        reader.read(self.bytes, emit)
+    pub fn read(self, wanted: ArgsWanted, mut emit: impl FnMut(TrackItem<'_>) -> bool) -> Summary {
+        let mut reader = Reader { budget: self.budget, events: Events::new(wanted) };
+        let mut packets = Packets::new(self.bytes);
+        let stop = loop {
+            match packets.next() {
+                Ok(Some((packet, offset))) => reader.packet(packet, offset, false, &mut emit),
+                Ok(None) => break None,
+                Err(stop) => break Some(stop),
+            }
+            if reader.events.is_stopped {
+                break None;
+            }
+        };
+        let offset = packets.offset();
+        let failure = if reader.events.is_stopped { None } else { packets.finish() };
+        let damage = &mut reader.events.summary.damage;
+        let rest = packets.bytes() - offset;
+        match stop {
+            Some(Stop::CutOff) if failure.is_none() => damage.lose(Damage::Truncated, Some(offset), rest),
+            Some(Stop::Broken) => damage.lose(Damage::PacketStructure, Some(offset), rest),
+            _ => {}
+        }
+        if let Some(error) = failure {
+            reader.fail(error);
+        }
+        let mut summary = reader.events.finish(&mut emit);
+        summary.bytes = packets.bytes();
+        summary
     }
 }
 
@@ -53,44 +88,6 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(mut self, source: impl Read, mut emit: impl FnMut(TrackItem<'_>) -> bool) -> Summary {
-        let mut packets = Packets::new(source);
-        while !self.events.is_stopped {
-            let (kind, offset) = match packets.next() {
-                Next::Packet(packet, offset) => {
-                    self.packet(packet, offset, false, &mut emit);
-                    continue;
-                }
-                Next::End => break,
-                Next::Failed(error) => {
-                    self.fail(error);
-                    break;
-                }
-                Next::TooLong(offset) => {
-                    self.events.summary.packets += 1;
-                    (Damage::PacketTooLong, offset)
-                }
-                Next::Broken(offset) => (Damage::PacketStructure, offset),
-                Next::CutOff(offset) => (Damage::Truncated, offset),
-            };
-            let found = packets.find_next(kind != Damage::Truncated);
-            let goes_on = found.as_ref().is_ok_and(|found| *found);
-            // A file that ended in a packet, but goes on after it, had a wrong length.
-            let kind = if goes_on && kind == Damage::Truncated { Damage::PacketStructure } else { kind };
-            self.events.summary.damage.count(kind, Some(offset));
-            self.events.summary.cut_off_at = (kind == Damage::Truncated).then_some(offset);
-            if let Err(error) = found {
-                self.fail(error);
-            }
-            if !goes_on {
-                break;
-            }
-        }
-        let mut summary = self.events.finish(&mut emit);
-        summary.bytes = packets.bytes();
-        summary
-    }
-
     fn fail(&mut self, error: io::Error) {
         let summary = &mut self.events.summary;
         if let Some(failure) = PackedFailure::find_in(&error) {
@@ -108,9 +105,9 @@ impl Reader {
     /// Reads a packet. Packets in a compressed one may not be compressed themselves: Perfetto never writes that.
     fn packet(&mut self, message: &[u8], offset: u64, is_packed: bool, emit: &mut impl FnMut(TrackItem<'_>) -> bool) {
         self.events.summary.packets += 1;
-        let result = Packet::new(message).and_then(|packet| match packet.packed {
+        let result = TracePacket::read(message).and_then(|packet| match packet.packed {
             Some(_) if is_packed => Err(Malformed),
-            Some((field, bytes)) => self.unpack(field, bytes, offset, emit),
+            Some(bytes) => self.unpack(bytes, offset, emit),
             None => self.events.packet(&packet, offset, emit),
         });
         if result.is_err() {
@@ -118,35 +115,50 @@ impl Reader {
         }
     }
 
-    /// Reads the packets that are compressed in one.
+    /// Reads the packets that are compressed in one. Together they may be as long as one packet, and count as text: a small packet can
+    /// be made that decompresses to more than there is memory or time for.
     fn unpack(
         &mut self,
-        field: u32,
         bytes: &[u8],
         offset: u64,
         emit: &mut impl FnMut(TrackItem<'_>) -> bool,
     ) -> Result<(), Malformed> {
-        let mut packets = Packets::new(unpack::text(field, bytes, self.budget.clone())?);
-        while !self.events.is_stopped {
-            let is_whole = match packets.next() {
-                Next::Packet(message, _) => {
-                    self.packet(message, offset, true, emit);
-                    continue;
-                }
-                Next::Failed(error) if LimitReached::find_in(&error).is_some() => {
-                    self.fail(error);
-                    self.events.is_stopped = true;
-                    break;
-                }
-                Next::End => true,
-                Next::TooLong(_) | Next::CutOff(_) | Next::Broken(_) | Next::Failed(_) => false,
-            };
-            if packets.bytes() >= MAX_PACKET {
-                self.events.summary.damage.count(Damage::PacketTooLong, Some(offset));
+        let text: Box<dyn Read + '_> = match bytes {
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(Decoder::with_buffer(bytes).map_err(|_| Malformed)?),
+            [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(bytes)),
+            _ => Box::new(OneStream(ZlibDecoder::new(bytes))),
+        };
+        let mut packets = Packets::new(Limited::new(text, self.budget.clone()).take(MAX_PACKET));
+        let is_whole = loop {
+            match packets.next() {
+                Ok(Some((message, _))) => self.packet(message, offset, true, emit),
+                Ok(None) => break packets.failure.is_none(),
+                Err(_) => break false,
+            }
+            if self.events.is_stopped {
                 return Ok(());
             }
-            return if is_whole { Ok(()) } else { Err(Malformed) };
+        };
+        if let Some(error) = packets.failure.take_if(|error| LimitReached::find_in(error).is_some()) {
+            self.fail(error);
+            self.events.is_stopped = true;
+        } else if packets.bytes() >= MAX_PACKET {
+            self.events.summary.damage.count(Damage::PacketTooLong, Some(offset));
+        } else if !is_whole {
+            return Err(Malformed);
         }
         Ok(())
+    }
+}
+
+/// A zlib stream. Bytes after it are an error: nothing would read them.
+struct OneStream<'a>(ZlibDecoder<&'a [u8]>);
+
+impl Read for OneStream<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buf)? {
+            0 if !buf.is_empty() && !self.0.get_ref().is_empty() => Err(io::ErrorKind::InvalidData.into()),
+            read => Ok(read),
+        }
     }
 }

@@ -10,7 +10,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::wire::{Fields, Malformed, Value};
+use super::messages::{InternedText, TracePacketDefaults};
+use super::wire::{Fields, FromField, Malformed};
 
 /// The fields of `InternedData` that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,24 +22,18 @@ pub(super) enum Table {
     AnnotationNames = 3,
     /// Whole `SourceLocation` messages.
     SourceLocations = 4,
-    LogBodies = 20,
     AnnotationTexts = 29,
     CorrelationIds = 43,
 }
 
-const TABLES: [Table; 7] = [
+const TABLES: [Table; 6] = [
     Table::Categories,
     Table::EventNames,
     Table::AnnotationNames,
     Table::SourceLocations,
-    Table::LogBodies,
     Table::AnnotationTexts,
     Table::CorrelationIds,
 ];
-
-/// The fields of an entry of each.
-const IID: u32 = 1;
-const TEXT: u32 = 2;
 
 /// How many bytes all names may take. Those of real traces take some MiB.
 const MAX_NAMES: usize = 1 << 30;
@@ -102,11 +97,6 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// The fields of `TracePacketDefaults`, and of the `TrackEventDefaults` in it.
-const DEFAULT_CLOCK: u32 = 58;
-const EVENT_DEFAULTS: u32 = 11;
-const DEFAULT_TRACK: u32 = 11;
-
 /// The state of one sequence.
 #[derive(Debug)]
 pub(super) struct Sequence {
@@ -132,22 +122,8 @@ impl Sequence {
 
     /// Replaces the defaults by a `TracePacketDefaults`.
     pub(super) fn set_defaults(&mut self, message: &[u8]) -> Result<(), Malformed> {
-        (self.default_clock, self.default_track) = (None, None);
-        for field in Fields::new(message) {
-            let field = field?;
-            match (field.number, field.value) {
-                (DEFAULT_CLOCK, Value::Varint(clock)) => self.default_clock = Some(clock),
-                (EVENT_DEFAULTS, Value::Bytes(event)) => {
-                    for field in Fields::new(event) {
-                        let field = field?;
-                        if field.number == DEFAULT_TRACK {
-                            self.default_track = field.value.number();
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
+        let defaults = TracePacketDefaults::read(message)?;
+        (self.default_clock, self.default_track) = (defaults.clock, defaults.event.track);
         Ok(())
     }
 
@@ -157,17 +133,8 @@ impl Sequence {
         for field in Fields::new(message) {
             let field = field?;
             let Some(table) = TABLES.into_iter().find(|table| *table as u32 == field.number) else { continue };
-            let entry = field.value.bytes().ok_or(Malformed)?;
-            let (mut iid, mut text) = (0, &[][..]);
-            for field in Fields::new(entry) {
-                let field = field?;
-                match (field.number, field.value) {
-                    (IID, Value::Varint(value)) => iid = value,
-                    (TEXT, Value::Bytes(value)) => text = value,
-                    _ => {}
-                }
-            }
-            names.define(table, iid, if table == Table::SourceLocations { entry } else { text });
+            let InternedText { message, iid, text } = FromField::from_field(field)?.ok_or(Malformed)?;
+            names.define(table, iid, if table == Table::SourceLocations { message } else { text });
         }
         Ok(())
     }

@@ -5,33 +5,14 @@ use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use super::annotations::Annotations;
-use super::legacy::{Legacy, ns};
+use super::legacy::ns;
+use super::messages::{Content, DebugAnnotation, TrackEvent};
 use super::state::{Lookup, Names, Table};
-use super::ties::Owner;
-use super::typed::Typed;
-use super::wire::{Field, Fields, Malformed, Value, fixed64, varint};
+use super::wire::Malformed;
 use crate::damage::Damage;
 use crate::event::{ArgsWanted, Event, EventIds, Id, Kind, Scope, SliceFlow, Text};
 use crate::names::category::CategoryKind;
 use crate::time::Ns;
-
-/// The fields of `TrackEvent`. Chrome wrote the event's time into it until 2020; now such events are counted as without a time.
-const CATEGORY_IIDS: u32 = 3;
-const ANNOTATION: u32 = 4;
-const LEGACY: u32 = 6;
-const TYPE: u32 = 9;
-const NAME_IID: u32 = 10;
-const TRACK: u32 = 11;
-const THREAD_ABSOLUTE_US: u32 = 17;
-const CATEGORY: u32 = 22;
-const NAME: u32 = 23;
-const OLD_FLOWS: u32 = 36;
-const OLD_LAST_FLOWS: u32 = 42;
-const FLOWS: u32 = 47;
-const LAST_FLOWS: u32 = 48;
-
-/// The field of `DebugAnnotation` with the name of a thread or process.
-const ANNOTATION_TEXT: u32 = 6;
 
 /// How many bytes the categories of an event may take together. They may be interned.
 const MAX_CATEGORY: usize = 64 << 10;
@@ -42,54 +23,11 @@ const MAX_JOINED: usize = 256 << 20;
 /// How many flows an event may have: one may be a byte of a packet, and takes a hundred in the tables.
 const MAX_FLOWS: usize = 1 << 17;
 
-/// The parsed fields of an event.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct TrackEvent<'a> {
-    pub(super) message: &'a [u8],
-    /// The uuid of its track.
-    pub(super) track: Option<u64>,
-    /// The CPU time of its thread, in microseconds.
-    thread_us: Option<i64>,
-    pub(super) legacy: Legacy<'a>,
-    kind: u64,
-    name_iid: u64,
-    name: Option<&'a [u8]>,
-    has_categories: bool,
-    has_annotations: bool,
-    has_flows: bool,
-    typed: Typed<'a>,
-}
-
-impl<'a> TrackEvent<'a> {
-    pub(super) fn new(message: &'a [u8]) -> Result<Self, Malformed> {
-        let mut event = TrackEvent { message, ..TrackEvent::default() };
-        for field in Fields::new(message) {
-            let Field { number, value } = field?;
-            match (number, value) {
-                (TYPE, Value::Varint(kind)) => event.kind = kind,
-                (NAME_IID, Value::Varint(iid)) => event.name_iid = iid,
-                (NAME, Value::Bytes(name)) => event.name = Some(name),
-                (TRACK, Value::Varint(track)) => event.track = Some(track),
-                (THREAD_ABSOLUTE_US, Value::Varint(us)) => event.thread_us = Some(us as i64),
-                (LEGACY, Value::Bytes(legacy)) => event.legacy = Legacy::new(legacy)?,
-                (CATEGORY_IIDS | CATEGORY, _) => event.has_categories = true,
-                (ANNOTATION, _) => event.has_annotations = true,
-                (FLOWS | LAST_FLOWS | OLD_FLOWS | OLD_LAST_FLOWS, _) => event.has_flows = true,
-                _ => event.typed.see(number, value),
-            }
-        }
-        Ok(event)
-    }
-
-    /// Whether it has a type, apart from a legacy phase.
-    pub(super) fn has_type(&self) -> bool {
-        self.kind != 0
-    }
-
+impl TrackEvent<'_> {
     /// Its kind; `None` if no table shows such events.
     fn kind(&self) -> Option<Kind<'static>> {
         match self.kind {
-            _ if self.legacy.has_phase() => self.legacy.kind(),
+            _ if self.legacy.phase != 0 => self.legacy.kind(),
             1 => Some(Kind::Begin),
             2 => Some(Kind::End),
             3 => Some(Kind::Instant(Scope::Thread)),
@@ -103,22 +41,23 @@ impl<'a> TrackEvent<'a> {
     }
 
     /// The flows of its slice, those that end there last; at most one more than [`MAX_FLOWS`].
-    fn flows(&self, of_closed: bool) -> Vec<SliceFlow> {
-        let mut found = Vec::new();
-        for (new, old, terminates) in [(FLOWS, OLD_FLOWS, false), (LAST_FLOWS, OLD_LAST_FLOWS, true)] {
-            let (before, room) = (found.len(), MAX_FLOWS + 1 - found.len());
-            let flow = |id| SliceFlow { id, terminates, of_closed };
-            found.extend(Fields::numbers(self.message, new, fixed64).take(room).map(flow));
-            if found.len() == before {
-                found.extend(Fields::numbers(self.message, old, varint).take(room).map(flow));
-            }
+    fn all_flows(&self, of_closed: bool) -> Vec<SliceFlow> {
+        let flow = |terminates| move |id| SliceFlow { id, terminates, of_closed };
+        let mut found: Vec<SliceFlow> = self.flows().flatten().flatten().map(flow(false)).take(MAX_FLOWS + 1).collect();
+        if found.is_empty() {
+            found.extend(self.old_flows().flatten().flatten().map(flow(false)).take(MAX_FLOWS + 1));
+        }
+        let (before, room) = (found.len(), MAX_FLOWS + 1 - found.len());
+        found.extend(self.last_flows().flatten().flatten().map(flow(true)).take(room));
+        if found.len() == before {
+            found.extend(self.old_last_flows().flatten().flatten().map(flow(true)).take(room));
         }
         found
     }
 }
 
 /// Turns one track event after the other into events, with the same buffers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Parser {
     annotations: Annotations,
     category: Vec<u8>,
@@ -126,23 +65,14 @@ pub(super) struct Parser {
     joined: HashSet<u64, foldhash::fast::FixedState>,
     joined_bytes: usize,
     /// The last category and its kind: consecutive events mostly share it.
-    last_kind: (Vec<u8>, CategoryKind),
+    last_kind: (Vec<u8>, Option<CategoryKind>),
     /// Whether an event had a category of a profiler's GPU work, calls or Python functions.
     pub(super) has_seen_profiler: bool,
 }
 
 impl Parser {
     pub(super) fn new(wanted: ArgsWanted) -> Self {
-        let last_kind = (Vec::new(), CategoryKind::Runtime);
-        let annotations = Annotations::new(wanted);
-        Parser {
-            annotations,
-            category: Vec::new(),
-            joined: HashSet::default(),
-            joined_bytes: 0,
-            last_kind,
-            has_seen_profiler: false,
-        }
+        Parser { annotations: Annotations::new(wanted), ..Parser::default() }
     }
 
     /// Passes the event to `take`, and after it the flows of its slice.
@@ -154,7 +84,7 @@ impl Parser {
         mut damage: impl FnMut(Damage),
         mut take: impl FnMut(&Event<'_>),
     ) -> Result<(), Malformed> {
-        let Some(kind) = event.kind().or_else(|| event.legacy.is_metadata().then_some(Kind::Metadata)) else {
+        let Some(kind) = event.kind() else {
             damage(Damage::PhaseNotShown);
             return Ok(());
         };
@@ -164,25 +94,23 @@ impl Parser {
             iid => names.text(Table::EventNames, iid),
         };
         self.category.clear();
-        let mut is_full = event.has_categories && !self.category(event.message, &names)?;
+        let mut is_full = event.has_categories.0 && !self.category(event, &names);
         self.annotations.clear();
-        if self.annotations.wants_all() {
-            event.typed.add(&names, &mut self.annotations)?;
-        }
+        self.annotations.fields(event, &names)?;
         let mut ids = EventIds::NONE;
-        if event.has_annotations {
-            let owner = Owner { kind: self.category_kind(), name: name.unwrap_or_default() };
-            ids = self.annotations.read(event.message, ANNOTATION, owner, &names)?;
+        if event.has_annotations.0 {
+            let kind = self.category_kind();
+            ids = self.annotations.read(event, kind, name.unwrap_or_default(), &names)?;
         }
-        is_full |= self.annotations.is_full();
+        is_full |= self.annotations.is_full;
         (0..names.unknown()).for_each(|_| damage(Damage::NameUnknown));
-        let flows = if event.has_flows { event.flows(matches!(kind, Kind::End)) } else { Vec::new() };
+        let flows = if event.has_flows.0 { event.all_flows(matches!(kind, Kind::End)) } else { Vec::new() };
         if is_full || flows.len() > MAX_FLOWS {
             damage(Damage::PacketTooLong);
         }
         let kind = match (kind, name) {
-            (Kind::Metadata, Some(b"thread_name")) => Kind::ThreadName(first_text(event.message)),
-            (Kind::Metadata, Some(b"process_name")) => Kind::ProcessName(first_text(event.message)),
+            (Kind::Metadata, Some(b"thread_name")) => Kind::ThreadName(first_text(event)),
+            (Kind::Metadata, Some(b"process_name")) => Kind::ProcessName(first_text(event)),
             (kind, _) => kind,
         };
         if let Kind::ThreadName(name) | Kind::ProcessName(name) = &kind
@@ -190,26 +118,8 @@ impl Parser {
         {
             return Ok(());
         }
-        let mut parsed = self.event(event, kind, (ts, ids), name);
-        take(&parsed);
-        (parsed.name, parsed.category, parsed.ids) = (None, None, EventIds::NONE);
-        (parsed.thread_time, parsed.bind) = ((None, None), None);
-        for flow in flows.into_iter().take(MAX_FLOWS) {
-            parsed.kind = Kind::SliceFlow(flow);
-            take(&parsed);
-        }
-        Ok(())
-    }
-
-    fn event<'a>(
-        &'a self,
-        event: &TrackEvent<'a>,
-        kind: Kind<'a>,
-        (ts, ids): (Ns, EventIds),
-        name: Option<&'a [u8]>,
-    ) -> Event<'a> {
         let text = |raw| Text { raw, decode: decoded };
-        Event {
+        let mut parsed = Event {
             ts,
             pid: Id::Absent,
             tid: Id::Absent,
@@ -221,12 +131,20 @@ impl Parser {
             bind: event.legacy.bind().filter(|_| !matches!(kind, Kind::End)),
             args: &self.annotations.list,
             kind,
+        };
+        take(&parsed);
+        (parsed.name, parsed.category, parsed.ids) = (None, None, EventIds::NONE);
+        (parsed.thread_time, parsed.bind) = ((None, None), None);
+        for flow in flows.into_iter().take(MAX_FLOWS) {
+            parsed.kind = Kind::SliceFlow(flow);
+            take(&parsed);
         }
+        Ok(())
     }
 
     /// Joins several categories by commas. Undefined ones are dropped if there are several, as in Perfetto. Returns whether there was
     /// room for all.
-    fn category(&mut self, event: &[u8], names: &Lookup<'_>) -> Result<bool, Malformed> {
+    fn category(&mut self, event: &TrackEvent<'_>, names: &Lookup<'_>) -> bool {
         let mut push = |category: &[u8]| {
             let has_room = self.category.len() + category.len() < MAX_CATEGORY;
             if has_room {
@@ -238,28 +156,25 @@ impl Parser {
             has_room
         };
         let (mut count, mut unknown, mut has_room) = (0, None, true);
-        for iid in Fields::numbers(event, CATEGORY_IIDS, varint) {
+        for iid in event.category_iids().flatten().flatten() {
             count += 1;
             match names.text(Table::Categories, iid) {
                 Some(category) => has_room &= push(category),
                 None => unknown = Some(iid),
             }
             if !has_room {
-                return Ok(false);
+                return false;
             }
         }
         let by_number = count;
-        for field in Fields::new(event) {
-            let Field { number, value } = field?;
-            if let (CATEGORY, Value::Bytes(category)) = (number, value) {
-                count += 1;
-                has_room &= push(category);
-            }
+        for category in event.categories().flatten() {
+            count += 1;
+            has_room &= push(category);
         }
         if let (1, Some(iid)) = (count, unknown) {
             has_room &= push(format!("unknown({iid})").as_bytes());
         }
-        Ok(has_room && (by_number < 2 || self.may_join()))
+        has_room && (by_number < 2 || self.may_join())
     }
 
     /// Whether there is room for a category that consists of several interned ones. If not, it is dropped.
@@ -282,12 +197,16 @@ impl Parser {
         if self.category.is_empty() {
             return CategoryKind::Runtime;
         }
-        if self.last_kind.0 != self.category {
-            self.last_kind.1 = CategoryKind::from_name(&String::from_utf8_lossy(&self.category));
-            self.has_seen_profiler |= self.last_kind.1 != CategoryKind::Cpu;
-            self.last_kind.0.clone_from(&self.category);
+        match self.last_kind.1 {
+            Some(kind) if self.last_kind.0 == self.category => kind,
+            _ => {
+                let kind = CategoryKind::from_name(&String::from_utf8_lossy(&self.category));
+                self.has_seen_profiler |= kind != CategoryKind::Cpu;
+                self.last_kind.0.clone_from(&self.category);
+                self.last_kind.1 = Some(kind);
+                kind
+            }
         }
-        self.last_kind.1
     }
 }
 
@@ -297,10 +216,9 @@ fn decoded(raw: &[u8]) -> Cow<'_, str> {
 }
 
 /// The text of an event's first annotation: the name of a thread or process.
-fn first_text(event: &[u8]) -> Cow<'_, str> {
-    let field = |message, wanted| Fields::new(message).flatten().find(|field| field.number == wanted)?.value.bytes();
-    let text = field(event, ANNOTATION).and_then(|annotation| field(annotation, ANNOTATION_TEXT));
-    decoded(text.unwrap_or_default())
+fn first_text<'a>(event: &TrackEvent<'a>) -> Cow<'a, str> {
+    let first = event.annotations().next().and_then(|annotation| DebugAnnotation::read(annotation.ok()?).ok()?.value);
+    decoded(if let Some(Content::Text(text)) = first { text } else { &[] })
 }
 
 #[cfg(test)]

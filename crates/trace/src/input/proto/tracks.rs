@@ -8,24 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::legacy::{Elsewhere, Operation};
-use super::wire::{Fields, Malformed, Value};
+use super::messages::{ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
+use super::wire::Malformed;
 use crate::event::{Event, Text, TrackDescription, TrackKey, TrackOwner};
-
-/// The fields of `TrackDescriptor`.
-const UUID: u32 = 1;
-const NAME: u32 = 2;
-const PROCESS: u32 = 3;
-const THREAD: u32 = 4;
-const PARENT: u32 = 5;
-const DISALLOW_MERGING: u32 = 9;
-const STATIC_NAME: u32 = 10;
-const ATRACE_NAME: u32 = 13;
-
-/// The fields of `ThreadDescriptor` and `ProcessDescriptor`.
-const PID: u32 = 1;
-const TID: u32 = 2;
-const THREAD_NAME: u32 = 5;
-const PROCESS_NAME: u32 = 6;
 
 /// The longest chain of tracks, as in Perfetto.
 const MAX_CHAIN: usize = 100;
@@ -35,7 +20,7 @@ const MAX_CHAIN: usize = 100;
 struct Described {
     name: Option<Rc<str>>,
     parent: Option<u64>,
-    process: Option<(i64, Option<String>)>,
+    process: Option<Process>,
     thread: Option<Thread>,
     is_apart: bool,
     /// Of a track without a descriptor, which follows from its events.
@@ -52,9 +37,6 @@ pub(super) struct SequenceThread {
 /// The identity of an operation: the process if its id is local, the id, the category or name, the scope.
 type OperationKey = (Option<Option<i64>>, u64, Rc<str>, Option<Rc<str>>);
 
-/// The thread or process of the tracks under a track, and how many steps above it that is.
-type Above = HashMap<u64, Option<(TrackOwner, usize)>, foldhash::fast::FixedState>;
-
 /// All descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
@@ -69,36 +51,20 @@ pub(super) struct Descriptors {
 impl Descriptors {
     /// Adds a `TrackDescriptor`. Returns the thread if it is one's.
     pub(super) fn add(&mut self, message: &[u8]) -> Result<Option<SequenceThread>, Malformed> {
-        let (mut uuid, mut new, mut pid) = (None, Described::default(), None);
-        for field in Fields::new(message) {
-            let field = field?;
-            match (field.number, field.value) {
-                (UUID, Value::Varint(value)) => uuid = Some(value),
-                (NAME | STATIC_NAME | ATRACE_NAME, Value::Bytes(name)) => new.name = Some(text(name).into()),
-                (PROCESS, Value::Bytes(process)) => new.process = Some(self::process(process)?),
-                (THREAD, Value::Bytes(message)) => {
-                    let thread = thread(message)?;
-                    pid = Some(thread.0);
-                    new.thread = Some(thread);
-                }
-                (PARENT, Value::Varint(parent)) => new.parent = Some(parent),
-                (DISALLOW_MERGING, Value::Varint(apart)) => new.is_apart = apart != 0,
-                _ => {}
-            }
-        }
+        let TrackDescriptor { uuid, name, process, thread, parent, is_apart, .. } = TrackDescriptor::read(message)?;
         let key = TrackKey::Uuid(uuid.ok_or(Malformed)?);
         let known = self.get_or_add(key);
-        known.name = new.name.or(known.name.take());
-        known.parent = new.parent.or(known.parent);
-        known.process = new.process.or(known.process.take());
-        known.thread = new.thread.or(known.thread.take());
-        known.is_apart |= new.is_apart;
-        Ok(pid.map(|pid| SequenceThread { track: key, pid }))
+        known.name = name.map(|name| String::from_utf8_lossy(name).into()).or(known.name.take());
+        known.parent = parent.or(known.parent);
+        known.process = process.map(self::process).or(known.process.take());
+        known.thread = thread.map(self::thread).or(known.thread.take());
+        known.is_apart |= is_apart;
+        Ok(thread.map(|thread| SequenceThread { track: key, pid: thread.pid }))
     }
 
     /// Adds the `ThreadDescriptor` of a sequence.
     pub(super) fn add_thread(&mut self, message: &[u8]) -> Result<SequenceThread, Malformed> {
-        let thread = thread(message)?;
+        let thread = thread(ThreadDescriptor::read(message)?);
         let (pid, tid) = (thread.0, thread.1);
         let track = self.thread_track(pid, tid);
         if thread.2.is_some() {
@@ -109,7 +75,7 @@ impl Descriptors {
 
     /// Adds a `ProcessDescriptor`.
     pub(super) fn add_process(&mut self, message: &[u8]) -> Result<(), Malformed> {
-        let process = process(message)?;
+        let process = process(ProcessDescriptor::read(message)?);
         let pid = process.0;
         self.instants(Some(pid)).process = Some(process);
         Ok(())
@@ -187,15 +153,8 @@ impl Descriptors {
 
     /// The process of a track, if it is described by now.
     pub(super) fn pid(&self, track: TrackKey) -> Option<i64> {
-        match self.owner(self.by_key.get(&track)?, MAX_CHAIN, &mut Above::default()) {
-            TrackOwner::Thread((pid, _))
-            | TrackOwner::UnderThread((pid, _))
-            | TrackOwner::Lane((pid, _))
-            | TrackOwner::Process(pid)
-            | TrackOwner::UnderProcess(pid) => Some(pid),
-            TrackOwner::Operation(pid) | TrackOwner::Instants(pid) => pid,
-            TrackOwner::Global | TrackOwner::UnderGlobal => None,
-        }
+        let owner = self.owner(self.by_key.get(&track)?);
+        owner.thread().map(|(pid, _)| pid).or(owner.process())
     }
 
     fn get_or_add(&mut self, key: TrackKey) -> &mut Described {
@@ -207,14 +166,13 @@ impl Descriptors {
 
     /// Emits what all tracks are. `by_names`: whether names alone make threads and processes ([`Descriptors::named`]).
     pub(super) fn emit(&self, by_names: bool, mut emit: impl FnMut(TrackDescription<'_>)) {
-        let mut above = Above::default();
         let named = if by_names { self.named() } else { HashMap::default() };
         for key in &self.order {
             let described = &self.by_key[key];
             let (owner, thread, process) = match named.get(key) {
                 Some((owner, process)) => (*owner, described.name.as_deref(), Some(*process)),
                 None => (
-                    self.owner(described, usize::MAX, &mut above),
+                    self.owner(described),
                     described.thread.as_ref().and_then(|(.., name)| name.as_deref()),
                     described.process.as_ref().and_then(|(_, name)| name.as_deref()),
                 ),
@@ -277,8 +235,8 @@ impl Descriptors {
         named
     }
 
-    /// What a track belongs to. At most `farthest` tracks above it are visited, unless what is above them is known.
-    fn owner(&self, described: &Described, farthest: usize, known: &mut Above) -> TrackOwner {
+    /// What a track belongs to. At most [`MAX_CHAIN`] tracks above it are visited: they may be a cycle.
+    fn owner(&self, described: &Described) -> TrackOwner {
         if let Some(owner) = described.owner {
             return owner;
         }
@@ -288,39 +246,16 @@ impl Descriptors {
             (None, Some((pid, _))) => return TrackOwner::Process(*pid),
             (None, None) => {}
         }
-        let otherwise =
-            if described.parent.is_some_and(|uuid| uuid != 0) { TrackOwner::UnderGlobal } else { TrackOwner::Global };
-        self.above(described.parent, farthest, known).unwrap_or(otherwise)
-    }
-
-    /// What the tracks under a track belong to. The result for it and for the tracks above it is kept: chains may be long, and many
-    /// tracks may be under one.
-    fn above(&self, parent: Option<u64>, farthest: usize, known: &mut Above) -> Option<TrackOwner> {
-        let (mut uuid, mut passed, mut found) = (parent, Vec::new(), None);
-        while let Some(of) = uuid.filter(|_| passed.len() < farthest) {
-            if let Some(known) = known.get(&of) {
-                found = *known;
-                break;
+        let mut parent = described.parent;
+        for _ in 0..MAX_CHAIN {
+            let Some(above) = parent.and_then(|uuid| self.by_key.get(&TrackKey::Uuid(uuid))) else { break };
+            match (&above.thread, &above.process) {
+                (Some((pid, tid, _)), _) => return TrackOwner::UnderThread((*pid, *tid)),
+                (None, Some((pid, _))) => return TrackOwner::UnderProcess(*pid),
+                (None, None) => parent = above.parent,
             }
-            let Some(track) = self.by_key.get(&TrackKey::Uuid(of)) else { break };
-            found = match (&track.thread, &track.process) {
-                (Some((pid, tid, _)), _) => Some((TrackOwner::UnderThread((*pid, *tid)), 0)),
-                (None, Some((pid, _))) => Some((TrackOwner::UnderProcess(*pid), 0)),
-                (None, None) => None,
-            };
-            // A second visit on this way is a cycle, and ends it.
-            known.insert(of, found);
-            if found.is_some() {
-                break;
-            }
-            passed.push(of);
-            uuid = track.parent;
         }
-        for of in passed.into_iter().rev() {
-            found = found.map(|(owner, steps)| (owner, steps + 1));
-            known.insert(of, found);
-        }
-        found.filter(|(_, steps)| *steps < MAX_CHAIN).map(|(owner, _)| owner)
+        if described.parent.is_some_and(|uuid| uuid != 0) { TrackOwner::UnderGlobal } else { TrackOwner::Global }
     }
 }
 
@@ -338,33 +273,18 @@ pub(super) fn some_thread_of(pid: i64) -> i64 {
     pid << 32 | 0xffff_ffff
 }
 
-type Thread = (i64, i64, Option<String>);
+/// The pid and the name, if any.
+type Process = (i64, Option<String>);
 
-fn thread(message: &[u8]) -> Result<Thread, Malformed> {
-    let (mut pid, mut tid, mut name) = (0, 0, None);
-    for field in Fields::new(message) {
-        let field = field?;
-        match (field.number, field.value) {
-            (PID, Value::Varint(value)) => pid = value as i64,
-            (TID, Value::Varint(value)) => tid = value as i64,
-            (THREAD_NAME, Value::Bytes(value)) => name = Some(text(value)),
-            _ => {}
-        }
-    }
-    Ok((pid, tid, name))
+fn process(process: ProcessDescriptor<'_>) -> Process {
+    (process.pid, process.name.map(text))
 }
 
-fn process(message: &[u8]) -> Result<(i64, Option<String>), Malformed> {
-    let (mut pid, mut name) = (0, None);
-    for field in Fields::new(message) {
-        let field = field?;
-        match (field.number, field.value) {
-            (PID, Value::Varint(value)) => pid = value as i64,
-            (PROCESS_NAME, Value::Bytes(value)) => name = Some(text(value)),
-            _ => {}
-        }
-    }
-    Ok((pid, name))
+/// The pid, the tid and the name, if any.
+type Thread = (i64, i64, Option<String>);
+
+fn thread(thread: ThreadDescriptor<'_>) -> Thread {
+    (thread.pid, thread.tid, thread.name.map(text))
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -439,9 +359,9 @@ mod tests {
         assert_eq!(as_they_are[3..7], [TrackOwner::UnderGlobal; 4]);
     }
 
-    /// Each track above is visited once, whether the chain ends, is a cycle or is too long.
+    /// A hundred tracks above are visited, also of a cycle.
     #[test]
-    fn chains_are_followed_once() {
+    fn chains_have_a_limit() {
         let mut descriptors = Descriptors::default();
         let last = MAX_CHAIN as u64 + 2;
         for uuid in 2..=last {
@@ -451,19 +371,9 @@ mod tests {
         for uuid in [1001, 1002] {
             descriptors.get_or_add(TrackKey::Uuid(uuid)).parent = Some(2003 - uuid);
         }
-        let mut known = Above::default();
-        let owner = |uuid, known: &mut Above| {
-            let track = &descriptors.by_key[&TrackKey::Uuid(uuid)];
-            (descriptors.owner(track, usize::MAX, known), known.len() as u64)
-        };
-        // A hundred steps are allowed.
-        assert_eq!(owner(last, &mut known), (TrackOwner::UnderGlobal, last - 1));
-        assert_eq!(owner(last - 1, &mut known), (TrackOwner::UnderThread((7, 8)), last - 1));
-        assert_eq!(owner(2, &mut known), (TrackOwner::UnderThread((7, 8)), last - 1));
-        assert_eq!(owner(1001, &mut known), (TrackOwner::UnderGlobal, last + 1));
-        assert_eq!(owner(1002, &mut known), (TrackOwner::UnderGlobal, last + 1));
-        // While the trace is read, a chain is followed only that far.
-        assert_eq!(descriptors.pid(TrackKey::Uuid(last - 2)), Some(7));
-        assert_eq!(descriptors.pid(TrackKey::Uuid(last)), None);
+        let owner = |uuid| descriptors.owner(&descriptors.by_key[&TrackKey::Uuid(uuid)]);
+        assert_eq!([2, last - 1].map(owner), [TrackOwner::UnderThread((7, 8)); 2]);
+        assert_eq!([last, 1001, 1002].map(owner), [TrackOwner::UnderGlobal; 3]);
+        assert_eq!([last - 1, last].map(|uuid| descriptors.pid(TrackKey::Uuid(uuid))), [Some(7), None]);
     }
 }

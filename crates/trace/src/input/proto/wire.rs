@@ -23,25 +23,6 @@ pub(super) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-impl<'a> Value<'a> {
-    /// The number, of any type.
-    pub(super) fn number(self) -> Option<u64> {
-        match self {
-            Value::Varint(number) | Value::Fixed64(number) => Some(number),
-            Value::Fixed32(number) => Some(number.into()),
-            Value::Bytes(_) => None,
-        }
-    }
-
-    /// The text or message.
-    pub(super) fn bytes(self) -> Option<&'a [u8]> {
-        match self {
-            Value::Bytes(bytes) => Some(bytes),
-            _ => None,
-        }
-    }
-}
-
 /// The message is not what the wire format allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
@@ -55,18 +36,6 @@ pub(super) struct Fields<'a> {
 impl<'a> Fields<'a> {
     pub(super) fn new(message: &'a [u8]) -> Self {
         Fields { rest: message }
-    }
-
-    /// The values of one repeated field, single or packed; up to the first error.
-    pub(super) fn numbers(
-        message: &'a [u8],
-        field: u32,
-        one: fn(&mut &'a [u8]) -> Option<u64>,
-    ) -> impl Iterator<Item = u64> {
-        Fields::new(message).flatten().filter(move |found| found.number == field).flat_map(move |found| {
-            let (mut single, mut packed) = (found.value.number(), found.value.bytes().unwrap_or_default());
-            std::iter::from_fn(move || single.take().or_else(|| one(&mut packed)))
-        })
     }
 
     fn field(&mut self) -> Option<Field<'a>> {
@@ -105,9 +74,66 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// A type that the value of a field is read as.
+pub(super) trait FromField<'a>: Sized {
+    /// The value; `None` if it has another type on the wire.
+    fn from_field(field: Field<'a>) -> Result<Option<Self>, Malformed>;
+}
+
+macro_rules! from_field {
+    ($($type:ty: $pattern:pat => $value:expr;)*) => { $(
+        impl<'a> FromField<'a> for $type {
+            fn from_field(field: Field<'a>) -> Result<Option<Self>, Malformed> {
+                Ok(if let $pattern = field.value { Some($value) } else { None })
+            }
+        }
+    )* };
+}
+
+from_field! {
+    u8: Value::Varint(number) => number as u8;
+    u64: Value::Varint(number) => number;
+    i32: Value::Varint(number) => number as i32;
+    i64: Value::Varint(number) => number as i64;
+    bool: Value::Varint(number) => number != 0;
+    f64: Value::Fixed64(bits) => f64::from_bits(bits);
+    &'a [u8]: Value::Bytes(bytes) => bytes;
+}
+
+impl<'a, T: FromField<'a>> FromField<'a> for Option<T> {
+    fn from_field(field: Field<'a>) -> Result<Option<Self>, Malformed> {
+        Ok(T::from_field(field)?.map(Some))
+    }
+}
+
+/// The numbers of one field of a list, which are one or packed; up to the first error. `FIXED`: packed ones take eight bytes each.
+#[derive(Debug, Clone)]
+pub(super) struct Numbers<'a, const FIXED: bool> {
+    single: Option<u64>,
+    packed: &'a [u8],
+}
+
+impl<'a, const FIXED: bool> FromField<'a> for Numbers<'a, FIXED> {
+    fn from_field(field: Field<'a>) -> Result<Option<Self>, Malformed> {
+        Ok(Some(match field.value {
+            Value::Varint(number) | Value::Fixed64(number) => Numbers { single: Some(number), packed: &[] },
+            Value::Fixed32(number) => Numbers { single: Some(number.into()), packed: &[] },
+            Value::Bytes(packed) => Numbers { single: None, packed },
+        }))
+    }
+}
+
+impl<const FIXED: bool> Iterator for Numbers<'_, FIXED> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.single.take().or_else(|| if FIXED { fixed64(&mut self.packed) } else { varint(&mut self.packed) })
+    }
+}
+
 /// The types on the wire, without the two of groups, which nothing has written since 2008.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+enum Kind {
     Varint,
     Fixed64,
     Bytes,
@@ -115,7 +141,7 @@ pub(super) enum Kind {
 }
 
 /// The number and type of a field. There is no field 0.
-pub(super) fn tag(tag: u64) -> Option<(u32, Kind)> {
+fn tag(tag: u64) -> Option<(u32, Kind)> {
     let kind = match tag & 7 {
         0 => Kind::Varint,
         1 => Kind::Fixed64,
@@ -127,10 +153,57 @@ pub(super) fn tag(tag: u64) -> Option<(u32, Kind)> {
     Some((number, kind))
 }
 
+/// The longest varint.
+const MAX_VARINT: usize = 10;
+
+/// The longest beginning of a field: its number and type, and its value or length.
+pub(super) const MAX_HEAD: usize = 2 * MAX_VARINT;
+
+/// The beginning of a field whose end may be missing.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) number: u32,
+    /// Whether it is a text, a message or a packed list.
+    pub(super) is_bytes: bool,
+    /// How many bytes it takes, and how many follow it.
+    pub(super) takes: usize,
+    pub(super) length: u64,
+}
+
+/// Why a field cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The bytes end in it.
+    CutOff,
+    /// It is no field, or one of an unknown type.
+    Broken,
+}
+
+impl Head {
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Stop> {
+        let mut rest = bytes;
+        let next =
+            |rest: &mut &[u8]| varint(rest).ok_or(if rest.len() < MAX_VARINT { Stop::CutOff } else { Stop::Broken });
+        let (number, kind) = tag(next(&mut rest)?).ok_or(Stop::Broken)?;
+        let length = match kind {
+            Kind::Varint => next(&mut rest).map(|_| 0)?,
+            Kind::Fixed64 => 8,
+            Kind::Fixed32 => 4,
+            Kind::Bytes => next(&mut rest)?,
+        };
+        Ok(Head { number, is_bytes: kind == Kind::Bytes, takes: bytes.len() - rest.len(), length })
+    }
+}
+
 /// The next varint: seven bits per byte, the lowest first; at most ten bytes, without the bits beyond 64.
 pub(in crate::input) fn varint(rest: &mut &[u8]) -> Option<u64> {
+    // Most are short.
+    if let [byte @ ..0x80, after @ ..] = *rest {
+        *rest = after;
+        return Some((*byte).into());
+    }
     let mut value = 0;
-    for (at, byte) in rest.iter().take(10).enumerate() {
+    for (at, byte) in rest.iter().take(MAX_VARINT).enumerate() {
         value |= u64::from(byte & 0x7f) << (7 * at);
         if byte & 0x80 == 0 {
             *rest = &rest[at + 1..];
@@ -141,7 +214,7 @@ pub(in crate::input) fn varint(rest: &mut &[u8]) -> Option<u64> {
 }
 
 /// The next eight bytes.
-pub(super) fn fixed64(rest: &mut &[u8]) -> Option<u64> {
+fn fixed64(rest: &mut &[u8]) -> Option<u64> {
     let (bytes, after) = rest.split_first_chunk()?;
     *rest = after;
     Some(u64::from_le_bytes(*bytes))
@@ -150,22 +223,18 @@ pub(super) fn fixed64(rest: &mut &[u8]) -> Option<u64> {
 /// Takes the next field of a message if it has this number and is a text or a message; what is beyond the end of the bytes is left out,
 /// for messages of which only the beginning is known.
 pub(in crate::input) fn take_bytes<'a>(rest: &mut &'a [u8], number: u32) -> Option<&'a [u8]> {
-    let mut after = *rest;
-    let length = varint(&mut after)
-        .and_then(tag)
-        .filter(|tag| *tag == (number, Kind::Bytes))
-        .and_then(|_| varint(&mut after))?;
-    let (bytes, after) = after.split_at(usize::try_from(length).unwrap_or(usize::MAX).min(after.len()));
+    let head = Head::read(rest).ok().filter(|head| head.number == number && head.is_bytes)?;
+    let after = &rest[head.takes..];
+    let (bytes, after) = after.split_at(usize::try_from(head.length).unwrap_or(usize::MAX).min(after.len()));
     *rest = after;
     Some(bytes)
 }
 
 /// Takes the next field of a message if it has this number and is one.
 pub(in crate::input) fn take_number(rest: &mut &[u8], number: u32) -> Option<u64> {
-    let mut after = *rest;
-    varint(&mut after).and_then(tag).filter(|tag| *tag == (number, Kind::Varint))?;
-    let value = varint(&mut after)?;
-    *rest = after;
+    let mut fields = Fields::new(rest);
+    let Field { number: found, value: Value::Varint(value) } = fields.next()?.ok()? else { return None };
+    *rest = if found == number { fields.rest } else { return None };
     Some(value)
 }
 
@@ -194,8 +263,11 @@ mod tests {
 
     #[test]
     fn lists_may_be_packed() {
-        let all = |message, one| Fields::numbers(message, 3, one).collect::<Vec<_>>();
-        assert_eq!(all(b"\x18\x05\x1a\x03\x06\x80\x01\x18\x07", varint), [5, 6, 128, 7]);
-        assert_eq!(all(b"\x1a\x09\x01\0\0\0\0\0\0\0\x02", fixed64), [1]);
+        fn all<const FIXED: bool>(message: &[u8]) -> Vec<u64> {
+            let numbers = |field: Result<_, _>| Numbers::<FIXED>::from_field(field.unwrap()).unwrap().unwrap();
+            Fields::new(message).flat_map(numbers).collect()
+        }
+        assert_eq!(all::<false>(b"\x18\x05\x1a\x03\x06\x80\x01\x18\x07"), [5, 6, 128, 7]);
+        assert_eq!(all::<true>(b"\x1a\x09\x01\0\0\0\0\0\0\0\x02"), [1]);
     }
 }
