@@ -9,7 +9,6 @@ pub const VERSION: u32 = 2;
 /// The size of a record in bytes.
 pub const RECORD: usize = 64;
 
-/// The number of rings.
 pub const RINGS: usize = 16;
 
 /// How many of the rings are for calls: the first ones. The others are for events, of which a call makes many, and which would overwrite the
@@ -19,7 +18,6 @@ pub const CALL_RINGS: usize = 10;
 /// How many times the size of a ring for events a ring for calls has.
 pub const CALL_RING_TIMES: u64 = 4;
 
-/// Where the communicators begin.
 pub const COMMUNICATORS_AT: usize = 4096;
 
 /// How many communicators a file holds.
@@ -28,7 +26,6 @@ pub const COMMUNICATORS: usize = 512;
 /// The size of a communicator's entry in bytes.
 pub const COMMUNICATOR: usize = 256;
 
-/// Where the texts begin.
 pub const TEXTS_AT: usize = COMMUNICATORS_AT + COMMUNICATORS * COMMUNICATOR;
 
 /// How many texts there are. Their numbers fit into a byte, and 0 means none.
@@ -83,11 +80,9 @@ pub mod header {
     pub const KNOWN_COMMUNICATORS: usize = 104;
     /// The machine's boot id, 36 bytes: processes with the same one share `CLOCK_MONOTONIC`.
     pub const BOOT: usize = 112;
-    /// The length of the boot id.
     pub const BOOT_LENGTH: usize = 36;
     /// The host's name, 64 bytes, padded with zeros.
     pub const HOST: usize = 160;
-    /// The length of the host's name.
     pub const HOST_LENGTH: usize = 64;
     /// How often the entry of an ended communicator was reused for a newer one, u64; 0 in files of recorders that did not reuse entries.
     pub const REUSED: usize = 224;
@@ -99,7 +94,6 @@ pub mod header {
     pub const CALL_RECORDS: usize = 248;
     /// The program and its first arguments, 512 bytes, padded with zeros.
     pub const COMMAND: usize = 256;
-    /// The length of the command.
     pub const COMMAND_LENGTH: usize = 512;
     /// The state of each ring, 128 bytes each.
     pub const RINGS: usize = 1024;
@@ -149,7 +143,6 @@ pub mod communicator {
     pub const BEFORE: usize = 88;
     /// Its name, 128 bytes, padded with zeros.
     pub const NAME: usize = 128;
-    /// The length of its name.
     pub const NAME_LENGTH: usize = 128;
 }
 
@@ -162,7 +155,6 @@ const _: () = assert!(communicator::NAME + communicator::NAME_LENGTH <= COMMUNIC
 pub struct RingSizes {
     /// In each of the first [`CALL_RINGS`] rings.
     pub calls: u64,
-    /// In each of the other rings.
     pub events: u64,
 }
 

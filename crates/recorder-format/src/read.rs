@@ -17,7 +17,6 @@ pub struct Clock {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Header<'a> {
-    /// The version of its layout.
     pub version: u32,
     /// The number of records in each ring.
     pub rings: RingSizes,
@@ -219,7 +218,6 @@ pub fn communicator(bytes: &[u8], number: u16) -> Option<Communicator<'_>> {
     matches!(u32_of(bytes, offsets::STATE), 2 | 3).then(|| communicator_of(bytes))
 }
 
-/// Parses the bytes of a communicator.
 pub(crate) fn communicator_of(bytes: &[u8]) -> Communicator<'_> {
     Communicator {
         name: until_zero(bytes, offsets::NAME, offsets::NAME_LENGTH),

@@ -26,7 +26,6 @@ pub enum Kind {
     P2pApi = 18,
     /// The launch of a kernel. `b`: the stream's address.
     KernelLaunch = 19,
-    /// A group of operations.
     Group = 20,
     /// A collective. `a`: elements; `b`: NCCL's sequence number; `c`: root in the low half; in the high half its number among the communicator's
     /// collectives, from 1, or 0 if they were not counted. All small numbers: `channel` is the number of channels, `small` the number of warps.
@@ -71,7 +70,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind with this number.
     pub fn for_column(number: u8) -> Option<Kind> {
         use Kind::*;
         const ALL: &[Kind] = &[
@@ -141,7 +139,6 @@ impl Handle {
         NonZeroU64::new(number).map(Handle)
     }
 
-    /// The ring of its record.
     pub fn ring(self) -> usize {
         (self.0.get() & 15) as usize
     }
@@ -160,7 +157,6 @@ impl Handle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
     pub kind: Kind,
-    /// [Bits](flag).
     pub flags: u8,
     /// The thread that wrote it: a number that is unique per thread, but not the system's thread id.
     pub thread: u32,
@@ -168,11 +164,8 @@ pub struct Record {
     pub time: i64,
     /// The record that this one belongs to, a [`Handle`]'s number; 0 for none.
     pub parent: u64,
-    /// The kind defines it.
     pub a: u64,
-    /// The kind defines it.
     pub b: u64,
-    /// The kind defines it.
     pub c: u64,
     /// The communicator, from 1; 0 if unknown.
     pub communicator: u16,
@@ -181,9 +174,7 @@ pub struct Record {
     pub dtype: u8,
     pub algorithm: u8,
     pub protocol: u8,
-    /// A channel, or the number of channels.
     pub channel: u8,
-    /// The kind defines it.
     pub small: u8,
 }
 

@@ -28,7 +28,6 @@ pub fn realtime_and_monotonic() -> (i64, i64) {
     (realtime, before + (after - before) / 2)
 }
 
-/// The thread's errno.
 fn errno() -> i32 {
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() }
@@ -100,7 +99,6 @@ fn uninterrupted(mut call: impl FnMut() -> i32) -> Result<(), i32> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct File {
     fd: i32,
-    /// Device and inode.
     identity: (u64, u64),
 }
 

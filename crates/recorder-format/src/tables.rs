@@ -13,17 +13,14 @@ use crate::write::{Facts, Writer};
 /// The first word of a text that is being written. Its length is still 0, so nobody reads it.
 const WRITING: u64 = 1 << 8;
 
-/// States of communicators.
 const TAKEN: u32 = 1;
 const IN_USE: u32 = 2;
 const ENDED: u32 = 3;
 
-/// A copy of a communicator's entry.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry([u8; COMMUNICATOR]);
 
 impl Entry {
-    /// Parses the entry.
     pub fn communicator(&self) -> Communicator<'_> {
         read::communicator_of(&self.0)
     }
@@ -285,7 +282,6 @@ impl Writer {
         0
     }
 
-    /// Sets NCCL's version.
     pub fn set_nccl(&self, version: u32) {
         self.words.set_half(header::NCCL, version);
     }

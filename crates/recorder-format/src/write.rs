@@ -21,7 +21,6 @@ const WITHOUT_SPACE: u64 = 3;
 pub struct Facts<'a> {
     /// The number of records in a ring for events, rounded up to a power of two within [`layout::RING_RECORDS`].
     pub ring_records: u64,
-    /// The process id.
     pub pid: u32,
     /// Its rank, the number of ranks, and the rank on its host; -1 for unknown.
     pub ranks: [i32; 3],

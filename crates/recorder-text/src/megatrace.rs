@@ -82,7 +82,6 @@ pub struct Log {
     written: usize,
     /// Streams by address, with open addressing. A place with count 0 is free.
     streams: [(u64, u64); STREAMS],
-    /// By the number of the communicator.
     counted: [Counted; COMMUNICATORS],
     /// How many calls those counts miss.
     missing: u64,
@@ -233,9 +232,7 @@ pub struct Line<'a> {
     pub time: i64,
     /// The function without `nccl`.
     pub function: &'a str,
-    /// Elements.
     pub count: u64,
-    /// The stream's address.
     pub stream: u64,
     /// The number of the call on its stream.
     pub number: i64,

@@ -17,7 +17,6 @@ pub struct Link {
     next: Option<NonZeroU32>,
 }
 
-/// A record and its handle.
 pub(crate) type Placed = (Handle, Record);
 
 /// A snapshot of the records in the rings.

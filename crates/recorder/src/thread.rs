@@ -31,7 +31,6 @@ pub(crate) struct Rings {
     mask: u64,
 }
 
-/// What the interceptor records.
 pub(crate) const CALLS: Rings = Rings { first: 0, count: CALL_RINGS, at: 9, mask: 15 << 9 };
 
 /// What the profiler plugin records.

@@ -16,7 +16,6 @@ pub struct Own {
     pub start: Option<i64>,
     /// How long it took, ns.
     pub took: Option<i64>,
-    /// What was transferred.
     pub bytes: Option<i64>,
     /// Whether no record names the peers.
     pub lacks_peers: bool,
@@ -48,7 +47,6 @@ impl Own {
 pub struct Head<'a> {
     /// The operation's number, with 1 in the lowest bit for a send or receive.
     pub op_count: u64,
-    /// The rank in the communicator.
     pub rank: u32,
     pub channel: u32,
     /// `SIMPLE`.
@@ -64,12 +62,10 @@ pub struct Line<'a> {
     pub what: What<'a>,
 }
 
-/// What a line describes.
 #[derive(Debug, Clone, Copy)]
 pub enum What<'a> {
     /// In `proxy_flow_rank<R>.jsonl`: the operation on the channel.
     Op {
-        /// Steps of the FIFO.
         steps: u32,
         slice_bytes: i64,
         chunk_bytes: u64,
@@ -77,7 +73,6 @@ pub enum What<'a> {
         chunk_steps: u32,
         /// NCCL's number of the type.
         dtype: u32,
-        /// The extractor's number of the reduction.
         reduction: u32,
         /// The ranks before and after it on the ring; -1 for unknown.
         ring: Option<(i64, i64)>,
@@ -104,13 +99,11 @@ pub struct Step<'a> {
 pub struct Work {
     /// How many transfers it was given, of `sliceSteps` steps each.
     pub transfers: u32,
-    /// Bytes of a chunk.
     pub chunk: u64,
     /// ns since 1970.
     pub start: Option<i64>,
     /// ns since 1970.
     pub end: Option<i64>,
-    /// What was transferred.
     pub bytes: Option<u64>,
 }
 

@@ -24,7 +24,6 @@ const RECV_FLUSH_WAIT: u64 = 11;
 /// The state of a channel that has stopped.
 const CHANNEL_STOP: u64 = 22;
 
-/// NCCL's types, by number.
 const DTYPES: &[&str] = &[
     "ncclInt8",
     "ncclUint8",
@@ -77,7 +76,6 @@ impl<T: Copy + PartialEq> Shown<T> {
     }
 }
 
-/// What holds for a channel.
 #[derive(Clone, Copy)]
 struct Channel {
     before: Shown<u32>,
@@ -522,7 +520,6 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The other side of a proxy.
 fn peer(proxy: &Record) -> Option<u32> {
     u32::try_from(proxy.c as u32 as i32).ok()
 }

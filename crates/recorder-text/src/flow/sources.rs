@@ -2,7 +2,6 @@
 
 use nccl_stacks_recorder_format::{Communicator, Entry, Writer, layout};
 
-/// What registers communicators.
 const PLUGIN: u32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

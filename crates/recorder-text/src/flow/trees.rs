@@ -6,7 +6,6 @@
 /// A neighbour: when data first went to it, and when data first came from it, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Its rank.
     pub peer: u32,
     /// The first to it.
     pub went: Option<i64>,
@@ -19,7 +18,6 @@ pub struct Neighbour {
 pub enum Parent {
     /// This rank is the root.
     Root,
-    /// This one.
     Rank(u32),
 }
 

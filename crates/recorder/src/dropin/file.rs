@@ -97,7 +97,6 @@ pub(super) fn make_folder(path: &CStr) -> Result<(), i32> {
     if made == 0 || error() == libc::EEXIST { Ok(()) } else { Err(error()) }
 }
 
-/// The thread's errno.
 pub(super) fn error() -> i32 {
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() }

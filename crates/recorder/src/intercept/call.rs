@@ -18,9 +18,7 @@ const IN_PROGRESS: i32 = 7;
 #[derive(Clone, Copy)]
 enum Effect {
     Nothing,
-    /// It begins a group.
     Begin,
-    /// It ends a group.
     End,
     /// It makes a communicator of this size, with this rank, from an id, and writes the address to the place.
     Make(*const *const c_void, Option<*const UniqueId>, i32, i32),
@@ -28,7 +26,6 @@ enum Effect {
     Derive(*const *const c_void, Way),
     /// It makes this many communicators, and writes their addresses to the places.
     MakeAll(*const *const c_void, i32),
-    /// The communicator ends.
     Finalize,
     /// The communicator ends, and its memory is freed.
     Destroy,
@@ -41,7 +38,6 @@ enum Counter {
     SendsAndReceives,
 }
 
-/// What is recorded of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     count: u64,
@@ -80,7 +76,6 @@ impl Call {
         Call::new(communicator, Effect::Nothing)
     }
 
-    /// An operation on a stream.
     #[inline]
     pub(super) fn operation(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
         let (stream, dtype) = (stream as u64, small(dtype));
@@ -93,7 +88,6 @@ impl Call {
         Call { counter: Some(Counter::Collectives), ..Call::operation(count, dtype, communicator, stream) }
     }
 
-    /// A send or receive.
     #[inline]
     pub(super) fn transfer(count: usize, dtype: i32, communicator: *const c_void, stream: *const c_void) -> Call {
         Call { counter: Some(Counter::SendsAndReceives), ..Call::operation(count, dtype, communicator, stream) }
@@ -104,7 +98,6 @@ impl Call {
         Call { dtype: 0, ..Call::operation(0, 0, communicator, stream) }
     }
 
-    /// Adds a reduction.
     #[inline]
     pub(super) fn by(self, op: i32) -> Call {
         Call { op: small(op), ..self }
@@ -229,7 +222,6 @@ impl Call {
         entered
     }
 
-    /// The function has returned.
     #[inline]
     pub(super) fn leave(&self, entered: &Entered, result: i32) {
         match self.effect {
@@ -297,7 +289,6 @@ impl Entered {
         self.writer.filter(|own| process::opened().is_some_and(|now| core::ptr::eq(*own, now)))
     }
 
-    /// Records the result.
     #[cold]
     fn stop(&self, result: i32) {
         let (Some(writer), Some(handle)) = (self.writer(), self.handle) else { return };

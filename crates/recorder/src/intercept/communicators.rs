@@ -53,7 +53,6 @@ fn number_of(value: u64) -> u16 {
     if value >> 16 == process::generation() { value as u16 } else { 0 }
 }
 
-/// The slot of an address.
 #[inline]
 fn find(address: u64) -> Option<(&'static Slot, u64)> {
     for slot in slots(address) {

@@ -9,7 +9,6 @@ use core::ffi::{c_int, c_void};
 use super::communicators;
 use crate::{dropin, environment, process, symbols};
 
-/// NCCL's results.
 const SUCCESS: c_int = 0;
 const SYSTEM_ERROR: c_int = 2;
 const INVALID_ARGUMENT: c_int = 4;

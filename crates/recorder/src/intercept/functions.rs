@@ -174,7 +174,6 @@ functions! {
     ncclRedOpDestroy(op: i32, comm: Comm) => Call::plain(comm).by(op);
 }
 
-/// The function with this name.
 pub(super) fn named(name: &CStr) -> Option<&'static Function> {
     // Almost every lookup of a program ends here.
     if !name.to_bytes().starts_with(b"nccl") {

@@ -14,7 +14,6 @@ use crate::{dropin, log, process, symbols};
 /// `ncclInvalidUsage`: returned for functions that cannot be called.
 pub(super) const INVALID_USAGE: i32 = 5;
 
-/// One of NCCL's functions.
 #[derive(Debug)]
 pub(super) struct Function {
     /// `pncclX`, the function's name after the letter `p`.
@@ -25,7 +24,6 @@ pub(super) struct Function {
     direct: *const c_void,
     /// The next function in the linker's order.
     next: AtomicPtr<c_void>,
-    /// NCCL's own function.
     base: AtomicPtr<c_void>,
     /// The number of its name in the file, with the process's generation plus one above it.
     text: AtomicU64,

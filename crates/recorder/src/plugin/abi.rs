@@ -33,7 +33,6 @@ pub(crate) mod event {
     pub(crate) const KERNEL_PHASE: u64 = 32768;
 }
 
-/// The states that carry a value.
 pub(crate) mod state {
     use core::ffi::c_int;
 
@@ -276,7 +275,6 @@ descriptor!(v5::Descr: 112);
 descriptor!(v6::Descr: 112);
 descriptor!(v7::Descr: 136);
 
-/// Checks a table.
 macro_rules! table {
     ($type:ty) => {
         const _: () = assert!(

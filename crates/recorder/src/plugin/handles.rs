@@ -62,7 +62,6 @@ pub(super) fn last_group(communicator: u16) -> u64 {
     own(ptr::without_provenance_mut(last.map_or(0, |last| last.load(Ordering::Relaxed)) as usize))
 }
 
-/// Sets the last group of a communicator.
 #[inline]
 pub(super) fn set_last_group(communicator: u16, group: Option<Handle>) {
     if let Some(last) = GROUPS.get(usize::from(communicator)) {

@@ -12,7 +12,6 @@ use crate::environment;
 /// The default for `NCCL_PROFILE_EVENT_MASK`.
 const DEFAULT: u64 = event::COLL | event::P2P | event::PROXY_OP | event::KERNEL_CH;
 
-/// All events of a version.
 pub(super) const fn known(version: u32) -> u64 {
     match version {
         0..=4 => event::GROUP_API - 1,
