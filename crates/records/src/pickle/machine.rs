@@ -40,30 +40,85 @@ impl<'a> Machine<'a> {
     pub(super) fn run(&mut self) -> Done<u32> {
         loop {
             self.start = self.at;
-            let [opcode] = self.array()?;
-            match opcode {
-                _ if self.start == 0 && opcode != op::PROTO => return Err(PickleError::Old),
+            match self.byte()? {
+                other if self.start == 0 && other != op::PROTO => return Err(PickleError::Old),
                 op::STOP => return self.pop(),
-                op::GLOBAL => return Err(self.import()),
-                op::STACK_GLOBAL => return Err(self.stack_import()),
-                _ if op::refused(opcode).is_some() => return Err(self.refuse(opcode)),
-                op::FRAME => drop(self.array::<8>()?),
                 op::PROTO => {
-                    let [protocol] = self.array()?;
-                    if protocol > 5 {
+                    if self.byte()? > 5 {
                         return Err(self.damaged("its protocol is newer than 5"));
                     }
                 }
-                _ => {
-                    if !(self.number(opcode)?
-                        || self.text(opcode)?
-                        || self.container(opcode)?
-                        || self.shared(opcode)?)
-                    {
-                        return Err(PickleError::Unknown { opcode, at: self.start });
-                    }
-                }
+                op::FRAME => drop(self.wide()?),
+                opcode => self.execute(opcode)?,
             }
+        }
+    }
+
+    /// Executes an instruction that makes values or puts them together, or refuses it.
+    fn execute(&mut self, opcode: u8) -> Done {
+        match opcode {
+            op::NONE => self.push(Node::None),
+            op::NEWTRUE => self.push(Node::Bool(true)),
+            op::NEWFALSE => self.push(Node::Bool(false)),
+            op::BININT => {
+                let number = i32::from_le_bytes(self.array()?);
+                self.push(Node::Int(number.into()))
+            }
+            op::BININT1 => {
+                let number = self.byte()?;
+                self.push(Node::Int(number.into()))
+            }
+            op::BININT2 => {
+                let number = u16::from_le_bytes(self.array()?);
+                self.push(Node::Int(number.into()))
+            }
+            op::BINFLOAT => {
+                let number = f64::from_be_bytes(self.array()?);
+                self.push(Node::Float(number))
+            }
+            op::LONG1 => self.byte().and_then(|n| self.int(n.into())),
+            op::LONG4 => self.long().and_then(|n| self.int(n.into())),
+            op::SHORT_BINSTRING | op::SHORT_BINUNICODE => self.byte().and_then(|n| self.text(n.into())),
+            op::BINSTRING | op::BINUNICODE => self.long().and_then(|n| self.text(n.into())),
+            op::BINUNICODE8 => self.wide().and_then(|n| self.text(n)),
+            op::SHORT_BINBYTES => self.byte().and_then(|n| self.binary(n.into())),
+            op::BINBYTES => self.long().and_then(|n| self.binary(n.into())),
+            op::BINBYTES8 | op::BYTEARRAY8 => self.wide().and_then(|n| self.binary(n)),
+            op::EMPTY_LIST | op::EMPTY_TUPLE | op::EMPTY_SET => self.push(Node::List(Vec::new())),
+            op::EMPTY_DICT => self.push(Node::Dict(Vec::new())),
+            op::MARK => {
+                self.room(self.marks.len())?;
+                self.marks.push(self.stack.len());
+                Ok(())
+            }
+            op::TUPLE | op::FROZENSET => self.pop_mark().and_then(|items| self.push(Node::List(items))),
+            op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
+                let n = usize::from(opcode - op::TUPLE1) + 1;
+                let first = self.stack.len().checked_sub(n).filter(|first| *first >= self.floor());
+                let items = self.stack.split_off(first.ok_or_else(|| self.too_few())?);
+                self.push(Node::List(items))
+            }
+            op::APPEND => self.pop().and_then(|item| self.extend_list(&[item])),
+            op::APPENDS | op::ADDITEMS => self.pop_mark().and_then(|items| self.extend_list(&items)),
+            op::SETITEM => {
+                let (value, key) = (self.pop()?, self.pop()?);
+                self.extend_dict(&[key, value])
+            }
+            op::SETITEMS => self.pop_mark().and_then(|items| self.extend_dict(&items)),
+            op::POP if self.stack.len() == self.floor() && !self.marks.is_empty() => self.pop_mark().map(drop),
+            op::POP => self.pop().map(drop),
+            op::POP_MARK => self.pop_mark().map(drop),
+            op::MEMOIZE => self.put(self.memo.len()),
+            op::BINPUT => self.byte().and_then(|number| self.put(number.into())),
+            op::LONG_BINPUT => self.long().and_then(|number| self.put(number as usize)),
+            op::BINGET => self.byte().and_then(|number| self.get(number.into())),
+            op::LONG_BINGET => self.long().and_then(|number| self.get(number as usize)),
+            op::GLOBAL => Err(self.import()),
+            op::STACK_GLOBAL => Err(self.stack_import()),
+            _ => Err(match op::refused(opcode) {
+                Some(what) => PickleError::Executes { what: what.to_owned(), at: self.start },
+                None => PickleError::Unknown { opcode, at: self.start },
+            }),
         }
     }
 
@@ -109,126 +164,35 @@ impl<'a> Machine<'a> {
         matches!(self.document.nodes.get(at as usize), Some(Node::Text(_)))
     }
 
-    /// Numbers, truth values and nothing.
-    fn number(&mut self, opcode: u8) -> Done<bool> {
-        let node = match opcode {
-            op::NONE => Node::None,
-            op::NEWTRUE => Node::Bool(true),
-            op::NEWFALSE => Node::Bool(false),
-            op::BININT => Node::Int(i32::from_le_bytes(self.array()?).into()),
-            op::BININT1 => Node::Int(u8::from_le_bytes(self.array()?).into()),
-            op::BININT2 => Node::Int(u16::from_le_bytes(self.array()?).into()),
-            op::BINFLOAT => Node::Float(f64::from_be_bytes(self.array()?)),
-            op::LONG1 => {
-                let n = u8::from_le_bytes(self.array()?);
-                self.long(n.into())?
-            }
-            op::LONG4 => {
-                let n = u32::from_le_bytes(self.array()?);
-                self.long(n.into())?
-            }
-            _ => return Ok(false),
-        };
-        self.push(node)?;
-        Ok(true)
-    }
-
     /// A whole number of so many bytes, the least first.
-    fn long(&mut self, n: u64) -> Done<Node> {
+    fn int(&mut self, n: u64) -> Done {
         let bytes = self.take(n)?;
-        let Some(last) = bytes.last() else { return Ok(Node::Int(0)) };
-        if bytes.len() > 8 {
-            return Ok(Node::Huge);
-        }
-        let mut whole = [if *last >= 0x80 { 0xff } else { 0 }; 8];
-        whole[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Node::Int(i64::from_le_bytes(whole)))
+        let mut whole = [if bytes.last().is_some_and(|last| *last >= 0x80) { 0xff } else { 0 }; 8];
+        self.push(match whole.get_mut(..bytes.len()) {
+            Some(low) => {
+                low.copy_from_slice(&bytes);
+                Node::Int(i64::from_le_bytes(whole))
+            }
+            None => Node::Huge,
+        })
     }
 
-    /// Texts and bytes.
-    fn text(&mut self, opcode: u8) -> Done<bool> {
-        let n = match opcode {
-            op::SHORT_BINSTRING | op::SHORT_BINUNICODE | op::SHORT_BINBYTES => u8::from_le_bytes(self.array()?).into(),
-            op::BINSTRING | op::BINUNICODE | op::BINBYTES => u32::from_le_bytes(self.array()?).into(),
-            op::BINUNICODE8 | op::BINBYTES8 | op::BYTEARRAY8 => u64::from_le_bytes(self.array()?),
-            _ => return Ok(false),
-        };
+    /// A text of so many bytes. Those of protocol 2 are of no certain encoding.
+    fn text(&mut self, n: u64) -> Done {
         let bytes = self.take(n)?;
-        let is_bytes = matches!(opcode, op::SHORT_BINBYTES | op::BINBYTES | op::BINBYTES8 | op::BYTEARRAY8);
-        self.push(match is_bytes {
-            true => Node::Bytes,
-            // Texts of protocol 2 are of no certain encoding.
-            false => Node::Text(String::from_utf8_lossy(&bytes).into()),
-        })?;
-        Ok(true)
+        self.push(Node::Text(String::from_utf8_lossy(&bytes).into()))
     }
 
-    /// Lists, tuples, sets and dictionaries.
-    fn container(&mut self, opcode: u8) -> Done<bool> {
-        match opcode {
-            op::MARK => {
-                self.room(self.marks.len())?;
-                self.marks.push(self.stack.len());
-            }
-            op::EMPTY_LIST | op::EMPTY_TUPLE | op::EMPTY_SET => self.push(Node::List(Vec::new()))?,
-            op::EMPTY_DICT => self.push(Node::Dict(Vec::new()))?,
-            op::TUPLE | op::FROZENSET => {
-                let items = self.pop_mark()?;
-                self.push(Node::List(items))?;
-            }
-            op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
-                let n = usize::from(opcode - op::TUPLE1) + 1;
-                let first = self.stack.len().checked_sub(n).filter(|first| *first >= self.floor());
-                let first = first.ok_or_else(|| self.damaged("it takes more values than there are"))?;
-                let items = self.stack.split_off(first);
-                self.push(Node::List(items))?;
-            }
-            op::APPEND => {
-                let item = self.pop()?;
-                self.extend_list(&[item])?;
-            }
-            op::APPENDS | op::ADDITEMS => {
-                let items = self.pop_mark()?;
-                self.extend_list(&items)?;
-            }
-            op::SETITEM => {
-                let value = self.pop()?;
-                let key = self.pop()?;
-                self.extend_dict(&[key, value])?;
-            }
-            op::SETITEMS => {
-                let items = self.pop_mark()?;
-                self.extend_dict(&items)?;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
+    /// Bytes, whose values no reader needs.
+    fn binary(&mut self, n: u64) -> Done {
+        self.take(n)?;
+        self.push(Node::Bytes)
     }
 
-    /// What is named again, or dropped.
-    fn shared(&mut self, opcode: u8) -> Done<bool> {
-        match opcode {
-            op::POP if self.stack.len() == self.floor() && !self.marks.is_empty() => drop(self.marks.pop()),
-            op::POP => drop(self.pop()?),
-            op::POP_MARK => drop(self.pop_mark()?),
-            op::MEMOIZE => self.put(self.memo.len())?,
-            op::BINPUT | op::LONG_BINPUT => {
-                let number = self.memo_number(opcode == op::BINPUT)?;
-                self.put(number)?;
-            }
-            op::BINGET | op::LONG_BINGET => {
-                let number = self.memo_number(opcode == op::BINGET)?;
-                let known = self.memo.get(number).copied().flatten();
-                let known = known.ok_or_else(|| self.damaged("it names a value that was not numbered before"))?;
-                self.push_known(known)?;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn memo_number(&mut self, is_short: bool) -> Done<usize> {
-        Ok(if is_short { u8::from_le_bytes(self.array()?).into() } else { u32::from_le_bytes(self.array()?) as usize })
+    /// Puts a value that was numbered on the stack again.
+    fn get(&mut self, number: usize) -> Done {
+        let known = self.memo.get(number).copied().flatten();
+        self.push_known(known.ok_or_else(|| self.damaged("it names a value that was not numbered before"))?)
     }
 
     fn put(&mut self, number: usize) -> Done {
@@ -281,7 +245,7 @@ impl<'a> Machine<'a> {
     }
 
     fn top(&self) -> Done<u32> {
-        self.stack[self.floor()..].last().copied().ok_or_else(|| self.damaged("it takes more values than there are"))
+        self.stack[self.floor()..].last().copied().ok_or_else(|| self.too_few())
     }
 
     fn pop(&mut self) -> Done<u32> {
@@ -312,6 +276,18 @@ impl<'a> Machine<'a> {
         })?;
         self.at += N as u64;
         Ok(array)
+    }
+
+    fn byte(&mut self) -> Done<u8> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    fn long(&mut self) -> Done<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn wide(&mut self) -> Done<u64> {
+        self.array().map(u64::from_le_bytes)
     }
 
     /// So many bytes, if there are.
@@ -345,6 +321,10 @@ impl<'a> Machine<'a> {
         }
     }
 
+    fn too_few(&self) -> PickleError {
+        self.damaged("it takes more values than there are")
+    }
+
     fn damaged(&self, what: &'static str) -> PickleError {
         PickleError::Damaged { what, at: self.start }
     }
@@ -374,10 +354,5 @@ impl<'a> Machine<'a> {
     fn imports(&self, module: &str, name: &str) -> PickleError {
         let name: String = format!("{module}.{name}").chars().take(100).collect();
         PickleError::Executes { what: format!("import and call {name}"), at: self.start }
-    }
-
-    fn refuse(&self, opcode: u8) -> PickleError {
-        let what = op::refused(opcode).unwrap_or_default().to_owned();
-        PickleError::Executes { what, at: self.start }
     }
 }

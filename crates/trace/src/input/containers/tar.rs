@@ -59,17 +59,17 @@ fn entries<R: Skip + Send + 'static>(
             return None;
         }
         let next = lock(&walk).next();
-        is_over = !matches!(next, Ok(Next::File(_)));
+        is_over = !matches!(next, Ok(Some(_)));
         Some(Ok(match next {
-            Err(error) => return Some(Err(error)),
-            Ok(Next::End) => return None,
-            Ok(Next::Broken { offset }) => listing::Entry::Damaged(Damage::ArchiveBroken, offset),
-            Ok(Next::File(entry)) if entry.holes == Holes::Unknown => listing::Entry::Refused {
+            Ok(None) => return None,
+            Err(Stop::Failed(error)) => return Some(Err(error)),
+            Err(Stop::Broken { offset }) => listing::Entry::Damaged(Damage::ArchiveBroken, offset),
+            Ok(Some(entry)) if entry.holes == Holes::Unknown => listing::Entry::Refused {
                 name: entry.name,
                 what: "this is stored with holes (a sparse file), and the map of these is damaged",
                 advice: "Unpack the archive and name the file",
             },
-            Ok(Next::File(entry)) => {
+            Ok(Some(entry)) => {
                 let (name, stored) = (entry.name.clone(), stored.clone());
                 let open = move || match &entry.holes {
                     Holes::Known(map) => {
@@ -105,15 +105,19 @@ enum Holes {
     Unknown,
 }
 
-/// What is next in an archive.
-#[derive(Debug, PartialEq, Eq)]
-enum Next {
-    File(Entry),
-    End,
-    /// The archive ends without its end mark, or bytes that are not a header are before or after the end mark.
+/// Why a walk ends before the end mark of an archive.
+enum Stop {
+    /// The archive ends without the mark, or bytes that are not a header are before or after it.
     Broken {
         offset: u64,
     },
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Stop::Failed(error)
+    }
 }
 
 /// A source in which bytes can be skipped.
@@ -147,13 +151,6 @@ struct Walk<R> {
     padding: u64,
 }
 
-/// What is at the offset of a header.
-enum FoundHeader {
-    Header { block: Vec<u8>, kind: EntryType, size: u64 },
-    End,
-    Nothing,
-}
-
 /// What the records before a file's header say about it.
 #[derive(Default)]
 struct Records {
@@ -169,36 +166,28 @@ impl<R: Skip> Walk<R> {
     }
 
     /// The next file, after the rest of the current one. Directories, links and devices are skipped.
-    fn next(&mut self) -> io::Result<Next> {
-        let next = self.find_next();
-        match next {
-            Err(error) if PackedFailure::find_in(&error).is_some() => Ok(Next::Broken { offset: self.at }),
+    fn next(&mut self) -> Result<Option<Entry>, Stop> {
+        self.find_next().map_err(|stop| match stop {
+            Stop::Failed(error) if PackedFailure::find_in(&error).is_some() => Stop::Broken { offset: self.at },
             other => other,
-        }
+        })
     }
 
-    fn find_next(&mut self) -> io::Result<Next> {
+    fn find_next(&mut self) -> Result<Option<Entry>, Stop> {
         let mut records = Records::default();
         loop {
             let over = self.left.saturating_add(self.padding);
             self.at += self.source.skip(over)?;
             (self.left, self.padding) = (0, 0);
-            let (offset, found) = self.find_header()?;
-            let (block, kind, size) = match found {
-                FoundHeader::Header { block, kind, size } => (block, kind, size),
-                FoundHeader::End => return Ok(Next::End),
-                FoundHeader::Nothing => return Ok(Next::Broken { offset }),
-            };
+            let Some((offset, block)) = self.find_header()? else { return Ok(None) };
+            let (kind, size) = read_header(&block).ok_or(Stop::Broken { offset })?;
             self.set_size(size);
             match kind {
                 EntryType::GNULongName => {
-                    let Some(name) = self.record()? else { return Ok(Next::Broken { offset }) };
+                    let name = self.record()?.ok_or(Stop::Broken { offset })?;
                     records.name = Some(name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec());
                 }
-                EntryType::XHeader => {
-                    let Some(record) = self.record()? else { return Ok(Next::Broken { offset }) };
-                    records.read(&record);
-                }
+                EntryType::XHeader => records.read(&self.record()?.ok_or(Stop::Broken { offset })?),
                 // Not needed: the target of a link, and defaults for all files.
                 EntryType::GNULongLink | EntryType::XGlobalHeader => {}
                 kind => {
@@ -222,7 +211,7 @@ impl<R: Skip> Walk<R> {
                         Some(map) => map.filter(|map| map.fits(size)).map_or(Holes::Unknown, Holes::Known),
                     };
                     let name = kept_name(&name);
-                    return Ok(Next::File(Entry { name, offset: self.at, size, holes }));
+                    return Ok(Some(Entry { name, offset: self.at, size, holes }));
                 }
             }
         }
@@ -242,24 +231,20 @@ impl<R: Skip> Walk<R> {
         Ok(Some(map))
     }
 
-    /// The next header and its offset, after blocks of zeros. Two such blocks are the end mark, but one may be a gap, and another
-    /// archive may follow the end mark. So the end is where nothing else follows. Reading up to there also verifies the checksum of
-    /// the compression around the archive.
-    fn find_header(&mut self) -> io::Result<(u64, FoundHeader)> {
+    /// The next block that is not zeros, where a header should be, and its offset; `None` at the end. Two blocks of zeros are the end mark,
+    /// but one may be a gap, and another archive may follow the end mark. So the end is where nothing else follows. Reading up to there also
+    /// verifies the checksum of the compression around the archive.
+    fn find_header(&mut self) -> io::Result<Option<(u64, Vec<u8>)>> {
         let mut has_zeros = false;
         loop {
             let (offset, mut block) = (self.at, Vec::with_capacity(BLOCK as usize));
             self.at += self.source.by_ref().take(BLOCK).read_to_end(&mut block)? as u64;
             let (is_whole, is_zero) = (block.len() == BLOCK as usize, block.iter().all(|byte| *byte == 0));
             if !is_zero || !is_whole && !has_zeros {
-                let header = if is_whole { read_header(&block) } else { None };
-                return Ok((
-                    offset,
-                    header.map_or(FoundHeader::Nothing, |(kind, size)| FoundHeader::Header { block, kind, size }),
-                ));
+                return Ok(Some((offset, block)));
             }
             if !is_whole {
-                return Ok((offset, FoundHeader::End));
+                return Ok(None);
             }
             has_zeros = true;
         }
@@ -305,8 +290,11 @@ fn has_bytes(kind: EntryType) -> bool {
     !matches!(kind, EntryType::Link | EntryType::Symlink | EntryType::Directory)
 }
 
-/// A header's type, and how many bytes follow it; `None` if it is not a header.
+/// A header's type, and how many bytes follow it; `None` if the block is not a header.
 fn read_header(block: &[u8]) -> Option<(EntryType, u64)> {
+    if block.len() < BLOCK as usize {
+        return None;
+    }
     let header = Header::from_byte_slice(block);
     // The checksum counts its own field as blanks.
     const SUM: std::ops::Range<usize> = 148..156;
