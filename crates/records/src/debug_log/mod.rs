@@ -93,7 +93,7 @@ impl RecordReader for DebugLog {
         }
         log.finish(records);
         watchdog.finish(records);
-        warnings.finish(records);
+        records.warnings.extend(warnings.all);
         file.skip_several("ends of lines that are too long", too_long?, None);
         Ok(())
     }
@@ -373,27 +373,22 @@ fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize
     let (host, pid) = process.map_or((None, None), |process| host_and_pid(&process));
     let device = comm.device.map(i64::from);
     let of_process = RankStatus { source: Source::DEBUG_LOG, host, pid, device, ..RankStatus::default() };
-    let Some(Made { rank, ranks, hash, name }) = comm.made.as_ref() else {
-        let size = comm.ranks.filter(|_| comm.calls > 0)?;
-        let communicator = records.communicator(Communicator {
-            size: Some(size),
-            name: Some(UNMADE.to_owned()),
-            ..Communicator::default()
-        });
-        // NCCL from 2.27 on may print `opCount 0` in every line.
-        let calls = if comm.reached > 0 { comm.reached.saturating_add(1) } else { comm.calls };
-        let last_enqueued = i64::try_from(calls).ok();
-        records.rank_status.push(RankStatus { communicator: Some(communicator), last_enqueued, ..of_process });
-        return None;
+    let (known, place, last_enqueued) = match &comm.made {
+        Some(Made { rank, ranks, hash, name }) => {
+            let known = Communicator { hash: *hash, name: name.clone(), size: Some(*ranks), ..Communicator::default() };
+            (known, Some(*rank), None)
+        }
+        None => {
+            let size = Some(comm.ranks.filter(|_| comm.calls > 0)?);
+            // NCCL from 2.27 on may print `opCount 0` in every line.
+            let calls = if comm.reached > 0 { comm.reached.saturating_add(1) } else { comm.calls };
+            let known = Communicator { size, name: Some(UNMADE.to_owned()), ..Communicator::default() };
+            (known, None, i64::try_from(calls).ok())
+        }
     };
-    let communicator = records.communicator(Communicator {
-        hash: *hash,
-        name: name.clone(),
-        size: Some(*ranks),
-        ..Communicator::default()
-    });
-    records.rank_status.push(RankStatus { communicator: Some(communicator), place: Some(*rank), ..of_process });
-    Some(communicator)
+    let communicator = Some(records.communicator(known));
+    records.rank_status.push(RankStatus { communicator, place, last_enqueued, ..of_process });
+    communicator.filter(|_| comm.made.is_some())
 }
 
 /// The host and the process of `node1:200`. The host's name is without what a launcher puts before it: `[1,2]<stderr>:node1`, `[default2]:node1`.
