@@ -329,7 +329,7 @@ impl Log {
         let comms: Vec<Option<usize>> = self.comms.iter().map(|comm| status(comm, &self.processes, records)).collect();
         let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
-        let operation = |of: &Alike, records: &mut Records| {
+        let operation = |of: &Alike, count: Option<u64>, records: &mut Records| {
             let made = self.comms[of.comm as usize].made.as_ref();
             let (name, collective) = &functions[of.function as usize];
             let choice = of.choice.and_then(|choice| self.choices.get(choice as usize));
@@ -346,16 +346,15 @@ impl Log {
                 channels: choice.and_then(|(.., channels)| *channels),
                 ..Operation::default()
             };
-            let count = Some(of.count).filter(|count| *count != MANY);
             operation.set_size(*collective, count, of.ranks.or(made.map(|made| made.ranks)));
             operation
         };
         for (alike, count) in counts {
-            let operation = operation(&alike, records);
+            let operation = operation(&alike, Some(alike.count).filter(|count| *count != MANY), records);
             records.calls.push(CallCount { count, ..CallCount::new(&operation) });
         }
         for Kept { call, op_count, root, stream } in self.comms.iter().flat_map(|comm| &comm.kept) {
-            let operation = operation(call, records);
+            let operation = operation(call, Some(call.count), records);
             records.push(Operation {
                 sequence: i64::try_from(*op_count).ok(),
                 peer: functions[call.function as usize].1.filter(|of| has_peer(*of)).map(|_| *root),
