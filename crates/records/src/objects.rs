@@ -38,7 +38,7 @@ pub(super) struct Objects {
     /// Whether the rest of a too large object is being skipped.
     is_lost: bool,
     /// Whether the list of objects was ended after the last of them.
-    is_list_ended: bool,
+    pub(super) is_list_ended: bool,
     /// How many quotes were put in.
     quotes: [u64; 2],
 }
@@ -65,11 +65,6 @@ impl Objects {
     /// Of a file whose writer leaves out quotes.
     pub(super) fn loose() -> Self {
         Objects { is_loose: true, ..Objects::strict() }
-    }
-
-    /// Whether the list of objects has its closing bracket.
-    pub(super) fn ended_list(&self) -> bool {
-        self.is_list_ended
     }
 
     /// The next object; `None` at the end of the file. What is no object is counted in the file's report.

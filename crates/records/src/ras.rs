@@ -32,7 +32,7 @@ impl RecordReader for Ras {
     }
 
     fn sniff(&self, head: &[u8]) -> bool {
-        let has = |key: &str| memchr::memmem::find(head, key.as_bytes()).is_some();
+        let has = |key: &str| text::contains(head, key);
         let is_event = || has("\"PEER_") && has("\"event\"") && has("\"peer\"");
         match is_json(head) {
             true => {
@@ -82,15 +82,13 @@ fn is_json(head: &[u8]) -> bool {
 
 /// Whether this is the text for people.
 fn is_for_people(head: &[u8]) -> bool {
-    let has = |words: &str| memchr::memmem::find(head, words.as_bytes()).is_some();
-    let is_text =
-        std::str::from_utf8(&head[..head.len().min(512)]).map_or_else(|error| error.error_len().is_none(), |_| true);
+    let has = |words: &str| text::contains(head, words);
     // The answer begins so, after what the shell or the client printed.
     let begins = head[..head.len().min(4096)]
         .split(|byte| *byte == b'\n')
         .any(|line| line.starts_with(b"NCCL version ") || line.starts_with(b"RCCL version "));
     let is_answer = begins && has("Job summary") && has("Communicators...");
-    is_text && (is_answer || has("RAS Monitor Mode") || has("] PEER_"))
+    text::is_utf8(&head[..head.len().min(512)]) && (is_answer || has("RAS Monitor Mode") || has("] PEER_"))
 }
 
 /// A JSON document of a file.

@@ -93,7 +93,7 @@ impl RecordReader for DebugLog {
         }
         log.finish(records);
         watchdog.finish(records);
-        warnings.finish(records);
+        records.warnings.extend(warnings.all);
         file.skip_several("ends of lines that are too long", too_long?, None);
         Ok(())
     }
@@ -329,7 +329,7 @@ impl Log {
         let comms: Vec<Option<usize>> = self.comms.iter().map(|comm| status(comm, &self.processes, records)).collect();
         let mut counts: Vec<(Alike, u64)> = self.counts.drain().filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
-        let operation = |of: &Alike, records: &mut Records| {
+        let operation = |of: &Alike, count: Option<u64>, records: &mut Records| {
             let made = self.comms[of.comm as usize].made.as_ref();
             let (name, collective) = &functions[of.function as usize];
             let choice = of.choice.and_then(|choice| self.choices.get(choice as usize));
@@ -346,16 +346,15 @@ impl Log {
                 channels: choice.and_then(|(.., channels)| *channels),
                 ..Operation::default()
             };
-            let count = Some(of.count).filter(|count| *count != MANY);
             operation.set_size(*collective, count, of.ranks.or(made.map(|made| made.ranks)));
             operation
         };
         for (alike, count) in counts {
-            let operation = operation(&alike, records);
+            let operation = operation(&alike, Some(alike.count).filter(|count| *count != MANY), records);
             records.calls.push(CallCount { count, ..CallCount::new(&operation) });
         }
         for Kept { call, op_count, root, stream } in self.comms.iter().flat_map(|comm| &comm.kept) {
-            let operation = operation(call, records);
+            let operation = operation(call, Some(call.count), records);
             records.push(Operation {
                 sequence: i64::try_from(*op_count).ok(),
                 peer: functions[call.function as usize].1.filter(|of| has_peer(*of)).map(|_| *root),
@@ -373,27 +372,22 @@ fn status(comm: &Comm, processes: &Names, records: &mut Records) -> Option<usize
     let (host, pid) = process.map_or((None, None), |process| host_and_pid(&process));
     let device = comm.device.map(i64::from);
     let of_process = RankStatus { source: Source::DEBUG_LOG, host, pid, device, ..RankStatus::default() };
-    let Some(Made { rank, ranks, hash, name }) = comm.made.as_ref() else {
-        let size = comm.ranks.filter(|_| comm.calls > 0)?;
-        let communicator = records.communicator(Communicator {
-            size: Some(size),
-            name: Some(UNMADE.to_owned()),
-            ..Communicator::default()
-        });
-        // NCCL from 2.27 on may print `opCount 0` in every line.
-        let calls = if comm.reached > 0 { comm.reached.saturating_add(1) } else { comm.calls };
-        let last_enqueued = i64::try_from(calls).ok();
-        records.rank_status.push(RankStatus { communicator: Some(communicator), last_enqueued, ..of_process });
-        return None;
+    let (known, place, last_enqueued) = match &comm.made {
+        Some(Made { rank, ranks, hash, name }) => {
+            let known = Communicator { hash: *hash, name: name.clone(), size: Some(*ranks), ..Communicator::default() };
+            (known, Some(*rank), None)
+        }
+        None => {
+            let size = Some(comm.ranks.filter(|_| comm.calls > 0)?);
+            // NCCL from 2.27 on may print `opCount 0` in every line.
+            let calls = if comm.reached > 0 { comm.reached.saturating_add(1) } else { comm.calls };
+            let known = Communicator { size, name: Some(UNMADE.to_owned()), ..Communicator::default() };
+            (known, None, i64::try_from(calls).ok())
+        }
     };
-    let communicator = records.communicator(Communicator {
-        hash: *hash,
-        name: name.clone(),
-        size: Some(*ranks),
-        ..Communicator::default()
-    });
-    records.rank_status.push(RankStatus { communicator: Some(communicator), place: Some(*rank), ..of_process });
-    Some(communicator)
+    let communicator = Some(records.communicator(known));
+    records.rank_status.push(RankStatus { communicator, place, last_enqueued, ..of_process });
+    communicator.filter(|_| comm.made.is_some())
 }
 
 /// The host and the process of `node1:200`. The host's name is without what a launcher puts before it: `[1,2]<stderr>:node1`, `[default2]:node1`.

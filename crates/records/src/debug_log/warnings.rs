@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::super::tables::{Records, Warning};
+use super::super::tables::Warning;
 
 /// So many warnings of a file are kept; of the others only the number.
 const MOST: usize = 1000;
@@ -49,7 +49,7 @@ type Key = (Option<String>, Option<i64>, Option<i64>, String);
 
 #[derive(Default)]
 pub(super) struct Warnings {
-    all: Vec<Warning>,
+    pub(super) all: Vec<Warning>,
     known: HashMap<Key, usize>,
     pub(super) lines: u64,
     /// How many are beyond the limit, and where the first is.
@@ -86,10 +86,6 @@ impl Warnings {
             text: text.to_owned(),
             count: 1,
         });
-    }
-
-    pub(super) fn finish(self, records: &mut Records) {
-        records.warnings.extend(self.all);
     }
 }
 

@@ -8,9 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memchr::memmem;
-
 use super::super::tables::{RankStatus, Records};
+use super::super::text::contains;
 use crate::operation::{Communicator, Operation, Source, State};
 use nccl_stacks_trace::id::RankId;
 
@@ -60,8 +59,8 @@ pub(super) struct Watchdog {
 impl Watchdog {
     /// Reads a line that may be the watchdog's.
     pub(super) fn line(&mut self, line: &[u8]) {
-        let has_timeout = memmem::find(line, b"collective operation timeout: WorkNCCL(").is_some();
-        let has_reached = memmem::find(line, b"ast enqueued NCCL work: ").is_some();
+        let has_timeout = contains(line, "collective operation timeout: WorkNCCL(");
+        let has_reached = contains(line, "ast enqueued NCCL work: ");
         if !(has_timeout || has_reached) || self.timeouts.len() + self.reached.len() >= MOST {
             return;
         }

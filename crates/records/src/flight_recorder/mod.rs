@@ -14,6 +14,7 @@ use std::io::{self, Read};
 use super::document::{Document, Value};
 use super::pickle::{self, PickleError};
 use super::reader::{Reading, RecordReader};
+use super::text::contains;
 use crate::operation::Source;
 
 /// Reads dumps of PyTorch's flight recorder.
@@ -34,7 +35,7 @@ impl RecordReader for FlightRecorder {
     }
 
     fn sniff(&self, head: &[u8]) -> bool {
-        let has = |key: &str| memchr::memmem::find(head, key.as_bytes()).is_some();
+        let has = |key: &str| contains(head, key);
         if pickle::is_pickle(head) {
             return true;
         }

@@ -62,7 +62,7 @@ impl RecordReader for PluginDump {
                 None => reading.file.skip("events that are none of the plugin's", Some(offset)),
             }
         };
-        if !is_ended && !objects.ended_list() {
+        if !is_ended && !objects.is_list_ended {
             reading.file.note("Its list has no end: the process was killed, or is still writing.");
         }
         dump.finish(reading.file);

@@ -30,8 +30,8 @@ pub(super) struct Known {
     pub(super) row: Option<usize>,
     /// How many collectives it was asked for, as plugin and interceptor have counted; 0 if nobody did.
     collectives: [u32; 2],
-    /// Whether more is known of it than that it was announced.
-    is_seen: bool,
+    /// Whether more is known of it than that it was announced. Otherwise calls of a communicator without a name may be of it.
+    pub(super) is_seen: bool,
     /// Whether the interceptor knows it, and Megatrace's hash of it then; 0 if that is unknown.
     is_interceptors: bool,
     group_hash: u64,
@@ -54,11 +54,6 @@ impl Known {
     pub(super) fn collectives(&self) -> u32 {
         let [plugin, interceptor] = self.collectives;
         if interceptor > 0 { interceptor } else { plugin }
-    }
-
-    /// Whether the calls of a communicator without a name may be of this one.
-    pub(super) fn is_unseen(&self) -> bool {
-        !self.is_seen
     }
 }
 

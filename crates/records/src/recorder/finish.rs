@@ -264,7 +264,7 @@ fn push_status(
         let counted = Some(i64::from(known.collectives())).filter(|count| *count > 0);
         let enqueued = reached.enqueued.max(counted.map(|count| count - reached.failed));
         // Without operations and without a count nothing says whether the rank called it.
-        let may_be_nameless = known.is_unseen() && facts.has_nameless;
+        let may_be_nameless = !known.is_seen && facts.has_nameless;
         let is_known = enqueued.is_some() || facts.overwritten() == 0 && !may_be_nameless;
         if known.row.is_none() || !is_known {
             continue;
