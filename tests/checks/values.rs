@@ -97,7 +97,7 @@ fn as_argument(text: &str) {
             Some(value @ Value::List(_)) => Recorded::Known(value),
             _ => Recorded::Malformed(text.to_owned()),
         };
-        assert_eq!(operators.strides(slice), want, "{text:?}");
+        assert_eq!(operators.list_of(slice, List::Strides), want, "{text:?}");
     }
 }
 

@@ -24,8 +24,7 @@ enum Section {
     Events,
 }
 
-/// The numbers of a process and of a thread in it, on which events are drawn. Viewers take the thread with the number of its process for its main
-/// thread.
+/// Process and thread on which events are drawn. Viewers take the thread with the number of its process for its main one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Track {
     pub pid: u32,
@@ -69,7 +68,7 @@ impl<W: Write> TraceWriter<W> {
         self.names("process", Track { pid, tid: pid }, name, pid)
     }
 
-    /// Names a thread, and says where it is drawn among those of its process.
+    /// Names a thread, and says where its process draws it.
     pub fn thread(&mut self, track: Track, name: &str, sort_index: u32) -> io::Result<()> {
         self.names("thread", track, name, sort_index)
     }
@@ -110,7 +109,6 @@ impl<W: Write> TraceWriter<W> {
         self.event(format!("{{{when},\"cat\":{cat},\"name\":{cat},\"id\":{id}}}").as_bytes())
     }
 
-    /// Completes the object.
     pub fn finish(mut self) -> io::Result<()> {
         if self.section != Section::Events {
             self.begin(Section::Events)?;
@@ -121,7 +119,6 @@ impl<W: Write> TraceWriter<W> {
         self.out.flush()
     }
 
-    /// Separates what comes from what was before.
     fn begin(&mut self, section: Section) -> io::Result<()> {
         self.out.write_all(if self.section == Section::Start { b"{\n" } else { b",\n" })?;
         if std::mem::replace(&mut self.section, section) != section && section == Section::Events {

@@ -1,72 +1,9 @@
 //! The kinds of damage a trace may have: how often each occurred, at which offsets first, and what it cost.
 //!
-//! A profiler's trace is rarely perfect, and the user still wants an answer from the rest. So no damage stops a load: it is counted, shown
-//! once at the end, and listed in SQL's `stats` table. Kinds that Perfetto's importer counts too have its name and severity, so that the
-//! numbers can be compared.
+//! A profiler's trace is rarely perfect, and the user still wants an answer from the rest. So damage is counted, shown once at the end, and
+//! listed in SQL's `stats` table. Kinds that Perfetto's importer counts too have its name and severity, so that the numbers can be compared.
 
 use crate::time::{Ns, Window};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-#[expect(missing_docs, reason = "the table below describes each")]
-pub enum Damage {
-    Truncated,
-    PackedCutOff,
-    PackedCorrupt,
-    PackedChecksum,
-    BrokenStructure,
-    TrailingBytes,
-    HeaderSkipped,
-    ElementNotObject,
-    EventSyntax,
-    EventTooLong,
-    Garbage,
-    StrayQuote,
-    BadEscape,
-    LoneSurrogate,
-    ControlCharacter,
-    InvalidUtf8,
-    InvalidValue,
-    MissingComma,
-    StrayComma,
-    ArgsSyntax,
-    ArgsTooDeep,
-    DuplicateKey,
-    DuplicateArgument,
-    TextTime,
-    EventWithoutTimestamp,
-    InvalidDuration,
-    IncompleteEvent,
-    NegativeTimestamp,
-    NegativeDuration,
-    TimeAlone,
-    TooDeep,
-    AsyncOverlap,
-    MisplacedEnd,
-    Spilled,
-    PhaseNotShown,
-    FlowDuplicateId,
-    FlowInvalidId,
-    FlowNoEnclosingSlice,
-    FlowWithoutDirection,
-    FlowEndWithoutStart,
-    FlowStepWithoutStart,
-    DisplayTimeUnit,
-    PacketStructure,
-    PacketSyntax,
-    PacketTooLong,
-    PacketWithoutState,
-    EventWithoutSequence,
-    EventWithoutTime,
-    ClockUnknown,
-    SnapshotInvalid,
-    NameUnknown,
-    OtherMachine,
-    PayloadNotExported,
-    ArchiveBroken,
-    FileUnreadable,
-    NoTraceInFile,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
@@ -89,7 +26,6 @@ impl Cost {
     }
 }
 
-/// The texts of one kind of damage.
 #[derive(Debug)]
 pub struct Description {
     pub kind: Damage,
@@ -102,8 +38,15 @@ pub struct Description {
     pub phrase: &'static str,
 }
 
-macro_rules! descriptions {
+/// The kinds, each described in the table below.
+macro_rules! kinds {
     ($($kind:ident $name:literal $severity:literal $cost:ident $phrase:literal;)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Damage {
+            $($kind),*
+        }
+
         /// All kinds, in the order of the reports.
         pub const DESCRIPTIONS: &[Description] = &[$(Description {
             kind: Damage::$kind, name: $name, severity: $severity, cost: Cost::$cost, phrase: $phrase,
@@ -111,7 +54,7 @@ macro_rules! descriptions {
     };
 }
 
-descriptions! {
+kinds! {
     Truncated "trace_truncated" "data_loss" Lost "everything from an unterminated element on (the file is cut off, or a quote or bracket is stray)";
     PackedCutOff "compressed_cut_off" "data_loss" Lost "the rest of a file that is cut off (copy it again, or record again)";
     PackedCorrupt "compressed_corrupt" "data_loss" Doubtful
@@ -248,8 +191,7 @@ impl DamageReport {
 
     /// Counts one case that lost this many bytes of the text.
     pub fn lose(&mut self, kind: Damage, offset: Option<u64>, bytes: u64) {
-        self.tallies.resize(DESCRIPTIONS.len(), Tally::default());
-        let tally = &mut self.tallies[kind as usize];
+        let tally = self.tally(kind);
         tally.count += 1;
         tally.bytes += bytes;
         if let Some(offset) = offset {
@@ -277,8 +219,7 @@ impl DamageReport {
         let Some(key) = key.strip_prefix(CARRIED).and_then(|key| key.strip_prefix('.')) else { return };
         let Some((name, field)) = key.rsplit_once('.') else { return };
         let Some(kind) = DESCRIPTIONS.iter().find(|d| d.name == name).map(|d| d.kind) else { return };
-        self.tallies.resize(DESCRIPTIONS.len(), Tally::default());
-        let tally = &mut self.tallies[kind as usize];
+        let tally = self.tally(kind);
         match field {
             "count" => tally.count = tally.count.saturating_add(value),
             "bytes" => tally.bytes = tally.bytes.saturating_add(value),
@@ -296,10 +237,13 @@ impl DamageReport {
         (window.start < window.end).then_some(window)
     }
 
-    /// Counts several cases without offsets.
     pub fn count_several(&mut self, kind: Damage, cases: u64) {
+        self.tally(kind).count += cases;
+    }
+
+    fn tally(&mut self, kind: Damage) -> &mut Tally {
         self.tallies.resize(DESCRIPTIONS.len(), Tally::default());
-        self.tallies[kind as usize].count += cases;
+        &mut self.tallies[kind as usize]
     }
 
     /// Adds another report; the first offsets of this one stay first.
@@ -310,7 +254,7 @@ impl DamageReport {
         }
     }
 
-    /// Adds the counts of another report without its offsets, which are those of another file.
+    /// Adds the counts of another report without its offsets, which count in another file.
     pub fn add_counts(&mut self, other: &DamageReport) {
         self.tallies.resize(self.tallies.len().max(other.tallies.len()), Tally::default());
         for (mine, theirs) in self.tallies.iter_mut().zip(&other.tallies) {
@@ -332,12 +276,10 @@ impl DamageReport {
         self.faults().any(|(description, _)| description.cost == Cost::Doubtful)
     }
 
-    /// Whether it is unknown what is missing or wrong.
     pub fn is_unknown(&self) -> bool {
         self.is_cut_off() || self.is_doubtful()
     }
 
-    /// The offset of the first damage in the text.
     pub fn first_implausible(&self) -> Option<u64> {
         let of_text = self.faults().filter(|(d, _)| !d.kind.is_of_packing() && !d.kind.is_of_archive());
         of_text.filter_map(|(_, tally)| tally.first_offset).min()
@@ -366,13 +308,6 @@ impl DamageReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_is_in_the_order_of_the_enum() {
-        for (i, description) in DESCRIPTIONS.iter().enumerate() {
-            assert_eq!(description.kind as usize, i, "{}", description.name);
-        }
-    }
 
     #[test]
     fn the_first_offsets_are_kept() {

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 /// Anything that prevents an answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages describe the variants and their fields")]
 pub enum Error {
     #[error("{}: there is no such file", path.display())]
     NoSuchFile { path: PathBuf },

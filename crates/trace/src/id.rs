@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Defines an id over `u32`.
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -62,8 +61,6 @@ ids! {
 /// A GPU: a process of a trace, because Kineto writes the device's number as the pid of GPU work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GpuId {
-    /// The trace. Other traces use the same numbers for their GPUs.
     pub trace: TraceId,
-    /// The process of the device in this trace.
     pub process: ProcessId,
 }

@@ -14,26 +14,7 @@ pub fn in_parts<T: Send>(
 ) -> Vec<T> {
     let parts = threads.get().min(items / least.max(1)).max(1);
     let bounds = |number: usize| items * number / parts..items * (number + 1) / parts;
-    if parts == 1 {
-        return vec![part(0..items)];
-    }
-    let part = &part;
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..parts)
-            .map(|number| {
-                let thread = std::thread::Builder::new().spawn_scoped(scope, move || part(bounds(number)));
-                (bounds(number), thread)
-            })
-            .collect();
-        let first = part(bounds(0));
-        let others = others.into_iter().map(|(bounds, thread)| match thread.map(std::thread::ScopedJoinHandle::join) {
-            Ok(Ok(made)) => made,
-            Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // If the system refuses a thread, this one does the work.
-            Err(_) => part(bounds),
-        });
-        std::iter::once(first).chain(others).collect()
-    })
+    in_order(parts, parts, |number| part(bounds(number)))
 }
 
 /// What a task gives for each number below `count`, in order. A thread that is free takes the next number, so that long tasks hold up no others.
@@ -77,7 +58,6 @@ impl<S: Send> Shared<S> {
         (!self.has_failed.load(Ordering::Acquire)).then_some(state)
     }
 
-    /// Wakes all that wait.
     pub fn notify(&self) {
         self.changed.notify_all();
     }

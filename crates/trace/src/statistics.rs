@@ -1,7 +1,6 @@
 //! Robust statistics, which a few outliers do not move: the median, and the deviation from it.
 //!
-//! The median of an even number of values is the mean of the two in the middle. A caller that wants one of these two takes it from
-//! [`middle`] and says why.
+//! The median of an even number of values is the mean of the two in the middle ([`middle`] has both).
 
 use std::cmp::Ordering;
 

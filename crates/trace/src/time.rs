@@ -1,8 +1,8 @@
 //! Nanoseconds ([`Ns`]): parsing them from traces and from user input, and the half-open [`Window`].
 //!
-//! Inside the program every time is a whole number of nanoseconds. Trace files write microseconds with decimals, and timestamps since the
-//! epoch have more digits than a double can hold (a double near 1.7e15 µs steps by 0.25 µs), so text is converted to integers digit by
-//! digit, never through floating point. The one exception is [`TimeRule::Perfetto`], which repeats Perfetto's arithmetic for comparison.
+//! Inside the program every time is a whole number of nanoseconds. Trace files write microseconds with decimals, and times since the epoch have
+//! more digits than a double (which near 1.7e15 µs steps by 0.25 µs), so text is converted digit by digit. The one exception is
+//! [`TimeRule::Perfetto`], which repeats Perfetto's arithmetic for comparison.
 
 use std::fmt;
 use std::iter::Sum;
@@ -18,11 +18,10 @@ impl Ns {
     /// The origin of the clock, or no time at all.
     pub const ZERO: Ns = Ns(0);
 
-    /// The earliest time.
     pub const MIN: Ns = Ns(i64::MIN);
 
-    /// The latest time, and the longest duration.
     pub const MAX: Ns = Ns(i64::MAX);
+
     /// The latest time that an event of a trace may have: in the year 2116, if times are since 1970.
     pub const LATEST: Ns = Ns(1 << 62);
 
@@ -124,14 +123,12 @@ impl TimeRule {
     }
 }
 
-/// The value of a JSON number times `10^scale`, rounded half away from zero. `None` for anything that is not exactly
-/// one JSON number (as in RFC 8259) or that does not fit an `i64`.
+/// The value of a JSON number (RFC 8259) times `10^scale`, rounded half away from zero. `None` for others, or beyond an `i64`.
 pub fn scaled_decimal(text: &[u8], scale: i32) -> Option<i64> {
     short_decimal(text, scale).or_else(|| any_decimal(text, scale))
 }
 
-/// The common case: digits with at most `scale` digits after the point and
-/// at most 18 in all. `None` for everything else, valid or not.
+/// The common case: at most `scale` digits after the point and 18 in all. `None` for everything else, valid or not.
 #[inline]
 fn short_decimal(text: &[u8], scale: i32) -> Option<i64> {
     const POWERS: [i64; 10] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
@@ -193,14 +190,9 @@ impl<'a> Decimal<'a> {
         if integer.is_empty() || (integer.len() > 1 && integer[0] == b'0') {
             return None;
         }
-        let (fraction, rest) = match rest.strip_prefix(b".") {
-            Some(rest) => {
-                let (fraction, rest) = digits(rest);
-                if fraction.is_empty() {
-                    return None;
-                }
-                (fraction, rest)
-            }
+        let (fraction, rest) = match rest.strip_prefix(b".").map(digits) {
+            Some((b"", _)) => return None,
+            Some(found) => found,
             None => (&rest[..0], rest),
         };
         let is_integer = fraction.is_empty() && rest.is_empty();
@@ -405,16 +397,14 @@ mod tests {
 
     #[test]
     fn typed_times_take_units() {
-        assert_eq!(parse_nanos("77500000"), Ok(Ns(77_500_000)));
-        assert_eq!(parse_nanos("77_500_000"), Ok(Ns(77_500_000)));
-        assert_eq!(parse_nanos("77.5ms"), Ok(Ns(77_500_000)));
-        assert_eq!(parse_nanos("77.5 ms"), Ok(Ns(77_500_000)));
-        assert_eq!(parse_nanos("1.5s"), Ok(Ns(1_500_000_000)));
-        assert_eq!(parse_nanos("2us"), Ok(Ns(2_000)));
-        assert!(parse_nanos("5 hours").unwrap_err().contains("no unit of time"));
-        assert!(parse_nanos("20.5").unwrap_err().contains("20.5us"));
-        assert!(parse_nanos("ms").unwrap_err().contains("not a time"));
-        assert!(parse_nanos("1.2.3ms").unwrap_err().contains("not a time"));
+        for text in ["77500000", "77_500_000", "77.5ms", "77.5 ms", "0.0775s", "77500us"] {
+            assert_eq!(parse_nanos(text), Ok(Ns(77_500_000)), "{text}");
+        }
+        for (text, error) in
+            [("5 hours", "no unit of time"), ("20.5", "20.5us"), ("ms", "not a time"), ("1.2.3ms", "not a time")]
+        {
+            assert!(parse_nanos(text).unwrap_err().contains(error), "{text}");
+        }
     }
 
     #[test]

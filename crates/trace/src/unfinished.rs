@@ -14,7 +14,6 @@ static PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub struct Unfinished(PathBuf);
 
 impl Unfinished {
-    /// Guards a file or folder.
     pub fn at(path: &Path) -> Self {
         PATHS.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
         Unfinished(path.to_owned())

@@ -17,9 +17,10 @@ use crate::attribution::{AttributionOptions, Attributor};
 use crate::event::ids::EventIds;
 use crate::id::{SliceId, TraceId};
 use crate::names::args;
+use crate::names::args::MEMORY;
 use crate::names::calls::{CAPTURE_BEGIN, GRAPH_LAUNCHES};
 use crate::names::category::CategoryKind;
-use crate::names::described::{MEMORY_EVENT, NVTX};
+use crate::names::described::NVTX;
 use crate::store::Store;
 use crate::store::strings::StringId;
 
@@ -116,7 +117,7 @@ impl Tally {
         let keys = [args::INPUT_DIMS, args::INPUT_STRIDES, args::CONCRETE_INPUTS, &[args::CALL_STACK], args::COUNTERS];
         let keys = keys.map(ids);
         let mut categories: HashMap<StringId, u64> = HashMap::new();
-        let memory = store.strings.find(MEMORY_EVENT);
+        let memory = store.strings.find(MEMORY);
         for slice in store.slices.ids() {
             *categories.entry(store.slices.category(slice)).or_default() += 1;
             self.memory_events += u64::from(Some(store.slices.name(slice)) == memory);

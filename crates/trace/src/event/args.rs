@@ -9,7 +9,6 @@ use crate::names::described;
 /// The value of one flattened argument.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ArgValue<T> {
-    /// An integer within `i64`.
     Int(i64),
     Real(f64),
     /// `true` or `false`.
@@ -18,6 +17,16 @@ pub enum ArgValue<T> {
 }
 
 impl<T> ArgValue<T> {
+    #[inline]
+    pub fn map<U>(self, text: impl FnOnce(T) -> U) -> ArgValue<U> {
+        match self {
+            ArgValue::Int(value) => ArgValue::Int(value),
+            ArgValue::Real(value) => ArgValue::Real(value),
+            ArgValue::Bool(value) => ArgValue::Bool(value),
+            ArgValue::Text(value) => ArgValue::Text(text(value)),
+        }
+    }
+
     /// The value as a whole number. Accepts 5.0, which tools that rewrite traces write for 5, and a text that is only a number, which
     /// XSigma's profiler writes throughout. `text` returns the text.
     pub fn whole<'a>(&'a self, text: impl FnOnce(&'a T) -> Option<&'a str>) -> Option<i64> {
@@ -32,8 +41,7 @@ impl<T> ArgValue<T> {
 
 /// The flattened arguments of one event, in a buffer that is reused for the next one.
 ///
-/// `{"grid":[512,1]}` is two rows with the keys `args.grid[0]` and `args.grid[1]`, both with the flat key `args.grid`,
-/// as in Perfetto's `args` table.
+/// `{"grid":[512,1]}` is two rows, `args.grid[0]` and `args.grid[1]`, with the flat key `args.grid`, as in Perfetto's `args`.
 #[derive(Debug, Default)]
 pub struct ArgList {
     text: String,
@@ -58,12 +66,7 @@ impl ArgList {
     pub fn push(&mut self, key: &str, flat_key: Option<&str>, value: ArgValue<&str>) {
         let key = self.keep(key);
         let flat_key = flat_key.map(|k| self.keep(k));
-        let value = match value {
-            ArgValue::Int(v) => ArgValue::Int(v),
-            ArgValue::Real(v) => ArgValue::Real(v),
-            ArgValue::Bool(v) => ArgValue::Bool(v),
-            ArgValue::Text(v) => ArgValue::Text(self.keep(v)),
-        };
+        let value = value.map(|text| self.keep(text));
         self.rows.push(Row { key, flat_key, value });
     }
 
@@ -82,7 +85,6 @@ impl ArgList {
         self.text.len()
     }
 
-    /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -92,13 +94,7 @@ impl ArgList {
         self.rows.iter().map(|row| {
             let key = &self.text[row.key.clone()];
             let flat_key = row.flat_key.as_ref().map_or(key, |range| &self.text[range.clone()]);
-            let value = match &row.value {
-                ArgValue::Int(v) => ArgValue::Int(*v),
-                ArgValue::Real(v) => ArgValue::Real(*v),
-                ArgValue::Bool(v) => ArgValue::Bool(*v),
-                ArgValue::Text(range) => ArgValue::Text(&self.text[range.clone()]),
-            };
-            (key, flat_key, value)
+            (key, flat_key, row.value.clone().map(|range| &self.text[range]))
         })
     }
 }
@@ -109,12 +105,10 @@ pub enum ArgsWanted {
     /// Every argument of every event: for SQL and export.
     #[default]
     All,
-    /// The arguments that a question needs.
     Keys(KeySet),
     /// The same, and whether operators and the like ([`CategoryKind::Cpu`]) have certain other keys: their value is kept as `true`, so that
     /// a list costs one row whatever its length.
     Present {
-        /// The keys whose values are kept.
         values: KeySet,
         /// The keys whose presence is kept, as the profiler writes them.
         present: &'static [&'static str],
@@ -125,7 +119,7 @@ impl ArgsWanted {
     /// The arguments that describe collectives: for the main job.
     pub const COLLECTIVES: ArgsWanted = ArgsWanted::Keys(KeySet::COLLECTIVES);
 
-    /// The same, plus the place of a collective among those of other ranks: for comparing ranks.
+    /// The same, plus the place of a collective in the order of its group: for comparing ranks.
     pub const OPERATIONS: ArgsWanted = ArgsWanted::Keys(KeySet::OPERATIONS);
 
     /// The same, plus how operators were recorded: for describing a trace.
@@ -175,7 +169,6 @@ pub enum EventsOf {
 /// Whether an event keeps the keys of a [`KeySet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It keeps none.
     Nothing,
     /// It keeps them if it has the record of a collective, or what a kernel of a graph says itself.
     IfRecorded,
@@ -188,7 +181,7 @@ pub enum Keep {
 const NAME_START: usize = 16;
 
 impl Keep {
-    /// The keys of which one has to be there.
+    /// One of these keys has to be there.
     pub fn markers(self) -> &'static [&'static str] {
         match self {
             Keep::IfRecorded => &[args::COLLECTIVE, args::ANNOTATION],
@@ -204,7 +197,6 @@ impl KeySet {
     /// The same, plus its place among others.
     pub const OPERATIONS: KeySet = KeySet { keys: args::OF_OPERATIONS, of: EventsOf::Collectives };
 
-    /// The module and the callers of an operator.
     pub const MODULES: KeySet = KeySet { keys: args::OF_MODULES, of: EventsOf::Any };
 
     /// Whether an event keeps the keys, by its category and the bytes of its name in the file.

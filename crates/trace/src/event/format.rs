@@ -9,11 +9,9 @@ pub struct Format {
     /// Its name in a sentence: `a trace in Perfetto's protobuf format`.
     pub what: &'static str,
     pub written_by: &'static str,
-    /// Whether this program reads it.
     pub support: Support,
 }
 
-/// Whether this program reads a format.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Support {
     Read {
@@ -29,7 +27,6 @@ pub enum Support {
 }
 
 impl Format {
-    /// The writer of a file whose header does not name one.
     pub fn writer(&self) -> Option<&'static Writer> {
         match self.support {
             Support::Read { writer, .. } => Some(writer),
@@ -45,7 +42,6 @@ impl Format {
         }
     }
 
-    /// Whether each key of an event is unique.
     pub fn has_unique_keys(&self) -> bool {
         matches!(self.support, Support::Read { has_unique_keys: true, .. })
     }
@@ -80,8 +76,7 @@ impl Writer {
         is_profiler: true,
     };
 
-    /// Chrome JSON as XSigma's XPlane exporter writes it: the header's unit is ns, and no slice has a category. Other programs may write
-    /// the same.
+    /// Chrome JSON as XSigma's XPlane exporter writes it: the header's unit is ns, and no slice has a category.
     pub const XPLANE_JSON: Writer =
         Writer { name: "xplane", title: "a Chrome trace as XSigma's XPlane exporter writes it", is_profiler: false };
 

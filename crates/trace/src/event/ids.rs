@@ -1,34 +1,24 @@
 //! The numbers among an event's arguments that relate it to other events, each under a name.
 //!
-//! An event's category determines which numbers it has. Only this file knows the rules: a reader finds the value of an argument
-//! ([`IdSource`]), and [`EventIds::read`] decides which arguments to read.
+//! An event's category determines which numbers it has. Only [`EventIds::read`] knows the rules; a reader finds values ([`IdSource`]).
 
 use super::Id;
 use crate::names::args;
 use crate::names::category::CategoryKind;
 
+/// An argument that is an id; [`IdArg::key`] has its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum IdArg {
-    /// [`args::CORRELATION`]
     Correlation,
-    /// [`args::EXTERNAL_ID`]
     ExternalId,
-    /// [`args::PYTHON_ID`]
     PythonId,
-    /// [`args::PYTHON_PARENT_ID`]
     PythonParentId,
-    /// [`args::SEQUENCE_NUMBER`]
     SequenceNumber,
-    /// [`args::FORWARD_THREAD`]
     ForwardThread,
-    /// [`args::GRAPH_ID`]
     GraphId,
-    /// [`args::GRAPH_NODE_ID`]
     GraphNodeId,
-    /// [`args::STREAM`]
     Stream,
-    /// [`args::CORRELATION_ID`]
     CorrelationId,
 }
 
@@ -70,7 +60,6 @@ impl IdArg {
     }
 }
 
-/// The value of an [`IdArg`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdValue {
     /// There is no such argument, or its value is neither a whole number nor null.
@@ -134,8 +123,7 @@ impl EventIds {
     /// No ids.
     pub const NONE: EventIds = EventIds::Call { correlation: 0 };
 
-    /// Reads the ids that an event of this kind has, in the order in which Kineto writes them, so that a reader that searches text can
-    /// continue from the previous one.
+    /// Reads the ids of an event of this kind, in the order in which Kineto writes them: a search of text goes on from the last.
     #[inline]
     pub fn read(kind: CategoryKind, source: &mut impl IdSource) -> EventIds {
         match kind {
@@ -174,7 +162,7 @@ impl EventIds {
         }
     }
 
-    /// The same without a stream that is the event's thread: that of almost all GPU work, which so costs no memory.
+    /// The same without a stream that is the event's thread: so almost no GPU work takes memory for one.
     #[inline]
     pub(crate) fn without_own_stream(mut self, tid: &Id<'_>) -> EventIds {
         if let (EventIds::Gpu { stream, .. }, Id::Number(tid)) = (&mut self, tid) {

@@ -18,7 +18,6 @@ use crate::time::Ns;
 
 #[derive(Debug)]
 pub struct Event<'a> {
-    /// Its kind, with the fields that only this kind has.
     pub kind: Kind<'a>,
     /// Its time on the trace's own clock (0 for metadata without a time).
     pub ts: Ns,
@@ -30,7 +29,6 @@ pub struct Event<'a> {
     pub name: Option<Text<'a>>,
     /// Its category; `None` if missing, empty or not text.
     pub category: Option<Text<'a>>,
-    /// The numbers among its arguments that relate it to other events.
     pub ids: EventIds,
     /// CPU time of the thread: at the start, and how much passed during the event (`tts`, `tdur`).
     pub thread_time: (Option<Ns>, Option<Ns>),
@@ -54,7 +52,6 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The kind of an [`Event`].
 #[derive(Debug)]
 pub enum Kind<'a> {
     /// `X`: a slice with its length.
@@ -129,9 +126,7 @@ pub struct TrackDescription<'a> {
     pub key: TrackKey,
     pub owner: TrackOwner,
     pub name: Option<Cow<'a, str>>,
-    /// The name of the thread that it belongs to.
     pub thread_name: Option<Cow<'a, str>>,
-    /// The name of the process that it belongs to.
     pub process_name: Option<Cow<'a, str>>,
 }
 

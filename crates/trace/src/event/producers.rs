@@ -26,7 +26,6 @@ pub enum GpuWork {
     On(&'static str, &'static str),
 }
 
-/// A program that writes Chrome's JSON.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Producer {
     pub writer: Writer,
@@ -38,7 +37,6 @@ pub struct Producer {
     pub advice: &'static str,
 }
 
-/// A producer's row: its names, signs, GPU work and advice.
 const fn row(
     name: &'static str,
     title: &'static str,

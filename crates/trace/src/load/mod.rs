@@ -30,7 +30,6 @@ const BYTES_OF_EVENT: usize = 32;
 
 #[derive(Debug)]
 pub struct Loaded {
-    /// The trace, or those of an archive.
     pub store: Store,
     /// The file's name for messages.
     pub name: String,
@@ -44,11 +43,7 @@ pub struct Loaded {
     pub unread: Vec<Error>,
 }
 
-/// Loads a trace, `-` for standard input. `progress` is called for every block of text.
-///
-/// # Errors
-/// Fails as [`input::open`] does, and if the file is not a trace, exceeds the text limit, or is damaged before the first whole event. Later
-/// damage is counted in [`Store::damage`] instead.
+/// Loads a trace, `-` for standard input. Damage after the first whole event is no error, but counted in [`Store::damage`].
 pub fn load(
     path: impl AsRef<Path>,
     options: LoadOptions,
@@ -58,9 +53,6 @@ pub fn load(
 }
 
 /// The same for an opened input. Loads all traces of an archive, see [`crate::store::traces`].
-///
-/// # Errors
-/// As [`load`], except for errors about paths.
 pub fn load_input(
     mut input: Input,
     options: LoadOptions,
@@ -70,23 +62,15 @@ pub fn load_input(
     input.limits = options.limits;
     let name = input.name.clone();
     let (mut loader, contents) = Loader::new(input, options, progress)?;
-    let findings = match contents {
-        Contents::Archive(archive) => loader.archive(&name, *archive, |_, _| ControlFlow::Continue(()))?,
-        Contents::File(opened) => {
-            loader.trace(&name, opened, Trace::default())?;
-            Findings::default()
-        }
-    };
+    let findings = loader.all(&name, contents, None)?;
     let Loader { builder, text_bytes, threads, .. } = loader;
     let store = builder.finish(findings.damage.clone(), threads);
     Ok(Loaded { store, name, text_bytes, seconds: start.elapsed().as_secs_f64(), findings, unread: Vec::new() })
 }
 
 /// Loads several inputs one after the other into one store, as if they were the traces of one archive. Each trace is named after its file,
-/// also if the file is not an archive. An input that cannot be read at all is left out, see [`Loaded::unread`].
-///
-/// # Errors
-/// As [`load`], if an input fails after part of it is in the store, or if no input can be read.
+/// also if the file is not an archive. An input that cannot be read at all is left out, see [`Loaded::unread`]; one that fails after part of it is
+/// in the store is an error.
 pub fn load_all(
     paths: &[PathBuf],
     options: LoadOptions,
@@ -128,14 +112,12 @@ fn builder_of(options: LoadOptions) -> Builder {
     )
 }
 
-/// How many threads a load uses.
 fn threads_of(options: LoadOptions) -> NonZero<usize> {
     let available = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = options.threads.map_or_else(available, NonZero::get).min(MAX_THREADS);
     NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN)
 }
 
-/// The size of a regular file.
 fn size_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|metadata| metadata.len())
 }
@@ -155,13 +137,7 @@ fn add_input(
     loader.is_one_of_many = true;
     loader.builder = std::mem::take(builder);
     let traces = loader.builder.traces();
-    let read = match contents {
-        Contents::Archive(archive) => loader.archive(&name, *archive, |_, _| ControlFlow::Continue(())),
-        Contents::File(opened) => {
-            let trace = Trace { name: Some(name.clone()), ..Trace::default() };
-            loader.trace(&name, opened, trace).map(|()| Findings::default())
-        }
-    };
+    let read = loader.all(&name, contents, Some(name.clone()));
     *builder = loader.builder;
     *text_bytes += loader.text_bytes;
     let is_clean = !loader.has_dropped_events && builder.traces() == traces;
@@ -169,10 +145,7 @@ fn add_input(
 }
 
 /// Loads the traces of an input one after the other, each into its own store, so that only one is in memory at a time. `each` receives
-/// every trace and may stop the load. Findings about the archive as a whole are returned, with an empty store.
-///
-/// # Errors
-/// As [`load_input`]. Traces before the error have already been passed to `each`.
+/// every trace, also before an error, and may stop the load. Findings about the archive as a whole are returned, with an empty store.
 pub fn load_each(
     mut input: Input,
     options: LoadOptions,
@@ -200,7 +173,6 @@ pub fn load_each(
     Ok(Loaded { store, findings, ..loader.take(name, &mut start) })
 }
 
-/// Loads traces one after the other.
 struct Loader<F> {
     options: LoadOptions,
     threads: NonZero<usize>,
@@ -217,21 +189,28 @@ struct Loader<F> {
 
 impl<F: FnMut(Progress) + Send> Loader<F> {
     fn new(input: Input, options: LoadOptions, progress: F) -> Result<(Self, Contents), Error> {
-        let (size, taken) = (input.size, Arc::clone(&input.taken));
-        let threads = threads_of(options);
-        let contents = input.into_contents()?;
         let loader = Loader {
             options,
-            threads,
+            threads: threads_of(options),
             progress,
-            taken,
-            size,
+            taken: Arc::clone(&input.taken),
+            size: input.size,
             builder: builder_of(options),
             text_bytes: 0,
             is_one_of_many: false,
             has_dropped_events: false,
         };
-        Ok((loader, contents))
+        Ok((loader, input.into_contents()?))
+    }
+
+    /// Loads all traces of an input. The trace of one that is no archive gets a name.
+    fn all(&mut self, name: &str, contents: Contents, of_trace: Option<String>) -> Result<Findings, Error> {
+        match contents {
+            Contents::Archive(archive) => self.archive(name, *archive, |_, _| ControlFlow::Continue(())),
+            Contents::File(opened) => {
+                self.trace(name, opened, Trace { name: of_trace, ..Trace::default() }).map(|()| Findings::default())
+            }
+        }
     }
 
     /// Takes everything loaded since the last call.
@@ -303,7 +282,6 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
         }
     }
 
-    /// Reads a trace into the builder.
     fn read(&mut self, name: &str, opened: input::Trace) -> Result<Summary, Error> {
         let Loader { options, threads, progress, taken, size, builder, text_bytes, .. } = self;
         let LoadOptions { time, args, chunk, keep_offsets, .. } = *options;

@@ -87,29 +87,16 @@ pub const ANNOTATION: &str = "name";
 /// The operation of a compiled program (HLO) that a kernel carries out, in the traces of JAX's profiler.
 pub const HLO_OP: &str = "hlo_op";
 
-/// The keys of a collective, its place among others of its group, and its peer.
-pub const OF_OPERATIONS: &[&str] = &[
-    COLLECTIVE,
-    IN_ELEMENTS,
-    OUT_ELEMENTS,
-    GROUP_SIZE,
-    DTYPE,
-    GROUP_NAME,
-    GROUP_DESCRIPTION,
-    GROUP_RANKS,
-    SEQ,
-    RANK,
-    MERGED_RANK,
-    DST_RANK,
-    SRC_RANK,
-    IN_SPLIT,
-    OUT_SPLIT,
-    ANNOTATION,
-];
+/// The keys of a collective.
+const OF_RECORDS: &[&str] =
+    &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS];
+
+/// The same, its place among others of its group, and its peer.
+pub const OF_OPERATIONS: &[&str] =
+    &joined::<16>(&[OF_RECORDS, &[SEQ, RANK, MERGED_RANK, DST_RANK, SRC_RANK, IN_SPLIT, OUT_SPLIT, ANNOTATION]]);
 
 /// The keys of a collective, and the annotation of a kernel.
-pub const OF_COLLECTIVES: &[&str] =
-    &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS, ANNOTATION];
+pub const OF_COLLECTIVES: &[&str] = &joined::<9>(&[OF_RECORDS, &[ANNOTATION]]);
 
 /// The module path of an operator, joined by dots; only with TorchScript stacks, or from XSigma.
 pub const MODULE_HIERARCHY: &str = "Module Hierarchy";
@@ -153,26 +140,30 @@ pub const COUNTERS: &[&str] = &[
 ];
 
 /// The keys of an operator's inputs and counters: everything that depends on the call, except numbers unique to a call.
-pub const OF_CALLS: &[&str] = &[
-    INPUT_DIMS[0],
-    INPUT_DIMS[1],
-    INPUT_TYPES[0],
-    INPUT_TYPES[1],
-    INPUT_STRIDES[0],
-    INPUT_STRIDES[1],
-    CONCRETE_INPUTS[0],
-    CONCRETE_INPUTS[1],
-    MODULE_HIERARCHY,
-    COUNTERS[0],
-    COUNTERS[1],
-    COUNTERS[2],
-    COUNTERS[3],
-    COUNTERS[4],
-    COUNTERS[5],
-    COUNTERS[6],
-    COUNTERS[7],
-    COUNTERS[8],
-];
+pub const OF_CALLS: &[&str] = &joined::<18>(&[
+    INPUT_DIMS.split_at(2).0,
+    INPUT_TYPES,
+    INPUT_STRIDES,
+    CONCRETE_INPUTS,
+    &[MODULE_HIERARCHY],
+    COUNTERS,
+]);
+
+/// Lists of keys as one, `N` in all.
+pub(super) const fn joined<const N: usize>(lists: &[&[&'static str]]) -> [&'static str; N] {
+    let (mut all, mut count, mut list) = ([""; N], 0, 0);
+    while list < lists.len() {
+        let mut at = 0;
+        while at < lists[list].len() {
+            all[count] = lists[list][at];
+            at += 1;
+            count += 1;
+        }
+        list += 1;
+    }
+    assert!(count == N);
+    all
+}
 
 /// The keys of an operator other than its keyword arguments: Kineto's own, and those of its parameters.
 pub const OF_OPERATORS: &[&str] = &[
@@ -230,8 +221,7 @@ pub fn in_table(key: &str) -> String {
     format!("args.{key}")
 }
 
-/// The same argument key in Perfetto's protobuf, where arguments are debug annotations. Perfetto replaces the characters that separate the parts
-/// of a path.
+/// The same in Perfetto's protobuf, where arguments are debug annotations, without the characters that separate parts of a path.
 pub fn in_annotations(key: &str) -> String {
     format!("debug.{}", key.replace(['.', '[', ']'], "_"))
 }

@@ -3,8 +3,7 @@
 /// Calls that launch a whole captured graph, whose kernels all have the correlation id of this call (CUDA runtime and driver, HIP).
 pub const GRAPH_LAUNCHES: &[&str] = &["cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"];
 
-/// Part of the names of calls that begin the capture of a stream into a graph (`cudaStreamBeginCapture`, `hipStreamBeginCapture`,
-/// `cuStreamBeginCaptureToGraph` …).
+/// Part of the names of calls that begin the capture of a stream into a graph: `cuStreamBeginCaptureToGraph`.
 pub const CAPTURE_BEGIN: &str = "StreamBeginCapture";
 
 /// Part of the names of calls that end a capture.
@@ -54,8 +53,7 @@ impl Work {
     }
 }
 
-/// Whether GPU work is a copy within a GPU or between GPUs, by its name. Copies to and from a host set up a communicator, even during a
-/// collective.
+/// Whether GPU work is a copy within a GPU or between GPUs, by its name. Copies to and from a host set up a communicator.
 pub fn is_device_copy(name: &str) -> bool {
     is_peer_copy(name) || name.starts_with("Memcpy DtoD")
 }
@@ -93,41 +91,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_functions_wait_for_collectives() {
-        for (name, waits) in [
-            ("<built-in method wait of pybind11_builtins.pybind11_detail_function_record_v1 object at 0xff5b>", true),
-            ("<built-in method wait of torch._C._distributed_c10d.Work object at 0x7f>", true),
-            ("<built-in method wait of Event object at 0xff56>", false),
-            ("torch/cuda/streams.py(211): wait", false),
+    fn some_functions_wait() {
+        let of_threads = [
+            "<built-in method run_backward of torch._C._EngineBase object at 0x7f>",
+            "<built-in method acquire of _thread.lock object at 0x7f>",
+            "threading.py(323): wait",
+            "<built-in method poll of select.epoll object at 0x7f>",
+        ];
+        let of_collectives = [
+            "<built-in method wait of pybind11_builtins.pybind11_detail_function_record_v1 object at 0xff5b>",
+            "<built-in method wait of torch._C._distributed_c10d.Work object at 0x7f>",
+        ];
+        let of_others = ["<built-in method wait of Event object at 0xff56>", "torch/cuda/streams.py(211): wait"];
+        for (waits, yes, no) in [
+            (waits_for_collective as fn(&str) -> bool, &of_collectives[..], &of_others[..]),
+            (
+                waits_for_gpu,
+                &["cudaStreamSynchronize", "hipDeviceSynchronize", "cuEventSynchronize"],
+                &["cudaLaunchKernel", "synchronize"],
+            ),
+            (waits_for_thread, &of_threads, &["aten::linear", "model.py(40): layer_forward"]),
         ] {
-            assert_eq!(waits_for_collective(name), waits, "{name}");
-        }
-    }
-
-    #[test]
-    fn some_calls_wait_for_the_gpu() {
-        for (name, waits) in [
-            ("cudaStreamSynchronize", true),
-            ("hipDeviceSynchronize", true),
-            ("cuEventSynchronize", true),
-            ("cudaLaunchKernel", false),
-            ("synchronize", false),
-        ] {
-            assert_eq!(waits_for_gpu(name), waits, "{name}");
-        }
-    }
-
-    #[test]
-    fn some_functions_wait_for_other_threads() {
-        for (name, waits) in [
-            ("<built-in method run_backward of torch._C._EngineBase object at 0x7f>", true),
-            ("<built-in method acquire of _thread.lock object at 0x7f>", true),
-            ("threading.py(323): wait", true),
-            ("<built-in method poll of select.epoll object at 0x7f>", true),
-            ("aten::linear", false),
-            ("model.py(40): layer_forward", false),
-        ] {
-            assert_eq!(waits_for_thread(name), waits, "{name}");
+            yes.iter().for_each(|name| assert!(waits(name), "{name}"));
+            no.iter().for_each(|name| assert!(!waits(name), "{name}"));
         }
     }
 

@@ -46,7 +46,7 @@ const WORDS: &[(&str, Collective)] = &[
     ("recv", Collective::Recv),
 ];
 
-/// Words in the names of other libraries' kernels, and their collectives. The first line of which a name has all words determines its collective.
+/// Words in the names of other libraries' kernels, and their collectives. The first line counts whose words a name has.
 const OF_KERNELS: &[(&[&str], Option<Collective>)] = &[
     // `all_reduce_two_shot_kernel`, `multimem_all_reduce_kernel`, `allreduce_prototype_twoshot`, `oneShotAllReduceKernel` …
     (&["allreduce"], Some(Collective::AllReduce)),
@@ -153,17 +153,12 @@ impl Collective {
 
     /// The factor from S/t to the bus bandwidth, which is comparable with the hardware's bandwidth for any number of ranks.
     pub fn bus_factor(self, ranks: u64) -> f64 {
+        use Collective::*;
         let n = ranks as f64;
         match self {
-            Collective::AllReduce => 2.0 * (n - 1.0) / n,
-            Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::AllToAll
-            | Collective::Gather
-            | Collective::Scatter => (n - 1.0) / n,
-            Collective::Broadcast | Collective::Reduce | Collective::Send | Collective::Recv | Collective::SendRecv => {
-                1.0
-            }
+            AllReduce => 2.0 * (n - 1.0) / n,
+            AllGather | ReduceScatter | AllToAll | Gather | Scatter => (n - 1.0) / n,
+            Broadcast | Reduce | Send | Recv | SendRecv => 1.0,
         }
     }
 }
@@ -178,24 +173,13 @@ pub fn size_text(bytes: u64) -> String {
     }
 }
 
-/// PyTorch's element types (`c10/core/ScalarType.h`) and their sizes in bytes.
-const ELEMENT_BYTES: &[(&str, u64)] = &[
-    ("Byte", 1),
-    ("Char", 1),
-    ("Short", 2),
-    ("Int", 4),
-    ("Long", 8),
-    ("Half", 2),
-    ("Float", 4),
-    ("Double", 8),
-    ("ComplexHalf", 4),
-    ("ComplexFloat", 8),
-    ("ComplexDouble", 16),
-    ("Bool", 1),
-    ("BFloat16", 2),
-    ("UInt16", 2),
-    ("UInt32", 4),
-    ("UInt64", 8),
+/// PyTorch's element types (`c10/core/ScalarType.h`) by their size in bytes.
+const ELEMENT_BYTES: &[(u64, &[&str])] = &[
+    (1, &["Byte", "Char", "Bool"]),
+    (2, &["Short", "Half", "BFloat16", "UInt16"]),
+    (4, &["Int", "Float", "ComplexHalf", "UInt32"]),
+    (8, &["Long", "Double", "ComplexFloat", "UInt64"]),
+    (16, &["ComplexDouble"]),
 ];
 
 /// The size of an element in bytes; `None` for unknown types. All 8-bit floats are called `Float8_…`; elements of the 4-bit type come in pairs.
@@ -203,7 +187,7 @@ pub fn element_bytes(dtype: &str) -> Option<u64> {
     if dtype.starts_with("Float8_") || dtype == "Float4_e2m1fn_x2" {
         return Some(1);
     }
-    ELEMENT_BYTES.iter().find(|(name, _)| *name == dtype).map(|(_, bytes)| *bytes)
+    ELEMENT_BYTES.iter().find(|(_, types)| types.contains(&dtype)).map(|(bytes, _)| *bytes)
 }
 
 /// A kernel's name without its parameters.
@@ -278,6 +262,7 @@ impl<'a> Method<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::Collective::*;
     use super::*;
 
     #[test]
@@ -321,28 +306,25 @@ mod tests {
             assert!((measured - bus).abs() < 1e-9, "{name}: {measured}");
         }
         for (name, collective) in [
-            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", Some(Collective::AllReduce)),
-            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", Some(Collective::SendRecv)),
+            ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", Some(AllReduce)),
+            ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", Some(SendRecv)),
             ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", None),
-            ("void vllm::cross_device_reduce_1stage<float>(int*)", Some(Collective::AllReduce)),
-            ("_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li2EEEvPNS_8RankDataE", Some(Collective::AllReduce)),
-            ("void all_reduce_two_shot_push_kernel<4>(Params)", Some(Collective::AllReduce)),
-            ("void multimem_all_reduce_kernel<c10::BFloat16, 16>(int)", Some(Collective::AllReduce)),
+            ("void vllm::cross_device_reduce_1stage<float>(int*)", Some(AllReduce)),
+            ("_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li2EEEvPNS_8RankDataE", Some(AllReduce)),
+            ("void all_reduce_two_shot_push_kernel<4>(Params)", Some(AllReduce)),
+            ("void multimem_all_reduce_kernel<c10::BFloat16, 16>(int)", Some(AllReduce)),
             (
                 "void c10d::(anonymous namespace)::multimem_one_shot_all_reduce_kernel<float, 16>(float*)",
-                Some(Collective::AllReduce),
+                Some(AllReduce),
             ),
-            ("void quickreduce::allreduce_prototype_twoshot<half>(half*)", Some(Collective::AllReduce)),
-            (
-                "void mscclpp::collective::allreduceAllPairs<(mscclpp::ReduceOp)0, __half>(__half*)",
-                Some(Collective::AllReduce),
-            ),
-            ("void allreduce_LL_1node<__half>(mscclpp::MemoryChannelDeviceHandle*)", Some(Collective::AllReduce)),
-            ("void aiter::allgather_vec<__half, 8>(RankData*)", Some(Collective::AllGather)),
-            ("void deep_ep::intranode::dispatch<8, 768>(void*)", Some(Collective::AllToAll)),
+            ("void quickreduce::allreduce_prototype_twoshot<half>(half*)", Some(AllReduce)),
+            ("void mscclpp::collective::allreduceAllPairs<(mscclpp::ReduceOp)0, __half>(__half*)", Some(AllReduce)),
+            ("void allreduce_LL_1node<__half>(mscclpp::MemoryChannelDeviceHandle*)", Some(AllReduce)),
+            ("void aiter::allgather_vec<__half, 8>(RankData*)", Some(AllGather)),
+            ("void deep_ep::intranode::dispatch<8, 768>(void*)", Some(AllToAll)),
             ("void deep_ep::layout::get_dispatch_layout<256>(int*)", None),
-            ("void deep_ep::internode_ll::combine<true>(void*)", Some(Collective::AllToAll)),
-            ("alltoall_float_on_stream_kernel(float*, float const*)", Some(Collective::AllToAll)),
+            ("void deep_ep::internode_ll::combine<true>(void*)", Some(AllToAll)),
+            ("alltoall_float_on_stream_kernel(float*, float const*)", Some(AllToAll)),
             ("void mscclpp::executionKernel<__half, mscclpp::LL8Packet, true>(int)", None),
             ("void at::native::reduce_kernel<512, 1>(int)", None),
             ("void flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<128>>(int)", None),

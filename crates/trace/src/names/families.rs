@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
+use super::kernels::searcher;
+
 /// A family of kernels: their library and their names.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
@@ -372,12 +374,8 @@ const WORDS: &[&str] = &[
     "memcpy dtod",
 ];
 
-/// A searcher for all of these at once. A faster automaton would take longer to build than small traces take to search.
-#[allow(clippy::expect_used, reason = "the words are few and short")]
-static ANY_WORD: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).prefilter(false).build(WORDS);
-    builder.expect("so few words make few states")
-});
+/// A faster automaton would take longer to build than small traces take to search.
+static ANY_WORD: LazyLock<AhoCorasick> = LazyLock::new(|| searcher(WORDS, AhoCorasickKind::ContiguousNFA));
 
 /// Whether a kernel may belong to any family, before [`Family::expressions`] decide.
 pub fn may_be_of_any(kernel: &str) -> bool {
@@ -395,6 +393,12 @@ mod tests {
 
     use super::*;
 
+    const ALL_REDUCE: &[&str] = &["custom-allreduce"];
+    const ALL_TO_ALL: &[&str] = &["all-to-all"];
+    const DEEP_EP: &[&str] = &["deepep"];
+    const MSCCLPP: &[&str] = &["mscclpp"];
+    const USERBUFFERS: &[&str] = &["userbuffers"];
+
     const NAMES: &[(&str, &[&str])] = &[
         // NCCL and RCCL
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", &["nccl", "rccl"]),
@@ -410,86 +414,68 @@ mod tests {
         ("mscclKernel_Sum_half_Simple_false(ncclDevComm*, mscclAlgo*, mscclWork*)", &["rccl"]),
         ("rccl_main_kernel(ncclDevComm*, unsigned long, ncclWork*)", &["rccl"]),
         // vLLM, SGLang, aiter
-        (
-            "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*, vllm::RankSignals)",
-            &["custom-allreduce"],
-        ),
-        ("_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li2EEEvPNS_8RankDataE", &["custom-allreduce"]),
-        ("void sglang::cross_device_reduce_2stage<__nv_bfloat16, 4>(sglang::RankData*)", &["custom-allreduce"]),
-        ("void aiter::cross_device_reduce_1stage_naive<std::bfloat16_t, 8>(aiter::RankData*)", &["custom-allreduce"]),
-        ("void vllm::cross_device_all_gather<8>(vllm::RankData*, vllm::RankSignals)", &["custom-allreduce"]),
-        ("void vllm::mnnvl_lamport_reduce_scatter_kernel<float, 4>(vllm::RankData*)", &["custom-allreduce"]),
-        ("void (anonymous namespace)::all_reduce_one_shot_kernel<__nv_bfloat16, 8u, true>()", &["custom-allreduce"]),
-        ("void sglang::all_reduce_2shot_pull_kernel<__nv_bfloat16, 8u, true>()", &["custom-allreduce"]),
-        ("void sglang::all_reduce_pull_res_kernel<8u, false, true>()", &["custom-allreduce"]),
-        ("void sglang::nvlink_push_kernel<4u>(sglang::NVLinkCommPushParams<4u>)", &["custom-allreduce"]),
-        ("inkling_multimem_push_oneshot_kernel", &["custom-allreduce"]),
+        ("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 2>(vllm::RankData*, vllm::RankSignals)", ALL_REDUCE),
+        ("_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li2EEEvPNS_8RankDataE", ALL_REDUCE),
+        ("void sglang::cross_device_reduce_2stage<__nv_bfloat16, 4>(sglang::RankData*)", ALL_REDUCE),
+        ("void aiter::cross_device_reduce_1stage_naive<std::bfloat16_t, 8>(aiter::RankData*)", ALL_REDUCE),
+        ("void vllm::cross_device_all_gather<8>(vllm::RankData*, vllm::RankSignals)", ALL_REDUCE),
+        ("void vllm::mnnvl_lamport_reduce_scatter_kernel<float, 4>(vllm::RankData*)", ALL_REDUCE),
+        ("void (anonymous namespace)::all_reduce_one_shot_kernel<__nv_bfloat16, 8u, true>()", ALL_REDUCE),
+        ("void sglang::all_reduce_2shot_pull_kernel<__nv_bfloat16, 8u, true>()", ALL_REDUCE),
+        ("void sglang::all_reduce_pull_res_kernel<8u, false, true>()", ALL_REDUCE),
+        ("void sglang::nvlink_push_kernel<4u>(sglang::NVLinkCommPushParams<4u>)", ALL_REDUCE),
+        ("inkling_multimem_push_oneshot_kernel", ALL_REDUCE),
         (
             "void quickreduce::allreduce_prototype_twoshot<AllReduceTwoshot<__half, CodecQ4<__half, 8>, true>>()",
-            &["custom-allreduce"],
+            ALL_REDUCE,
         ),
-        (
-            "void aiter::allreduce_fusion_kernel_1stage<std::bfloat16_t, 4, true>(aiter::RankData*)",
-            &["custom-allreduce"],
-        ),
-        ("_ZN5aiter33reduce_scatter_cross_device_storeIDF16bLi8EEEvPNS_8RankDataE", &["custom-allreduce"]),
-        ("void aiter::allgather_lastdim<std::bfloat16_t, 8>(aiter::RankData*)", &["custom-allreduce"]),
-        ("void sglang::moe_finalize_all_reduce_kernel<__nv_bfloat16, 4096, 8>()", &["custom-allreduce"]),
-        ("void sglang::beam_ar::kernel<__nv_bfloat16, 4096, 4>()", &["custom-allreduce"]),
-        ("sglang::ipc_a2a::bump_signal_kernel(int*, int volatile*)", &["custom-allreduce"]),
-        ("void sglang::reduce_scatter_pull_kernel<8u>()", &["custom-allreduce"]),
+        ("void aiter::allreduce_fusion_kernel_1stage<std::bfloat16_t, 4, true>(aiter::RankData*)", ALL_REDUCE),
+        ("_ZN5aiter33reduce_scatter_cross_device_storeIDF16bLi8EEEvPNS_8RankDataE", ALL_REDUCE),
+        ("void aiter::allgather_lastdim<std::bfloat16_t, 8>(aiter::RankData*)", ALL_REDUCE),
+        ("void sglang::moe_finalize_all_reduce_kernel<__nv_bfloat16, 4096, 8>()", ALL_REDUCE),
+        ("void sglang::beam_ar::kernel<__nv_bfloat16, 4096, 4>()", ALL_REDUCE),
+        ("sglang::ipc_a2a::bump_signal_kernel(int*, int volatile*)", ALL_REDUCE),
+        ("void sglang::reduce_scatter_pull_kernel<8u>()", ALL_REDUCE),
         // FlashInfer, TensorRT-LLM
-        (
-            "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<__half, 8>()",
-            &["custom-allreduce"],
-        ),
-        (
-            "void tensorrt_llm::kernels::ar_fusion::allreduce_fusion_kernel_twoshot_sync<__half, 8>()",
-            &["custom-allreduce"],
-        ),
+        ("void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<__half, 8>()", ALL_REDUCE),
+        ("void tensorrt_llm::kernels::ar_fusion::allreduce_fusion_kernel_twoshot_sync<__half, 8>()", ALL_REDUCE),
         (
             "void tensorrt_llm::_v1::kernels::ar_fusion::moe::moefinalize_allreduce_fusion_kernel_oneshot_lamport<T>()",
-            &["custom-allreduce"],
+            ALL_REDUCE,
         ),
         (
             "void flashinfer::trtllm_moe_allreduce_fusion::moereduce_allreduce_fusion_kernel_oneshot_lamport<T>()",
-            &["custom-allreduce"],
+            ALL_REDUCE,
         ),
-        ("void flashinfer::trtllm_mnnvl_allreduce::rmsNormLamport<__nv_bfloat16, 4>()", &["custom-allreduce"]),
-        ("void tensorrt_llm::kernels::mnnvl::twoshot_allreduce_kernel<8, float>(float*)", &["custom-allreduce"]),
-        ("void tensorrt_llm::kernels::twoShotAllReduceKernel<__half, 8, true>()", &["custom-allreduce"]),
-        (
-            "void flashinfer::trtllm_allreduce::lamport_style_one_shot_all_reduce_norm_kernel<float, 2>()",
-            &["custom-allreduce"],
-        ),
-        ("void flashinfer::mixed_comm::allreduce_kernel<float>()", &["custom-allreduce"]),
-        ("kernel_cake_trtllm_moe_allreduce_union_ws8_bf16_generic", &["custom-allreduce"]),
-        ("void flashinfer::comm::ulysses::ulysses_a2a_kernel<float>()", &["custom-allreduce"]),
-        ("void tensorrt_llm::kernels::lowPrecisionTwoShotAllReduceKernel<8, float>()", &["custom-allreduce"]),
+        ("void flashinfer::trtllm_mnnvl_allreduce::rmsNormLamport<__nv_bfloat16, 4>()", ALL_REDUCE),
+        ("void tensorrt_llm::kernels::mnnvl::twoshot_allreduce_kernel<8, float>(float*)", ALL_REDUCE),
+        ("void tensorrt_llm::kernels::twoShotAllReduceKernel<__half, 8, true>()", ALL_REDUCE),
+        ("void flashinfer::trtllm_allreduce::lamport_style_one_shot_all_reduce_norm_kernel<float, 2>()", ALL_REDUCE),
+        ("void flashinfer::mixed_comm::allreduce_kernel<float>()", ALL_REDUCE),
+        ("kernel_cake_trtllm_moe_allreduce_union_ws8_bf16_generic", ALL_REDUCE),
+        ("void flashinfer::comm::ulysses::ulysses_a2a_kernel<float>()", ALL_REDUCE),
+        ("void tensorrt_llm::kernels::lowPrecisionTwoShotAllReduceKernel<8, float>()", ALL_REDUCE),
         // PyTorch
         (
             "void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::BFloat16, 16, 2>(c10::BFloat16**)",
-            &["custom-allreduce"],
+            ALL_REDUCE,
         ),
-        ("void <unnamed>::multimem_all_reduce_kernel<c10::BFloat16, (int)16>(T1 *)", &["custom-allreduce"]),
-        ("_ZN12_GLOBAL__N_1L26one_shot_all_reduce_kernelIfLi16ELi8EEEvPPT_S2_S2_m", &["custom-allreduce"]),
-        ("c10d::symmetric_memory::barrier_kernel(unsigned int**, int, int, int, unsigned long)", &["custom-allreduce"]),
-        ("_ZN4c10d16symmetric_memoryL14barrier_kernelEPPjiiim", &["custom-allreduce"]),
-        ("put_signal_kernel(unsigned int**, int, int, int, int, unsigned long)", &["custom-allreduce"]),
-        ("two_shot_all_reduce_kernel", &["custom-allreduce"]),
-        ("lsa_put_signal_kernel(void**, void**, int, unsigned long)", &["custom-allreduce"]),
+        ("void <unnamed>::multimem_all_reduce_kernel<c10::BFloat16, (int)16>(T1 *)", ALL_REDUCE),
+        ("_ZN12_GLOBAL__N_1L26one_shot_all_reduce_kernelIfLi16ELi8EEEvPPT_S2_S2_m", ALL_REDUCE),
+        ("c10d::symmetric_memory::barrier_kernel(unsigned int**, int, int, int, unsigned long)", ALL_REDUCE),
+        ("_ZN4c10d16symmetric_memoryL14barrier_kernelEPPjiiim", ALL_REDUCE),
+        ("put_signal_kernel(unsigned int**, int, int, int, int, unsigned long)", ALL_REDUCE),
+        ("two_shot_all_reduce_kernel", ALL_REDUCE),
+        ("lsa_put_signal_kernel(void**, void**, int, unsigned long)", ALL_REDUCE),
         ("sync_all_on_stream_kernel()", &["nvshmem"]),
         // DeepEP
-        ("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*, int*)", &["deepep"]),
-        ("void deep_ep::internode_ll::combine<(bool)0, (int)6144, (int)11, (int)4>(void *, void *)", &["deepep"]),
-        ("void deep_ep::intranode::cached_notify_combine<8>(void**, int*)", &["deepep"]),
-        ("void deep_ep::layout::get_dispatch_layout<256, 4, 8>(long const*, int*)", &["deepep"]),
-        ("void primus_turbo::deep_ep::internode::notify_dispatch<false, 2>(int const*)", &["deepep"]),
-        ("_ZN7deep_ep7elastic13dispatch_implILb1ELi3EEEvPv", &["deepep"]),
-        (
-            "void hybrid_ep::dispatch_kernel<unsigned char>(hybrid_ep::dispatch_kernel_param_t<unsigned char>)",
-            &["deepep"],
-        ),
+        ("void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*, int*)", DEEP_EP),
+        ("void deep_ep::internode_ll::combine<(bool)0, (int)6144, (int)11, (int)4>(void *, void *)", DEEP_EP),
+        ("void deep_ep::intranode::cached_notify_combine<8>(void**, int*)", DEEP_EP),
+        ("void deep_ep::layout::get_dispatch_layout<256, 4, 8>(long const*, int*)", DEEP_EP),
+        ("void primus_turbo::deep_ep::internode::notify_dispatch<false, 2>(int const*)", DEEP_EP),
+        ("_ZN7deep_ep7elastic13dispatch_implILb1ELi3EEEvPv", DEEP_EP),
+        ("void hybrid_ep::dispatch_kernel<unsigned char>(hybrid_ep::dispatch_kernel_param_t<unsigned char>)", DEEP_EP),
         // NVSHMEM
         ("nvshmemi_proxy_rma_entrypoint_blocking(void*, void*, rma_bytesdesc, int, nvshmemi_op_t)", &["nvshmem"]),
         ("nvshmemi_signal_wait_until_on_stream_kernel(unsigned long volatile*, int, unsigned long)", &["nvshmem"]),
@@ -497,51 +483,45 @@ mod tests {
         ("_Z36barrier_on_stream_kernel_threadgroupIL13threadgroup_t1EEvii", &["nvshmem"]),
         ("alltoall_float_on_stream_kernel(float*, float const*, unsigned long, int, int, int, long*)", &["nvshmem"]),
         ("c10d::nvshmem_extension::allToAllV(void*, void*, long*, unsigned long, int)", &["nvshmem"]),
-        ("void dpsk::ep::internode::dispatch<false, 8, false, 8>(int4*, float*, long*)", &["deepep"]),
-        ("void dpsk::ep::internode::cached_notify<false>(int, int, int)", &["deepep"]),
-        ("void dpsk::ep::cuda::get_dispatch_layout<256, 32, 8>(long const*, int*)", &["deepep"]),
-        ("void uccl::internode::notify_dispatch<false, 2>(int const*)", &["deepep"]),
-        ("void nixl_ep::ep_kernels::dispatch<true, false, 7168>(void*)", &["deepep"]),
+        ("void dpsk::ep::internode::dispatch<false, 8, false, 8>(int4*, float*, long*)", DEEP_EP),
+        ("void dpsk::ep::internode::cached_notify<false>(int, int, int)", DEEP_EP),
+        ("void dpsk::ep::cuda::get_dispatch_layout<256, 32, 8>(long const*, int*)", DEEP_EP),
+        ("void uccl::internode::notify_dispatch<false, 2>(int const*)", DEEP_EP),
+        ("void nixl_ep::ep_kernels::dispatch<true, false, 7168>(void*)", DEEP_EP),
         // Userbuffers
-        ("void userbuffers_fp16_sum_inplace_gpu_rr_ag<8>(int, int, int, int, int, int, int, void**)", &["userbuffers"]),
-        ("kuserbuffers_pushrecv(int, int, int, int, int*, int*, int, unsigned long, int*, int*)", &["userbuffers"]),
-        (
-            "void tensorrt_llm::kernels::ub::userbuffers_fp16_sum_inplace_gpu_mc<__half, 8, true>(int, int)",
-            &["userbuffers"],
-        ),
+        ("void userbuffers_fp16_sum_inplace_gpu_rr_ag<8>(int, int, int, int, int, int, int, void**)", USERBUFFERS),
+        ("kuserbuffers_pushrecv(int, int, int, int, int*, int*, int, unsigned long, int*, int*)", USERBUFFERS),
+        ("void tensorrt_llm::kernels::ub::userbuffers_fp16_sum_inplace_gpu_mc<__half, 8, true>(int, int)", USERBUFFERS),
         // All-to-all
         (
             "void tensorrt_llm::_v1::kernels::moe_comm::moeA2ACombineKernel<__nv_bfloat16, 8, false, false>()",
-            &["all-to-all"],
+            ALL_TO_ALL,
         ),
         (
             "void tensorrt_llm::kernels::helixAllToAllKernel<false>(tensorrt_llm::kernels::HelixAllToAllParams)",
-            &["all-to-all"],
+            ALL_TO_ALL,
         ),
-        ("kernel_flashinfer_mnnvl_moe_alltoall_combine_top_k_8", &["all-to-all"]),
-        ("EpCombineIntraNodeKernel_bf16_nop2p_fp8cast", &["all-to-all"]),
+        ("kernel_flashinfer_mnnvl_moe_alltoall_combine_top_k_8", ALL_TO_ALL),
+        ("EpCombineIntraNodeKernel_bf16_nop2p_fp8cast", ALL_TO_ALL),
         (
             "void mori::moe::EpDispatchInterNodeKernel<hip_bfloat16>(mori::moe::EpDispatchCombineArgs<hip_bfloat16>)",
-            &["all-to-all"],
+            ALL_TO_ALL,
         ),
-        ("OneShotAll2allSdmaKernel_u32", &["all-to-all"]),
-        ("void a2a_combine_recv_kernel<16u, 8u, __nv_bfloat16, __nv_bfloat16, NotFixed>(void*)", &["all-to-all"]),
+        ("OneShotAll2allSdmaKernel_u32", ALL_TO_ALL),
+        ("void a2a_combine_recv_kernel<16u, 8u, __nv_bfloat16, __nv_bfloat16, NotFixed>(void*)", ALL_TO_ALL),
         (
             "comms::pipes::allToAllvKernel(void*, void const*, int, comms::pipes::DeviceSpan<comms::pipes::Transport>)",
-            &["all-to-all"],
+            ALL_TO_ALL,
         ),
-        ("bytedance::flux::all2all_v2(bytedance::flux::All2allParams)", &["all-to-all"]),
+        ("bytedance::flux::all2all_v2(bytedance::flux::All2allParams)", ALL_TO_ALL),
         ("bytedance::flux::random_initialize(float*)", &[]),
         ("mori_ConvertDispatchOutputKernel", &[]),
         // TurboMind, XLA, MiniMax
-        (
-            "void turbomind::comm::Allgather_Simple_Pull<uint4, std::integral_constant<bool, false>>(void*)",
-            &["custom-allreduce"],
-        ),
+        ("void turbomind::comm::Allgather_Simple_Pull<uint4, std::integral_constant<bool, false>>(void*)", ALL_REDUCE),
         ("turbomind::comm::Barrier(mscclpp::D2DSemaphoreHandle*, int)", &["custom-allreduce", "mscclpp"]),
         ("void turbomind::gemm::gemm_kernel<float>()", &[]),
-        ("void stream_executor::gpu::RaggedAllToAllKernelImpl<8l>(void*)", &["custom-allreduce"]),
-        ("void vllm::tensorrt_llm::minimax_reduce_rms_kernel_lamport<__nv_bfloat16>(void*)", &["custom-allreduce"]),
+        ("void stream_executor::gpu::RaggedAllToAllKernelImpl<8l>(void*)", ALL_REDUCE),
+        ("void vllm::tensorrt_llm::minimax_reduce_rms_kernel_lamport<__nv_bfloat16>(void*)", ALL_REDUCE),
         ("loop_select_fusion", &[]),
         // Triton-distributed
         ("allreduce_one_shot_push_intra_node_kernel", &["triton-distributed"]),
@@ -567,14 +547,11 @@ mod tests {
         ("Memcpy PtoP (Device -> Device)", &["copy-engine"]),
         ("Memcpy HtoD (Pinned -> Device)", &[]),
         // MSCCL++
-        (
-            "void mscclpp::collective::allreduceAllPairs<(mscclpp::ReduceOp)0, __half, false>(__half*, __half*)",
-            &["mscclpp"],
-        ),
-        ("void mscclpp::executionKernel<__half, mscclpp::LL8Packet, true>(int, __half*)", &["mscclpp"]),
-        ("_ZN7mscclpp15executionKernelIiNS_9LL8PacketELb1EEEviPi", &["mscclpp"]),
-        ("void allreduce_LL_1node<__half>(mscclpp::MemoryChannelDeviceHandle*, __half*)", &["mscclpp"]),
-        ("void allreduceAllPairs<(Op)0, int>(int*, mscclpp::DeviceHandle<mscclpp::MemoryChannel>*)", &["mscclpp"]),
+        ("void mscclpp::collective::allreduceAllPairs<(mscclpp::ReduceOp)0, __half, false>(__half*, __half*)", MSCCLPP),
+        ("void mscclpp::executionKernel<__half, mscclpp::LL8Packet, true>(int, __half*)", MSCCLPP),
+        ("_ZN7mscclpp15executionKernelIiNS_9LL8PacketELb1EEEviPi", MSCCLPP),
+        ("void allreduce_LL_1node<__half>(mscclpp::MemoryChannelDeviceHandle*, __half*)", MSCCLPP),
+        ("void allreduceAllPairs<(Op)0, int>(int*, mscclpp::DeviceHandle<mscclpp::MemoryChannel>*)", MSCCLPP),
         // Not between GPUs
         ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::SumOps<float>>>()", &[]),
         ("void cub::CUB_200700_900_NS::DeviceReduceKernel<cub::Policy, float*, int>(float*)", &[]),

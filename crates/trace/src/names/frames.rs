@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::args::COLLECTIVE_RECORD;
 use super::calls::{GRAPH_LAUNCHES, Work};
+use super::described::MODULE_FRAME;
 
 /// The category of Kineto's flows from the forward pass to the backward pass.
 pub const FORWARD_BACKWARD: &str = "fwdbwd";
@@ -20,9 +21,8 @@ const OBJECT: &str = "object at 0x";
 /// The file of functions that `torch.fx` generates, without its number.
 const GENERATED: &str = "<eval_with_key>";
 
-/// A frame's name without the parts that differ between layers and runs: trailing digits (`nn.Module: Linear_12` becomes `nn.Module: Linear_`,
-/// `ProfilerStep#7` becomes `ProfilerStep#`), object addresses (`object at 0x7f46…` becomes `object at 0x…`), the numbers of functions that
-/// `torch.fx` generates (`<eval_with_key>.505(4): forward` becomes `<eval_with_key>(4): forward`), and layers in the names of FSDP's ranges
+/// A frame's name without the parts that differ between layers and runs: trailing digits (`nn.Module: Linear_`, `ProfilerStep#`), addresses
+/// (`object at 0x…`), the numbers of functions that `torch.fx` generates (`<eval_with_key>(4): forward`), and layers in the names of FSDP's ranges
 /// (`FSDP::all_gather (layers.*)`). A name of digits only stays unchanged.
 pub fn fold(name: &str) -> Cow<'_, str> {
     if let Some(rest) = name.strip_prefix(GENERATED) {
@@ -30,29 +30,28 @@ pub fn fold(name: &str) -> Cow<'_, str> {
         return Cow::Owned(format!("{GENERATED}{rest}"));
     }
     if let Some(module) = fsdp_module(name) {
-        let levels: Vec<&str> = module.split('.').map(fold_level).collect();
-        return Cow::Owned(name.replace(module, &levels.join(".")));
+        return Cow::Owned(name.replace(module, &folded(module)));
     }
     let trimmed = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let name = if trimmed.is_empty() { name } else { trimmed };
     if !name.contains(OBJECT) {
         return Cow::Borrowed(name);
     }
-    let mut out = String::with_capacity(name.len());
     let mut parts = name.split(OBJECT);
-    out.push_str(parts.next().unwrap_or_default());
+    let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        out.push_str(OBJECT);
-        out.push('…');
-        out.push_str(part.trim_start_matches(|c: char| c.is_ascii_hexdigit()));
+        out.extend([OBJECT, "…", part.trim_start_matches(|c: char| c.is_ascii_hexdigit())]);
     }
     Cow::Owned(out)
 }
 
 /// A path of modules without the numbers of layers: `layers.*.mlp`.
 pub fn fold_levels(name: &str) -> Cow<'_, str> {
-    let levels: Vec<&str> = name.split('.').map(fold_level).collect();
-    Cow::Owned(fold(&levels.join(".")).into_owned())
+    Cow::Owned(fold(&folded(name)).into_owned())
+}
+
+fn folded(path: &str) -> String {
+    path.split('.').map(fold_level).collect::<Vec<_>>().join(".")
 }
 
 /// A name with `*` for each of its numbers that may not stay: `layer *, microbatch *`.
@@ -230,8 +229,7 @@ fn is_inductor_file(file: &str) -> bool {
     hash.len() == 51 && hash.bytes().all(is_digit) && folder.rsplit('/').next() == Some(&hash[..2])
 }
 
-/// Whether this is a generated function that may run the pieces of a compiled model and the operators between them: one from `torch.fx`, or vLLM's
-/// replacement.
+/// Whether this is a generated function that may run the pieces of a compiled model: from `torch.fx`, or from vLLM.
 pub fn is_generated(name: &str) -> bool {
     function(name).is_some_and(|(file, function)| {
         file.starts_with(GENERATED) || (file == "<string>" && function == "execution_fn")
@@ -254,8 +252,7 @@ pub fn is_operator(name: &str) -> bool {
     function(name).is_none() && module(name).is_none() && !is_plumbing(name) && !is_compiled_code(name)
 }
 
-/// The class of a model's module: `Qwen3MoeModel` of `nn.Module: Qwen3MoeModel_0`. `None` for other frames, and for modules that PyTorch itself
-/// makes.
+/// The class of a model's module: `Net` of `nn.Module: Net_0`. `None` for other frames, and for modules that PyTorch makes.
 pub fn model_class(name: &str) -> Option<&str> {
     let class = module(name)?.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
     (!class.is_empty() && !MADE_MODULES.contains(&class)).then_some(class)
@@ -313,7 +310,7 @@ pub fn package(name: &str) -> Option<String> {
     is_collective(name).then(|| "c10d".to_owned())
 }
 
-/// The name of a C function without the type of which it is a method: `<built-in replay>`. Other names are unchanged.
+/// The name of a C function without the type that has it as a method: `<built-in replay>`. Other names are unchanged.
 pub fn short_c_function(name: &str) -> Cow<'_, str> {
     let method = name.strip_prefix("<built-in method ").and_then(|rest| Some(rest.split_once(" of ")?.0));
     let function = || name.strip_prefix("<built-in function ").and_then(|rest| rest.strip_suffix('>'));
@@ -323,7 +320,7 @@ pub fn short_c_function(name: &str) -> Cow<'_, str> {
 /// The module in Kineto's frame for a call of `torch.nn.Module`: `Linear_0` of `nn.Module: Linear_0`. The number distinguishes the objects of a
 /// class, in the order in which they first ran.
 pub fn module(name: &str) -> Option<&str> {
-    name.strip_prefix("nn.Module: ")
+    name.strip_prefix(MODULE_FRAME)
 }
 
 /// The module in the name of an FSDP range: `layers.3` of `FSDP::all_gather (layers.3)` and of `FSDP::backward_prefetch for layers.3`.
@@ -384,7 +381,7 @@ pub fn is_c_function(name: &str) -> bool {
 
 /// Whether only a profiler that records Python functions writes this name: `file.py(line): function`, a module, a C function.
 pub fn is_python(name: &str) -> bool {
-    function(name).is_some() || is_c_function(name) || name.starts_with("nn.Module: ")
+    function(name).is_some() || is_c_function(name) || module(name).is_some()
 }
 
 /// The file, line and function of `file.py(line): function`; `None` for other names.
@@ -410,27 +407,18 @@ fn function(name: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
+    fn check(is: fn(&str) -> bool, yes: &[&str], no: &[&str]) {
+        yes.iter().for_each(|name| assert!(is(name), "{name}"));
+        no.iter().for_each(|name| assert!(!is(name), "{name}"));
+    }
+
     #[test]
     fn frames_of_every_collective_are_plumbing() {
-        for name in [
-            "c10d::allreduce_",
-            "record_param_comms",
-            "nccl:all_reduce",
-            "ncclGroupEnd",
-            "hipExtLaunchKernel",
-            "cudaGraphLaunch",
-        ] {
-            assert!(is_plumbing(name), "{name}");
-        }
-        for name in [
-            "DistributedDataParallel.forward",
-            "aten::mm",
-            "nccl_step",
-            "torch/nn/parallel/distributed.py(1637): forward",
-        ] {
-            assert!(!is_plumbing(name), "{name}");
-        }
-        assert!(is_plumbing("<built-in method allreduce of PyCapsule object at 0x…>"));
+        let calls = ["c10d::allreduce_", "record_param_comms", "nccl:all_reduce", "ncclGroupEnd", "hipExtLaunchKernel"];
+        let others = ["DistributedDataParallel.forward", "aten::mm", "nccl_step"];
+        check(is_plumbing, &calls, &others);
+        let c_function = "<built-in method allreduce of PyCapsule object at 0x…>";
+        check(is_plumbing, &["cudaGraphLaunch", c_function], &["torch/nn/parallel/distributed.py(1637): forward"]);
     }
 
     #[test]
@@ -497,22 +485,20 @@ mod tests {
 
     #[test]
     fn frames_around_compiled_code() {
-        for (name, is_wrapper) in [
-            ("vllm/compilation/cuda_graph.py(208): __call__", true),
-            ("/w/vllm/compilation/cuda_graph.py(208): __call__", true),
-            ("vllm/compilation/cuda_graph.py(195): __getattr__", false),
-            ("my_vllm/compilation/cuda_graph.py(208): __call__", false),
-        ] {
-            assert_eq!(is_piece_wrapper(name), is_wrapper, "{name}");
-        }
-        for (name, want) in [
-            ("<eval_with_key>.50(4): forward", true),
-            ("<string>(3): execution_fn", true),
-            ("<string>(3): other", false),
-            ("execution_fn", false),
-        ] {
-            assert_eq!(is_generated(name), want, "{name}");
-        }
+        check(
+            is_piece_wrapper,
+            &["vllm/compilation/cuda_graph.py(208): __call__", "/w/vllm/compilation/cuda_graph.py(208): __call__"],
+            &["vllm/compilation/cuda_graph.py(195): __getattr__", "my_vllm/compilation/cuda_graph.py(208): __call__"],
+        );
+        let generated = ["<eval_with_key>.50(4): forward", "<string>(3): execution_fn"];
+        check(is_generated, &generated, &["<string>(3): other", "execution_fn"]);
+        let pieces = ["piece 2 of 3 of Net, before a", "pieces 2 to 4 of 5", "a piece of Net"];
+        check(is_piece, &pieces, &["piece of cake", "pieces.py(3): piece 1 of 2"]);
+        check(
+            is_operator,
+            &["aten::mm", "triton_poi_fused_add_0", "_c10d_functional::all_reduce_"],
+            &["a.py(1): f", "nn.Module: A_0", "c10d::allreduce_", "cudaLaunchKernel", "Torch-Compiled Region: 0/0"],
+        );
         for (name, want) in [
             ("nn.Module: Qwen3MoeModel_0", Some("Qwen3MoeModel")),
             ("nn.Module: Qwen3MoeModel_", Some("Qwen3MoeModel")),
@@ -522,23 +508,6 @@ mod tests {
             ("Qwen3MoeModel_0", None),
         ] {
             assert_eq!(model_class(name), want, "{name}");
-        }
-        for (name, want) in [
-            ("piece 2 of 3 of Net, before a", true),
-            ("pieces 2 to 4 of 5", true),
-            ("a piece of Net", true),
-            ("piece of cake", false),
-            ("pieces.py(3): piece 1 of 2", false),
-        ] {
-            assert_eq!(is_piece(name), want, "{name}");
-        }
-        for name in ["aten::mm", "triton_poi_fused_add_0", "_c10d_functional::all_reduce_"] {
-            assert!(is_operator(name), "{name}");
-        }
-        for name in
-            ["a.py(1): f", "nn.Module: A_0", "c10d::allreduce_", "cudaLaunchKernel", "Torch-Compiled Region: 0/0"]
-        {
-            assert!(!is_operator(name), "{name}");
         }
     }
 
@@ -561,18 +530,14 @@ mod tests {
             assert_eq!(is_node_of(node, operator), want, "{node} of {operator}");
         }
         assert_eq!(node("autograd::engine::evaluate_function: TBackward0"), "TBackward0");
-        assert!(is_node("autograd::engine::evaluate_function: X") && is_node(ACCUMULATE) && !is_node("TBackward0"));
-    }
-
-    #[test]
-    fn modules_in_ranges_of_fsdp() {
-        assert_eq!(fsdp_module("FSDP::all_gather (layers.3)"), Some("layers.3"));
-        assert_eq!(fsdp_module("FSDP::backward_prefetch for layers.2"), Some("layers.2"));
-        assert_eq!((fsdp_module("FSDP::all_gather"), fsdp_module("f (x)")), (None, None));
+        check(is_node, &["autograd::engine::evaluate_function: X", ACCUMULATE], &["TBackward0"]);
     }
 
     #[test]
     fn layers_and_addresses_fold() {
+        let ranges =
+            ["FSDP::all_gather (layers.3)", "FSDP::backward_prefetch for layers.2", "FSDP::all_gather", "f (x)"];
+        assert_eq!(ranges.map(fsdp_module), [Some("layers.3"), Some("layers.2"), None, None]);
         for (name, want) in [
             ("nn.Module: Linear_12", "nn.Module: Linear_"),
             ("ProfilerStep#123", "ProfilerStep#"),
@@ -614,7 +579,7 @@ mod tests {
         ] {
             assert_eq!(without_line(name), want);
         }
-        assert!(is_c_function("<built-in method run_backward of torch._C._EngineBase object at 0x7f>"));
-        assert!(!is_c_function("a.py(1): <built-in>"));
+        let c_function = "<built-in method run_backward of torch._C._EngineBase object at 0x7f>";
+        check(is_c_function, &[c_function], &["a.py(1): <built-in>"]);
     }
 }

@@ -14,12 +14,10 @@ const SENT: &str = "gradients of ";
 /// How many modules name a parameter, innermost ones first. Kineto numbers all modules of a class, so these suffice.
 const MODULES: usize = 2;
 
-/// Whether this is the node that adds a gradient to a parameter's.
 pub fn is_node(name: &str) -> bool {
     NODES.contains(&name)
 }
 
-/// Whether this is a line about gradients.
 pub fn is_line(frame: &str) -> bool {
     frame.starts_with(SENT)
 }
@@ -39,7 +37,6 @@ pub fn is_fsdp(name: &str) -> bool {
         })
 }
 
-/// How FSDP appears in a module call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsdp {
     /// A module around the module: `nn.Module: FullyShardedDataParallel_3`.

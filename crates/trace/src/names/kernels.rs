@@ -8,12 +8,14 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 const COLLECTIVES: &[&str] =
     &["nccl", "rccl", "allreduce", "allgather", "reducescatter", "alltoall", "all2all", "sendrecv"];
 
-/// A searcher for all of these at once.
-#[allow(clippy::expect_used, reason = "the names are few and short")]
-static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| {
-    let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).prefilter(false).build(COLLECTIVES);
-    builder.expect("so few names make few states")
-});
+static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| searcher(COLLECTIVES, AhoCorasickKind::DFA));
+
+/// A searcher for a few short words at once.
+#[allow(clippy::expect_used, reason = "the words are few and short")]
+pub(super) fn searcher(words: &[&str], kind: AhoCorasickKind) -> AhoCorasick {
+    let searcher = AhoCorasick::builder().kind(Some(kind)).prefilter(false).build(words);
+    searcher.expect("so few words make few states")
+}
 
 /// Whether a kernel's name indicates a collective. `reduce_kernel` and `gather` alone do not.
 pub fn says_collective(kernel: &str) -> bool {

@@ -16,9 +16,14 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| {
 /// ranks there are (`llama70b_tp8.json`), except in SGLang's names of processes (`[TP03] 4711`). If the name says nothing, a folder for a rank alone does:
 /// `rank_3/trace.json`.
 pub fn rank_of_file(path: &str) -> Option<u32> {
+    rank_of_name(part_with_rank(path))
+}
+
+/// The file's name, or the folder if only that names a rank.
+fn part_with_rank(path: &str) -> &str {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or(path);
-    rank_of_name(name).or_else(|| rank_of_name(parts.next().filter(|folder| is_of_rank(folder))?))
+    if rank_of_name(name).is_some() { name } else { parts.next().filter(|folder| is_of_rank(folder)).unwrap_or(name) }
 }
 
 /// Whether a folder is named after a rank and nothing else.
@@ -44,11 +49,7 @@ fn rank_of_name(name: &str) -> Option<u32> {
 
 /// Whether that number follows the word `rank`. Other words may count something other than ranks of the job.
 pub fn is_named_rank(path: &str) -> bool {
-    let mut parts = path.rsplit('/');
-    let name = parts.next().unwrap_or(path);
-    let is_in_name = rank_of_name(name).is_some();
-    let name = if is_in_name { name } else { parts.next().filter(|folder| is_of_rank(folder)).unwrap_or(name) };
-    WORD.captures_iter(name.as_bytes()).any(|found| found[1].eq_ignore_ascii_case(b"rank"))
+    WORD.captures_iter(part_with_rank(path).as_bytes()).any(|found| found[1].eq_ignore_ascii_case(b"rank"))
 }
 
 /// The name of a file that PyTorch chose: a host, the number of a process, and when it was written, in ms or ns (`tensorboard_trace_handler`,
@@ -58,8 +59,7 @@ static FILE_OF_HOST: LazyLock<Regex> = LazyLock::new(|| {
     RegexBuilder::new(pattern).unicode(false).build().expect("the pattern is compiled in a test")
 });
 
-/// The host in a file's name, if PyTorch chose it: `node7_4711.1694128201545.pt.trace.json.gz`. `None` where a word or the number is that of a rank:
-/// then a user did.
+/// The host in a file's name, if PyTorch chose it: `node7_4711.1694128201545.pt.trace.json.gz`. `None` if a word or the number means a rank.
 pub fn host_of_file(path: &str, rank: Option<i64>) -> Option<&str> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let found = FILE_OF_HOST.captures(name.as_bytes()).filter(|_| !WORD.is_match(name.as_bytes()))?;
@@ -67,8 +67,7 @@ pub fn host_of_file(path: &str, rank: Option<i64>) -> Option<&str> {
     name.get(found.get(1)?.range()).filter(|_| rank != Some(process))
 }
 
-/// The ranks in one of Kineto's lists, `[0, 1, 2, 3]`; `None` if an ellipsis shortens it, as from 30 ranks on (`kineto_metadata`), or if it is not
-/// a list of ranks.
+/// The ranks in one of Kineto's lists, `[0, 1, 2, 3]`; `None` for others, also with an ellipsis (from 30 ranks on, `kineto_metadata`).
 pub fn ranks_of_text(text: &str) -> Option<Vec<u32>> {
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?;
     if inner.trim().is_empty() {
@@ -129,9 +128,7 @@ mod tests {
 
     #[test]
     fn lists_of_ranks() {
-        assert_eq!(ranks_of_text("[0, 1, 2, 3]"), Some(vec![0, 1, 2, 3]));
-        assert_eq!(ranks_of_text("[]"), Some(vec![]));
-        assert_eq!(ranks_of_text("[0, 1, ..., 63]"), None);
-        assert_eq!(ranks_of_text("0, 1"), None);
+        let found = ["[0, 1, 2, 3]", "[]", "[0, 1, ..., 63]", "0, 1"].map(ranks_of_text);
+        assert_eq!(found, [Some(vec![0, 1, 2, 3]), Some(vec![]), None, None]);
     }
 }

@@ -101,20 +101,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profilers_number_steps() {
-        assert_eq!(number("ProfilerStep#12"), Some(12));
-        assert_eq!((number("ProfilerStep#"), number("step[DECODE bs=1]")), (None, None));
-    }
-
-    #[test]
     fn steps_have_priorities() {
-        assert_eq!(priority("ProfilerStep#12", true), Some(0));
-        assert_eq!(priority("sglang/srt/managers/tp_worker.py(447): forward_batch_generation", false), Some(1));
-        assert_eq!(priority("train_step", false), Some(1));
-        assert_eq!(priority("## forward ##", true), Some(2));
-        assert_eq!(priority("nccl:all_reduce", true), None);
-        assert_eq!(priority("aten::add", false), None);
-        assert_eq!(priority("a.py(1): my_train_step_helper", false), None);
+        for (name, is_annotation, want) in [
+            ("ProfilerStep#12", true, Some(0)),
+            ("sglang/srt/managers/tp_worker.py(447): forward_batch_generation", false, Some(1)),
+            ("train_step", false, Some(1)),
+            ("## forward ##", true, Some(2)),
+            ("nccl:all_reduce", true, None),
+            ("aten::add", false, None),
+            ("a.py(1): my_train_step_helper", false, None),
+        ] {
+            assert_eq!(priority(name, is_annotation), want, "{name}");
+        }
+        assert_eq!(["ProfilerStep#12", "ProfilerStep#", "step[DECODE bs=1]"].map(number), [Some(12), None, None]);
     }
 
     #[test]
@@ -133,14 +132,11 @@ mod tests {
 
     #[test]
     fn marks_of_steps_are_no_calls() {
-        for name in
-            ["ProfilerStep#3", "step[DECODE bs=1]", "execute_context_1(512)_generation_8(8)", "execute_new_0_cached_9"]
-        {
-            assert!(is_mark(name, true), "{name}");
-        }
-        for name in ["a.py(1): train_step", "execute_model", "step", "## forward ##"] {
-            assert!(!is_mark(name, true), "{name}");
-        }
-        assert!(is_mark("ProfilerStep#3", false) && !is_mark("step[DECODE bs=1]", false));
+        let marks =
+            ["ProfilerStep#3", "step[DECODE bs=1]", "execute_context_1(512)_generation_8(8)", "execute_new_0_cached_9"];
+        assert_eq!(marks.map(|name| is_mark(name, true)), [true; 4]);
+        assert_eq!(marks.map(|name| is_mark(name, false)), [true, false, false, false]);
+        let others = ["a.py(1): train_step", "execute_model", "step", "## forward ##"];
+        assert_eq!(others.map(|name| is_mark(name, true)), [false; 4]);
     }
 }

@@ -25,7 +25,6 @@ pub fn dtype_of_name(name: &str) -> Option<&'static str> {
     DTYPES.iter().find(|(nccl, _)| *nccl == name).map(|(_, torch)| *torch)
 }
 
-/// PyTorch's name for an NCCL type number.
 pub fn dtype_of_number(number: u64) -> Option<&'static str> {
     DTYPES.get(usize::try_from(number).ok()?).map(|(_, torch)| *torch)
 }
@@ -53,7 +52,6 @@ const RESULTS: &[&str] = &[
     "ncclTimeout",
 ];
 
-/// The name of a result code.
 pub fn result_of_number(number: u32) -> Option<&'static str> {
     RESULTS.get(usize::try_from(number).ok()?).copied()
 }
@@ -80,36 +78,28 @@ pub fn protocol_of_number(number: u64) -> Option<&'static str> {
 /// The input and output elements of a rank in a call with this count. `None` if that depends on an unknown number of ranks. The count of an
 /// all-gather is each rank's input, of a reduce-scatter each rank's output, of an all-to-all the part for each peer.
 pub fn elements(collective: Collective, count: u64, ranks: Option<u64>) -> (Option<u64>, Option<u64>) {
+    use Collective::*;
     let of_all = ranks.map(|ranks| count.saturating_mul(ranks));
     match collective {
-        Collective::AllGather | Collective::Gather => (Some(count), of_all),
-        Collective::ReduceScatter | Collective::Scatter => (of_all, Some(count)),
-        Collective::AllToAll => (of_all, of_all),
-        Collective::Send => (Some(count), None),
-        Collective::Recv => (None, Some(count)),
-        Collective::AllReduce | Collective::Broadcast | Collective::Reduce | Collective::SendRecv => {
-            (Some(count), Some(count))
-        }
+        AllGather | Gather => (Some(count), of_all),
+        ReduceScatter | Scatter => (of_all, Some(count)),
+        AllToAll => (of_all, of_all),
+        Send => (Some(count), None),
+        Recv => (None, Some(count)),
+        AllReduce | Broadcast | Reduce | SendRecv => (Some(count), Some(count)),
     }
 }
 
 /// The size in bytes, counted as in nccl-tests, of a call with this count; `None` if a part of it is unknown.
 pub fn bytes(collective: Collective, count: u64, dtype: &str, ranks: Option<u64>) -> Option<u64> {
+    use Collective::*;
     let (input, output) = elements(collective, count, ranks);
     let of_type = element_bytes(dtype)?;
     let one = input.or(output)?.saturating_mul(of_type);
     let size = |elements: Option<u64>| elements.map_or(one, |elements| elements.saturating_mul(of_type));
-    let needs_ranks = !matches!(
-        collective,
-        Collective::AllReduce
-            | Collective::Broadcast
-            | Collective::Reduce
-            | Collective::Send
-            | Collective::Recv
-            | Collective::SendRecv
-    );
+    let is_by_rank = matches!(collective, AllGather | ReduceScatter | AllToAll | Gather | Scatter);
     match ranks {
-        None if needs_ranks => None,
+        None if is_by_rank => None,
         ranks => Some(collective.size(size(input), size(output), ranks.unwrap_or(1))),
     }
 }

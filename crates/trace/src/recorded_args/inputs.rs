@@ -86,12 +86,12 @@ type Strided = (Vec<i64>, Vec<i64>);
 impl Operators<'_> {
     /// `float[2, 3], Scalar`: the type of each input, with its sizes if it has any.
     pub fn shape(&self, slice: SliceId) -> Recorded<String> {
-        let dims = match self.dims(slice) {
+        let dims = match self.list_of(slice, List::Dims) {
             Recorded::Known(dims) => dims,
             Recorded::Malformed(text) => return Recorded::Malformed(text),
             Recorded::Missing => return Recorded::Missing,
         };
-        let types = self.types(slice).known();
+        let types = self.list_of(slice, List::Types).known();
         let types = types.as_ref().and_then(Value::elements).unwrap_or_default();
         let input = |(at, dims): (usize, &Value)| {
             let dims = if dims.elements().is_some_and(<[Value]>::is_empty) { String::new() } else { dims.to_string() };
@@ -104,9 +104,8 @@ impl Operators<'_> {
 
     /// The tensors among the inputs that are not contiguous, including those in lists.
     pub fn odd_tensors(&self, slice: SliceId) -> Vec<OddTensor> {
-        let (Recorded::Known(dims), Recorded::Known(strides)) = (self.dims(slice), self.strides(slice)) else {
-            return Vec::new();
-        };
+        let [dims, strides] = [List::Dims, List::Strides].map(|list| self.list_of(slice, list).known());
+        let (Some(dims), Some(strides)) = (dims, strides) else { return Vec::new() };
         let mut odd: BTreeMap<Strided, (Layout, Vec<usize>)> = BTreeMap::new();
         let inputs = dims.elements().unwrap_or_default().iter().zip(strides.elements().unwrap_or_default());
         for (input, (dims, strides)) in inputs.enumerate() {
@@ -133,7 +132,7 @@ impl Operators<'_> {
 
     /// The indices and values of the inputs that are neither tensors nor lists.
     pub fn scalars(&self, slice: SliceId) -> Vec<(usize, String)> {
-        let values = self.concrete(slice).known();
+        let values = self.list_of(slice, List::Concrete).known();
         let values = values.as_ref().and_then(Value::elements).unwrap_or_default();
         values.iter().enumerate().filter_map(|(input, value)| Some((input, scalar(value)?))).collect()
     }

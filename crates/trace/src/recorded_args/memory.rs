@@ -1,7 +1,8 @@
 //! The profiler's record of each allocation and release of memory (`profile_memory=True`): instants named `[memory]`.
 //!
-//! PyTorch's caching allocator reports the number of bytes, the address, and its two totals afterwards (`reportMemoryUsageToProfiler` in
-//! `c10/core/Allocator.h`).
+//! PyTorch's caching allocator reports them (`reportMemoryUsageToProfiler` in `c10/core/Allocator.h`).
+
+use std::num::ParseIntError;
 
 use super::operators::Recorded;
 use crate::event::ArgValue;
@@ -23,7 +24,6 @@ pub struct MemoryKeys {
 }
 
 impl MemoryKeys {
-    /// Finds the keys in a trace.
     pub fn new(store: &Store) -> Self {
         MemoryKeys {
             name: store.strings.find(args::MEMORY),
@@ -45,67 +45,46 @@ impl MemoryKeys {
     pub fn address(self, store: &Store, event: SliceId) -> Recorded<u64> {
         // The profiler writes a signed number.
         number(store, event, self.address, |text| {
-            text.parse().ok().or_else(|| text.parse().ok().map(|number: i64| number as u64))
+            text.parse().or_else(|_| text.parse().map(|number: i64| number as u64))
         })
     }
 
     /// The number of bytes allocated; negative if they were released.
     pub fn bytes(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.bytes, |text| text.parse().ok())
+        number(store, event, self.bytes, str::parse)
     }
 
     /// The number of bytes in use on the device afterwards.
     pub fn allocated(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.allocated, |text| text.parse().ok())
+        number(store, event, self.allocated, str::parse)
     }
 
     /// The number of bytes that the allocator holds on the device afterwards.
     pub fn reserved(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.reserved, |text| text.parse().ok())
+        number(store, event, self.reserved, str::parse)
     }
 
     /// The kind of the device, by PyTorch's number.
     pub fn device_type(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.device_type, |text| text.parse().ok())
+        number(store, event, self.device_type, str::parse)
     }
 
-    /// The index of the device among those of its kind; -1 for the CPU.
+    /// The index of the device in its kind; -1 for the CPU.
     pub fn device(self, store: &Store, event: SliceId) -> Recorded<i64> {
-        number(store, event, self.device, |text| text.parse().ok())
+        number(store, event, self.device, str::parse)
     }
 }
 
 /// PyTorch's kinds of devices by number (`c10/core/DeviceType.h`).
-const KINDS: [&str; 21] = [
-    "CPU",
-    "CUDA",
-    "MKLDNN",
-    "OPENGL",
-    "OPENCL",
-    "IDEEP",
-    "HIP",
-    "FPGA",
-    "MAIA",
-    "XLA",
-    "VULKAN",
-    "METAL",
-    "XPU",
-    "MPS",
-    "META",
-    "HPU",
-    "VE",
-    "LAZY",
-    "IPU",
-    "MTIA",
-    "PRIVATEUSE1",
-];
+const KINDS: &str = "CPU CUDA MKLDNN OPENGL OPENCL IDEEP HIP FPGA MAIA XLA VULKAN METAL \
+                     XPU MPS META HPU VE LAZY IPU MTIA PRIVATEUSE1";
 
 /// A device in words, by its kind and its index: `CUDA 0`.
 pub fn device_name(kind: Option<i64>, device: Option<i64>) -> String {
     let kind = match kind {
         None => "device of unknown kind".to_owned(),
-        Some(number) => match usize::try_from(number).ok().and_then(|number| KINDS.get(number)) {
-            Some(known) => (*known).to_owned(),
+        Some(number) => match usize::try_from(number).ok().and_then(|number| KINDS.split(' ').nth(number)) {
+            Some(known) => known.to_owned(),
             None => format!("device of kind {number}"),
         },
     };
@@ -116,7 +95,12 @@ pub fn device_name(kind: Option<i64>, device: Option<i64>) -> String {
 }
 
 /// A whole number, which may be written as text.
-fn number<T>(store: &Store, event: SliceId, key: Option<StringId>, parse: impl Fn(&str) -> Option<T>) -> Recorded<T> {
+fn number<T>(
+    store: &Store,
+    event: SliceId,
+    key: Option<StringId>,
+    parse: impl Fn(&str) -> Result<T, ParseIntError>,
+) -> Recorded<T> {
     let Some(value) = key.and_then(|key| store.args.get(store.slices.args(event), key)) else {
         return Recorded::Missing;
     };
@@ -126,8 +110,5 @@ fn number<T>(store: &Store, event: SliceId, key: Option<StringId>, parse: impl F
         ArgValue::Bool(is) => is.to_string(),
         ArgValue::Text(text) => store.strings.get(text).unwrap_or_default().to_owned(),
     };
-    match parse(text.trim()) {
-        Some(number) => Recorded::Known(number),
-        None => Recorded::Malformed(text),
-    }
+    parse(text.trim()).map_or_else(|_| Recorded::Malformed(text.clone()), Recorded::Known)
 }

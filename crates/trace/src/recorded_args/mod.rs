@@ -1,9 +1,8 @@
 //! What the profiler recorded about an operator besides its name and times: the shapes, strides and values of its inputs, its modules, its
 //! callers, hardware counters, keyword arguments.
 //!
-//! PyTorch writes lists as JSON. XSigma, whose profiler is a port of PyTorch's, writes lists as Python prints them, and numbers as text.
-//! Both forms of any key are read ([`Value`]). A value that does not fit its key is [`Recorded::Malformed`] with its text: it is counted
-//! and shown as it is, never dropped.
+//! PyTorch writes lists as JSON; XSigma, a port of its profiler, as Python prints them, and numbers as text. Both forms are read ([`Value`]). A
+//! value that does not fit its key is [`Recorded::Malformed`] with its text: counted and shown as it is, never dropped.
 
 mod inputs;
 mod memory;

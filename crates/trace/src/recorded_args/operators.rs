@@ -8,8 +8,7 @@ use super::value::Value;
 use crate::event::ArgValue;
 use crate::id::SliceId;
 use crate::names::args;
-use crate::names::category::CategoryKind;
-use crate::names::described;
+use crate::names::category::{self, CategoryKind};
 use crate::store::Store;
 use crate::store::args::{Arg, ArgSetId};
 use crate::store::strings::StringId;
@@ -25,19 +24,27 @@ pub enum Recorded<T> {
 }
 
 impl<T> Recorded<T> {
-    /// The value, if it is known.
     pub fn known(self) -> Option<T> {
         if let Recorded::Known(value) = self { Some(value) } else { None }
     }
 
-    /// The text of a value that does not fit its key.
     pub fn malformed(self) -> Option<String> {
         if let Recorded::Malformed(text) = self { Some(text) } else { None }
     }
 
-    /// Whether there is a value that does not fit its key.
     pub fn is_malformed(&self) -> bool {
         matches!(self, Recorded::Malformed(_))
+    }
+}
+
+impl Recorded<Value> {
+    /// Its text, whether or not it fits its key.
+    fn into_text(self) -> Option<String> {
+        match self {
+            Recorded::Known(value) => Some(value.to_string()),
+            Recorded::Malformed(text) => Some(text),
+            Recorded::Missing => None,
+        }
     }
 }
 
@@ -51,10 +58,8 @@ pub struct Operators<'a> {
 /// The ids of a trace's operator keys: looked up once, because a table reads one cell at a time.
 #[derive(Debug)]
 pub struct Keys {
-    dims: Option<StringId>,
-    types: Option<StringId>,
-    strides: Option<StringId>,
-    concrete: Option<StringId>,
+    /// By [`List`].
+    lists: [Option<StringId>; 4],
     module: Option<StringId>,
     call_stack: Option<StringId>,
     /// The categories whose slices are operators.
@@ -65,21 +70,16 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Finds the keys in a trace.
     pub fn new(store: &Store) -> Self {
         let first = |keys: &[&str]| keys.iter().find_map(|key| store.arg_key(key));
-        let lists = [args::INPUT_DIMS, args::INPUT_TYPES, args::INPUT_STRIDES, args::CONCRETE_INPUTS];
-        let [dims, types, strides, concrete] = lists.map(first);
+        let lists = List::ALL.map(List::keys);
         let plain = args::OF_OPERATORS.iter().chain(args::OF_OPERATIONS).chain(args::COUNTERS);
         let documented = lists.into_iter().flatten().chain(plain).filter_map(|key| store.arg_key(key));
         Keys {
-            dims,
-            types,
-            strides,
-            concrete,
+            lists: lists.map(first),
             module: store.arg_key(args::MODULE_HIERARCHY),
             call_stack: store.arg_key(args::CALL_STACK),
-            operators: described::OPERATORS.iter().filter_map(|category| store.strings.find(category)).collect(),
+            operators: category::OPERATORS.iter().filter_map(|category| store.strings.find(category)).collect(),
             documented: documented.collect(),
             counters: args::COUNTERS.iter().filter_map(|key| Some((*key, store.arg_key(key)?))).collect(),
         }
@@ -97,13 +97,12 @@ impl Deref for Operators<'_> {
 /// The lists under the documented keys, each with one element per input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum List {
-    /// [`args::INPUT_DIMS`]
+    /// Sizes, one list each, padded to the number of types: a JSON array has no rows for inputs after the last tensor.
     Dims,
-    /// [`args::INPUT_TYPES`]
     Types,
-    /// [`args::INPUT_STRIDES`]
+    /// As the sizes.
     Strides,
-    /// [`args::CONCRETE_INPUTS`]
+    /// The values of inputs that are not tensors.
     Concrete,
 }
 
@@ -112,18 +111,20 @@ impl List {
 
     /// The key that current PyTorch writes.
     pub fn key(self) -> &'static str {
-        let keys = match self {
+        self.keys().first().copied().unwrap_or_default()
+    }
+
+    fn keys(self) -> &'static [&'static str] {
+        match self {
             List::Dims => args::INPUT_DIMS,
             List::Types => args::INPUT_TYPES,
             List::Strides => args::INPUT_STRIDES,
             List::Concrete => args::CONCRETE_INPUTS,
-        };
-        keys.first().copied().unwrap_or_default()
+        }
     }
 }
 
 impl<'a> Operators<'a> {
-    /// Reads the operators of a trace.
     pub fn new(store: &'a Store) -> Self {
         Operators::with(store, Arc::new(Keys::new(store)))
     }
@@ -146,51 +147,28 @@ impl<'a> Operators<'a> {
                 && self.store.category_kind(slice) == CategoryKind::Cpu)
     }
 
-    /// The sizes of its inputs, one list each, padded to the number of types: a JSON array has no rows for inputs after the last tensor.
-    pub fn dims(&self, slice: SliceId) -> Recorded<Value> {
-        self.padded(slice, self.dims, true)
-    }
-
-    pub fn types(&self, slice: SliceId) -> Recorded<Value> {
-        self.list(slice, self.types)
-    }
-
-    /// The strides of its inputs, as [`Operators::dims`].
-    pub fn strides(&self, slice: SliceId) -> Recorded<Value> {
-        self.padded(slice, self.strides, self.strides.is_some())
-    }
-
-    /// The values of its inputs that are not tensors.
-    pub fn concrete(&self, slice: SliceId) -> Recorded<Value> {
-        self.list(slice, self.concrete)
-    }
-
     pub fn list_of(&self, slice: SliceId, list: List) -> Recorded<Value> {
+        let key = self.lists[list as usize];
         match list {
-            List::Dims => self.dims(slice),
-            List::Types => self.types(slice),
-            List::Strides => self.strides(slice),
-            List::Concrete => self.concrete(slice),
+            List::Dims => self.padded(slice, key, true),
+            List::Strides => self.padded(slice, key, key.is_some()),
+            List::Types | List::Concrete => self.list(slice, key),
         }
     }
 
     /// Whether an event has a list. The empty list of an operator without inputs has no row; an operator with types has inputs.
     pub fn has(&self, slice: SliceId, list: List) -> bool {
-        let key = match list {
-            List::Dims => self.dims,
-            List::Types => self.types,
-            List::Strides => self.strides,
-            List::Concrete => self.concrete,
+        let has = |list: List| {
+            self.lists[list as usize].is_some_and(|key| self.set(slice).iter().any(|arg| arg.flat_key == key))
         };
-        let has = |key: Option<StringId>| key.is_some_and(|key| self.set(slice).iter().any(|arg| arg.flat_key == key));
         // The sizes of scalars are empty lists: `[[], []]` has no rows.
         let is_implied = match list {
             // PyTorch writes sizes and types together; a trace with only empty sizes lacks even the key.
             List::Dims => true,
-            List::Strides => key.is_some(),
+            List::Strides => self.lists[list as usize].is_some(),
             List::Types | List::Concrete => false,
         };
-        has(key) || (is_implied && has(self.types))
+        has(list) || (is_implied && has(List::Types))
     }
 
     /// The path of its modules, joined by dots; `None` if it is not recorded or empty.
@@ -203,18 +181,13 @@ impl<'a> Operators<'a> {
         self.text(slice, self.call_stack)
     }
 
-    /// Whether any operator of the trace has a module path.
     pub fn has_modules(&self) -> bool {
         self.module.is_some()
     }
 
     /// The value of any key as text, with lists as [`Value`] prints them; `None` if it is not recorded.
     pub fn argument(&self, slice: SliceId, key: &str) -> Option<String> {
-        match self.list(slice, Some(self.store.arg_key(key)?)) {
-            Recorded::Known(value) => Some(value.to_string()),
-            Recorded::Malformed(text) => Some(text),
-            Recorded::Missing => None,
-        }
+        self.list(slice, Some(self.store.arg_key(key)?)).into_text()
     }
 
     /// The number under any key, which may be written as text.
@@ -261,11 +234,7 @@ impl<'a> Operators<'a> {
             });
             rows.push(arg);
         }
-        let value = |key: StringId| match self.list_of_rows(key, by_key.get(&key)?.iter().copied()) {
-            Recorded::Known(value) => Some(value.to_string()),
-            Recorded::Malformed(text) => Some(text),
-            Recorded::Missing => None,
-        };
+        let value = |key: StringId| self.list_of_rows(key, by_key.get(&key)?.iter().copied()).into_text();
         let name = |key: StringId| {
             let name = self.get(key);
             name.strip_prefix("args.").or_else(|| name.strip_prefix("debug.")).unwrap_or(name)
@@ -337,7 +306,7 @@ impl<'a> Operators<'a> {
 
     /// A list padded to one element per type, if the trace has such lists.
     fn padded(&self, slice: SliceId, key: Option<StringId>, has_lists: bool) -> Recorded<Value> {
-        let types = match self.types(slice) {
+        let types = match self.list_of(slice, List::Types) {
             Recorded::Known(Value::List(types)) if has_lists => types.len(),
             _ => 0,
         };
@@ -392,12 +361,18 @@ mod tests {
         ]);
         let operators = Operators::new(&store);
         for slice in store.slices.ids() {
-            let shown = |of: Recorded<Value>| of.known().map(|value| value.to_string());
             assert!(operators.is_operator(slice));
-            assert_eq!(shown(operators.dims(slice)).as_deref(), Some("[[2, 3], [], [[4], [5, 6]], []]"));
-            assert_eq!(shown(operators.types(slice)).as_deref(), Some("[float, , TensorList, Scalar]"));
-            assert_eq!(shown(operators.strides(slice)).as_deref(), Some("[[3, 1], [], [[1], [6, 1]], []]"));
-            assert_eq!(shown(operators.concrete(slice)).as_deref(), Some("[, , , 1.5]"));
+            for (list, want) in [
+                (List::Dims, "[[2, 3], [], [[4], [5, 6]], []]"),
+                (List::Types, "[float, , TensorList, Scalar]"),
+                (List::Strides, "[[3, 1], [], [[1], [6, 1]], []]"),
+                (List::Concrete, "[, , , 1.5]"),
+            ] {
+                assert_eq!(
+                    operators.list_of(slice, list).known().map(|value| value.to_string()).as_deref(),
+                    Some(want)
+                );
+            }
             assert_eq!(
                 (operators.module(slice), operators.call_stack(slice)),
                 (Some("model.conv1"), Some("forward;conv"))
@@ -420,10 +395,13 @@ mod tests {
         ]);
         let operators = Operators::new(&store);
         let slices: Vec<SliceId> = store.slices.ids().collect();
-        assert_eq!(operators.dims(slices[0]), Recorded::Malformed("hello".to_owned()));
-        assert_eq!(operators.types(slices[0]), Recorded::Malformed("5".to_owned()));
+        assert_eq!(operators.list_of(slices[0], List::Dims), Recorded::Malformed("hello".to_owned()));
+        assert_eq!(operators.list_of(slices[0], List::Types), Recorded::Malformed("5".to_owned()));
         assert!(operators.number(slices[0], args::SEQUENCE_NUMBER).is_malformed());
-        assert_eq!(operators.dims(slices[1]).known().map(|value| value.to_string()).as_deref(), Some("[[]]"));
-        assert_eq!(operators.dims(slices[2]), Recorded::Missing);
+        assert_eq!(
+            operators.list_of(slices[1], List::Dims).known().map(|value| value.to_string()).as_deref(),
+            Some("[[]]")
+        );
+        assert_eq!(operators.list_of(slices[2], List::Dims), Recorded::Missing);
     }
 }

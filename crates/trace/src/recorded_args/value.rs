@@ -1,7 +1,7 @@
 //! Values that are lists: from the rows of a JSON array, or from JSON or Python text.
 //!
-//! The text comes from other programs and may be truncated, so parsing is lenient: single or double quotes, `...` for omissions, words such
-//! as `tensor(1.5, device='cuda')` unchanged. Depth, length and text are bounded, because a value may be a megabyte of tensor elements.
+//! The text may be truncated, so parsing is lenient: single or double quotes, `...` for omissions, words such as `tensor(1.5, device='cuda')`
+//! unchanged. Depth, length and text are bounded, because a value may be a megabyte of tensor elements.
 
 use std::fmt;
 
@@ -14,7 +14,6 @@ const MAX_ELEMENTS: usize = 100_000;
 /// The maximum length of a parsed text in bytes.
 const MAX_TEXT: usize = 1 << 20;
 
-/// A value, or a list of values.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     List(Vec<Value>),
@@ -58,7 +57,6 @@ impl Value {
         elements[*first].put(rest, value)
     }
 
-    /// Its elements, if it is a list.
     pub fn elements(&self) -> Option<&[Value]> {
         if let Value::List(elements) = self { Some(elements) } else { None }
     }
@@ -71,7 +69,6 @@ impl Value {
             .collect()
     }
 
-    /// Whether anything in it was left out.
     pub fn is_cut(&self) -> bool {
         match self {
             Value::Cut => true,

@@ -1,9 +1,8 @@
 //! Events on their way into the store, as one of several reading threads collects them.
 //!
 //! Each reading thread has a [`Shard`] that numbers the texts, threads and tracks of its events itself, so that threads do not wait for each
-//! other. A shard passes on the events of a segment of the file as a [`Batch`], and [`super::Builder`] takes the batches in file order. A batch
-//! lists everything new to its shard, in order of occurrence; the builder assigns ids to whatever no earlier batch has listed. So the ids are the
-//! same as with a single thread.
+//! other. It passes on the events of a segment of the file as a [`Batch`], which lists everything new to it, in order of occurrence.
+//! [`super::Builder`] takes the batches in file order and gives ids to what no earlier batch has listed: the same as with a single thread.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -62,21 +61,17 @@ impl Shard {
     /// A shard with this number, which must be unique in the trace.
     pub fn new(number: usize) -> Self {
         let strings = Strings::default();
-        let first_unsent = strings.len();
-        let batch = Batch { shard: number, ..Batch::default() };
-        let last_category = (Vec::new(), StringId::NULL);
         Shard {
             number,
+            first_unsent: strings.len(),
             strings,
-            first_unsent,
             tracks: ShardTracks::default(),
-            last_category,
+            last_category: (Vec::new(), StringId::NULL),
             keep_offsets: false,
-            batch,
+            batch: Batch { shard: number, ..Batch::default() },
         }
     }
 
-    /// The same shard, keeping the byte offsets of its events if wanted.
     pub fn keep_offsets(self, wanted: bool) -> Self {
         Shard { keep_offsets: wanted, ..self }
     }
@@ -171,12 +166,10 @@ impl Shard {
         self.batch.changes.push(TrackChange::Description { track, owner: description.owner, names });
     }
 
-    /// The number of events in the batch so far.
     pub fn pending(&self) -> usize {
         self.batch.raws.len()
     }
 
-    /// Puts an event into the batch, with its arguments and ids.
     #[inline(always)]
     fn keep(&mut self, event: &Event<'_>, raw: RawEvent, offset: u64) {
         let kind = raw.kind;
@@ -224,15 +217,14 @@ impl Shard {
 
     #[cold]
     fn metadata(&mut self, event: &Event<'_>, thread: u32) {
-        let ts = event.ts.0;
+        let of_process = matches!(event.kind, Kind::ProcessName(_) | Kind::ProcessSortIndex(_));
         let change = match &event.kind {
-            Kind::ProcessName(name) => TrackChange::ProcessName { thread, name: self.strings.intern(name), ts },
-            Kind::ThreadName(name) => TrackChange::ThreadName { thread, name: self.strings.intern(name), ts },
-            Kind::ProcessSortIndex(index) => {
-                TrackChange::ProcessArgs { thread, args: self.hint("process_sort_index_hint", *index) }
+            Kind::ProcessName(name) | Kind::ThreadName(name) => {
+                TrackChange::Name { thread, of_process, name: self.strings.intern(name), ts: event.ts.0 }
             }
-            Kind::ThreadSortIndex(index) => {
-                TrackChange::ThreadArgs { thread, args: self.hint("thread_sort_index_hint", *index) }
+            Kind::ProcessSortIndex(index) | Kind::ThreadSortIndex(index) => {
+                let key = if of_process { "process_sort_index_hint" } else { "thread_sort_index_hint" };
+                TrackChange::Args { thread, of_process, args: self.hint(key, *index) }
             }
             _ => return self.batch.damage.count(Damage::PhaseNotShown, None),
         };
@@ -249,12 +241,7 @@ impl Shard {
         for (key, flat_key, value) in list.iter() {
             let key_id = self.strings.intern(key);
             let flat_key = if flat_key == key { key_id } else { self.strings.intern(flat_key) };
-            let value = match value {
-                ArgValue::Int(v) => ArgValue::Int(v),
-                ArgValue::Real(v) => ArgValue::Real(v),
-                ArgValue::Bool(v) => ArgValue::Bool(v),
-                ArgValue::Text(v) => ArgValue::Text(self.strings.intern(v)),
-            };
+            let value = value.map(|text| self.strings.intern(text));
             self.batch.args.push(Arg { key: key_id, flat_key, value });
         }
         self.end_of_args()

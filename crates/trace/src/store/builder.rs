@@ -1,25 +1,23 @@
 //! Merges the batches of all shards into one [`Store`].
 //!
-//! Each shard numbers texts, threads and tracks itself. The builder takes the batches in file order and maps these numbers to the store's, so that
-//! the result does not depend on the number of threads.
+//! Each shard numbers texts, threads and tracks itself. These numbers are mapped to ids in file order, whatever the number of threads.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
 
 use super::EventOffsets;
 use super::args::{Arg, ArgSetId, Args};
-use super::assemble::{Assembled, Assembler};
 use super::batch::Batch;
-use super::extent::{Counted, Counts, Extent};
-use super::extent::{Named, category_kinds};
+use super::extent::{Counted, Counts, Extent, Named, category_kinds, strays, without};
 use super::flows::{Binder, Bound, Flows, Marks};
 use super::order::{Events, OrderWatch, STRETCH, Segment, Stretches};
 use super::raw::{DescribedNames, Extra, Extras, IdKey, Mark, RawEvent, RawKind, TrackChange};
 use super::slices::{Rows, Slices};
+use super::stages::{self, Assembled, Assembler};
 use super::strings::{StringId, Strings};
 use super::traces::{Field, Trace};
 use super::tracks::{Owner, Track, Tracks};
-use super::{Store, stages, strays, survived};
+use super::{Store, survived};
 use crate::damage::{Damage, DamageReport};
 use crate::event::producers::{Facts, Producer};
 use crate::event::{ArgValue, Format, HeaderField};
@@ -163,10 +161,7 @@ impl Builder {
             set.extend(batch.args[start as usize..end as usize].iter().map(|arg| Arg {
                 key: ids.string(arg.key),
                 flat_key: ids.string(arg.flat_key),
-                value: match arg.value {
-                    ArgValue::Text(id) => ArgValue::Text(ids.string(id)),
-                    other => other,
-                },
+                value: arg.value.map(|text| ids.string(text)),
             }));
             let rows = set.len();
             sets.push(self.args.add_set(&mut set));
@@ -179,48 +174,31 @@ impl Builder {
     fn apply(&mut self, shard: usize, changes: TrackChange, args: &[ArgSetId]) {
         let ids = &mut self.shard_ids[shard];
         let utid = |thread: u32| ids.threads[thread as usize];
-        match changes {
+        let track = match changes {
             TrackChange::Thread { pid, tid } => {
                 let utid = self.tracks.thread_of_event(ids.id_key(pid), ids.id_key(tid));
-                ids.threads.push(utid);
+                return ids.threads.push(utid);
             }
-            TrackChange::ThreadTrack { thread } => {
-                let track = self.tracks.thread_track(utid(thread));
-                ids.tracks.push(track);
-            }
-            TrackChange::InstantTrack { scope, thread } => {
-                let track = self.tracks.instant_track(scope, utid(thread));
-                ids.tracks.push(track);
-            }
+            TrackChange::ThreadTrack { thread } => self.tracks.thread_track(utid(thread)),
+            TrackChange::InstantTrack { scope, thread } => self.tracks.instant_track(scope, utid(thread)),
             TrackChange::AsyncTrack { per_process, thread, key, name } => {
-                let name = ids.string(name);
-                let track = self.tracks.async_track(per_process, key, utid(thread), name);
-                ids.tracks.push(track);
+                self.tracks.async_track(per_process, key, utid(thread), ids.string(name))
             }
-            TrackChange::DescribedTrack { name } => {
-                let track = self.tracks.described_track(ids.string(name));
-                ids.tracks.push(track);
-            }
+            TrackChange::DescribedTrack { name } => self.tracks.described_track(ids.string(name)),
             TrackChange::Description { track, owner, names } => {
                 let DescribedNames { track: name, thread, process } = names;
                 let [name, thread, process] = [name, thread, process].map(|id| ids.string(id));
                 let track = track.map(|track| ids.tracks[track as usize]);
-                self.tracks.describe(track, owner, DescribedNames { track: name, thread, process });
+                return self.tracks.describe(track, owner, DescribedNames { track: name, thread, process });
             }
-            TrackChange::ProcessName { thread, name, ts } => {
-                self.tracks.name_process(utid(thread), ids.string(name), ts);
+            TrackChange::Name { thread, of_process, name, ts } => {
+                return self.tracks.rename(utid(thread), of_process, ids.string(name), ts);
             }
-            TrackChange::ThreadName { thread, name, ts } => {
-                self.tracks.name_thread(utid(thread), ids.string(name), ts);
+            TrackChange::Args { thread, of_process, args: set } => {
+                return self.tracks.set_args(utid(thread), of_process, args[set.0 as usize]);
             }
-            TrackChange::ProcessArgs { thread, args: set } => {
-                let upid = self.tracks.threads[utid(thread).row()].upid;
-                self.tracks.processes[upid.row()].args = args[set.0 as usize];
-            }
-            TrackChange::ThreadArgs { thread, args: set } => {
-                self.tracks.threads[utid(thread).row()].args = args[set.0 as usize];
-            }
-        }
+        };
+        ids.tracks.push(track);
     }
 
     /// Ends a trace. The next batches belong to the next trace and to new shards. `header` and `trace` come from the reader.
@@ -306,12 +284,12 @@ impl Builder {
             let category = self.strings.get(self.rows.category[row]).unwrap_or_default();
             CategoryKind::from_name(category) == CategoryKind::Kernel
         };
-        let strays = strays::find(&self.rows, self.current(), is_kernel);
+        let strays = strays(&self.rows, self.current(), is_kernel);
         if strays.is_empty() {
             return;
         }
         let segments = self.segments.split_off(self.segments.len() - self.current().len());
-        self.segments.extend(strays::without(segments, |mark| self.marks[mark as usize].rows_before, &strays));
+        self.segments.extend(without(segments, |mark| self.marks[mark as usize].rows_before, &strays));
         for row in &strays {
             damage.count(Damage::TimeAlone, self.rows.offsets.get(*row as usize).copied());
         }
@@ -344,12 +322,8 @@ impl Builder {
         }
         let category_kinds = category_kinds(&self.categories, &self.strings);
         let rows = std::mem::take(&mut self.rows);
-        for (number, trace) in self
-            .traces
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, trace)| trace.damage.is_cut_off() && trace.survived.is_none())
-        {
+        let is_cut_off = |trace: &Trace| trace.damage.is_cut_off() && trace.survived.is_none();
+        for (number, trace) in self.traces.iter_mut().enumerate().filter(|(_, trace)| is_cut_off(trace)) {
             trace.survived = survived::survived(number, &rows, &self.segments, &self.tracks, &category_kinds);
         }
         let (mut assembled, bound) = self.assemble(&rows, &category_kinds, threads);
@@ -421,7 +395,7 @@ impl Builder {
     }
 }
 
-/// The slices on lanes: those that partly overlap others on their thread, and those of lanes that the trace describes, in id order.
+/// The slices on lanes, in id order: they partly overlap others on their thread, or the trace describes the lane.
 fn in_lanes(spilled: &[(SliceId, TrackId)], tracks: &Tracks, slices: &Slices) -> Vec<SliceId> {
     let mut all: Vec<SliceId> = spilled.iter().map(|(slice, _)| *slice).collect();
     let is_lane: Vec<bool> = tracks.tracks.iter().map(Track::is_described_lane).collect();
@@ -445,11 +419,7 @@ fn flow_args(flows: &Flows, args: &mut Args, strings: &mut Strings) -> Vec<((Str
     labels.dedup();
     let keys = ["name", "cat"].map(|key| strings.intern(key));
     labels.retain(|label| *label != (StringId::NULL, StringId::NULL));
-    labels
-        .into_iter()
-        .map(|label| {
-            let arg = |key, value| Arg { key, flat_key: key, value: ArgValue::Text(value) };
-            (label, args.add_set(&mut vec![arg(keys[0], label.0), arg(keys[1], label.1)]))
-        })
-        .collect()
+    let arg = |key, value| Arg { key, flat_key: key, value: ArgValue::Text(value) };
+    let mut set = |label: (StringId, StringId)| args.add_set(&mut vec![arg(keys[0], label.0), arg(keys[1], label.1)]);
+    labels.into_iter().map(|label| (label, set(label))).collect()
 }

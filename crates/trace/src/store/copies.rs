@@ -35,9 +35,8 @@ impl Store {
         self.kernels.sort_unstable();
     }
 
-    /// The copies between or within GPUs that have the External id of a record and were launched while it was open, and those launched by an operator
-    /// that communicates by copies. The second condition matters if a script merged the traces of several ranks into one file, where each rank has its
-    /// own operator with that id.
+    /// The copies between or within GPUs that have the External id of a record and were launched while it was open (a script may have merged several
+    /// ranks into one file, each with its own operator of that id), and those launched by an operator that communicates by copies.
     fn copies_of_collectives(&self) -> Vec<SliceId> {
         let record = self.strings.find(COLLECTIVE_RECORD);
         let (mut is_copy, mut copying) = (vec![false; self.strings.len()], vec![None; self.strings.len()]);

@@ -1,8 +1,7 @@
 //! Flows between slices, bound as Perfetto binds them.
 //!
-//! In time order, each end of a flow is bound to the slice on top of its track, even if that slice ended long ago. That is wrong for kernels that
-//! overlap on one stream, but SQL written for Perfetto expects it. The attribution of kernels to launches does not rely on it; it uses correlation
-//! ids.
+//! In time order, each end of a flow is bound to the slice on top of its track, even if that ended long ago. That is wrong for kernels that overlap
+//! on one stream, but SQL written for Perfetto expects it. The attribution of kernels to launches uses correlation ids instead.
 
 use std::collections::HashMap;
 
@@ -183,7 +182,6 @@ impl Started {
 type Parked = (u64, Label, Option<u64>);
 
 impl<'a> Binder<'a> {
-    /// A binder of these events, from this many traces.
     pub(super) fn new(marks: Marks<'a>, traces: usize) -> Self {
         Binder {
             marks,
@@ -199,7 +197,6 @@ impl<'a> Binder<'a> {
         self.found
     }
 
-    /// Binds the next events.
     pub(super) fn run(&mut self, items: &[FlowItem]) {
         for FlowItem { trace, what } in items {
             self.trace = trace.row();
@@ -216,9 +213,15 @@ impl<'a> Binder<'a> {
         let label = (name, category);
         self.offset = self.marks.offsets.get(at).copied();
         match kind {
-            RawKind::FlowStart => self.start(id, label, slice),
-            RawKind::FlowStep => self.step(id, label, slice),
-            RawKind::FlowEnd => self.end(id, label, slice),
+            RawKind::FlowStart | RawKind::FlowStep | RawKind::FlowEnd => {
+                let number = self.number(id, label);
+                match (kind, slice) {
+                    (_, None) => self.count(Damage::FlowNoEnclosingSlice),
+                    (RawKind::FlowStart, Some(slice)) => self.start(number, slice),
+                    (RawKind::FlowStep, Some(slice)) => self.step(number, label, slice),
+                    (_, Some(slice)) => self.end(number, label, slice),
+                }
+            }
             RawKind::FlowEndAtNext => self.park(id, label, track),
             RawKind::SliceFlow { terminates, .. } => self.pass(id, slice, terminates),
             _ => self.count(Damage::FlowInvalidId),
@@ -244,15 +247,7 @@ impl<'a> Binder<'a> {
     }
 
     /// `s`: the flow starts at the slice on top of the track.
-    fn start(&mut self, id: u64, label: Label, top: Option<SliceId>) {
-        let number = self.number(id, label);
-        match top {
-            None => self.count(Damage::FlowNoEnclosingSlice),
-            Some(slice) => self.start_at(number, slice),
-        }
-    }
-
-    fn start_at(&mut self, number: u64, slice: SliceId) {
+    fn start(&mut self, number: u64, slice: SliceId) {
         if self.live().started.get(number).is_some() {
             return self.count(Damage::FlowDuplicateId);
         }
@@ -261,15 +256,7 @@ impl<'a> Binder<'a> {
     }
 
     /// `t`: the flow arrives at the slice on top of the track and leaves it again.
-    fn step(&mut self, id: u64, label: Label, top: Option<SliceId>) {
-        let number = self.number(id, label);
-        match top {
-            None => self.count(Damage::FlowNoEnclosingSlice),
-            Some(slice) => self.step_at(number, label, slice),
-        }
-    }
-
-    fn step_at(&mut self, number: u64, label: Label, slice: SliceId) {
+    fn step(&mut self, number: u64, label: Label, slice: SliceId) {
         let Some(from) = self.live().started.get(number) else {
             return self.count(Damage::FlowStepWithoutStart);
         };
@@ -278,17 +265,8 @@ impl<'a> Binder<'a> {
         self.push(number, label, from, slice);
     }
 
-    /// `f` with `bp: e`: the flow arrives at the slice on top of the track. It stays started, so any number of ends may follow: one graph launch,
-    /// hundreds of kernels.
-    fn end(&mut self, id: u64, label: Label, top: Option<SliceId>) {
-        let number = self.number(id, label);
-        match top {
-            None => self.count(Damage::FlowNoEnclosingSlice),
-            Some(slice) => self.end_at(number, label, slice),
-        }
-    }
-
-    fn end_at(&mut self, number: u64, label: Label, slice: SliceId) {
+    /// `f` with `bp: e`: the flow arrives at the slice on top of the track. It stays started: one graph launch has hundreds of ends.
+    fn end(&mut self, number: u64, label: Label, slice: SliceId) {
         match self.live().started.get(number) {
             Some(from) => {
                 self.bound(self.offset, number, slice, false);
@@ -304,8 +282,7 @@ impl<'a> Binder<'a> {
         self.parked.entry(track).or_default().push((number, label, self.offset));
     }
 
-    /// Binds the flows that waited for the next slice on this track. A flow that never started leaves the first slice of its trace, as in
-    /// Perfetto.
+    /// Binds the flows that waited for this slice. One that never started leaves the first slice of its trace, as in Perfetto.
     fn opened(&mut self, track: TrackId, slice: SliceId, first: SliceId) {
         for (number, label, offset) in self.parked.remove(&track).unwrap_or_default() {
             let started = &mut self.live().started;
@@ -326,9 +303,9 @@ impl<'a> Binder<'a> {
         let Some(id) = bind.id else { return self.count(Damage::FlowInvalidId) };
         let label = (StringId::NULL, StringId::NULL);
         match (bind.flow_in, bind.flow_out) {
-            (true, true) => self.step_at(id, label, slice),
-            (false, true) => self.start_at(id, slice),
-            (true, false) => self.end_at(id, label, slice),
+            (true, true) => self.step(id, label, slice),
+            (false, true) => self.start(id, slice),
+            (true, false) => self.end(id, label, slice),
             (false, false) => self.count(Damage::FlowWithoutDirection),
         }
     }

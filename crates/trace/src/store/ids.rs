@@ -1,7 +1,6 @@
 //! The ids of slices ([`EventIds`]): packed into columns, and read by name.
 //!
-//! Every slice has two numbers, and a few have more, so the ids of most slices take eight bytes. The slice's category determines the
-//! meaning of the numbers; only `PackedIds::pack` and `PackedIds::unpack` know it.
+//! Every slice has two numbers, and a few have more, so the ids of most take eight bytes. Only `pack` and `unpack` know what they mean.
 
 use super::Store;
 use super::strings::StringId;

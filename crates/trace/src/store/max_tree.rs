@@ -1,7 +1,7 @@
 //! A segment tree of maxima: finds the first or last number of a sequence that reaches a bound.
 //!
-//! An overlapping slice needs a free lane, and the search for a caller needs a slice that is still running. A linear search takes as many steps as
-//! slices overlap, which is quadratic if all of them do. In the tree each node has the maximum below it, so a search follows one path.
+//! An overlapping slice needs a free lane, and the search for a caller a slice that still runs. A linear search is quadratic if all overlap. In the
+//! tree each node has the maximum below it, so a search follows one path.
 
 /// A sequence of numbers that can grow.
 #[derive(Debug, Clone, Default)]
@@ -83,26 +83,23 @@ impl MaxTree {
     }
 
     fn grow(&mut self) {
-        let leaves = (2 * self.leaves()).max(4);
+        *self = MaxTree::new((2 * self.leaves()).max(4), &self.nodes[self.leaves()..self.leaves() + self.len]);
+    }
+
+    fn new(leaves: usize, numbers: &[i64]) -> Self {
         let mut nodes = vec![NO_NUMBER; 2 * leaves];
-        nodes[leaves..leaves + self.len].copy_from_slice(&self.nodes[self.leaves()..self.leaves() + self.len]);
+        nodes[leaves..leaves + numbers.len()].copy_from_slice(numbers);
         for node in (1..leaves).rev() {
             nodes[node] = nodes[2 * node].max(nodes[2 * node + 1]);
         }
-        self.nodes = nodes;
+        MaxTree { nodes, len: numbers.len() }
     }
 }
 
 impl FromIterator<i64> for MaxTree {
     fn from_iter<T: IntoIterator<Item = i64>>(numbers: T) -> Self {
         let numbers: Vec<i64> = numbers.into_iter().collect();
-        let leaves = numbers.len().next_power_of_two();
-        let mut nodes = vec![NO_NUMBER; 2 * leaves];
-        nodes[leaves..leaves + numbers.len()].copy_from_slice(&numbers);
-        for node in (1..leaves).rev() {
-            nodes[node] = nodes[2 * node].max(nodes[2 * node + 1]);
-        }
-        MaxTree { nodes, len: numbers.len() }
+        MaxTree::new(numbers.len().next_power_of_two(), &numbers)
     }
 }
 

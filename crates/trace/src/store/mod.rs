@@ -1,11 +1,9 @@
 //! One or more traces in memory: columns of slices and flows, interned strings, argument sets, threads and tracks.
 //!
-//! A [`batch::Shard`] collects the events of one reading thread. [`Builder`] takes the batches in file order. Files are not in time order, so
-//! nothing can be nested at that point: the builder keeps rows in file order, and [`Builder::finish`] processes them in time order, nests slices
-//! and binds flows. The result is a [`Store`]: read-only, in id order, shared by all its readers.
+//! A [`batch::Shard`] collects the events of one reading thread. [`Builder`] takes the batches in file order, and [`Builder::finish`] processes them
+//! in time order, nests slices and binds flows. The result is a [`Store`]: read-only, in id order, shared by all its readers.
 
 pub mod args;
-mod assemble;
 #[doc(hidden)]
 pub mod batch;
 mod builder;
@@ -19,7 +17,6 @@ mod order;
 mod raw;
 pub mod slices;
 mod stages;
-mod strays;
 pub mod strings;
 mod survived;
 pub mod traces;
@@ -48,13 +45,9 @@ use tracks::{Owner, Tracks};
 /// One whole trace, or all traces of an archive, ready for queries.
 #[derive(Debug)]
 pub struct Store {
-    /// Slices in id order.
     pub slices: Slices,
-    /// Flows in id order.
     pub flows: Flows,
-    /// All texts, interned.
     pub strings: Strings,
-    /// All argument sets, each stored once.
     pub args: Args,
     pub tracks: Tracks,
     /// The traces, by [`TraceId`](crate::id::TraceId).
@@ -114,7 +107,6 @@ pub struct FlowEnd {
     pub offset: u64,
     /// The flow's number: `flow.trace_id` in SQL.
     pub flow: u64,
-    /// The slice that it was bound to.
     pub slice: SliceId,
     /// Whether the flow leaves that slice.
     pub is_start: bool,
@@ -201,12 +193,10 @@ impl Store {
         self.slices.is_empty() && self.damage.get(Damage::NegativeTimestamp).count > 0
     }
 
-    /// Whether Python functions were recorded.
     pub fn has_python(&self) -> bool {
         self.category_kinds.contains(&CategoryKind::Frame)
     }
 
-    /// The kind of work that a slice's category means.
     pub fn category_kind(&self, slice: SliceId) -> CategoryKind {
         self.category_kinds.get(self.slices.category(slice).0 as usize).copied().unwrap_or(CategoryKind::Cpu)
     }

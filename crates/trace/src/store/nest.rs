@@ -1,8 +1,8 @@
 //! Nesting: which slice encloses which. Slices are pushed in time order onto one stack per track, as in Perfetto.
 //!
-//! A slice that partly overlaps an open one on its thread cannot be nested. It goes to a lane: a separate track beside the thread's own, with its
-//! own stack, so its parent can only be another such slice. Examples are kernels that overlap on one stream (programmatic dependent launch) and
-//! Python frames that end a microsecond late.
+//! A slice that partly overlaps an open one on its thread goes to a lane: a separate track beside the thread's own, with its own stack, so that its
+//! parent can only be another such slice. Examples are kernels that overlap on one stream (programmatic dependent launch) and Python frames that
+//! end a microsecond late.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -50,7 +50,6 @@ struct Stack {
     open: usize,
     /// Whether any entry was open since the stack was last empty. If so, a finished entry need not enclose those above it.
     had_open: bool,
-    /// The first slice that was pushed.
     first: Option<SliceId>,
 }
 
@@ -185,8 +184,7 @@ impl<'a> Nester<'a> {
         }
     }
 
-    /// Closes the innermost open slice on a track with this name and category; NULL matches any. Returns its id, or `None` if there is no such
-    /// slice.
+    /// Closes the innermost open slice on a track with this name and category; NULL matches any. `None` if there is none.
     pub(super) fn close(
         &mut self,
         track: TrackId,
@@ -216,7 +214,6 @@ impl<'a> Nester<'a> {
         Some(slice)
     }
 
-    /// Pushes a slice onto the stack of its track.
     fn push(&mut self, new: NewSlice, damage: &mut DamageReport) -> Result<SliceId, Refusal> {
         if self.stacks.len() <= new.track.row() {
             self.stacks.resize_with(new.track.row() + 1, Stack::default);

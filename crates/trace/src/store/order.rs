@@ -5,8 +5,7 @@
 
 use std::ops::Range;
 
-use super::raw::Mark;
-use super::raw::RawKind;
+use super::raw::{Mark, RawKind};
 use super::slices::Rows;
 use crate::id::TrackId;
 use crate::names::category::CategoryKind;
@@ -36,7 +35,6 @@ impl Default for OrderWatch {
 }
 
 impl OrderWatch {
-    /// Takes the next event of the file.
     #[inline]
     pub(super) fn observe(&mut self, ts: i64, is_complete: bool) {
         self.seen_complete |= is_complete;
@@ -58,7 +56,6 @@ impl OrderWatch {
         }
     }
 
-    /// Appends the following segment.
     pub(super) fn append(&mut self, next: &OrderWatch) {
         let Some((first, first_is_complete)) = next.first else { return };
         if self.first.is_none() {
@@ -101,8 +98,7 @@ pub(super) enum Next {
 
 /// An event in order, with the fields that nesting needs.
 ///
-/// In merged traces, several places of the file have the same times, so that looking up these fields event by event would jump between them. So
-/// they are copied while each segment is read from beginning to end.
+/// In merged traces, several places of the file have the same times. So these fields are copied while each segment is read from end to end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ordered {
     /// In ns.
@@ -124,7 +120,6 @@ impl Ordered {
         if self.trace_and_kind & 7 == MARK { Next::Mark(self.index) } else { Next::Slice(self.index) }
     }
 
-    /// The index of its trace.
     #[inline]
     pub(super) fn trace(self) -> usize {
         (self.trace_and_kind >> 3) as usize
@@ -178,7 +173,6 @@ pub(super) struct Stretches {
 }
 
 impl Stretches {
-    /// Divides the events into stretches of about this many.
     pub(super) fn new(segments: Vec<Segment>, stretch: usize, events: Events<'_>) -> Self {
         let step = (stretch / SAMPLES).max(1);
         let mut samples = Vec::new();
@@ -233,7 +227,6 @@ impl Segment {
         self.rows.is_empty() && self.marks.is_empty()
     }
 
-    /// The time of the first event.
     fn first(&self, events: Events<'_>) -> Option<i64> {
         let row = (!self.rows.is_empty()).then(|| events.rows.ts[self.rows.start as usize]);
         let mark = (!self.marks.is_empty()).then(|| events.marks[self.marks.start as usize].ts);

@@ -1,6 +1,4 @@
-//! Events between reading and nesting: a shard makes them, a batch carries them, the assembler nests and binds them.
-//!
-//! The types have their own file because every step from [`super::batch`] to [`super::assemble`] uses them.
+//! Events between reading and nesting: a shard makes them, a batch carries them, and they are nested and bound. Every step uses these types.
 
 use std::collections::HashMap;
 
@@ -28,7 +26,6 @@ pub(super) struct RawEvent {
     pub(super) has_extra: bool,
 }
 
-/// The kind of a [`RawEvent`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum RawKind {
     #[default]
@@ -119,22 +116,17 @@ pub(super) enum TrackChange {
         owner: TrackOwner,
         names: DescribedNames,
     },
-    ProcessName {
+    /// The name of a thread, or of its process.
+    Name {
         thread: u32,
+        of_process: bool,
         name: StringId,
         ts: i64,
     },
-    ThreadName {
+    /// The arguments of a thread, or of its process.
+    Args {
         thread: u32,
-        name: StringId,
-        ts: i64,
-    },
-    ProcessArgs {
-        thread: u32,
-        args: ArgSetId,
-    },
-    ThreadArgs {
-        thread: u32,
+        of_process: bool,
         args: ArgSetId,
     },
 }

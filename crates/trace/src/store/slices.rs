@@ -1,8 +1,7 @@
 //! The slices of a trace as columns.
 //!
-//! Memory limits the size of the traces that can be loaded, and allocating it takes much of the load time. So the fields of a slice are written
-//! once, into rows in file order. A slice's id, its position in time order, maps to its row. Only what depends on the whole file (that order,
-//! depths, parents) is added at the end, as `Nested`; until then all threads share the rows.
+//! Memory limits which traces can be loaded, and allocating it takes much of the load time. So the fields of a slice are written once, into rows in
+//! file order. A slice's id, its position in time order, maps to its row. Only what depends on the whole file is added at the end, as `Nested`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -57,7 +56,7 @@ pub(super) struct Rows {
     second_ids: NarrowColumn,
     /// The [`PackedIds::rare`] of the few slices that have any, with the row, in order of rows.
     rare_ids: Vec<(u32, [i64; 3])>,
-    /// Those that slices get from their end events, by row. They take precedence.
+    /// The same from the end events of slices, by row. They take precedence.
     late_rare_ids: HashMap<u32, [i64; 3]>,
     /// The byte offset of each event in the text, if the load keeps offsets.
     pub(super) offsets: Vec<u64>,
@@ -81,12 +80,10 @@ impl Slices {
         self.nested.order.is_empty()
     }
 
-    /// All ids, in order.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = SliceId> + ExactSizeIterator + use<> {
         (0..self.nested.order.len() as u32).map(SliceId)
     }
 
-    /// The ids after this one, in order.
     pub fn ids_after(&self, id: SliceId) -> impl DoubleEndedIterator<Item = SliceId> + ExactSizeIterator + use<> {
         (id.0.saturating_add(1)..self.nested.order.len() as u32).map(SliceId)
     }
@@ -209,7 +206,6 @@ impl Slices {
 }
 
 impl Nested {
-    /// Allocates memory for this many slices.
     pub(super) fn with_capacity(count: usize) -> Self {
         Nested { order: Vec::with_capacity(count), depth: Vec::with_capacity(count), parent: Vec::with_capacity(count) }
     }

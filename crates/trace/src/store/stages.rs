@@ -1,16 +1,22 @@
 //! Runs the events through three stages on several threads: ordering, nesting, flows.
 //!
-//! The time is divided into stretches. Any number of stretches can be ordered at once. Nesting and the binding of flows take one stretch after the
-//! other, because each starts from the state that the previous one left; but one stretch can be nested while the flows of an earlier one are
-//! bound. So a free thread takes the job that the most others depend on, and no stage has its own thread. Each stage receives the stretches in the
-//! same order whatever the threads do, so the result is the same.
+//! The time is divided into stretches. Any number can be ordered at once; nesting and the binding of flows take one after the other, but one can be
+//! nested while the flows of an earlier one are bound. So a free thread takes the job that the most others depend on. Each stage receives the
+//! stretches in the same order whatever the threads do, so the result is the same.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::num::NonZero;
 
-use super::assemble::Assembler;
-use super::flows::{Binder, FlowItem};
-use super::order::{Events, Ordered, Segment, Stretches, order};
+use super::args::{ArgSetId, Args};
+use super::flows::{Binder, FlowEvent, FlowItem, Marks};
+use super::nest::{Nester, NewSlice};
+use super::order::{Events, Next, Ordered, Segment, Stretches, order};
+use super::raw::{Mark, RawKind};
+use super::slices::{EndedSlices, Nested, Rows, Slices, UNFINISHED};
+use super::tracks::Tracks;
+use crate::damage::DamageReport;
+use crate::id::{SliceId, TraceId, TrackId};
+use crate::names::category::CategoryKind;
 use crate::parallel::Shared;
 
 /// More threads than this have nothing to do: only the ordering is divided further.
@@ -52,7 +58,6 @@ pub(super) fn run<'a>(
     }
 }
 
-/// The state that the threads share.
 struct Work<'a> {
     events: Events<'a>,
     /// How many stretches may be handed out before they are nested.
@@ -60,7 +65,6 @@ struct Work<'a> {
     line: Shared<Line<'a>>,
 }
 
-/// The progress of the stages.
 struct Line<'a> {
     stretches: Stretches,
     /// How many stretches have been handed out.
@@ -119,7 +123,6 @@ impl<'a> Line<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// The loop of each thread.
     fn run(&self) {
         while let Some(job) = self.next() {
             self.carry_out(job);
@@ -162,5 +165,146 @@ impl<'a> Work<'a> {
                 line.spare.items.push(items);
             }
         }
+    }
+}
+
+/// The stage in the middle: nests slices, closes open ones, and finds the slice at each end of a flow. Changes to slices are collected and
+/// applied at the end, so that other threads can read the rows meanwhile.
+pub(super) struct Assembler<'a> {
+    rows: &'a Rows,
+    nester: Nester<'a>,
+    marks: Marks<'a>,
+    /// The first nested slice of each trace.
+    first: Vec<Option<SliceId>>,
+    /// The slice that the last end closed.
+    closed: Option<SliceId>,
+    /// The tracks on whose next slice a flow waits.
+    awaited: HashSet<TrackId, foldhash::fast::FixedState>,
+    found: Assembled,
+}
+
+/// The results of the pass. What the nester has comes at the end.
+#[derive(Default)]
+pub(super) struct Assembled {
+    nested: Nested,
+    ended: EndedSlices,
+    /// The slices whose end events add more than a time, and the indexes of these events.
+    additions: Vec<(SliceId, u32)>,
+    /// See [`super::Store::kernels`].
+    pub(super) kernels: Vec<SliceId>,
+    /// See [`super::Store::runtime_calls`].
+    pub(super) runtime_calls: Vec<SliceId>,
+    /// The rows that could not be nested.
+    pub(super) dropped: Vec<u32>,
+    /// See [`super::Store::first_slices`].
+    pub(super) first_slices: Vec<Option<SliceId>>,
+    /// See [`Nester::spilled`].
+    pub(super) spilled: Vec<(SliceId, TrackId)>,
+    /// The tracks, including lanes.
+    pub(super) tracks: Tracks,
+    /// By trace.
+    pub(super) damage: Vec<DamageReport>,
+    /// See [`super::EventOffsets::ends`].
+    pub(super) end_offsets: Vec<(SliceId, u64)>,
+}
+
+impl<'a> Assembler<'a> {
+    pub(super) fn new(tracks: Tracks, rows: &'a Rows, marks: Marks<'a>, traces: usize) -> Self {
+        Assembler {
+            rows,
+            nester: Nester::new(tracks, rows),
+            marks,
+            first: vec![None; traces],
+            closed: None,
+            awaited: HashSet::default(),
+            found: Assembled { damage: vec![DamageReport::default(); traces], ..Assembled::default() },
+        }
+    }
+
+    /// Processes the next events. Appends those that concern flows to `items`.
+    pub(super) fn run(&mut self, events: &[Ordered], items: &mut Vec<FlowItem>) {
+        for event in events {
+            let trace = TraceId::of_row(event.trace());
+            match event.event() {
+                Next::Slice(row) => self.slice(row, *event, trace, items),
+                Next::Mark(at) => self.mark(at, trace, items),
+            }
+        }
+    }
+
+    #[inline]
+    fn slice(&mut self, row: u32, event: Ordered, trace: TraceId, items: &mut Vec<FlowItem>) {
+        let dur = Some(event.dur(self.rows)).filter(|dur| *dur != UNFINISHED.0);
+        let new = NewSlice { row, ts: event.ts, dur, track: event.track() };
+        let Some((slice, track)) = self.nester.nest(new, &mut self.found.damage[trace.row()]) else {
+            self.found.dropped.push(row);
+            return;
+        };
+        if event.is_of(CategoryKind::Kernel) {
+            self.found.kernels.push(slice);
+        } else if event.is_of(CategoryKind::Runtime) {
+            self.found.runtime_calls.push(slice);
+        }
+        let first = *self.first[trace.row()].get_or_insert(slice);
+        if !self.awaited.is_empty() && self.awaited.remove(&track) {
+            items.push(FlowItem { trace, what: FlowEvent::Opened(track, slice, first) });
+        }
+        let binds = &self.marks.extras.binds;
+        if !binds.is_empty() && binds.contains_key(&row) {
+            items.push(FlowItem { trace, what: FlowEvent::Bind(row, slice) });
+        }
+    }
+
+    fn mark(&mut self, at: u32, trace: TraceId, items: &mut Vec<FlowItem>) {
+        let mark = &self.marks.marks[at as usize];
+        let slice = match mark.kind {
+            RawKind::End => return self.end(at, *mark, trace),
+            // In the file it follows the event of its slice, and here too.
+            RawKind::SliceFlow { of_closed: true, .. } => self.closed,
+            RawKind::SliceFlow { of_closed: false, .. } => self.nester.nested.last_id(mark.rows_before.wrapping_sub(1)),
+            RawKind::FlowEndAtNext => {
+                self.awaited.insert(mark.track);
+                None
+            }
+            _ => self.nester.top(mark.track),
+        };
+        items.push(FlowItem { trace, what: FlowEvent::Mark(at, slice) });
+    }
+
+    fn end(&mut self, at: u32, mark: Mark, trace: TraceId) {
+        let Mark { ts, track, name, category, .. } = mark;
+        self.closed = self.nester.close(track, ts, name, category, &mut self.found.damage[trace.row()]);
+        let Some(slice) = self.closed else { return };
+        self.found.end_offsets.extend(self.marks.offsets.get(at as usize).map(|offset| (slice, *offset)));
+        if mark.args != ArgSetId::NONE || self.marks.extras.ends.contains_key(&at) {
+            self.found.additions.push((slice, at));
+        }
+    }
+
+    pub(super) fn finish(self) -> Assembled {
+        let first_slices = self.nester.first_slices();
+        let Nester { nested, tracks, spilled, ended, .. } = self.nester;
+        Assembled { nested, ended, first_slices, spilled, tracks, ..self.found }
+    }
+}
+
+impl Assembled {
+    /// The slices, with the additions of their end events, and on the tracks of their lanes. May be called only once.
+    pub(super) fn slices(&mut self, rows: Rows, marks: Marks<'_>, args: &mut Args) -> Slices {
+        let mut slices = std::mem::take(&mut self.nested).into_slices(rows);
+        slices.set_tracks(&self.spilled);
+        slices.set_durs(&self.ended);
+        for (slice, at) in std::mem::take(&mut self.additions) {
+            let of_end = marks.marks[at as usize].args;
+            if of_end != ArgSetId::NONE {
+                slices.set_args(slice, args.merge(slices.args(slice), of_end));
+            }
+            let Some(extra) = marks.extras.ends.get(&at) else { continue };
+            slices.add_ids(slice, extra.ids);
+            if let (Some(end), _) = extra.thread_time {
+                slices.set_thread_end(slice, end);
+            }
+        }
+        slices
     }
 }

@@ -27,7 +27,6 @@ const IDLE_PARTS: i64 = 10;
 /// Fewer kernels than this count as one stretch: buffers hold hundreds.
 const FEW: usize = 16;
 
-/// A kernel: its start and end, and its track.
 #[derive(Debug, Clone, Copy)]
 struct Kernel {
     start: Ns,
@@ -204,8 +203,7 @@ mod tests {
         assert_eq!(window(&[(1, 100), (1, 105), (1, 150)]), Some((100, 155)));
     }
 
-    /// Track 2 is 30 out of order, so a kernel from 150 on could be missing; but the next one on each track starts after its last, so none is
-    /// missing before 190.
+    /// Track 2 is 30 out of order, so a kernel from 150 on may be missing; but each track ended its last one at 190 or later.
     #[test]
     fn what_is_out_of_order_may_be_missing_at_the_end() {
         let tracks = [(1, 100), (2, 110), (1, 140), (3, 120), (1, 180), (2, 150), (3, 160)];

@@ -1,10 +1,9 @@
 //! The traces of a store.
 //!
 //! Usually there is one. An archive, or several files, may hold the traces of all ranks of a job, which are queried together. Each trace numbers
-//! its processes, threads, streams and ids itself, so equal numbers in two traces are unrelated. Processes, threads and tracks have separate rows
-//! per trace, which separates everything found through them; code that uses an id from the file also needs its trace ([`Store::trace_of`]). SQL
-//! shows the trace as `machine_id`, as Perfetto does. All traces share one time axis, because the only common clock is the time of day that
-//! profilers write.
+//! its processes, threads, streams and ids itself, so code that uses an id from the file also needs its trace ([`Store::trace_of`]). Processes,
+//! threads and tracks have rows of their own by trace. SQL shows the trace as `machine_id`, as Perfetto does. All traces share one time axis,
+//! because the only common clock is the time of day that profilers write.
 
 use std::collections::BTreeSet;
 

@@ -4,19 +4,17 @@
 //! means the main thread; row 0 of processes and threads is the operating system's idle one, and a trace's own pid 0 (Kineto's GPU 0) is another
 //! process. So `upid` and `utid` identify rows; pid and tid never do.
 //!
-//! Perfetto's own format has tracks that the trace describes. There pid 0 is the idle process, tid 0 is an ordinary thread, and a second track for
-//! a thread means that its number was reused for another thread.
+//! Perfetto's own format describes tracks. There pid 0 is the idle process, tid 0 an ordinary thread, and a second track for a thread means that
+//! its number was reused.
 
 use std::collections::HashMap;
 
 use super::args::ArgSetId;
 use super::raw::{DescribedNames, IdKey};
 use super::strings::StringId;
-use crate::event::Scope;
-use crate::event::TrackOwner;
+use crate::event::{Scope, TrackOwner};
 use crate::id::{ProcessId, ThreadId, TraceId, TrackId};
 
-/// A process that the trace names or uses.
 #[derive(Debug, Clone)]
 pub struct Process {
     pub trace: TraceId,
@@ -29,7 +27,6 @@ pub struct Process {
     named_at: i64,
 }
 
-/// A thread that the trace names or uses.
 #[derive(Debug, Clone)]
 pub struct Thread {
     /// Its tid; a generated number of 2^32 or more if the trace has a text.
@@ -43,8 +40,13 @@ pub struct Thread {
     track: Option<TrackId>,
 }
 
+impl Process {
+    fn new(trace: TraceId, pid: i64, name: StringId) -> Self {
+        Process { trace, pid, name, args: ArgSetId::NONE, named_at: i64::MIN }
+    }
+}
+
 impl Thread {
-    /// A thread of which only the process and number are known.
     fn new(upid: ProcessId, tid: i64) -> Self {
         Thread { tid, upid, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN, track: None }
     }
@@ -71,7 +73,6 @@ impl Track {
     }
 }
 
-/// All processes, threads and tracks.
 #[derive(Debug)]
 pub struct Tracks {
     /// By upid; 0 is the idle process.
@@ -94,12 +95,9 @@ const FIRST_TEXT_ID: i64 = 1 << 32;
 
 impl Default for Tracks {
     fn default() -> Self {
-        let idle_process =
-            Process { trace: TraceId(0), pid: 0, name: StringId::NULL, args: ArgSetId::NONE, named_at: i64::MIN };
-        let idle_thread = Thread::new(ProcessId(0), 0);
         Tracks {
-            processes: vec![idle_process],
-            threads: vec![idle_thread],
+            processes: vec![Process::new(TraceId(0), 0, StringId::NULL)],
+            threads: vec![Thread::new(ProcessId(0), 0)],
             tracks: Vec::new(),
             trace: TraceId(0),
             upids: HashMap::new(),
@@ -151,7 +149,7 @@ impl Tracks {
         }
         let upid = ProcessId::of_row(self.processes.len());
         let name = if let IdKey::Text(name) = id { name } else { StringId::NULL };
-        self.processes.push(Process { trace: self.trace, pid, name, args: ArgSetId::NONE, named_at: i64::MIN });
+        self.processes.push(Process::new(self.trace, pid, name));
         self.upids.insert((self.trace, pid), upid);
         self.thread_numbered(upid, pid);
         upid
@@ -177,11 +175,12 @@ impl Tracks {
 
     /// The track of instants with this scope, of a thread or its process.
     pub(super) fn instant_track(&mut self, scope: Scope, utid: ThreadId) -> TrackId {
-        match scope {
-            Scope::Thread => self.thread_track(utid),
-            Scope::Process => self.instants(Some(self.threads[utid.row()].upid)),
-            Scope::Global => self.instants(None),
-        }
+        let process = match scope {
+            Scope::Thread => return self.thread_track(utid),
+            Scope::Process => Some(self.threads[utid.row()].upid),
+            Scope::Global => None,
+        };
+        self.other(Owner::Instants(process), String::new(), StringId::NULL)
     }
 
     /// The track of an asynchronous operation; `key` identifies the operation.
@@ -247,10 +246,6 @@ impl Tracks {
         utid
     }
 
-    fn instants(&mut self, process: Option<ProcessId>) -> TrackId {
-        self.other(Owner::Instants(process), String::new(), StringId::NULL)
-    }
-
     /// The track with this owner and key; created if needed.
     fn other(&mut self, owner: Owner, key: String, name: StringId) -> TrackId {
         let key = (self.trace, owner, key);
@@ -303,20 +298,23 @@ impl Tracks {
         self.process(self.thread(utid).upid)
     }
 
-    /// Names the process of a thread. If there are several names, the latest in time wins; at equal times, the last in the file.
-    pub(super) fn name_process(&mut self, utid: ThreadId, name: StringId, ts: i64) {
-        let process = &mut self.processes[self.threads[utid.row()].upid.row()];
-        if ts >= process.named_at {
-            (process.name, process.named_at) = (name, ts);
+    /// Names a thread or its process. If there are several names, the latest in time wins; at equal times, the last in the file.
+    pub(super) fn rename(&mut self, utid: ThreadId, of_process: bool, name: StringId, ts: i64) {
+        let thread = &mut self.threads[utid.row()];
+        let process = &mut self.processes[thread.upid.row()];
+        let (known, named_at) = match of_process {
+            true => (&mut process.name, &mut process.named_at),
+            false => (&mut thread.name, &mut thread.named_at),
+        };
+        if ts >= *named_at {
+            (*known, *named_at) = (name, ts);
         }
     }
 
-    /// Names a thread by the same rule.
-    pub(super) fn name_thread(&mut self, utid: ThreadId, name: StringId, ts: i64) {
+    pub(super) fn set_args(&mut self, utid: ThreadId, of_process: bool, args: ArgSetId) {
         let thread = &mut self.threads[utid.row()];
-        if ts >= thread.named_at {
-            (thread.name, thread.named_at) = (name, ts);
-        }
+        let process = &mut self.processes[thread.upid.row()];
+        *(if of_process { &mut process.args } else { &mut thread.args }) = args;
     }
 
     /// The thread that a track belongs to, if any.

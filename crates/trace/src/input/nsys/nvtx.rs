@@ -3,12 +3,10 @@
 //! PyTorch (`torch.autograd.profiler.emit_nvtx`, `nsys --pytorch`) makes a range for each operator and appends what differs from call
 //! to call: `aten::mm, seq = 12, op_id = 345`. That goes to the arguments, so that calls of one operator have one name.
 
-use std::collections::HashMap;
-
+use super::output::Named;
 use super::tables::Table;
 use crate::names::args::COLLECTIVE_RECORD;
 use crate::names::steps::ANNOTATION;
-use crate::time::Ns;
 
 /// Ranges, marks and the definitions of domains.
 pub(super) const EVENTS: Table = Table {
@@ -36,19 +34,19 @@ pub(super) const EVENTS: Table = Table {
 
 /// Places in [`EVENTS`].
 pub(super) mod at {
-    pub(in crate::input::nsys) const START: usize = 0;
-    pub(in crate::input::nsys) const END: usize = 1;
-    pub(in crate::input::nsys) const KIND: usize = 2;
-    pub(in crate::input::nsys) const TEXT: usize = 3;
-    pub(in crate::input::nsys) const TEXT_ID: usize = 4;
-    pub(in crate::input::nsys) const DOMAIN: usize = 5;
-    pub(in crate::input::nsys) const THREAD: usize = 6;
-    pub(in crate::input::nsys) const JSON_ID: usize = 7;
-    pub(in crate::input::nsys) const JSON: usize = 8;
-    pub(in crate::input::nsys) const BINARY: usize = 9;
+    pub(in super::super) const START: usize = 0;
+    pub(in super::super) const END: usize = 1;
+    pub(in super::super) const KIND: usize = 2;
+    pub(in super::super) const TEXT: usize = 3;
+    pub(in super::super) const TEXT_ID: usize = 4;
+    pub(in super::super) const DOMAIN: usize = 5;
+    pub(in super::super) const THREAD: usize = 6;
+    pub(in super::super) const JSON_ID: usize = 7;
+    pub(in super::super) const JSON: usize = 8;
+    pub(in super::super) const BINARY: usize = 9;
     /// The first of the integers, and the first number after them.
-    pub(in crate::input::nsys) const INTEGERS: [usize; 2] = [10, 14];
-    pub(in crate::input::nsys) const FRACTIONS: [usize; 2] = [14, 16];
+    pub(in super::super) const INTEGERS: [usize; 2] = [10, 14];
+    pub(in super::super) const FRACTIONS: [usize; 2] = [14, 16];
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +62,7 @@ pub(super) enum RowKind {
 }
 
 impl RowKind {
-    /// By `ENUM_NSYS_EVENT_TYPE`; the second number of each is that of events that were imported from text.
+    /// By `ENUM_NSYS_EVENT_TYPE`; events that were imported from text have the second number of each.
     pub(super) fn from_number(number: Option<i64>) -> Self {
         match number {
             Some(59 | 70) => RowKind::Nested,
@@ -90,70 +88,28 @@ const PARTS: [(&str, &str); 4] = [
     (", input_op_ids = ", "input_op_ids"),
 ];
 
-/// The name of a range without what PyTorch appends, and its category.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Named<'t> {
-    pub(super) name: &'t str,
-    pub(super) category: &'static str,
-    rest: &'t str,
+/// A range as it is named without what PyTorch appends, and the rest. Only the default domain has no name.
+pub(super) fn split(text: &str, is_default_domain: bool) -> (Named<'_>, &str) {
+    if !is_default_domain {
+        return (Named { name: text, category: LIBRARY }, "");
+    }
+    let Some(at) = PARTS.iter().filter_map(|(mark, _)| text.find(mark)).min() else {
+        return (Named { name: text, category: ANNOTATION }, "");
+    };
+    let (name, rest) = text.split_at(at);
+    // `record_function` makes ranges of the user's own in the same way, but only operators have numbers of autograd or namespaces.
+    let is_operator = name.contains("::") || name == COLLECTIVE_RECORD || rest.contains(PARTS[0].0);
+    (Named { name, category: if is_operator { OPERATOR } else { ANNOTATION } }, rest)
 }
 
-impl<'t> Named<'t> {
-    /// For a text, in the domain that has no name or in another.
-    pub(super) fn parse(text: &'t str, is_default_domain: bool) -> Self {
-        if !is_default_domain {
-            return Named { name: text, category: LIBRARY, rest: "" };
-        }
-        let Some(at) = PARTS.iter().filter_map(|(mark, _)| text.find(mark)).min() else {
-            return Named { name: text, category: ANNOTATION, rest: "" };
-        };
-        let (name, rest) = text.split_at(at);
-        // `record_function` makes ranges of the user's own in the same way, but only operators have numbers of autograd or namespaces.
-        let is_operator = name.contains("::") || name == COLLECTIVE_RECORD || rest.contains(PARTS[0].0);
-        Named { name, category: if is_operator { OPERATOR } else { ANNOTATION }, rest }
-    }
-
-    /// The arguments in what PyTorch has appended.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &'t str)> {
-        let rest = self.rest;
-        PARTS.into_iter().filter_map(move |(mark, key)| {
-            let value = &rest[rest.find(mark)? + mark.len()..];
-            let end = PARTS.iter().filter_map(|(mark, _)| value.find(mark)).min().unwrap_or(value.len());
-            Some((key, &value[..end]))
-        })
-    }
+/// The arguments in what PyTorch has appended.
+pub(super) fn parts(rest: &str) -> impl Iterator<Item = (&'static str, &str)> {
+    PARTS.into_iter().filter_map(move |(mark, key)| {
+        let value = &rest[rest.find(mark)? + mark.len()..];
+        let end = PARTS.iter().filter_map(|(mark, _)| value.find(mark)).min().unwrap_or(value.len());
+        Some((key, &value[..end]))
+    })
 }
-
-/// Puts ranges that are bound to no thread onto as few tracks as there are open at once.
-#[derive(Debug, Default)]
-pub(super) struct Lanes {
-    /// When the last range of each ends.
-    ends: Vec<Ns>,
-}
-
-impl Lanes {
-    /// More are not searched: then every range gets a track of its own.
-    const SEARCHED: usize = 256;
-
-    /// The track for a range.
-    pub(super) fn put(&mut self, start: Ns, end: Ns) -> u64 {
-        let searched = self.ends.len().min(Self::SEARCHED);
-        let free = self.ends[..searched].iter().position(|last| *last <= start);
-        let lane = free.unwrap_or_else(|| {
-            self.ends.push(end);
-            self.ends.len() - 1
-        });
-        self.ends[lane] = end;
-        lane as u64
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.ends.len() as u64
-    }
-}
-
-/// The names of domains by number, each of the process that is read.
-pub(super) type Domains = HashMap<i64, String>;
 
 #[cfg(test)]
 mod tests {
@@ -161,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_differs_from_call_to_call_is_no_name() {
-        for (text, name, category, parts) in [
+        for (text, name, category, found) in [
             (
                 "aten::mm, seq = 12, op_id = 345",
                 "aten::mm",
@@ -185,24 +141,9 @@ mod tests {
             ("train_step", "train_step", "user_annotation", vec![]),
             ("a, b", "a, b", "user_annotation", vec![]),
         ] {
-            let named = Named::parse(text, true);
-            assert_eq!((named.name, named.category), (name, category), "{text}");
-            assert_eq!(named.parts().collect::<Vec<_>>(), parts, "{text}");
+            let (named, rest) = split(text, true);
+            assert_eq!((named, parts(rest).collect::<Vec<_>>()), (Named { name, category }, found), "{text}");
         }
-        let library = Named::parse("ncclAllReduce", false);
-        assert_eq!((library.name, library.category), ("ncclAllReduce", "nvtx"));
-    }
-
-    #[test]
-    fn ranges_at_once_are_on_several_tracks() {
-        let mut lanes = Lanes::default();
-        let put = |lanes: &mut Lanes, start, end| lanes.put(Ns(start), Ns(end));
-        assert_eq!(put(&mut lanes, 0, 10), 0);
-        assert_eq!(put(&mut lanes, 5, 20), 1);
-        assert_eq!(put(&mut lanes, 10, 12), 0);
-        assert_eq!(put(&mut lanes, 12, 12), 0);
-        assert_eq!(put(&mut lanes, 12, 13), 0);
-        assert_eq!(put(&mut lanes, 12, 13), 2);
-        assert_eq!(lanes.len(), 3);
+        assert_eq!(split("ncclAllReduce", false).0, Named { name: "ncclAllReduce", category: "nvtx" });
     }
 }

@@ -38,7 +38,6 @@ const OWN_TYPES: i64 = 1 << 24;
 /// The part of a name that says that a number is an identity, which NCCL writes with hexadecimal digits.
 const IDENTITY: &str = "communicator ID";
 
-/// A field of a payload.
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     kind: i64,
@@ -49,7 +48,6 @@ struct Entry {
 /// Domain and number of a schema or an enumeration.
 type Key = (i64, i64);
 
-/// The schemas of an export.
 #[derive(Debug, Default)]
 pub(super) struct Payloads {
     /// The fields of each schema, by their index.
@@ -59,11 +57,11 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
-    /// Those of an export. Several processes have the same, each in rows of its own.
+    /// Several processes have the same schemas, each in rows of its own.
     pub(super) fn read(export: &Export) -> Result<Self> {
         let mut payloads = Payloads::default();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        export.tables.each(&export.connection, &ENTRIES, None, export.bytes, |row| {
+        export.each(&ENTRIES, |row| {
             let key = (row.number(0).unwrap_or(0), row.number(1).unwrap_or(0));
             payloads.domains.insert(key.0);
             // The first field has no offset.
@@ -76,7 +74,7 @@ impl Payloads {
             }
             Ok(true)
         })?;
-        export.tables.each(&export.connection, &ENUMS, None, export.bytes, |row| {
+        export.each(&ENUMS, |row| {
             let key = (row.number(0).unwrap_or(0), row.number(1).unwrap_or(0));
             if let (Some(name), Some(value)) = (row.bytes(2), row.number(3)) {
                 payloads.words.entry(key).or_default().insert(value, text(name));
@@ -93,11 +91,9 @@ impl Payloads {
 
     /// Adds a payload in binary to arguments. Returns whether it could be read.
     pub(super) fn binary(&self, domain: i64, bytes: &[u8], args: &mut ArgList) -> bool {
-        let length = word(bytes, LENGTH_AT).and_then(|length| usize::try_from(length).ok());
-        let payload = bytes.get(HEADER..).filter(|payload| length == Some(payload.len()));
-        let schema =
-            bytes.get(SCHEMA_AT..SCHEMA_AT + 4).and_then(|four| Some(u32::from_le_bytes(four.try_into().ok()?)));
-        let entries = schema.and_then(|schema| self.schemas.get(&(domain, i64::from(schema))));
+        let header = |at: usize, length| number(bytes.get(at..)?, length);
+        let payload = bytes.get(HEADER..).filter(|payload| header(LENGTH_AT, 8) == Some(payload.len() as u64));
+        let entries = header(SCHEMA_AT, 4).and_then(|schema| self.schemas.get(&(domain, schema as i64)));
         let (Some(payload), Some(entries)) = (payload, entries) else { return false };
         for entry in entries.values().take(FIELDS) {
             let Some(value) = value(entry.kind, payload.get(entry.offset..).unwrap_or_default()) else { continue };
@@ -197,10 +193,6 @@ fn value(kind: i64, bytes: &[u8]) -> Option<Number> {
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    number(bytes.get(at..)?, 8)
-}
-
 /// The number in this many bytes, the lowest first.
 fn number(bytes: &[u8], length: usize) -> Option<u64> {
     Some(bytes.get(..length)?.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
@@ -234,13 +226,7 @@ mod tests {
     }
 
     fn rows(args: &ArgList) -> Vec<(String, ArgValue<String>)> {
-        let owned = |value: ArgValue<&str>| match value {
-            ArgValue::Int(number) => ArgValue::Int(number),
-            ArgValue::Real(number) => ArgValue::Real(number),
-            ArgValue::Bool(is) => ArgValue::Bool(is),
-            ArgValue::Text(text) => ArgValue::Text(text.to_owned()),
-        };
-        args.iter().map(|(key, _, value)| (key.to_owned(), owned(value))).collect()
+        args.iter().map(|(key, _, value)| (key.to_owned(), value.map(str::to_owned))).collect()
     }
 
     #[test]
@@ -262,7 +248,7 @@ mod tests {
         assert_eq!(rows(&args), want.map(|(key, value)| (key.to_owned(), value)));
     }
 
-    /// A length that is not that of the bytes, an unknown schema, and too few bytes.
+    /// A wrong length, an unknown schema, and too few bytes.
     #[test]
     fn other_bytes_are_not_read() {
         let mut args = ArgList::default();

@@ -1,24 +1,26 @@
 //! Reads one process of an export: table by table, each in the order of the file.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use rusqlite::Result;
 
-use super::chains::Chains;
-use super::export::Export;
-use super::nvtx::{self, Domains, RowKind, at};
-use super::output::{Named, Output};
+use super::export::{Chains, Export, Strings};
+use super::names::{self, own_number};
+use super::nvtx::{self, RowKind, at};
+use super::output::{Clock, Named, Output};
 use super::payload::{self, Payloads};
-use super::spans::Clock;
-use super::strings::Strings;
-use super::summary::{Item, Summary};
 use super::tables::{Fields, Owner, Table};
-use super::{calls, memory, names};
 use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::{ArgList, ArgValue, ArgsWanted, EventIds, EventsOf, KeySet, Kind, Scope};
+use crate::input::reader::{Shard, Summary};
 use crate::names::args::{CORRELATION, GRAPH_ID, GRAPH_NODE_ID, in_table};
+
+const PROCESSES: Table = Table { name: "PROCESSES", columns: &["globalPid", "name"], process: Some("globalPid") };
+
+const THREADS: Table = Table { name: "ThreadNames", columns: &["globalTid", "nameId"], process: Some("globalTid") };
 
 /// Calls into the runtime and the driver.
 const CALLS: Table = Table {
@@ -74,76 +76,66 @@ const GRAPH: &str = "CUDA graph, recorded as a whole (--cuda-graph-trace=node re
 /// The category of functions of call chains.
 const FUNCTION: &str = "callchain";
 
-/// The ids of ranges and functions: none.
 const OPERATOR: EventIds = EventIds::Operator { external_id: 0, sequence_number: None, forward_thread: 0 };
 
 /// After how many rows progress is reported.
 const REPORTED: u64 = 1 << 14;
 
-/// A process of an export, which has not been read yet.
 #[derive(Debug)]
 pub struct Process {
-    export: Rc<Export>,
-    /// Its number, with those of its machine.
-    id: i64,
+    pub(super) export: Rc<Export>,
+    /// Its number, with the bits of its machine.
+    pub(super) id: i64,
     /// Which of how many processes it is.
-    place: (u64, u64),
+    pub(super) place: (u64, u64),
 }
 
 impl Process {
-    pub(super) fn new(export: Rc<Export>, id: i64, place: (u64, u64)) -> Self {
-        Process { export, id, place }
-    }
-
-    /// Its number, with those of its machine.
-    pub(super) fn id(&self) -> i64 {
-        self.id
-    }
-
-    /// Reads all rows and emits events, with these arguments. `emit` returns whether to go on.
-    ///
-    /// # Errors
-    /// A damaged database.
-    pub fn read(self, wanted: ArgsWanted, emit: impl FnMut(Item<'_>) -> bool) -> Result<Summary, Error> {
-        let export = &*self.export;
+    /// Reads all rows into a shard, with these arguments. `take` takes full batches, and returns whether to go on.
+    pub(super) fn read_into<S: Shard>(
+        self,
+        wanted: ArgsWanted,
+        shard: &mut S,
+        take: impl FnMut(S::Batch) -> bool,
+    ) -> Result<Summary, Error> {
         let read = || {
-            let mut reader = Reader::new(&self, wanted, emit)?;
+            let mut reader = Reader::new(&self, wanted, shard, take)?;
             reader.all()?;
             Ok(Summary { events: reader.output.events, ..reader.summary })
         };
-        read().map_err(|error| export.damaged(&error))
+        read().map_err(|error| self.export.damaged(&error))
     }
 }
 
-struct Reader<'e, F> {
+struct Reader<'e, S, F> {
     export: &'e Export,
-    /// The process's number with those of its machine.
+    /// See [`Process::id`].
     id: i64,
     clock: Clock,
     strings: Strings<'e>,
     chains: Chains,
     payloads: Payloads,
-    domains: Domains,
-    /// Whether arguments are wanted. An export has none of those that a comparison of collectives needs.
+    /// The names of the process's domains, by number.
+    domains: HashMap<i64, String>,
     wants_args: bool,
     /// How many rows have been read, and how many there are at most.
     rows: (u64, u64),
     /// Which of how many processes it is.
     place: (u64, u64),
     summary: Summary,
-    output: Output<F>,
+    output: Output<'e, S, F>,
 }
 
-impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
-    fn new(process: &'e Process, wanted: ArgsWanted, emit: F) -> Result<Self> {
+impl<'e, S: Shard, F: FnMut(S::Batch) -> bool> Reader<'e, S, F> {
+    fn new(process: &'e Process, wanted: ArgsWanted, shard: &'e mut S, take: F) -> Result<Self> {
         let Process { export, id, place } = process;
-        // An export does not hold the arguments of collectives.
+        // An export has no arguments that a comparison of collectives needs.
         let wants_args = !matches!(wanted, ArgsWanted::Keys(KeySet { of: EventsOf::Collectives, .. }));
         let (at, count) = *place;
         let bytes = export.bytes / count + if at == 0 { export.bytes % count } else { 0 };
         let mut rows: u64 = 0;
         for table in &TABLES {
-            rows = rows.saturating_add(export.tables.rows(&export.connection, table)?);
+            rows = rows.saturating_add(export.rows(table)?);
         }
         Ok(Reader {
             export,
@@ -152,12 +144,12 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
             strings: Strings::new(export)?,
             chains: Chains::read(export)?,
             payloads: if wants_args { Payloads::read(export)? } else { Payloads::default() },
-            domains: Domains::new(),
+            domains: HashMap::new(),
             wants_args,
             rows: (0, rows),
             place: *place,
-            summary: Summary { bytes, header: export.header(count == 1)?, ..Summary::default() },
-            output: Output::new(names::process(*id), emit),
+            summary: Summary { text_bytes: bytes, header: export.header(count == 1)?, ..Summary::default() },
+            output: Output::new(own_number(*id), shard, take),
         })
     }
 
@@ -197,17 +189,16 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         })
     }
 
-    /// The names of the process and its threads.
     fn names(&mut self) -> Result<()> {
-        self.each(&names::PROCESSES, |reader, row| {
+        self.each(&PROCESSES, |reader, row| {
             let Some(name) = row.bytes(1) else { return Ok(()) };
-            let main = names::process(reader.id);
+            let main = own_number(reader.id);
             reader.output.name(main, Kind::ProcessName(String::from_utf8_lossy(name)));
             Ok(())
         })?;
-        self.each(&names::THREADS, |reader, row| {
+        self.each(&THREADS, |reader, row| {
             let (Some(thread), Some(name)) = (row.number(0), reader.strings.get(row.number(1))?) else { return Ok(()) };
-            reader.output.name(names::thread(thread), Kind::ThreadName(Cow::Borrowed(&name)));
+            reader.output.name(own_number(thread), Kind::ThreadName(Cow::Borrowed(&name)));
             Ok(())
         })?;
         Ok(())
@@ -222,7 +213,6 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         Ok(())
     }
 
-    /// The text of a row of NVTX.
     fn text(&mut self, row: &Fields<'_>) -> Result<Option<String>> {
         match row.bytes(at::TEXT) {
             Some(text) => Ok(Some(String::from_utf8_lossy(text).into_owned())),
@@ -237,10 +227,10 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         }
         let text = self.text(row)?.unwrap_or_default();
         let domain = row.number(at::DOMAIN).unwrap_or(0);
-        let split = nvtx::Named::parse(&text, domain == 0);
+        let (named, rest) = nvtx::split(&text, domain == 0);
         self.output.args.clear();
         if self.wants_args {
-            self.range_args(row, domain, &split)?;
+            self.range_args(row, domain, rest)?;
         }
         let (start, end) = (row.number(at::START), row.number(at::END));
         let damage = &mut self.summary.damage;
@@ -250,7 +240,6 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
             (RowKind::Nested, None) => self.clock.at(start, damage).map(|at| (at, Kind::Begin)),
             (_, end) => self.clock.span(start, end, damage).map(|(at, dur)| (at, Kind::Complete { dur })),
         };
-        let named = Named { name: split.name, category: split.category };
         match found {
             Some((at, Kind::Complete { dur })) if kind == RowKind::Free => self.output.free(at, dur, named),
             Some((at, kind)) => self.output.of_thread(self.thread(row.number(at::THREAD)), at, kind, named, OPERATOR),
@@ -259,13 +248,13 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         Ok(())
     }
 
-    /// The number of a thread, that of the main one if a row does not say.
+    /// The number of a thread, the main one if a row does not say.
     fn thread(&self, global: Option<i64>) -> u32 {
-        names::thread(global.unwrap_or(self.id))
+        own_number(global.unwrap_or(self.id))
     }
 
-    fn range_args(&mut self, row: &Fields<'_>, domain: i64, named: &nvtx::Named<'_>) -> Result<()> {
-        for (key, value) in named.parts() {
+    fn range_args(&mut self, row: &Fields<'_>, domain: i64, rest: &str) -> Result<()> {
+        for (key, value) in nvtx::parts(rest) {
             let value = value.parse().map_or(ArgValue::Text(value), ArgValue::Int);
             self.output.args.push(&in_table(key), None, value);
         }
@@ -294,7 +283,7 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
 
     fn call(&mut self, row: &Fields<'_>) -> Result<()> {
         let name = self.strings.get(row.number(4))?.unwrap_or_default();
-        let name = calls::plain(&name);
+        let name = names::call(&name);
         let Some((at, dur)) = self.clock.span(row.number(0), row.number(1), &mut self.summary.damage) else {
             return Ok(());
         };
@@ -314,7 +303,7 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
                 self.output.args.push(&in_table("return value"), None, ArgValue::Int(code));
             }
         }
-        let named = Named { name, category: calls::category(name) };
+        let named = Named { name, category: names::call_category(name) };
         self.output.of_thread(thread, at, Kind::Complete { dur }, named, EventIds::Call { correlation });
         Ok(())
     }
@@ -323,7 +312,6 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         let ids = (COMMON..COMMON + 3).map(|at| row.number(at));
         let name = self.strings.first(ids)?.unwrap_or_default();
         self.work(row, &name, "kernel", |args| {
-            let plain = [(9, "registers per thread"), (10, "static shared memory"), (11, "dynamic shared memory")];
             for (first, key) in [(3, "grid"), (6, "block")] {
                 let flat = in_table(key);
                 for axis in 0..3 {
@@ -332,31 +320,36 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
                     }
                 }
             }
-            numbers(args, row, &plain);
-        });
-        Ok(())
+            let plain = [(9, "registers per thread"), (10, "static shared memory"), (11, "dynamic shared memory")];
+            numbers(args, row, &plain.map(|(at, key)| (COMMON + at, key)));
+        })
     }
 
     fn copy(&mut self, row: &Fields<'_>) -> Result<()> {
         let [kind, from, to] = [0, 1, 2].map(|at| row.number(COMMON + at));
-        self.work(row, &memory::copy(kind, from, to), "gpu_memcpy", |args| numbers(args, row, &[(3, "bytes")]));
-        Ok(())
+        self.work(row, &names::copy(kind, from, to), "gpu_memcpy", |args| numbers(args, row, &[(COMMON + 3, "bytes")]))
     }
 
     fn fill(&mut self, row: &Fields<'_>) -> Result<()> {
-        let name = memory::fill(row.number(COMMON));
-        self.work(row, &name, "gpu_memset", |args| numbers(args, row, &[(1, "bytes")]));
-        Ok(())
+        let name = names::fill(row.number(COMMON));
+        self.work(row, &name, "gpu_memset", |args| numbers(args, row, &[(COMMON + 1, "bytes")]))
     }
 
     fn graph(&mut self, row: &Fields<'_>) -> Result<()> {
-        self.work(row, GRAPH, "kernel", |_| {});
-        Ok(())
+        self.work(row, GRAPH, "kernel", |_| {})
     }
 
     /// Work of a GPU; `more` adds the arguments that only this kind has.
-    fn work(&mut self, row: &Fields<'_>, name: &str, category: &'static str, more: impl FnOnce(&mut ArgList)) {
-        let Some((at, dur)) = self.clock.span(row.number(0), row.number(1), &mut self.summary.damage) else { return };
+    fn work(
+        &mut self,
+        row: &Fields<'_>,
+        name: &str,
+        category: &'static str,
+        more: impl FnOnce(&mut ArgList),
+    ) -> Result<()> {
+        let Some((at, dur)) = self.clock.span(row.number(0), row.number(1), &mut self.summary.damage) else {
+            return Ok(());
+        };
         let id = |at: usize| row.number(at).unwrap_or(0).max(0);
         let place = [id(2), id(3)].map(|number| u32::try_from(number).unwrap_or(u32::MAX)).into();
         let (correlation, graph_node_id) = (id(4), id(6));
@@ -365,22 +358,19 @@ impl<'e, F: FnMut(Item<'_>) -> bool> Reader<'e, F> {
         if self.wants_args {
             let fields =
                 [(2, "device"), (7, "context"), (3, "stream"), (4, CORRELATION), (5, GRAPH_ID), (6, GRAPH_NODE_ID)];
-            for (at, key) in fields {
-                if let Some(number) = row.number(at) {
-                    self.output.args.push(&in_table(key), None, ArgValue::Int(number));
-                }
-            }
+            numbers(&mut self.output.args, row, &fields);
             more(&mut self.output.args);
         }
         let ids = EventIds::Gpu { correlation, external_id: 0, graph_id, graph_node_id, stream: None };
         self.output.of_stream(place, at, dur, Named { name, category }, ids);
+        Ok(())
     }
 }
 
-/// Adds those of some columns after the common ones that have a number to arguments.
+/// Adds the columns that have a number to arguments.
 fn numbers(args: &mut ArgList, row: &Fields<'_>, columns: &[(usize, &str)]) {
     for (at, key) in columns {
-        if let Some(number) = row.number(COMMON + at) {
+        if let Some(number) = row.number(*at) {
             args.push(&in_table(key), None, ArgValue::Int(number));
         }
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result, Row};
 
-/// A table of the export, with the columns that are read. Those that it does not have are null.
+/// A table of the export, with the columns that are read; missing ones are null.
 pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) columns: &'static [&'static str],
@@ -18,13 +18,12 @@ pub(super) struct Table {
     pub(super) process: Option<&'static str>,
 }
 
-/// The bits of a `globalTid` below those of the process.
+/// The lowest bits of a `globalTid`, below the process.
 pub(super) const THREAD_BITS: u32 = 24;
 
-/// A process whose rows are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
-    /// Its number, with those of its machine.
+    /// Its number, with the bits of its machine.
     pub(super) id: i64,
     /// Whether there is no other, so that rows which name no process are its own.
     pub(super) is_only: bool,
@@ -33,7 +32,6 @@ pub(super) struct Owner {
 /// SQLite gives texts that are stored in UTF-16 with up to one and a half times as many bytes.
 pub(super) const TEXT_FACTOR: u64 = 2;
 
-/// The tables of a database and their columns.
 #[derive(Debug)]
 pub(super) struct Tables(HashMap<String, HashSet<String>>);
 
@@ -59,8 +57,7 @@ impl Tables {
         self.0.contains_key(table)
     }
 
-    /// The column of a table that holds the process of a row. Exports from before 2020 have no such column for kernels; their kernels then
-    /// belong to every process.
+    /// The column with the process of a row. Before 2020 kernels had none: they belong to every process.
     fn process(&self, table: &Table) -> Option<&'static str> {
         table.process.filter(|column| self.0.get(table.name).is_some_and(|columns| columns.contains(*column)))
     }
@@ -147,17 +144,11 @@ pub(super) struct Fields<'r> {
 
 impl<'r> Fields<'r> {
     pub(super) fn number(&self, at: usize) -> Option<i64> {
-        match self.row.get_ref(at) {
-            Ok(ValueRef::Integer(number)) => Some(number),
-            _ => None,
-        }
+        self.row.get_ref(at).ok()?.as_i64().ok()
     }
 
     pub(super) fn real(&self, at: usize) -> Option<f64> {
-        match self.row.get_ref(at) {
-            Ok(ValueRef::Real(number)) => Some(number),
-            _ => None,
-        }
+        self.row.get_ref(at).ok()?.as_f64().ok()
     }
 
     /// The bytes of a text or of binary data; nothing if they are empty.
