@@ -156,36 +156,17 @@ pub(crate) fn pause(is_paused: bool) {
 static IS_PAUSED: AtomicBool = AtomicBool::new(false);
 
 /// A path under construction. A path that is too long is an error.
-pub(crate) struct Path {
-    bytes: [u8; 4096],
-    length: usize,
-}
+pub(crate) type Path = log::Text<4096>;
 
 impl Path {
-    pub(crate) const EMPTY: Path = Path { bytes: [0; 4096], length: 0 };
-
     #[inline(never)]
     pub(crate) fn new(what: fmt::Arguments<'_>) -> Option<Path> {
         let mut path = Path::EMPTY;
         path.write_fmt(what).ok().map(|()| path)
     }
 
-    pub(crate) fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
-    }
-
     pub(crate) fn as_str(&self) -> &str {
         self.as_c_str().to_str().unwrap_or_default()
-    }
-}
-
-impl fmt::Write for Path {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        // The last byte stays 0.
-        let end = self.length.checked_add(text.len()).filter(|end| *end < self.bytes.len()).ok_or(fmt::Error)?;
-        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
     }
 }
 

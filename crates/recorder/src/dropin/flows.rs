@@ -9,8 +9,7 @@ use nccl_stacks_recorder_format::layout::COMMUNICATORS_AT;
 use nccl_stacks_recorder_format::{Writer, realtime_and_monotonic};
 use nccl_stacks_recorder_text::flow::{self, Flow, Link, Of};
 
-use super::file::{File, make_folder};
-use super::memory::Zeros;
+use super::file::{File, Zeros, make_folder};
 use crate::process::Path;
 use crate::{environment, log};
 

@@ -9,13 +9,13 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
+use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use nccl_stacks_recorder_format::layout::COMMUNICATORS_AT;
 use nccl_stacks_recorder_format::realtime_and_monotonic;
 use nccl_stacks_recorder_text::megatrace::{About, Form, Log};
 
-use super::console::{self, Level};
 use super::file::{File, Write, make_folder};
 use crate::process::Path;
 use crate::{clock, environment, log, process};
@@ -38,6 +38,33 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// Whether a thread is using the log.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The levels of Megatrace's console. Without `MEGATRACE_LOG_LEVEL`, errors are printed, as there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl Level {
+    /// The last level that the environment asks for.
+    fn wanted() -> Level {
+        let word = environment::variable(c"MEGATRACE_LOG_LEVEL").map(CStr::to_bytes).unwrap_or_default();
+        let others = [Level::Warn, Level::Info, Level::Debug];
+        others.into_iter().find(|level| level.name().as_bytes() == word).unwrap_or(Level::Error)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Level::Error => "ERROR",
+            Level::Warn => "WARN",
+            Level::Info => "INFO",
+            Level::Debug => "DEBUG",
+        }
+    }
+}
 
 /// A static that one thread at a time uses.
 struct Shared<T>(UnsafeCell<T>);
@@ -245,7 +272,7 @@ fn open(rank: Option<u32>, flags: i32, write: Write<'_>) -> Result<usize, i32> {
 /// of its own, which would then get our lines.
 fn create(rank: Option<u32>) -> bool {
     let folder = settings().folder.as_str();
-    let error_line = |line, what: core::fmt::Arguments<'_>| say(Level::Error, rank, "create", line, what);
+    let error_line = |line, what: fmt::Arguments<'_>| say(Level::Error, rank, "create", line, what);
     let Some(number) = rank else {
         error_line(line!(), format_args!("no log: the environment does not say which rank this is"));
         return false;
@@ -270,11 +297,35 @@ fn create(rank: Option<u32>) -> bool {
     true
 }
 
+/// Prints what a function here says on standard error in the form of Megatrace's console, for scripts that look for it there, whatever its level:
+///
+/// ```text
+/// [2025-08-19 08:35:04.253968] [Rank: 3] [ERROR] [megatrace.rs:281:create] no log in ./logs: it cannot be created: error 13
+/// ```
+#[cold]
+fn print(level: Level, rank: Option<u32>, (function, line): (&str, u32), what: fmt::Arguments<'_>) {
+    let (realtime, _) = realtime_and_monotonic();
+    let seconds: libc::time_t = realtime / 1_000_000_000;
+    // SAFETY: zeros are a valid time, which the call overwrites.
+    let now = unsafe {
+        let mut now = core::mem::zeroed::<libc::tm>();
+        libc::localtime_r(&raw const seconds, &raw mut now);
+        now
+    };
+    let (year, month) = (now.tm_year.saturating_add(1900), now.tm_mon.saturating_add(1));
+    let micros = realtime % 1_000_000_000 / 1000;
+    let (rank, level) = (rank.map_or(-1, i64::from), level.name());
+    log::plain(format_args!(
+        "[{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}.{micros:06}] [Rank: {rank}] [{level}] [megatrace.rs:{line}:{function}] {what}",
+        now.tm_mday, now.tm_hour, now.tm_min, now.tm_sec,
+    ));
+}
+
 /// Says something on Megatrace's console if its level is wanted there, and otherwise in our own log.
 #[cold]
-fn say(level: Level, rank: Option<u32>, function: &str, line: u32, what: core::fmt::Arguments<'_>) {
+fn say(level: Level, rank: Option<u32>, function: &str, line: u32, what: fmt::Arguments<'_>) {
     if level <= settings().level {
-        console::line(level, rank, (function, line), what);
+        print(level, rank, (function, line), what);
     } else if level != Level::Debug {
         log::line(format_args!("Megatrace: {what}"));
     }
@@ -286,6 +337,6 @@ fn say(level: Level, rank: Option<u32>, function: &str, line: u32, what: core::f
 pub(crate) fn cannot_find(name: &str) {
     if is_wanted() && !environment::is_off(c"NCCL_STACKS_RECORD") {
         let rank = u32::try_from(process::rank()).ok();
-        console::line(Level::Error, rank, (name, line!()), format_args!("Cannot find symbol {name}"));
+        print(Level::Error, rank, (name, line!()), format_args!("Cannot find symbol {name}"));
     }
 }

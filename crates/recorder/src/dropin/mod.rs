@@ -3,11 +3,9 @@
 //! None of it runs where records are made. A sleeping thread reads the rings and writes Megatrace's log; the flow extractor's file is
 //! written when the program asks for it.
 
-mod console;
 mod file;
 mod flows;
 mod megatrace;
-mod memory;
 
 pub(crate) use flows::write_flows;
 pub(crate) use megatrace::{cannot_find, finish, forked, start};
