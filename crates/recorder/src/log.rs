@@ -43,7 +43,7 @@ pub(crate) fn line(what: fmt::Arguments<'_>) {
     plain(format_args!("nccl-stacks recorder [{pid}]: {what}"));
 }
 
-/// Writes a line without the usual prefix.
+/// Without the usual prefix.
 #[cold]
 pub(crate) fn plain(what: fmt::Arguments<'_>) {
     let mut line = Text::<512>::EMPTY;

@@ -9,10 +9,9 @@ use nccl_stacks_recorder_text::flow::Link;
 /// The size of the buffer: a few pages, which still fit on a thread's stack.
 const BUFFER: usize = 16 * 1024;
 
-/// What fills a file. It counts something.
+/// What fills a file, and counts something.
 pub(super) type Write<'a> = &'a mut dyn FnMut(&mut File) -> Result<usize, fmt::Error>;
 
-/// A file that is open for writing.
 pub(super) struct File {
     fd: i32,
     buffer: [u8; BUFFER],
@@ -20,8 +19,8 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Opens a file with these flags in addition to the common ones, lets `write` fill it, and closes it. Returns what `write` has counted; fails
-    /// with an errno. The names of these files can be guessed, so links are not followed.
+    /// Lets `write` fill a file that is opened with these flags, too. Returns what it has counted; fails with an errno. The names of these files can
+    /// be guessed, so links are not followed.
     #[inline(never)]
     pub(super) fn write(path: &CStr, flags: i32, write: Write<'_>) -> Result<usize, i32> {
         let _whole = NotCancelled::new();
@@ -55,7 +54,6 @@ impl File {
         renamed
     }
 
-    /// Writes the contents of the buffer.
     #[inline(never)]
     fn flush(&mut self) -> Result<(), i32> {
         let mut written = 0;
@@ -122,7 +120,7 @@ pub(super) struct Zeros<T: Zero> {
 }
 
 impl<T: Zero> Zeros<T> {
-    /// Maps memory; `None` if there is none.
+    /// `None` if there is no memory.
     pub(super) fn new(count: usize) -> Option<Zeros<T>> {
         // A mapping cannot be empty.
         let length = count.max(1).checked_mul(size_of::<T>())?;

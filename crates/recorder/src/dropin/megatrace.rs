@@ -1,11 +1,8 @@
 //! The calls of a rank as Megatrace's log, written by a thread once the rank is silent. It is on if Megatrace's variables are set, unless
-//! `NCCL_MEGATRACE_ENABLE` says no. Megatrace itself writes whenever it is preloaded, but this library is preloaded for other reasons, too.
+//! `NCCL_MEGATRACE_ENABLE` says no: this library, unlike Megatrace, is preloaded for other reasons, too.
 //!
 //! The thread sleeps, collects records from the rings, and writes when no call came for `NCCL_MEGATRACE_SENSTIME` milliseconds. The last burst is
-//! written at the exit; Megatrace loses it. The log goes to the folder `NCCL_MEGATRACE_LOG_PATH`, of which the last part is created if it is missing.
-//!
-//! Lines have the form of Megatrace's documentation, because that is what analyses of its logs read. The newer form is written if
-//! `NCCL_STACKS_MEGATRACE_FORM` asks for it, or if a variable is set that only the newer Megatrace has.
+//! written at the exit; Megatrace loses it. The last part of the folder `NCCL_MEGATRACE_LOG_PATH` is created if it is missing.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
@@ -22,20 +19,17 @@ use crate::{clock, environment, log, process};
 
 /// The default silence, without `NCCL_MEGATRACE_SENSTIME`, ms.
 const SILENCE: u64 = 3000;
-
 /// How long the thread sleeps at most, ms.
 const SLEEP: i64 = 1000;
 
 /// Whether the log was created.
+static STATE: AtomicU8 = AtomicU8::new(NOT_YET);
 const NOT_YET: u8 = 0;
 const CREATED: u8 = 1;
 const WITHOUT: u8 = 2;
 
-static STATE: AtomicU8 = AtomicU8::new(NOT_YET);
-
 /// Whether a log was requested.
 static IS_ON: AtomicBool = AtomicBool::new(false);
-
 /// Whether a thread is using the log.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -104,7 +98,6 @@ const VARIABLES: [&CStr; 5] = [
     c"MEGATRACE_LOG_EXTRA_FIELDS",
 ];
 
-/// Whether the environment asks for the log.
 fn is_wanted() -> bool {
     VARIABLES.iter().any(|name| environment::variable(name).is_some()) && !environment::is_off(c"NCCL_MEGATRACE_ENABLE")
 }
@@ -129,8 +122,8 @@ fn take_settings() {
     settings.level = Level::wanted();
 }
 
-/// The form of lines: the documented one, `L3`, or brackets, `L6`. The fields that users may add exist only in brackets, so who chooses some has a
-/// Megatrace, and analyses, of that form.
+/// The form of lines: `L3`, which Megatrace documents and analyses of its logs read, or the newer `L6`, brackets. Only that one has the fields that
+/// users may add, so who chooses some has a Megatrace, and analyses, of that form.
 fn form() -> Form {
     let asked = environment::variable(c"NCCL_STACKS_MEGATRACE_FORM").map(CStr::to_bytes);
     let is = |name: &[u8]| asked.is_some_and(|asked| asked.eq_ignore_ascii_case(name));
@@ -215,7 +208,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     core::ptr::null_mut()
 }
 
-/// Collects calls from the rings, and writes them after a silence, or at the exit.
+/// Collects calls, and writes them after a silence, or at the exit.
 fn collect(log: &mut Log, is_end: bool) {
     let Some(writer) = process::opened() else { return };
     let mut header = [0; COMMUNICATORS_AT];
@@ -254,7 +247,6 @@ fn collect(log: &mut Log, is_end: bool) {
     }
 }
 
-/// Opens the log with these flags, and lets `write` fill it.
 fn open(rank: Option<u32>, flags: i32, write: Write<'_>) -> Result<usize, i32> {
     let (folder, number) = (settings().folder.as_str(), rank.unwrap_or_default());
     if folder.is_empty() {
@@ -268,8 +260,7 @@ fn open(rank: Option<u32>, flags: i32, write: Write<'_>) -> Result<usize, i32> {
     File::write(path.ok_or(libc::ENAMETOOLONG)?.as_c_str(), flags, write)
 }
 
-/// Creates or truncates the log; returns whether that succeeded. It is not kept open: a job that closes all descriptors could reuse ours for a file
-/// of its own, which would then get our lines.
+/// Creates or truncates the log; returns whether that succeeded. It is not kept open: a job that closes all descriptors could reuse ours.
 fn create(rank: Option<u32>) -> bool {
     let folder = settings().folder.as_str();
     let error_line = |line, what: fmt::Arguments<'_>| say(Level::Error, rank, "create", line, what);
@@ -331,8 +322,7 @@ fn say(level: Level, rank: Option<u32>, function: &str, line: u32, what: fmt::Ar
     }
 }
 
-/// Says, as Megatrace does, that there is no function of this name for a call to be forwarded to. The call may be the first, so settings are read
-/// from the environment.
+/// Says, as Megatrace does, that there is no function of this name to call. The call may be the first, so settings are read from the environment.
 #[cold]
 pub(crate) fn cannot_find(name: &str) {
     if is_wanted() && !environment::is_off(c"NCCL_STACKS_RECORD") {

@@ -1,7 +1,5 @@
-//! Output of other tools, written inside the job from the records: for users whose scripts set those tools' variables and read their files.
-//!
-//! None of it runs where records are made. A sleeping thread reads the rings and writes Megatrace's log; the flow extractor's file is
-//! written when the program asks for it.
+//! Output of other tools, written inside the job from the records: for users whose scripts set those tools' variables and read their files. A sleeping
+//! thread writes Megatrace's log; the flow extractor's file is written when the program asks for it. Neither runs where records are made.
 
 mod file;
 mod flows;

@@ -18,7 +18,7 @@ type Comm = *mut c_void;
 type Stream = *mut c_void;
 /// Where NCCL writes the address of a communicator.
 type Place = *mut Comm;
-/// A configuration, which is only passed on.
+/// Only passed on.
 type Config = *mut c_void;
 
 /// `pncclX`.

@@ -2,9 +2,7 @@
 //!
 //! The descriptors of all versions have the same head of 24 bytes, followed by a union whose members extend those of the version before. So readers
 //! use the oldest member with the field, and check the version for newer fields: an older NCCL's descriptor is shorter, and nothing after its end
-//! may be read. All offsets are checked at compile time.
-//!
-//! It needs only `core`: a test also compiles it, beside C structures.
+//! may be read. It needs only `core`: a test also compiles it, beside C structures.
 
 use core::ffi::{c_char, c_int, c_void};
 
