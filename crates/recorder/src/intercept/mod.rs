@@ -1,6 +1,6 @@
 //! The interceptor: functions with the names of NCCL's functions, which the dynamic linker puts in front of them.
 //!
-//! Each function finds the [real function](real), writes a record of the [call](call), calls the real function with the same arguments, and
+//! Each function finds the [real function](real), writes a record of the [call], calls the real function with the same arguments, and
 //! returns its result, which is only recorded if it is an error, or if the call may have waited for other ranks.
 //!
 //! Linked programs and `dlsym(RTLD_DEFAULT)` find these functions by the linker's order. Programs that ask a handle, as Python's `ctypes` does, would
