@@ -2,41 +2,27 @@
 
 /// The first bytes of a file. They are written last when the file is created.
 pub const MAGIC: [u8; 8] = *b"NCCLSTK\x01";
-
 /// The version of this layout. A reader also reads version 1, in which all rings have the same size, and refuses others.
 pub const VERSION: u32 = 2;
-
 /// The size of a record in bytes.
 pub const RECORD: usize = 64;
-
 pub const RINGS: usize = 16;
-
-/// How many of the rings are for calls: the first ones. The others are for events, of which a call makes many, and which would overwrite the
-/// calls of minutes within seconds.
+/// How many rings are for calls: the first ones. A call makes many events, which would overwrite the calls of minutes within seconds.
 pub const CALL_RINGS: usize = 10;
-
-/// How many times the size of a ring for events a ring for calls has.
+/// How many times as large as a ring for events a ring for calls is.
 pub const CALL_RING_TIMES: u64 = 4;
-
 pub const COMMUNICATORS_AT: usize = 4096;
-
 /// How many communicators a file holds.
 pub const COMMUNICATORS: usize = 512;
-
 /// The size of a communicator's entry in bytes.
 pub const COMMUNICATOR: usize = 256;
-
 pub const TEXTS_AT: usize = COMMUNICATORS_AT + COMMUNICATORS * COMMUNICATOR;
-
 /// How many texts there are. Their numbers fit into a byte, and 0 means none.
 pub const TEXTS: usize = 255;
-
 /// The size of a text in bytes. Its first byte is its length, which includes that byte.
 pub const TEXT: usize = 64;
-
 /// Where the rings begin, aligned to a page.
 pub const RINGS_AT: usize = (TEXTS_AT + TEXTS * TEXT).next_multiple_of(4096);
-
 /// The smallest and the largest number of records in a ring for events.
 pub const RING_RECORDS: core::ops::RangeInclusive<u64> = 64..=1 << 24;
 
@@ -97,7 +83,6 @@ pub mod header {
     pub const COMMAND_LENGTH: usize = 512;
     /// The state of each ring, 128 bytes each.
     pub const RINGS: usize = 1024;
-    /// The size of a ring's state.
     pub const RING: usize = 128;
     /// In a ring: how many positions were claimed, u64.
     pub const RING_CLAIMED: usize = 0;
@@ -117,7 +102,7 @@ pub mod communicator {
     pub const GROUP_HASH: usize = 16;
     /// The number of the communicator that it was split from, from 1, u32; 0 for none.
     pub const PARENT: usize = 24;
-    /// The rank in it, i32.
+    /// The rank in it, i32; -1 if unknown.
     pub const RANK: usize = 28;
     /// How many ranks it has, i32; -1 if unknown.
     pub const SIZE: usize = 32;

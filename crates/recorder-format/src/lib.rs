@@ -1,11 +1,9 @@
 //! The format of the files that the recorder writes inside a job: a writer on mapped memory, and a reader.
 //!
-//! A job that hangs is killed, often with SIGKILL. Stores into mapped memory survive that: the kernel writes the pages, and no exit handler
-//! is needed. So recording is one store into a ring of fixed slots. Joining, naming and formatting are left to the reader of the file, which may
-//! run while the job does.
+//! A job that hangs is killed, often with SIGKILL. Stores into mapped memory survive that: the kernel writes the pages. So recording is one store into
+//! a ring of fixed slots. Joining, naming and formatting are left to the reader of the file, which may run while the job does.
 //!
-//! All numbers are little-endian. Times are int64 nanoseconds of `CLOCK_MONOTONIC`. The header has pairs of that clock and
-//! `CLOCK_REALTIME`, taken at the same moment, to convert them.
+//! All numbers are little-endian. Times are int64 nanoseconds of `CLOCK_MONOTONIC`; the header has pairs of it and `CLOCK_REALTIME` to convert them.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -17,7 +15,7 @@
 //!
 //! # Records
 //!
-//! A ring consists of 64-bit words; a record has eight of them.
+//! A record has eight words of 64 bits.
 //!
 //! | word | what |
 //! | --- | --- |
@@ -34,8 +32,7 @@
 //! wraps around to its slot, two records may mix; the check over all words detects that. The header has the number of claimed positions,
 //! which tells how many records were overwritten.
 //!
-//! There is no lock. The writer of a record chooses its ring; two threads in one ring share its counter. Calls have rings of their own, because
-//! one call makes many events: they would leave few calls.
+//! There is no lock. The writer of a record chooses its ring; two threads in one ring share its counter.
 //!
 //! # Who may write
 //!

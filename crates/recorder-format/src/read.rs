@@ -15,43 +15,30 @@ pub struct Clock {
     pub monotonic: i64,
 }
 
+/// The header of a file. Its fields are described at their [offsets](layout::header); `None` is what the environment does not say.
 #[derive(Debug, Clone, Copy)]
 pub struct Header<'a> {
     pub version: u32,
-    /// The number of records in each ring.
     pub rings: RingSizes,
     pub pid: u32,
-    /// The process's rank in the job.
     pub rank: Option<u32>,
-    /// How many ranks the job has.
     pub world: Option<u32>,
-    /// The rank among the processes on its host.
     pub local_rank: Option<u32>,
     /// The clocks when the file was created.
     pub start: Clock,
     /// The clocks when they were last read.
     pub last: Clock,
-    /// Whether the process has closed the file at its exit.
     pub is_closed: bool,
-    /// NCCL's version, 23203 for 2.32.3; 0 if unknown.
     pub nccl: u32,
-    /// The version of the plugin interface; 0 without the plugin.
     pub plugin: u32,
-    /// The events that NCCL was asked for.
     pub events: u64,
-    /// How many records were lost because there was no space for their ring.
     pub lost: u64,
-    /// Why there was none: an errno; 0 if there was, or if the recorder did not note it.
     pub lost_why: i32,
-    /// How many communicators did not fit into the file.
     pub lost_communicators: u64,
-    /// How often the number of an ended communicator was reused for a newer one.
     pub reused: u64,
-    /// How many calls and events were not recorded because the program had switched recording off.
     pub left_out: u64,
     pub boot: &'a [u8],
     pub host: &'a [u8],
-    /// The program and its first arguments.
     pub command: &'a [u8],
     /// How many records each ring has claimed.
     pub claimed: [u64; layout::RINGS],
@@ -62,7 +49,6 @@ pub struct Header<'a> {
 pub enum NotARecording {
     /// The bytes are something else, or a file whose creation never finished.
     Magic,
-    /// The layout has another version.
     Version(u32),
     /// The file ends before the records.
     Short,
@@ -180,34 +166,23 @@ pub(crate) fn header_of(bytes: &[u8]) -> Result<Header<'_>, NotARecording> {
     })
 }
 
+/// A communicator. Its fields are described at their [offsets](layout::communicator).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Communicator<'a> {
-    /// Its name; empty if it has none.
+    /// Empty if it has none.
     pub name: &'a [u8],
-    /// What registered it: 1 the profiler plugin, 2 the interceptor.
     pub by: u32,
-    /// NCCL's `commHash`; 0 if unknown.
     pub hash: u64,
-    /// Megatrace's `groupHash`; 0 if unknown.
     pub group_hash: u64,
-    /// The number of the communicator that it was split from, from 1; 0 for none.
     pub parent: u16,
-    /// The rank in it; -1 if unknown.
     pub rank: i32,
-    /// How many ranks it has; -1 if unknown.
     pub size: i32,
-    /// The number of nodes that it spans; -1 if unknown.
     pub nodes: i32,
-    /// The colour of its split.
     pub color: i32,
     pub key: i32,
-    /// The address of NCCL's structure; 0 if unknown.
     pub address: u64,
-    /// When it was registered, ns of the monotonic clock.
     pub made: i64,
-    /// When it ended or was finalized; 0 if neither.
     pub ended: i64,
-    /// How many communicators had its number before.
     pub before: u64,
 }
 
@@ -247,12 +222,9 @@ impl Communicator<'_> {
 
 /// How many collectives were called on the communicator with this number, as far as they are counted.
 pub fn collectives(bytes: &[u8], number: u16) -> u32 {
-    match usize::from(number).checked_sub(1) {
-        Some(index) if index < layout::COMMUNICATORS => {
-            u32_of(bytes, layout::COMMUNICATORS_AT + index * layout::COMMUNICATOR + offsets::COLLECTIVES)
-        }
-        _ => 0,
-    }
+    let index = usize::from(number).checked_sub(1).filter(|index| *index < layout::COMMUNICATORS);
+    let at = |index| layout::COMMUNICATORS_AT + index * layout::COMMUNICATOR;
+    index.map_or(0, |index| u32_of(bytes, at(index) + offsets::COLLECTIVES))
 }
 
 /// The text with this number, from 1, in the first [`layout::RINGS_AT`] bytes of a file.
@@ -283,10 +255,9 @@ pub fn slot(bytes: &[u8; RECORD], index: u64, ring_records: u64) -> Slot {
     let words: [u64; 8] = core::array::from_fn(|word| u64_of(bytes, 8 * word));
     match words[0].checked_sub(1) {
         None if words == [0; 8] => Slot::Empty,
-        Some(position) if position & (ring_records - 1) == index => match Record::from_words(words) {
-            Some(record) => Slot::Record(words[0], record),
-            None => Slot::Incomplete,
-        },
+        Some(position) if position & (ring_records - 1) == index => {
+            Record::from_words(words).map_or(Slot::Incomplete, |record| Slot::Record(words[0], record))
+        }
         _ => Slot::Incomplete,
     }
 }

@@ -115,8 +115,7 @@ pub mod flag {
     pub const FOREIGN: u8 = 16;
 }
 
-/// Refers to a record by its ring and its position there. A handle is never 0, fits into a pointer, and is never reused, so it stays valid when
-/// the record itself is overwritten.
+/// Refers to a record by its ring and its position there. It is never 0, fits into a pointer, and stays valid when the record is overwritten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Handle(NonZeroU64);
@@ -134,7 +133,6 @@ impl Handle {
         self.0.get()
     }
 
-    /// The handle with this number; `None` for 0.
     pub fn from_number(number: u64) -> Option<Handle> {
         NonZeroU64::new(number).map(Handle)
     }
@@ -148,7 +146,6 @@ impl Handle {
         self.0.get() >> 8
     }
 
-    /// The note that was put into it.
     pub fn note(self) -> u8 {
         (self.0.get() >> 4 & 15) as u8
     }
@@ -179,7 +176,6 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record with only a kind.
     pub const fn new(kind: Kind) -> Record {
         Record {
             kind,

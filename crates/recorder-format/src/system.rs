@@ -23,8 +23,7 @@ pub fn realtime_and_monotonic() -> (i64, i64) {
         now.tv_sec.wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec)
     };
     // The mean of two readings around it, so that an interruption between the readings has little effect.
-    let (before, realtime, after) =
-        (read(libc::CLOCK_MONOTONIC), read(libc::CLOCK_REALTIME), read(libc::CLOCK_MONOTONIC));
+    let [before, realtime, after] = [libc::CLOCK_MONOTONIC, libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC].map(read);
     (realtime, before + (after - before) / 2)
 }
 
@@ -41,8 +40,8 @@ const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
 /// While it lives, its thread cannot be cancelled, and runs no signal handlers except for its own faults.
 ///
-/// Opening, reserving and closing are cancellation points. A thread cancelled there would leave other threads waiting. A signal handler that
-/// calls NCCL there would wait for its own thread, and a fast timer would interrupt reserving for ever.
+/// Opening, reserving and closing are cancellation points: a thread cancelled there would leave others waiting. A handler that calls NCCL there
+/// would wait for its own thread, and a fast timer would interrupt reserving for ever.
 pub struct NotCancelled {
     cancel: c_int,
     signals: libc::sigset_t,
@@ -51,7 +50,7 @@ pub struct NotCancelled {
 }
 
 impl NotCancelled {
-    /// Starts the protection. It costs two system calls, so it is only for rare operations.
+    /// It costs two system calls, so it is only for rare operations.
     #[allow(clippy::new_without_default, reason = "it changes its thread: no value of nothing")]
     pub fn new() -> NotCancelled {
         let mut cancel = 0;
@@ -92,10 +91,8 @@ fn uninterrupted(mut call: impl FnMut() -> i32) -> Result<(), i32> {
     if error == 0 { Ok(()) } else { Err(error) }
 }
 
-/// The open file, for as long as the job leaves it open.
-///
-/// A job may close descriptors that are not its own, as daemons do when they start. The next file that it opens gets the same number, and must
-/// not be extended or get other permissions. So every use first checks that the descriptor still is this file.
+/// The open file. A job may close descriptors that are not its own, as daemons do when they start, and then open another file under the number. So
+/// every use first checks that the descriptor still is this file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct File {
     fd: i32,
@@ -142,7 +139,6 @@ fn stat(fd: i32) -> Option<libc::stat> {
     }
 }
 
-/// Reserves a part of a file; fails with an errno if there is no room.
 fn reserve(fd: i32, from: u64, length: u64) -> Result<(), i32> {
     let (from, length) = (from as libc::off_t, length as libc::off_t);
     // SAFETY: `fallocate` accesses no memory of ours.
@@ -161,7 +157,6 @@ pub(crate) fn populate(words: &Words, from: u64, length: u64) {
     unsafe { libc::madvise(words.address(from as usize), length as usize, libc::MADV_POPULATE_WRITE) };
 }
 
-/// Yields the processor to another thread.
 pub(crate) fn give_way() {
     // SAFETY: `sched_yield` has no preconditions.
     unsafe { libc::sched_yield() };

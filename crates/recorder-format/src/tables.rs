@@ -62,9 +62,8 @@ impl Writer {
         for (at, rank) in [header::RANK, header::WORLD, header::LOCAL_RANK].into_iter().zip(facts.ranks) {
             words.set_half(at, rank.cast_unsigned());
         }
-        for (at, time) in [(header::REALTIME, realtime), (header::MONOTONIC, monotonic)] {
-            words.at(at).store(time.cast_unsigned(), Ordering::Relaxed);
-        }
+        words.at(header::REALTIME).store(realtime.cast_unsigned(), Ordering::Relaxed);
+        words.at(header::MONOTONIC).store(monotonic.cast_unsigned(), Ordering::Relaxed);
         self.set_clocks(realtime, monotonic);
         words.at(header::EVENTS).store(facts.events, Ordering::Relaxed);
         words.set_bytes(header::BOOT, header::BOOT_LENGTH, facts.boot);
@@ -190,15 +189,13 @@ impl Writer {
         }
     }
 
-    /// Counts a collective of a communicator. Returns its number, from 1, or 0 if there is no such communicator. The numbers are comparable over
-    /// ranks, even after a ring has overwritten the first records.
+    /// Counts a collective; returns its number, from 1, or 0 for no communicator. Numbers are comparable over ranks, whatever a ring has overwritten.
     #[inline]
     pub fn next_collective(&self, number: u16) -> u32 {
         communicator_at(number).map_or(0, |at| self.words.count(at + communicator::COLLECTIVES).wrapping_add(1))
     }
 
-    /// Counts a send or receive of a communicator. Returns its number, from 1, or 0 if there is no such communicator. Gaps show how many this
-    /// process has lost; the numbers are not comparable over ranks.
+    /// Counts a send or receive in the same way. Gaps show how many this process has lost; numbers are not comparable over ranks.
     #[inline]
     pub fn next_send_or_receive(&self, number: u16) -> u32 {
         let count = |at| self.words.at(at + communicator::SENDS).fetch_add(1, Ordering::Relaxed) as u32;
@@ -234,7 +231,6 @@ impl Writer {
         self.words.at(header::LEFT_OUT).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many communicators did not fit.
     pub fn lost_communicators(&self) -> u64 {
         self.words.at(header::LOST_COMMUNICATORS).load(Ordering::Relaxed)
     }
@@ -245,7 +241,7 @@ impl Writer {
         communicator_at(number).map_or(0, |at| self.words.at(at + communicator::ADDRESS).load(Ordering::Acquire))
     }
 
-    /// Updates the header's second pair of clocks.
+    /// Updates the header's last pair of clocks.
     pub fn take_clocks(&self) {
         let (realtime, monotonic) = realtime_and_monotonic();
         self.set_clocks(realtime, monotonic);
@@ -256,8 +252,7 @@ impl Writer {
         self.words.at(header::LAST_MONOTONIC).store(monotonic.cast_unsigned(), Ordering::Release);
     }
 
-    /// The number of a text, from 1; 0 if there is no room. Texts longer than 63 bytes are cut off. Slow: callers cache the
-    /// number.
+    /// The number of a text, from 1; 0 if there is no room. Texts are cut off after 63 bytes. Slow: callers cache the number.
     pub fn text(&self, text: &[u8]) -> u8 {
         let length = text.len().min(TEXT - 1);
         let text = &text[..length];

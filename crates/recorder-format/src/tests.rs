@@ -8,7 +8,7 @@ use std::vec::Vec;
 use std::{format, fs, thread, vec};
 
 use crate::layout::{CALL_RINGS, RECORD, RINGS, RingSizes};
-use crate::{Facts, Handle, Kind, NotCancelled, Record, Slot, Writer, communicator, slot, text};
+use crate::{Communicator, Facts, Handle, Header, Kind, NotCancelled, Record, Slot, Writer, communicator, slot, text};
 
 /// A unique path for each test.
 fn path(name: &str) -> PathBuf {
@@ -18,15 +18,8 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn facts(ring_records: u64) -> Facts<'static> {
-    Facts {
-        ring_records,
-        pid: 77,
-        ranks: [3, 8, -1],
-        boot: b"0123",
-        host: b"node7",
-        command: b"python train.py",
-        events: 4095,
-    }
+    let (boot, host, command): (&[u8], &[u8], &[u8]) = (b"0123", b"node7", b"python train.py");
+    Facts { ring_records, pid: 77, ranks: [3, 8, -1], boot, host, command, events: 4095 }
 }
 
 fn create(path: &std::path::Path, ring_records: u64) -> Writer {
@@ -53,14 +46,12 @@ fn repetitions(many: u64) -> u64 {
 
 /// All records of a file by ring, and the number of incomplete slots.
 fn records(bytes: &[u8]) -> (Vec<Vec<(u64, Record)>>, usize) {
-    let header = crate::Header::parse(bytes).unwrap();
+    let header = Header::parse(bytes).unwrap();
     let mut incomplete = 0;
     let rings = (0..RINGS).map(|ring| {
         let [at, end] = [ring, ring + 1].map(|ring| header.rings.at(ring) as usize);
-        let bytes = &bytes[at..end];
-        let slots = bytes.chunks_exact(RECORD).enumerate();
         let mut found = Vec::new();
-        for (index, bytes) in slots {
+        for (index, bytes) in bytes[at..end].chunks_exact(RECORD).enumerate() {
             match slot(bytes.try_into().unwrap(), index as u64, header.rings.of(ring)) {
                 Slot::Record(position, record) => found.push((position, record)),
                 Slot::Incomplete => incomplete += 1,
@@ -76,7 +67,7 @@ fn records(bytes: &[u8]) -> (Vec<Vec<(u64, Record)>>, usize) {
 #[test]
 fn what_is_written_is_read() {
     let writer = memory(128);
-    let about = crate::Communicator { name: b"tp", by: 1, hash: u64::MAX, rank: 3, size: 8, ..Default::default() };
+    let about = Communicator { name: b"tp", by: 1, hash: u64::MAX, rank: 3, size: 8, ..Default::default() };
     assert_eq!((writer.communicator(&about), writer.communicator(&about)), (1, 2));
     assert_eq!((writer.next_child(2), writer.next_child(2)), (Some((u64::MAX, 0)), Some((u64::MAX, 1))));
     assert_eq!(writer.next_child(0), None);
@@ -93,12 +84,12 @@ fn what_is_written_is_read() {
     assert_eq!((handle.position(), handle.note(), writer.get(handle)), (1, 7, Some(record)));
 
     let bytes = bytes(&writer);
-    let header = crate::Header::parse(&bytes).unwrap();
+    let header = Header::parse(&bytes).unwrap();
     assert_eq!((header.rings.events, header.pid, header.plugin, header.is_closed), (128, 77, 0, false));
     assert_eq!((header.rank, header.world, header.local_rank), (Some(3), Some(8), None));
     assert_eq!((header.boot, header.host, header.command), (&b"0123"[..], &b"node7"[..], &b"python train.py"[..]));
     assert_eq!(header.realtime(header.start.monotonic + 5), header.start.realtime + 5);
-    assert_eq!(communicator(&bytes, 1), Some(crate::Communicator { nodes: 0, rank: 5, size: 16, ..about }));
+    assert_eq!(communicator(&bytes, 1), Some(Communicator { nodes: 0, rank: 5, size: 16, ..about }));
     assert_eq!(communicator(&bytes, 2).unwrap().ended, 9);
     assert_eq!(communicator(&bytes, 3), None);
     assert_eq!([0, 1, 2, 600].map(|number| crate::collectives(&bytes, number)), [0, 0, 2, 0]);
@@ -120,7 +111,7 @@ fn a_ring_keeps_its_last_records() {
     let (rings, _) = records(&bytes);
     let kept: Vec<u64> = rings[ring].iter().map(|(_, record)| record.a).collect();
     assert_eq!(kept, (136..200).collect::<Vec<u64>>());
-    assert_eq!(crate::Header::parse(&bytes).unwrap().claimed[ring], 200);
+    assert_eq!(Header::parse(&bytes).unwrap().claimed[ring], 200);
     assert_eq!((writer.get(handles[135]), writer.get(handles[136]).map(|record| record.a)), (None, Some(136)));
 }
 
@@ -129,31 +120,23 @@ fn a_ring_keeps_its_last_records() {
 fn a_writer_may_be_stopped_anywhere() {
     let old = Record { time: 1, a: 11, ..Record::new(Kind::Call) }.words(3);
     let new = Record { time: 2, a: 22, ..Record::new(Kind::Coll) }.words(64 + 3);
+    let read = |words: [u64; 8]| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        slot(bytes.as_slice().try_into().unwrap(), 2, 64)
+    };
     let mut now = old;
-    let mut states = vec![now];
+    assert_eq!(read(now), Slot::Record(3, Record::from_words(old).unwrap()));
     now[0] = 0;
-    states.push(now);
+    assert_eq!(read(now), Slot::Incomplete);
     for word in 1..8 {
         now[word] = new[word];
-        states.push(now);
+        assert_eq!(read(now), Slot::Incomplete, "{word}");
     }
     now[0] = new[0];
-    states.push(now);
-    let read: Vec<Slot> = states
-        .iter()
-        .map(|words| {
-            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            slot(bytes.as_slice().try_into().unwrap(), 2, 64)
-        })
-        .collect();
-    assert_eq!(read[0], Slot::Record(3, Record::from_words(old).unwrap()));
-    assert_eq!(read[9], Slot::Record(67, Record::from_words(new).unwrap()));
-    assert!(read[1..9].iter().all(|slot| *slot == Slot::Incomplete), "{read:?}");
+    assert_eq!((now, read(now)), (new, Slot::Record(67, Record::from_words(new).unwrap())));
     // Two writers whose words are mixed, but with the right position.
-    let mut mixed = new;
-    mixed[5] = old[4];
-    let bytes: Vec<u8> = mixed.iter().flat_map(|word| word.to_le_bytes()).collect();
-    assert_eq!(slot(bytes.as_slice().try_into().unwrap(), 2, 64), Slot::Incomplete);
+    now[5] = old[4];
+    assert_eq!(read(now), Slot::Incomplete);
 }
 
 #[test]
@@ -198,18 +181,15 @@ fn a_ring_that_is_written_has_whole_records_or_none() {
                 is_done.fetch_add(1, Ordering::Release);
             });
         }
-        let mut whole = 0;
+        let (mut whole, mut is_last) = (0, false);
         // On a machine with few processors the writers may be done before the first look: then the last one finds what they left.
-        loop {
-            let is_last = is_done.load(Ordering::Acquire) == WRITERS as u32;
+        while !is_last {
+            is_last = is_done.load(Ordering::Acquire) == WRITERS as u32;
             let claimed = writer.claimed(RING);
             for position in claimed.saturating_sub(70)..claimed + 2 {
                 let Some((handle, record)) = writer.at(RING, position) else { continue };
                 assert_eq!((handle.position(), record.b, record.c), (position, !record.a, record.a.rotate_left(17)));
                 whole += 1;
-            }
-            if is_last {
-                break;
             }
         }
         whole
@@ -223,30 +203,30 @@ fn files_of_version_1_have_rings_of_one_size() {
     let mut bytes = bytes(&memory(128));
     bytes[crate::layout::header::VERSION] = 1;
     bytes[crate::layout::header::CALL_RECORDS..][..8].fill(0);
-    let rings = crate::Header::parse(&bytes).unwrap().rings;
+    let rings = Header::parse(&bytes).unwrap().rings;
     assert_eq!(rings, RingSizes { calls: 128, events: 128 });
     assert_eq!((rings.at(7) - rings.at(0), rings.of(0), rings.of(15)), (7 * 128 * 64, 128, 128));
     let sizes = RingSizes::new(128);
     assert_eq!((sizes.at(10) - sizes.at(0), sizes.at(11) - sizes.at(10)), (10 * 512 * 64, 128 * 64));
     bytes[crate::layout::header::VERSION] = 3;
-    assert_eq!(crate::Header::parse(&bytes).err(), Some(crate::NotARecording::Version(3)));
+    assert_eq!(Header::parse(&bytes).err(), Some(crate::NotARecording::Version(3)));
 }
 
 #[test]
 fn tables_that_are_full_say_so() {
     let writer = memory(64);
-    let numbers: Vec<u16> = (0..514).map(|_| writer.communicator(&crate::Communicator::default())).collect();
+    let numbers: Vec<u16> = (0..514).map(|_| writer.communicator(&Communicator::default())).collect();
     assert_eq!((numbers[511], numbers[512], numbers[513]), (512, 0, 0));
     let texts: Vec<u8> = (0..257).map(|n| writer.text(format!("text {n}").as_bytes())).collect();
     assert_eq!((texts[0], texts[254], texts[255], texts[256]), (1, 255, 0, 0));
     let bytes = bytes(&writer);
-    assert_eq!(crate::Header::parse(&bytes).unwrap().lost_communicators, 2);
+    assert_eq!(Header::parse(&bytes).unwrap().lost_communicators, 2);
 }
 
 #[test]
 fn numbers_of_what_has_ended_are_given_again() {
     let writer = memory(64);
-    let about = |made| crate::Communicator { name: b"tensor parallel", by: 2, made, size: 8, ..Default::default() };
+    let about = |made| Communicator { name: b"tensor parallel", by: 2, made, size: 8, ..Default::default() };
     assert!((1..=512).all(|number| writer.communicator(&about(i64::from(number))) == number as u16));
     writer.next_child(3);
     writer.next_collective(3);
@@ -256,15 +236,15 @@ fn numbers_of_what_has_ended_are_given_again() {
     writer.ended(7, 2_000);
     writer.ended(3, 1_000);
     // It was created before the other one ended. The other's records must not become its own.
-    let new = crate::Communicator { name: b"dp", by: 1, made: 999, hash: 77, ..Default::default() };
+    let new = Communicator { name: b"dp", by: 1, made: 999, hash: 77, ..Default::default() };
     assert_eq!([&new, &about(3_000), &about(3_001)].map(|about| writer.communicator(about)), [3, 7, 0]);
-    assert_eq!(writer.known(3).unwrap().communicator(), crate::Communicator { made: 1_000, before: 1, ..new });
+    assert_eq!(writer.known(3).unwrap().communicator(), Communicator { made: 1_000, before: 1, ..new });
     assert_eq!((writer.next_child(3), writer.next_collective(3)), (Some((77, 0)), 1));
     assert_eq!(writer.next_send_or_receive(3), 1);
     // A finalized communicator still has its number, for its destruction.
-    assert_eq!(writer.known(9).unwrap().communicator(), crate::Communicator { ended: 600, ..about(9) });
+    assert_eq!(writer.known(9).unwrap().communicator(), Communicator { ended: 600, ..about(9) });
     let bytes = bytes(&writer);
-    let header = crate::Header::parse(&bytes).unwrap();
+    let header = Header::parse(&bytes).unwrap();
     assert_eq!((header.lost_communicators, header.reused), (2, 2));
     let times = |number| communicator(&bytes, number).unwrap().times();
     assert_eq!((times(3), times(7)), (1_000..=i64::MAX, 3_000..=i64::MAX));
@@ -278,7 +258,7 @@ fn threads_share_the_numbers_of_what_has_ended() {
     let each = repetitions(2_000);
     let writer = memory(64);
     // All numbers but three, so that those three are reused at once.
-    (0..509).for_each(|_| _ = writer.communicator(&crate::Communicator { size: 1, ..Default::default() }));
+    (0..509).for_each(|_| _ = writer.communicator(&Communicator { size: 1, ..Default::default() }));
     let is_done = AtomicU32::new(0);
     let lost: u64 = thread::scope(|scope| {
         let makers: Vec<_> = (0..THREADS)
@@ -289,7 +269,7 @@ fn threads_share_the_numbers_of_what_has_ended() {
                     for n in 0..each {
                         let own = 1 + thread * each + n;
                         let name = own.to_le_bytes();
-                        let about = crate::Communicator { name: &name, hash: own, address: own, ..Default::default() };
+                        let about = Communicator { name: &name, hash: own, address: own, ..Default::default() };
                         let number = writer.communicator(&about);
                         if number == 0 {
                             lost += 1;
@@ -315,24 +295,21 @@ fn threads_share_the_numbers_of_what_has_ended() {
         makers.into_iter().map(|maker| maker.join().unwrap()).sum()
     });
     let bytes = bytes(&writer);
-    let header = crate::Header::parse(&bytes).unwrap();
+    let header = Header::parse(&bytes).unwrap();
     assert_eq!((header.lost_communicators, header.reused), (lost, THREADS * each - lost - 3));
 }
 
 #[test]
 fn other_files_are_refused() {
     let bytes = bytes(&memory(64));
-    let with = |at: usize, value: u64| {
-        let mut bytes = bytes.clone();
-        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        crate::Header::parse(&bytes).map(|_| ()).unwrap_err()
-    };
     use crate::NotARecording::*;
-    assert_eq!(with(0, 5), Magic);
-    assert_eq!(with(8, 3), Version(3));
-    assert_eq!((with(16, 65), with(16, 0), with(16, 1 << 40)), (RingRecords(65), RingRecords(0), RingRecords(1 << 40)));
-    assert_eq!(crate::Header::parse(&bytes[..9000]).map(|_| ()), Err(Short));
-    assert_eq!(crate::Header::parse(b"").map(|_| ()), Err(Magic));
+    let sizes = [65, 0, 1 << 40].map(|size| (16, size, RingRecords(size)));
+    for (at, value, why) in [(0, 5, Magic), (8, 3, Version(3))].into_iter().chain(sizes) {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(value));
+        assert_eq!(Header::parse(&bytes).err(), Some(why));
+    }
+    assert_eq!([&bytes[..9000], b""].map(|bytes| Header::parse(bytes).err()), [Some(Short), Some(Magic)]);
 }
 
 #[test]
@@ -340,12 +317,11 @@ fn other_files_are_refused() {
 fn files_that_cannot_be_created_leave_nothing() {
     let path = path("twice");
     fs::write(&path, "mine").unwrap();
-    let facts = Facts { ring_records: 64, pid: 1, ranks: [-1; 3], boot: b"", host: b"", command: b"", events: 0 };
     let name = CString::new(path.to_str().unwrap()).unwrap();
-    assert_eq!(Writer::create(&name, &facts).err(), Some(libc::EEXIST));
+    assert_eq!(Writer::create(&name, &facts(64)).err(), Some(libc::EEXIST));
     assert_eq!(fs::read(&path).unwrap(), b"mine");
     fs::remove_file(path).unwrap();
-    assert_eq!(Writer::create(c"/nonexistent/folder/file", &facts).err(), Some(libc::ENOENT));
+    assert_eq!(Writer::create(c"/nonexistent/folder/file", &facts(64)).err(), Some(libc::ENOENT));
 }
 
 #[test]
@@ -360,7 +336,7 @@ fn nobody_writes_a_file_that_is_recorded() {
     writer.close();
     assert_eq!(mode(), 0o200);
     let written = fs::read(&path).unwrap();
-    assert!(crate::Header::parse(&written).unwrap().is_closed);
+    assert!(Header::parse(&written).unwrap().is_closed);
     assert!(written == bytes(&writer) && records(&written).0[0].len() == 1);
     fs::remove_file(path).unwrap();
 }
@@ -368,7 +344,7 @@ fn nobody_writes_a_file_that_is_recorded() {
 #[test]
 fn copies_are_what_the_file_has() {
     let writer = memory(64);
-    let about = crate::Communicator { name: b"tp", by: 2, hash: 7, rank: 3, size: 8, made: 5, ..Default::default() };
+    let about = Communicator { name: b"tp", by: 2, hash: 7, rank: 3, size: 8, made: 5, ..Default::default() };
     writer.communicator(&about);
     let long = writer.text(b"ncclAllGatherConfig");
     assert_eq!([0, 1, 1, 600].map(|number| writer.next_send_or_receive(number)), [0, 1, 2, 0]);
@@ -379,7 +355,7 @@ fn copies_are_what_the_file_has() {
     assert_eq!(writer.known(1).map(|entry| entry.communicator() == about), Some(true));
     assert!(writer.known(0).is_none() && writer.known(2).is_none() && writer.known(513).is_none());
     writer.ended(1, 9);
-    assert_eq!(writer.known(1).unwrap().communicator(), crate::Communicator { ended: 9, ..about });
+    assert_eq!(writer.known(1).unwrap().communicator(), Communicator { ended: 9, ..about });
     assert_eq!(writer.text_at(long).as_deref(), Some(&b"ncclAllGatherConfig"[..]));
     assert!(writer.text_at(0).is_none() && writer.text_at(long + 1).is_none());
 }

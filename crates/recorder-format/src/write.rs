@@ -43,8 +43,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates a file, which must not exist. Nobody else may write to it until [`close`](Writer::close). On an error, given as an errno, no file
-    /// is left.
+    /// Creates a file, which must not exist. Nobody else may write to it until [`close`](Writer::close). After an error, an errno, no file is left.
     pub fn create(path: &CStr, facts: &Facts<'_>) -> Result<Writer, i32> {
         let _guard = NotCancelled::new();
         let (fewest, most) = (*layout::RING_RECORDS.start(), *layout::RING_RECORDS.end());
@@ -59,8 +58,7 @@ impl Writer {
         Writer { words, sizes, file }
     }
 
-    /// Writes into zeroed memory instead of a file; `None` if the memory is too small. Rings need no reservation there. This is for checkers that
-    /// support neither files nor mappings. Such a writer cannot be closed.
+    /// Writes into zeroed memory, for checkers that cannot map files; `None` if it is too small. Such a writer cannot be closed.
     #[doc(hidden)]
     pub fn in_memory(memory: &'static mut [u64], facts: &Facts<'_>) -> Option<Writer> {
         let sizes = RingSizes::new(facts.ring_records);
@@ -79,8 +77,7 @@ impl Writer {
     }
 
     /// Writes a record into ring `ring` modulo [`RINGS`], and returns its handle with a note of 4 bits; `None` if there is no space for the ring.
-    /// The first [`CALL_RINGS`] rings are for calls; their handles have no note.
-    /// Threads in the same ring contend for its counter, so different threads should use different rings.
+    /// Handles of calls, in the first [`CALL_RINGS`] rings, have no note. Threads in one ring contend for its counter.
     #[inline]
     pub fn put(&self, ring: usize, note: u8, record: &Record) -> Option<Handle> {
         match ring % RINGS {
@@ -107,7 +104,6 @@ impl Writer {
         self.put_into(ring, (begin, self.sizes.events), note, record)
     }
 
-    /// Writes into a ring that begins there and has so many records.
     #[inline]
     fn put_into(&self, ring: usize, (begin, records): (usize, u64), note: u8, record: &Record) -> Option<Handle> {
         let about = header::RINGS + ring * header::RING;
@@ -196,12 +192,10 @@ impl Writer {
         self.words.at(header::RINGS + ring % RINGS * header::RING + header::RING_CLAIMED).load(Ordering::Acquire)
     }
 
-    /// How many records were lost because there was no space for their ring.
     pub fn lost(&self) -> u64 {
         self.words.at(header::LOST).load(Ordering::Relaxed)
     }
 
-    /// The number of records per ring.
     #[inline]
     pub fn ring_sizes(&self) -> RingSizes {
         self.sizes

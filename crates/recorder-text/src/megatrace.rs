@@ -4,13 +4,13 @@
 //! [save_count 1] [1755590104.253968145] [Rank 3] Fun ncclAllReduce Data 1024 stream 0x55919d27b4b0 opCount 17 groupHash -42
 //! ```
 //!
-//! This is the [form](Form) of Megatrace's own documentation, and the only one that analyses by that documentation read. Newer versions of Megatrace
-//! write fields in brackets instead. Of these, the leading fields that users may configure are left out: that program's description and our own
-//! reader need only `save_count` with the node's address and name before it, and find the rest by keywords.
+//! This is the [form](Form) of Megatrace's own documentation, and the only one that analyses by that documentation read. Newer versions write fields
+//! in brackets instead. Their leading fields, which users may configure, are left out: readers need only `save_count` with the node's address and
+//! name before it, and find the rest by keywords.
 //!
-//! As in Megatrace, the last 10,000 calls are kept until the rank is silent: it is a flight recorder for hangs, and writes nothing while a job
-//! makes progress. Calls are numbered per stream when they are collected, so a gap shows how many were lost. A ring may overwrite calls before
-//! that: the recorder numbers the calls of each communicator, and a gap there becomes a gap on the stream of the next call.
+//! As in Megatrace, the last 10,000 calls are kept until the rank is silent: nothing is written while a job makes progress. Calls are numbered per
+//! stream when they are collected, so a gap shows how many were lost. Where a ring has overwritten calls before that, the recorder's numbers of the
+//! communicator have a gap, which becomes a gap on the stream of the next call.
 
 use core::fmt::{self, Write};
 
@@ -32,8 +32,6 @@ pub enum Form {
     /// Fields after keywords, as documented: no host, and signed hashes. Megatrace cuts these lines off after 127 bytes; here they are whole.
     #[default]
     Words,
-    /// Fields in brackets, the newer generation.
-    ///
     /// ```text
     /// [10.0.0.7] [node7] [save_count 1] [1755590104.253968145] [Rank 3] [PCI unknown] [Func ncclAllReduce] [Data 1024] [stream 0x55919d27b4b0] [opCount 17] [groupHash 0x20b485532cbd7f67]
     /// ```
@@ -222,7 +220,6 @@ fn or_unknown(name: &str) -> &str {
     if name.is_empty() || name.contains(['[', ']', '\n']) { "unknown" } else { name }
 }
 
-/// A line of the log: one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
     pub about: About<'a>,
@@ -258,9 +255,8 @@ impl Line<'_> {
                 writeln!(out, "[opCount {number}] [groupHash 0x{group:016x}]")
             }
             Form::Words => {
-                let group = group.cast_signed();
                 write!(out, "Fun nccl{function} Data {count} stream {stream} ")?;
-                writeln!(out, "opCount {number} groupHash {group}")
+                writeln!(out, "opCount {number} groupHash {}", group.cast_signed())
             }
         }
     }

@@ -19,8 +19,8 @@ impl Cursors {
     }
 }
 
-/// Iterates over what is in the rings at the start. A record that is being written stops its ring until the next time. If it is still incomplete
-/// then, it is given up, because its thread may have ended.
+/// Iterates over what is in the rings at the start. A record that is being written stops its ring until the next time; if it is still incomplete
+/// then, its thread may have ended, and it is given up.
 pub(crate) struct Merge<'a> {
     writer: &'a Writer,
     pub(crate) cursors: Cursors,

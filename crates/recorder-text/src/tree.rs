@@ -31,13 +31,9 @@ pub(crate) struct Tree<'a> {
 impl<'a> Tree<'a> {
     #[inline(never)]
     pub(crate) fn build(writer: &'a Writer, pid: u32, links: &'a mut [Link]) -> Self {
-        let mut ends = [0; RINGS];
-        for (ring, end) in ends.iter_mut().enumerate() {
-            *end = writer.claimed(ring);
-        }
+        let ends: [u64; RINGS] = core::array::from_fn(|ring| writer.claimed(ring));
         let linked = Tree { writer, links: &[], pid, ends };
-        for ring in (0..RINGS).rev() {
-            let last = ends.get(ring).copied().unwrap_or(0);
+        for (ring, last) in ends.into_iter().enumerate().rev() {
             let first = last.saturating_sub(writer.ring_sizes().of(ring)).saturating_add(1);
             // The newest first, because each child is put in front of the others.
             for position in (first..=last).rev() {
@@ -83,10 +79,8 @@ impl<'a> Tree<'a> {
         let index = slot.checked_sub(sizes.before(ring))?;
         let end = self.ends.get(ring)?;
         // The last position before the end that is in this slot.
-        let mask = sizes.of(ring).checked_sub(1)?;
-        let back = end.checked_sub(1)?.wrapping_sub(index) & mask;
-        let position = end.checked_sub(back)?;
-        self.writer.at(ring, position)
+        let back = end.checked_sub(1)?.wrapping_sub(index) & sizes.of(ring).checked_sub(1)?;
+        self.writer.at(ring, end.checked_sub(back)?)
     }
 
     /// The children of a record. Those of one thread are in order.

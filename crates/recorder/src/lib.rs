@@ -7,10 +7,8 @@
 //! ```
 //!
 //! It does the least possible inside the job. An event is a record of 64 bytes in mapped memory ([the format](nccl_stacks_recorder_format));
-//! everything else happens offline. It uses no standard library, no allocator and no lock, so none can be called on a hot path. A panic would end
-//! in [`panic`](core::panic), which aborts; there is none, because indexing and arithmetic are checked.
-//!
-//! The job goes on whatever fails. Without memory for its file, the recorder does nothing, and logs one line if asked to.
+//! everything else happens offline. There is no standard library, no allocator and no lock on a hot path, and no panic: indexing and arithmetic are
+//! checked. The job goes on whatever fails. Without its file, the recorder does nothing, and logs one line if asked to.
 
 #![no_std]
 

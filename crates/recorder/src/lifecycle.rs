@@ -1,9 +1,8 @@
-//! The lifetime of this process's file: from the first communicator or event until the exit, and again in a forked child.
+//! The lifetime of this process's file: from the first communicator or event until the exit, and again in a forked child. Programs that a job starts,
+//! such as shells and compilers, load the library, too; they call no NCCL, so they get no file.
 //!
-//! Programs that a job starts, such as shells and compilers, load the library, too. They call no NCCL, so they get no file.
-//!
-//! Parts of the library have something to start with the file, to forget in a forked child, or to finish at the exit. This module calls them in
-//! order, so that [`process`] and they need not know each other. Code that records gets the file from here.
+//! Parts of the library start with the file, forget in a forked child, or finish at the exit. This module calls them in order, so that [`process`]
+//! and they need not know each other. Code that records gets the file from here.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +16,6 @@ pub(crate) fn writer() -> Option<&'static Writer> {
     process::opened_or(open)
 }
 
-/// Creates the file, and starts its readers.
 #[cold]
 #[inline(never)]
 fn open() -> Option<&'static Writer> {
@@ -33,8 +31,8 @@ fn watch_exit() {
     }
 }
 
-/// Forks are watched from the moment the library is loaded: later, one thread may create the file while another forks. The thread key is also
-/// created here, before the program has used up the first keys, which need no memory.
+/// From the loading of the library, forks are watched: later, one thread may create the file while another forks. The thread key is created here,
+/// before the program has used up the first keys, which need no memory.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static WATCH: extern "C" fn() = watch;
@@ -45,12 +43,10 @@ extern "C" fn watch() {
     thread::prepare();
 }
 
+type Handler = Option<extern "C" fn()>;
+
 unsafe extern "C" {
-    fn pthread_atfork(
-        prepare: Option<extern "C" fn()>,
-        parent: Option<extern "C" fn()>,
-        child: Option<extern "C" fn()>,
-    ) -> i32;
+    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> i32;
 }
 
 /// Runs in a forked child, which must not use its parent's file.

@@ -1,28 +1,34 @@
 //! Log lines on stderr, only if `NCCL_STACKS_LOG` asks for them: a job's output is not ours.
 
+use core::ffi::CStr;
 use core::fmt::{self, Write as _};
 
 use nccl_stacks_recorder_format::NotCancelled;
 
 use crate::environment;
 
-/// A line under construction, cut off at its maximum length.
-struct Line {
-    bytes: [u8; 512],
+/// A text under construction, with a zero at its end. What does not fit is cut off, and is an error.
+pub(crate) struct Text<const ROOM: usize> {
+    bytes: [u8; ROOM],
     length: usize,
 }
 
-impl fmt::Write for Line {
+impl<const ROOM: usize> Text<ROOM> {
+    pub(crate) const EMPTY: Text<ROOM> = Text { bytes: [0; ROOM], length: 0 };
+
+    pub(crate) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
+    }
+}
+
+impl<const ROOM: usize> fmt::Write for Text<ROOM> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.bytes.len() - 1 - self.length;
-        let taken = text.len().min(room);
-        if let (Some(to), Some(from)) =
-            (self.bytes.get_mut(self.length..self.length + taken), text.as_bytes().get(..taken))
-        {
-            to.copy_from_slice(from);
-            self.length += taken;
-        }
-        Ok(())
+        // The last byte stays 0.
+        let room = self.bytes.get_mut(self.length..ROOM.saturating_sub(1)).unwrap_or_default();
+        let taken = text.len().min(room.len());
+        room.get_mut(..taken).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes().get(..taken).ok_or(fmt::Error)?);
+        self.length = self.length.saturating_add(taken);
+        if taken == text.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
@@ -37,10 +43,10 @@ pub(crate) fn line(what: fmt::Arguments<'_>) {
     plain(format_args!("nccl-stacks recorder [{pid}]: {what}"));
 }
 
-/// Writes a line without the usual prefix.
+/// Without the usual prefix.
 #[cold]
 pub(crate) fn plain(what: fmt::Arguments<'_>) {
-    let mut line = Line { bytes: [0; 512], length: 0 };
+    let mut line = Text::<512>::EMPTY;
     let _ = line.write_fmt(what);
     let length = line.length;
     if let Some(end) = line.bytes.get_mut(length) {

@@ -1,7 +1,5 @@
-//! The file of this process: whether it has one, how it is created, and to which process it belongs.
-//!
-//! Nothing here knows the writers and readers of the file. Code that may be the first to need it asks [`lifecycle`](crate::lifecycle), which
-//! starts and finishes everything that depends on the file.
+//! The file of this process: whether it has one, how it is created, and to which process it belongs. Nothing here knows its writers and readers:
+//! code that may be the first to need it asks [`lifecycle`](crate::lifecycle).
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char};
@@ -54,18 +52,16 @@ pub(crate) fn opened_or(open: impl FnOnce() -> Option<&'static Writer>) -> Optio
     }
 }
 
-/// The process's file, if it has already been created.
 #[inline]
 pub(crate) fn opened() -> Option<&'static Writer> {
     opened_or(|| None)
 }
 
-/// Whether creating the process's file was tried and failed.
+/// Whether the file could not be created.
 pub(crate) fn is_without() -> bool {
     PHASE.load(Ordering::Acquire) == WITHOUT
 }
 
-/// How many forks led to this process.
 #[inline]
 pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
@@ -84,10 +80,9 @@ const PATIENCE: u32 = 2000;
 static OPENER: AtomicU64 = AtomicU64::new(0);
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
 
-/// Creates the file. Other threads that come meanwhile wait for it, so as not to lose their first records. But they do not wait for ever, because
-/// the creating thread may be stopped in a debugger, or be this very thread, interrupted by a signal handler: such a call goes unrecorded.
-///
-/// If creation succeeds, its thread calls `before` while no other thread can get the file yet, and `after` when all can.
+/// Creates the file. Other threads wait for it, so as not to lose their first records, but not for ever: the creating thread may be stopped in a
+/// debugger, or be this very thread, interrupted by a signal handler, whose call goes unrecorded. If creation succeeds, `before` is called while no
+/// other thread can get the file yet, and `after` when all can.
 pub(crate) fn open(before: impl FnOnce(), after: impl FnOnce()) -> Option<&'static Writer> {
     let this = clock::thread().wrapping_add(1);
     if PHASE.compare_exchange(NOT_YET, OPENING, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -119,7 +114,6 @@ pub(crate) fn forked() {
     PHASE.store(NOT_YET, Ordering::Release);
 }
 
-/// Waits for the thread that creates the file.
 fn wait() -> Option<&'static Writer> {
     let _whole = NotCancelled::new();
     for round in 0..PATIENCE.saturating_add(1000) {
@@ -142,50 +136,30 @@ fn wait() -> Option<&'static Writer> {
     None
 }
 
-/// Whether the program has currently switched recording off.
+/// Whether the program has switched recording off. Communicators are still recorded, and operations still counted.
+static IS_PAUSED: AtomicBool = AtomicBool::new(false);
+
 #[inline]
 pub(crate) fn is_paused() -> bool {
     IS_PAUSED.load(Ordering::Relaxed)
 }
 
-/// Switches recording off or on. Communicators are still recorded, and operations still counted.
 pub(crate) fn pause(is_paused: bool) {
     IS_PAUSED.store(is_paused, Ordering::Relaxed);
 }
 
-static IS_PAUSED: AtomicBool = AtomicBool::new(false);
-
 /// A path under construction. A path that is too long is an error.
-pub(crate) struct Path {
-    bytes: [u8; 4096],
-    length: usize,
-}
+pub(crate) type Path = log::Text<4096>;
 
 impl Path {
-    pub(crate) const EMPTY: Path = Path { bytes: [0; 4096], length: 0 };
-
     #[inline(never)]
     pub(crate) fn new(what: fmt::Arguments<'_>) -> Option<Path> {
         let mut path = Path::EMPTY;
         path.write_fmt(what).ok().map(|()| path)
     }
 
-    pub(crate) fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
-    }
-
     pub(crate) fn as_str(&self) -> &str {
         self.as_c_str().to_str().unwrap_or_default()
-    }
-}
-
-impl fmt::Write for Path {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        // The last byte stays 0.
-        let end = self.length.checked_add(text.len()).filter(|end| *end < self.bytes.len()).ok_or(fmt::Error)?;
-        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
     }
 }
 
@@ -272,8 +246,7 @@ fn create() -> Option<Writer> {
     None
 }
 
-/// Leaves an empty file, which needs no disk space, whose name says why there is no recording. Otherwise the process would look like one
-/// that never called NCCL.
+/// Leaves an empty file, whose name says why there is no recording. Otherwise the process would look like one that never called NCCL.
 fn leave_reason(folder: &str, host: &str, pid: u32, error: i32) {
     let Some(path) = Path::new(format_args!("{folder}/{host}-{pid}.E{error}.ncclrec-failed")) else { return };
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;

@@ -1,6 +1,5 @@
-//! Symbols of the libraries that the process has loaded. A lookup is slow, and happens once for each function.
-//!
-//! Lookups use the C library's own `dlsym`. The `dlsym` that this library exports finds NCCL's functions through this module.
+//! Symbols of the libraries that the process has loaded, by the C library's own `dlsym`; the one that this library exports uses this module. A lookup
+//! is slow, and happens once for each function.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
@@ -97,8 +96,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
     1
 }
 
-/// A symbol of any loaded library: NCCL's library may have another name, or be part of another library. Libraries are opened outside of
-/// `dl_iterate_phdr`, which holds a lock on the linker's list.
+/// A symbol of any loaded library. Libraries are opened outside of `dl_iterate_phdr`, which holds a lock on the linker's list.
 pub(crate) fn symbol_of_any(names: &[&CStr], except: *const c_void) -> *const c_void {
     for index in 0..10_000 {
         let mut search = Search { left: index, name: [0; 4096], is_found: false };

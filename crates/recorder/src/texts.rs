@@ -1,8 +1,6 @@
-//! The numbers of NCCL's texts, by address.
-//!
-//! The names of functions, types, algorithms and protocols are constants in NCCL: while NCCL is loaded, the same address is the same text. A
-//! record has the number of the text in the file, and this table finds the number without reading the text. An entry is one word, so no lock is
-//! needed: the address, and the number in the low byte.
+//! The numbers of NCCL's texts, by address. The names of functions, types, algorithms and protocols are constants: while NCCL is loaded, the same
+//! address is the same text. So this table finds a text's number in the file without reading it. An entry is one word, so no lock is needed: the
+//! address, and the number in the low byte.
 
 use core::ffi::c_char;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +13,9 @@ const NEAR: usize = 8;
 
 static TABLE: [AtomicU64; ENTRIES] = [const { AtomicU64::new(0) }; ENTRIES];
 
-/// Clears the table: in a forked child, whose file has its own numbers, and with every new communicator, because NCCL may have been unloaded and
-/// loaded elsewhere.
+/// Clears the table: in a forked child, whose file has its own numbers, and with every new communicator, because NCCL may have been reloaded.
 pub(crate) fn forget() {
-    for entry in &TABLE {
-        entry.store(0, Ordering::Relaxed);
-    }
+    TABLE.iter().for_each(|entry| entry.store(0, Ordering::Relaxed));
 }
 
 /// The number of a text in the file; 0 for none.

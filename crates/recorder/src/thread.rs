@@ -1,8 +1,8 @@
 //! Thread-local state: which function the thread is in, how deep in groups, and which rings it uses: one for calls and one for events.
 //!
-//! Without the standard library there is no `thread_local!`. A pthread key is looked up in a few instructions and without a lock. It also needs no
-//! static TLS of the linker, which may be used up when a plugin is loaded late. Its value is one word that is never dereferenced: 48 bits for
-//! the function, 4 and 3 for the rings, 9 for the depth.
+//! Without the standard library there is no `thread_local!`. A pthread key is looked up in a few instructions, without a lock and without static TLS,
+//! which may be used up when a plugin is loaded late. Its value is one word that is never dereferenced: 48 bits for the function, 4 and 3 for the
+//! rings, 9 for the depth.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -43,7 +43,6 @@ const _: () = assert!(CALLS.mask | EVENTS.mask | DEEPEST as u64 == 0xffff);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State(u64);
 
-/// Creates the key, when the library is loaded.
 pub(crate) fn prepare() {
     key();
 }
@@ -101,7 +100,6 @@ impl State {
         State(key().map_or(0, |key| unsafe { libc::pthread_getspecific(key) } as u64))
     }
 
-    /// Makes this the state of this thread.
     #[inline]
     pub(crate) fn keep(self) {
         if let Some(key) = key() {
@@ -116,7 +114,6 @@ impl State {
         self.0 >> 16
     }
 
-    /// How many groups are open.
     #[inline]
     pub(crate) fn depth(self) -> u16 {
         self.0 as u16 & DEEPEST
@@ -128,14 +125,12 @@ impl State {
         State(function << 16 | self.0 & 0xffff)
     }
 
-    /// The same state, with this many open groups.
     #[inline]
     pub(crate) fn at(self, depth: u16) -> State {
         State(self.0 & !u64::from(DEEPEST) | u64::from(depth.min(DEEPEST)))
     }
 
-    /// The same state with a ring for each use. A state with one for calls has one for events, too: what restores a state of before a call
-    /// would forget a ring that was chosen within it, and the plugin would choose another in each call.
+    /// The same state with a ring for each use. Both at once: restoring the state of before a call would forget a ring that the plugin chose within it.
     #[inline]
     pub(crate) fn with_rings(self) -> State {
         match self.0 & CALLS.mask {
@@ -144,8 +139,8 @@ impl State {
         }
     }
 
-    /// The same state with a ring for a use: among those with the fewest current threads, the one with the fewest threads ever. So a busy thread does not
-    /// overwrite another thread's records until there are more threads than rings, nor an ended thread's until each ring had a thread.
+    /// The same state with a ring for a use: of those with the fewest current threads, the one with the fewest ever. So no thread overwrites another's
+    /// records until there are more threads than rings, nor an ended thread's until each ring had a thread.
     #[inline]
     pub(crate) fn with_ring(self, rings: Rings) -> State {
         match self.0 & rings.mask {
@@ -161,7 +156,6 @@ impl State {
         rings.first.wrapping_add(own) % RINGS
     }
 
-    /// The user counts of its ring; `None` for a state without one.
     fn users(self, rings: Rings) -> Option<&'static AtomicU32> {
         USERS.get(self.ring(rings)).filter(|_| self.0 & rings.mask != 0)
     }
@@ -189,7 +183,6 @@ fn next_ring(rings: Rings) -> u8 {
     }
 }
 
-/// The ring of this thread for events.
 #[inline]
 pub(crate) fn event_ring() -> usize {
     match State::now() {
@@ -198,7 +191,6 @@ pub(crate) fn event_ring() -> usize {
     }
 }
 
-/// Assigns a ring for events to the thread.
 #[cold]
 #[inline(never)]
 fn first(state: State) -> usize {

@@ -45,7 +45,7 @@ impl Own {
 /// What all lines of an operation on a channel have.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'a> {
-    /// The operation's number, with 1 in the lowest bit for a send or receive.
+    /// By [`of_collective`](super::of_collective) or [`of_pair`](super::of_pair).
     pub op_count: u64,
     pub rank: u32,
     pub channel: u32,
@@ -100,9 +100,8 @@ pub struct Work {
     /// How many transfers it was given, of `sliceSteps` steps each.
     pub transfers: u32,
     pub chunk: u64,
-    /// ns since 1970.
+    /// ns since 1970, as the end.
     pub start: Option<i64>,
-    /// ns since 1970.
     pub end: Option<i64>,
     pub bytes: Option<u64>,
 }
@@ -121,7 +120,7 @@ impl Work {
 }
 
 impl<'a> Head<'a> {
-    /// The line of the operation, of which this is all work on the channel. Without a shape only its keys are known.
+    /// The line of an operation with all work on the channel. Without a shape only its keys are known.
     pub fn op(
         self,
         shape: Option<Shape>,
@@ -146,8 +145,7 @@ impl<'a> Head<'a> {
         Line { head: Head { own, ..self }, pattern: shape.map_or("UNKNOWN", |shape| shape.pattern), what }
     }
 
-    /// The lines of a transfer, one of `transfers` in a communicator of `size` ranks. Its number and its stage, if that is known, are in `step`. A
-    /// transfer is several steps; its time and bytes are at the first.
+    /// The lines of a transfer, one of `transfers` among `size` ranks, whose number is in `step`. Its first step has its time and bytes.
     pub fn transfer(
         self,
         step: Step<'a>,

@@ -1,11 +1,11 @@
-//! The flow extractor's files: [lines], the [shapes](shape) of operations, and the aggregate of a rank, `flow_rank<R>.json`, from the records of a
-//! process that runs.
+//! The flow extractor's files: [lines], the [shapes](shape) of operations, and a rank's aggregate, `flow_rank<R>.json`, from the records of a process
+//! that runs.
 //!
-//! The extractor writes what NCCL plans. Here an operation is what NCCL's profiler reported of it, on each channel that a proxy works on, and its steps
-//! are those that the proxy was given. A step that was recorded itself has its time and bytes.
+//! The extractor writes what NCCL plans. Here an operation is what NCCL's profiler reported, on each channel that a proxy works on, with the steps that
+//! the proxy was given. A step that was recorded itself has its time and bytes.
 //!
-//! The number of a collective is the recorder's own, which is the same on all ranks. Sends and receives are counted by pair of ranks and direction:
-//! NCCL matches them in this order, so both ends have the same number.
+//! Collectives have the recorder's numbers, the same on all ranks. Sends and receives are counted by pair of ranks and direction: NCCL matches them in
+//! this order, so both ends have the same number.
 
 pub mod lines;
 mod recorded;
@@ -27,8 +27,7 @@ pub fn of_pair(index: u64) -> u64 {
     index << 1 | 1
 }
 
-/// The extractor's number of a reduction. It has none for an average, which NCCL computes as a sum, and uses that of a sum for other functions. `None` if
-/// NCCL's number is needed and unknown.
+/// The extractor's number of a reduction: 0, a sum, also for averages and for other functions. `None` if NCCL's number is needed and unknown.
 pub fn reduction(function: &str, nccl: Option<u32>) -> Option<u32> {
     match function {
         "AllReduce" | "Reduce" | "ReduceScatter" => nccl.map(|number| if number < 4 { number } else { 0 }),

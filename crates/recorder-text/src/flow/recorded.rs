@@ -1,7 +1,6 @@
 //! A rank's aggregate from the rings: operations in the order of their records, each with its channels, and these with their proxies.
 //!
-//! There is no memory to collect anything in. So the records are read twice: first for what holds for a channel in all operations, which are the
-//! neighbours of its ring and the parent in its tree, and then for the lines.
+//! There is no memory to collect anything in. So the records are read twice: first for the neighbours and the parent of each channel, then for the lines.
 
 use core::fmt::{self, Write};
 
@@ -20,34 +19,17 @@ use crate::tree::{Link, Placed, Tree};
 /// NCCL's states of a step in which its bytes are known: a send is under way, a receive is here.
 const SEND_WAIT: u64 = 9;
 const RECV_FLUSH_WAIT: u64 = 11;
-
 /// The state of a channel that has stopped.
 const CHANNEL_STOP: u64 = 22;
-
-const DTYPES: &[&str] = &[
-    "ncclInt8",
-    "ncclUint8",
-    "ncclInt32",
-    "ncclUint32",
-    "ncclInt64",
-    "ncclUint64",
-    "ncclFloat16",
-    "ncclFloat32",
-    "ncclFloat64",
-    "ncclBfloat16",
-    "ncclFloat8e4m3",
-    "ncclFloat8e5m2",
-];
+/// NCCL's types in the order of their numbers, without `nccl`.
+const DTYPES: &str = "Int8 Uint8 Int32 Uint32 Int64 Uint64 Float16 Float32 Float64 Bfloat16 Float8e4m3 Float8e5m2";
 
 /// How many channels NCCL can number in an event.
 const CHANNELS: usize = 256;
-
 /// How many records back from the time of an operation its call is looked for: of the call itself, and of threads that share the ring.
 const NEAR: u64 = 16;
-
 /// A tree has one parent and two or three children.
 const NEIGHBOURS: usize = 8;
-
 /// More transfers than any operation has.
 const MOST_TRANSFERS: u32 = 1 << 24;
 
@@ -123,26 +105,15 @@ impl Operation {
     }
 }
 
-/// How many collectives there were so far, for those that were not counted.
-#[derive(Default)]
-struct Places(u64);
-
 impl<'a> Flow<'a> {
     /// Prepares the aggregate of a communicator. `links` must be new and as many as [`links`](super::links) returns, `pairs` zeros and as many as
     /// [`Of::pairs`] returns; `offset` is what to add to a record's time to get `CLOCK_REALTIME`, ns.
     #[inline(never)]
-    pub fn new(
-        writer: &'a Writer,
-        pid: u32,
-        of: Of,
-        links: &'a mut [Link],
-        pairs: &'a mut [u32],
-        offset: i64,
-    ) -> Flow<'a> {
+    pub fn new(writer: &'a Writer, pid: u32, of: Of, links: &'a mut [Link], pairs: &'a mut [u32], offset: i64) -> Self {
         let tree = Tree::build(writer, pid, links);
         let nothing = Channel { before: Shown::Nothing, after: Shown::Nothing, parent: Shown::Nothing };
         let mut flow = Flow { writer, tree, pid, of, offset, pairs, channels: [nothing; CHANNELS] };
-        let mut places = Places::default();
+        let mut places = 0;
         for placed in Merge::new(writer, Cursors::new()) {
             if let Some(operation) = flow.operation(placed, &mut places) {
                 flow.look_at(&operation);
@@ -151,8 +122,7 @@ impl<'a> Flow<'a> {
         flow
     }
 
-    /// Writes the aggregate, and returns how many operations it lacks because their algorithm or peer is unknown. Fails if no operation of the
-    /// communicator is recorded.
+    /// Writes the aggregate; returns how many operations it lacks, with an unknown algorithm or peer. Fails if no operation is recorded.
     #[inline(never)]
     pub fn write(&mut self, out: &mut dyn Write) -> Result<usize, fmt::Error> {
         let (operation, channel) = self.first().ok_or(fmt::Error)?;
@@ -160,8 +130,8 @@ impl<'a> Flow<'a> {
         let mut lines = Aggregate::begin(self.of.rank, &op, out)?;
         let mut left_out = 0_usize;
         self.pairs.fill(0);
-        let mut places = Places::default();
-        for placed in Merge::new(self.writer, Cursors::new()) {
+        let mut places = 0;
+        for placed in self.all() {
             let Some(operation) = self.operation(placed, &mut places) else { continue };
             if operation.own_shape().is_none() {
                 left_out = left_out.saturating_add(1);
@@ -177,19 +147,17 @@ impl<'a> Flow<'a> {
         Ok(left_out)
     }
 
-    /// Whether any operation of the communicator is recorded.
     pub fn has_operations(&mut self) -> bool {
         self.first().is_some()
     }
 
-    /// The operation that the file begins with, and its first channel: the first that has one, or else the first that NCCL reported, or else the first
-    /// call.
+    /// The operation that the file begins with, and its channel: the first that has one, else the first that NCCL reported, else the first call.
     #[inline(never)]
     fn first(&mut self) -> Option<(Operation, Option<u8>)> {
         self.pairs.fill(0);
         let mut without: Option<Operation> = None;
-        let mut places = Places::default();
-        for placed in Merge::new(self.writer, Cursors::new()) {
+        let mut places = 0;
+        for placed in self.all() {
             let Some(operation) = self.operation(placed, &mut places) else { continue };
             let channel = operation.own_shape().and_then(|_| self.channel_from(&operation, 0));
             if channel.is_some() {
@@ -197,8 +165,12 @@ impl<'a> Flow<'a> {
             }
             without = without.or(Some(operation));
         }
-        let call = || Merge::new(self.writer, Cursors::new()).find_map(|placed| self.call(placed));
+        let call = || self.all().find_map(|placed| self.call(placed));
         without.or_else(call).map(|operation| (operation, None))
+    }
+
+    fn all(&self) -> Merge<'a> {
+        Merge::new(self.writer, Cursors::new())
     }
 
     #[inline(never)]
@@ -211,9 +183,9 @@ impl<'a> Flow<'a> {
         FUNCTIONS.get(function(self.writer, record.function)?).map(|(_, name)| *name)
     }
 
-    /// An operation of the communicator that NCCL reported. All of them have to be asked for, in their order, because some are counted here.
+    /// An operation of the communicator that NCCL reported. All must be asked for, in their order: `places` counts those that have no number.
     #[inline(never)]
-    fn operation(&mut self, (handle, record): Placed, places: &mut Places) -> Option<Operation> {
+    fn operation(&mut self, (handle, record): Placed, places: &mut u64) -> Option<Operation> {
         let is_own = record.communicator == self.of.events && self.of.events != 0;
         if !is_own || !matches!(record.kind, Kind::Coll | Kind::P2p) {
             return None;
@@ -223,12 +195,13 @@ impl<'a> Flow<'a> {
         let (op_count, is_counted) = match record.kind {
             Kind::P2p => (self.next_of_pair(&record, function)?, false),
             _ => {
-                let place = places.0;
-                places.0 = place.saturating_add(1);
+                let place = *places;
+                *places = place.saturating_add(1);
                 counted(&record).map_or((of_collective(place), false), |index| (of_collective(index), true))
             }
         };
-        let of_name = || DTYPES.iter().position(|name| name.as_bytes() == &*self.text(record.dtype));
+        let name = self.text(record.dtype);
+        let of_name = || DTYPES.split(' ').position(|known| Some(known.as_bytes()) == name.strip_prefix(b"nccl"));
         let of_call = call.and_then(|call| call.dtype.checked_sub(1)).map(usize::from);
         Some(Operation {
             handle,
@@ -334,19 +307,13 @@ impl<'a> Flow<'a> {
         let Some(shape) = operation.own_shape() else { return };
         let mut next = self.channel_from(operation, 0);
         while let Some(channel) = next {
-            let mut known = self.channels.get(usize::from(channel)).copied();
-            if let (Some(known), true) = (&mut known, shape.has_ring()) {
-                for (_, proxy) in self.proxies(operation, Some(channel)) {
-                    let side = if proxy.small == 1 { &mut known.after } else { &mut known.before };
-                    peer(&proxy).into_iter().for_each(|peer| side.add(peer));
-                }
+            let Some(mut known) = self.channels.get(usize::from(channel)).copied() else { return };
+            for (_, proxy) in self.proxies(operation, Some(channel)).filter(|_| shape.has_ring()) {
+                let side = if proxy.small == 1 { &mut known.after } else { &mut known.before };
+                peer(&proxy).into_iter().for_each(|peer| side.add(peer));
             }
-            if let (Some(known), Some(parent)) = (&mut known, self.parent(operation, shape, channel)) {
-                known.parent.add(parent);
-            }
-            if let (Some(place), Some(known)) = (self.channels.get_mut(usize::from(channel)), known) {
-                *place = known;
-            }
+            self.parent(operation, shape, channel).into_iter().for_each(|parent| known.parent.add(parent));
+            self.channels.get_mut(usize::from(channel)).into_iter().for_each(|place| *place = known);
             next = channel.checked_add(1).and_then(|from| self.channel_from(operation, from));
         }
     }
@@ -380,13 +347,12 @@ impl<'a> Flow<'a> {
 
     #[inline(never)]
     fn state(&self, of: Handle, state: u64) -> Option<Record> {
-        let is_it = |child: &Record| child.kind == Kind::State && child.a == state;
-        self.tree.children(of).map(|(_, child)| child).find(is_it)
+        self.tree.children(of).map(|(_, child)| child).find(|child| child.kind == Kind::State && child.a == state)
     }
 
     #[inline(never)]
     fn stop(&self, of: Handle) -> Option<i64> {
-        self.tree.children(of).map(|(_, child)| child).find(|child| child.kind == Kind::Stop).map(|child| child.time)
+        self.tree.children(of).find(|(_, child)| child.kind == Kind::Stop).map(|(_, child)| child.time)
     }
 
     /// The bytes of a step, once they are known.
@@ -413,7 +379,6 @@ impl<'a> Flow<'a> {
         time.saturating_add(self.offset)
     }
 
-    /// What the lines of an operation on a channel begin with, and our own keys without times.
     #[inline(never)]
     fn head<'b>(&self, operation: &'b Operation, channel: u8) -> Head<'b> {
         Head {
@@ -468,8 +433,7 @@ impl<'a> Flow<'a> {
         head.op(operation.own_shape(), &work, operation.dtype, operation.reduction, ring)
     }
 
-    /// Writes the steps on a channel in the extractor's order: a ring receives first, and a tree from its children, to its parent, to its children and from
-    /// its parent.
+    /// Writes the steps on a channel in the extractor's order: a ring receives first; a tree is in the order of [`trees::stage`].
     #[inline(never)]
     fn add_channel(&self, operation: &Operation, channel: u8, lines: &mut Aggregate<'_>) -> fmt::Result {
         let Some(shape) = operation.own_shape() else { return Ok(()) };

@@ -44,8 +44,7 @@ impl Of {
     }
 }
 
-/// The plugin's entry: the newest with the same hash and rank. Where the interceptor knows no hash, as of what `ncclCommInitAll` makes, it is the only
-/// one with the same rank and size.
+/// The plugin's entry: the newest with the same hash and rank. Without a hash, as after `ncclCommInitAll`, the only one with the same rank and size.
 fn plugin(writer: &Writer, known: &Communicator<'_>) -> Option<(u16, Entry)> {
     let same = |of: i32, other: i32| of < 0 || other < 0 || of == other;
     let fits = |other: &Communicator<'_>| {

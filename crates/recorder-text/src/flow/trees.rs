@@ -7,13 +7,10 @@
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Neighbour {
     pub peer: u32,
-    /// The first to it.
     pub went: Option<i64>,
-    /// The first from it.
     pub came: Option<i64>,
 }
 
-/// The parent of a rank in a tree; the root has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Parent {
     /// This rank is the root.
@@ -57,11 +54,10 @@ mod tests {
         assert_eq!(parent(&[of(1, 60, 10), of(2, 61, 20), of(0, 30, 50)]), Some(Parent::Rank(0)));
         assert_eq!(parent(&[of(3, 5, 40)]), Some(Parent::Rank(3)));
         assert_eq!(parent(&[of(3, 40, 5)]), Some(Parent::Root));
-        // Two parents, no order, no times.
-        assert_eq!(parent(&[of(1, 5, 40), of(2, 5, 40)]), None);
-        assert_eq!(parent(&[of(1, 5, 5)]), None);
-        assert_eq!(parent(&[Neighbour { peer: 1, came: Some(1), went: None }]), None);
-        assert_eq!(parent(&[]), None);
+        // Two parents, no order, no times, no neighbours.
+        let without = [Neighbour { peer: 1, came: Some(1), went: None }];
+        let none: [&[_]; 4] = [&[of(1, 5, 40), of(2, 5, 40)], &[of(1, 5, 5)], &without, &[]];
+        assert_eq!(none.map(parent), [None; 4]);
         assert_eq!(stage(Parent::Rank(3), 3, true), ("tree-up", 1));
         assert_eq!(stage(Parent::Root, 3, true), ("tree-down", 2));
     }

@@ -1,17 +1,17 @@
-//! A text file that is written through a buffer. There is no allocator, so the buffer is part of the struct.
+//! What an output needs of the system without an allocator: a text file, whose buffer is part of its struct, and mapped memory.
 
 use core::ffi::CStr;
 use core::fmt;
 
 use nccl_stacks_recorder_format::NotCancelled;
+use nccl_stacks_recorder_text::flow::Link;
 
 /// The size of the buffer: a few pages, which still fit on a thread's stack.
 const BUFFER: usize = 16 * 1024;
 
-/// What fills a file. It counts something.
+/// What fills a file, and counts something.
 pub(super) type Write<'a> = &'a mut dyn FnMut(&mut File) -> Result<usize, fmt::Error>;
 
-/// A file that is open for writing.
 pub(super) struct File {
     fd: i32,
     buffer: [u8; BUFFER],
@@ -19,8 +19,8 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Opens a file with these flags in addition to the common ones, lets `write` fill it, and closes it. Returns what `write` has counted; fails
-    /// with an errno. The names of these files can be guessed, so links are not followed.
+    /// Lets `write` fill a file that is opened with these flags, too. Returns what it has counted; fails with an errno. The names of these files can
+    /// be guessed, so links are not followed.
     #[inline(never)]
     pub(super) fn write(path: &CStr, flags: i32, write: Write<'_>) -> Result<usize, i32> {
         let _whole = NotCancelled::new();
@@ -54,7 +54,6 @@ impl File {
         renamed
     }
 
-    /// Writes the contents of the buffer.
     #[inline(never)]
     fn flush(&mut self) -> Result<(), i32> {
         let mut written = 0;
@@ -100,4 +99,46 @@ pub(super) fn make_folder(path: &CStr) -> Result<(), i32> {
 pub(super) fn error() -> i32 {
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() }
+}
+
+/// Values that are valid if all of their bytes are 0.
+///
+/// # Safety
+///
+/// Zeros are a valid value, and nothing has to be dropped.
+pub(super) unsafe trait Zero: Copy {}
+
+// SAFETY: a number, and numbers of which 0 is none.
+unsafe impl Zero for u32 {}
+// SAFETY: as above.
+unsafe impl Zero for Link {}
+
+/// Memory for the time of one piece of work, mapped and unmapped here, because the job's allocator is not ours.
+pub(super) struct Zeros<T: Zero> {
+    start: *mut T,
+    count: usize,
+}
+
+impl<T: Zero> Zeros<T> {
+    /// `None` if there is no memory.
+    pub(super) fn new(count: usize) -> Option<Zeros<T>> {
+        // A mapping cannot be empty.
+        let length = count.max(1).checked_mul(size_of::<T>())?;
+        let (protection, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: an anonymous mapping of new memory.
+        let start = unsafe { libc::mmap(core::ptr::null_mut(), length, protection, kind | libc::MAP_NORESERVE, -1, 0) };
+        (start != libc::MAP_FAILED).then_some(Zeros { start: start.cast(), count })
+    }
+
+    pub(super) fn as_mut(&mut self) -> &mut [T] {
+        // SAFETY: this many are mapped, zeros are valid, and nobody else uses them.
+        unsafe { core::slice::from_raw_parts_mut(self.start, self.count) }
+    }
+}
+
+impl<T: Zero> Drop for Zeros<T> {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping, and no reference to it is left.
+        unsafe { libc::munmap(self.start.cast(), self.count.max(1).saturating_mul(size_of::<T>())) };
+    }
 }

@@ -1,7 +1,6 @@
-//! `ncclWriteAggregatedFlow`: the flows of a communicator in the form of the flow extractor, where it writes them, whole or not at all.
-//!
-//! The extractor's folder is `output/<name of NCCL_TOPO_FILE up to the first dot>` in the working directory. All communicators in which a process has
-//! the same rank have the same file, as there: the last one asked for stays.
+//! `ncclWriteAggregatedFlow`: the flows of a communicator in the form of the flow extractor, where it writes them, whole or not at all: in
+//! `output/<name of NCCL_TOPO_FILE up to the first dot>` in the working directory. Communicators in which a process has the same rank have the same
+//! file, as there: the last one asked for stays.
 
 use core::ffi::CStr;
 
@@ -9,17 +8,14 @@ use nccl_stacks_recorder_format::layout::COMMUNICATORS_AT;
 use nccl_stacks_recorder_format::{Writer, realtime_and_monotonic};
 use nccl_stacks_recorder_text::flow::{self, Flow, Link, Of};
 
-use super::file::{File, make_folder};
-use super::memory::Zeros;
+use super::file::{File, Zeros, make_folder};
 use crate::process::Path;
 use crate::{environment, log};
 
 /// The folder without a topology.
 const UNKNOWN: &str = "unknown_topo";
-
 /// The longest name that the extractor takes from the path of a topology.
 const LONGEST: usize = 127;
-
 /// The error if no operation is recorded.
 const NO_OPERATIONS: i32 = libc::ENODATA;
 
@@ -37,7 +33,7 @@ pub(crate) fn write_flows(writer: &Writer, communicator: u16) -> bool {
     written.is_ok()
 }
 
-/// Writes the file, and returns how many operations it lacks. Fails with an errno.
+/// Returns how many operations the file lacks. Fails with an errno.
 fn write(writer: &Writer, communicator: u16) -> Result<usize, i32> {
     let of = Of::find(writer, communicator).ok_or(libc::EINVAL)?;
     let mut links = Zeros::<Link>::new(flow::links(writer)).ok_or(libc::ENOMEM)?;

@@ -1,43 +1,64 @@
 //! The calls of a rank as Megatrace's log, written by a thread once the rank is silent. It is on if Megatrace's variables are set, unless
-//! `NCCL_MEGATRACE_ENABLE` says no. Megatrace itself writes whenever it is preloaded, but this library is preloaded for other reasons, too.
+//! `NCCL_MEGATRACE_ENABLE` says no: this library, unlike Megatrace, is preloaded for other reasons, too.
 //!
 //! The thread sleeps, collects records from the rings, and writes when no call came for `NCCL_MEGATRACE_SENSTIME` milliseconds. The last burst is
-//! written at the exit; Megatrace loses it. The log goes to the folder `NCCL_MEGATRACE_LOG_PATH`, of which the last part is created if it is missing.
-//!
-//! Lines have the form of Megatrace's documentation, because that is what analyses of its logs read. The newer form is written if
-//! `NCCL_STACKS_MEGATRACE_FORM` asks for it, or if a variable is set that only the newer Megatrace has.
+//! written at the exit; Megatrace loses it. The last part of the folder `NCCL_MEGATRACE_LOG_PATH` is created if it is missing.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_void};
+use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use nccl_stacks_recorder_format::layout::COMMUNICATORS_AT;
 use nccl_stacks_recorder_format::realtime_and_monotonic;
 use nccl_stacks_recorder_text::megatrace::{About, Form, Log};
 
-use super::console::{self, Level};
 use super::file::{File, Write, make_folder};
 use crate::process::Path;
 use crate::{clock, environment, log, process};
 
 /// The default silence, without `NCCL_MEGATRACE_SENSTIME`, ms.
 const SILENCE: u64 = 3000;
-
 /// How long the thread sleeps at most, ms.
 const SLEEP: i64 = 1000;
 
 /// Whether the log was created.
+static STATE: AtomicU8 = AtomicU8::new(NOT_YET);
 const NOT_YET: u8 = 0;
 const CREATED: u8 = 1;
 const WITHOUT: u8 = 2;
 
-static STATE: AtomicU8 = AtomicU8::new(NOT_YET);
-
 /// Whether a log was requested.
 static IS_ON: AtomicBool = AtomicBool::new(false);
-
 /// Whether a thread is using the log.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The levels of Megatrace's console. Without `MEGATRACE_LOG_LEVEL`, errors are printed, as there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl Level {
+    /// The last level that the environment asks for.
+    fn wanted() -> Level {
+        let word = environment::variable(c"MEGATRACE_LOG_LEVEL").map(CStr::to_bytes).unwrap_or_default();
+        let others = [Level::Warn, Level::Info, Level::Debug];
+        others.into_iter().find(|level| level.name().as_bytes() == word).unwrap_or(Level::Error)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Level::Error => "ERROR",
+            Level::Warn => "WARN",
+            Level::Info => "INFO",
+            Level::Debug => "DEBUG",
+        }
+    }
+}
 
 /// A static that one thread at a time uses.
 struct Shared<T>(UnsafeCell<T>);
@@ -77,7 +98,6 @@ const VARIABLES: [&CStr; 5] = [
     c"MEGATRACE_LOG_EXTRA_FIELDS",
 ];
 
-/// Whether the environment asks for the log.
 fn is_wanted() -> bool {
     VARIABLES.iter().any(|name| environment::variable(name).is_some()) && !environment::is_off(c"NCCL_MEGATRACE_ENABLE")
 }
@@ -102,8 +122,8 @@ fn take_settings() {
     settings.level = Level::wanted();
 }
 
-/// The form of lines: the documented one, `L3`, or brackets, `L6`. The fields that users may add exist only in brackets, so who chooses some has a
-/// Megatrace, and analyses, of that form.
+/// The form of lines: `L3`, which Megatrace documents and analyses of its logs read, or the newer `L6`, brackets. Only that one has the fields that
+/// users may add, so who chooses some has a Megatrace, and analyses, of that form.
 fn form() -> Form {
     let asked = environment::variable(c"NCCL_STACKS_MEGATRACE_FORM").map(CStr::to_bytes);
     let is = |name: &[u8]| asked.is_some_and(|asked| asked.eq_ignore_ascii_case(name));
@@ -188,7 +208,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     core::ptr::null_mut()
 }
 
-/// Collects calls from the rings, and writes them after a silence, or at the exit.
+/// Collects calls, and writes them after a silence, or at the exit.
 fn collect(log: &mut Log, is_end: bool) {
     let Some(writer) = process::opened() else { return };
     let mut header = [0; COMMUNICATORS_AT];
@@ -227,7 +247,6 @@ fn collect(log: &mut Log, is_end: bool) {
     }
 }
 
-/// Opens the log with these flags, and lets `write` fill it.
 fn open(rank: Option<u32>, flags: i32, write: Write<'_>) -> Result<usize, i32> {
     let (folder, number) = (settings().folder.as_str(), rank.unwrap_or_default());
     if folder.is_empty() {
@@ -241,11 +260,10 @@ fn open(rank: Option<u32>, flags: i32, write: Write<'_>) -> Result<usize, i32> {
     File::write(path.ok_or(libc::ENAMETOOLONG)?.as_c_str(), flags, write)
 }
 
-/// Creates or truncates the log; returns whether that succeeded. It is not kept open: a job that closes all descriptors could reuse ours for a file
-/// of its own, which would then get our lines.
+/// Creates or truncates the log; returns whether that succeeded. It is not kept open: a job that closes all descriptors could reuse ours.
 fn create(rank: Option<u32>) -> bool {
     let folder = settings().folder.as_str();
-    let error_line = |line, what: core::fmt::Arguments<'_>| say(Level::Error, rank, "create", line, what);
+    let error_line = |line, what: fmt::Arguments<'_>| say(Level::Error, rank, "create", line, what);
     let Some(number) = rank else {
         error_line(line!(), format_args!("no log: the environment does not say which rank this is"));
         return false;
@@ -270,22 +288,45 @@ fn create(rank: Option<u32>) -> bool {
     true
 }
 
+/// Prints what a function here says on standard error in the form of Megatrace's console, for scripts that look for it there, whatever its level:
+///
+/// ```text
+/// [2025-08-19 08:35:04.253968] [Rank: 3] [ERROR] [megatrace.rs:281:create] no log in ./logs: it cannot be created: error 13
+/// ```
+#[cold]
+fn print(level: Level, rank: Option<u32>, (function, line): (&str, u32), what: fmt::Arguments<'_>) {
+    let (realtime, _) = realtime_and_monotonic();
+    let seconds: libc::time_t = realtime / 1_000_000_000;
+    // SAFETY: zeros are a valid time, which the call overwrites.
+    let now = unsafe {
+        let mut now = core::mem::zeroed::<libc::tm>();
+        libc::localtime_r(&raw const seconds, &raw mut now);
+        now
+    };
+    let (year, month) = (now.tm_year.saturating_add(1900), now.tm_mon.saturating_add(1));
+    let micros = realtime % 1_000_000_000 / 1000;
+    let (rank, level) = (rank.map_or(-1, i64::from), level.name());
+    log::plain(format_args!(
+        "[{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}.{micros:06}] [Rank: {rank}] [{level}] [megatrace.rs:{line}:{function}] {what}",
+        now.tm_mday, now.tm_hour, now.tm_min, now.tm_sec,
+    ));
+}
+
 /// Says something on Megatrace's console if its level is wanted there, and otherwise in our own log.
 #[cold]
-fn say(level: Level, rank: Option<u32>, function: &str, line: u32, what: core::fmt::Arguments<'_>) {
+fn say(level: Level, rank: Option<u32>, function: &str, line: u32, what: fmt::Arguments<'_>) {
     if level <= settings().level {
-        console::line(level, rank, (function, line), what);
+        print(level, rank, (function, line), what);
     } else if level != Level::Debug {
         log::line(format_args!("Megatrace: {what}"));
     }
 }
 
-/// Says, as Megatrace does, that there is no function of this name for a call to be forwarded to. The call may be the first, so settings are read
-/// from the environment.
+/// Says, as Megatrace does, that there is no function of this name to call. The call may be the first, so settings are read from the environment.
 #[cold]
 pub(crate) fn cannot_find(name: &str) {
     if is_wanted() && !environment::is_off(c"NCCL_STACKS_RECORD") {
         let rank = u32::try_from(process::rank()).ok();
-        console::line(Level::Error, rank, (name, line!()), format_args!("Cannot find symbol {name}"));
+        print(Level::Error, rank, (name, line!()), format_args!("Cannot find symbol {name}"));
     }
 }

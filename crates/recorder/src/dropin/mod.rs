@@ -1,13 +1,9 @@
-//! Output of other tools, written inside the job from the records: for users whose scripts set those tools' variables and read their files.
-//!
-//! None of it runs where records are made. A sleeping thread reads the rings and writes Megatrace's log; the flow extractor's file is
-//! written when the program asks for it.
+//! Output of other tools, written inside the job from the records: for users whose scripts set those tools' variables and read their files. A sleeping
+//! thread writes Megatrace's log; the flow extractor's file is written when the program asks for it. Neither runs where records are made.
 
-mod console;
 mod file;
 mod flows;
 mod megatrace;
-mod memory;
 
 pub(crate) use flows::write_flows;
 pub(crate) use megatrace::{cannot_find, finish, forked, start};

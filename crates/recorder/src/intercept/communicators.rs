@@ -3,11 +3,10 @@
 //! A table of fixed size maps addresses to numbers. A lookup is usually one load; nothing waits. An address is entered when NCCL has set it, and
 //! removed before its memory is freed, because the next communicator may get the same memory.
 //!
-//! NCCL sets the address of a split communicator only when it is complete: at the end of the surrounding group, or later on a thread of its own. It
-//! writes to a place of the caller, who may copy the address and reuse the place. So a place is only read within the call that passed it. An address
-//! that was not there then is learned when the program first passes it in a call: NCCL is asked for its rank and size, and if exactly one registered
-//! communicator without an address matches, it is that one. If several match, the address gets a new number with its rank and size, and the reader
-//! of the file finds out by what the plugin recorded within the calls.
+//! NCCL sets the address of a split communicator only when it is complete: at the end of the surrounding group, or later on a thread of its own. The
+//! caller may reuse the place by then, so a place is only read within the call that passed it. Other addresses are learned when the program first
+//! passes them in a call: NCCL is asked for rank and size, and if exactly one registered communicator without an address matches, it is that one.
+//! If several match, the address gets a new number, and the reader of the file finds out by what the plugin recorded within the calls.
 
 use core::ffi::c_void;
 use core::ptr::null;
@@ -25,7 +24,7 @@ const EMPTY: u64 = 0;
 const REMOVED: u64 = 1;
 const BUSY: u64 = 2;
 
-/// The plugin as the source of a communicator.
+/// The sources of a communicator.
 const PLUGIN: u32 = 1;
 const INTERCEPTOR: u32 = 2;
 
@@ -96,15 +95,13 @@ pub(super) fn number_in_use(writer: &Writer, address: *const c_void) -> u16 {
 fn take(slot: &Slot, address: u64, value: u64) -> bool {
     let key = slot.key.load(Ordering::Acquire);
     let is_old = key > BUSY && slot.value.load(Ordering::Acquire) >> 16 != process::generation();
-    if !(key == EMPTY || key == REMOVED || is_old) {
-        return false;
+    let is_free = key == EMPTY || key == REMOVED || is_old;
+    let is_taken = is_free && slot.key.compare_exchange(key, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if is_taken {
+        slot.value.store(value, Ordering::Release);
+        slot.key.store(address, Ordering::Release);
     }
-    if slot.key.compare_exchange(key, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        return false;
-    }
-    slot.value.store(value, Ordering::Release);
-    slot.key.store(address, Ordering::Release);
-    true
+    is_taken
 }
 
 /// Enters a communicator that NCCL has made. If the file has no room for it, its number is 0, and it is not looked up again.
@@ -118,11 +115,7 @@ fn insert(writer: &Writer, number: u16, address: u64) {
         slot.value.store(value_of(number), Ordering::Release);
         return;
     }
-    for slot in slots(address) {
-        if take(slot, address, value_of(number)) {
-            return;
-        }
-    }
+    slots(address).any(|slot| take(slot, address, value_of(number)));
 }
 
 /// Removes a communicator whose memory NCCL will free. Two threads may have entered it at once, so all slots are searched.
@@ -136,8 +129,7 @@ pub(super) fn remove(address: *const c_void) {
     }
 }
 
-/// Finds out which communicator the program has passed in this thread's current call. Only one thread at a time does that; another thread's new
-/// communicator stays unknown until its next call.
+/// Finds out which communicator the program has passed in this call. One thread at a time does; another's stays unknown until its next call.
 #[cold]
 #[inline(never)]
 fn learn(writer: &Writer, address: *const c_void) -> u16 {
@@ -172,18 +164,11 @@ fn may_be(writer: &Writer, number: u16, rank: i32, size: i32) -> bool {
     let Some(known) = writer.known(number) else { return false };
     let known = known.communicator();
     let is_waiting = known.by == INTERCEPTOR && known.address == 0 && known.ended == 0;
-    if !is_waiting {
-        return false;
-    }
     let agrees = |of: &Communicator<'_>| (of.rank < 0 || of.rank == rank) && (of.size < 0 || of.size == size);
     // The plugin may know the rank and size of the same communicator.
-    let of_plugin =
-        (1..=layout::COMMUNICATORS as u16).filter(|_| known.hash != 0).filter_map(|other| writer.known(other));
-    let mut same = of_plugin.filter(|other| {
-        let other = other.communicator();
-        other.by == PLUGIN && other.hash == known.hash
-    });
-    agrees(&known) && same.all(|other| agrees(&other.communicator()))
+    let mut others = (1..=layout::COMMUNICATORS as u16).filter(|_| known.hash != 0).filter_map(|at| writer.known(at));
+    let fits = |other: Communicator<'_>| other.by != PLUGIN || other.hash != known.hash || agrees(&other);
+    is_waiting && agrees(&known) && others.all(|other| fits(other.communicator()))
 }
 
 /// What is known of a communicator before it is made.
@@ -203,7 +188,6 @@ pub(super) fn announce(writer: &Writer, id: Option<&UniqueId>, rank: i32, size: 
 pub(super) enum Way {
     /// `ncclCommSplit`, with colour and key. Colour -1 makes none.
     Split(i32, i32),
-    /// `ncclCommShrink`.
     Shrink,
     /// `ncclCommGrow`, with the new size, and the rank of a process that joins, or -1.
     Grow(i32, i32),

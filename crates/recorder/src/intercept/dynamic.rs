@@ -1,8 +1,7 @@
-//! `dlsym`: leads programs that ask a library for NCCL's functions to ours.
+//! `dlsym`: leads programs that ask a library for NCCL's functions to ours. `NCCL_STACKS_DLSYM=0` switches it off.
 //!
 //! It must be invisible for everything else. `RTLD_NEXT` and `RTLD_DEFAULT` depend on the caller, by the return address. So for all names except
-//! NCCL's, this jumps into the real `dlsym` with an unchanged stack and arguments. Rust cannot express that, hence the assembly, and hence only
-//! x86-64. `NCCL_STACKS_DLSYM=0` switches it off.
+//! NCCL's, this jumps into the real `dlsym` with an unchanged stack and arguments. Rust cannot express that, hence assembly, only for x86-64.
 
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
@@ -34,9 +33,8 @@ fn is_on() -> bool {
 }
 
 unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
-    let real = real_dlsym();
-    let Some(call) = real else { return Decision { jump: None, value: null_mut() } };
-    let jump = Decision { jump: real, value: null_mut() };
+    let jump = Decision { jump: real_dlsym(), value: null_mut() };
+    let Some(call) = jump.jump else { return jump };
     if handle == libc::RTLD_NEXT || name.is_null() {
         return jump;
     }

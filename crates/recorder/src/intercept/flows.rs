@@ -1,8 +1,6 @@
 //! The flow extractor's two functions, for programs that were written for it: `ncclSetFlowExtractionEnabled` chooses the operations to record, and
-//! `ncclWriteAggregatedFlow` writes the flows of a communicator.
-//!
-//! The extractor is a patched NCCL, and writes its other files itself. Here all are made from the records: the aggregate when the program asks for it,
-//! and the others later (`nccl-stacks export --flows`). So switching it off stops recording. If NCCL has the functions, too, they are also called.
+//! `ncclWriteAggregatedFlow` writes the flows of a communicator. The extractor's other files are made later (`nccl-stacks export --flows`), all from
+//! the records, so switching it off stops recording. The extractor is a patched NCCL: if NCCL has the functions, too, they are also called.
 
 use core::ffi::{c_int, c_void};
 
@@ -13,7 +11,6 @@ const SUCCESS: c_int = 0;
 const SYSTEM_ERROR: c_int = 2;
 const INVALID_ARGUMENT: c_int = 4;
 
-/// The function under its original name.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "the extractor's name")]
 extern "C" fn ncclSetFlowExtractionEnabled(enabled: c_int) -> c_int {
@@ -27,7 +24,7 @@ extern "C" fn ncclSetFlowExtractionEnabled(enabled: c_int) -> c_int {
     next(enabled)
 }
 
-/// The function under its original name. A file that NCCL's own function has written stays: its place is the same.
+/// A file that NCCL's own function has written stays: its place is the same.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "the extractor's name")]
 extern "C" fn ncclWriteAggregatedFlow(communicator: *mut c_void) -> c_int {

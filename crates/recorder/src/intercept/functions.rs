@@ -18,7 +18,7 @@ type Comm = *mut c_void;
 type Stream = *mut c_void;
 /// Where NCCL writes the address of a communicator.
 type Place = *mut Comm;
-/// A configuration, which is only passed on.
+/// Only passed on.
 type Config = *mut c_void;
 
 /// `pncclX`.
@@ -29,103 +29,86 @@ const fn p_name(text: &'static str) -> &'static CStr {
     }
 }
 
-macro_rules! functions {
-    ($($name:ident($($argument:ident: $type:ty),*) => $call:expr;)*) => {
-        #[allow(non_upper_case_globals, reason = "they have the names of NCCL's functions")]
-        mod about {
-            use super::*;
-            $(pub(super) static $name: Function = Function::new(
-                p_name(concat!("p", stringify!($name), "\0")),
-                super::$name as *const c_void,
-                super::direct::$name as *const c_void,
-            );)*
-        }
-
-        static ALL: &[&Function] = &[$(&about::$name),*];
-
-        /// The common code of the exported and the direct functions.
+macro_rules! function {
+    ($name:ident + ($($argument:ident: $type:ty),*) => $call:expr) => {
+        function!($name($($argument: $type,)* config: Config) => $call);
+    };
+    ($name:ident($($argument:ident: $type:ty),*) => $call:expr) => {
         #[allow(non_snake_case, clippy::too_many_arguments, reason = "NCCL's names and arguments")]
-        mod both {
+        mod $name {
             use super::*;
-            $(
-                #[inline(always)]
-                pub(super) unsafe fn $name<const IS_DIRECT: bool>($($argument: $type),*) -> i32 {
-                    let function = &about::$name;
-                    let outside = State::now();
-                    // A function that is called inside itself was reached again through another interceptor.
-                    let is_past_others = IS_DIRECT || outside.inside() == function.address();
-                    let real = if is_past_others { function.base() } else { function.next() };
-                    let Some(real) = real else { return function.missing() };
-                    // SAFETY: the function of this name has this type.
-                    let real: unsafe extern "C" fn($($type),*) -> i32 = unsafe { core::mem::transmute(real) };
-                    let call = $call;
-                    let entered = call.enter(function, outside);
-                    // SAFETY: the arguments are those of the caller.
-                    let result = unsafe { real($($argument),*) };
-                    call.leave(&entered, result);
-                    result
-                }
-            )*
-        }
 
-        /// The function for programs that asked NCCL's library for it. It bypasses all other interceptors.
-        #[allow(non_snake_case, reason = "NCCL's names")]
-        mod direct {
-            use super::*;
-            $(pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
+            pub(super) static ABOUT: Function = Function::new(
+                p_name(concat!("p", stringify!($name), "\0")),
+                $name as *const c_void,
+                direct as *const c_void,
+            );
+
+            /// The common code of the exported and the direct function.
+            #[inline(always)]
+            unsafe fn both<const IS_DIRECT: bool>($($argument: $type),*) -> i32 {
+                let function = &ABOUT;
+                let outside = State::now();
+                // A function that is called inside itself was reached again through another interceptor.
+                let is_past_others = IS_DIRECT || outside.inside() == function.address();
+                let real = if is_past_others { function.base() } else { function.next() };
+                let Some(real) = real else { return function.missing() };
+                // SAFETY: the function of this name has this type.
+                let real: unsafe extern "C" fn($($type),*) -> i32 = unsafe { core::mem::transmute(real) };
+                let call = $call;
+                let entered = call.enter(function, outside);
                 // SAFETY: the arguments are those of the caller.
-                unsafe { both::$name::<true>($($argument),*) }
-            })*
-        }
+                let result = unsafe { real($($argument),*) };
+                call.leave(&entered, result);
+                result
+            }
 
-        $(
+            /// For programs that asked NCCL's library for the function. It bypasses all other interceptors.
+            unsafe extern "C" fn direct($($argument: $type),*) -> i32 {
+                // SAFETY: the arguments are those of the caller.
+                unsafe { both::<true>($($argument),*) }
+            }
+
             #[unsafe(no_mangle)]
-            #[allow(non_snake_case, reason = "NCCL's name")]
             unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
                 // SAFETY: the arguments are those of the caller.
-                unsafe { both::$name::<false>($($argument),*) }
+                unsafe { both::<false>($($argument),*) }
             }
+        }
+    };
+}
+
+/// Functions. A second name is the same function with a configuration.
+macro_rules! functions {
+    ($($name:ident $arguments:tt => $call:expr $(, $config:ident)?;)*) => {
+        $(
+            function!($name $arguments => $call);
+            $(function!($config + $arguments => $call);)?
         )*
+
+        static ALL: &[&Function] = &[$(&$name::ABOUT, $(&$config::ABOUT,)?)*];
     };
 }
 
 functions! {
     // Collectives.
     ncclAllReduce(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream)
-        => Call::collective(count, dtype, comm, stream).by(op);
+        => Call::collective(count, dtype, comm, stream).by(op), ncclAllReduceConfig;
     ncclReduceScatter(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream)
-        => Call::collective(count, dtype, comm, stream).by(op);
+        => Call::collective(count, dtype, comm, stream).by(op), ncclReduceScatterConfig;
     ncclReduce(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::collective(count, dtype, comm, stream).by(op).with(root);
+        => Call::collective(count, dtype, comm, stream).by(op).with(root), ncclReduceConfig;
     ncclAllGather(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream)
-        => Call::collective(count, dtype, comm, stream);
+        => Call::collective(count, dtype, comm, stream), ncclAllGatherConfig;
     ncclBroadcast(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::collective(count, dtype, comm, stream).with(root);
-    ncclBcast(buffer: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::collective(count, dtype, comm, stream).with(root);
+        => Call::collective(count, dtype, comm, stream).with(root), ncclBroadcastConfig;
     ncclAlltoAll(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream)
-        => Call::collective(count, dtype, comm, stream);
+        => Call::collective(count, dtype, comm, stream), ncclAlltoAllConfig;
     ncclGather(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::collective(count, dtype, comm, stream).with(root);
+        => Call::collective(count, dtype, comm, stream).with(root), ncclGatherConfig;
     ncclScatter(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
-        => Call::collective(count, dtype, comm, stream).with(root);
-
-    // The same with a configuration.
-    ncclAllReduceConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::collective(count, dtype, comm, stream).by(op);
-    ncclReduceScatterConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::collective(count, dtype, comm, stream).by(op);
-    ncclReduceConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, op: i32, root: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::collective(count, dtype, comm, stream).by(op).with(root);
-    ncclAllGatherConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::collective(count, dtype, comm, stream);
-    ncclBroadcastConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::collective(count, dtype, comm, stream).with(root);
-    ncclAlltoAllConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::collective(count, dtype, comm, stream);
-    ncclGatherConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
-        => Call::collective(count, dtype, comm, stream).with(root);
-    ncclScatterConfig(from: Pointer, to: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream, config: Config)
+        => Call::collective(count, dtype, comm, stream).with(root), ncclScatterConfig;
+    ncclBcast(buffer: Pointer, count: usize, dtype: i32, root: i32, comm: Comm, stream: Stream)
         => Call::collective(count, dtype, comm, stream).with(root);
 
     // Point to point.

@@ -18,35 +18,21 @@ pub(super) fn megatrace(id: &UniqueId) -> u64 {
 /// NCCL's hash of an id. The rule changed in version 2.26. An unknown version counts as new.
 pub(super) fn nccl(id: &UniqueId, version: u32) -> u64 {
     if version != 0 && version < 22_600 {
-        return id
-            .bytes
-            .iter()
-            .fold(5381_u64, |hash, byte| hash.wrapping_mul(33) ^ i64::from(byte.cast_signed()).cast_unsigned());
+        let add = |hash: u64, byte: &u8| hash.wrapping_mul(33) ^ i64::from(byte.cast_signed()).cast_unsigned();
+        return id.bytes.iter().fold(5381, add);
     }
-    let mut hash = Hash::new();
-    hash.eat(&id.bytes);
-    hash.digest()
+    digest(&[&id.bytes])
 }
 
 /// NCCL's hash of a communicator that was derived from another one.
 pub(super) fn child(parent: u64, count: i32, color: i32) -> u64 {
-    let mut hash = Hash::new();
-    hash.eat(&parent.to_le_bytes());
-    hash.eat(&count.to_le_bytes());
-    hash.eat(&color.to_le_bytes());
-    hash.digest()
+    digest(&[&parent.to_le_bytes(), &count.to_le_bytes(), &color.to_le_bytes()])
 }
 
 /// NCCL's hash function, over several texts in sequence.
-struct Hash([u64; 2]);
-
-impl Hash {
-    fn new() -> Hash {
-        Hash([1, 1])
-    }
-
-    fn eat(&mut self, bytes: &[u8]) {
-        let [mut a, mut b] = self.0;
+fn digest(texts: &[&[u8]]) -> u64 {
+    let (mut a, mut b) = (1_u64, 1_u64);
+    for bytes in texts {
         a ^= bytes.len() as u64;
         for chunk in bytes.chunks(8) {
             a = a.wrapping_add(b);
@@ -56,12 +42,7 @@ impl Hash {
             let word = chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
             a = a.wrapping_add(word);
         }
-        self.0 = [a, b];
     }
-
-    fn digest(&self) -> u64 {
-        let [a, b] = self.0;
-        let hash = (a ^ a >> 31).wrapping_mul(0xbac3_bd56_2846_de6b).wrapping_add(b);
-        (hash ^ hash >> 32).wrapping_mul(0x995a_187a_14e7_b445)
-    }
+    let hash = (a ^ a >> 31).wrapping_mul(0xbac3_bd56_2846_de6b).wrapping_add(b);
+    (hash ^ hash >> 32).wrapping_mul(0x995a_187a_14e7_b445)
 }

@@ -34,7 +34,6 @@ pub(super) struct Function {
 unsafe impl Sync for Function {}
 
 impl Function {
-    /// `p_name` is `pncclX`.
     pub(super) const fn new(p_name: &'static CStr, ours: *const c_void, direct: *const c_void) -> Function {
         Function {
             p_name,
@@ -104,11 +103,8 @@ impl Function {
         if found == self.ours {
             return found;
         }
-        let base = match self.find_known_base() {
-            Some(base) => base,
-            // A library of another name, whose `pncclX` is not visible.
-            None => keep(&self.base, found),
-        };
+        // Without a known one it is a library of another name, whose `pncclX` is not visible.
+        let base = self.find_known_base().unwrap_or_else(|| keep(&self.base, found));
         // Calls of a second NCCL in the process are not intercepted: they must stay in that library.
         let is_real = base == found || symbols::library_of(base) == symbols::library_of(found);
         if is_real { self.direct } else { found }

@@ -2,9 +2,7 @@
 //!
 //! The descriptors of all versions have the same head of 24 bytes, followed by a union whose members extend those of the version before. So readers
 //! use the oldest member with the field, and check the version for newer fields: an older NCCL's descriptor is shorter, and nothing after its end
-//! may be read. All offsets are checked at compile time.
-//!
-//! It needs only `core`: a test also compiles it, beside C structures.
+//! may be read. It needs only `core`: a test also compiles it, beside C structures.
 
 use core::ffi::{c_char, c_int, c_void};
 
@@ -81,144 +79,92 @@ pub(crate) type InitV4 = unsafe extern "C" fn(*mut Opaque, *mut c_int, Text, u64
 /// `init` since version 5: context, hash, mask, name, nodes, ranks, rank, logger.
 pub(crate) type InitV5 = unsafe extern "C" fn(*mut Opaque, u64, *mut c_int, Text, c_int, c_int, c_int, Opaque) -> c_int;
 
-/// Structures in a descriptor's union, with the offsets of their fields in NCCL's descriptor, which are checked.
-macro_rules! structures {
-    ($($name:ident { $($field:ident: $type:ty = $at:literal),+ $(,)? })+) => {
-        $(
+/// A version's structures in a descriptor's union, with the offsets of their fields in NCCL's descriptor; its descriptor, whose event has this type,
+/// of this size in bytes; and its table. All offsets are checked.
+macro_rules! version {
+    ($version:ident($($before:ident)?) $event:ty, $init:ty, $size:literal:
+     $($name:ident { $($field:ident: $type:ty = $at:literal),+ $(,)? })+) => {
+        pub(crate) mod $version {
+            use core::mem::offset_of;
+
+            use super::*;
+
+            $(
+                #[repr(C)]
+                #[derive(Clone, Copy)]
+                pub(crate) struct $name {
+                    $(pub(crate) $field: $type),+
+                }
+                const _: () = { $(assert!(24 + offset_of!($name, $field) == $at);)+ };
+            )+
+
             #[repr(C)]
-            #[derive(Clone, Copy)]
-            pub(crate) struct $name {
-                $(pub(crate) $field: $type),+
+            #[allow(non_snake_case, reason = "members have the names of their types")]
+            pub(crate) union Of {
+                $(before: core::mem::ManuallyDrop<$before::Of>,)?
+                $($name: $name),+
             }
-            const _: () = { $(assert!(24 + core::mem::offset_of!($name, $field) == $at);)+ };
-        )+
+
+            pub(crate) type Descr = Descriptor<$event, Of>;
+            pub(crate) type Table = super::Table<$init, Descr>;
+
+            const _: () = assert!(size_of::<Descr>() == $size && offset_of!(Descr, event) == 0);
+            const _: () = assert!(offset_of!(Descr, parent) == 8 && offset_of!(Descr, rank) == 16);
+            const _: () = assert!(offset_of!(Descr, of) == 24 && size_of::<Table>() == 48);
+            const _: () = assert!(offset_of!(Table, name) == 0 && offset_of!(Table, init) == 8);
+            const _: () = assert!(offset_of!(Table, start_event) == 16 && offset_of!(Table, stop_event) == 24);
+            const _: () = assert!(offset_of!(Table, record_event_state) == 32 && offset_of!(Table, finalize) == 40);
+        }
     };
 }
 
-/// The structures of version 4, which later versions kept.
-pub(crate) mod v4 {
-    use super::*;
-
-    structures! {
-        Coll {
-            seq_number: u64 = 24, func: Text = 32, send_buff: Opaque = 40, recv_buff: Opaque = 48,
-            count: usize = 56, root: c_int = 64, datatype: Text = 72, n_channels: u8 = 80, n_warps: u8 = 81,
-            algo: Text = 88, proto: Text = 96,
-        }
-        P2p {
-            func: Text = 24, buff: Opaque = 32, datatype: Text = 40, count: usize = 48, peer: c_int = 56,
-            n_channels: u8 = 60,
-        }
-        ProxyOp {
-            pid: c_int = 24, channel_id: u8 = 28, peer: c_int = 32, n_steps: c_int = 36,
-            chunk_size: c_int = 40, is_send: c_int = 44,
-        }
-        ProxyStep { step: c_int = 24 }
-        KernelCh { channel_id: u8 = 24, gpu_time: u64 = 32 }
-        NetPlugin { id: i64 = 24, data: Opaque = 32 }
+// Later versions kept the structures of version 4, and each added some.
+version! { v4() u8, InitV4, 104:
+    Coll {
+        seq_number: u64 = 24, func: Text = 32, send_buff: Opaque = 40, recv_buff: Opaque = 48,
+        count: usize = 56, root: c_int = 64, datatype: Text = 72, n_channels: u8 = 80, n_warps: u8 = 81,
+        algo: Text = 88, proto: Text = 96,
     }
-
-    #[repr(C)]
-    pub(crate) union Of {
-        pub(crate) coll: Coll,
-        pub(crate) p2p: P2p,
-        pub(crate) proxy_op: ProxyOp,
-        pub(crate) proxy_step: ProxyStep,
-        pub(crate) kernel_ch: KernelCh,
-        pub(crate) net_plugin: NetPlugin,
+    P2p {
+        func: Text = 24, buff: Opaque = 32, datatype: Text = 40, count: usize = 48, peer: c_int = 56,
+        n_channels: u8 = 60,
     }
-
-    pub(crate) type Descr = Descriptor<u8, Of>;
-    pub(crate) type Table = super::Table<InitV4, Descr>;
+    ProxyOp {
+        pid: c_int = 24, channel_id: u8 = 28, peer: c_int = 32, n_steps: c_int = 36,
+        chunk_size: c_int = 40, is_send: c_int = 44,
+    }
+    ProxyStep { step: c_int = 24 }
+    KernelCh { channel_id: u8 = 24, gpu_time: u64 = 32 }
+    NetPlugin { id: i64 = 24, data: Opaque = 32 }
 }
-
-/// The additions of version 5.
-pub(crate) mod v5 {
-    use super::*;
-
-    structures! {
-        Coll { before: v4::Coll = 24, parent_group: Opaque = 104 }
-        P2p { before: v4::P2p = 24, parent_group: Opaque = 64 }
-        GroupApi { graph_captured: u8 = 24, group_depth: c_int = 28 }
-        CollApi {
-            func: Text = 24, count: usize = 32, datatype: Text = 40, root: c_int = 48, stream: Opaque = 56,
-            graph_captured: u8 = 64,
-        }
-        P2pApi {
-            func: Text = 24, count: usize = 32, datatype: Text = 40, stream: Opaque = 48,
-            graph_captured: u8 = 56,
-        }
-        KernelLaunch { stream: Opaque = 24 }
+version! { v5(v4) u64, InitV5, 112:
+    Coll { before: v4::Coll = 24, parent_group: Opaque = 104 }
+    P2p { before: v4::P2p = 24, parent_group: Opaque = 64 }
+    GroupApi { graph_captured: u8 = 24, group_depth: c_int = 28 }
+    CollApi {
+        func: Text = 24, count: usize = 32, datatype: Text = 40, root: c_int = 48, stream: Opaque = 56,
+        graph_captured: u8 = 64,
     }
-
-    #[repr(C)]
-    pub(crate) union Of {
-        pub(crate) before: core::mem::ManuallyDrop<v4::Of>,
-        pub(crate) coll: Coll,
-        pub(crate) p2p: P2p,
-        pub(crate) group_api: GroupApi,
-        pub(crate) coll_api: CollApi,
-        pub(crate) p2p_api: P2pApi,
-        pub(crate) kernel_launch: KernelLaunch,
-    }
-
-    pub(crate) type Descr = Descriptor<u64, Of>;
-    pub(crate) type Table = super::Table<InitV5, Descr>;
+    P2pApi { func: Text = 24, count: usize = 32, datatype: Text = 40, stream: Opaque = 48, graph_captured: u8 = 56 }
+    KernelLaunch { stream: Opaque = 24 }
 }
-
-/// The additions of version 6.
-pub(crate) mod v6 {
-    use super::*;
-
-    structures! {
-        CeColl {
-            seq_number: u64 = 24, func: Text = 32, send_buff: Opaque = 40, recv_buff: Opaque = 48,
-            count: usize = 56, root: c_int = 64, datatype: Text = 72, sync_strategy: Text = 80,
-            intra_batch_sync: u8 = 88, batch_size: u32 = 92, num_batches: u32 = 96, ce_seq_num: u32 = 100,
-            stream: Opaque = 104,
-        }
-        CeSync { is_complete: u8 = 24, n_ranks: c_int = 28 }
-        CeBatch { num_ops: c_int = 24, total_bytes: usize = 32, use_intra_sync: u8 = 40 }
+version! { v6(v5) u64, InitV5, 112:
+    CeColl {
+        seq_number: u64 = 24, func: Text = 32, send_buff: Opaque = 40, recv_buff: Opaque = 48,
+        count: usize = 56, root: c_int = 64, datatype: Text = 72, sync_strategy: Text = 80,
+        intra_batch_sync: u8 = 88, batch_size: u32 = 92, num_batches: u32 = 96, ce_seq_num: u32 = 100,
+        stream: Opaque = 104,
     }
-
-    #[repr(C)]
-    pub(crate) union Of {
-        pub(crate) before: core::mem::ManuallyDrop<v5::Of>,
-        pub(crate) ce_coll: CeColl,
-        pub(crate) ce_sync: CeSync,
-        pub(crate) ce_batch: CeBatch,
-    }
-
-    pub(crate) type Descr = Descriptor<u64, Of>;
-    pub(crate) type Table = super::Table<InitV5, Descr>;
+    CeSync { is_complete: u8 = 24, n_ranks: c_int = 28 }
+    CeBatch { num_ops: c_int = 24, total_bytes: usize = 32, use_intra_sync: u8 = 40 }
 }
-
-/// The additions of version 7.
-pub(crate) mod v7 {
-    use super::*;
-
-    structures! {
-        Coll { before: v5::Coll = 24, kernel_variant: Text = 112, is_sym_coll: u8 = 120, user_tag: u64 = 128 }
-        P2p { before: v5::P2p = 24, user_tag: u64 = 72 }
-        CollApi { before: v5::CollApi = 24, user_tag: u64 = 72 }
-        P2pApi { before: v5::P2pApi = 24, user_tag: u64 = 64 }
-        CeColl { before: v6::CeColl = 24, user_tag: u64 = 112 }
-        KernelPhase { channel_id: u8 = 24, phase_id: u8 = 25, phase_name: Text = 32, gpu_time: u64 = 40 }
-    }
-
-    #[repr(C)]
-    pub(crate) union Of {
-        pub(crate) before: core::mem::ManuallyDrop<v6::Of>,
-        pub(crate) coll: Coll,
-        pub(crate) p2p: P2p,
-        pub(crate) coll_api: CollApi,
-        pub(crate) p2p_api: P2pApi,
-        pub(crate) ce_coll: CeColl,
-        pub(crate) kernel_phase: KernelPhase,
-    }
-
-    pub(crate) type Descr = Descriptor<u64, Of>;
-    pub(crate) type Table = super::Table<InitV5, Descr>;
+version! { v7(v6) u64, InitV5, 136:
+    Coll { before: v5::Coll = 24, kernel_variant: Text = 112, is_sym_coll: u8 = 120, user_tag: u64 = 128 }
+    P2p { before: v5::P2p = 24, user_tag: u64 = 72 }
+    CollApi { before: v5::CollApi = 24, user_tag: u64 = 72 }
+    P2pApi { before: v5::P2pApi = 24, user_tag: u64 = 64 }
+    CeColl { before: v6::CeColl = 24, user_tag: u64 = 112 }
+    KernelPhase { channel_id: u8 = 24, phase_id: u8 = 25, phase_name: Text = 32, gpu_time: u64 = 40 }
 }
 
 /// Data that NCCL's own network plugins pass with an event, after its id: the type in the upper half, the version in the lower half.
@@ -256,43 +202,6 @@ pub(crate) mod net {
         pub(crate) of: T,
     }
 }
-
-/// Checks the head of a descriptor, and its size.
-macro_rules! descriptor {
-    ($type:ty: $size:literal) => {
-        const _: () = assert!(
-            size_of::<$type>() == $size
-                && core::mem::offset_of!($type, event) == 0
-                && core::mem::offset_of!($type, parent) == 8
-                && core::mem::offset_of!($type, rank) == 16
-                && core::mem::offset_of!($type, of) == 24
-        );
-    };
-}
-
-descriptor!(v4::Descr: 104);
-descriptor!(v5::Descr: 112);
-descriptor!(v6::Descr: 112);
-descriptor!(v7::Descr: 136);
-
-macro_rules! table {
-    ($type:ty) => {
-        const _: () = assert!(
-            size_of::<$type>() == 48
-                && core::mem::offset_of!($type, name) == 0
-                && core::mem::offset_of!($type, init) == 8
-                && core::mem::offset_of!($type, start_event) == 16
-                && core::mem::offset_of!($type, stop_event) == 24
-                && core::mem::offset_of!($type, record_event_state) == 32
-                && core::mem::offset_of!($type, finalize) == 40
-        );
-    };
-}
-
-table!(v4::Table);
-table!(v5::Table);
-table!(v6::Table);
-table!(v7::Table);
 
 const _: () = assert!(size_of::<StateArgs>() == 8);
 const _: () = assert!(size_of::<net::Payload<net::QueuePair>>() == 40 && size_of::<net::Payload<net::Socket>>() == 24);

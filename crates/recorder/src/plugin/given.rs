@@ -62,11 +62,9 @@ impl Given<'_> {
         unsafe { &*self.of.cast::<M>() }
     }
 
-    /// The data that does not fit into the record of an operation: the user's tag, the group if it is not the communicator's last one, and the kernel
-    /// variant.
+    /// What does not fit into an operation's record: the user's tag, the group if it is not the communicator's last, and the kernel variant.
     fn more(&self, tag: u64, group: Opaque, variant: u8) -> Option<Record> {
-        let group = own(group);
-        let last = last_group(self.communicator);
+        let (group, last) = (own(group), last_group(self.communicator));
         (tag != 0 || variant != 0 || group != last).then(|| Record {
             a: tag,
             b: group,

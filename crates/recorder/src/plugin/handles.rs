@@ -1,8 +1,9 @@
-//! Values that NCCL keeps for us and passes back: handles of events, and contexts of communicators.
+//! Values that NCCL keeps for us and passes back: the handle of an event is the number of its first record as a pointer, the context of a communicator
+//! its number in the file.
 //!
-//! NCCL passes back handles of events that stopped long ago, and after a fork those that the parent got. So both kinds have the fork count beside
-//! the number, and the number counts as 0 if the fork count differs. That a parent is of another process cannot be seen here; the event
-//! says so. Nothing is stored per handle, except each communicator's last group, because every collective names it.
+//! NCCL passes back handles of events that stopped long ago, repeatedly when a graph is replayed, and after a fork those that the parent got. So both
+//! kinds have the fork count beside the number, which counts as 0 if that differs. That a parent is of another process only the event says. Nothing is
+//! stored per handle, except each communicator's last group, because every collective names it.
 
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use nccl_stacks_recorder_format::{Handle, layout};
 use super::abi::Opaque;
 use crate::process;
 
-/// The bits of a handle that are the record's number. The other bits are the fork count: a parent's handles mean nothing in a child's file.
+/// The bits of a handle that are the record's number. The other bits are the fork count.
 pub(super) const NUMBER: u64 = (1 << 56) - 1;
 
 /// Notes in handles: facts about an event that are needed when only its handle is passed.

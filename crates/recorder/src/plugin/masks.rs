@@ -1,10 +1,10 @@
 //! The events that NCCL is asked to report.
 //!
-//! NCCL adds the ancestors of requested events by itself. The default shows at a low rate where time goes: collectives and sends with the chosen
-//! algorithm, the work of proxies for each channel and peer, and when the GPU began and ended each channel. Without channels there are no completion
-//! times at all, because `stopEvent` of a collective means that it was enqueued. Each is a few records per operation. Left out are proxy steps, with
-//! a record for every chunk and phase; the activity of proxy threads, which is reported even when idle; transfers of network plugins, for which NCCL
-//! also reports the steps; copy engines, whose events NCCL times with host callbacks; and kernel phases.
+//! NCCL adds the ancestors of requested events by itself. The default shows with a few records per operation where time goes: collectives and sends
+//! with the chosen algorithm, the work of proxies for each channel and peer, and when the GPU began and ended each channel. Without channels there are
+//! no completion times at all, because `stopEvent` of a collective means that it was enqueued. Left out are proxy steps, with a record for every chunk
+//! and phase; proxy threads, which report even when idle; transfers of network plugins, for which NCCL also reports the steps; copy engines, whose
+//! events NCCL times with host callbacks; and kernel phases.
 
 use super::abi::event;
 use crate::environment;

@@ -1,11 +1,8 @@
 //! The profiler plugin: the functions that NCCL calls.
 //!
-//! NCCL looks for `ncclProfiler_v7`, `_v6` and so on and takes the first that exists, so one library serves NCCL 2.27 and later. The handle of an
-//! event is the number of its first record as a pointer; the context of a communicator is its number in the file. Neither is an address, nothing is
-//! stored for it, and nothing has to exist when it is passed back: NCCL names parents that stopped long ago, repeatedly when a graph is replayed, and
-//! parents of other processes.
-//!
-//! All functions return 0: a job must not fail because of its observer.
+//! NCCL looks for `ncclProfiler_v7`, `_v6` and so on and takes the first that exists, so one library serves NCCL 2.27 and later. Events and
+//! communicators have [numbers as handles](handles), for which nothing has to exist when they are passed back. All functions return 0: a job must not
+//! fail because of its observer.
 
 mod abi;
 mod events;
@@ -104,7 +101,6 @@ unsafe extern "C" fn finalize(context: Opaque) -> c_int {
     0
 }
 
-/// Exports the table of a version under the name that NCCL looks for.
 macro_rules! export {
     ($name:ident, $module:ident, $version:literal, $init:expr) => {
         /// The table that NCCL looks for.
