@@ -2,16 +2,15 @@
 
 use std::cell::Cell;
 
-use super::category::Categories;
 use super::fields::{Field, Fields};
 use super::ids::IdFinder;
 use super::kept::{KeptArgs, Owner};
 use super::keys::has_one_phase;
-use super::layout::Layouts;
 use super::marks::Marks;
 use super::number::Digits;
 use super::piece::{Events, Marked};
 use super::scan::{Token, Walker};
+use super::template::Templates;
 use super::text::unescape;
 use crate::damage::Damage;
 use crate::event::{ArgList, ArgsWanted, AsyncId, Bind, Event, EventIds, Id, Kind, Scope, Text};
@@ -21,8 +20,8 @@ use crate::time::{Ns, TimeRule, scaled_decimal};
 pub(super) struct Parser {
     time: TimeRule,
     args: Arguments,
-    layouts: Layouts,
-    /// Those of an event that has none of the known layouts.
+    templates: Templates,
+    /// Those of an event that has none of the known templates.
     fields: Fields,
     /// What was wrong with the event that was passed on last.
     faults: Vec<Damage>,
@@ -30,7 +29,6 @@ pub(super) struct Parser {
 
 /// Reads the arguments of events. Keeps what they have in common.
 struct Arguments {
-    categories: Categories,
     ids: IdFinder,
     kept: KeptArgs,
     list: ArgList,
@@ -40,13 +38,8 @@ impl Parser {
     pub(super) fn new(time: TimeRule, wanted: ArgsWanted) -> Self {
         Parser {
             time,
-            args: Arguments {
-                categories: Categories::default(),
-                ids: IdFinder::new(),
-                kept: KeptArgs::new(wanted),
-                list: ArgList::default(),
-            },
-            layouts: Layouts::default(),
+            args: Arguments { ids: IdFinder::new(), kept: KeptArgs::new(wanted), list: ArgList::default() },
+            templates: Templates::default(),
             fields: Fields::default(),
             faults: Vec::new(),
         }
@@ -55,7 +48,7 @@ impl Parser {
     /// Whether the event that was passed on last has an invalid length, though its phase needs none: some readers give up there.
     /// `text` is the text that it was passed in.
     pub(super) fn has_bad_time(&self, text: &[u8], recognised: bool) -> bool {
-        let fields = if recognised { self.layouts.fields() } else { &self.fields };
+        let fields = if recognised { self.templates.fields() } else { &self.fields };
         let is_bad = |field| match fields.get(text, field) {
             None => false,
             Some(Token::Number(number) | Token::Text(number)) => self.time.text_to_nanos(number).is_none(),
@@ -83,20 +76,19 @@ impl Parser {
 
     #[inline]
     fn parse_known(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
-        let Parser { time, args, layouts, faults, .. } = self;
-        args.ids.know(layouts.flats());
-        meaning(*time, args, layouts.fields(), faults, event, take)
+        let Parser { time, args, templates, faults, .. } = self;
+        meaning(*time, args, templates.fields(), faults, event, take)
     }
 
     fn parse_other(&mut self, event: Marked<'_>, take: impl FnOnce(&Event<'_>)) -> Result<(), Damage> {
-        let Parser { time, args, layouts, fields, faults } = self;
+        let Parser { time, args, templates, fields, faults } = self;
         // `{}` is no event, and no damage either.
         if fields.members.is_empty() {
             return Ok(());
         }
         // The recoverer reads others byte by byte, and has to read those that look like them, too.
         if has_one_phase(&event.text[event.at..]) {
-            layouts.learn(event.text, event.at, fields);
+            templates.learn(event.text, event.at, fields);
         }
         meaning(*time, args, fields, faults, event, take)
     }
@@ -105,7 +97,7 @@ impl Parser {
 impl Events for Parser {
     #[inline]
     fn recognise(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Option<usize> {
-        self.layouts.recognise(text, at, marks)
+        self.templates.recognise(text, at, marks)
     }
 
     fn read(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> bool {
@@ -215,15 +207,11 @@ impl Arguments {
     ) -> EventIds {
         self.list.clear();
         let (Some(Token::Object(_)), true) = (fields.get(text, Field::Args), are_read) else { return EventIds::NONE };
-        let category = match fields.get(text, Field::Cat) {
-            Some(Token::Text(raw)) if !raw.is_empty() => Some(fields.range(Field::Cat)),
-            _ => None,
-        };
-        let has_category = category.is_some();
-        let (kind, object) = (self.categories.kind_of(text, category), fields.range(Field::Args));
-        let ids = self.ids.find(kind, text, object.clone(), &fields.flat, marks);
+        let (kind, object) = (fields.category_kind(text), fields.range(Field::Args));
+        let ids = self.ids.find(kind, text, object.clone(), &fields.ids, marks);
+        let has_category = nonempty(fields.get(text, Field::Cat)).is_some();
         let name = if let Some(Token::Text(name)) = fields.get(text, Field::Name) { name } else { &[] };
-        let owner = Owner { kind, has_category, ids: &ids, name, is_flat: fields.flat.form.is_some() };
+        let owner = Owner { kind, has_category, ids: &ids, name, is_flat: fields.ids.are_all };
         self.kept.read(owner, text, object, marks, &mut self.list, faults);
         ids
     }

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use super::flat::FlatValues;
+use super::ids::KnownIds;
 use super::marks::Marks;
 use super::number::{Digits, is_number};
 use super::scan::{SyntaxError, Token, Walker, pairs_its_brackets};
 use super::text::unescape;
+use crate::names::category::CategoryKind;
 
 /// The fields of an event that mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,21 +110,28 @@ pub(super) struct Fields {
     pub(super) members: Vec<Member>,
     /// Whether a key that means something comes twice.
     pub(super) has_duplicates: bool,
-    /// The numbers of its arguments, if these are known to be nothing else.
-    pub(super) flat: FlatValues,
+    /// The ids among its arguments that are known already.
+    pub(super) ids: KnownIds,
+    /// What its category means, if that is known already.
+    pub(super) category_kind: Option<CategoryKind>,
 }
 
 impl Fields {
     /// No fields.
-    pub(super) const NONE: Fields =
-        Fields { spans: [Span::NONE; COUNT], members: Vec::new(), has_duplicates: false, flat: FlatValues::NONE };
+    pub(super) const NONE: Fields = Fields {
+        spans: [Span::NONE; COUNT],
+        members: Vec::new(),
+        has_duplicates: false,
+        ids: KnownIds::NONE,
+        category_kind: None,
+    };
 
     /// Reads all fields of the object that begins at a byte.
     pub(super) fn read(&mut self, text: &[u8], at: usize, marks: &mut Marks) -> Result<(), SyntaxError> {
         self.spans = [Span::NONE; COUNT];
         self.members.clear();
         self.has_duplicates = false;
-        self.flat = FlatValues::NONE;
+        (self.ids, self.category_kind) = (KnownIds::NONE, None);
         let mut walker = Walker::marked(text, at, marks);
         while let Some((key, token)) = walker.member()? {
             let is_wrong = match token {
@@ -180,6 +188,15 @@ impl Fields {
     #[inline]
     pub(super) fn digits(&self, field: Field) -> Digits {
         self.spans[field as usize].digits
+    }
+
+    /// What its category means. An event without one may be a call.
+    #[inline]
+    pub(super) fn category_kind(&self, text: &[u8]) -> CategoryKind {
+        self.category_kind.unwrap_or_else(|| match self.get(text, Field::Cat) {
+            Some(Token::Text(raw)) if !raw.is_empty() => CategoryKind::from_name(&unescape(raw)),
+            _ => CategoryKind::Runtime,
+        })
     }
 
     /// Where a field's value is; the empty range at the text's start if there is none.

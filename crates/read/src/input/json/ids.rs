@@ -1,91 +1,69 @@
-//! The ids in an event's `args`: from the numbers of a flat object, or by searching its text.
+//! The ids in an event's `args`: those that a template has read already, and all others by searching the text.
 
 use std::ops::Range;
 
-use super::flat::{FlatValues, Flats};
 use super::marks::Marks;
 use super::search::{Key, Search};
 use crate::event::EventIds;
 use crate::event::ids::{IdArg, IdSource, IdValue};
 use crate::names::category::CategoryKind;
 
+/// What is known of an event's ids before its arguments are searched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownIds {
+    /// By [`IdArg`].
+    pub(super) values: [IdValue; IdArg::COUNT],
+    /// The byte after the arguments that were read; 0: none were.
+    pub(super) end: u32,
+    /// Whether that is all of them, so that an event has no other arguments than whole numbers and nulls.
+    pub(super) are_all: bool,
+}
+
+impl KnownIds {
+    pub(super) const NONE: KnownIds =
+        KnownIds { values: [IdValue::Missing; IdArg::COUNT], end: 0, are_all: false };
+}
+
 /// Finds ids in `args`.
 pub(super) struct IdFinder {
     /// By [`IdArg`].
     keys: [Key; IdArg::COUNT],
-    /// By the forms of flat arguments, which member each [`IdArg`] is.
-    forms: Vec<Members>,
 }
 
 impl IdFinder {
     pub(super) fn new() -> Self {
-        IdFinder { keys: IdArg::ALL.map(|arg| Key::new(arg.key())), forms: Vec::new() }
+        IdFinder { keys: IdArg::ALL.map(|arg| Key::new(arg.key())) }
     }
 
-    /// Takes over the forms of flat arguments that were learned since the last time.
-    #[inline]
-    pub(super) fn know(&mut self, flats: &Flats) {
-        if self.forms.len() < flats.len() {
-            self.learn(flats);
-        }
-    }
-
-    #[cold]
-    fn learn(&mut self, flats: &Flats) {
-        for form in self.forms.len()..flats.len() {
-            let member =
-                |arg: IdArg| flats.keys(form).position(|key| key == arg.key().as_bytes()).map(|member| member as u8);
-            self.forms.push(Members(IdArg::ALL.map(member)));
-        }
-    }
-
-    /// The ids in an `args` object within a marked text, by what its event is. `flat` are the numbers that are known already.
+    /// The ids in an `args` object within a marked text, by what its event is.
     #[inline]
     pub(super) fn find(
-        &mut self,
+        &self,
         kind: CategoryKind,
         text: &[u8],
         object: Range<usize>,
-        flat: &FlatValues,
+        known: &KnownIds,
         marks: &mut Marks,
     ) -> EventIds {
-        if let Some(members) = flat.form.and_then(|form| self.forms.get(usize::from(form))) {
-            return EventIds::read(kind, &mut FlatIds { members, flat });
-        }
-        self.search(kind, text, object, marks)
-    }
-
-    fn search(&mut self, kind: CategoryKind, text: &[u8], object: Range<usize>, marks: &mut Marks) -> EventIds {
-        EventIds::read(kind, &mut TextIds { search: Search::new(text, object, marks), keys: &mut self.keys })
+        let from = (object.start + 1).max(known.end as usize);
+        EventIds::read(kind, &mut Ids { known, search: Search::new(text, object, from, marks), keys: &self.keys })
     }
 }
 
-/// Which member of a flat object each [`IdArg`] is.
-struct Members([Option<u8>; IdArg::COUNT]);
-
-/// The ids of a flat object.
-struct FlatIds<'a> {
-    members: &'a Members,
-    flat: &'a FlatValues,
-}
-
-impl IdSource for FlatIds<'_> {
-    #[inline]
-    fn value(&mut self, arg: IdArg) -> IdValue {
-        self.flat.get(self.members.0[arg as usize]).map_or(IdValue::Missing, IdValue::Number)
-    }
-}
-
-/// The ids in the text of any other object.
-struct TextIds<'a, 'm, 'k> {
+/// The ids of one object.
+struct Ids<'a, 'm, 'k> {
+    known: &'k KnownIds,
     search: Search<'a, 'm>,
-    keys: &'k mut [Key; IdArg::COUNT],
+    keys: &'k [Key; IdArg::COUNT],
 }
 
-impl IdSource for TextIds<'_, '_, '_> {
+impl IdSource for Ids<'_, '_, '_> {
     #[inline]
     fn value(&mut self, arg: IdArg) -> IdValue {
-        self.search.id(&mut self.keys[arg as usize])
+        match self.known.values[arg as usize] {
+            IdValue::Missing if !self.known.are_all => self.search.id(&self.keys[arg as usize]),
+            value => value,
+        }
     }
 }
 
@@ -98,7 +76,7 @@ mod tests {
         let text = format!(r#"{{"cat":"{category}","args":{object}}}"#);
         let object = text.len() - 1 - object.len()..text.len() - 1;
         let kind = CategoryKind::from_name(category);
-        IdFinder::new().find(kind, text.as_bytes(), object, &FlatValues::NONE, &mut Marks::default())
+        IdFinder::new().find(kind, text.as_bytes(), object, &KnownIds::NONE, &mut Marks::default())
     }
 
     /// Among them what only looks like the key: values, parts of texts, escaped quotes, deeper places.

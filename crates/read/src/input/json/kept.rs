@@ -42,7 +42,7 @@ pub(super) struct Owner<'a> {
     pub(super) ids: &'a EventIds,
     /// Empty if it has none.
     pub(super) name: &'a [u8],
-    /// Whether its arguments are known to be nothing but numbers.
+    /// Whether its arguments are known to be nothing but numbers and nulls.
     pub(super) is_flat: bool,
 }
 
@@ -76,15 +76,16 @@ impl KeptArgs {
         list: &mut ArgList,
         faults: &mut Vec<Damage>,
     ) {
-        match &mut self.keys {
+        match &self.keys {
             None => flatten_all(&mut self.recoverer, &text[object], list, faults),
             Some(kept) => {
                 let are_wanted = kept.are_wanted(owner, &text[object.clone()]);
+                let from = object.start + 1;
                 if are_wanted {
-                    kept.read(Search::new(text, object.clone(), marks), list, faults);
+                    kept.read(Search::new(text, object.clone(), from, marks), list, faults);
                 }
                 if !kept.present.is_empty() && owner.kind == CategoryKind::Cpu {
-                    kept.see(Search::new(text, object, marks), list);
+                    kept.see(Search::new(text, object, from, marks), list);
                 }
             }
         }
@@ -108,8 +109,8 @@ impl KeptKeys {
     }
 
     #[inline(never)]
-    fn read(&mut self, mut search: Search<'_, '_>, list: &mut ArgList, faults: &mut Vec<Damage>) {
-        for (key, in_table) in &mut self.keys {
+    fn read(&self, mut search: Search<'_, '_>, list: &mut ArgList, faults: &mut Vec<Damage>) {
+        for (key, in_table) in &self.keys {
             match search.value(key).map(|value| flatten_member(in_table, value, list)) {
                 None | Some(Ok(false)) => {}
                 Some(Ok(true)) => faults.push(Damage::ArgsTooDeep),
@@ -120,8 +121,8 @@ impl KeptKeys {
 
     /// Adds a row for each key that is there, whatever its value is.
     #[inline(never)]
-    fn see(&mut self, mut search: Search<'_, '_>, list: &mut ArgList) {
-        for (key, in_table) in &mut self.present {
+    fn see(&self, mut search: Search<'_, '_>, list: &mut ArgList) {
+        for (key, in_table) in &self.present {
             if search.value(key).is_some() {
                 list.push(in_table, None, ArgValue::Bool(true));
             }

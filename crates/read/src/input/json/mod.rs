@@ -8,17 +8,14 @@
 //!   hands them out as `piece`s. `state` is what passes from one chunk to the next. `marks` finds quotes and
 //!   brackets with `words`, and text that is not JSON with `suspects`.
 //! - `recover`, `recover_scalars`, `stops`, `rest` and `resync` read what is not JSON; how they work together is in `recover`.
-//! - `event` gives one event its meaning. `fields` finds its members by walking (`scan`), `layout` and `flat` by comparing it with
-//!   events seen before (`compare`). `category`, `ids` and `kept` read its arguments: `search` finds single keys, `args`
-//!   flattens values.
+//! - `event` gives one event its meaning. `fields` finds its members by walking (`scan`), `template` by comparing it with
+//!   events seen before. `ids` and `kept` read its arguments: `search` finds single keys, `args` flattens values.
 //! - `summary` is all that is beside the events, with the `header`.
 //! - `number`, `text` and `keys` know JSON's numbers and strings, and the keys that traces have.
 //! - [`copy`] copies a part of a trace; `edit` adds to single events.
 
 mod args;
-mod category;
 mod chunk_reader;
-mod compare;
 mod container;
 pub mod copy;
 mod cursor;
@@ -26,14 +23,12 @@ mod edit;
 mod elements;
 mod event;
 mod fields;
-mod flat;
 mod format;
 mod header;
 mod ids;
 mod join;
 mod kept;
 mod keys;
-mod layout;
 mod marks;
 mod number;
 mod piece;
@@ -49,6 +44,7 @@ mod state;
 mod stops;
 mod summary;
 mod suspects;
+mod template;
 mod text;
 mod tokenizer;
 mod words;

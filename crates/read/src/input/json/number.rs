@@ -75,15 +75,20 @@ pub(super) fn is_part(byte: u8) -> bool {
     matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
 }
 
-/// The digits at a byte as a whole number and the byte after them, whatever that is; `None` if there are none, or more than
-/// sixteen.
+/// How many digits [`short_whole_number`] reads at most.
+pub(super) const MAX_SHORT: usize = 16;
+
+/// How many digits [`digits_end`] passes at most.
+pub(super) const MAX_PASSED: usize = 8;
+
+/// The digits at a byte as a whole number and the byte after them, whatever that is; `None` if there are none, or too many.
 #[inline(always)]
 pub(super) fn short_whole_number(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let (value, end) = digits(text, at, 0)?;
-    (end > at && end <= at + 16).then_some((value, end))
+    (end > at && end <= at + MAX_SHORT).then_some((value, end))
 }
 
-/// The byte after up to eight digits; `None` if there are none or more.
+/// The byte after some digits; `None` if there are none, or too many.
 #[inline(always)]
 pub(super) fn digits_end(text: &[u8], at: usize) -> Option<usize> {
     let eight = u64::from_le_bytes(text.get(at..at + 8)?.try_into().ok()?);

@@ -268,15 +268,20 @@ impl<'a, F: Find> Walker<'a, F> {
     }
 }
 
-/// The value of a key that ends before a byte of a marked text; an error if no key ends there.
-pub(super) fn value_after_key<'a>(text: &'a [u8], at: usize, marks: &mut Marks) -> Result<Token<'a>, SyntaxError> {
+/// The value of a key that ends before a byte of a marked text, and the byte after it; an error if no key ends there.
+pub(super) fn value_after_key<'a>(
+    text: &'a [u8],
+    at: usize,
+    marks: &mut Marks,
+) -> Result<(Token<'a>, usize), SyntaxError> {
     let mut walker = Walker { text, at, find: marks, is_after_first: false, has_wrong_commas: false };
     if walker.skip_space()? != b':' {
         return Err(SyntaxError);
     }
     walker.at += 1;
     walker.skip_space()?;
-    walker.value()
+    let value = walker.value()?;
+    Ok((value, walker.at))
 }
 
 /// JSON's white space.

@@ -1,44 +1,29 @@
 //! Searching an object's text for a few keys, without reading anything else.
 //!
-//! Every event that has arguments is searched, so this must cost next to nothing. Kineto writes the keys that are wanted at the
-//! beginning, or one after the other: where a value ends the next key is compared first, and only if it is not there is the rest
-//! searched for it.
+//! Most events that have arguments are searched, so this must cost next to nothing. Kineto writes the keys that are wanted one after
+//! the other: where a value ends the next key is compared first, and only if it is not there is the rest searched for it.
 
 use std::ops::Range;
 
 use memchr::memmem::Finder;
 
 use super::args::number;
-use super::compare::Prefix;
 use super::marks::Marks;
-use super::number::{is_part, short_whole_number};
 use super::scan::{Token, is_space, value_after_key};
 use super::text::unescape;
 use crate::event::ArgValue;
 use crate::event::ids::IdValue;
 
-/// The text before a key is learned anew when it was another so often.
-const RELEARN: u32 = 16;
-
-/// A key to search for, and where it was last.
-pub(super) struct Key {
-    /// Finds it with its quotes.
-    finder: Finder<'static>,
-    /// The text between the value before it and its own value, when that was learned.
-    before: Option<Prefix>,
-    /// Whether there were other members between.
-    skips: bool,
-    /// How often the text there was another.
-    misses: u32,
-}
+/// A key in quotes, to search for.
+pub(super) struct Key(Finder<'static>);
 
 impl Key {
     pub(super) fn new(key: &str) -> Self {
-        Key { finder: Finder::new(format!("\"{key}\"").as_bytes()).into_owned(), before: None, skips: false, misses: 0 }
+        Key(Finder::new(format!("\"{key}\"").as_bytes()).into_owned())
     }
 
     fn text(&self) -> &[u8] {
-        self.finder.needle()
+        self.0.needle()
     }
 }
 
@@ -54,37 +39,15 @@ pub(super) struct Search<'a, 'm> {
 }
 
 impl<'a, 'm> Search<'a, 'm> {
-    /// A search through an object within a marked text.
+    /// A search through an object within a marked text. Before `from` there is none of the keys.
     #[inline]
-    pub(super) fn new(text: &'a [u8], object: Range<usize>, marks: &'m mut Marks) -> Self {
-        Search { text, at: object.start + 1, object, skipped: false, marks }
+    pub(super) fn new(text: &'a [u8], object: Range<usize>, from: usize, marks: &'m mut Marks) -> Self {
+        Search { text, at: from, object, skipped: false, marks }
     }
 
     /// The id with a key.
-    #[inline]
-    pub(super) fn id(&mut self, key: &mut Key) -> IdValue {
-        match self.next_number(key) {
-            Some(number) => IdValue::Number(number),
-            None => self.unusual_id(key),
-        }
-    }
-
-    /// The number with a key, if it is the next one and all looks as it did when it was learned.
-    #[inline]
-    fn next_number(&mut self, key: &Key) -> Option<i64> {
-        let start = key.before.as_ref()?.pass(self.text, self.at)?;
-        let (id, end) = short_whole_number(self.text, start)?;
-        if is_part(*self.text.get(end)?) {
-            return None;
-        }
-        self.at = end;
-        self.skipped |= key.skips;
-        Some(id)
-    }
-
-    /// The id with a key that is not where it was learned to be.
     #[inline(never)]
-    fn unusual_id(&mut self, key: &mut Key) -> IdValue {
+    pub(super) fn id(&mut self, key: &Key) -> IdValue {
         match self.value(key) {
             Some(Token::Null) => IdValue::Null,
             Some(token) => as_number(token).map_or(IdValue::Missing, IdValue::Number),
@@ -93,20 +56,12 @@ impl<'a, 'm> Search<'a, 'm> {
     }
 
     /// The value of a key: the next member's if that has it, otherwise that of the first with this key.
-    pub(super) fn value(&mut self, key: &mut Key) -> Option<Token<'a>> {
+    pub(super) fn value(&mut self, key: &Key) -> Option<Token<'a>> {
         let text: &'a [u8] = &self.text[..self.object.end];
         let next = self.colon_of_next(key);
         let colon = next.or_else(|| self.find(key))?;
-        let value = value_after_key(text, colon, self.marks).ok()?;
-        if let Token::Number(digits) = value {
-            let start = colon + 1 + text[colon + 1..].iter().position(|byte| !is_space(*byte))?;
-            key.misses += 1;
-            if key.misses % RELEARN == 1 && start > self.at {
-                key.before = Prefix::new(&text[self.at..start]);
-                key.skips = next.is_none();
-            }
-            self.at = start + digits.len();
-        }
+        let (value, end) = value_after_key(text, colon, self.marks).ok()?;
+        self.at = end;
         self.skipped |= next.is_none();
         Some(value)
     }
@@ -140,7 +95,7 @@ impl<'a, 'm> Search<'a, 'm> {
         let mut depth = Depth { searched: start + 1, object: None, bracket: Some(start), depth: 0 };
         let mut from = within.start;
         loop {
-            let at = from + key.finder.find(text.get(from..)?)?;
+            let at = from + key.0.find(text.get(from..)?)?;
             let after = at + key.text().len();
             // What looks like the key may be part of a longer text, or be nested deeper.
             let is_string = self.marks.quote(text, at) == Some(at) && self.marks.quote(text, at + 1) == Some(after - 1);
