@@ -16,7 +16,7 @@ use super::edit;
 use super::event::Parser;
 use super::header;
 use super::piece::{Fault, Marked, Piece};
-use super::recover::{Outcome, Recoverer};
+use super::repair::{Outcome, Recoverer};
 use super::split::{Buffer, CHUNK, Splitter};
 use super::state::{End, State};
 use super::summary::Summary;

@@ -2,22 +2,24 @@
 
 use std::collections::VecDeque;
 
-use super::marks::Marks;
+use super::marks::{LONG, Marks};
 use super::piece::Fault;
-use super::recover::{Outcome, Recoverer};
-use super::recover_scalars::Quotes;
+use super::repair::{Outcome, Recoverer};
 use super::scan::{Nesting, is_space};
 use super::state::{After, End, Lost, Position, State, Within, is_endless};
-use super::stops::Stops;
 use crate::damage::Damage;
+
+/// Objects that are given up are read in vain up to so many times the text, and a little more.
+const MAX_IN_VAIN: usize = 4;
+
+/// Beyond that no longer object is read, in bytes: as much may be skipped where one is broken.
+const MAX_BEYOND: usize = 4 << 10;
 
 /// What cursors share.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     pub(super) marks: Marks,
     pub(super) recoverer: Recoverer,
-    /// What the recoverer knows of objects of this text.
-    pub(super) stops: Stops,
     /// The marks of the JSON that the recoverer has written.
     pub(super) recovered: Marks,
 }
@@ -71,6 +73,8 @@ pub(super) struct Cursor<'t> {
     pub(super) state: State,
     /// The key of the header's field that is read.
     pub(super) key: Vec<u8>,
+    /// How many bytes of objects that were given up have been read. See [`Cursor::give_up`].
+    in_vain: usize,
     pub(super) tools: &'t mut Tools,
     /// What is wrong and has not been handed out.
     pub(super) faults: VecDeque<Fault>,
@@ -79,8 +83,7 @@ pub(super) struct Cursor<'t> {
 impl<'t> Cursor<'t> {
     pub(super) fn new(text: &'t [u8], base: u64, after: After, state: State, tools: &'t mut Tools) -> Self {
         tools.marks.restart(0);
-        tools.stops.clear();
-        Cursor { text, at: 0, base, after, state, key: Vec::new(), tools, faults: VecDeque::new() }
+        Cursor { text, at: 0, base, after, state, key: Vec::new(), in_vain: 0, tools, faults: VecDeque::new() }
     }
 
     /// Ends the text.
@@ -209,22 +212,32 @@ impl<'t> Cursor<'t> {
     /// Reads the object that begins at a byte with the recoverer.
     #[cold]
     pub(super) fn recover(&mut self, at: usize) -> Outcome {
-        let (offset, is_last) = (self.base + at as u64, self.after.is_end());
-        let Tools { recoverer, stops, .. } = &mut *self.tools;
-        let quotes = if self.state.strays.may_be_at(offset) { Quotes::MayBeContent } else { Quotes::End };
-        let outcome = recoverer.object_among(self.text, at, is_last, quotes, stops);
-        if let Some(to) = recoverer.in_vain_to {
-            self.state.strays.add(offset, self.base + to as u64);
+        let end = self.text.len();
+        let to = if self.is_over_budget() { end.min(at + MAX_BEYOND) } else { end };
+        match self.tools.recoverer.object(&self.text[..to], at, to == end && self.after.is_end()) {
+            Outcome::Open if to < end => Outcome::Broken { at: to },
+            outcome => outcome,
         }
-        outcome
+    }
+
+    /// Gives up the object at a byte that was read last. Returns where the search for the next event goes on: in the object, which may
+    /// hold whole ones. Objects that are broken within each other would be read again and again like that, so beyond a budget what was
+    /// read is skipped.
+    pub(super) fn give_up(&mut self, at: usize) -> usize {
+        let read = self.tools.recoverer.reached - at;
+        self.in_vain += read;
+        if self.is_over_budget() { at + read.clamp(1, MAX_BEYOND) } else { at + 1 }
+    }
+
+    fn is_over_budget(&self) -> bool {
+        self.in_vain > MAX_IN_VAIN * self.text.len() + LONG
     }
 
     /// Gives up what begins at a byte.
     #[cold]
     pub(super) fn lose(&mut self, from: usize, kind: Damage, within: Within) -> Step {
         let begin = self.base + from as u64;
-        self.state.position =
-            Position::Lost(Lost { begin, kind, within, tried_to: begin, tries: 0, named_up_to: None });
+        self.state.position = Position::Lost(Lost { begin, kind, within, named_up_to: None });
         self.at = from;
         Step::Again
     }
@@ -232,7 +245,7 @@ impl<'t> Cursor<'t> {
     /// Gives up an object that was read; events in it may be whole.
     pub(super) fn lose_object(&mut self, from: usize, kind: Damage, within: Within) -> Step {
         let step = self.lose(from, kind, within);
-        self.at = from + 1;
+        self.at = self.give_up(from);
         step
     }
 }

@@ -4,7 +4,7 @@ use super::cursor::{Cursor, FoundPiece, Length, Step, Tools};
 use super::keys::has_one_phase;
 use super::marks::LONG;
 use super::piece::{Events, Fault, MAX_EVENT};
-use super::recover::Outcome;
+use super::repair::Outcome;
 use super::rest::is_rest;
 use super::scan::is_space;
 use super::state::{After, End, Position, Within};
@@ -108,7 +108,7 @@ impl Cursor<'_> {
         let Tools { marks, recoverer, recovered, .. } = &mut *self.tools;
         match outcome {
             // An object that is no event and holds some: the beginning of another trace, say.
-            Outcome::Whole { .. } if !recoverer.has("ph") && recoverer.has_inner_phase() => {
+            Outcome::Whole { .. } if !recoverer.has("ph") && recoverer.inner_phase.is_some() => {
                 self.lose_object(from, Damage::Garbage, within)
             }
             Outcome::Whole { end } if end - from <= MAX_EVENT => {
@@ -135,14 +135,14 @@ impl Cursor<'_> {
                 Step::Found(FoundPiece::Recovered { from, to: end })
             }
             // Events have got into one whose closing bracket is missing. One that is too long and holds events would not be open for so long.
-            Outcome::Open if text.len() - from > MAX_EVENT && recoverer.has_inner_phase() => {
+            Outcome::Open if text.len() - from > MAX_EVENT && recoverer.inner_phase.is_some() => {
                 self.lose_object(from, Damage::EventSyntax, within)
             }
             Outcome::Open if text.len() - from > MAX_EVENT => self.too_long(offset, false, in_object),
             Outcome::Whole { .. } => self.too_long(offset, false, in_object),
             Outcome::Open if !self.after.is_end() => Step::Pause,
             // Nothing is wrong with it up to where the text is cut off.
-            Outcome::Open if !recoverer.has_inner_phase() => self.stop(End::CutOff { offset }),
+            Outcome::Open if !recoverer.inner_phase.is_some() => self.stop(End::CutOff { offset }),
             Outcome::Open => self.lose_object(from, Damage::EventSyntax, within),
             Outcome::Broken { at } => {
                 let named = recoverer.has("name").then_some(self.base + at as u64);

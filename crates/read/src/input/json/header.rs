@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::recover::{Outcome, Recoverer};
+use super::repair::{Outcome, Recoverer};
 use crate::damage::Damage;
 use crate::event::{ArgValue, HeaderField};
 

@@ -20,8 +20,7 @@ pub(super) struct KnownIds {
 }
 
 impl KnownIds {
-    pub(super) const NONE: KnownIds =
-        KnownIds { values: [IdValue::Missing; IdArg::COUNT], end: 0, are_all: false };
+    pub(super) const NONE: KnownIds = KnownIds { values: [IdValue::Missing; IdArg::COUNT], end: 0, are_all: false };
 }
 
 /// Finds ids in `args`.

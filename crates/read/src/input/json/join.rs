@@ -46,7 +46,6 @@ impl Joiner {
         self.rest.extend_from_slice(&chunk.text()[part.used..]);
         self.base = chunk.base + part.used as u64;
         self.state = part.state;
-        self.state.strays.forget_before(self.base);
         self.summary.add(part.summary);
         self.take_end(chunk);
     }
@@ -66,7 +65,6 @@ impl Joiner {
         self.searched = self.rest.len();
         self.base += used as u64;
         self.state = state;
-        self.state.strays.forget_before(self.base);
         self.summary.add(summary);
     }
 

@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 
 use super::args::{self, flatten_member};
 use super::marks::Marks;
-use super::recover::{Outcome, Recoverer};
+use super::repair::{Outcome, Recoverer};
 use super::scan::SyntaxError;
 use super::search::{Key, Search};
 use crate::damage::Damage;

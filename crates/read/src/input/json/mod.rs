@@ -7,7 +7,7 @@
 //! - `tokenizer` finds the events of a chunk (`container`: around and beside the list; `elements`: in it), from a `cursor`, and
 //!   hands them out as `piece`s. `state` is what passes from one chunk to the next. `marks` finds quotes and
 //!   brackets with `words`, and text that is not JSON with `suspects`.
-//! - `recover`, `recover_scalars`, `stops`, `rest` and `resync` read what is not JSON; how they work together is in `recover`.
+//! - `repair`, `rest` and `resync` read what is not JSON; how they work together is in `repair`.
 //! - `event` gives one event its meaning. `fields` finds its members by walking (`scan`), `template` by comparing it with
 //!   events seen before. `ids` and `kept` read its arguments: `search` finds single keys, `args` flattens values.
 //! - `summary` is all that is beside the events, with the `header`.
@@ -33,15 +33,13 @@ mod marks;
 mod number;
 mod piece;
 mod read;
-mod recover;
-mod recover_scalars;
+mod repair;
 mod rest;
 mod resync;
 mod scan;
 mod search;
 mod split;
 mod state;
-mod stops;
 mod summary;
 mod suspects;
 mod template;

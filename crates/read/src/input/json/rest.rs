@@ -6,7 +6,7 @@
 //! is the rest of an object if it goes on in the middle of a value, or with members which that object still lacks.
 
 use super::keys::{EVENT_KEYS, begins_with_key};
-use super::recover::Recoverer;
+use super::repair::Recoverer;
 use super::scan::is_space;
 
 /// No more of the text is read.
@@ -39,7 +39,7 @@ pub(super) fn is_rest(recoverer: &Recoverer, text: &[u8], end: usize, is_last: b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::json::recover::Outcome;
+    use crate::input::json::repair::Outcome;
 
     /// Whether the rest of the object that a text begins with comes after it.
     fn found(text: &str, is_last: bool) -> Option<bool> {

@@ -8,12 +8,9 @@
 use super::cursor::{Cursor, Step};
 use super::keys::{EVENT_KEYS, HEADER_KEYS, begins_with_key};
 use super::piece::MAX_EVENT;
-use super::recover::Outcome;
+use super::repair::Outcome;
 use super::scan::is_space;
 use super::state::{End, Lost, Position, State, Within, is_endless};
-
-/// In a broken object that looks like an event, so many others that look like one are tried before it is skipped.
-const MAX_TRIES: u8 = 4;
 
 /// What the text at a byte is.
 enum Sight {
@@ -27,7 +24,7 @@ enum Sight {
 
 impl Cursor<'_> {
     /// Searches for the next event.
-    pub(super) fn search(&mut self, mut lost: Lost) -> Step {
+    pub(super) fn search(&mut self, lost: Lost) -> Step {
         loop {
             let rest = &self.text[self.at..];
             let found = match lost.within {
@@ -45,7 +42,7 @@ impl Cursor<'_> {
                 return self.stop(lost.end());
             }
             let sight = match self.text[at] {
-                b'{' => self.brace(at, &mut lost),
+                b'{' => self.brace(at, lost),
                 b'"' => self.list_key(at),
                 _ => self.list_end(at, lost.within),
             };
@@ -56,7 +53,7 @@ impl Cursor<'_> {
                 Sight::InStep(position) => {
                     self.at = at;
                     let seen_events = self.state.seen_events || matches!(position, Position::List { .. });
-                    self.state = State { position, seen_events, strays: self.state.strays };
+                    self.state = State { position, seen_events };
                     let bytes = self.base + at as u64 - lost.begin;
                     self.lost(lost.kind, lost.begin, bytes);
                     return Step::Again;
@@ -73,7 +70,7 @@ impl Cursor<'_> {
     }
 
     /// Whether an event begins at a brace, or a trace.
-    fn brace(&mut self, at: usize, lost: &mut Lost) -> Sight {
+    fn brace(&mut self, at: usize, lost: Lost) -> Sight {
         let not = Sight::Not { next: at + 1 };
         let Some(space) = self.text[at + 1..].iter().position(|byte| !is_space(*byte)) else { return Sight::Unknown };
         let key = &self.text[at + 1 + space..];
@@ -105,18 +102,8 @@ impl Cursor<'_> {
                 };
                 Sight::InStep(Position::List { in_object, commas: 1 })
             }
-            Outcome::Open if self.text.len() - at > MAX_EVENT => not,
-            Outcome::Open => Sight::Unknown,
-            Outcome::Broken { at: broken } => {
-                let (here, broken_at) = (self.base + at as u64, self.base + broken as u64);
-                lost.tries = if here < lost.tried_to { lost.tries + 1 } else { 0 };
-                lost.tried_to = lost.tried_to.max(broken_at);
-                if lost.tries < MAX_TRIES {
-                    return not;
-                }
-                // Reading everything in it again and again would take for ever.
-                Sight::Not { next: (at + 1).max((lost.tried_to - self.base) as usize) }
-            }
+            Outcome::Open if !self.after.is_end() && self.text.len() - at <= MAX_EVENT => Sight::Unknown,
+            Outcome::Open | Outcome::Broken { .. } => Sight::Not { next: self.give_up(at) },
         }
     }
 

@@ -34,44 +34,6 @@ pub(super) struct State {
     pub(super) position: Position,
     /// Whether a list of events began.
     pub(super) seen_events: bool,
-    /// Where reading objects as if they had stray quotes has failed.
-    pub(super) strays: Strays,
-}
-
-/// How many more objects are read as if they had stray quotes in a stretch of text where one such reading has failed. Each may go on up to
-/// where the first one did.
-const MAX_STRAYS: u8 = 4;
-
-/// The last stretch of text in which reading an object as if it had stray quotes has failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Strays {
-    to: u64,
-    tries: u8,
-    /// The last object that was: it may be read again once more text is there.
-    last: u64,
-}
-
-impl Strays {
-    /// Whether the object at an offset may be read like that.
-    pub(super) fn may_be_at(&self, offset: u64) -> bool {
-        offset >= self.to || self.tries < MAX_STRAYS || offset == self.last
-    }
-
-    /// Adds an object for which that reading has failed, from an offset up to another.
-    pub(super) fn add(&mut self, offset: u64, to: u64) {
-        if offset == self.last && to <= self.to {
-            return;
-        }
-        self.tries = if offset < self.to { self.tries + 1 } else { 1 };
-        (self.to, self.last) = (self.to.max(to), offset);
-    }
-
-    /// Forgets what is of no use after an offset.
-    pub(super) fn forget_before(&mut self, offset: u64) {
-        if offset >= self.to {
-            *self = Strays::default();
-        }
-    }
 }
 
 /// Where in the container the tokenizer is.
@@ -96,12 +58,11 @@ pub(super) enum Position {
 
 impl State {
     /// At a file's beginning.
-    pub(super) const START: State =
-        State { position: Position::Start, seen_events: false, strays: Strays { to: 0, tries: 0, last: 0 } };
+    pub(super) const START: State = State { position: Position::Start, seen_events: false };
 
     /// Before an event of the list, after a comma.
     pub(super) fn in_list(in_object: bool) -> State {
-        State { position: Position::List { in_object, commas: 1 }, seen_events: true, strays: Strays::default() }
+        State { position: Position::List { in_object, commas: 1 }, seen_events: true }
     }
 
     /// How the text ended. Known once a tokenizer has read the last text.
@@ -149,9 +110,6 @@ pub(super) struct Lost {
     pub(super) begin: u64,
     pub(super) kind: Damage,
     pub(super) within: Within,
-    /// Up to here something was read that looked like an event, and how often another one was tried in it.
-    pub(super) tried_to: u64,
-    pub(super) tries: u8,
     /// If the stretch begins with an event that had a name: the offset where this event is broken.
     pub(super) named_up_to: Option<u64>,
 }

@@ -207,8 +207,9 @@ impl Template {
     }
 
     fn is_like(&self, other: &Template) -> bool {
-        let values = |template: &Template| template.values.iter().map(|v| (v.before, v.field, v.kind)).collect::<Vec<_>>();
-        (self.tail, &self.args, &self.more) == (other.tail, &other.args, &other.more) && values(self) == values(other)
+        let value = |value: &Value| (value.before, value.field, value.kind);
+        (self.tail, &self.args, &self.more) == (other.tail, &other.args, &other.more)
+            && self.values.iter().map(value).eq(other.values.iter().map(value))
     }
 
     #[inline]
@@ -450,7 +451,8 @@ mod tests {
             event("1234567", "h", ""),
             event("12345678", "i", ""),
         ];
-        assert_eq!(recognised(&events), events.len() - 1);
+        // Those without arguments, with numbers alone, and with others have a template each.
+        assert_eq!(recognised(&events), events.len() - 3);
         assert_eq!(recognised(&[event("1", "a", ""), event("\"1\"", "a", ""), event("null", "a", "")]), 0);
         let twice = r#"{"pid": 1, "pid": 2}"#.to_owned();
         assert_eq!(recognised(&[twice.clone(), twice]), 0, "it may be two events");
@@ -460,7 +462,8 @@ mod tests {
     #[test]
     fn arguments_are_a_part_of_the_template() {
         let events = |args: &[&str]| -> Vec<String> {
-            let event = |args: &&str| format!(r#"{{"ph": "X", "cat": "python_function", "ts": 1, "args": {{{args}}}}}"#);
+            let event =
+                |args: &&str| format!(r#"{{"ph": "X", "cat": "python_function", "ts": 1, "args": {{{args}}}}}"#);
             args.iter().map(event).collect()
         };
         assert_eq!(
@@ -496,7 +499,8 @@ mod tests {
     /// Where categories differ again and again they are a value.
     #[test]
     fn any_number_of_categories_is_recognised() {
-        let event = |i: usize| format!(r#"{{"ph": "X", "cat": "category {i}", "ts": {i}, "args": {{"External id": 1}}}}"#);
+        let event =
+            |i: usize| format!(r#"{{"ph": "X", "cat": "category {i}", "ts": {i}, "args": {{"External id": 1}}}}"#);
         let events: Vec<String> = (0..2 * MAX_SPECIFIC).map(event).collect();
         assert_eq!(recognised(&events), MAX_SPECIFIC - 1);
     }
