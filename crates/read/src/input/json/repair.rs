@@ -5,25 +5,23 @@
 //! byte where it went wrong: half of one is never taken for a whole one. A quote is always the end of its string, so an event with
 //! quotes in a text is given up. Only events that the tokenizer doubts come here, so this may be slow.
 //!
-//! Three files work together, and `elements` calls them in this order:
+//! Three files work together, and `list` calls the others in this order:
 //!
 //! 1. [`Recoverer::object`] (this file) reads the event that begins at a byte.
-//! 2. If the object is whole, `rest` decides whether the text after it is the rest of it: then a stray bracket ended it too
+//! 2. If the object is whole, [`is_rest`](super::resync::is_rest) decides whether the text after it is the rest of it: then a stray bracket ended it too
 //!    early, and it is given up.
 //! 3. A whole object becomes an event, with a fault for each repair that the recoverer made. If the recoverer changed
 //!    anything, the parser reads its JSON instead of the file's text.
 //! 4. An object that is given up is lost from its first byte on, and `resync` searches for the next event from the byte after it:
 //!    it tries every brace that looks like an event's with [`Recoverer::object`] again, until one is whole. All text up to there is
-//!    counted as one fault. What was read in vain is counted too: beyond a budget it is skipped, not searched (`cursor`).
+//!    counted as one fault. What was read in vain is counted too: beyond a budget it is skipped, not searched (`list`).
 
 use memchr::memmem;
 
-use super::keys::{EVENT_KEYS, PHASE_BIT};
-use super::number::{as_number, is_number, is_part};
-use super::scan::is_space;
+use super::resync::{EVENT_KEYS, PHASE_BIT};
+use super::value::{as_number, is_number, is_part, is_space};
 use crate::damage::Damage;
 
-/// The result of reading an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It ends before a byte of the text.
@@ -34,7 +32,6 @@ pub(super) enum Outcome {
     Broken { at: usize },
 }
 
-/// Why reading stopped.
 #[derive(Debug, Clone, Copy)]
 enum Stop {
     /// The text ends.
@@ -58,7 +55,6 @@ pub(super) struct Recoverer {
     pub(super) inner_phase: Option<usize>,
     /// Whether an unknown key follows a nested value, so that it may belong inside that value.
     pub(super) has_strange_member: bool,
-    /// The brackets that are open.
     open: Vec<u8>,
     /// How much of the JSON is the beginning with all members that are whole.
     whole_members: usize,
@@ -124,7 +120,6 @@ impl Recoverer {
     }
 }
 
-/// One reading of an object.
 struct Pass<'a, 'm> {
     text: &'a [u8],
     at: usize,

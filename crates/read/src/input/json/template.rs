@@ -10,12 +10,11 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::fields::{Field, Fields, Span, ValueKind};
-use super::ids::KnownIds;
-use super::keys::PHASE;
+use super::args::KnownIds;
+use super::event::{Field, Fields, Span, ValueKind};
 use super::marks::{LONG, Marks};
-use super::number::{Digits, MAX_PASSED, MAX_SHORT, Number, digits_end, number, short_whole_number};
-use super::scan::{Token, Walker};
+use super::resync::PHASE;
+use super::value::{Digits, MAX_PASSED, MAX_SHORT, Number, Token, Walker, digits_end, number, short_whole_number};
 use crate::event::ids::{IdArg, IdValue};
 
 /// How many templates are kept. Kineto's events need a dozen.
@@ -30,7 +29,6 @@ const MAX_VALUES: usize = 24;
 /// Longer texts between two values are left to the walker.
 const MAX_BETWEEN: usize = 96;
 
-/// The templates met so far.
 #[derive(Debug)]
 pub(super) struct Templates {
     known: Vec<Template>,
@@ -389,7 +387,7 @@ impl Repeated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::json::ids::IdFinder;
+    use crate::input::json::args::IdFinder;
     use proptest::prelude::*;
 
     const FIELDS: [Field; 6] = [Field::Ph, Field::Name, Field::Pid, Field::Ts, Field::Args, Field::Bp];
