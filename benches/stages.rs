@@ -40,7 +40,7 @@ use nccl_stacks::damage::DamageReport;
 use nccl_stacks::event::{ArgsWanted, Event};
 use nccl_stacks::input::containers::gzip::Members;
 use nccl_stacks::input::from_reader;
-use nccl_stacks::input::json::{Collect, Division, Reader, count_elements};
+use nccl_stacks::input::json::{Collect, Division, Reader};
 use nccl_stacks::load::{LoadOptions, load_input};
 use nccl_stacks::sql::Database;
 use nccl_stacks::store::batch::{Batch, Shard};
@@ -126,7 +126,6 @@ fn stages(c: &mut Criterion) {
             black_box(out[0])
         });
     });
-    group.bench_function("tokenize", |b| b.iter(|| count_elements(&text)));
     group.bench_function("tokenize, parse", |b| {
         b.iter(|| {
             let mut sum = 0i64;

@@ -68,7 +68,6 @@ kinds! {
     EventSyntax "json_event_syntax" "error" Lost "broken events, each up to where the next one begins";
     EventTooLong "json_event_too_long" "error" Lost "events longer than 64 MiB";
     Garbage "json_garbage" "error" Lost "stretches between events that are not JSON";
-    StrayQuote "json_stray_quote" "error" Recovered "quotes within strings without a backslash";
     BadEscape "json_bad_escape" "error" Recovered "backslashes that do not begin an escape (Windows paths?), kept as they are";
     LoneSurrogate "json_lone_surrogate" "error" Recovered "halves of surrogate pairs, replaced by U+FFFD";
     ControlCharacter "json_control_character" "error" Recovered "raw control characters in strings";

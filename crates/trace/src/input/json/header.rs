@@ -1,10 +1,15 @@
-//! The header of a trace: every field beside the events, flattened to path and value.
+//! What a trace has beside its events: the header, flattened to paths and values, what was wrong, and how it ended.
+
+use std::io;
 
 use serde_json::Value;
 
-use super::recover::{Outcome, Recoverer};
-use crate::damage::Damage;
+use super::list::End;
+use super::repair::{Outcome, Recoverer};
+use super::value::unescape;
+use crate::damage::{Damage, DamageReport};
 use crate::event::{ArgValue, HeaderField};
+use crate::input::containers::packed::{PackedCause, PackedFailure};
 
 /// Flattens one top-level field, and returns what was wrong with it. What cannot be read at all is kept as text.
 pub(super) fn read(key: &str, text: &[u8], fields: &mut Vec<HeaderField>) -> Vec<Damage> {
@@ -64,6 +69,78 @@ fn flatten(key: String, value: Value, fields: &mut Vec<HeaderField>) {
         }
     };
     fields.push(HeaderField { key, value });
+}
+
+/// What was read beside the events.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// The header, flattened.
+    pub header: Vec<HeaderField>,
+    /// The names of the header's fields, in file order, to say what a file is that is no trace.
+    pub keys: Vec<String>,
+    /// Whether there was a list of events.
+    pub has_event_list: bool,
+    /// How many elements that list had, whatever they were.
+    pub elements: u64,
+    /// How many of them were events.
+    pub events: u64,
+    /// What was wrong.
+    pub damage: DamageReport,
+    /// The offset where the text was cut off.
+    pub cut_off_at: Option<u64>,
+    /// What the source of the text failed with.
+    pub failure: Option<io::Error>,
+    /// How many bytes of text there were.
+    pub text_bytes: u64,
+}
+
+impl Summary {
+    pub(super) fn add(&mut self, more: Summary) {
+        self.header.extend(more.header);
+        self.keys.extend(more.keys);
+        self.elements += more.elements;
+        self.events += more.events;
+        self.damage.add(&more.damage);
+    }
+
+    /// Adds a field of the header; `value` is `None` if it was too long to keep.
+    pub(super) fn header_field(&mut self, key: &[u8], value: Option<&[u8]>, offset: u64, bytes: u64) {
+        let key = unescape(key);
+        if key == "displayTimeUnit" {
+            self.damage.count(Damage::DisplayTimeUnit, None);
+        }
+        let faults = value.map(|value| read(&key, value, &mut self.header));
+        match faults {
+            Some(faults) => faults.into_iter().for_each(|kind| self.damage.count(kind, Some(offset))),
+            None => self.damage.lose(Damage::HeaderSkipped, Some(offset), bytes),
+        }
+        self.keys.push(key.into_owned());
+    }
+
+    pub(super) fn end(&mut self, end: End, text_bytes: u64, failure: Option<io::Error>) {
+        let packed = failure.as_ref().and_then(PackedFailure::find_in);
+        match packed.map(|failure| failure.cause) {
+            Some(PackedCause::CutOff) => self.damage.count(Damage::PackedCutOff, packed.map(|f| f.offset)),
+            Some(PackedCause::Corrupt) => self.damage.count(Damage::PackedCorrupt, packed.map(|f| f.offset)),
+            Some(PackedCause::Checksum) => self.damage.count(Damage::PackedChecksum, packed.map(|f| f.offset)),
+            Some(PackedCause::TrailingBytes) => self.damage.count(Damage::TrailingBytes, None),
+            None => {}
+        }
+        let mut lose = |kind, offset| self.damage.lose(kind, Some(offset), text_bytes - offset);
+        match end {
+            End::Whole => {}
+            End::CutOff { offset } => {
+                self.cut_off_at = Some(offset);
+                // What the decompressor has reported is not reported of the text too.
+                if packed.is_none_or(|failure| failure.cause == PackedCause::Checksum) {
+                    lose(Damage::Truncated, offset);
+                }
+            }
+            End::Broken { offset } => lose(Damage::BrokenStructure, offset),
+            End::Trailing { offset } => lose(Damage::TrailingBytes, offset),
+        }
+        (self.failure, self.text_bytes) = (failure, text_bytes);
+    }
 }
 
 #[cfg(test)]

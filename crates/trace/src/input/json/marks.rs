@@ -10,8 +10,7 @@
 
 use std::ops::Range;
 
-use super::suspects::{find, find_invalid_utf8};
-use super::words::{Level, State, WORD, Word};
+use super::bits::{Level, State, WORD, Word, find, find_invalid_utf8};
 
 /// How many bytes are marked ahead of what is needed.
 const AHEAD: usize = 64 * WORD;
@@ -212,7 +211,7 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::json::suspects::tests::slowly as slowly_suspect;
+    use crate::input::json::bits::tests::slowly as slowly_suspect;
 
     /// All marks of a text by walking it byte by byte.
     fn slowly(text: &[u8]) -> (Vec<usize>, Vec<usize>) {

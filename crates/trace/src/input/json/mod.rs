@@ -1,60 +1,144 @@
 //! The Chrome trace format: JSON as Kineto, Perfetto's tools and Chrome write it.
 //!
-//! From bytes to events, in the order in which the files work:
+//! This file says how JSON is recognised, what of it is read, and which of it is no trace. From bytes to events, in the order in which
+//! the others work:
 //!
-//! - `read` divides the work between threads: `split` divides the text into chunks, `chunk_reader` reads one, `join` puts together
-//!   what was read. The result is the same for any number of threads.
-//! - `tokenizer` finds the events of a chunk (`container`: around and beside the list; `elements`: in it), from a `cursor`, and
-//!   hands them out as `piece`s. `state` is what passes from one chunk to the next. `marks` finds quotes and
-//!   brackets with `words`, and text that is not JSON with `suspects`.
-//! - `recover`, `recover_scalars`, `stops`, `rest` and `resync` read what is not JSON; how they work together is in `recover`.
-//! - `event` gives one event its meaning. `fields` finds its members by walking (`scan`), `layout` and `flat` by comparing it with
-//!   events seen before (`compare`). `category`, `ids` and `kept` read its arguments: `search` finds single keys, `args`
-//!   flattens values.
-//! - `summary` is all that is beside the events, with the `header`.
-//! - `number`, `text` and `keys` know JSON's numbers and strings, and the keys that traces have.
-//! - [`copy`] copies a part of a trace; `edit` adds to single events.
+//! - `threads` divides the text into chunks, lets several threads read them, and puts together what was read. The result is the same
+//!   for any number of threads.
+//! - `list` finds the events of a chunk, and the fields beside their list. `marks` finds quotes and brackets, and text that is not
+//!   JSON, with `bits`.
+//! - `repair` and `resync` read what is not JSON; how they work together is in `repair`.
+//! - `event` gives one event its meaning: its members are found by walking (`value`) or by comparing it with events seen before
+//!   (`template`). `args` reads its arguments.
+//! - `header` is all that is beside the events. `value` knows JSON's numbers and strings.
+//! - [`copy`] copies a part of a trace, and adds to single events.
 
 mod args;
-mod category;
-mod chunk_reader;
-mod compare;
-mod container;
+mod bits;
 pub mod copy;
-mod cursor;
-mod edit;
-mod elements;
 mod event;
-mod fields;
-mod flat;
-mod format;
 mod header;
-mod ids;
-mod join;
-mod kept;
-mod keys;
-mod layout;
+mod list;
 mod marks;
-mod number;
-mod piece;
-mod read;
-mod recover;
-mod recover_scalars;
-mod rest;
+mod repair;
 mod resync;
-mod scan;
-mod search;
-mod split;
-mod state;
-mod stops;
-mod summary;
-mod suspects;
-mod text;
-mod tokenizer;
-mod words;
+mod template;
+mod threads;
+mod value;
+
+use std::io::{self, Read};
+
+use memchr::memmem;
+
+use crate::damage::Damage;
+use crate::error::Error;
+use crate::event::{Format, Support, Writer};
+use crate::input::containers::Turn;
+use crate::input::reader::{self, File, Fit, Reading, Refusal, Shard, TraceReader, source_failure};
 
 pub use crate::input::reader::Collect;
 pub(super) use args::flatten_value_of;
-pub use format::Stream;
-pub use read::{Division, Reader, count_elements};
-pub use summary::Summary;
+pub use header::Summary;
+pub use threads::{Division, Reader};
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// How much of a text [`Stream::looks_like_one`] reads: fields before the events are mostly shorter.
+const LOOKED_AT: u64 = 256 * 1024;
+
+/// The text of a trace in JSON, not read yet.
+pub struct Stream(Box<dyn Read + Send>);
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+impl TraceReader for Stream {
+    const FORMAT: Format = Format {
+        name: "Chrome JSON",
+        what: "JSON",
+        written_by: "the PyTorch profiler (Kineto), XSigma, Chrome, and others",
+        support: Support::Read {
+            expected: "a Chrome trace as the PyTorch profiler writes it (JSON with `traceEvents`, or a list of events)",
+            writer: &Writer::CHROME,
+            has_unique_keys: true,
+        },
+    };
+
+    const TURN: Turn = Turn::Last;
+
+    /// JSON opens a list or an object, after blanks at most.
+    fn sniff(head: &[u8]) -> Fit {
+        let text = head.strip_prefix(BOM).unwrap_or(head).trim_ascii_start();
+        let may_be_json = text.first().map_or(!head.is_empty(), |first| matches!(first, b'{' | b'['));
+        if may_be_json { Fit::Maybe } else { Fit::No }
+    }
+
+    fn open(file: File<'_>) -> Result<Vec<Self>, Refusal> {
+        Ok(vec![Stream(file.into_text())])
+    }
+
+    fn looks_like_one(self) -> bool {
+        let mut head = Vec::new();
+        // An error here occurs again when the file is read.
+        let _ = self.take(LOOKED_AT).read_to_end(&mut head);
+        head.trim_ascii_start().first() == Some(&b'[') || memmem::find(&head, b"\"traceEvents\"").is_some()
+    }
+
+    /// Several threads read, each into a shard of its own.
+    fn read<S: Shard>(
+        self,
+        reading: &mut Reading<'_>,
+        add: impl FnMut(S::Batch) -> bool + Send,
+    ) -> Result<reader::Summary, Refusal> {
+        let Reading { name, time, args, threads, chunk, keep_offsets, progress, text_bytes } = reading;
+        let keep_offsets = *keep_offsets;
+        let summary = Reader::new(*time, *args, *threads).read(
+            self.0,
+            Division { chunk: *chunk, in_order: false },
+            |number| S::new(number, keep_offsets),
+            add,
+            progress,
+        );
+        **text_bytes += summary.text_bytes;
+        let Summary { header, events, damage, text_bytes, .. } = refuse(name, summary)?;
+        Ok(reader::Summary { header, events, damage, text_bytes })
+    }
+}
+
+/// Refuses JSON that is no trace, or is damaged before the first whole event.
+fn refuse(name: &str, mut summary: Summary) -> Result<Summary, Refusal> {
+    if let Some(source) = summary.failure.take() {
+        source_failure(name, source, summary.events)?;
+    }
+    if summary.events > 0 {
+        return Ok(summary);
+    }
+    let broken = summary.damage.get(Damage::BrokenStructure).first_offset;
+    Err(Refusal::NotATrace(match broken {
+        Some(0) => "this is not JSON".to_owned(),
+        Some(offset) if !summary.has_event_list => {
+            format!("the JSON is invalid at byte {offset}, and has no event before it")
+        }
+        _ if summary.elements > 0 => format!("none of the {} elements of its list is an event", summary.elements),
+        _ if summary.has_event_list && summary.cut_off_at.is_none() => return Ok(summary),
+        _ => match summary.cut_off_at {
+            Some(offset) if offset == 0 || summary.has_event_list || summary.keys.is_empty() => {
+                return Err(Error::NothingWhole { name: name.to_owned(), offset }.into());
+            }
+            _ if summary.keys.iter().any(|key| key == "traceEvents") => "its `traceEvents` is not a list".to_owned(),
+            _ => format!("this is another tool's JSON: it has no `traceEvents`, but {}", some_keys(&summary.keys)),
+        },
+    }))
+}
+
+fn some_keys(keys: &[String]) -> String {
+    let shown: Vec<String> = keys.iter().take(4).map(|key| format!("`{key}`")).collect();
+    match keys.len() {
+        0 => "nothing at all".to_owned(),
+        n if n > shown.len() => format!("{} and {} more fields", shown.join(", "), n - shown.len()),
+        _ => shown.join(", "),
+    }
+}
