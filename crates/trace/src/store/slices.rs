@@ -3,6 +3,7 @@
 //! Memory limits which traces can be loaded, and allocating it takes much of the load time. So the fields of a slice are written once, into rows in
 //! file order. A slice's id, its position in time order, maps to its row. Only what depends on the whole file is added at the end, as `Nested`.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 
 use super::args::ArgSetId;
@@ -70,7 +71,25 @@ pub type ThreadTimes = (Option<Ns>, Option<Ns>);
 /// The row of an id that does not exist.
 const NO_ROW: usize = usize::MAX;
 
+thread_local! {
+    static LOOKS: Cell<u64> = const { Cell::new(0) };
+}
+
 impl Slices {
+    /// How often this thread has looked at a slice: tests compare traces of different lengths by it. Counted only with debug
+    /// assertions, otherwise 0.
+    #[doc(hidden)]
+    pub fn looks() -> u64 {
+        LOOKS.get()
+    }
+
+    #[inline]
+    fn look() {
+        if cfg!(debug_assertions) {
+            LOOKS.set(LOOKS.get() + 1);
+        }
+    }
+
     /// The number of slices. Their ids are the numbers below it; the other methods take such an id.
     pub fn len(&self) -> usize {
         self.nested.order.len()
@@ -90,6 +109,7 @@ impl Slices {
 
     #[inline]
     fn row(&self, id: SliceId) -> usize {
+        Slices::look();
         self.nested.order.get(id.row()).map_or(NO_ROW, |row| *row as usize)
     }
 
@@ -128,6 +148,7 @@ impl Slices {
     /// The innermost slice that encloses it; `None` if there is none.
     #[inline]
     pub fn parent(&self, id: SliceId) -> Option<SliceId> {
+        Slices::look();
         Some(self.nested.parent[id.row()]).filter(|parent| *parent != NO_PARENT).map(SliceId)
     }
 
