@@ -187,12 +187,12 @@ fn a_dump_of_which_nothing_is_read_is_no_success() {
         std::fs::write(&path, bytes).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let hostile = dump("dump_0", b"cos\nsystem\n(S'true'\ntR.");
+    let hostile = dump("dump_0", b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.");
     let no_list =
         dump("dump_1", br#"{"version": "2.5", "pg_config": {"0": {"ranks": "[0, 1]"}}, "entries": {"0": {}}}"#);
     let empty = dump("dump_2", br#"{"version": "2.5", "pg_config": {"0": {"ranks": "[0, 1]"}}, "entries": []}"#);
     for (path, code, note) in [
-        (&hostile, 6, "asks to import and call os.system at byte 0; nothing was executed"),
+        (&hostile, 6, "asks to import and call os.system at byte 2; nothing was executed"),
         (&no_list, 6, "its `entries` is not a list, so none of its operations is read"),
     ] {
         let text = run(&["records", path]);

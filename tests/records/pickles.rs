@@ -67,7 +67,7 @@ fn what_is_damaged_is_named_with_its_place() {
         (proto(b"NNNs."), "damaged at byte 5: it sets an item of something that is not a dictionary"),
         (b"\x80\x04}\x80\x06.".to_vec(), "damaged at byte 3: its protocol is newer than 5"),
         (proto(b"}\xff"), "unknown instruction 0xff at byte 3"),
-        (proto(b"I7\n."), "unknown instruction 0x49 at byte 2"),
+        (proto(b"}I7\n."), "unknown instruction 0x49 at byte 3"),
         (proto(b"}"), "ends early, at byte 3"),
         // Lengths beyond the file: only what is there is read.
         (proto(b"X\xff\xff\xff\x7fab"), "ends early, at byte 9"),

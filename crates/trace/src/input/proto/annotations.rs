@@ -105,21 +105,24 @@ impl Annotations {
         for (keys, location) in [(of_interned, interned), (of_own, event.source)] {
             let Some(location) = location else { continue };
             let SourceLocation { file, function, line, .. } = SourceLocation::read(location)?;
-            let values = [file.map(Content::Text), function.map(Content::Text), line.map(Content::Int)];
-            for (key, value) in keys.into_iter().zip(values) {
-                if let Some(value) = value {
-                    self.start(key);
-                    self.row(value);
-                }
-            }
+            self.text(keys[0], file);
+            self.text(keys[1], function);
+            line.into_iter().for_each(|line| self.list.push(keys[2], None, ArgValue::Int(line)));
         }
         let interned = event.correlation_iid.and_then(|iid| names.text(Table::CorrelationIds, iid));
         let id = event.correlation.map(|id| format!("tp:#{id}"));
-        if let Some(text) = event.correlation_text.or(interned).or(id.as_ref().map(|id| id.as_bytes())) {
-            self.start("correlation_id");
-            self.row(Content::Text(text));
-        }
+        self.text("correlation_id", event.correlation_text.or(interned).or(id.as_ref().map(|id| id.as_bytes())));
         Ok(())
+    }
+
+    /// Adds a row with a key of its own.
+    fn text(&mut self, key: &str, text: Option<&[u8]>) {
+        let Some(text) = text else { return };
+        self.text = self.text.saturating_add(key.len() + text.len());
+        self.is_full |= self.text > MAX_TEXT;
+        if !self.is_full {
+            self.list.push(key, None, ArgValue::Text(&String::from_utf8_lossy(text)));
+        }
     }
 
     fn top(&mut self, annotation: &DebugAnnotation<'_>, names: &Lookup<'_>) -> Result<(), Malformed> {
