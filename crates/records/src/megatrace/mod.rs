@@ -25,7 +25,6 @@ use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::names::values;
 use nccl_stacks_trace::time::Ns;
 
-/// Reads Megatrace's logs.
 pub(super) struct Megatrace;
 
 /// A head whose first entry comes after this many lines is of another log, into which Megatrace wrote.
@@ -101,9 +100,7 @@ impl RecordReader for Megatrace {
 
 struct Called {
     operation: Operation,
-    /// Its group's.
     hash: Option<u64>,
-    /// Its rank's.
     run: u32,
 }
 
@@ -195,8 +192,7 @@ impl Log {
         self.calls += 1;
     }
 
-    /// The run that a call is of. Times that go back are pieces in another order, counts of writing that go back with later times are another
-    /// run.
+    /// The run that a call is of. Times that go back are pieces in another order, counts of writing that go back with later times are another run.
     fn run(&mut self, call: &Call<'_>, rank: Option<u32>, offset: u64, file: &mut RecordFile) -> u32 {
         let of_rank = self.ranks.entry(rank).or_default();
         let is_earlier = of_rank.last_time.is_some_and(|last| call.time < last - DISORDER);

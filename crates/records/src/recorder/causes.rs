@@ -8,7 +8,6 @@ pub(super) struct Cause {
     process: &'static str,
     /// What is said of records that were lost: `records for which the disk was full`.
     records: &'static str,
-    /// What helps, as a sentence.
     advice: &'static str,
 }
 
