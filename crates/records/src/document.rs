@@ -24,13 +24,11 @@ pub(super) enum Node {
     Dict(Vec<(u32, u32)>),
 }
 
-/// A document that is built or complete.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) nodes: Vec<Node>,
 }
 
-/// A value and the document that it is of.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value<'a> {
     document: &'a Document,
@@ -47,7 +45,6 @@ impl Document {
         Some((self.nodes.len() - 1) as u32)
     }
 
-    /// The value of a node of this document.
     pub(super) fn value(&self, at: u32) -> Value<'_> {
         Value { document: self, at }
     }
@@ -138,7 +135,7 @@ impl<'a> Value<'a> {
         if let Node::Text(text) = self.node() { Some(text) } else { None }
     }
 
-    /// A whole number. Some writers put numbers into quotes.
+    /// Some writers put numbers into quotes.
     pub(super) fn int(self) -> Option<i64> {
         match self.node() {
             Node::Int(number) => Some(*number),

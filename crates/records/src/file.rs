@@ -47,7 +47,6 @@ pub struct RecordFile {
     pub notes: Vec<String>,
 }
 
-/// Why a process could not record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotRecorded {
     /// `the disk is full`.
@@ -56,20 +55,17 @@ pub struct NotRecorded {
     pub advice: Option<&'static str>,
 }
 
-/// What the rings of a recording still hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingSpan {
     pub began: Ns,
     /// Of full rings of calls, what all of them still have; `None` if none has overwritten anything.
     pub calls: Option<Window>,
-    /// The same of rings of events.
     pub events: Option<Window>,
     /// How many records are left, and how many there were.
     pub kept: u64,
     pub all: u64,
 }
 
-/// Something that occurred in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Remark {
     /// What is counted: `lines that are cut off at 127 bytes`.
@@ -93,7 +89,6 @@ impl Remark {
 }
 
 impl RecordFile {
-    /// A file of which nothing was read.
     pub fn new(name: String) -> Self {
         RecordFile { name, ..RecordFile::default() }
     }
@@ -103,8 +98,7 @@ impl RecordFile {
         self.name.rsplit_once(['/', std::path::MAIN_SEPARATOR]).map_or("", |(folder, _)| folder)
     }
 
-    /// Whether another file has the same text. Files of flows have neither times nor names, so equal files in two folders belong to two
-    /// runs.
+    /// Whether another file has the same text. Files of flows have neither times nor names, so equal files in two folders belong to two runs.
     pub(super) fn is_same(&self, other: &RecordFile) -> bool {
         fn base(file: &RecordFile) -> Option<&str> {
             file.name.rsplit(['/', '\\']).next()
@@ -120,7 +114,6 @@ impl RecordFile {
         self.skip_several(what, 1, offset);
     }
 
-    /// Counts several things that are skipped, or none.
     pub(super) fn skip_several(&mut self, what: &'static str, several: u64, offset: Option<u64>) {
         count(&mut self.skipped, what, several, offset);
     }
@@ -132,7 +125,6 @@ impl RecordFile {
         }
     }
 
-    /// Counts something that is wrong and understood nevertheless.
     pub(super) fn repair(&mut self, what: &'static str, offset: Option<u64>) {
         self.repair_several(what, 1, offset);
     }
@@ -142,7 +134,6 @@ impl RecordFile {
         count(&mut self.repaired, what, several, offset);
     }
 
-    /// Adds a sentence, once.
     pub(super) fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.notes.contains(&note) {

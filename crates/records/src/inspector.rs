@@ -23,7 +23,6 @@ use crate::operation::{Communicator, Counts, Operation, Source, State};
 use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::time::Ns;
 
-/// Reads NCCL Inspector's logs.
 pub(super) struct Inspector;
 
 impl RecordReader for Inspector {
@@ -92,7 +91,6 @@ struct Metadata {
     pid: Option<i64>,
 }
 
-/// What the lines of a file have in common.
 #[derive(Default)]
 struct OfFile {
     /// The header of the last line with one.
@@ -296,7 +294,6 @@ impl Perf<'_> {
     }
 }
 
-/// A time of a record, if it has one.
 fn time(value: Option<&Value>) -> Option<Ns> {
     micros(value?.as_number()?)
 }

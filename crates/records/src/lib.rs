@@ -64,7 +64,6 @@ use nccl_stacks_trace::input::{self, Input};
 use nccl_stacks_trace::parallel::in_order;
 use reader::{Reading, RecordReader, SNIFF};
 
-/// How many bytes are read at a time.
 const BLOCK: usize = 256 * 1024;
 
 /// The registry of all sources. The first that recognises a file reads it.
@@ -101,13 +100,11 @@ pub fn source_of_name(path: &Path) -> Option<Source> {
     read_name(path)?.source
 }
 
-/// What a file says that has nothing but its name.
 fn read_name(path: &Path) -> Option<RecordFile> {
     let name = path.to_string_lossy();
     READERS.iter().find_map(|reader| reader.read_name(&name))
 }
 
-/// The reader of a file that begins so.
 fn recognise(head: &[u8]) -> Option<&'static dyn RecordReader> {
     // Most files that are asked about are traces, whose parsing as anything else would be for nothing.
     if is_trace(head) {
@@ -126,9 +123,6 @@ fn is_trace(head: &[u8]) -> bool {
 }
 
 /// What wrote the first file of an input that is of a known source; `None` if none is.
-///
-/// # Errors
-/// Inputs that cannot be read.
 pub fn source_of_input(input: Input) -> Result<Option<Source>, Error> {
     if let Some(reader) = with_holes(&input) {
         return Ok(Some(reader.source()));
@@ -159,9 +153,6 @@ pub fn read_as(source: Source, name: &str, bytes: Box<dyn Read + Send>, keep: Ke
 }
 
 /// Reads all files of an input. Files of no known source are among [`Records::files`] without a source.
-///
-/// # Errors
-/// Inputs that cannot be read at all.
 pub fn read(input: Input, keep: Keep) -> Result<Records, Error> {
     Ok(merge(read_files(input, keep)?))
 }
@@ -275,7 +266,6 @@ fn read_path(path: &Path, keep: Keep) -> Result<Vec<Records>, Error> {
     }
 }
 
-/// Reads a file of which only parts are read.
 fn read_parts(path: &Path, reader: &dyn RecordReader, keep: Keep) -> Result<Records, Error> {
     let file = std::fs::File::open(path).map_err(|source| Error::Read { name: path.display().to_string(), source })?;
     let mut records = Records::default();
@@ -297,14 +287,12 @@ fn unread(path: &Path, error: &Error) -> Vec<Records> {
     vec![Records::none_of(file)]
 }
 
-/// Whether the process may open no further file for now.
 fn is_out_of_files(error: &Error) -> bool {
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;
     matches!(error, Error::Read { source, .. } if matches!(source.raw_os_error(), Some(EMFILE | ENFILE)))
 }
 
-/// The records of several files as one.
 pub fn merge(of_files: impl IntoIterator<Item = Records>) -> Records {
     let mut all = Records::default();
     of_files.into_iter().for_each(|of_file| all.append(of_file));
@@ -312,7 +300,6 @@ pub fn merge(of_files: impl IntoIterator<Item = Records>) -> Records {
     all
 }
 
-/// Counts the bytes that pass through.
 struct Counted {
     bytes: Box<dyn Read + Send>,
     count: u64,

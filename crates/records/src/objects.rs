@@ -16,13 +16,9 @@ const DEEPEST: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Objects {
-    /// Of what is being read.
     text: Vec<u8>,
-    /// The brackets that are open.
     open: Vec<u8>,
-    /// How many bytes were read.
     position: u64,
-    /// Where the object began.
     start: u64,
     is_loose: bool,
     in_string: bool,
@@ -39,7 +35,6 @@ pub(super) struct Objects {
     is_lost: bool,
     /// Whether the list of objects was ended after the last of them.
     pub(super) is_list_ended: bool,
-    /// How many quotes were put in.
     quotes: [u64; 2],
 }
 
@@ -128,7 +123,6 @@ impl Objects {
         false
     }
 
-    /// A byte between objects.
     fn between(&mut self, byte: u8, at: u64, file: &mut RecordFile) {
         match byte {
             b'{' if !self.is_lost || self.at_line_start => self.begin(at),
@@ -159,7 +153,6 @@ impl Objects {
         (self.in_string, self.is_escaped, self.word, self.quotes) = (false, false, None, [0; 2]);
     }
 
-    /// A byte within an object.
     fn step(&mut self, byte: u8) -> Step {
         // Objects within a record are indented.
         if byte == b'{' && self.at_line_start {

@@ -1,9 +1,8 @@
 //! Answers of NCCL's RAS: what each communicator's ranks have enqueued, as counts, and who does not answer.
 //!
-//! NCCL 2.28.7 and later answer in JSON; a file has one or several answers, one after the other. 2.28.9 leaves out the comma between
-//! missing ranks; it is added. Older versions answer with a text for people, which is read as far as it is unambiguous. Whoever asks the
-//! socket itself gets a line `OK` before the JSON, and RCCL's client writes its banner there. Monitors (`ncclras -m`, since 2.29) write an
-//! event per process that is lost.
+//! NCCL 2.28.7 and later answer in JSON; a file has one or several answers, one after the other. 2.28.9 leaves out the comma between missing ranks;
+//! it is added. Older versions answer with a text for people, which is read as far as it is unambiguous. Whoever asks the socket itself gets a line
+//! `OK` before the JSON, and RCCL's client writes its banner there. Monitors (`ncclras -m`, since 2.29) write an event per process that is lost.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -17,7 +16,6 @@ use crate::operation::{Communicator, Source};
 use nccl_stacks_trace::names::values::result_of_number;
 use nccl_stacks_trace::time::Ns;
 
-/// Reads the answers of NCCL's RAS.
 pub(super) struct Ras;
 
 /// The most bytes that are read. The answer of a job of 100,000 ranks has 50 MB per communicator of all ranks.
@@ -80,7 +78,6 @@ fn is_json(head: &[u8]) -> bool {
     lines.find(|line| !is_before(line)).is_some_and(|line| line.starts_with(b"{"))
 }
 
-/// Whether this is the text for people.
 fn is_for_people(head: &[u8]) -> bool {
     let has = |words: &str| text::contains(head, words);
     // The answer begins so, after what the shell or the client printed.
@@ -91,12 +88,10 @@ fn is_for_people(head: &[u8]) -> bool {
     text::is_utf8(&head[..head.len().min(512)]) && (is_answer || has("RAS Monitor Mode") || has("] PEER_"))
 }
 
-/// A JSON document of a file.
 struct Answer {
     /// With the commas that it lacked.
     text: Vec<u8>,
     at: u64,
-    /// Where commas were put in.
     commas: Vec<u64>,
 }
 

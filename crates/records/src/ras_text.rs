@@ -1,10 +1,9 @@
 //! RAS's text for people, the only answer of NCCL 2.24 to 2.28.6.
 //!
-//! It names the ranks that differ from the others, and only these: `26 ranks have launched up to operation 6650`, then six ranks with another
-//! number, by name. Where one set alone is without names, its ranks are all that remain, and the counts of every rank are known; where
-//! several sets are, nothing is assumed and the counts are skipped. Before 2.26 one number counts all collectives. Processes that RAS has
-//! lost are named beside the communicators: of a dead one nothing else may be left. The words are those of NCCL's
-//! `src/ras/client_support.cc`.
+//! It names the ranks that differ from the others, and only these: `26 ranks have launched up to operation 6650`, then six ranks with another number,
+//! by name. Where one set alone is without names, its ranks are all that remain, and the counts of every rank are known; where several sets are,
+//! nothing is assumed and the counts are skipped. Before 2.26 one number counts all collectives. Processes that RAS has lost are named beside the
+//! communicators: of a dead one nothing else may be left. The words are those of NCCL's `src/ras/client_support.cc`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +18,6 @@ const ANY: &str = "collective";
 /// Larger communicators are damage: a row for each of their ranks would fill memory.
 const MOST_RANKS: u64 = 1 << 20;
 
-/// Ranks with the same counts.
 #[derive(Default)]
 struct Set {
     size: u64,
@@ -38,7 +36,6 @@ enum Within {
     Processes(&'static str),
 }
 
-/// A communicator and the counts of its ranks.
 #[derive(Default)]
 struct Said {
     hash: Option<u64>,

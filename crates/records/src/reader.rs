@@ -22,10 +22,7 @@ pub(super) trait RecordReader: Sync {
     /// Whether a file begins so, by its first bytes: at most [`SNIFF`] of them.
     fn sniff(&self, head: &[u8]) -> bool;
 
-    /// Reads a whole file. What is damaged is counted in the file's report and skipped.
-    ///
-    /// # Errors
-    /// Those of reading the bytes; what was read before one counts.
+    /// Reads a whole file. What is damaged is counted in its report and skipped; what was read before an error counts.
     fn read(&self, reading: &mut Reading<'_>) -> io::Result<()>;
 
     /// Whether most of a file may be holes, so that it is read in parts where it is on the disk.
@@ -42,7 +39,6 @@ pub(super) trait RecordReader: Sync {
     fn complete(&self, _records: &mut Records) {}
 }
 
-/// A file that is being read.
 pub(super) struct Reading<'a> {
     /// Its decompressed bytes, from the first on.
     pub(super) bytes: &'a mut dyn BufRead,
@@ -55,7 +51,6 @@ pub(super) struct Reading<'a> {
     pub(super) keep: Keep,
 }
 
-/// Which operations are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Keep {
     #[default]

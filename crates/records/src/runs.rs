@@ -21,9 +21,8 @@ const RESTART: Ns = Ns(1_000_000_000);
 /// A run: what is known of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedRun {
-    /// Its files, by position. Those of which nothing says the run are in all of them.
+    /// Positions of its files. A file of an unknown run is in all of them.
     pub files: Vec<usize>,
-    /// Its ranks, ascending.
     pub ranks: Vec<u32>,
     /// When its first and last operations are, on the clocks of the records.
     pub span: Option<Window>,

@@ -12,27 +12,22 @@ use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::time::Ns;
 
-/// What was recorded, in all files together.
 #[derive(Debug, Clone, Default)]
 pub struct Records {
     pub files: Vec<RecordFile>,
     /// The communicators that the other tables name, each once.
     pub communicators: Vec<Communicator>,
-    /// Operations, in the order of their files.
     pub operations: Vec<Operation>,
     /// By operation: its file.
     pub file_of: Vec<u32>,
     /// Call paths, outermost caller first.
     pub paths: Vec<Vec<Arc<str>>>,
-    /// What is known of ranks as such.
     pub rank_status: Vec<RankStatus>,
     /// What ran on each channel of an operation.
     pub channels: Vec<KernelChannel>,
     /// What the proxy thread sent and received for an operation.
     pub proxy_ops: Vec<ProxyOp>,
-    /// The steps of these.
     pub proxy_steps: Vec<ProxyStep>,
-    /// What else NCCL's profiler interface reports.
     pub profiler_events: Vec<ProfilerEvent>,
     /// Which operations were called within one group, or planned together.
     pub groups: Vec<Group>,
@@ -40,12 +35,9 @@ pub struct Records {
     pub group_members: Vec<(usize, usize)>,
     /// How many operations were read and are not here: see [`Keep::Ends`](super::Keep).
     pub left_out: u64,
-    /// What the flow extractor planned.
     pub flow_ops: Vec<FlowOp>,
-    /// The steps of these.
     pub flow_steps: Vec<FlowStep>,
-    /// How many calls were counted, where a source may have more of them than are kept as operations: all of its calls, those included that are
-    /// kept.
+    /// How many calls were counted, where a source may have more of them than are kept as operations: all of its calls, those included that are kept.
     pub calls: Vec<CallCount>,
     /// What sources worked out themselves of operations.
     pub measures: Vec<Measure>,
@@ -57,7 +49,6 @@ pub struct Records {
     /// By NCCL's hash of a communicator: Megatrace's hash of it, or 0 where its interceptor has none, as for those that were split off. Of other
     /// communicators nothing says it.
     pub group_hashes: BTreeMap<u64, u64>,
-    /// Positions of the communicators.
     numbers: HashMap<Communicator, usize>,
     /// Texts that many rows share.
     texts: HashSet<Arc<str>>,
@@ -116,7 +107,6 @@ pub struct Warning {
     pub count: u64,
 }
 
-/// A channel of an operation's kernel.
 #[derive(Debug, Clone, Default)]
 pub struct KernelChannel {
     pub operation: Option<usize>,
@@ -200,13 +190,11 @@ pub struct ProfilerEvent {
     /// When it began. Of a phase it is what the GPU measured, put onto the host's clock.
     pub start: Option<Ns>,
     pub end: Option<Ns>,
-    /// How many bytes a transfer or a batch moves.
     pub bytes: Option<u64>,
     /// What only its kind has: the queue pair and the work request of a transfer over InfiniBand, the ranks of a synchronisation.
     pub details: Vec<(&'static str, u64)>,
 }
 
-/// Operations that belong together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Group {
     pub file: u32,
@@ -252,21 +240,16 @@ pub struct FlowOp {
     /// The rank within the communicator.
     pub rank: u32,
     pub channel: u32,
-    /// How many steps of the FIFO.
     pub steps: u32,
     /// The capacity of one slice in bytes.
     pub slice_bytes: i64,
-    /// The size of a chunk in bytes.
     pub chunk_bytes: u64,
-    /// How many steps a slice has.
     pub slice_steps: u32,
-    /// How many steps a chunk has.
     pub chunk_steps: u32,
     /// NCCL's number of the data type, of which only reductions know the user's.
     pub dtype: u32,
-    /// NCCL's number of the reduction.
     pub reduction: u32,
-    /// The pattern: `RING_TWICE`.
+    /// `RING_TWICE`.
     pub pattern: Option<Arc<str>>,
     pub protocol: Option<Arc<str>>,
     /// The neighbours on the ring of the channel: from which it receives, and to which it sends.
@@ -284,7 +267,7 @@ pub struct FlowStep {
     /// The rank within the communicator.
     pub rank: u32,
     pub channel: u32,
-    /// The step, from 0.
+    /// From 0.
     pub step: u32,
     pub is_send: bool,
     /// The other side, a rank within the communicator.
@@ -299,16 +282,13 @@ pub struct FlowStep {
     pub stage: Option<&'static str>,
 }
 
-/// How often a rank called NCCL in one way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallCount {
     pub source: Source,
     pub communicator: Option<usize>,
     pub rank: Option<RankId>,
     pub place: Option<u32>,
-    /// The collective as nccl-tests names it.
     pub collective: Option<Arc<str>>,
-    /// The type of the elements in PyTorch's words.
     pub dtype: Option<Arc<str>>,
     /// The size in bytes as nccl-tests counts it.
     pub bytes: Option<u64>,
@@ -338,12 +318,10 @@ impl CallCount {
 }
 
 impl Records {
-    /// A file without any.
     pub(super) fn none_of(file: RecordFile) -> Self {
         Records { files: vec![file], ..Records::default() }
     }
 
-    /// The position of a communicator, which is added if it is new.
     pub fn communicator(&mut self, known: Communicator) -> usize {
         if let Some(number) = self.numbers.get(&known) {
             return *number;
@@ -360,7 +338,6 @@ impl Records {
         *known = (*known).max(group_hash);
     }
 
-    /// A text that many rows share.
     pub(super) fn text(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
@@ -440,7 +417,6 @@ impl Records {
         }));
     }
 
-    /// Adds an operation of the file that is being read, and returns its position.
     pub fn push(&mut self, operation: Operation) -> usize {
         self.operations.push(operation);
         self.file_of.push(0);

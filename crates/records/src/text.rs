@@ -20,7 +20,6 @@ pub(super) fn small(text: &[u8]) -> Option<u32> {
     decimal(text).and_then(|number| u32::try_from(number).ok())
 }
 
-/// A number that may be negative.
 pub(super) fn signed(text: &[u8]) -> Option<i64> {
     let (digits, sign) = text.strip_prefix(b"-").map_or((text, 1), |digits| (digits, -1));
     decimal(digits).and_then(|number| i64::try_from(number).ok()).map(|number| sign * number)
@@ -47,7 +46,6 @@ pub(super) fn hash(text: &str) -> Option<u64> {
     hex(text.strip_prefix("0x").unwrap_or(text).as_bytes())
 }
 
-/// Whether words are anywhere in a text.
 pub(super) fn contains(text: &[u8], words: &str) -> bool {
     memchr::memmem::find(text, words.as_bytes()).is_some()
 }

@@ -5,7 +5,6 @@ use memchr::memmem;
 
 use super::super::text::{decimal, hex, pointer, signed, small};
 
-/// A line that is used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     /// `host:pid`, and that with `:tid`.
@@ -25,7 +24,6 @@ pub(super) enum Message<'a> {
         ranks: u64,
         origin: Origin,
     },
-    /// What NCCL chose for a call.
     Tuning {
         /// Older versions do not say it.
         function: Option<&'a [u8]>,
@@ -38,7 +36,6 @@ pub(super) enum Message<'a> {
     Garbled,
 }
 
-/// What a communicator is made from.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(super) enum Origin {
     /// A unique id, of which this is the hash.
@@ -68,7 +65,6 @@ const NAME_OF_NCCL: &[u8] = b"NCCL";
 const INFO: &[u8] = b" INFO ";
 const WARN: &[u8] = b" WARN ";
 
-/// The longest name of a function.
 const NAME: usize = 24;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -118,7 +114,6 @@ impl Parser {
         Some(Found::Line(Line { process, thread, device, message }))
     }
 
-    /// Whether a line is one of NCCL's.
     pub(super) fn is_line(&self, line: &[u8]) -> bool {
         match self.mark(line) {
             Some((Some(before), rest)) if rest.starts_with(INFO) => origin(&line[..before]).is_some(),

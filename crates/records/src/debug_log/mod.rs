@@ -29,7 +29,6 @@ use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
 use nccl_stacks_trace::names::values;
 
-/// Reads what NCCL prints with `NCCL_DEBUG=INFO`.
 pub(super) struct DebugLog;
 
 /// How many calls of a thread may wait for the line that says what NCCL chose: all of a group come before the first of these lines.
@@ -102,7 +101,6 @@ impl RecordReader for DebugLog {
 /// How NCCL carries calls out: the algorithm, the protocol, and how many channels.
 type Choice = (Arc<str>, Arc<str>, Option<u32>);
 
-/// A communicator of a process.
 #[derive(Default)]
 struct Comm {
     process: u32,
@@ -128,7 +126,6 @@ struct Made {
     name: Option<String>,
 }
 
-/// Calls that are alike.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Alike {
     comm: u32,
@@ -149,7 +146,6 @@ struct Kept {
 
 /// A call of a thread for which NCCL's choice was not printed yet.
 struct Waiting {
-    /// As it is counted.
     alike: Alike,
     count: u64,
     /// Its number among those of its communicator.
@@ -175,7 +171,6 @@ struct Log {
 }
 
 impl Log {
-    /// Whether there was no call and no communicator.
     fn is_empty(&self) -> bool {
         self.calls == 0 && self.comms.is_empty()
     }

@@ -10,38 +10,15 @@ use super::super::tables::Warning;
 /// So many warnings of a file are kept; of the others only the number.
 const MOST: usize = 1000;
 
-/// The longest text that is kept, in bytes.
+/// In bytes.
 const LONGEST: usize = 512;
 
-/// What a warning is about, by words of its text: the first row that has one.
-const KINDS: &[(&str, &[&str])] = &[
-    ("mismatch", &["mismatch"]),
-    (
-        "network",
-        &[
-            "NET/IB",
-            "NET/Socket",
-            "NET/OFI",
-            "ibv_",
-            "remote peer",
-            "socketProgress",
-            "Connect to ",
-            "socket",
-            "bootstrap",
-        ],
-    ),
-    (
-        "cuda",
-        &[
-            "Cuda failure",
-            "CUDA failure",
-            "cuda error",
-            "HIP failure",
-            "illegal memory access",
-            "unspecified launch failure",
-        ],
-    ),
-    ("system", &["unhandled system error", "Call to ", "failed with error", "Error while", "shared memory"]),
+/// What a warning is about, by words of its text, with `|` between them: the first row that has one.
+const KINDS: &[(&str, &str)] = &[
+    ("mismatch", "mismatch"),
+    ("network", "NET/IB|NET/Socket|NET/OFI|ibv_|remote peer|socketProgress|Connect to |socket|bootstrap"),
+    ("cuda", "Cuda failure|CUDA failure|cuda error|HIP failure|illegal memory access|unspecified launch failure"),
+    ("system", "unhandled system error|Call to |failed with error|Error while|shared memory"),
 ];
 
 /// Process, GPU and text without numbers.
@@ -57,7 +34,6 @@ pub(super) struct Warnings {
 }
 
 impl Warnings {
-    /// Adds a line: whose it is, and its text.
     pub(super) fn add(&mut self, process: &str, device: Option<u32>, text: &[u8], offset: u64) {
         self.lines += 1;
         let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST)]);
@@ -91,7 +67,7 @@ impl Warnings {
 
 /// What a text is about; `other` if it has none of the words.
 fn kind(text: &str) -> &'static str {
-    let has = |words: &&[&str]| words.iter().any(|word| text.contains(word));
+    let has = |words: &str| words.split('|').any(|word| text.contains(word));
     KINDS.iter().find(|(_, words)| has(words)).map_or("other", |(kind, _)| kind)
 }
 

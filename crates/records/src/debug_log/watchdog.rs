@@ -22,12 +22,9 @@ const MOST: usize = 1 << 20;
 /// The name and the description of a process group; `None` where the line has none.
 type Group = Option<(String, Option<String>)>;
 
-/// Whose line it is.
 #[derive(Debug, PartialEq, Eq, Clone, PartialOrd, Ord)]
 struct Whose {
-    /// The rank of the job.
     rank: Option<u32>,
-    /// The rank within the group.
     place: Option<u32>,
     group: Group,
 }
@@ -52,12 +49,10 @@ struct Reached {
 pub(super) struct Watchdog {
     timeouts: Vec<(Whose, Timeout)>,
     reached: BTreeMap<Whose, Reached>,
-    /// How many lines were of it.
     pub(super) lines: u64,
 }
 
 impl Watchdog {
-    /// Reads a line that may be the watchdog's.
     pub(super) fn line(&mut self, line: &[u8]) {
         let has_timeout = contains(line, "collective operation timeout: WorkNCCL(");
         let has_reached = contains(line, "ast enqueued NCCL work: ");

@@ -12,7 +12,6 @@ use nccl_stacks_trace::id::RankId;
 use nccl_stacks_trace::names::collectives::{Collective, element_bytes};
 use nccl_stacks_trace::time::Ns;
 
-/// The name of the record of a coalesced group as such.
 const COALESCED: &str = "coalesced";
 
 /// Adds the operations of a dump, in its order.
@@ -72,7 +71,6 @@ fn splits(entry: Value<'_>) -> Option<Splits> {
     (!sent.is_empty() && sent.len() == received.len()).then_some(Splits { sent, received })
 }
 
-/// The operation of an entry, but for its rank and call path.
 fn operation(
     entry: Value<'_>,
     title: &str,
@@ -123,7 +121,6 @@ pub(super) fn peers(title: &str) -> Option<(u32, u32)> {
     Some((own.trim().parse().ok()?, peer.trim().parse().ok()?))
 }
 
-/// Sets type, elements and bytes.
 fn sizes(
     entry: Value<'_>,
     collective: Option<Collective>,

@@ -8,7 +8,6 @@ use super::super::tables::{RankStatus, Records};
 use crate::operation::{Communicator, Source};
 use nccl_stacks_trace::id::RankId;
 
-/// The process groups of a dump, in its order.
 #[derive(Default)]
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
@@ -83,7 +82,6 @@ impl Groups {
         at
     }
 
-    /// Sets the place of the dump's rank in each group.
     pub(super) fn set_places(&mut self, rank: Option<RankId>) {
         for group in &mut self.all {
             let place = rank.zip(group.ranks.as_ref());

@@ -17,7 +17,6 @@ use super::reader::{Reading, RecordReader};
 use super::text::contains;
 use crate::operation::Source;
 
-/// Reads dumps of PyTorch's flight recorder.
 pub(super) struct FlightRecorder;
 
 /// The most bytes of a JSON dump: a ring of 20,000 entries with frames has 100 MB.
@@ -59,8 +58,7 @@ impl RecordReader for FlightRecorder {
     }
 }
 
-/// A document and its outermost value, `None` if it is refused, with the reason in the file's notes; and the error that ended the reading,
-/// if any.
+/// A document and its outermost value, `None` if it is refused, with the reason in the file's notes; and the error that ended the reading, if any.
 type Parsed = (Option<(Document, u32)>, Option<io::Error>);
 
 fn of_pickle(reading: &mut Reading<'_>) -> Parsed {
@@ -113,7 +111,6 @@ fn of_json(reading: &mut Reading<'_>) -> Parsed {
     (Some((document, root)), failure)
 }
 
-/// Whether there is an operation in what is left of a dump.
 fn has_entries(root: Value<'_>) -> bool {
     entries_of(root).is_some_and(|entries| entries.items().next().is_some())
 }
@@ -130,7 +127,6 @@ fn is_cut_off(reading: &mut Reading<'_>, at: Option<u64>) {
     reading.file.skip("ends of dumps that are cut off", at);
 }
 
-/// Reads a dump as the document has it.
 fn dump(root: Value<'_>, reading: &mut Reading<'_>) {
     let entries = entries_of(root).filter(|entries| entries.is_list());
     if !(root.is_dict() || entries.is_some())

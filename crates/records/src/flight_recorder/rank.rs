@@ -41,7 +41,6 @@ pub(super) fn of_dump(
     }
 }
 
-/// Says that the rank is unknown.
 fn none(file: &mut RecordFile) -> Option<RankId> {
     file.note("nothing says which rank it is of: it has no rank, several ranks are in all of its groups, and its name ends with none of them");
     None

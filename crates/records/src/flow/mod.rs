@@ -1,9 +1,8 @@
 //! Files of the flow extractor: what a patched NCCL 2.18 plans to send over each channel, without running it.
 //!
-//! Three files a rank, distinguished by their keys: `proxy_flow_rank<R>.jsonl` has a line per operation and channel,
-//! `flow_steps_rank<R>.jsonl` one per step and peer, `flow_rank<R>.json` the first line of the first and all of the second. None has a
-//! time, a host, or the communicator: all communicators of a process, and all runs in one folder, are appended to the same files. A
-//! folder is therefore what belongs together, see [`runs`].
+//! Three files a rank, distinguished by their keys: `proxy_flow_rank<R>.jsonl` has a line per operation and channel, `flow_steps_rank<R>.jsonl` one
+//! per step and peer, `flow_rank<R>.json` the first line of the first and all of the second. None has a time, a host, or the communicator: all
+//! communicators of a process, and all runs in one folder, are appended to the same files. A folder is therefore what belongs together, see [`runs`].
 
 pub mod runs;
 pub mod stages;
@@ -22,7 +21,6 @@ use super::reader::{Reading, RecordReader};
 use super::tables::{FlowOp, FlowStep, Records};
 use crate::operation::Source;
 
-/// Reads the flow extractor's files.
 pub(super) struct Flow;
 
 /// In how many of the first lines one of the extractor's is looked for: those before it may be damaged.
@@ -193,7 +191,6 @@ fn aggregate(reading: &mut Reading<'_>) -> io::Result<()> {
     }
 }
 
-/// An aggregate, or its steps.
 struct Aggregate<'a> {
     within: Within,
     file: &'a mut RecordFile,

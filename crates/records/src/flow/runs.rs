@@ -9,9 +9,9 @@ use super::super::tables::{FlowOp, FlowStep, Records};
 #[derive(Debug, Clone, Default)]
 pub struct FlowRun {
     pub folder: String,
-    /// The operations. Of ranks that have only an aggregate, its one operation.
+    /// Of ranks that have only an aggregate, its one operation.
     pub ops: Vec<usize>,
-    /// The steps. Of ranks that have only an aggregate, its steps.
+    /// Of ranks that have only an aggregate, its steps.
     pub steps: Vec<usize>,
     /// The aggregates of ranks that have their other files, too.
     pub aggregates: Vec<Aggregate>,
@@ -19,10 +19,8 @@ pub struct FlowRun {
     pub aggregate_only: Vec<u32>,
 }
 
-/// A file `flow_rank<R>.json`.
 #[derive(Debug, Clone, Default)]
 pub struct Aggregate {
-    /// Its position in [`Records::files`].
     pub file: u32,
     pub rank: u32,
     pub op: Option<usize>,

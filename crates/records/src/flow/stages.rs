@@ -16,7 +16,6 @@ pub enum Parent {
     Rank(u32),
 }
 
-/// What steps of one operation have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OpKey<'a> {
     pub rank: u32,
@@ -34,12 +33,10 @@ impl OpKey<'_> {
     }
 }
 
-/// Whether a pattern is that of sends or receives.
 pub fn is_peer_to_peer(pattern: Option<&str>) -> bool {
     matches!(pattern, Some("SEND" | "RECV"))
 }
 
-/// Positions of steps by their operation.
 pub type Ops<'a> = HashMap<OpKey<'a>, Vec<usize>>;
 
 /// The steps of a run by operation, each in the order of the file.

@@ -4,7 +4,6 @@
 //! memory and writes them once the rank is silent for some seconds: numbers of calls show what was overwritten. Several threads write
 //! without a lock, so that lines may be mixed up. Rotated files are files like others: who asks sorts by time.
 
-mod chains;
 mod line;
 
 use std::collections::HashMap;
@@ -13,7 +12,6 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use self::chains::Chains;
 use self::line::{Call, Line};
 use super::file::RecordFile;
 use super::lines;
@@ -25,7 +23,6 @@ use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::names::values;
 use nccl_stacks_trace::time::Ns;
 
-/// Reads Megatrace's logs.
 pub(super) struct Megatrace;
 
 /// A head whose first entry comes after this many lines is of another log, into which Megatrace wrote.
@@ -101,9 +98,7 @@ impl RecordReader for Megatrace {
 
 struct Called {
     operation: Operation,
-    /// Its group's.
     hash: Option<u64>,
-    /// Its rank's.
     run: u32,
 }
 
@@ -195,8 +190,7 @@ impl Log {
         self.calls += 1;
     }
 
-    /// The run that a call is of. Times that go back are pieces in another order, counts of writing that go back with later times are another
-    /// run.
+    /// The run that a call is of. Times that go back are pieces in another order, counts of writing that go back with later times are another run.
     fn run(&mut self, call: &Call<'_>, rank: Option<u32>, offset: u64, file: &mut RecordFile) -> u32 {
         let of_rank = self.ranks.entry(rank).or_default();
         let is_earlier = of_rank.last_time.is_some_and(|last| call.time < last - DISORDER);
@@ -252,5 +246,67 @@ impl Log {
             self.functions.push((name.to_owned(), Arc::clone(&shared), collective));
         }
         (shared, collective)
+    }
+}
+
+/// No stream is used by more communicators than this.
+const MOST_CHAINS: usize = 64;
+
+/// The counts that are under way, by stream or group. Megatrace keeps the last 10,000 calls in memory; numbers show which ones were overwritten. The
+/// patched library counts per communicator, and several of these may use one stream: each number continues one of the counts, or begins another.
+#[derive(Default)]
+struct Chains {
+    last: HashMap<(u64, bool), Vec<i64>>,
+}
+
+impl Chains {
+    /// How many calls are missing before the one with this number. `key` is the stream, or the group if `is_group`. The operations of
+    /// one NCCL group have the same number.
+    fn missing_before(&mut self, key: u64, is_group: bool, number: i64, first: i64) -> u64 {
+        let chains = self.last.entry((key, is_group)).or_default();
+        if let Some(last) = chains.iter_mut().find(|last| (0..=1).contains(&(number - **last))) {
+            *last = number;
+            return 0;
+        }
+        let before = chains.iter_mut().filter(|last| **last < number).max_by_key(|last| **last);
+        match before {
+            Some(last) => {
+                let missing = number - *last - 1;
+                *last = number;
+                missing.unsigned_abs()
+            }
+            None => {
+                let missing = if chains.is_empty() { (number - first).max(0) } else { 0 };
+                if chains.len() < MOST_CHAINS {
+                    chains.push(number);
+                }
+                missing.unsigned_abs()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(numbers: &[i64]) -> u64 {
+        let mut chains = Chains::default();
+        numbers.iter().map(|number| chains.missing_before(1, false, *number, 0)).sum()
+    }
+
+    #[test]
+    fn jumps_are_what_is_missing() {
+        assert_eq!(missing(&[0, 1, 2, 3]), 0);
+        // 2 to 9 were overwritten.
+        assert_eq!(missing(&[0, 1, 10, 11]), 8);
+        // All before the first.
+        assert_eq!(missing(&[54, 55]), 54);
+        // Grouped sends and receives have one number.
+        assert_eq!(missing(&[0, 1, 1, 2, 2]), 0);
+        // Two communicators on one stream.
+        assert_eq!(missing(&[0, 1, 2, 0, 3, 1, 2, 4]), 0);
+        // Numbers at the end of what they can be do not overflow.
+        assert_eq!(missing(&[0, i64::MAX]), i64::MAX as u64 - 1);
     }
 }

@@ -57,7 +57,6 @@ impl Communicator {
     }
 }
 
-/// How far an operation got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[non_exhaustive]
 pub enum State {
@@ -73,7 +72,6 @@ pub enum State {
 }
 
 impl State {
-    /// Its name in SQL; `None` if it is unknown.
     pub fn name(self) -> Option<&'static str> {
         match self {
             State::Unknown => None,
@@ -162,7 +160,6 @@ pub struct Operation {
     pub place: Option<u32>,
     /// The communicator: its index among those of the source.
     pub communicator: Option<usize>,
-    /// The sequence number of the operation.
     pub sequence: Option<i64>,
     pub counts: Counts,
     /// NCCL's own sequence number of a collective, among those of its function in the communicator, if the source has it beside another.
@@ -171,9 +168,7 @@ pub struct Operation {
     pub collective: Option<Arc<str>>,
     /// The element type in PyTorch's words: `BFloat16`.
     pub dtype: Option<Arc<str>>,
-    /// The number of input elements on this rank.
     pub in_elements: Option<u64>,
-    /// The number of output elements on this rank.
     pub out_elements: Option<u64>,
     /// The size in bytes, counted as in nccl-tests. If several kernels carry out one record, each has the size of the record.
     pub bytes: Option<u64>,
@@ -188,7 +183,6 @@ pub struct Operation {
     pub enqueued: Option<Ns>,
     /// The call that launched the kernel.
     pub launch: Option<SliceId>,
-    /// The start of that call.
     pub launched: Option<Ns>,
     pub start: Option<Ns>,
     /// The end of the kernel; `None` if it did not end within the recording.
@@ -202,11 +196,9 @@ pub struct Operation {
     pub algorithm: Option<Arc<str>>,
     /// The protocol; in a trace as far as the kernel's name has it.
     pub protocol: Option<Arc<str>>,
-    /// The number of channels that NCCL used.
     pub channels: Option<u32>,
     /// How the data of an all-to-all is divided among the ranks.
     pub split: Split,
-    /// The call path of the launch.
     pub path: Option<PathId>,
     /// The call path of the capture of the kernel into its graph.
     pub capture: Option<PathId>,
@@ -221,7 +213,6 @@ pub struct Operation {
     pub stream_handle: Option<u64>,
 }
 
-/// How data is divided among ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Split {
     /// All get as much.
@@ -237,7 +228,6 @@ pub enum Split {
 pub struct Message {
     /// The other side: a global rank.
     pub peer: i64,
-    /// Whether this rank sends.
     pub is_send: bool,
 }
 

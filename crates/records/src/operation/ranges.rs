@@ -16,18 +16,12 @@ pub fn ranges(ranks: &[u32]) -> String {
     parts.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// The maximum number of ranks in a list that is read.
 const MOST: usize = 1 << 24;
 
-/// Writes ranks as ranges.
 pub fn serialize<S: Serializer>(ranks: &Option<Vec<u32>>, to: S) -> Result<S::Ok, S::Error> {
     ranks.as_ref().map(|ranks| ranges(ranks).replace(' ', "")).serialize(to)
 }
 
-/// Reads ranges of ranks.
-///
-/// # Errors
-/// A text that is not a list of ranges.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::Error> {
     let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
     let mut ranks = Vec::new();

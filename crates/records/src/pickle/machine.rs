@@ -14,7 +14,6 @@ const MAX_TEXT: u64 = 256 << 20;
 
 pub(super) struct Machine<'a> {
     bytes: &'a mut dyn BufRead,
-    /// How many bytes were read.
     at: u64,
     /// Where the instruction is that is executed.
     start: u64,
@@ -183,13 +182,11 @@ impl<'a> Machine<'a> {
         self.push(Node::Text(String::from_utf8_lossy(&bytes).into()))
     }
 
-    /// Bytes, whose values no reader needs.
     fn binary(&mut self, n: u64) -> Done {
         self.take(n)?;
         self.push(Node::Bytes)
     }
 
-    /// Puts a value that was numbered on the stack again.
     fn get(&mut self, number: usize) -> Done {
         let known = self.memo.get(number).copied().flatten();
         self.push_known(known.ok_or_else(|| self.damaged("it names a value that was not numbered before"))?)
@@ -267,7 +264,6 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The next bytes.
     fn array<const N: usize>(&mut self) -> Done<[u8; N]> {
         let mut array = [0; N];
         self.bytes.read_exact(&mut array).map_err(|error| match error.kind() {
@@ -290,7 +286,6 @@ impl<'a> Machine<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// So many bytes, if there are.
     fn take(&mut self, n: u64) -> Done<Vec<u8>> {
         let mut taken = Vec::new();
         let limit = n.min(MAX_TEXT);
@@ -306,7 +301,6 @@ impl<'a> Machine<'a> {
         Ok(taken)
     }
 
-    /// The rest of a line.
     fn line(&mut self) -> Done<String> {
         let mut line = Vec::new();
         (&mut *self.bytes).take(MAX_LINE).read_until(b'\n', &mut line)?;

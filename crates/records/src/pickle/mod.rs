@@ -1,9 +1,8 @@
 //! Pickles as data: what Python's `pickle` would build from lists, dictionaries, texts and numbers, and nothing else.
 //!
-//! A pickle is a program for a stack machine, and some of its instructions import and call whatever they name. Those are an error here,
-//! with the name of what they ask for and where: nothing is ever executed or imported. What is left cannot loop, and each instruction
-//! makes one value at most, so memory is bounded by the length of the text. Lengths that a pickle claims are not believed: bytes are
-//! read as they come.
+//! A pickle is a program for a stack machine, and some of its instructions import and call whatever they name. Those are an error here, with the name
+//! of what they ask for and where: nothing is ever executed or imported. What is left cannot loop, and each instruction makes one value at most, so
+//! memory is bounded by the length of the text. Lengths that a pickle claims are not believed: bytes are read as they come.
 
 mod machine;
 mod opcode;
@@ -13,7 +12,6 @@ use std::io::BufRead;
 use super::document::Document;
 use machine::Machine;
 
-/// Why a pickle is refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PickleError {
     #[error("the pickle asks to {what} at byte {at}; nothing was executed, and the file is not read")]

@@ -56,7 +56,6 @@ pub(super) const BYTEARRAY8: u8 = 0x96;
 pub(super) const NEXT_BUFFER: u8 = 0x97;
 pub(super) const READONLY_BUFFER: u8 = 0x98;
 
-/// Whether a byte is an instruction of these protocols.
 pub(super) fn is_known(opcode: u8) -> bool {
     matches!(opcode, PROTO..=READONLY_BUFFER) || b"(.01JKMNQRTUXabc}ehj]qrst)uGBC".contains(&opcode)
 }

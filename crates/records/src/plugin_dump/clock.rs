@@ -58,7 +58,6 @@ fn shift<const N: usize>(times: [&mut Option<Ns>; N], by: Ns) {
     times.into_iter().flatten().for_each(|time| *time = *time + by);
 }
 
-/// Says what the times are, where they are not on one clock.
 fn note(by_rank: &BTreeMap<Rank, Ns>, has_operations: bool, file: &mut RecordFile) {
     match by_rank.values().min().zip(by_rank.values().max()) {
         Some((first, last)) if *last - *first > APART => {

@@ -7,7 +7,6 @@ use crate::text::hex;
 use nccl_stacks_trace::names::values::{dtype_of_name, dtype_of_number};
 use nccl_stacks_trace::time::Ns;
 
-/// What an event is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Category {
     /// A group of calls, or of what they enqueue.
@@ -57,7 +56,6 @@ const CATEGORIES: &[(&str, Category, &[&str])] = &[
     ("CE_BATCH", Category::CopyPart, &[]),
 ];
 
-/// The begin or the end of something.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) name: String,
@@ -103,12 +101,10 @@ impl Event {
         Some(Event { name: raw.name, category: *category, cat, is_begin, id: raw.id, time, args: raw.args })
     }
 
-    /// A number of the arguments.
     pub(super) fn number(&self, key: &str) -> Option<u64> {
         self.args.get(key)?.as_u64()
     }
 
-    /// A smaller one.
     pub(super) fn small(&self, key: &str) -> Option<u32> {
         u32::try_from(self.number(key)?).ok()
     }
@@ -130,7 +126,6 @@ impl Event {
         }
     }
 
-    /// The handle of the stream.
     pub(super) fn stream(&self) -> Option<u64> {
         hex(self.text("Stream")?.strip_prefix("0x")?.as_bytes())
     }

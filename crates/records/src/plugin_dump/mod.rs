@@ -19,7 +19,6 @@ use super::objects::{FoundObject, Objects, first};
 use super::reader::{Reading, RecordReader};
 use crate::operation::Source;
 
-/// Reads dumps of NCCL's example profiler plugin.
 pub(super) struct PluginDump;
 
 /// How many events are looked at. Traces of other programs have begins and ends, too, but not of these categories alone.

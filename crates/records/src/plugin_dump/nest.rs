@@ -47,7 +47,6 @@ struct Open {
     begin: Option<Ns>,
 }
 
-/// A dump while it is read.
 pub(super) struct Dump<'r> {
     records: &'r mut Records,
     /// By category: the event that is open.
@@ -166,14 +165,12 @@ impl<'r> Dump<'r> {
         true
     }
 
-    /// Ends what is open of these.
     fn close(&mut self, of: &[Category]) {
         for category in of {
             self.unended += u64::from(self.open[*category as usize].take().is_some());
         }
     }
 
-    /// Whatever is open within a group ends with it.
     fn close_group(&mut self) {
         self.close(OF_GROUP);
         (self.api, self.reached) = (None, None);
@@ -186,8 +183,7 @@ impl<'r> Dump<'r> {
         (self.operation, self.proxy, self.step) = (None, None, None);
     }
 
-    /// A call whose begin was never set began after its group did, and after the calls before it in the group returned: one thread
-    /// makes them.
+    /// A call whose begin was never set began after its group did, and after the calls before it in the group returned: one thread makes them.
     fn begin_call(&mut self, event: &Event, offset: u64, file: &mut RecordFile) -> bool {
         self.close_operation();
         let bound = self.reached.filter(|_| event.time.is_none());
@@ -285,7 +281,6 @@ impl<'r> Dump<'r> {
         true
     }
 
-    /// Ends the channel that was the last to begin.
     fn end_channel(&mut self, end: Option<Ns>) {
         if let Some(row) = self.records.channels.last_mut() {
             row.end = end.filter(|end| row.start.is_some_and(|start| start <= *end));
@@ -387,7 +382,6 @@ impl<'r> Dump<'r> {
         true
     }
 
-    /// Sets what follows from all events together.
     pub(super) fn finish(mut self, file: &mut RecordFile) {
         self.close_group();
         if self.unended > 0 {

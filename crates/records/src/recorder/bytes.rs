@@ -9,9 +9,7 @@ use std::io::{self, BufRead, ErrorKind, Read, Seek, SeekFrom};
 use flate2::Crc;
 
 enum From<'a> {
-    /// One after the other.
     Stream(&'a mut dyn BufRead),
-    /// A file on the disk, in any order.
     Disk(&'a File),
 }
 

@@ -21,22 +21,18 @@ use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::names::values::is_error;
 use nccl_stacks_trace::time::Ns;
 
-/// The state of a channel that has stopped.
 const CHANNEL_STOP: u64 = 22;
 
 /// From this version on the plugin's interface says which call of the API an operation is of.
 const WITH_API: u32 = 5;
 
-/// What begins a group of calls.
 const GROUP_START: &str = "ncclGroupStart";
 
-/// What ends a group of calls.
 const GROUP_END: &str = "ncclGroupEnd";
 
 /// How many calls of a kind may wait for the end of their group.
 const WAITING: usize = 4096;
 
-/// What a record has become.
 #[derive(Clone, Copy)]
 enum Entity {
     /// Nothing: it is no beginning, or it belongs to one that is not here.
@@ -74,7 +70,6 @@ struct Open {
 /// What is looked for among calls: communicator, function, and the other side.
 type Alike = (Option<u32>, Option<Collective>, Option<i64>);
 
-/// All records, joined.
 pub(super) struct Events<'a> {
     facts: &'a Facts<'a>,
     pub(super) rings: &'a Rings,
@@ -170,7 +165,6 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// The group whose record has this handle.
     fn group_of(&self, handle: u64) -> Option<u32> {
         match self.rings.named(handle) {
             Named::At(at) => match self.entities[at] {
@@ -375,7 +369,6 @@ impl<'a> Events<'a> {
         Entity::Proxy(proxy)
     }
 
-    /// What is neither an operation nor a part of one that has a table of its own.
     fn profiled(&mut self, record: &Record) -> Entity {
         let Some(mut event) = Profiled::new(record, self.facts) else { return Entity::Kept };
         match self.parent(record) {
@@ -406,7 +399,6 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// A state, or a stop, of what began before.
     fn change(&mut self, parent: Entity, record: &Record) {
         let time = self.facts.time(record.time);
         match (parent, record.kind) {

@@ -61,7 +61,6 @@ fn size(known: &nccl_stacks_recorder_format::Communicator<'_>) -> Option<u64> {
     u64::try_from(known.size).ok().filter(|size| *size > 0)
 }
 
-/// A communicator as plugin or interceptor entered it.
 pub(super) struct Entry {
     /// The number by which records name it, and its position among those of the process.
     pub(super) number: u16,
@@ -91,7 +90,6 @@ impl Entry {
     }
 }
 
-/// A text, in all its meanings.
 #[derive(Clone)]
 pub(super) struct Word {
     pub(super) collective: Option<Collective>,
@@ -148,7 +146,6 @@ impl<'a> Facts<'a> {
         self.header.claimed.iter().enumerate().map(of_ring).fold(0, u64::saturating_add)
     }
 
-    /// Whether something was never written to the file.
     pub(super) fn lacks_records(&self) -> bool {
         self.header.lost > 0 || self.header.left_out > 0
     }

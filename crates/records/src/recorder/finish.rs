@@ -19,7 +19,6 @@ use crate::tables::{KernelChannel, ProxyOp, RankStatus, Records};
 use nccl_stacks_trace::names::values::KERNEL_CHANNELS;
 use nccl_stacks_trace::time::Ns;
 
-/// Turns what was recorded into rows.
 pub(super) fn finish(
     mut events: Events<'_>,
     facts: &Facts<'_>,
@@ -134,7 +133,6 @@ fn ahead(events: &Events<'_>, facts: &Facts<'_>) -> Vec<Ns> {
     differences.into_iter().map(|of| usual(of).filter(is_apart).unwrap_or_default()).collect()
 }
 
-/// How far each operation got.
 fn states(events: &Events<'_>, facts: &Facts<'_>) -> Vec<State> {
     let has_channels =
         facts.events().is_some_and(|events| events & KERNEL_CHANNELS != 0) || !events.channels.is_empty();
@@ -220,7 +218,6 @@ fn numbers(rows: &[Row], facts: &Facts<'_>) -> Vec<(Option<i64>, Counts)> {
     rows.iter().map(number).collect()
 }
 
-/// How far a rank got in a communicator.
 #[derive(Clone, Copy, Default)]
 struct Reached {
     enqueued: Option<i64>,

@@ -18,7 +18,6 @@ pub(super) const CALLS: &str = "calls";
 /// What NCCL has planned together.
 pub(super) const KERNEL: &str = "kernel";
 
-/// The groups of a file, and which rows belong to them.
 #[derive(Default)]
 pub(super) struct Groups {
     all: Vec<Group>,
@@ -61,14 +60,12 @@ impl Groups {
         }
     }
 
-    /// A thread has called an operation within the group that it has begun.
     pub(super) fn called(&mut self, thread: u32, row: u32) {
         if let Some(group) = self.open.get(&thread).copied() {
             self.add(group, row);
         }
     }
 
-    /// The group that a thread had begun is over.
     pub(super) fn finish(&mut self, thread: u32, end: Option<Ns>) {
         if let Some(group) = self.open.remove(&thread) {
             self.end(group, end);

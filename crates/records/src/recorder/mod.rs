@@ -32,7 +32,6 @@ use super::tables::Records;
 use crate::operation::Source;
 use nccl_stacks_trace::time::Ns;
 
-/// Reads the recorder's files.
 pub(super) struct Recorder;
 
 /// The clocks of host and recorder that are further apart at the end than at the beginning, in ns, were set.
@@ -133,7 +132,6 @@ fn head(bytes: &mut Bytes<'_>) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Reports what is lost according to the header, and its clocks.
 fn note_losses(facts: &Facts<'_>, file: &mut RecordFile) {
     let header = &facts.header;
     file.skip_several("records that newer ones have overwritten", facts.overwritten(), None);
@@ -171,7 +169,6 @@ fn note_losses(facts: &Facts<'_>, file: &mut RecordFile) {
     }
 }
 
-/// A reason as a sentence.
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())

@@ -10,13 +10,10 @@ use nccl_stacks_trace::time::Ns;
 /// States of the proxy's thread by their numbers: what it begins to do, and the number by which that is over.
 const CONTROL: [(u64, u64, &str); 3] = [(13, 14, "idle"), (15, 16, "sleep"), (17, 18, "append")];
 
-/// The kind of phases, which the GPU times.
 const KERNEL_PHASE: &str = "kernel-phase";
 
-/// The state of a phase that has stopped.
 const PHASE_STOP: u64 = 31;
 
-/// An event, and what it belongs to among the rows in the making.
 pub(super) struct Profiled {
     pub(super) row: ProfilerEvent,
     pub(super) operation: Option<u32>,
@@ -63,7 +60,6 @@ impl Profiled {
         Some(Profiled { row, operation: None, channel: None, step: None, last: None })
     }
 
-    /// A state, or a stop, of it.
     pub(super) fn change(&mut self, record: &Record, time: Option<Ns>) {
         let Profiled { row, last, .. } = self;
         let is_over = match record.kind {

@@ -14,7 +14,6 @@ const SEND: [u64; 3] = [8, 20, 9];
 const RECV: [u64; 3] = [10, 11, 12];
 const IN_PROGRESS: u64 = 19;
 
-/// A proxy operation, and its operation among the rows.
 pub(super) struct Proxy {
     pub(super) row: ProxyOp,
     pub(super) operation: Option<u32>,
@@ -41,7 +40,6 @@ pub(super) struct Proxies {
 }
 
 impl Proxies {
-    /// Begins an operation; its position.
     pub(super) fn begin(&mut self, record: &Record, operation: Option<u32>, facts: &Facts<'_>) -> u32 {
         let (steps, chunk) = (record.b as u32, record.b >> 32);
         let communicator = facts.communicator(record);
@@ -69,7 +67,6 @@ impl Proxies {
         self.steps.len() as u32 - 1
     }
 
-    /// The operation of a step.
     pub(super) fn of_step(&self, step: u32) -> Option<&Proxy> {
         self.all.get(self.steps.get(step as usize)?.proxy as usize)
     }

@@ -14,18 +14,14 @@ use nccl_stacks_trace::time::Window;
 /// The most records of a file that are kept: a damaged file may have been compressed to almost nothing.
 const MOST: usize = 1 << 24;
 
-/// How many slots are read at a time.
 const SLOTS: usize = 1024;
 
-/// What a handle names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
     None,
-    /// A record: its place.
     At(usize),
     /// A record that its ring has overwritten.
     Overwritten,
-    /// None that is here.
     Unknown,
 }
 
@@ -110,7 +106,6 @@ impl Rings {
         &self.all[at].1
     }
 
-    /// What the number of a handle names.
     pub(super) fn named(&self, number: u64) -> Named {
         let Some(handle) = Handle::from_number(number) else { return Named::None };
         let (ring, position) = (handle.ring(), handle.position());

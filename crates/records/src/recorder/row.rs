@@ -9,7 +9,6 @@ use nccl_stacks_trace::names::collectives::Collective;
 use nccl_stacks_trace::names::values::dtype_of_number;
 use nccl_stacks_trace::time::Ns;
 
-/// An operation, as far as it is known.
 #[derive(Default)]
 pub(super) struct Row {
     /// The communicator, among those of the process.
@@ -21,7 +20,6 @@ pub(super) struct Row {
     pub(super) dtype: Option<Arc<str>>,
     pub(super) count: Option<u64>,
     pub(super) peer: Option<i64>,
-    /// NCCL's number of the reduction.
     pub(super) reduction: Option<u32>,
     pub(super) stream: Option<u64>,
     pub(super) tag: Option<u64>,
@@ -52,7 +50,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// By a record of the API or of the plan.
     pub(super) fn from_record(record: &Record, facts: &Facts<'_>) -> Self {
         let word = facts.word(record.function);
         let collective = word.and_then(|word| word.collective);
@@ -94,7 +91,6 @@ impl Row {
         self.number = self.number.or(is_one.then_some(number));
     }
 
-    /// What NCCL has planned.
     pub(super) fn plan(&mut self, record: &Record, facts: &Facts<'_>) {
         let capitals = |number| facts.word(number).and_then(|word| word.capitals.clone());
         self.is_planned = true;

@@ -18,10 +18,8 @@ use nccl_stacks_trace::names::collectives::Collective;
 /// Functions that make communicators.
 const MAKING: [&str; 4] = ["ncclCommInit", "ncclCommGrow", "ncclCommSplit", "ncclCommShrink"];
 
-/// The one that makes all of a process.
 const INIT_ALL: &str = "ncclCommInitAll";
 
-/// What the records show.
 #[derive(Default)]
 pub(super) struct Same {
     /// Communicators without a name or with another one, and which they are: positions among those of the process.
@@ -33,13 +31,11 @@ pub(super) struct Same {
 struct Making {
     /// From its beginning to its end; it need not have one.
     time: (i64, i64),
-    /// The communicator that it made.
     number: u16,
     /// How many, if it made all of a process.
     all: Option<u64>,
 }
 
-/// What is known from going through the records once.
 struct Seen<'a> {
     facts: &'a Facts<'a>,
     rings: &'a Rings,
