@@ -75,7 +75,6 @@ pub struct RankStatus {
     /// The number of the last collective that it enqueued.
     pub last_enqueued: Option<i64>,
     pub last_started: Option<i64>,
-    /// The number of the last that is completed.
     pub last_completed: Option<i64>,
     /// How many calls of NCCL's functions failed, by function and NCCL's number of the error; of the process as a whole.
     pub failed_calls: BTreeMap<(Arc<str>, u32), u64>,
@@ -272,7 +271,6 @@ pub struct FlowStep {
     pub is_send: bool,
     /// The other side, a rank within the communicator.
     pub peer: u32,
-    /// The capacity in bytes.
     pub bytes: i64,
     pub pattern: Option<Arc<str>>,
     pub protocol: Option<Arc<str>>,

@@ -398,7 +398,6 @@ fn has_peer(collective: Collective) -> bool {
     matches!(collective, Send | Recv | Broadcast | Reduce | Gather | Scatter)
 }
 
-/// A name, or that of a number.
 fn name_of(text: &[u8], of_number: fn(u64) -> Option<&'static str>) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(text);
     text.parse().ok().and_then(of_number).map_or(text, Cow::Borrowed)

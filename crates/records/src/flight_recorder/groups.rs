@@ -11,7 +11,6 @@ use nccl_stacks_trace::id::RankId;
 #[derive(Default)]
 pub(super) struct Groups {
     pub(super) all: Vec<Group>,
-    /// By entry: its group.
     pub(super) of_entries: Vec<Option<usize>>,
     /// By name, and by name and description: the first of these. Both a dump's entries and its groups may be many.
     by_name: HashMap<String, usize>,

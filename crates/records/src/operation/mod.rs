@@ -215,7 +215,6 @@ pub struct Operation {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Split {
-    /// All get as much.
     #[default]
     Even,
     /// All get something, some more than others.

@@ -16,12 +16,10 @@ pub(super) enum Category {
     Launch,
     /// A collective, or a send or receive.
     Operation,
-    /// A channel of its kernel.
     Channel,
     /// What the proxy's thread does as such.
     Control,
     Proxy,
-    /// A phase of a step.
     Step,
     /// A message of a step on the network.
     Message,

@@ -57,7 +57,6 @@ impl Proxies {
         self.all.len() as u32 - 1
     }
 
-    /// Begins a step; its position.
     pub(super) fn begin_step(&mut self, record: &Record, proxy: u32, facts: &Facts<'_>) -> u32 {
         let of = &mut self.all[proxy as usize];
         of.steps += 1;

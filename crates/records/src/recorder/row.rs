@@ -44,7 +44,6 @@ pub(super) struct Row {
     /// Channels of its kernel: those that started, and those of them that stopped.
     pub(super) started: u32,
     pub(super) stopped: u32,
-    /// The same of its proxy operations.
     pub(super) proxies: u32,
     pub(super) proxies_done: u32,
 }

@@ -15,7 +15,6 @@ use super::facts::{Entry, Facts};
 use super::rings::{Named, Rings};
 use nccl_stacks_trace::names::collectives::Collective;
 
-/// Functions that make communicators.
 const MAKING: [&str; 4] = ["ncclCommInit", "ncclCommGrow", "ncclCommSplit", "ncclCommShrink"];
 
 const INIT_ALL: &str = "ncclCommInitAll";

@@ -29,11 +29,9 @@ pub struct Files {
     left_out: Vec<String>,
 }
 
-/// A file of an input.
 pub struct File {
     /// Its name: that of the input, with that in the archive after a slash.
     pub name: String,
-    /// Its decompressed bytes.
     pub bytes: Bytes,
 }
 

@@ -13,7 +13,6 @@ use super::{json, nsys, others, proto};
 use crate::error::Error;
 use crate::event::{Format, Support};
 
-/// A row of the registry.
 struct Row {
     format: &'static Format,
     sniff: fn(&[u8]) -> Fit,
@@ -40,7 +39,6 @@ macro_rules! readers {
         ];
 
         impl Trace {
-            /// Its format.
             pub fn format(&self) -> &'static Format {
                 match self {
                     $(Trace::$name(_) => &<$trace as TraceReader>::FORMAT),*

@@ -28,10 +28,8 @@ use containers::{Opener, Region};
 pub use formats::{Trace, formats};
 pub use reader::{Collect, Reading, Shard, Summary};
 
-/// What an input holds.
 pub type Contents = containers::Contents<Trace>;
 
-/// An archive of traces.
 pub type Archive = containers::Archive<Trace>;
 
 /// An opened trace: its stored bytes, and what is known about them.
@@ -148,7 +146,6 @@ impl Read for Counted {
 }
 
 impl Contents {
-    /// What it is, in a sentence.
     pub fn what(&self) -> &'static str {
         match self {
             Contents::File(trace) => trace.format().what,

@@ -17,7 +17,6 @@ use crate::time::TimeRule;
 
 /// A trace of one format, opened and not read yet.
 pub(super) trait TraceReader: Sized {
-    /// The format.
     const FORMAT: Format;
 
     /// When a file of the format is read in an archive: trace_processor reads some formats before others.
@@ -72,7 +71,6 @@ impl Fit {
 
 /// A file that is to be opened.
 pub(super) struct File<'a> {
-    /// Its name for messages.
     pub(super) name: &'a str,
     pub(super) source: Source,
     pub(super) budget: &'a Budget,
@@ -91,7 +89,6 @@ pub(super) enum Refusal {
     NotATrace(String),
     /// It is in a format that is known and not read.
     Other(&'static Format),
-    /// It cannot be read.
     Failed(Error),
 }
 
@@ -107,7 +104,6 @@ pub struct Reading<'a> {
     pub name: &'a str,
     /// How the times of JSON become nanoseconds. The other formats name their unit.
     pub time: TimeRule,
-    /// Which arguments to keep.
     pub args: ArgsWanted,
     /// How many threads read, where a format can be read by several.
     pub threads: NonZero<usize>,
@@ -141,7 +137,6 @@ pub trait Shard: Collect {
     /// Takes an event of a track that the file describes; `offset` is its byte in the file.
     fn add_on(&mut self, track: TrackKey, event: &Event<'_>, offset: u64);
 
-    /// Takes the description of a track.
     fn describe(&mut self, description: &TrackDescription<'_>);
 
     /// How many events it has taken since the last batch.
@@ -158,7 +153,6 @@ pub struct Summary {
     pub header: Vec<HeaderField>,
     /// How many events there were.
     pub events: u64,
-    /// What was wrong.
     pub damage: DamageReport,
     /// How many bytes of text were read for it.
     pub text_bytes: u64,

@@ -57,7 +57,6 @@ pub(in crate::input) enum Turn {
 
 /// What an input holds under its layers of compression.
 pub enum Contents<T: 'static> {
-    /// One file.
     File(T),
     /// Several files, some of which may be of the kind that is looked for.
     Archive(Box<Archive<T>>),
@@ -136,7 +135,6 @@ impl<T> Opener<T> {
 /// An archive that is being read.
 pub struct Archive<T: 'static> {
     name: String,
-    /// Opens its files.
     opener: Opener<T>,
     /// The files that are still to be read, in order.
     sorted: VecDeque<(File, Head)>,
@@ -151,13 +149,10 @@ pub struct Archive<T: 'static> {
     findings: Findings,
 }
 
-/// A file of an archive.
 pub struct Member<T> {
-    /// Its name in the archive.
     pub name: String,
     /// Its number among the files that are handed out, from 0.
     pub place: usize,
-    /// The file, opened.
     pub file: T,
 }
 

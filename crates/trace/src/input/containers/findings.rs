@@ -26,7 +26,6 @@ pub struct Findings {
 pub struct InnerDamage {
     /// The name of the inner archive in the outer one.
     pub archive: String,
-    /// The kind.
     pub kind: Damage,
     /// The offset in the inner archive.
     pub offset: u64,

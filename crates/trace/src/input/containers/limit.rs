@@ -58,16 +58,12 @@ pub struct LimitReached {
     pub text: u64,
     /// From how many bytes of the file.
     pub taken: u64,
-    /// Which limit.
     pub limit: Limit,
 }
 
-/// The limits of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Its length.
     Text,
-    /// Its ratio to the file.
     Ratio,
 }
 

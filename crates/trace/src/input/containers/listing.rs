@@ -26,7 +26,6 @@ pub(super) enum Entry {
     Damaged(Damage, u64),
 }
 
-/// A file of an archive.
 pub(super) struct File {
     pub(super) name: String,
     /// Starts to read its decompressed contents.

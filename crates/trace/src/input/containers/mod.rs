@@ -45,7 +45,6 @@ pub struct Container {
 /// How a container is opened.
 #[derive(Debug)]
 enum Kind {
-    /// Decompresses a stream.
     Layer(fn(Bytes) -> Bytes),
     /// Lists the files of an archive, which has this name in messages.
     Archive(fn(&str, Source) -> Result<Listing, Error>),
@@ -58,7 +57,6 @@ impl Container {
     }
 }
 
-/// The container that a file is.
 fn recognise(head: &Head) -> Option<&'static Container> {
     CONTAINERS.iter().copied().find(|container| (container.sniff)(&head.bytes))
 }

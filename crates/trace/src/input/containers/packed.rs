@@ -14,11 +14,9 @@ pub(super) const BLOCK: usize = 256 * 1024;
 /// Why a compressed stream ended early. Travels inside an [`io::Error`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackedFailure {
-    /// The kind of failure.
     pub cause: PackedCause,
     /// How many compressed bytes had been consumed.
     pub offset: u64,
-    /// The decompressor's message.
     pub message: String,
 }
 
@@ -58,7 +56,6 @@ impl From<PackedFailure> for io::Error {
 
 /// A decompressor of one part.
 pub trait Unpack: Read + Sized {
-    /// Its source.
     type Input: Read;
 
     /// The format's name in messages.
@@ -76,7 +73,6 @@ pub trait Unpack: Read + Sized {
     /// Whether an error of its library says that a whole part does not match its checksum or length.
     fn is_checksum(error: &io::Error) -> bool;
 
-    /// The source, for its position.
     fn source(&self) -> &Source<Self::Input>;
 
     /// The message for an error of its library.
@@ -150,7 +146,6 @@ impl<D: Unpack> Parts<D> {
         Ok(true)
     }
 
-    /// The end of all parts.
     fn end(&mut self) -> io::Result<usize> {
         match self.doubt.take() {
             Some(doubt) => Err(self.fail(doubt.cause, doubt.offset, doubt.message)),

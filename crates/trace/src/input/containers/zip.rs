@@ -128,7 +128,6 @@ struct Member {
     is_encrypted: bool,
     /// The CRC-32 of its contents.
     crc: u32,
-    /// The length of its contents.
     length: u64,
 }
 

@@ -400,7 +400,6 @@ struct Path {
     key: String,
     flat_key: String,
     indexed: bool,
-    /// Whether anything was left out.
     left_out: bool,
     /// How many bytes of keys may still be written.
     room: usize,

@@ -28,13 +28,10 @@ use crate::time::{TimeRule, Window};
 /// What to do with an event.
 #[derive(Debug)]
 pub enum Choice<'a> {
-    /// It is left out.
     LeaveOut,
-    /// It is copied.
     Copy,
     /// It is copied with an argument that marks it, and again as a slice on a thread of its process.
     Mark {
-        /// The number of that thread.
         tid: u32,
         /// The thread's name, at the first event on it. Must need no escapes.
         name: Option<&'a str>,
@@ -48,13 +45,11 @@ pub enum Choice<'a> {
 /// A thread that an event is moved to.
 #[derive(Debug)]
 pub struct Lane {
-    /// Its number.
     pub tid: u32,
     /// Its name, at the first event on it, as JSON writes it between the quotes.
     pub name: Option<String>,
 }
 
-/// What was copied.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
     /// How many events there are.
@@ -74,7 +69,6 @@ pub struct Copied {
 pub enum CopyError {
     /// The text cannot be read any more.
     Read(io::Error),
-    /// The copy cannot be written.
     Write(io::Error),
 }
 

@@ -382,7 +382,6 @@ pub(super) enum Field {
     BindId,
     FlowIn,
     FlowOut,
-    /// Any other; it is skipped.
     Other,
 }
 

@@ -78,13 +78,11 @@ pub struct Summary {
     pub header: Vec<HeaderField>,
     /// The names of the header's fields, in file order, to say what a file is that is no trace.
     pub keys: Vec<String>,
-    /// Whether there was a list of events.
     pub has_event_list: bool,
     /// How many elements that list had, whatever they were.
     pub elements: u64,
     /// How many of them were events.
     pub events: u64,
-    /// What was wrong.
     pub damage: DamageReport,
     /// The offset where the text was cut off.
     pub cut_off_at: Option<u64>,

@@ -33,7 +33,6 @@ const MAX_IN_VAIN: usize = 4;
 /// Beyond that no longer object is read, in bytes: as much may be skipped where one is broken.
 const MAX_BEYOND: usize = 4 << 10;
 
-/// What tokenizers share.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     pub(super) marks: Marks,
@@ -44,7 +43,6 @@ pub(super) struct Tools {
 
 enum Length {
     Known(usize),
-    /// Over the limit.
     TooLong,
     /// Its end is not in the text.
     Open,
@@ -70,7 +68,6 @@ pub(super) enum FoundPiece {
 pub(super) enum Read {
     /// By a template.
     Recognised,
-    /// Member by member.
     Walked,
     /// By the recoverer, which has written it anew.
     Recovered,
@@ -133,14 +130,19 @@ pub(super) fn is_endless(begin: u64, at: u64) -> bool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// As it should.
     Whole,
     /// In the middle of something.
-    CutOff { offset: u64 },
+    CutOff {
+        offset: u64,
+    },
     /// At something that cannot be there.
-    Broken { offset: u64 },
+    Broken {
+        offset: u64,
+    },
     /// After the trace's end comes more.
-    Trailing { offset: u64 },
+    Trailing {
+        offset: u64,
+    },
 }
 
 /// What a tokenizer has to know of all text before its own.
@@ -159,12 +161,21 @@ pub(super) enum Position {
     Object,
     /// In the list of events. `commas` is how many came after the last element; at the list's beginning, where none belongs, it
     /// is 1.
-    List { in_object: bool, commas: u8 },
+    List {
+        in_object: bool,
+        commas: u8,
+    },
     /// In a value that is too long to keep; `key` is its key if it is a header's.
-    TooLong { nesting: Nesting, offset: u64, key: Option<Vec<u8>>, in_object: bool },
+    TooLong {
+        nesting: Nesting,
+        offset: u64,
+        key: Option<Vec<u8>>,
+        in_object: bool,
+    },
     /// After its closing bracket.
-    Closed { in_object: bool },
-    /// Where text is lost.
+    Closed {
+        in_object: bool,
+    },
     Lost(Lost),
     /// After all text.
     Over(End),
@@ -188,7 +199,6 @@ impl State {
 pub(super) enum After {
     /// More text, which begins with what looks like an event.
     Event,
-    /// More text.
     More,
     Nothing,
     Failure,
@@ -237,10 +247,11 @@ impl Lost {
 
 enum Next {
     /// What may come there; where the text goes on, and how many commas it has skipped.
-    Proper { at: usize, commas: u8 },
-    /// The text ends.
+    Proper {
+        at: usize,
+        commas: u8,
+    },
     Unknown,
-    /// Anything else.
     Odd,
 }
 
@@ -880,7 +891,6 @@ mod tests {
         (found[1..found.len() - 2].to_vec(), end)
     }
 
-    /// Where the middle begins.
     const MIDDLE: usize = 34;
 
     #[test]

@@ -236,7 +236,6 @@ mod tests {
         (quotes, brackets)
     }
 
-    /// Marks all of a text.
     fn all_of(marks: &mut Marks, text: &[u8]) -> usize {
         let mut words = 0;
         while marks.word(text, words).is_some() {

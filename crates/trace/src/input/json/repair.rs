@@ -25,16 +25,18 @@ use crate::damage::Damage;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It ends before a byte of the text.
-    Whole { end: usize },
+    Whole {
+        end: usize,
+    },
     /// Its end is not in the text.
     Open,
-    /// It is broken at a byte.
-    Broken { at: usize },
+    Broken {
+        at: usize,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Stop {
-    /// The text ends.
     Open,
     /// The object is broken at a byte.
     Broken(usize),
@@ -43,7 +45,6 @@ enum Stop {
 /// Reads objects. Keeps what it has read last.
 #[derive(Debug, Default)]
 pub(super) struct Recoverer {
-    /// The object as JSON.
     pub(super) json: Vec<u8>,
     /// What was wrong with it, and where in the text.
     pub(super) faults: Vec<(Damage, usize)>,

@@ -365,7 +365,6 @@ fn container_end(text: &[u8], at: usize, bracket: u8, marks: &mut Marks, phase: 
 }
 
 impl Repeated {
-    /// The number at a byte.
     #[inline]
     fn number(&mut self, text: &[u8], at: usize) -> Option<Number> {
         let bytes = u64::from_le_bytes(text.get(at..at + 8)?.try_into().ok()?);

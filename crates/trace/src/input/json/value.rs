@@ -74,9 +74,7 @@ pub(super) enum Token<'a> {
     Text(&'a [u8]),
     /// A number, not yet checked.
     Number(&'a [u8]),
-    /// With its braces.
     Object(&'a [u8]),
-    /// With its brackets.
     Array(&'a [u8]),
     True,
     False,
@@ -285,7 +283,6 @@ pub(super) struct Digits {
 impl Digits {
     pub(super) const UNKNOWN: Digits = Digits { value: 0, decimals: u8::MAX };
 
-    /// The value of a whole number.
     #[inline]
     pub(super) fn whole(self) -> Option<i64> {
         (self.decimals == 0).then_some(self.value)
@@ -334,7 +331,6 @@ fn other_number(text: &[u8], at: usize) -> Option<Number> {
     Some(Number { end: at + length, digits: Digits::UNKNOWN })
 }
 
-/// Whether numbers have this byte.
 #[inline]
 pub(super) fn is_part(byte: u8) -> bool {
     matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')

@@ -55,7 +55,6 @@ type ClockSets = BTreeSet<(Rc<[Clock]>, usize)>;
 /// A step of a conversion: the number of the group, and the columns of the source and the target clock in it.
 type Hop = (usize, usize, usize);
 
-/// All snapshots.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     of_trace: Option<Clock>,

@@ -45,7 +45,6 @@ struct Place {
 pub(super) struct Events {
     parser: Parser,
     sequences: HashMap<u64, Sequence, foldhash::fast::FixedState>,
-    /// The thread of each sequence.
     threads: HashMap<u64, SequenceThread, foldhash::fast::FixedState>,
     /// How many bytes the names of all sequences take.
     names_bytes: Rc<Cell<usize>>,

@@ -9,7 +9,6 @@ use super::wire::Malformed;
 use crate::event::{Bind, Kind, Scope};
 use crate::time::Ns;
 
-/// An asynchronous operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation<'a> {
     pub(super) id: u64,

@@ -13,7 +13,6 @@ macro_rules! messages {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, Default)]
         pub(super) struct $name<$a> {
-            /// Its bytes.
             #[allow(dead_code, reason = "only lists are read from it")]
             pub(super) message: &$a [u8],
             $($(#[$field_doc])* pub(super) $field: $type,)*
@@ -73,7 +72,6 @@ messages! {
         /// `machine_id`: 0 is the machine that recorded the trace.
         machine: u64 = 98,
         attributes: Option<&'a [u8]> = 126,
-        /// One of the other messages.
         other: Option<&'a [u8]> = _,
     }
 
@@ -146,7 +144,6 @@ messages! {
         legacy: LegacyEvent<'a> = 6,
         kind: u64 = 9,
         name_iid: u64 = 10,
-        /// The uuid of its track.
         track: Option<u64> = 11,
         /// The CPU time of its thread, in microseconds.
         thread_us: Option<i64> = 17,
@@ -223,7 +220,6 @@ pub(super) const NEEDS_STATE: u64 = 2;
 pub(super) const FLOW_IN: u64 = 1;
 pub(super) const FLOW_OUT: u64 = 2;
 
-/// The scopes of instants.
 pub(super) const SCOPE_GLOBAL: u64 = 1;
 pub(super) const SCOPE_PROCESS: u64 = 2;
 
@@ -241,7 +237,6 @@ impl<'a> FromField<'a> for Present {
     }
 }
 
-/// The value of an annotation.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Content<'a> {
     Bool(bool),

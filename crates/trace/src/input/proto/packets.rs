@@ -20,11 +20,9 @@ const MAX_OTHER: u64 = 1 << 20;
 /// Bytes are read in blocks of at least this size.
 const BLOCK: usize = 256 * 1024;
 
-/// Reads packets.
 pub(super) struct Packets<R> {
     source: R,
     window: Vec<u8>,
-    /// The position in the window.
     at: usize,
     /// The offset of the window.
     passed: u64,

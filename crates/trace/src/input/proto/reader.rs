@@ -24,13 +24,11 @@ pub struct Stream {
 /// What was read besides the events.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// The number of packets of any kind.
     pub packets: u64,
     /// The number of events that tables show.
     pub events: u64,
     /// The attributes of the whole trace.
     pub header: Vec<HeaderField>,
-    /// The damage.
     pub damage: DamageReport,
     /// The error that ended the source of the bytes.
     pub failure: Option<io::Error>,

@@ -83,7 +83,6 @@ impl<'a> Lookup<'a> {
         Lookup { names, unknown: Cell::new(0) }
     }
 
-    /// The text with a number.
     pub(super) fn text(&self, table: Table, iid: u64) -> Option<&'a [u8]> {
         let text = self.names.texts.get(&(table, iid));
         if text.is_none() {
@@ -97,7 +96,6 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// The state of one sequence.
 #[derive(Debug)]
 pub(super) struct Sequence {
     /// Whether no packet since the last start was lost.
@@ -114,7 +112,6 @@ impl Sequence {
         Sequence { is_whole: false, default_clock: None, default_track: None, names }
     }
 
-    /// Forgets everything.
     pub(super) fn start_anew(&mut self) {
         let all_bytes = Rc::clone(&self.names.borrow().all_bytes);
         *self = Sequence { is_whole: true, ..Sequence::new(all_bytes) };

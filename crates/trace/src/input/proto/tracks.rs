@@ -37,7 +37,6 @@ pub(super) struct SequenceThread {
 /// The identity of an operation: the process if its id is local, the id, the category or name, the scope.
 type OperationKey = (Option<Option<i64>>, u64, Rc<str>, Option<Rc<str>>);
 
-/// All descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
     /// In the order of their first descriptor or event.
@@ -134,7 +133,6 @@ impl Descriptors {
         new
     }
 
-    /// Names the thread of a track.
     pub(super) fn name_thread(&mut self, track: TrackKey, name: &str) {
         if let Some((.., known)) = self.by_key.get_mut(&track).and_then(|track| track.thread.as_mut()) {
             *known = Some(name.to_owned());

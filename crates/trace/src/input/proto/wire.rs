@@ -3,7 +3,6 @@
 //! No crate is used: of Perfetto's several hundred messages a dozen are needed, and a few fields of each. Generated structs would
 //! decode a whole packet into owned strings; here the fields borrow from the packet, and the others are skipped.
 
-/// One field of a message.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Field<'a> {
     pub(super) number: u32,
@@ -13,7 +12,6 @@ pub(super) struct Field<'a> {
 /// A field's value, by its type on the wire.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value<'a> {
-    /// Whole numbers and booleans.
     Varint(u64),
     /// `fixed64`, `double`.
     Fixed64(u64),
