@@ -82,7 +82,7 @@ impl State {
     }
 }
 
-/// What recorded an operation. Sources sort as in [`SOURCES`].
+/// What recorded an operation. Sources sort as in `SOURCES`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(u8);
 
