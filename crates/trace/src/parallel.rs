@@ -39,7 +39,7 @@ pub struct Shared<S> {
     has_failed: AtomicBool,
 }
 
-impl<S: Send> Shared<S> {
+impl<S> Shared<S> {
     pub fn new(state: S) -> Self {
         Shared { state: Mutex::new(state), changed: Condvar::new(), has_failed: AtomicBool::new(false) }
     }
@@ -67,7 +67,10 @@ impl<S: Send> Shared<S> {
     }
 
     /// Works on several threads at once, this one among them: on fewer if the system refuses threads. Each is given its number.
-    pub fn on_threads(&self, threads: usize, work: impl Fn(usize) + Sync) {
+    pub fn on_threads(&self, threads: usize, work: impl Fn(usize) + Sync)
+    where
+        S: Send,
+    {
         let work = |number| {
             let _guard = WakeIfPanicking(self);
             work(number);
@@ -82,9 +85,9 @@ impl<S: Send> Shared<S> {
     }
 }
 
-struct WakeIfPanicking<'s, S: Send>(&'s Shared<S>);
+struct WakeIfPanicking<'s, S>(&'s Shared<S>);
 
-impl<S: Send> Drop for WakeIfPanicking<'_, S> {
+impl<S> Drop for WakeIfPanicking<'_, S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.has_failed.store(true, Ordering::Release);

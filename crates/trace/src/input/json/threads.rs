@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read};
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::event::Parser;
 use super::header::Summary;
@@ -22,6 +22,7 @@ use super::value::is_space;
 use crate::damage::Damage;
 use crate::event::{ArgsWanted, Event};
 use crate::input::reader::Collect;
+use crate::parallel::Shared;
 use crate::time::TimeRule;
 
 /// Chunks are no larger, in bytes, whatever was asked for.
@@ -68,30 +69,21 @@ impl Reader {
         let chunk = division.chunk.map_or(CHUNK, NonZero::get).min(MAX_CHUNK);
         let work = Work {
             baton: Mutex::new(Baton { splitter: Splitter::new(text, chunk), progress }),
-            assembly: Mutex::new(Assembly::new(add, readers.len())),
-            moved_on: Condvar::new(),
+            assembly: Shared::new(Assembly::new(add, readers.len())),
             ahead: MAX_AHEAD * readers.len() as u64,
             guessing: AtomicBool::new(!division.in_order),
             collector,
         };
-        let Some((first, others)) = readers.split_first_mut() else { return Summary::default() };
-        std::thread::scope(|scope| {
-            for (number, reader) in (1..).zip(others) {
-                let work = &work;
-                // If the system gives no more threads, those that there are do the work.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, move || work.run(number, reader));
-            }
-            work.run(0, first);
-        });
-        work.assembly.into_inner().unwrap_or_else(PoisonError::into_inner).joiner.into_summary()
+        let readers: Vec<Mutex<&mut ChunkReader>> = readers.iter_mut().map(Mutex::new).collect();
+        work.assembly.on_threads(readers.len(), |number| work.run(number, &mut lock(&readers[number])));
+        work.assembly.into_inner().joiner.into_summary()
     }
 }
 
 struct Work<R, P, N, A, B> {
     baton: Mutex<Baton<R, P>>,
-    assembly: Mutex<Assembly<A, B>>,
-    /// Notified when the assembly has taken a chunk.
-    moved_on: Condvar,
+    /// Waited for until it has taken a chunk.
+    assembly: Shared<Assembly<A, B>>,
     ahead: u64,
     guessing: AtomicBool,
     collector: N,
@@ -143,7 +135,6 @@ where
     C: Collect,
 {
     fn run(&self, number: usize, reader: &mut ChunkReader) {
-        let _guard = StopIfPanicking(self);
         let mut worker = Worker { reader, collector: (self.collector)(number), number };
         let mut buffer = Buffer::default();
         while let Some(chunk) = self.next_chunk(buffer) {
@@ -162,7 +153,7 @@ where
 
     /// Puts a chunk where it belongs, and all that have waited for it. Memory to read on into, or `None` if all is to stop.
     fn assemble(&self, chunk: Chunk, guess: Option<Guess<C::Batch>>, worker: &mut Worker<'_, C>) -> Option<Buffer> {
-        let mut assembly = lock(&self.assembly);
+        let mut assembly = self.assembly.lock();
         let number = chunk.number;
         assembly.waiting.insert(number, (chunk, guess));
         while !assembly.stopped
@@ -170,7 +161,7 @@ where
         {
             let used = assembly.add(chunk, guess, worker, &self.collector);
             assembly.spare.push(used);
-            self.moved_on.notify_all();
+            self.assembly.notify();
         }
         if assembly.wrong.len() > MAX_WRONG {
             self.guessing.store(false, Ordering::Relaxed);
@@ -178,7 +169,7 @@ where
         assembly.renew(worker, &self.collector);
         // The thread that has the next chunk never waits, so there is always one that goes on.
         while !assembly.stopped && number >= assembly.next + self.ahead {
-            assembly = self.moved_on.wait(assembly).unwrap_or_else(PoisonError::into_inner);
+            assembly = self.assembly.wait(assembly)?;
         }
         (!assembly.stopped).then(|| assembly.spare.pop().unwrap_or_default())
     }
@@ -247,18 +238,6 @@ impl<A, B> Assembly<A, B> {
         if self.wrong.contains(&worker.number) {
             (worker.collector, worker.number) = (collector(self.collectors), self.collectors);
             self.collectors += 1;
-        }
-    }
-}
-
-/// Lets the other threads stop if one panics, rather than wait for it for ever.
-struct StopIfPanicking<'a, R, P, N, A, B>(&'a Work<R, P, N, A, B>);
-
-impl<R, P, N, A, B> Drop for StopIfPanicking<'_, R, P, N, A, B> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            lock(&self.0.assembly).stopped = true;
-            self.0.moved_on.notify_all();
         }
     }
 }
