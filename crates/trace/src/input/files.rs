@@ -1,20 +1,16 @@
-//! The files of an input, whatever they hold: NCCL's own records have more formats than traces, and readers of their own.
-//!
-//! Layers of compression and archives are the same as those of traces. The files of an archive come by name where it can be read in
-//! any order.
+//! The files of an input, whatever they hold: NCCL's records have more formats than traces, and readers of their own. The containers are
+//! the same. The files of an archive come by name where it can be read in any order.
 
 use std::io::Read;
 
 use super::Input;
 use super::containers::limit::Limited;
-use super::containers::{Archive, Contents, Opener, Opening, Turn};
+use super::containers::{Contents, Findings, Opener, Opening, Turn};
 use crate::damage::Damage;
 use crate::error::Error;
 
-/// The decompressed bytes of a file.
 type Bytes = Box<dyn Read + Send>;
 
-/// Files are read as they are.
 static OPENING: Opening<Bytes> = Opening {
     turn: |_| Some(Turn::Last),
     open: |_, _, source, budget| Ok(vec![Box::new(Limited::new(source.into_bytes(), budget.clone()))]),
@@ -30,16 +26,12 @@ pub struct Files {
 }
 
 pub struct File {
-    /// Its name: that of the input, with that in the archive after a slash.
+    /// The input's name, and after a slash the name in the archive.
     pub name: String,
     pub bytes: Bytes,
 }
 
 impl Files {
-    /// Opens an input.
-    ///
-    /// # Errors
-    /// Archives that cannot be read, and more than four layers of compression.
     pub fn new(input: Input) -> Result<Self, Error> {
         let Input { name, limits, taken, head, source, .. } = input;
         let contents = Opener::new(&OPENING, limits, taken).open(&name, head, source)?;
@@ -47,9 +39,6 @@ impl Files {
     }
 
     /// The next file. The file before it cannot be read any more.
-    ///
-    /// # Errors
-    /// Those of reading an archive.
     #[expect(clippy::should_implement_trait, reason = "an iterator of results would go on after an error")]
     pub fn next(&mut self) -> Result<Option<File>, Error> {
         match self.contents.take() {
@@ -57,7 +46,11 @@ impl Files {
             Some(Contents::File(bytes)) => Ok(Some(File { name: self.name.clone(), bytes })),
             Some(Contents::Archive(mut archive)) => match archive.next()? {
                 None => {
-                    self.end(*archive);
+                    let (Findings { unreadable, damage, .. }, input) = (archive.into_findings(), &self.name);
+                    self.left_out.extend(unreadable.iter().map(|name| format!("{input}/{name}: cannot be read")));
+                    let damage = damage.faults().filter(|(damage, _)| damage.kind != Damage::FileUnreadable);
+                    self.left_out
+                        .extend(damage.map(|(damage, tally)| format!("{input}: {} {}", tally.count, damage.phrase)));
                     Ok(None)
                 }
                 Some(member) => {
@@ -66,13 +59,6 @@ impl Files {
                 }
             },
         }
-    }
-
-    fn end(&mut self, archive: Archive<Bytes>) {
-        let findings = archive.into_findings();
-        self.left_out.extend(findings.unreadable.iter().map(|name| format!("{}/{name}: cannot be read", self.name)));
-        let damage = findings.damage.faults().filter(|(damage, _)| damage.kind != Damage::FileUnreadable);
-        self.left_out.extend(damage.map(|(damage, tally)| format!("{}: {} {}", self.name, tally.count, damage.phrase)));
     }
 
     /// What is wrong with an archive, a line each; complete after its last file.

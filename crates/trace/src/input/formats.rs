@@ -1,7 +1,7 @@
 //! The registry: all formats of traces, those that are read and those that are known and not read.
 //!
-//! A format that is read is a type that implements [`TraceReader`], and a line of `readers!`; one that is not is a row of `others`. What
-//! sniffs files, messages, `describe` and the tables of the documentation read these lists.
+//! A format that is read implements [`TraceReader`] and has a line in `readers!`; one that is not is a row of `others`. Recognition,
+//! messages, `describe` and the tables of the documentation read these lists.
 
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ macro_rules! readers {
             $($(#[$what])* $name($trace)),*
         }
 
-        /// The formats that are read, in the order in which they are tried.
+        /// In the order in which they are tried.
         const READERS: &[Row] = &[
             $(Row {
                 format: &<$trace as TraceReader>::FORMAT,
@@ -45,24 +45,19 @@ macro_rules! readers {
                 }
             }
 
-            /// Its name among the traces of its file.
             fn name(&self) -> String {
                 match self {
                     $(Trace::$name(trace) => TraceReader::name(trace)),*
                 }
             }
 
-            /// Whether it looks like a trace by what its beginning holds.
             pub fn looks_like_one(self) -> bool {
                 match self {
                     $(Trace::$name(trace) => TraceReader::looks_like_one(trace)),*
                 }
             }
 
-            /// Reads it to the end. `add` takes the batches of events in file order; `false` from it ends the reading.
-            ///
-            /// # Errors
-            /// A file that turns out to hold no trace, damage before the first whole event, and a file that cannot be read.
+            /// See [`TraceReader::read`].
             pub fn read<S: Shard>(
                 self,
                 reading: &mut Reading<'_>,
@@ -77,17 +72,15 @@ macro_rules! readers {
     };
 }
 
-// The order is that in which they are tried: those that may be mistaken for another come last.
+// Those that may be mistaken for another come last.
 readers! {
     /// A process of an SQLite export of Nsight Systems.
     Process(nsys::Process),
-    /// Perfetto's protobuf: a list of packets.
     Packets(proto::Stream),
     /// Chrome's JSON, or bytes that its reader will refuse.
     Json(json::Stream),
 }
 
-/// How the files in containers are opened as traces.
 pub(super) static OPENING: Opening<Trace> = Opening { turn, open, name: Trace::name };
 
 /// All formats: those that are read, the most frequent first, and then those that are not.
@@ -128,7 +121,6 @@ fn open(name: &str, head: &[u8], source: Source, budget: &Budget) -> Result<Vec<
     opened.map_err(|refusal| error(name, refusal))
 }
 
-/// The error of a file that a reader refuses.
 fn error(name: &str, refusal: Refusal) -> Error {
     let name = name.to_owned();
     match refusal {

@@ -1,8 +1,7 @@
 //! Bytes to events: opening a trace, recognising its format by its first bytes, and reading it as a stream.
 //!
-//! `containers` removes layers of compression and goes through archives. `formats` is the registry of the formats: each is one folder
-//! with an implementation of `reader::TraceReader`, and a line there; `others` are known and not read. Memory holds a few chunks of the
-//! text for each thread and the event that is being read, never the whole text.
+//! `containers` removes layers of compression and goes through archives; `formats` is the registry of the formats, each a folder with a
+//! `reader::TraceReader`. Memory holds a few chunks of the text for each thread and the event that is being read, never the whole text.
 
 pub mod containers;
 pub mod files;
@@ -20,25 +19,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
-pub use containers::limit;
+use containers::Opener;
 use containers::limit::Limits;
-pub use containers::limit::failure;
-use containers::source::{Bytes, Head, Source};
-use containers::{Opener, Region};
+pub use containers::limit::{self, failure};
+use containers::source::{Bytes, Head, Region, Source};
 pub use formats::{Trace, formats};
 pub use reader::{Collect, Reading, Shard, Summary};
 
 pub type Contents = containers::Contents<Trace>;
-
 pub type Archive = containers::Archive<Trace>;
 
-/// An opened trace: its stored bytes, and what is known about them.
+/// The stored bytes of a trace, and what is known about them.
 pub struct Input {
     /// The name for messages: the path, or `<stdin>`.
     pub name: String,
-    /// The file's size in bytes, if it is a regular file.
+    /// In bytes; `None` if it is no regular file.
     pub size: Option<u64>,
-    /// Counts the bytes read from the file so far, for progress.
+    /// How many bytes of the file have been read, for progress.
     pub taken: Arc<AtomicU64>,
     /// How much text the trace may have.
     pub limits: Limits,
@@ -47,7 +44,6 @@ pub struct Input {
 }
 
 impl Input {
-    /// Reads the first bytes of a source.
     fn new(name: String, size: Option<u64>, taken: Arc<AtomicU64>, source: Source) -> Result<Self, Error> {
         let (head, source) = source.head().map_err(|source| Error::Read { name: name.clone(), source })?;
         if head.bytes.is_empty() {
@@ -61,18 +57,11 @@ impl Input {
         &self.head.bytes
     }
 
-    /// The trace, or the archive of traces.
-    ///
-    /// # Errors
-    /// Formats that are not read, archives that cannot be read, and more than four layers of compression.
     pub fn into_contents(self) -> Result<Contents, Error> {
         Opener::new(&formats::OPENING, self.limits, self.taken).open(&self.name, self.head, self.source)
     }
 
-    /// One trace: the input's own, or that of the archive's file with this [`place`](containers::Member::place).
-    ///
-    /// # Errors
-    /// As [`Input::into_contents`] and [`Archive::next`](containers::Archive::next); an archive if `place` is `None`.
+    /// The trace, or the one in the archive with this [`place`](containers::Member::place). An archive is refused if `place` is `None`.
     pub fn into_trace(self, place: Option<usize>) -> Result<Trace, Error> {
         let name = self.name.clone();
         let mut archive = match self.into_contents()? {
@@ -96,9 +85,6 @@ impl std::fmt::Debug for Input {
 }
 
 /// Opens a trace, `-` for standard input.
-///
-/// # Errors
-/// A missing file, a directory, an empty file, and an unreadable one.
 pub fn open(path: &Path) -> Result<Input, Error> {
     if path.as_os_str() == "-" {
         return from_reader("<stdin>".to_owned(), None, Box::new(io::stdin()));
@@ -121,10 +107,7 @@ pub fn open(path: &Path) -> Result<Input, Error> {
     Input::new(name, Some(metadata.len()), taken, Source::File(region))
 }
 
-/// The same for any source of bytes: tests, and traces in memory. `size` is the number of bytes it has, if known.
-///
-/// # Errors
-/// An empty source and an unreadable one.
+/// The same for any source of bytes. `size` is in bytes, if known.
 pub fn from_reader(name: String, size: Option<u64>, source: Box<dyn Read + Send>) -> Result<Input, Error> {
     let taken = Arc::default();
     let counted = Counted { source, taken: Arc::clone(&taken) };
@@ -155,10 +138,7 @@ impl Contents {
 }
 
 impl Archive {
-    /// The names of the files that look like traces by their first bytes, for a caller that has to know them before it reads one.
-    ///
-    /// # Errors
-    /// As [`next`](containers::Archive::next).
+    /// The files that look like traces by their first bytes, for a caller that has to know them before it reads one.
     pub fn likely_traces(mut self) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
         while let Some(member) = self.next()? {

@@ -1,24 +1,24 @@
 //! Formats that this program knows and does not read. A file of one is refused by the name of its format, with what to do instead.
 //!
-//! To add one, add a row to [`OTHERS`], and a test with a small file. The facts are those of the formats' own definitions: `xplane.proto`
-//! of XLA, `execution_trace_observer.cpp` of PyTorch, `et_def.proto` of Chakra, the documentation of rocprofiler-sdk and of Parquet.
+//! To add one, add a row to [`OTHERS`], and a test with a small file. Sources: `xplane.proto` of XLA, `execution_trace_observer.cpp` of
+//! PyTorch, `et_def.proto` of Chakra, the documentation of rocprofiler-sdk and of Parquet.
 
 use memchr::memmem;
 
 use super::proto::wire::{take_bytes, take_number, varint};
 use crate::event::{Format, Support};
 
-/// A format that is known and not read.
 pub(super) struct Other {
     pub(super) format: Format,
     mark: Mark,
 }
 
-/// What shows that a file is of a format.
 enum Mark {
-    /// The first bytes.
+    /// The first bytes are these.
+    Start(&'static [u8]),
+    /// Its first bytes.
     Head(fn(&[u8]) -> bool),
-    /// The names of the tables of an SQLite database.
+    /// The tables of an SQLite database.
     Tables(fn(&[&str]) -> bool),
 }
 
@@ -60,7 +60,7 @@ pub(super) static OTHERS: [Other; 14] = [
         "Convert it to Perfetto's protobuf, which can be read: `rocpd convert -i FILE --output-format pftrace`",
     ),
     other(
-        Mark::Head(|head| head.starts_with(b"PAR1")),
+        Mark::Start(b"PAR1"),
         "Parquet",
         "a Parquet file",
         "`nsys export --type parquetdir`; this program, for parts of ranks and for tables",
@@ -96,29 +96,11 @@ pub(super) static OTHERS: [Other; 14] = [
         "PowerShell's `>`, and editors on Windows",
         "Convert it: `iconv -f UTF-16 -t UTF-8 FILE > trace.json`",
     ),
+    other(Mark::Start(b"\xfd7zXZ\0"), "xz", "compressed with xz", "`xz`", "Decompress it: `xz -dk FILE`"),
+    other(Mark::Start(b"BZh"), "bzip2", "compressed with bzip2", "`bzip2`", "Decompress it: `bzip2 -dk FILE`"),
+    other(Mark::Start(b"\x04\x22\x4d\x18"), "LZ4", "compressed with LZ4", "`lz4`", "Decompress it: `lz4 -dk FILE`"),
     other(
-        Mark::Head(|head| head.starts_with(b"\xfd7zXZ\0")),
-        "xz",
-        "compressed with xz",
-        "`xz`",
-        "Decompress it: `xz -dk FILE`",
-    ),
-    other(
-        Mark::Head(|head| head.starts_with(b"BZh")),
-        "bzip2",
-        "compressed with bzip2",
-        "`bzip2`",
-        "Decompress it: `bzip2 -dk FILE`",
-    ),
-    other(
-        Mark::Head(|head| head.starts_with(b"\x04\x22\x4d\x18")),
-        "LZ4",
-        "compressed with LZ4",
-        "`lz4`",
-        "Decompress it: `lz4 -dk FILE`",
-    ),
-    other(
-        Mark::Head(|head| head.starts_with(b"\x89PNG")),
+        Mark::Start(b"\x89PNG"),
         "picture",
         "a picture (PNG)",
         "programs that draw",
@@ -144,13 +126,15 @@ fn is_json_lines(head: &[u8]) -> bool {
     is_object && memmem::find(first, b"\"ph\"").is_some()
 }
 
-/// The format that a file begins as.
 pub(super) fn recognise(head: &[u8]) -> Option<&'static Format> {
-    let other = OTHERS.iter().find(|other| matches!(other.mark, Mark::Head(begins) if begins(head)))?;
+    let other = OTHERS.iter().find(|other| match other.mark {
+        Mark::Start(bytes) => head.starts_with(bytes),
+        Mark::Head(begins) => begins(head),
+        Mark::Tables(_) => false,
+    })?;
     Some(&other.format)
 }
 
-/// The format of an SQLite database with these tables.
 pub(super) fn recognise_tables(tables: &[&str]) -> Option<&'static Format> {
     let other = OTHERS.iter().find(|other| matches!(other.mark, Mark::Tables(has) if has(tables)))?;
     Some(&other.format)
@@ -164,8 +148,8 @@ fn opens_with_key(head: &[u8], key: &str) -> bool {
     text.strip_prefix(key.as_bytes()).is_some_and(|rest| rest.starts_with(b"\""))
 }
 
-/// Whether this begins as an `XSpace`: its field 1 is an `XPlane`, whose field 1, if it is there, is a number, and whose field 2 is its
-/// name. Field 2 of Perfetto's packets is a message, which is no text.
+/// An `XSpace`: its field 1 is an `XPlane`, whose field 1, if present, is a number, and whose field 2 is its name. Field 2 of Perfetto's
+/// packets is a message, which is no text.
 fn is_xspace(head: &[u8]) -> bool {
     let mut rest = head;
     let Some(mut plane) = take_bytes(&mut rest, 1) else { return false };
@@ -173,8 +157,7 @@ fn is_xspace(head: &[u8]) -> bool {
     take_bytes(&mut plane, 2).is_some_and(is_text)
 }
 
-/// Whether this begins as Chakra's traces: the length of a `GlobalMetadata`, whose fields are its version (1) and attributes (2), each
-/// of which begins with its name.
+/// Chakra's traces begin with the length of a `GlobalMetadata`: its version (field 1) and attributes (2), which begin with their names.
 fn is_chakra(head: &[u8]) -> bool {
     let mut rest = head;
     let Some(length) = varint(&mut rest) else { return false };
@@ -198,7 +181,7 @@ fn is_chakra(head: &[u8]) -> bool {
     fields > 0
 }
 
-/// Whether bytes are a text of printable characters, possibly without the end of the last one.
+/// Printable characters, possibly without the end of the last one.
 fn is_text(bytes: &[u8]) -> bool {
     let is_utf8 = std::str::from_utf8(bytes).err().is_none_or(|error| error.error_len().is_none());
     is_utf8 && !bytes.is_empty() && !bytes.iter().any(u8::is_ascii_control)

@@ -1,7 +1,6 @@
 //! What a reader of traces is, and what it hands on.
 //!
-//! A format is one file that implements [`TraceReader`], and one line in `formats`. The trait is chosen once for a file; the events of
-//! the file then go to the store without any dispatch, which is why reading is generic over the [`Shard`].
+//! The reader is chosen once for a file; its events then go to the store without any dispatch, so reading is generic over the [`Shard`].
 
 use std::io::{self, Read};
 use std::num::NonZero;
@@ -18,17 +17,13 @@ use crate::time::TimeRule;
 /// A trace of one format, opened and not read yet.
 pub(super) trait TraceReader: Sized {
     const FORMAT: Format;
-
     /// When a file of the format is read in an archive: trace_processor reads some formats before others.
     const TURN: Turn;
 
     /// How well the first bytes of a file fit the format; at most [`SNIFF`](super::containers::source::SNIFF) of them.
     fn sniff(head: &[u8]) -> Fit;
 
-    /// Opens a file; most files hold one trace.
-    ///
-    /// # Errors
-    /// Files that hold no trace, as far as that shows without reading them.
+    /// Opens a file; most hold one trace. Refuses one without a trace, as far as that shows without reading it.
     fn open(file: File<'_>) -> Result<Vec<Self>, Refusal>;
 
     /// The name of a trace that shares its file with others.
@@ -36,15 +31,13 @@ pub(super) trait TraceReader: Sized {
         String::new()
     }
 
-    /// Whether this looks like a trace by what its beginning holds, for a caller that has to know before it reads any.
+    /// Whether its beginning looks like a trace, for a caller that has to know before it reads any.
     fn looks_like_one(self) -> bool {
         true
     }
 
-    /// Reads the trace. `add` takes the batches in file order; `false` from it ends the reading.
-    ///
-    /// # Errors
-    /// A file that turns out to hold no trace, damage before the first whole event, and a file that cannot be read.
+    /// Reads the trace. `add` takes the batches in file order; `false` from it ends the reading. A file that turns out to hold no trace
+    /// is refused, and one that is damaged before its first whole event.
     fn read<S: Shard>(
         self,
         reading: &mut Reading<'_>,
@@ -57,7 +50,7 @@ pub(super) trait TraceReader: Sized {
 pub(super) enum Fit {
     /// They are the format's mark.
     Sure,
-    /// The format has no mark, or a damaged one. The first such format is taken if none is sure.
+    /// The format has no mark, or a damaged one. The first such format is taken if no other is sure.
     Maybe,
     No,
 }
@@ -69,7 +62,6 @@ impl Fit {
     }
 }
 
-/// A file that is to be opened.
 pub(super) struct File<'a> {
     pub(super) name: &'a str,
     pub(super) source: Source,
@@ -85,9 +77,8 @@ impl File<'_> {
 
 /// Why a reader refuses a file.
 pub(super) enum Refusal {
-    /// It holds no trace; what it holds instead.
     NotATrace(String),
-    /// It is in a format that is known and not read.
+    /// A format that is known and not read.
     Other(&'static Format),
     Failed(Error),
 }
@@ -105,27 +96,25 @@ pub struct Reading<'a> {
     /// How the times of JSON become nanoseconds. The other formats name their unit.
     pub time: TimeRule,
     pub args: ArgsWanted,
-    /// How many threads read, where a format can be read by several.
+    /// Of a format that several threads can read.
     pub threads: NonZero<usize>,
-    /// How many bytes of text a thread takes at a time; `None`: as many as are best.
+    /// How many bytes of text a thread takes at a time; `None`: the best number.
     pub chunk: Option<NonZero<usize>>,
     /// Whether to keep the offsets of the events in the text.
     pub keep_offsets: bool,
     /// Called now and then.
     pub progress: &'a mut (dyn FnMut() + Send),
-    /// How many bytes of text have been read, also of files that turn out to be no traces.
+    /// How many bytes of text have been read, also of files that are no traces.
     pub text_bytes: &'a mut u64,
 }
 
 /// Collects the events that one thread reads.
 pub trait Collect {
-    /// The events of one chunk.
     type Batch: Send;
-
     /// Takes an event; `offset` is its byte in the text.
     fn add(&mut self, event: &Event<'_>, offset: u64);
 
-    /// The events since the last batch.
+    /// Takes the events since the last batch.
     fn take(&mut self) -> Self::Batch;
 }
 
@@ -151,7 +140,6 @@ pub trait Shard: Collect {
 pub struct Summary {
     /// The header, flattened.
     pub header: Vec<HeaderField>,
-    /// How many events there were.
     pub events: u64,
     pub damage: DamageReport,
     /// How many bytes of text were read for it.

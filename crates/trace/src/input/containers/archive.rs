@@ -1,39 +1,33 @@
 //! Removes the layers of compression around a file, and goes through the files of an archive.
 //!
-//! The files of an archive come one after the other, as trace_processor reads them: what its [`Opening`] puts first, then compressed
-//! files and archives, then the rest, each by name. Hidden files (macOS, editors and archivers create them) are skipped silently; files
-//! of no known format and files that cannot be read are skipped and reported. Nothing is decompressed to memory: a file is read as a
-//! stream, and only its first bytes decide when it comes.
+//! The files of an archive come in trace_processor's order: what its [`Opening`] puts first, then compressed files and archives, then the
+//! rest, each by name. Hidden files (macOS, editors and archivers create them) are skipped silently; files of no known format and files
+//! that cannot be read are skipped and reported. Each is read as a stream, and only its first bytes decide when it comes.
 //!
-//! That order needs seeking. A tar that is compressed, in a zip, or comes through a pipe has to be read in its own order: writing
-//! the text of many ranks to a disk first would take tens of GB. A zip has its directory at the end, so a zip that comes as a stream is
-//! copied to a temporary file.
-//!
-//! Opening a file of an archive is opening any file, so both are here. A file with several traces in it, such as a database with several
-//! processes, is an archive of these.
+//! That order needs seeking. A tar that is compressed, in a zip, or comes through a pipe is read in its own order: to write the text of
+//! many ranks to a disk first would take tens of GB. A zip that comes as a stream is copied to a temporary file, for its directory is at
+//! its end. A file with several traces, such as a database with several processes, is an archive of these.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::findings::Findings;
 use super::limit::{Budget, Limits, failure};
-use super::listing::{Entry, File, Listing, is_hidden};
+use super::listing::{Entry, File, Findings, Listing, is_hidden};
 use super::source::{Head, Source};
-use super::{Kind, recognise};
+use super::{Kind, List, recognise};
 use crate::error::Error;
 
 /// A file with more layers of compression was not meant to be read.
 const MAX_LAYERS: usize = 4;
 
-/// An archive in an archive is read, an archive in that one is not. A GitHub artifact, which is a zip, of a `traces.tar.gz`
-/// is one in another.
+/// An archive in an archive is read (a GitHub artifact is a zip, perhaps of a `traces.tar.gz`), an archive in that one is not.
 const MAX_DEPTH: usize = 2;
 
 /// What files are opened as, once their containers are removed.
 pub(in crate::input) struct Opening<T> {
-    /// When a file of an archive is read that begins so; `None` if it is certainly not one of these files.
+    /// When a file that begins so is read; `None` if it is certainly not one of these files.
     pub(in crate::input) turn: fn(&[u8]) -> Option<Turn>,
     /// Opens a file by its name and its first bytes. Most files hold one `T`.
     pub(in crate::input) open: Open<T>,
@@ -41,24 +35,20 @@ pub(in crate::input) struct Opening<T> {
     pub(in crate::input) name: fn(&T) -> String,
 }
 
-/// Opens a file, see [`Opening::open`].
 type Open<T> = fn(&str, &[u8], Source, &Budget) -> Result<Vec<T>, Error>;
 
 /// When a file of an archive is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::input) enum Turn {
-    /// Before all others.
     First,
     /// With the compressed files and the archives.
     Packed,
-    /// After all others.
     Last,
 }
 
 /// What an input holds under its layers of compression.
 pub enum Contents<T: 'static> {
     File(T),
-    /// Several files, some of which may be of the kind that is looked for.
     Archive(Box<Archive<T>>),
 }
 
@@ -71,12 +61,11 @@ pub(in crate::input) struct Opener<T: 'static> {
 }
 
 impl<T> Opener<T> {
-    /// For a file whose bytes read are counted by `taken`.
+    /// `taken` counts the bytes of the file that have been read.
     pub(in crate::input) fn new(opening: &'static Opening<T>, limits: Limits, taken: Arc<AtomicU64>) -> Self {
         Opener { opening, budget: Budget::new(limits, taken), depth: 0 }
     }
 
-    /// Opens a source with these first bytes.
     pub(in crate::input) fn open(&self, name: &str, mut head: Head, mut source: Source) -> Result<Contents<T>, Error> {
         for _ in 0..=MAX_LAYERS {
             let text = match recognise(&head).map(|container| &container.kind) {
@@ -107,12 +96,7 @@ impl<T> Opener<T> {
         }
     }
 
-    fn archive(
-        &self,
-        name: &str,
-        list: fn(&str, Source) -> Result<Listing, Error>,
-        source: Source,
-    ) -> Result<Archive<T>, Error> {
+    fn archive(&self, name: &str, list: List, source: Source) -> Result<Archive<T>, Error> {
         if self.depth >= MAX_DEPTH {
             return Err(Error::Unsupported {
                 name: name.to_owned(),
@@ -132,11 +116,10 @@ impl<T> Opener<T> {
     }
 }
 
-/// An archive that is being read.
 pub struct Archive<T: 'static> {
     name: String,
     opener: Opener<T>,
-    /// The files that are still to be read, in order.
+    /// The files still to be read, in order.
     sorted: VecDeque<(File, Head)>,
     /// The rest of an archive that is read in its own order.
     unsorted: Option<Listing>,
@@ -151,7 +134,7 @@ pub struct Archive<T: 'static> {
 
 pub struct Member<T> {
     pub name: String,
-    /// Its number among the files that are handed out, from 0.
+    /// Its number among the files handed out, from 0.
     pub place: usize,
     pub file: T,
 }
@@ -163,7 +146,6 @@ impl<T> std::fmt::Debug for Archive<T> {
 }
 
 impl<T> Archive<T> {
-    /// One without files.
     fn new(name: &str, opener: Opener<T>) -> Self {
         Archive {
             name: name.to_owned(),
@@ -177,8 +159,7 @@ impl<T> Archive<T> {
         }
     }
 
-    /// The next part of a file that holds several, such as a database of several processes. Such a file cannot be unpacked; `None` if
-    /// this is an archive of files.
+    /// The next part of a file that holds several and cannot be unpacked; `None` if this is an archive of files.
     pub fn next_part(&self) -> Option<&T> {
         self.parts.front()
     }
@@ -228,27 +209,22 @@ impl<T> Archive<T> {
         turn
     }
 
-    /// Reports that a file turned out not to be a trace.
     pub fn is_no_trace(&mut self, name: String) {
         self.findings.no_trace(name);
     }
 
-    /// Reports that nothing of a file could be read.
+    /// Nothing of it could be read.
     pub fn is_unreadable(&mut self, name: String) {
         self.findings.unreadable(name);
     }
 
-    /// Everything else in the archive, once all files have been handed out.
+    /// What else is in the archive, once all files have been handed out.
     pub fn into_findings(mut self) -> Findings {
         self.findings.sort();
         self.findings
     }
 
-    /// The next file of the kind that is looked for. The file before it cannot be read any more. Files that this program cannot read
-    /// are among the findings.
-    ///
-    /// # Errors
-    /// Those of reading, and too much text.
+    /// The next file. The file before it cannot be read any more. Files that this program cannot read are among the findings.
     #[expect(clippy::should_implement_trait, reason = "an iterator of results would go on after an error")]
     pub fn next(&mut self) -> Result<Option<Member<T>>, Error> {
         if let Some(part) = self.parts.pop_front() {
@@ -273,7 +249,8 @@ impl<T> Archive<T> {
                     self.findings.refuse(format!("{name} ({what})"), error);
                 }
                 Err(error @ Error::OtherFormat { what, .. }) => {
-                    self.findings.other_format(format!("{name} ({what})"), error);
+                    self.findings.no_trace(format!("{name} ({what})"));
+                    self.findings.refusal.get_or_insert(error);
                 }
                 Err(Error::NotATrace { .. }) => self.findings.no_trace(name),
                 Err(Error::CorruptDatabase { .. }) => self.findings.unreadable(name),

@@ -1,7 +1,7 @@
 //! Gzip, of any number of members.
 //!
-//! `flate2`'s own reader drops the text of the call that meets corrupt data, which is up to as much as was asked for. So the
-//! decompressor is called here: it reports how much it has written. The members of bgzip are read like any others.
+//! `flate2`'s own reader drops the text of the call that meets corrupt data, up to as much as was asked for. So the decompressor is called
+//! here: it reports how much it has written.
 
 use std::io::{self, BufRead, Read};
 
@@ -10,10 +10,8 @@ use flate2::{Decompress, FlushDecompress, Status};
 use super::packed::{Parts, Source, Unpack};
 use super::{Container, Kind};
 
-/// Reads the text of all members.
 pub type Members<R> = Parts<Member<R>>;
 
-/// The mark of a member.
 const MAGIC: &[u8] = &[0x1f, 0x8b];
 
 pub(super) static CONTAINER: Container = Container {
@@ -25,13 +23,11 @@ pub(super) static CONTAINER: Container = Container {
 /// What zlib says of a member whose text does not match its checksum or its length.
 const WRONG_SUMS: [&str; 2] = ["incorrect data check", "incorrect length check"];
 
-/// How many bytes the length takes.
-const LENGTH: u64 = 4;
+const LENGTH_BYTES: u64 = 4;
 
 /// The logarithm of the window: the largest that the format allows.
 const WINDOW_BITS: u8 = 15;
 
-/// Reads the text of a member.
 pub struct Member<R> {
     source: Source<R>,
     decompress: Decompress,
@@ -44,9 +40,7 @@ pub struct Member<R> {
 
 impl<R: Read> Unpack for Member<R> {
     type Input = R;
-
     const NAME: &'static str = "gzip";
-
     const STEP: usize = usize::MAX;
 
     fn may_begin(head: &[u8]) -> bool {
@@ -54,13 +48,8 @@ impl<R: Read> Unpack for Member<R> {
     }
 
     fn start(source: Source<R>) -> io::Result<Self> {
-        Ok(Member {
-            source,
-            decompress: Decompress::new_gzip(WINDOW_BITS),
-            is_over: false,
-            is_before_length: false,
-            failure: None,
-        })
+        let decompress = Decompress::new_gzip(WINDOW_BITS);
+        Ok(Member { source, decompress, is_over: false, is_before_length: false, failure: None })
     }
 
     fn is_checksum(error: &io::Error) -> bool {
@@ -73,7 +62,7 @@ impl<R: Read> Unpack for Member<R> {
 
     fn resume(mut self) -> io::Result<Option<Source<R>>> {
         if self.is_before_length {
-            io::copy(&mut self.source.by_ref().take(LENGTH), &mut io::sink())?;
+            io::copy(&mut self.source.by_ref().take(LENGTH_BYTES), &mut io::sink())?;
         }
         Ok(Some(self.source))
     }
@@ -105,10 +94,7 @@ impl<R: Read> Read for Member<R> {
                 Ok(_) if n > 0 => return Ok(n),
                 Ok(_) if has_ended => io::ErrorKind::UnexpectedEof.into(),
                 Ok(_) => continue,
-                Err(e) => {
-                    let message = e.message().unwrap_or("the data is inconsistent").to_owned();
-                    io::Error::new(io::ErrorKind::InvalidData, message)
-                }
+                Err(e) => io::Error::new(io::ErrorKind::InvalidData, e.message().unwrap_or("the data is inconsistent")),
             };
             if n == 0 {
                 return Err(failure);
@@ -123,7 +109,7 @@ impl<R: Read> Read for Member<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::containers::packed::{PackedCause, PackedFailure};
+    use crate::input::containers::packed::{PackedCause, PackedFailure, testing};
     use std::io::Write;
 
     fn member(text: &str) -> Vec<u8> {
@@ -133,16 +119,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> (String, Option<PackedCause>) {
-        let mut text = Vec::new();
-        let end = Members::new(bytes).read_to_end(&mut text);
-        let cause = end.err().map(|e| PackedFailure::find_in(&e).unwrap().cause);
-        (String::from_utf8(text).unwrap(), cause)
-    }
-
-    #[test]
-    fn members_follow_each_other() {
-        assert_eq!(read(&[member("one "), member("two")].concat()), ("one two".to_owned(), None));
-        assert_eq!(read(&[member("one "), member(""), member("two")].concat()), ("one two".to_owned(), None));
+        testing::read(Members::new(bytes))
     }
 
     /// Is interrupted before every read, as by a signal.
@@ -165,45 +142,32 @@ mod tests {
 
     #[test]
     fn what_was_whole_comes_before_the_failure() {
-        let whole = member("the whole text");
-        assert_eq!(
-            read(&[&whole[..], b"junk"].concat()),
-            ("the whole text".to_owned(), Some(PackedCause::TrailingBytes))
-        );
-        assert_eq!(read(&[&whole[..], &[0; 512]].concat()), ("the whole text".to_owned(), None));
-        let padded = [&whole[..], &[0; 300_000], b"junk"].concat();
-        assert_eq!(read(&padded), ("the whole text".to_owned(), Some(PackedCause::TrailingBytes)));
-        let two = [&whole[..], &[0; 300_000], &member(", twice")[..]].concat();
-        assert_eq!(read(&two), ("the whole text, twice".to_owned(), None));
+        let (one, whole, second) = (member("one "), member("the whole text"), member(", twice"));
+        let wrong = |from_end: usize| {
+            let mut bytes = whole.clone();
+            bytes[whole.len() - from_end] ^= 1;
+            bytes
+        };
+        let (wrong_sum, wrong_length, zeros) = (wrong(8), wrong(4), [0; 300_000]);
+        let (once, twice) = ("the whole text", "the whole text, twice");
+        for (parts, text, cause) in [
+            (&[&one[..], &whole][..], "one the whole text", None),
+            (&[&one, &member(""), &whole], "one the whole text", None),
+            (&[&whole, b"junk"], once, Some(PackedCause::TrailingBytes)),
+            (&[&whole, &[0; 512]], once, None),
+            (&[&whole, &zeros, b"junk"], once, Some(PackedCause::TrailingBytes)),
+            (&[&whole, &zeros, &second], twice, None),
+            (&[&wrong_sum], once, Some(PackedCause::Checksum)),
+            (&[&wrong_sum, &second], twice, Some(PackedCause::Checksum)),
+            (&[&wrong_length, &second], twice, Some(PackedCause::Checksum)),
+            (&[&wrong_sum, &second, b"junk"], twice, Some(PackedCause::Checksum)),
+        ] {
+            assert_eq!(read(&parts.concat()), (text.to_owned(), cause));
+        }
         assert_eq!(read(&whole[..whole.len() - 4]).1, Some(PackedCause::CutOff));
-        let mut wrong_sum = whole.clone();
-        let at = whole.len() - 8;
-        wrong_sum[at] ^= 1;
-        assert_eq!(read(&wrong_sum), ("the whole text".to_owned(), Some(PackedCause::Checksum)));
-        let second = member(", twice");
-        let both = ("the whole text, twice".to_owned(), Some(PackedCause::Checksum));
-        assert_eq!(read(&[&wrong_sum[..], &second].concat()), both);
-        let mut wrong_length = whole.clone();
-        wrong_length[at + 4] ^= 1;
-        assert_eq!(read(&[&wrong_length[..], &second].concat()), both);
-        assert_eq!(read(&[&wrong_sum[..], &second, b"junk"].concat()), both);
         // Of what is cut off, too, any byte may be wrong.
         let cut = [&wrong_sum[..], &second[..second.len() - 9]].concat();
         assert_eq!(read(&cut).1, Some(PackedCause::Corrupt));
-    }
-
-    /// Text with few repetitions, so that there are many blocks and symbols.
-    fn prose(bytes: usize) -> String {
-        let mut state = 1u32;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state >> 16
-        };
-        let mut text = String::new();
-        while text.len() < bytes {
-            text.push_str(&format!("{{\"ph\":\"X\",\"ts\":{},\"dur\":{}}},", next(), next() % 90));
-        }
-        text
     }
 
     /// One symbol is at most this many bytes of text, and is lost with its byte.
@@ -218,11 +182,10 @@ mod tests {
         text
     }
 
-    /// Wherever a byte is wrong, all text of the bytes before it is read, however much is asked for at a time. Text after it may be
-    /// wrong until the decompressor notices.
+    /// However much is asked for at a time. Text after a wrong byte may be wrong until the decompressor notices.
     #[test]
     fn all_text_before_corrupt_data_is_read() {
-        let whole = member(&prose(400_000));
+        let whole = member(&testing::prose(400_000));
         let mut found_at_once = 0;
         for at in (20..whole.len()).step_by(whole.len() / 60) {
             let mut bytes = whole.clone();

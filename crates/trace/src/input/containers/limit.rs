@@ -1,11 +1,10 @@
 //! How much text a file may decompress to.
 //!
-//! A few megabytes can be made that decompress to terabytes, which take time to read, and, if they are events, all memory. So the
-//! text has a limit in bytes, and unless the user has set it, a limit of its ratio to the file: recorded traces compress to a tenth
-//! or a thirtieth, hardly any to less than a hundredth; a decompression bomb to a thousandth, which is gzip's best, or with zstd to
-//! far less. All texts of a file count as one, so that dividing them is no use. Bytes that are decompressed only to be decompressed
-//! again, an archive in an archive say, are not text; they have limits of their own, or empty archives nested in each other would never
-//! end.
+//! A few megabytes can be made that decompress to terabytes, which take time to read, and, if they are events, all memory. So the text
+//! has a limit in bytes, and unless the user has set it, a limit of its ratio to the file: recorded traces compress to a tenth or a
+//! thirtieth, hardly any to less than a hundredth; a bomb to a thousandth, which is gzip's best, or with zstd to far less. All texts of a
+//! file count as one. Bytes that are decompressed only to be decompressed again, an archive in an archive say, are not text; they have
+//! limits of their own, or empty archives nested in each other would never end.
 
 use std::error::Error;
 use std::fmt;
@@ -19,7 +18,6 @@ use crate::error;
 /// How much text a file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of text in total.
     pub text: u64,
     /// Whether any ratio of text to file is allowed.
     pub any_ratio: bool,
@@ -54,9 +52,8 @@ impl Limits {
 /// A limit was reached. Travels inside an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitReached {
-    /// How many bytes of text had been read.
+    /// How many bytes of text had been read, and from how many of the file.
     pub text: u64,
-    /// From how many bytes of the file.
     pub taken: u64,
     pub limit: Limit,
 }
@@ -68,7 +65,6 @@ pub enum Limit {
 }
 
 impl LimitReached {
-    /// The limit inside an error that reading a trace returned, if it is one.
     pub fn find_in(error: &io::Error) -> Option<&LimitReached> {
         error.get_ref()?.downcast_ref()
     }
@@ -110,9 +106,8 @@ pub(in crate::input) struct Budget {
     limits: Limits,
     /// How many bytes of the file have been read.
     taken: Arc<AtomicU64>,
-    /// How many bytes of text.
     text: Arc<AtomicU64>,
-    /// How many bytes that are decompressed only to be decompressed again, all layers together.
+    /// How many bytes that are decompressed again, all layers together.
     layers: Arc<AtomicU64>,
 }
 
@@ -122,17 +117,13 @@ impl Budget {
         Budget { limits, taken, text: Arc::default(), layers: Arc::default() }
     }
 
-    /// Charges bytes of text that something else reads.
-    ///
-    /// # Errors
-    /// [`LimitReached`] if there are too many.
+    /// Charges bytes of text that something else reads. The error is a [`LimitReached`].
     pub(in crate::input) fn charge(&self, bytes: u64) -> io::Result<()> {
         let before = self.text.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) <= self.limits.text { Ok(()) } else { Err(self.reached(Limit::Text)) }
     }
 
-    /// The budget of bytes that are not text yet: archives in archives, and files that are compressed more than once. A text may be in
-    /// several of these, beside other files.
+    /// The budget of bytes that are not text yet. A text may be in several layers, beside other files.
     pub(in crate::input) fn of_layers(&self) -> Self {
         let limits = Limits { text: self.limits.text.saturating_mul(LAYERS).saturating_add(BESIDE), ..self.limits };
         Budget { limits, text: Arc::clone(&self.layers), ..self.clone() }
@@ -151,7 +142,6 @@ pub(in crate::input) struct Limited<R> {
 }
 
 impl<R: Read> Limited<R> {
-    /// A text that is charged to a budget.
     pub(in crate::input) fn new(text: R, budget: Budget) -> Self {
         Limited { text, budget }
     }
@@ -221,10 +211,10 @@ mod tests {
 
     #[test]
     fn a_text_may_be_as_long_as_the_limit() {
-        assert_eq!(read(1000, 1, Limits::of_text(1000)), (1000, None));
-        assert_eq!(read(1001, 1, Limits::of_text(1000)), (1000, Some(Limit::Text)));
-        assert_eq!(read(0, 1, Limits::of_text(0)), (0, None));
-        assert_eq!(read(1, 1, Limits::of_text(0)), (0, Some(Limit::Text)));
+        for limit in [0, 1000] {
+            assert_eq!(read(limit, 1, Limits::of_text(limit)), (limit, None));
+            assert_eq!(read(limit + 1, 1, Limits::of_text(limit)), (limit, Some(Limit::Text)));
+        }
     }
 
     /// Recorded traces compress to a hundredth at most; gzip's limit is 1032, and a small file may have any ratio.
@@ -238,13 +228,11 @@ mod tests {
         assert_eq!(read(3 * ANY_RATIO, 1032, Limits::of_text(4 * ANY_RATIO)), (3 * ANY_RATIO, None));
     }
 
-    /// However many files of an archive have it.
     #[test]
     fn all_texts_are_one_text() {
         let budget = Budget::new(Limits::default(), Arc::default());
-        assert_eq!(read_of(&budget, ANY_RATIO / 2, 1032).1, None);
-        assert_eq!(read_of(&budget, ANY_RATIO / 2, 1032).1, None);
-        assert_eq!(read_of(&budget, ANY_RATIO / 2, 1032).1, Some(Limit::Ratio));
+        let thirds = [(); 3].map(|()| read_of(&budget, ANY_RATIO / 2, 1032).1);
+        assert_eq!(thirds, [None, None, Some(Limit::Ratio)]);
         let budget = Budget::new(Limits::of_text(100), Arc::default());
         assert_eq!(read_of(&budget, 60, 1), (60, None));
         assert_eq!(read_of(&budget, 60, 1), (40, Some(Limit::Text)));

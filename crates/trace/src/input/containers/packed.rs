@@ -1,8 +1,7 @@
 //! Compressed streams of any number of parts, read as one text.
 //!
-//! A gzip file consists of members, a zstd file of frames. Tools that compress in parallel (pigz, bgzip, pzstd) and plain
-//! `cat a.gz b.gz` write several. The libraries' own readers fail on any bytes after the last one; here these are distinguished
-//! from corrupt data, so that the text before them is kept and the failure says which it is.
+//! A gzip file consists of members, a zstd file of frames; parallel compressors (pigz, bgzip, pzstd) and `cat a.gz b.gz` write several. The
+//! libraries' own readers fail on any bytes after the last one; here these are distinguished from corrupt data, and the text before is kept.
 
 use std::error::Error;
 use std::fmt;
@@ -15,12 +14,11 @@ pub(super) const BLOCK: usize = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackedFailure {
     pub cause: PackedCause,
-    /// How many compressed bytes had been consumed.
+    /// How many compressed bytes were consumed before it.
     pub offset: u64,
     pub message: String,
 }
 
-/// The ways in which a compressed stream ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PackedCause {
     /// The file ends in the middle of a part.
@@ -42,9 +40,13 @@ impl fmt::Display for PackedFailure {
 impl Error for PackedFailure {}
 
 impl PackedFailure {
-    /// The failure inside an error that [`Parts`] returned, if it is one.
     pub fn find_in(error: &io::Error) -> Option<&PackedFailure> {
         error.get_ref()?.downcast_ref()
+    }
+
+    /// An archive ends within a file, after so many of its bytes.
+    pub(super) fn in_archive(offset: u64) -> Self {
+        PackedFailure { cause: PackedCause::CutOff, offset, message: "the archive ends within this file".to_owned() }
     }
 }
 
@@ -57,17 +59,13 @@ impl From<PackedFailure> for io::Error {
 /// A decompressor of one part.
 pub trait Unpack: Read + Sized {
     type Input: Read;
-
-    /// The format's name in messages.
     const NAME: &'static str;
-
     /// How many bytes of text to decompress at a time: up to this many may be lost before corrupt data.
     const STEP: usize;
 
-    /// Whether a part begins like this. A head shorter than the mark may be that of a part which was cut off.
+    /// Whether a part begins like this, which may be cut off within its mark.
     fn may_begin(head: &[u8]) -> bool;
 
-    /// Starts at a part's first byte.
     fn start(source: Source<Self::Input>) -> io::Result<Self>;
 
     /// Whether an error of its library says that a whole part does not match its checksum or length.
@@ -75,7 +73,6 @@ pub trait Unpack: Read + Sized {
 
     fn source(&self) -> &Source<Self::Input>;
 
-    /// The message for an error of its library.
     fn explain(error: &io::Error) -> String {
         error.to_string()
     }
@@ -91,7 +88,7 @@ pub trait Unpack: Read + Sized {
 pub struct Parts<D: Unpack> {
     state: State<D>,
     failure: Option<PackedFailure>,
-    /// The first part that does not match its checksum. Those after it are read all the same, and then this is the failure.
+    /// The first part that does not match its checksum. The parts after it are read all the same, and then this is the failure.
     doubt: Option<PackedFailure>,
 }
 
@@ -102,13 +99,12 @@ enum State<D: Unpack> {
 }
 
 impl<D: Unpack> Parts<D> {
-    /// Starts at the beginning of a part.
     pub fn new(source: D::Input) -> Self {
         let source = Source { source: BufReader::with_capacity(BLOCK, source), used: 0 };
         Parts { state: State::Between(source), failure: None, doubt: None }
     }
 
-    /// Goes on to the next part. `Ok(false)` at the end.
+    /// `Ok(false)` at the end.
     fn next_part(&mut self) -> io::Result<bool> {
         let mut source = match std::mem::replace(&mut self.state, State::Over) {
             State::Within(decoder) => decoder.into_source(),
@@ -237,5 +233,31 @@ impl<R: Read> BufRead for Source<R> {
     fn consume(&mut self, bytes: usize) {
         self.used += bytes as u64;
         self.source.consume(bytes);
+    }
+}
+
+/// What the tests of the formats have in common.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+
+    /// The text of all parts, and why it ends early.
+    pub(in super::super) fn read(mut parts: Parts<impl Unpack>) -> (String, Option<PackedCause>) {
+        let mut text = Vec::new();
+        let end = parts.read_to_end(&mut text);
+        (String::from_utf8(text).unwrap(), end.err().map(|e| PackedFailure::find_in(&e).unwrap().cause))
+    }
+
+    /// Text with few repetitions, so that there are many blocks and symbols.
+    pub(in super::super) fn prose(bytes: usize) -> String {
+        let (mut state, mut text) = (1u32, String::new());
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 16
+        };
+        while text.len() < bytes {
+            text.push_str(&format!("{{\"ph\":\"X\",\"ts\":{},\"dur\":{}}},", next(), next() % 90));
+        }
+        text
     }
 }

@@ -1,7 +1,7 @@
 //! Files that a tar stores without their holes, as `tar -S` does: the stored bytes are the parts between the holes.
 //!
-//! GNU tar writes the map of the parts into the header and blocks after it (`S`), or into `pax` records (versions 0.0 and 0.1), or before the stored bytes
-//! (1.0).
+//! GNU tar writes the map of the parts into the header and blocks after it (`S`), into `pax` records (versions 0.0 and 0.1), or before the
+//! stored bytes (1.0).
 
 use std::io::{self, ErrorKind, Read};
 
@@ -19,7 +19,6 @@ const LARGEST_RATIO: u64 = 100_000;
 pub(super) struct Map {
     /// Offset and length of each part.
     parts: Vec<(u64, u64)>,
-    /// How long the file is.
     size: u64,
     /// Whether the parts are before the stored bytes, and not known yet.
     is_in_data: bool,
@@ -39,8 +38,7 @@ impl Map {
     /// Adds the parts of a block after the header: `true` if another follows, `None` if it is damaged.
     pub(super) fn extend(&mut self, block: &[u8]) -> Option<bool> {
         let mut header = GnuExtSparseHeader::new();
-        let bytes: &[u8; 512] = block.try_into().ok()?;
-        *header.as_mut_bytes() = *bytes;
+        *header.as_mut_bytes() = block.try_into().ok()?;
         for part in header.sparse.iter().filter(|part| !part.is_empty()) {
             self.parts.push((part.offset().ok()?, part.length().ok()?));
         }
@@ -98,7 +96,7 @@ impl<R: Read> Sparse<R> {
         Sparse { stored, map, part: 0, at: 0 }
     }
 
-    /// Reads the map before the stored bytes: how many parts, then the offset and the length of each, a number a line, up to the end of a block.
+    /// Reads the map before the stored bytes: the number of parts, then the offset and length of each, a number a line, padded to a block.
     fn read_map(&mut self) -> io::Result<()> {
         let mut taken = 0_usize;
         let mut number = |stored: &mut R| -> io::Result<u64> {
@@ -138,21 +136,12 @@ impl<R: Read> Read for Sparse<R> {
         while self.map.parts.get(self.part).is_some_and(|(offset, length)| self.at >= offset + length) {
             self.part += 1;
         }
-        let (from, to) = self
-            .map
-            .parts
-            .get(self.part)
-            .map_or((self.map.size, self.map.size), |(offset, length)| (*offset, offset + length));
+        let part = self.map.parts.get(self.part);
+        let (from, to) = part.map_or((self.map.size, self.map.size), |(offset, length)| (*offset, offset + length));
         let is_hole = self.at < from;
         let room = if is_hole { from - self.at } else { to - self.at };
         let room = usize::try_from(room).map_or(buf.len(), |room| room.min(buf.len()));
-        let n = match is_hole {
-            true => {
-                buf[..room].fill(0);
-                room
-            }
-            false => self.stored.read(&mut buf[..room])?,
-        };
+        let n = if is_hole { io::repeat(0).read(&mut buf[..room])? } else { self.stored.read(&mut buf[..room])? };
         self.at += n as u64;
         Ok(n)
     }

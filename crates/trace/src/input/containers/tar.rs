@@ -1,7 +1,7 @@
 //! Tar: headers of 512 bytes, each before the bytes of its member.
 //!
-//! The crate `tar` parses a header. Its iterator would lend the source to one member at a time and to one thread only; a trace is
-//! read by several in turn. So the archive is walked here: a header, the records before it (long names, `pax`), the member.
+//! The crate `tar` parses a header. Its iterator would lend the source to one thread only; a trace is read by several in turn. So the
+//! archive is walked here: a header, the records before it (long names, `pax`), the member.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tar::{EntryType, Header, PaxExtensions};
 
 use super::listing::{self, Listing, kept_name};
-use super::packed::{PackedCause, PackedFailure};
-use super::region::Region;
-use super::source::{Bytes, Source};
+use super::packed::PackedFailure;
+use super::source::{Bytes, Region, Source};
 use super::sparse::{Map, Sparse};
 use super::{Container, Kind};
 use crate::damage::Damage;
@@ -33,10 +32,10 @@ fn list(_: &str, source: Source) -> Result<Listing, Error> {
         Source::File(region) => {
             let archive = region.clone();
             let stored = move |entry: &Entry| Source::File(archive.part(entry.offset, entry.size));
-            (true, entries(Arc::new(Mutex::new(Walk::new(region))), stored))
+            (true, entries(Walk::new(region), stored))
         }
         Source::Stream(stream) => {
-            let walk = Arc::new(Mutex::new(Walk::new(stream)));
+            let walk = Walk::new(stream);
             let current = Arc::clone(&walk);
             let stored = move |entry: &Entry| {
                 let (walk, offset, size) = (Arc::clone(&current), entry.offset, entry.size);
@@ -63,7 +62,7 @@ fn entries<R: Skip + Send + 'static>(
         Some(Ok(match next {
             Ok(None) => return None,
             Err(Stop::Failed(error)) => return Some(Err(error)),
-            Err(Stop::Broken { offset }) => listing::Entry::Damaged(Damage::ArchiveBroken, offset),
+            Err(Stop::Broken(offset)) => listing::Entry::Damaged(Damage::ArchiveBroken, offset),
             Ok(Some(entry)) if entry.holes == Holes::Unknown => listing::Entry::Refused {
                 name: entry.name,
                 what: "this is stored with holes (a sparse file), and the map of these is damaged",
@@ -86,7 +85,6 @@ fn entries<R: Skip + Send + 'static>(
 /// Longer names and `pax` records are damage.
 const MAX_RECORD: u64 = 1 << 20;
 
-/// A file in a tar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
     name: String,
@@ -107,10 +105,8 @@ enum Holes {
 
 /// Why a walk ends before the end mark of an archive.
 enum Stop {
-    /// The archive ends without the mark, or bytes that are not a header are before or after it.
-    Broken {
-        offset: u64,
-    },
+    /// At this offset the archive ends without the mark, or has bytes that are not a header.
+    Broken(u64),
     Failed(io::Error),
 }
 
@@ -120,7 +116,6 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// A source in which bytes can be skipped.
 trait Skip: Read {
     /// Skips this many bytes, or as many as there are. Returns how many.
     fn skip(&mut self, bytes: u64) -> io::Result<u64>;
@@ -161,14 +156,14 @@ struct Records {
 }
 
 impl<R: Skip> Walk<R> {
-    fn new(source: R) -> Self {
-        Walk { source, at: 0, left: 0, padding: 0 }
+    fn new(source: R) -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Walk { source, at: 0, left: 0, padding: 0 }))
     }
 
     /// The next file, after the rest of the current one. Directories, links and devices are skipped.
     fn next(&mut self) -> Result<Option<Entry>, Stop> {
         self.find_next().map_err(|stop| match stop {
-            Stop::Failed(error) if PackedFailure::find_in(&error).is_some() => Stop::Broken { offset: self.at },
+            Stop::Failed(error) if PackedFailure::find_in(&error).is_some() => Stop::Broken(self.at),
             other => other,
         })
     }
@@ -180,26 +175,25 @@ impl<R: Skip> Walk<R> {
             self.at += self.source.skip(over)?;
             (self.left, self.padding) = (0, 0);
             let Some((offset, block)) = self.find_header()? else { return Ok(None) };
-            let (kind, size) = read_header(&block).ok_or(Stop::Broken { offset })?;
+            let (kind, size) = read_header(&block).ok_or(Stop::Broken(offset))?;
             self.set_size(size);
             match kind {
                 EntryType::GNULongName => {
-                    let name = self.record()?.ok_or(Stop::Broken { offset })?;
+                    let name = self.record()?.ok_or(Stop::Broken(offset))?;
                     records.name = Some(name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec());
                 }
-                EntryType::XHeader => records.read(&self.record()?.ok_or(Stop::Broken { offset })?),
+                EntryType::XHeader => records.read(&self.record()?.ok_or(Stop::Broken(offset))?),
                 // Not needed: the target of a link, and defaults for all files.
                 EntryType::GNULongLink | EntryType::XGlobalHeader => {}
                 kind => {
                     let records = std::mem::take(&mut records);
                     let size = if has_bytes(kind) { records.size.unwrap_or(size) } else { size };
                     self.set_size(size);
-                    let name =
-                        records.name.unwrap_or_else(|| Header::from_byte_slice(&block).path_bytes().into_owned());
+                    let stored_name = || Header::from_byte_slice(&block).path_bytes().into_owned();
+                    let name = records.name.unwrap_or_else(stored_name);
+                    let is_file = matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse);
                     // Old archives have directories as files with such names.
-                    if !matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse)
-                        || name.ends_with(b"/")
-                    {
+                    if !is_file || name.ends_with(b"/") {
                         continue;
                     }
                     let map = match kind {
@@ -232,8 +226,8 @@ impl<R: Skip> Walk<R> {
     }
 
     /// The next block that is not zeros, where a header should be, and its offset; `None` at the end. Two blocks of zeros are the end mark,
-    /// but one may be a gap, and another archive may follow the end mark. So the end is where nothing else follows. Reading up to there also
-    /// verifies the checksum of the compression around the archive.
+    /// but one may be a gap, and another archive may follow the mark. So the end is where nothing else follows; reading up to there also
+    /// verifies the checksum around the archive.
     fn find_header(&mut self) -> io::Result<Option<(u64, Vec<u8>)>> {
         let mut has_zeros = false;
         loop {
@@ -328,8 +322,7 @@ impl Read for Current {
         let room = usize::try_from(walk.left).map_or(buf.len(), |left| left.min(buf.len()));
         let n = walk.source.read(&mut buf[..room])?;
         if n == 0 {
-            let (cause, offset) = (PackedCause::CutOff, walk.at - self.offset);
-            return Err(PackedFailure { cause, offset, message: "the archive ends within this file".to_owned() }.into());
+            return Err(PackedFailure::in_archive(walk.at - self.offset).into());
         }
         walk.at += n as u64;
         walk.left -= n as u64;

@@ -1,8 +1,8 @@
 //! Zip: the crate `rawzip` reads the directory at its end; the members are decompressed and checked here, each by several threads in turn.
 //!
-//! The directory is needed: the headers before the members of GitHub's artifacts and of macOS's Finder have no lengths. So a zip that was
-//! cut off is refused, and so is one whose directory does not account for every byte: a member that it hides, or bytes that are two
-//! members, would make an answer of other files than those that the user sees.
+//! The directory is needed: GitHub's artifacts and macOS's Finder write no lengths before the members. So a zip that was cut off is refused,
+//! and so is one whose directory does not account for every byte: a hidden member, or bytes of two members, would make an answer of other
+//! files than the user sees.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
@@ -13,8 +13,7 @@ use rawzip::{CompressionMethod, ErrorKind, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, Re
 use super::limit::{LimitReached, failure};
 use super::listing::{Entry, File, Listing, kept_name};
 use super::packed::{BLOCK, PackedCause, PackedFailure};
-use super::region::Region;
-use super::source::Source;
+use super::source::{Bytes, Region, Source};
 use super::zstd::Frames;
 use super::{Container, Kind};
 use crate::damage::Damage;
@@ -77,14 +76,8 @@ fn directory(region: &Region, bytes: u64) -> Result<(Vec<Member>, u64), rawzip::
         let (method, is_encrypted) = (record.compression_method(), record.flags().is_encrypted());
         start = start.min(record.central_directory_offset());
         places.push((header, stored.1));
-        members.push(Member {
-            name,
-            stored,
-            method,
-            is_encrypted,
-            crc: record.crc32(),
-            length: record.uncompressed_size_hint(),
-        });
+        let (crc, length) = (record.crc32(), record.uncompressed_size_hint());
+        members.push(Member { name, stored, method, is_encrypted, crc, length });
     }
     places.push((start, start));
     places.sort_unstable();
@@ -118,7 +111,6 @@ impl ReaderAt for Region {
     }
 }
 
-/// A file in a zip.
 #[derive(Debug)]
 struct Member {
     name: String,
@@ -126,7 +118,7 @@ struct Member {
     stored: (u64, u64),
     method: CompressionMethod,
     is_encrypted: bool,
-    /// The CRC-32 of its contents.
+    /// The CRC-32 and the length of its contents.
     crc: u32,
     length: u64,
 }
@@ -147,10 +139,10 @@ impl Member {
     }
 
     /// Its contents, decompressed and checked.
-    fn open(&self, archive: &Region) -> Box<dyn Read + Send> {
+    fn open(&self, archive: &Region) -> Bytes {
         let (from, to) = self.stored;
         let stored = archive.part(from, to - from);
-        let contents: Box<dyn Read + Send> = match self.method {
+        let contents: Bytes = match self.method {
             _ if from == to && self.length == 0 => Box::new(io::empty()),
             CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(BufReader::with_capacity(BLOCK, stored))),
             CompressionMethod::ZSTD => Box::new(Frames::new(stored)),
@@ -162,7 +154,7 @@ impl Member {
 
 /// Contents whose checksum and length are compared at their end.
 struct Checked {
-    contents: Box<dyn Read + Send>,
+    contents: Bytes,
     crc: Crc,
     length: u64,
     wanted: (u32, u64),

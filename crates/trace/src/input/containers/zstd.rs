@@ -7,10 +7,8 @@ use zstd::stream::read::Decoder;
 use super::packed::{Parts, Source, Unpack};
 use super::{Container, Kind};
 
-/// Reads the text of all frames.
 pub type Frames<R> = Parts<Decoder<'static, Source<R>>>;
 
-/// The mark of a frame.
 const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// The mark of a frame without text (pzstd writes sizes into them), after its first byte, which is one of sixteen.
@@ -24,18 +22,15 @@ pub(super) static CONTAINER: Container = Container {
 
 impl<R: Read> Unpack for Decoder<'static, Source<R>> {
     type Input = R;
-
     const NAME: &'static str = "zstd";
-
     // The library drops the text of the call that meets corrupt data. It decompresses whole blocks, of at most 128 KiB, so small
     // steps cost nothing.
     const STEP: usize = 16 * 1024;
 
     fn may_begin(head: &[u8]) -> bool {
-        let head = &head[..head.len().min(4)];
-        match head {
+        match &head[..head.len().min(4)] {
             [0x50..=0x5f, rest @ ..] => SKIPPABLE.starts_with(rest),
-            _ => MAGIC.starts_with(head),
+            head => MAGIC.starts_with(head),
         }
     }
 
@@ -60,8 +55,7 @@ impl<R: Read> Unpack for Decoder<'static, Source<R>> {
         self.get_ref()
     }
 
-    // The library does not consume what the call that fails was given. Alone, the last byte of the file or of a block was the last of the
-    // checksum.
+    // The library does not consume what the failing call was given: the checksum's last byte, if that comes alone, as the last of a block.
     fn resume(self) -> io::Result<Option<Source<R>>> {
         let mut source = self.finish();
         let is_end = source.fill_buf()?.len() == 1;
@@ -77,7 +71,7 @@ impl<R: Read> Unpack for Decoder<'static, Source<R>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::containers::packed::{PackedCause, PackedFailure};
+    use crate::input::containers::packed::{PackedCause, testing};
 
     fn frame(text: &str) -> Vec<u8> {
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
@@ -87,47 +81,35 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> (String, Option<PackedCause>) {
-        let mut text = Vec::new();
-        let end = Frames::new(bytes).read_to_end(&mut text);
-        let cause = end.err().map(|e| PackedFailure::find_in(&e).unwrap().cause);
-        (String::from_utf8(text).unwrap(), cause)
-    }
-
-    #[test]
-    fn frames_follow_each_other() {
-        let skipped = [&[0x5e][..], SKIPPABLE, &[3, 0, 0, 0], b"xyz"].concat();
-        assert_eq!(read(&[frame("one "), frame("two")].concat()), ("one two".to_owned(), None));
-        assert_eq!(read(&[frame("one "), skipped.clone(), frame("two")].concat()), ("one two".to_owned(), None));
-        assert_eq!(read(&[skipped, frame("one")].concat()), ("one".to_owned(), None));
+        testing::read(Frames::new(bytes))
     }
 
     #[test]
     fn what_was_whole_comes_before_the_failure() {
-        let whole = frame("the whole text");
-        assert_eq!(
-            read(&[&whole[..], b"junk"].concat()),
-            ("the whole text".to_owned(), Some(PackedCause::TrailingBytes))
-        );
-        assert_eq!(read(&[&whole[..], &[0; 512]].concat()), ("the whole text".to_owned(), None));
-        assert_eq!(read(&whole[..whole.len() - 5]).1, Some(PackedCause::CutOff));
-        assert_eq!(read(&[&whole[..], &whole[..3]].concat()), ("the whole text".to_owned(), Some(PackedCause::CutOff)));
-        let mut wrong_sum = whole.clone();
+        let skipped = [&[0x5e][..], SKIPPABLE, &[3, 0, 0, 0], b"xyz"].concat();
+        let (one, two) = (frame("one "), frame("two"));
+        let mut wrong_sum = two.clone();
         *wrong_sum.last_mut().unwrap() ^= 1;
-        assert_eq!(read(&wrong_sum), ("the whole text".to_owned(), Some(PackedCause::Checksum)));
+        for (parts, text, cause) in [
+            (&[&one[..], &two][..], "one two", None),
+            (&[&one, &skipped, &two], "one two", None),
+            (&[&skipped, &two], "two", None),
+            (&[&two, b"junk"], "two", Some(PackedCause::TrailingBytes)),
+            (&[&two, &[0; 512]], "two", None),
+            (&[&two, &two[..3]], "two", Some(PackedCause::CutOff)),
+            (&[&wrong_sum], "two", Some(PackedCause::Checksum)),
+        ] {
+            assert_eq!(read(&parts.concat()), (text.to_owned(), cause));
+        }
+        assert_eq!(read(&two[..two.len() - 5]).1, Some(PackedCause::CutOff));
         // Where the next frame begins is not known then.
-        assert_eq!(read(&[&wrong_sum[..], &frame(", twice")].concat()).1, Some(PackedCause::Corrupt));
+        assert_eq!(read(&[wrong_sum, one].concat()).1, Some(PackedCause::Corrupt));
     }
 
     /// A frame's blocks are decompressed as a whole, and the text of the last one may be lost.
     #[test]
     fn text_before_corrupt_data_is_read() {
-        let mut state = 1u32;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state >> 16
-        };
-        let text: String = (0..60_000).map(|_| format!("{{\"ph\":\"X\",\"ts\":{}}},", next())).collect();
-        let whole = frame(&text);
+        let whole = frame(&testing::prose(1_500_000));
         for at in (1_000..whole.len() - 4).step_by(whole.len() / 40) {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x55;

@@ -15,14 +15,13 @@ use crate::names::category::CategoryKind;
 /// Annotations nested deeper than this are dropped; real ones have four levels.
 const MAX_DEPTH: usize = 64;
 
-/// How many bytes the keys and texts of one event's arguments may take: the file has numbers for them, so a small file could fill
-/// all memory.
+/// How many bytes the keys and texts of one event's arguments may take: the file has numbers for them, so a small file could fill memory.
 const MAX_TEXT: usize = 64 << 20;
 
 /// The longest key: its parts may be interned texts.
 const MAX_KEY: usize = 64 << 10;
 
-/// Real keys are hardly ever longer. The longer keys of all events take this many bytes at most.
+/// Real keys are hardly ever longer. The longer keys of all events take so many bytes at most.
 const LONG_KEY: usize = 256;
 const MAX_LONG_KEYS: usize = 256 << 20;
 
@@ -48,7 +47,6 @@ impl Annotations {
         Annotations { wanted, ..Annotations::default() }
     }
 
-    /// Forgets the annotations of the event before.
     pub(super) fn clear(&mut self) {
         self.list.clear();
         (self.text, self.is_full) = (0, false);
@@ -93,8 +91,7 @@ impl Annotations {
         Ok(EventIds::read(kind, &mut found))
     }
 
-    /// Adds the arguments that are fields of their own, if all are wanted: the source location and the correlation id. Perfetto's fields
-    /// for Chrome's events are skipped.
+    /// Adds the source location and the correlation id, if all arguments are wanted. Perfetto's fields for Chrome's events are skipped.
     pub(super) fn fields(&mut self, event: &TrackEvent<'_>, names: &Lookup<'_>) -> Result<(), Malformed> {
         if self.wanted != ArgsWanted::All {
             return Ok(());
@@ -130,7 +127,6 @@ impl Annotations {
         self.member(annotation, names, 0).map(drop)
     }
 
-    /// Starts new keys.
     fn start(&mut self, prefix: &str) {
         for key in [&mut self.key, &mut self.flat_key] {
             key.clear();
@@ -139,14 +135,9 @@ impl Annotations {
     }
 
     /// Adds the rows of an annotation that has a name. Returns whether there are any.
-    fn member(
-        &mut self,
-        annotation: &DebugAnnotation<'_>,
-        names: &Lookup<'_>,
-        depth: usize,
-    ) -> Result<bool, Malformed> {
-        let Some(name) = annotation.name else { return Ok(false) };
-        self.within(name, |this| this.value(annotation, names, depth))
+    fn member(&mut self, of: &DebugAnnotation<'_>, names: &Lookup<'_>, depth: usize) -> Result<bool, Malformed> {
+        let Some(name) = of.name else { return Ok(false) };
+        self.within(name, |this| this.value(of, names, depth))
     }
 
     /// Adds rows with the keys of a member. Returns whether there are any.
@@ -291,8 +282,7 @@ fn annotation<'a>(message: &'a [u8], names: &Lookup<'a>) -> Result<DebugAnnotati
     Ok(annotation)
 }
 
-/// The ids among the annotations, by [`IdArg`]. The keys are those that Kineto writes into the `args` of its JSON: a tool that converts
-/// such a trace keeps them.
+/// The ids among the annotations, by [`IdArg`], under the keys of Kineto's JSON: a tool that converts such a trace keeps them.
 #[derive(Debug, Default)]
 struct Ids([Option<i64>; IdArg::COUNT]);
 

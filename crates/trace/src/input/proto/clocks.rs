@@ -1,8 +1,7 @@
 //! Clocks: converts the time of a packet's clock to the trace's clock.
 //!
-//! A snapshot has the times of several clocks at one instant. To convert from one clock to another, the last snapshot of both that is
-//! not later is used, or the first one; if no snapshot has both, the conversion goes through other clocks, in at most four steps, as
-//! in Perfetto.
+//! A snapshot has the times of several clocks at one instant. The last snapshot of both clocks that is not later converts, or the first
+//! one; if no snapshot has both, the conversion goes through other clocks, in at most four steps, as in Perfetto.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -30,8 +29,7 @@ const BOOTTIME: u64 = 6;
 /// The most steps of a conversion.
 const MAX_HOPS: usize = 4;
 
-/// How many clocks a search visits. Real traces have a dozen and one for each sequence, and the common ones, whose numbers are small,
-/// are visited first.
+/// How many clocks a search visits: real traces have a dozen and one for each sequence; the common ones, with small numbers, come first.
 const MAX_SEEN: usize = 256;
 
 /// The most clocks of a snapshot; real ones have seven.
@@ -99,8 +97,8 @@ impl Clocks {
             None => self.add_group(clocks.as_slice().into()),
         };
         if let Some(before) = self.groups[group].last() {
-            let back = (0..clocks.len()).filter(|at| times[*at] < before[*at]).map(|at| clocks[at]);
-            let back: Vec<Clock> = back.collect();
+            let back = (0..clocks.len()).filter(|at| times[*at] < before[*at]);
+            let back: Vec<Clock> = back.map(|at| clocks[at]).collect();
             if back.iter().any(|clock| Some(*clock) == self.of_trace) {
                 return Ok(false);
             }
@@ -153,7 +151,6 @@ impl Clocks {
         })
     }
 
-    /// Whether there is no snapshot.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }

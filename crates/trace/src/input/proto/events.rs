@@ -15,6 +15,11 @@ use crate::damage::Damage;
 use crate::event::{ArgValue, ArgsWanted, HeaderField, Kind, TrackItem, TrackKey};
 use crate::time::Ns;
 
+/// Takes events, and then tracks. Returns whether to go on.
+pub(super) trait Emit: FnMut(TrackItem<'_>) -> bool {}
+
+impl<T: FnMut(TrackItem<'_>) -> bool> Emit for T {}
+
 /// How many bytes of events may wait in all.
 const MAX_WAITING: usize = 64 << 20;
 
@@ -40,7 +45,6 @@ struct Place {
     offset: u64,
 }
 
-/// The state of a trace between two packets.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     parser: Parser,
@@ -62,13 +66,13 @@ impl Events {
         Events { parser: Parser::new(wanted), ..Events::default() }
     }
 
-    /// Reads a packet that is not compressed. Its parts about the trace, its sequence and clocks apply before its event does,
-    /// and also if that depends on a packet that was lost.
+    /// Reads a packet that is not compressed. What it says of the trace, its sequence and clocks applies before its event, and also if that
+    /// depends on a lost packet.
     pub(super) fn packet(
         &mut self,
         packet: &TracePacket<'_>,
         offset: u64,
-        emit: &mut impl FnMut(TrackItem<'_>) -> bool,
+        emit: &mut impl Emit,
     ) -> Result<(), Malformed> {
         if let Some(attributes) = packet.attributes {
             self.attributes(attributes)?;
@@ -117,7 +121,7 @@ impl Events {
         }
     }
 
-    /// Adds a `TraceAttributes`: keys and values, shown as metadata under Perfetto's names, `trace_attribute.` and the key.
+    /// Keys and values, shown as metadata under Perfetto's names, `trace_attribute.` and the key.
     fn attributes(&mut self, message: &[u8]) -> Result<(), Malformed> {
         for attribute in TraceAttributes::read(message)?.attributes() {
             let Attribute { key: Some(key), int, text, .. } = attribute? else { continue };
@@ -133,7 +137,6 @@ impl Events {
         Ok(())
     }
 
-    /// Reads a packet's descriptors of tracks, threads and processes.
     fn describe(&mut self, packet: &TracePacket<'_>, number: u64) -> Result<(), Malformed> {
         if let Some(process) = packet.process {
             self.descriptors.add_process(process)?;
@@ -147,14 +150,14 @@ impl Events {
         Ok(())
     }
 
-    /// Puts an event onto its track and the trace's clock. `time` is that of its packet, in ns on its clock.
+    /// Puts an event onto its track and the trace's clock. `time` is in ns on the packet's clock.
     fn event(
         &mut self,
         message: &[u8],
         sequence: Option<u64>,
         time: Option<(Option<Clock>, i64)>,
         offset: u64,
-        emit: &mut impl FnMut(TrackItem<'_>) -> bool,
+        emit: &mut impl Emit,
     ) -> Result<(), Malformed> {
         let Some(number) = sequence else {
             self.summary.damage.count(Damage::EventWithoutSequence, Some(offset));
@@ -171,15 +174,14 @@ impl Events {
         self.emit_or_wait(&event, clock, place, emit)
     }
 
-    /// An event waits for the end if no snapshot has its clock yet, or if it belongs to the process of its track and that is
-    /// not described yet. If too many bytes wait, a trace without any snapshot is taken to be on one clock; in another the
-    /// event is lost, or has no process.
+    /// An event waits for the end if no snapshot has its clock yet, or if it belongs to the process of its track and that is not described
+    /// yet. If too many bytes wait, a trace without any snapshot is taken to be on one clock; in another the event is lost, or has no process.
     fn emit_or_wait(
         &mut self,
         event: &TrackEvent<'_>,
         clock: Option<Clock>,
         mut place: Place,
-        emit: &mut impl FnMut(TrackItem<'_>) -> bool,
+        emit: &mut impl Emit,
     ) -> Result<(), Malformed> {
         let on_trace = self.clocks.on_trace(clock, place.ts);
         let lacks_process = event.legacy.is_of_process() && self.descriptors.pid(place.track).is_none();
@@ -219,12 +221,7 @@ impl Events {
         }
     }
 
-    fn parse(
-        &mut self,
-        event: &TrackEvent<'_>,
-        place: &Place,
-        emit: &mut impl FnMut(TrackItem<'_>) -> bool,
-    ) -> Result<(), Malformed> {
+    fn parse(&mut self, event: &TrackEvent<'_>, place: &Place, emit: &mut impl Emit) -> Result<(), Malformed> {
         let Events { parser, summary, is_stopped, descriptors, .. } = self;
         let elsewhere = event.legacy.elsewhere()?;
         let Summary { damage, events, .. } = summary;
@@ -249,7 +246,7 @@ impl Events {
     }
 
     /// Emits the events that wait. Without any snapshot all are on the trace's clock.
-    fn retry(&mut self, emit: &mut impl FnMut(TrackItem<'_>) -> bool) {
+    fn retry(&mut self, emit: &mut impl Emit) {
         self.waiting_bytes = 0;
         for Waiting { message, clock, mut place } in std::mem::take(&mut self.waiting) {
             if self.is_stopped {
@@ -268,7 +265,7 @@ impl Events {
     }
 
     /// The end of the file: emits the events that wait, and what all tracks are.
-    pub(super) fn finish(mut self, emit: &mut impl FnMut(TrackItem<'_>) -> bool) -> Summary {
+    pub(super) fn finish(mut self, emit: &mut impl Emit) -> Summary {
         self.retry(emit);
         self.descriptors.emit(self.parser.has_seen_profiler, |description| {
             emit(TrackItem::Track(description));

@@ -26,8 +26,37 @@ impl TraceReader for Stream {
 
     const TURN: Turn = Turn::First;
 
+    /// Field 1 begins with a newline for a reader of text. JSON that begins with one fits no packets, and has no control characters, which
+    /// packets always have (the numbers of clocks and the types of events are some). A file that begins with a newline, is not text and opens
+    /// no JSON may be packets of which the first is damaged: their reader can say where it breaks.
     fn sniff(head: &[u8]) -> Fit {
-        sniff(head)
+        let is_text = || {
+            // The head may end within a character.
+            let is_utf8 = std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none());
+            is_utf8 && head.iter().all(|byte| byte.is_ascii_whitespace() || *byte >= b' ')
+        };
+        if head.first() != Some(&b'\n') || is_text() {
+            return Fit::No;
+        }
+        let mut rest = head;
+        // Empty packets and other fields may come first.
+        let is_packet = loop {
+            let Ok(Head { number, is_bytes, takes, length }) = Head::read(rest) else { break false };
+            let (packet, after) = rest[takes..].split_at((length as usize).min(rest.len() - takes));
+            if number == PACKET && is_bytes && length > 0 {
+                match is_packet(packet, packet.len() as u64 == length) {
+                    Some(is_packet) => break is_packet,
+                    None => return Fit::No,
+                }
+            }
+            rest = after;
+        };
+        let opens_json = matches!(head.trim_ascii_start().first(), Some(b'{' | b'['));
+        match is_packet {
+            true => Fit::Sure,
+            false if opens_json => Fit::No,
+            false => Fit::Maybe,
+        }
     }
 
     fn open(file: File<'_>) -> Result<Vec<Self>, Refusal> {
@@ -98,42 +127,7 @@ fn refuse(name: &str, mut summary: Summary) -> Result<Summary, Refusal> {
     }))
 }
 
-/// Field 1 begins with a newline for a reader of text, so JSON that begins with one has to be distinguished: it fits no packets,
-/// and it has no control characters, which packets always have (the numbers of clocks and the types of events are some). A file
-/// that begins with a newline, is not text and opens no JSON may be a list of packets whose first one is damaged: the reader of
-/// packets can say where it breaks.
-fn sniff(head: &[u8]) -> Fit {
-    let is_text = || {
-        // The head may end within a character.
-        let is_utf8 = std::str::from_utf8(head).err().is_none_or(|error| error.error_len().is_none());
-        is_utf8 && head.iter().all(|byte| byte.is_ascii_whitespace() || *byte >= b' ')
-    };
-    if head.first() != Some(&b'\n') || is_text() {
-        return Fit::No;
-    }
-    let mut rest = head;
-    // Empty packets and other fields may come first.
-    let is_packet = loop {
-        let Ok(Head { number, is_bytes, takes, length }) = Head::read(rest) else { break false };
-        let (packet, after) = rest[takes..].split_at((length as usize).min(rest.len() - takes));
-        if number == PACKET && is_bytes && length > 0 {
-            match is_packet(packet, packet.len() as u64 == length) {
-                Some(is_packet) => break is_packet,
-                None => return Fit::No,
-            }
-        }
-        rest = after;
-    };
-    let opens_json = matches!(head.trim_ascii_start().first(), Some(b'{' | b'['));
-    match is_packet {
-        true => Fit::Sure,
-        false if opens_json => Fit::No,
-        false => Fit::Maybe,
-    }
-}
-
-/// Whether a packet, or its beginning, consists of fields; `None` for a message of pprof's. Fields 1 and 2 of a packet are messages,
-/// those of pprof's are numbers.
+/// Whether a packet, or its beginning, consists of fields; `None` for pprof's, whose fields 1 and 2 are numbers, not messages.
 fn is_packet(packet: &[u8], is_whole: bool) -> Option<bool> {
     let mut rest = packet;
     while !rest.is_empty() {
@@ -155,21 +149,25 @@ mod tests {
     use super::*;
 
     fn begins(head: &[u8]) -> bool {
-        sniff(head) != Fit::No
+        Stream::sniff(head) != Fit::No
     }
 
     #[test]
     fn packets_are_distinguished_from_json() {
         // A packet of a timestamp and a sequence; one of 123 bytes, whose length is a brace.
-        assert!(!begins(b"\x0a\x04\x08\x01\x50\x02"), "field 1 is a message, not a number");
-        assert!(begins(b"\x0a\x04\x40\x01\x53\x02"), "a damaged packet, and no text");
-        assert!(begins(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"));
-        assert!(!begins(b"\x0a {\"traceName\":\"\x01\"}"), "JSON with a control character");
-        assert!(begins(b"\x0a\x04\x40\x01\x50\x02"));
-        assert!(begins(b"\x0a\x04\x40\x01\x50\x02\x0a"));
         let long = [&b"\x0a\x7b\x40\x01\x5a\x77"[..], &[b'x'; 119], b"\x0a\x02\x50\x01"].concat();
-        assert!(begins(&long));
-        assert!(begins(&long[..60]), "a head may end anywhere");
+        for (head, is_one, what) in [
+            (&b"\x0a\x04\x08\x01\x50\x02"[..], false, "field 1 is a message, not a number"),
+            (b"\x0a\x04\x40\x01\x53\x02", true, "a damaged packet, and no text"),
+            (b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", true, "a damaged packet"),
+            (b"\x0a {\"traceName\":\"\x01\"}", false, "JSON with a control character"),
+            (b"\x0a\x04\x40\x01\x50\x02", true, "a packet"),
+            (b"\x0a\x04\x40\x01\x50\x02\x0a", true, "a packet and the beginning of one"),
+            (&long, true, "two packets"),
+            (&long[..60], true, "a head may end anywhere"),
+        ] {
+            assert_eq!(begins(head), is_one, "{what}");
+        }
         for text in
             ["\n{\"traceEvents\":[]}", "\n[{\"ph\":\"X\"}]", "\n  [", "\n", "{}", "\n{\"a\":1}", "\nname, value\n"]
         {

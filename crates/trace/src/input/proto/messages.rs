@@ -1,7 +1,7 @@
-//! The messages of Perfetto's `protos/perfetto/trace` that are read: of each, the fields that are, with their numbers.
+//! The messages and fields of Perfetto's `protos/perfetto/trace` that are read, with their numbers.
 //!
-//! As in Perfetto, the last value of a field wins, and a value of another type on the wire is skipped, as all other fields are. A field
-//! in brackets is a list: it is not collected, but a method goes through it, where a value of another type is an error.
+//! As in Perfetto, the last value of a field wins, and a value of another type on the wire is skipped. A field in brackets is a list: a
+//! method goes through it, where a value of another type is an error.
 
 use super::wire::{Field, Fields, FromField, Malformed, Numbers, Value};
 
@@ -189,7 +189,6 @@ messages! {
         line: Option<i64> = 4,
     }
 
-    /// An argument of an event.
     DebugAnnotation<'a> {
         name_iid: u64 = 1,
         name: Option<&'a [u8]> = 10,
@@ -212,18 +211,16 @@ messages! {
     }
 }
 
-/// The bits of a packet's flags.
+// The bits of a packet's flags.
 pub(super) const STARTS_ANEW: u64 = 1;
 pub(super) const NEEDS_STATE: u64 = 2;
-
-/// The bits of a flow's direction.
+// The bits of a flow's direction.
 pub(super) const FLOW_IN: u64 = 1;
 pub(super) const FLOW_OUT: u64 = 2;
-
+// The scopes of instants.
 pub(super) const SCOPE_GLOBAL: u64 = 1;
 pub(super) const SCOPE_PROCESS: u64 = 2;
-
-/// The types of nested values.
+// The types of nested values.
 pub(super) const DICT: u64 = 1;
 pub(super) const ARRAY: u64 = 2;
 

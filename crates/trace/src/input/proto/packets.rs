@@ -1,17 +1,15 @@
 //! Splits a stream of bytes into packets.
 //!
-//! A trace is one message whose field 1 is repeated, so that it is never whole in memory. A window of it is kept, with the current
-//! packet in one piece. Nothing marks the beginning of a packet: after bytes that are no whole field, the list is over, as in Perfetto.
+//! A trace is one message whose field 1 is repeated. Memory holds a window of it, with the current packet in one piece. Nothing marks the
+//! beginning of a packet: after bytes that are no whole field, the list is over, as in Perfetto.
 
 use std::io::{self, Read};
 
 use super::wire::{Head, MAX_HEAD, Stop};
 
-/// The field of a trace that holds its packets.
 pub(super) const PACKET: u32 = 1;
 
-/// The longest packet. Perfetto's own have some KiB, and none is longer than its shared memory; the packets compressed into one have
-/// some MiB.
+/// The longest packet. Perfetto's own have some KiB, the packets compressed into one some MiB.
 pub(super) const MAX_PACKET: u64 = 256 << 20;
 
 /// A trace has no other fields; a longer one is damage.
@@ -38,7 +36,6 @@ impl<R: Read> Packets<R> {
         Packets { source, window, at: 0, passed: 0, is_all: false, failure: None }
     }
 
-    /// How many bytes have been read.
     pub(super) fn bytes(&self) -> u64 {
         self.passed + self.window.len() as u64
     }
@@ -48,8 +45,7 @@ impl<R: Read> Packets<R> {
         self.passed + self.at as u64
     }
 
-    /// The next packet that is not empty, and its offset; `None` at the end. Other fields of the trace are skipped. At bytes that are
-    /// not a whole field the list ends.
+    /// The next packet that is not empty, and its offset; `None` at the end. Other fields of the trace are skipped.
     pub(super) fn next(&mut self) -> Result<Option<(&[u8], u64)>, Stop> {
         loop {
             let offset = self.offset();
@@ -74,7 +70,7 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    /// Reads to the end, without looking at the bytes. Returns the error that ended the source.
+    /// Reads to the end. Returns the error that ended the source.
     pub(super) fn finish(&mut self) -> Option<io::Error> {
         while !self.is_all {
             self.at = self.window.len();
@@ -83,9 +79,8 @@ impl<R: Read> Packets<R> {
         self.failure.take()
     }
 
-    /// Reads until the window has this many bytes, or all. Returns how many there are. Bytes before the position are dropped when they
-    /// are at least as many as the rest, so each byte is moved only a few times. Memory grows with the bytes that there are, not with
-    /// the claimed length.
+    /// Reads until the window has this many bytes, or all. Returns how many there are. Bytes before the position are dropped when they are at
+    /// least as many as the rest, so each byte is moved only a few times. Memory grows with the bytes there are, not with the claimed length.
     fn fill(&mut self, bytes: usize) -> usize {
         while !self.is_all && self.window.len() - self.at < bytes {
             let left = self.window.len() - self.at;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use zstd::stream::read::Decoder;
 
-use super::events::Events;
+use super::events::{Emit, Events};
 use super::messages::TracePacket;
 use super::packets::{MAX_PACKET, Packets};
 use super::wire::{Malformed, Stop};
@@ -25,14 +25,11 @@ pub struct Stream {
 #[derive(Debug, Default)]
 pub struct Summary {
     pub packets: u64,
-    /// The number of events that tables show.
     pub events: u64,
-    /// The attributes of the whole trace.
     pub header: Vec<HeaderField>,
     pub damage: DamageReport,
     /// The error that ended the source of the bytes.
     pub failure: Option<io::Error>,
-    /// How many bytes were read.
     pub bytes: u64,
 }
 
@@ -89,19 +86,19 @@ impl Reader {
     fn fail(&mut self, error: io::Error) {
         let summary = &mut self.events.summary;
         if let Some(failure) = PackedFailure::find_in(&error) {
-            let (kind, offset) = match failure.cause {
-                PackedCause::CutOff => (Damage::PackedCutOff, Some(failure.offset)),
-                PackedCause::Corrupt => (Damage::PackedCorrupt, Some(failure.offset)),
-                PackedCause::Checksum => (Damage::PackedChecksum, Some(failure.offset)),
-                PackedCause::TrailingBytes => (Damage::TrailingBytes, None),
+            let kind = match failure.cause {
+                PackedCause::CutOff => Damage::PackedCutOff,
+                PackedCause::Corrupt => Damage::PackedCorrupt,
+                PackedCause::Checksum => Damage::PackedChecksum,
+                PackedCause::TrailingBytes => Damage::TrailingBytes,
             };
-            summary.damage.count(kind, offset);
+            summary.damage.count(kind, Some(failure.offset).filter(|_| kind != Damage::TrailingBytes));
         }
         summary.failure = Some(error);
     }
 
     /// Reads a packet. Packets in a compressed one may not be compressed themselves: Perfetto never writes that.
-    fn packet(&mut self, message: &[u8], offset: u64, is_packed: bool, emit: &mut impl FnMut(TrackItem<'_>) -> bool) {
+    fn packet(&mut self, message: &[u8], offset: u64, is_packed: bool, emit: &mut impl Emit) {
         self.events.summary.packets += 1;
         let result = TracePacket::read(message).and_then(|packet| match packet.packed {
             Some(_) if is_packed => Err(Malformed),
@@ -113,14 +110,9 @@ impl Reader {
         }
     }
 
-    /// Reads the packets that are compressed in one. Together they may be as long as one packet, and count as text: a small packet can
-    /// be made that decompresses to more than there is memory or time for.
-    fn unpack(
-        &mut self,
-        bytes: &[u8],
-        offset: u64,
-        emit: &mut impl FnMut(TrackItem<'_>) -> bool,
-    ) -> Result<(), Malformed> {
+    /// Reads the packets that are compressed in one. Together they may be as long as one packet, and count as text, or a small packet could
+    /// decompress to more than there is memory or time for.
+    fn unpack(&mut self, bytes: &[u8], offset: u64, emit: &mut impl Emit) -> Result<(), Malformed> {
         let text: Box<dyn Read + '_> = match bytes {
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(Decoder::with_buffer(bytes).map_err(|_| Malformed)?),
             [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(bytes)),

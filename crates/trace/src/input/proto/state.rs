@@ -1,10 +1,8 @@
 //! The incremental state of a sequence of packets.
 //!
-//! A writer sends a name once, under a number (it interns it), and the defaults of its packets once. Both hold until it starts
-//! anew; if a packet was lost in between, packets that depend on the state are dropped until then.
-//!
-//! Perfetto looks a name up late, so that a definition names the events before it, too. Here a name has to be defined before or with
-//! its first use, as all of Perfetto's own writers do; one that is defined later is counted as unknown.
+//! A writer sends a name once, under a number (it interns it), and the defaults of its packets once. Both hold until it starts anew; if a
+//! packet was lost in between, packets that depend on the state are dropped until then. A name that is defined after its first use is
+//! counted as unknown: Perfetto would find it, and none of its own writers do that.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -35,13 +33,13 @@ const TABLES: [Table; 6] = [
     Table::CorrelationIds,
 ];
 
-/// How many bytes all names may take. Those of real traces take some MiB.
+/// How many bytes all names may take; in real traces some MiB.
 const MAX_NAMES: usize = 1 << 30;
 
 /// How many bytes an entry takes besides its text.
 const ENTRY: usize = 64;
 
-/// The names from one start of a sequence to the next. Waiting events share them.
+/// The names from one start of a sequence to the next.
 #[derive(Debug)]
 pub(super) struct Names {
     texts: HashMap<(Table, u64), Box<[u8]>, foldhash::fast::FixedState>,
@@ -75,7 +73,7 @@ impl Names {
 #[derive(Debug)]
 pub(super) struct Lookup<'a> {
     names: &'a Names,
-    unknown: Cell<usize>,
+    pub(super) unknown: Cell<usize>,
 }
 
 impl<'a> Lookup<'a> {
@@ -85,14 +83,8 @@ impl<'a> Lookup<'a> {
 
     pub(super) fn text(&self, table: Table, iid: u64) -> Option<&'a [u8]> {
         let text = self.names.texts.get(&(table, iid));
-        if text.is_none() {
-            self.unknown.set(self.unknown.get() + 1);
-        }
+        self.unknown.update(|unknown| unknown + usize::from(text.is_none()));
         text.map(|text| &**text)
-    }
-
-    pub(super) fn unknown(&self) -> usize {
-        self.unknown.get()
     }
 }
 

@@ -1,23 +1,26 @@
 //! From one track event to an [`Event`] and the flows of its slice.
+//!
+//! Chrome, and tools that convert JSON to packets, write the phase of a Chrome trace event and its fields into a `LegacyEvent`. The phases
+//! mean the same as in JSON, with three differences: ids are numbers; a slice that partly overlaps another on its track is dropped, not
+//! put onto a lane; and where Perfetto requires that a slice's track belongs to a thread, here it may be any.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use super::annotations::Annotations;
-use super::legacy::ns;
-use super::messages::{Content, DebugAnnotation, TrackEvent};
+use super::messages::{
+    Content, DebugAnnotation, FLOW_IN, FLOW_OUT, LegacyEvent, SCOPE_GLOBAL, SCOPE_PROCESS, TrackEvent,
+};
 use super::state::{Lookup, Names, Table};
 use super::wire::Malformed;
 use crate::damage::Damage;
-use crate::event::{ArgsWanted, Event, EventIds, Id, Kind, Scope, SliceFlow, Text};
+use crate::event::{ArgsWanted, Bind, Event, EventIds, Id, Kind, Scope, SliceFlow, Text};
 use crate::names::category::CategoryKind;
 use crate::time::Ns;
 
-/// How many bytes the categories of an event may take together. They may be interned.
+/// How many bytes the categories of an event may take together, which may be interned; and all categories that consist of several.
 const MAX_CATEGORY: usize = 64 << 10;
-
-/// How many bytes all categories may take that consist of several.
 const MAX_JOINED: usize = 256 << 20;
 
 /// How many flows an event may have: one may be a byte of a packet, and takes a hundred in the tables.
@@ -54,6 +57,86 @@ impl TrackEvent<'_> {
         }
         found
     }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operation<'a> {
+    pub(super) id: u64,
+    /// Whether the id is local to its process.
+    pub(super) is_local: bool,
+    /// Distinguishes it from others with this id, besides the category, or the name if `goes_by_name`.
+    pub(super) scope: Option<&'a [u8]>,
+    pub(super) goes_by_name: bool,
+}
+
+/// The track of an event that is not on its own track.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Elsewhere<'a> {
+    Operation(Operation<'a>),
+    InstantsOfProcess,
+    InstantsOfAll,
+}
+
+impl<'a> LegacyEvent<'a> {
+    /// The kind of its phase; `None` if no table shows such events.
+    pub(super) fn kind(&self) -> Option<Kind<'static>> {
+        Some(match self.phase {
+            b'X' => Kind::Complete { dur: ns(self.duration_us) },
+            b'B' | b'b' | b'S' => Kind::Begin,
+            b'E' | b'e' | b'F' => Kind::End,
+            b'i' | b'I' | b'R' | b'n' | b'T' | b'p' => Kind::Instant(Scope::Thread),
+            b's' => Kind::FlowStart(self.unscoped_id),
+            b't' => Kind::FlowStep(self.unscoped_id),
+            b'f' => Kind::FlowEnd { id: self.unscoped_id, enclosing: self.binds_to_enclosing },
+            // It may name a thread or process.
+            b'M' => Kind::Metadata,
+            _ => return None,
+        })
+    }
+
+    /// The track of its phase. Malformed if that needs an id and there is none.
+    pub(super) fn elsewhere(&self) -> Result<Option<Elsewhere<'a>>, Malformed> {
+        match self.phase {
+            b'b' | b'e' | b'n' | b'S' | b'T' | b'p' | b'F' => {
+                let id = self.unscoped_id.or(self.global_id);
+                let is_local = id.is_none();
+                let id = id.or(self.local_id).ok_or(Malformed)?;
+                let goes_by_name = self.phase.is_ascii_uppercase() || self.phase == b'p';
+                Ok(Some(Elsewhere::Operation(Operation { id, is_local, scope: self.scope, goes_by_name })))
+            }
+            b'i' | b'I' if self.instant_scope == SCOPE_GLOBAL => Ok(Some(Elsewhere::InstantsOfAll)),
+            b'i' | b'I' if self.instant_scope == SCOPE_PROCESS => Ok(Some(Elsewhere::InstantsOfProcess)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether it is on a track of its process.
+    pub(super) fn is_of_process(&self) -> bool {
+        match self.elsewhere() {
+            Ok(Some(Elsewhere::Operation(operation))) => operation.is_local,
+            Ok(Some(Elsewhere::InstantsOfProcess)) => true,
+            _ => false,
+        }
+    }
+
+    /// The CPU time of its thread that passed; known for phases that are one event.
+    pub(super) fn thread_time(&self) -> Option<Ns> {
+        match self.phase {
+            b'X' => Some(ns(self.thread_duration_us)),
+            b'i' | b'I' | b'R' => Some(Ns::ZERO),
+            _ => None,
+        }
+    }
+
+    pub(super) fn bind(&self) -> Option<Bind> {
+        let (flow_in, flow_out) = (self.direction & FLOW_IN != 0, self.direction & FLOW_OUT != 0);
+        Some(Bind { id: Some(self.bind_id?), flow_in, flow_out })
+    }
+}
+
+/// A time in microseconds; saturates.
+fn ns(us: i64) -> Ns {
+    Ns(us.saturating_mul(1000))
 }
 
 /// Turns one track event after the other into events, with the same buffers.
@@ -103,7 +186,7 @@ impl Parser {
             ids = self.annotations.read(event, kind, name.unwrap_or_default(), &names)?;
         }
         is_full |= self.annotations.is_full;
-        (0..names.unknown()).for_each(|_| damage(Damage::NameUnknown));
+        (0..names.unknown.get()).for_each(|_| damage(Damage::NameUnknown));
         let flows = if event.has_flows.0 { event.all_flows(matches!(kind, Kind::End)) } else { Vec::new() };
         if is_full || flows.len() > MAX_FLOWS {
             damage(Damage::PacketTooLong);
@@ -118,7 +201,7 @@ impl Parser {
         {
             return Ok(());
         }
-        let text = |raw| Text { raw, decode: decoded };
+        let text = |raw| Text { raw, decode: String::from_utf8_lossy };
         let mut parsed = Event {
             ts,
             pid: Id::Absent,
@@ -142,8 +225,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Joins several categories by commas. Undefined ones are dropped if there are several, as in Perfetto. Returns whether there was
-    /// room for all.
+    /// Joins categories by commas. Undefined ones are dropped if there are several, as in Perfetto. Returns whether there was room for all.
     fn category(&mut self, event: &TrackEvent<'_>, names: &Lookup<'_>) -> bool {
         let mut push = |category: &[u8]| {
             let has_room = self.category.len() + category.len() < MAX_CATEGORY;
@@ -177,7 +259,7 @@ impl Parser {
         has_room && (by_number < 2 || self.may_join())
     }
 
-    /// Whether there is room for a category that consists of several interned ones. If not, it is dropped.
+    /// Drops a category that consists of several interned ones if there is no room.
     fn may_join(&mut self) -> bool {
         let hash = self.joined.hasher().hash_one(&self.category);
         if self.joined.contains(&hash) {
@@ -197,28 +279,23 @@ impl Parser {
         if self.category.is_empty() {
             return CategoryKind::Runtime;
         }
-        match self.last_kind.1 {
-            Some(kind) if self.last_kind.0 == self.category => kind,
-            _ => {
-                let kind = CategoryKind::from_name(&String::from_utf8_lossy(&self.category));
-                self.has_seen_profiler |= kind != CategoryKind::Cpu;
-                self.last_kind.0.clone_from(&self.category);
-                self.last_kind.1 = Some(kind);
-                kind
-            }
+        if let (last, Some(kind)) = &self.last_kind
+            && *last == self.category
+        {
+            return *kind;
         }
+        let kind = CategoryKind::from_name(&String::from_utf8_lossy(&self.category));
+        self.has_seen_profiler |= kind != CategoryKind::Cpu;
+        self.last_kind.0.clone_from(&self.category);
+        self.last_kind.1 = Some(kind);
+        kind
     }
-}
-
-/// Invalid UTF-8 is shown as U+FFFD.
-fn decoded(raw: &[u8]) -> Cow<'_, str> {
-    String::from_utf8_lossy(raw)
 }
 
 /// The text of an event's first annotation: the name of a thread or process.
 fn first_text<'a>(event: &TrackEvent<'a>) -> Cow<'a, str> {
     let first = event.annotations().next().and_then(|annotation| DebugAnnotation::read(annotation.ok()?).ok()?.value);
-    decoded(if let Some(Content::Text(text)) = first { text } else { &[] })
+    String::from_utf8_lossy(if let Some(Content::Text(text)) = first { text } else { &[] })
 }
 
 #[cfg(test)]

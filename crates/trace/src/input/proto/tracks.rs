@@ -1,21 +1,20 @@
 //! Track descriptors: what the tracks of the events are.
 //!
-//! A track belongs to a thread or a process by its own descriptor or by that of the nearest track above it. A descriptor may come
-//! after the events of its track, and again with more fields, so what a track is is known only at the end.
+//! A track belongs to a thread or a process by its own descriptor or the nearest above it. A descriptor may come after the events of its
+//! track, and again with more fields, so what a track is is known only at the end.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use super::legacy::{Elsewhere, Operation};
 use super::messages::{ProcessDescriptor, ThreadDescriptor, TrackDescriptor};
+use super::track_event::{Elsewhere, Operation};
 use super::wire::Malformed;
 use crate::event::{Event, Text, TrackDescription, TrackKey, TrackOwner};
 
 /// The longest chain of tracks, as in Perfetto.
 const MAX_CHAIN: usize = 100;
 
-/// What is known about one track.
 #[derive(Debug, Default)]
 struct Described {
     name: Option<Rc<str>>,
@@ -27,7 +26,6 @@ struct Described {
     owner: Option<TrackOwner>,
 }
 
-/// The thread of a sequence, and its process.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SequenceThread {
     pub(super) track: TrackKey,
@@ -61,7 +59,6 @@ impl Descriptors {
         Ok(thread.map(|thread| SequenceThread { track: key, pid: thread.pid }))
     }
 
-    /// Adds the `ThreadDescriptor` of a sequence.
     pub(super) fn add_thread(&mut self, message: &[u8]) -> Result<SequenceThread, Malformed> {
         let thread = thread(ThreadDescriptor::read(message)?);
         let (pid, tid) = (thread.0, thread.1);
@@ -72,7 +69,6 @@ impl Descriptors {
         Ok(SequenceThread { track, pid })
     }
 
-    /// Adds a `ProcessDescriptor`.
     pub(super) fn add_process(&mut self, message: &[u8]) -> Result<(), Malformed> {
         let process = process(ProcessDescriptor::read(message)?);
         let pid = process.0;
@@ -186,26 +182,20 @@ impl Descriptors {
         let default = TrackKey::Uuid(0);
         if !self.by_key.contains_key(&default) {
             let name = Some("Default Track".into());
-            emit(TrackDescription {
-                key: default,
-                owner: TrackOwner::Global,
-                name,
-                thread_name: None,
-                process_name: None,
-            });
+            let owner = TrackOwner::Global;
+            emit(TrackDescription { key: default, owner, name, thread_name: None, process_name: None });
         }
     }
 
-    /// Threads and processes of a trace that has names for them, and no numbers, with the name of the process: a track with a name, under one that has
-    /// only a name, is a thread, and others with the same two are its lanes. So PyTorch's traces are written with Perfetto's Python library, where slices
-    /// that overlap on one track need several.
+    /// Threads and processes of a trace that has names for them, and no numbers, with the name of the process: a track with a name, under one
+    /// that has only a name, is a thread, and others with the same two are its lanes. Perfetto's Python library writes PyTorch's traces so,
+    /// for slices that overlap on one track need several.
     fn named(&self) -> HashMap<TrackKey, (TrackOwner, &str), foldhash::fast::FixedState> {
         let nobody = |track: &Described| track.owner.is_none() && track.thread.is_none() && track.process.is_none();
         let process = |track: &Described| {
             let parent = track.parent.filter(|_| nobody(track))?;
-            let above =
-                self.by_key.get(&TrackKey::Uuid(parent)).filter(|above| nobody(above) && above.parent.is_none())?;
-            Some((parent, above.name.as_deref()?))
+            let above = self.by_key.get(&TrackKey::Uuid(parent))?;
+            Some((parent, above.name.as_deref().filter(|_| nobody(above) && above.parent.is_none())?))
         };
         let mut pids: HashMap<u64, i64> = HashMap::new();
         let mut tids: HashMap<(u64, &str), i64> = HashMap::new();
@@ -274,12 +264,12 @@ pub(super) fn some_thread_of(pid: i64) -> i64 {
 /// The pid and the name, if any.
 type Process = (i64, Option<String>);
 
+/// The pid, the tid and the name, if any.
+type Thread = (i64, i64, Option<String>);
+
 fn process(process: ProcessDescriptor<'_>) -> Process {
     (process.pid, process.name.map(text))
 }
-
-/// The pid, the tid and the name, if any.
-type Thread = (i64, i64, Option<String>);
 
 fn thread(thread: ThreadDescriptor<'_>) -> Thread {
     (thread.pid, thread.tid, thread.name.map(text))
@@ -340,18 +330,9 @@ mod tests {
         let mut owners = Vec::new();
         descriptors.emit(true, |described| owners.push(described.owner));
         let (first, second) = (UNNUMBERED, UNNUMBERED + 2);
-        assert_eq!(
-            owners[..7],
-            [
-                TrackOwner::Global,
-                TrackOwner::Global,
-                TrackOwner::Global,
-                TrackOwner::Thread((first, 1000)),
-                TrackOwner::Thread((0, 7)),
-                TrackOwner::Lane((first, 1000)),
-                TrackOwner::Thread((second, 1000))
-            ]
-        );
+        let streams = [(first, 1000), (0, 7), (second, 1000)].map(TrackOwner::Thread);
+        assert_eq!(owners[..3], [TrackOwner::Global; 3]);
+        assert_eq!(owners[3..7], [streams[0], streams[1], TrackOwner::Lane((first, 1000)), streams[2]]);
         let mut as_they_are = Vec::new();
         descriptors.emit(false, |described| as_they_are.push(described.owner));
         assert_eq!(as_they_are[3..7], [TrackOwner::UnderGlobal; 4]);

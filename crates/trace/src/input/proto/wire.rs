@@ -1,7 +1,7 @@
 //! Protobuf's wire format: a message is a list of fields, each a number, a type and a value.
 //!
-//! No crate is used: of Perfetto's several hundred messages a dozen are needed, and a few fields of each. Generated structs would
-//! decode a whole packet into owned strings; here the fields borrow from the packet, and the others are skipped.
+//! No crate is used: of Perfetto's several hundred messages a dozen are needed, and a few fields of each. Generated structs would decode a
+//! whole packet into owned strings; here fields borrow from the packet, and the others are skipped.
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Field<'a> {
@@ -40,18 +40,14 @@ impl<'a> Fields<'a> {
         let (number, kind) = tag(varint(&mut self.rest)?)?;
         let value = match kind {
             Kind::Varint => Value::Varint(varint(&mut self.rest)?),
-            Kind::Fixed64 => Value::Fixed64(fixed64(&mut self.rest)?),
+            Kind::Fixed64 => Value::Fixed64(u64::from_le_bytes(chunk(&mut self.rest)?)),
             Kind::Bytes => {
                 let length = usize::try_from(varint(&mut self.rest)?).ok()?;
                 let (bytes, rest) = self.rest.split_at_checked(length)?;
                 self.rest = rest;
                 Value::Bytes(bytes)
             }
-            Kind::Fixed32 => {
-                let (bytes, rest) = self.rest.split_first_chunk()?;
-                self.rest = rest;
-                Value::Fixed32(u32::from_le_bytes(*bytes))
-            }
+            Kind::Fixed32 => Value::Fixed32(u32::from_le_bytes(chunk(&mut self.rest)?)),
         };
         Some(Field { number, value })
     }
@@ -72,9 +68,8 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A type that the value of a field is read as.
 pub(super) trait FromField<'a>: Sized {
-    /// The value; `None` if it has another type on the wire.
+    /// `None` if it has another type on the wire.
     fn from_field(field: Field<'a>) -> Result<Option<Self>, Malformed>;
 }
 
@@ -125,7 +120,8 @@ impl<const FIXED: bool> Iterator for Numbers<'_, FIXED> {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
-        self.single.take().or_else(|| if FIXED { fixed64(&mut self.packed) } else { varint(&mut self.packed) })
+        let packed = &mut self.packed;
+        self.single.take().or_else(|| if FIXED { chunk(packed).map(u64::from_le_bytes) } else { varint(packed) })
     }
 }
 
@@ -151,9 +147,7 @@ fn tag(tag: u64) -> Option<(u32, Kind)> {
     Some((number, kind))
 }
 
-/// The longest varint.
 const MAX_VARINT: usize = 10;
-
 /// The longest beginning of a field: its number and type, and its value or length.
 pub(super) const MAX_HEAD: usize = 2 * MAX_VARINT;
 
@@ -211,11 +205,10 @@ pub(in crate::input) fn varint(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The next eight bytes.
-fn fixed64(rest: &mut &[u8]) -> Option<u64> {
+fn chunk<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (bytes, after) = rest.split_first_chunk()?;
     *rest = after;
-    Some(u64::from_le_bytes(*bytes))
+    Some(*bytes)
 }
 
 /// Takes the next field of a message if it has this number and is a text or a message; what is beyond the end of the bytes is left out,
@@ -255,8 +248,7 @@ mod tests {
         for malformed in [&b"\x08"[..], b"\x08\x80", b"\x12\x02a", b"\x0b", b"\x00\x01", b"\x09\x01", b"\x15\x01"] {
             assert_eq!(Fields::new(malformed).collect::<Vec<_>>(), [Err(Malformed)], "{malformed:?}");
         }
-        let eleven = b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
-        assert_eq!(all(eleven), [Err(Malformed)]);
+        assert_eq!(all(b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), [Err(Malformed)], "eleven bytes");
     }
 
     #[test]
