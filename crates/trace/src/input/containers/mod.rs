@@ -40,7 +40,6 @@ pub struct Container {
 
 #[derive(Debug)]
 enum Kind {
-    /// Decompresses a stream.
     Layer(fn(Bytes) -> Bytes),
     Archive(List),
 }

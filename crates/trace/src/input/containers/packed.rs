@@ -56,7 +56,6 @@ impl From<PackedFailure> for io::Error {
     }
 }
 
-/// A decompressor of one part.
 pub trait Unpack: Read + Sized {
     type Input: Read;
     const NAME: &'static str;
@@ -71,7 +70,6 @@ pub trait Unpack: Read + Sized {
     /// Whether an error of its library says that a whole part does not match its checksum or length.
     fn is_checksum(error: &io::Error) -> bool;
 
-    /// The source, for its position.
     fn source(&self) -> &Source<Self::Input>;
 
     fn explain(error: &io::Error) -> String {
@@ -85,7 +83,6 @@ pub trait Unpack: Read + Sized {
     fn into_source(self) -> Source<Self::Input>;
 }
 
-/// Reads the text of all parts.
 pub struct Parts<D: Unpack> {
     state: State<D>,
     failure: Option<PackedFailure>,

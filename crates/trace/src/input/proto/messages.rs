@@ -13,7 +13,6 @@ macro_rules! messages {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, Default)]
         pub(super) struct $name<$a> {
-            /// Its bytes.
             #[allow(dead_code, reason = "only lists are read from it")]
             pub(super) message: &$a [u8],
             $($(#[$field_doc])* pub(super) $field: $type,)*
