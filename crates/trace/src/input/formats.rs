@@ -57,7 +57,7 @@ macro_rules! readers {
                 }
             }
 
-            /// See [`TraceReader::read`].
+            /// See `TraceReader::read`.
             pub fn read<S: Shard>(
                 self,
                 reading: &mut Reading<'_>,
