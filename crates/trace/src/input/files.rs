@@ -17,7 +17,6 @@ static OPENING: Opening<Bytes> = Opening {
     name: |_| String::new(),
 };
 
-/// The files of an input, one after the other.
 pub struct Files {
     name: String,
     contents: Option<Contents<Bytes>>,

@@ -57,7 +57,7 @@ macro_rules! readers {
                 }
             }
 
-            /// See [`TraceReader::read`].
+            /// See `TraceReader::read`.
             pub fn read<S: Shard>(
                 self,
                 reading: &mut Reading<'_>,
@@ -74,7 +74,6 @@ macro_rules! readers {
 
 // Those that may be mistaken for another come last.
 readers! {
-    /// A process of an SQLite export of Nsight Systems.
     Process(nsys::Process),
     Packets(proto::Stream),
     /// Chrome's JSON, or bytes that its reader will refuse.
@@ -88,33 +87,24 @@ pub fn formats() -> impl Iterator<Item = &'static Format> {
     READERS.iter().rev().map(|row| row.format).chain(others::OTHERS.iter().map(|other| &other.format))
 }
 
-/// What a file begins as.
-enum Known {
-    Read(&'static Row),
-    Other(&'static Format),
-}
-
-/// The format of a file with these first bytes: the first that is sure, or else the first that may be.
-fn recognise(head: &[u8]) -> Option<Known> {
+/// The format of a file with these first bytes: the first that is sure, or else the first that may be. An error for one that is not read.
+fn recognise(head: &[u8]) -> Option<Result<&'static Row, &'static Format>> {
     if let Some(format) = others::recognise(head) {
-        return Some(Known::Other(format));
+        return Some(Err(format));
     }
     let first = |wanted| READERS.iter().find(|row| (row.sniff)(head) == wanted);
-    first(Fit::Sure).or_else(|| first(Fit::Maybe)).map(Known::Read)
+    first(Fit::Sure).or_else(|| first(Fit::Maybe)).map(Ok)
 }
 
 fn turn(head: &[u8]) -> Option<Turn> {
-    Some(match recognise(head)? {
-        Known::Read(row) => row.turn,
-        Known::Other(_) => Turn::Last,
-    })
+    Some(recognise(head)?.map_or(Turn::Last, |row| row.turn))
 }
 
 fn open(name: &str, head: &[u8], source: Source, budget: &Budget) -> Result<Vec<Trace>, Error> {
     let file = File { name, source, budget };
     let opened = match recognise(head) {
-        Some(Known::Read(row)) => (row.open)(file),
-        Some(Known::Other(format)) => Err(Refusal::Other(format)),
+        Some(Ok(row)) => (row.open)(file),
+        Some(Err(format)) => Err(Refusal::Other(format)),
         // The reader of JSON says where this is not JSON.
         None => json::Stream::open(file).map(|all| all.into_iter().map(Trace::Json).collect()),
     };

@@ -37,7 +37,6 @@ pub struct Input {
     pub size: Option<u64>,
     /// How many bytes of the file have been read, for progress.
     pub taken: Arc<AtomicU64>,
-    /// How much text the trace may have.
     pub limits: Limits,
     head: Head,
     source: Source,
@@ -114,7 +113,6 @@ pub fn from_reader(name: String, size: Option<u64>, source: Box<dyn Read + Send>
     Input::new(name, size, taken, Source::Stream(Box::new(counted)))
 }
 
-/// Counts the bytes that pass through.
 struct Counted {
     source: Bytes,
     taken: Arc<AtomicU64>,

@@ -16,7 +16,6 @@ pub(super) struct Other {
 enum Mark {
     /// The first bytes are these.
     Start(&'static [u8]),
-    /// Its first bytes.
     Head(fn(&[u8]) -> bool),
     /// The tables of an SQLite database.
     Tables(fn(&[&str]) -> bool),
@@ -140,7 +139,6 @@ pub(super) fn recognise_tables(tables: &[&str]) -> Option<&'static Format> {
     Some(&other.format)
 }
 
-/// Whether a file opens a JSON object with this key.
 fn opens_with_key(head: &[u8], key: &str) -> bool {
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     let Some(text) = text.strip_prefix(b"{") else { return false };

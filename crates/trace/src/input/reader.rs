@@ -14,7 +14,6 @@ use crate::error::Error;
 use crate::event::{ArgsWanted, Event, Format, HeaderField, TrackDescription, TrackKey};
 use crate::time::TimeRule;
 
-/// A trace of one format, opened and not read yet.
 pub(super) trait TraceReader: Sized {
     const FORMAT: Format;
     /// When a file of the format is read in an archive: trace_processor reads some formats before others.
@@ -45,7 +44,6 @@ pub(super) trait TraceReader: Sized {
     ) -> Result<Summary, Refusal>;
 }
 
-/// How well a file's first bytes fit a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
     /// They are the format's mark.
@@ -75,7 +73,6 @@ impl File<'_> {
     }
 }
 
-/// Why a reader refuses a file.
 pub(super) enum Refusal {
     NotATrace(String),
     /// A format that is known and not read.
@@ -89,9 +86,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// How a trace is read.
 pub struct Reading<'a> {
-    /// The file's name for messages.
     pub name: &'a str,
     /// How the times of JSON become nanoseconds. The other formats name their unit.
     pub time: TimeRule,
@@ -100,7 +95,6 @@ pub struct Reading<'a> {
     pub threads: NonZero<usize>,
     /// How many bytes of text a thread takes at a time; `None`: the best number.
     pub chunk: Option<NonZero<usize>>,
-    /// Whether to keep the offsets of the events in the text.
     pub keep_offsets: bool,
     /// Called now and then.
     pub progress: &'a mut (dyn FnMut() + Send),
@@ -135,10 +129,9 @@ pub trait Shard: Collect {
     fn take_in_file_order(&mut self) -> Self::Batch;
 }
 
-/// What a trace has beside its events.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// The header, flattened.
+    /// Flattened.
     pub header: Vec<HeaderField>,
     pub events: u64,
     pub damage: DamageReport,

@@ -248,10 +248,10 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
                         break;
                     }
                 }
-                Err(Error::NotATrace { .. }) => archive.is_no_trace(shown),
+                Err(Error::NotATrace { .. }) => archive.findings.no_trace(shown),
                 Err(error @ (Error::NothingWhole { .. } | Error::CorruptBeforeFirstEvent { .. })) => {
                     first_failure = first_failure.or(Some(error));
-                    archive.is_unreadable(shown);
+                    archive.findings.unreadable(shown);
                 }
                 Err(error) => return Err(error),
             }

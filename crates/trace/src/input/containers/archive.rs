@@ -37,7 +37,6 @@ pub(in crate::input) struct Opening<T> {
 
 type Open<T> = fn(&str, &[u8], Source, &Budget) -> Result<Vec<T>, Error>;
 
-/// When a file of an archive is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::input) enum Turn {
     First,
@@ -46,7 +45,6 @@ pub(in crate::input) enum Turn {
     Last,
 }
 
-/// What an input holds under its layers of compression.
 pub enum Contents<T: 'static> {
     File(T),
     Archive(Box<Archive<T>>),
@@ -127,9 +125,8 @@ pub struct Archive<T: 'static> {
     parts: VecDeque<T>,
     /// An archive in it that is being read now.
     inner: Option<(String, Box<Archive<T>>)>,
-    /// How many files of it have been handed out.
     handed: usize,
-    findings: Findings,
+    pub(crate) findings: Findings,
 }
 
 pub struct Member<T> {
@@ -137,12 +134,6 @@ pub struct Member<T> {
     /// Its number among the files handed out, from 0.
     pub place: usize,
     pub file: T,
-}
-
-impl<T> std::fmt::Debug for Archive<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Archive").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 impl<T> Archive<T> {
@@ -197,25 +188,13 @@ impl<T> Archive<T> {
 
     /// When a file is read; `None`, and reported, if it does not begin as one of the kind.
     fn turn(&mut self, name: &str, head: &Head) -> Option<Turn> {
-        let turn = match recognise(head) {
-            Some(_) => Some(Turn::Packed),
-            None => (self.opener.opening.turn)(&head.bytes),
-        };
+        let turn = recognise(head).map(|_| Turn::Packed).or_else(|| (self.opener.opening.turn)(&head.bytes));
         match turn {
             Some(_) => {}
             None if head.is_cut => self.findings.unreadable(name.to_owned()),
             None => self.findings.no_trace(name.to_owned()),
         }
         turn
-    }
-
-    pub fn is_no_trace(&mut self, name: String) {
-        self.findings.no_trace(name);
-    }
-
-    /// Nothing of it could be read.
-    pub fn is_unreadable(&mut self, name: String) {
-        self.findings.unreadable(name);
     }
 
     /// What else is in the archive, once all files have been handed out.

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::packed::BLOCK;
 use crate::error;
 
-/// How much text a file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub text: u64,
@@ -94,12 +93,6 @@ pub fn failure(name: &str, source: io::Error) -> error::Error {
     }
 }
 
-impl From<LimitReached> for io::Error {
-    fn from(reached: LimitReached) -> Self {
-        io::Error::new(io::ErrorKind::QuotaExceeded, reached)
-    }
-}
-
 /// The limits of a file, and how much of them all its texts together have used.
 #[derive(Debug, Clone)]
 pub(in crate::input) struct Budget {
@@ -131,7 +124,8 @@ impl Budget {
 
     fn reached(&self, limit: Limit) -> io::Error {
         let text = self.text.load(Ordering::Relaxed).min(self.limits.text);
-        LimitReached { text, taken: self.taken.load(Ordering::Relaxed), limit }.into()
+        let reached = LimitReached { text, taken: self.taken.load(Ordering::Relaxed), limit };
+        io::Error::new(io::ErrorKind::QuotaExceeded, reached)
     }
 }
 
@@ -158,10 +152,7 @@ impl<R: Read> Read for Limited<R> {
         let left = limits.text.saturating_sub(text);
         if left == 0 && !buf.is_empty() {
             // Only another read says whether the text is longer.
-            return match self.text.read(&mut [0])? {
-                0 => Ok(0),
-                _ => Err(self.budget.reached(Limit::Text)),
-            };
+            return if self.text.read(&mut [0])? == 0 { Ok(0) } else { Err(self.budget.reached(Limit::Text)) };
         }
         let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
         let n = self.text.read(&mut buf[..wanted])?;

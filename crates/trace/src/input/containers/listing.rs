@@ -87,12 +87,13 @@ pub struct InnerDamage {
 }
 
 impl Findings {
-    pub(super) fn no_trace(&mut self, name: String) {
+    pub(crate) fn no_trace(&mut self, name: String) {
         self.damage.count(Damage::NoTraceInFile, None);
         keep(&mut self.no_traces, [name]);
     }
 
-    pub(super) fn unreadable(&mut self, name: String) {
+    /// Nothing of it could be read.
+    pub(crate) fn unreadable(&mut self, name: String) {
         self.damage.count(Damage::FileUnreadable, None);
         keep(&mut self.unreadable, [name]);
     }
@@ -136,19 +137,17 @@ mod tests {
         for name in [".DS_Store", "a/.git/x", "__MACOSX/._trace.json", "a/__MACOSX/b", "a/._trace.json", "a\\.x"] {
             assert!(is_hidden(name), "{name}");
         }
-        let shown =
-            ["trace.json", "./trace.json", "../a/b.json", "a/b.c/d.json", "MACOSX/a", ".runs/a.json", "a/.b/c.json"];
-        for name in shown {
+        for name in ["./trace.json", "../a/b.json", "a/b.c/d.json", "MACOSX/a", ".runs/a.json", "a/.b/c.json", "a.json"]
+        {
             assert!(!is_hidden(name), "{name}");
         }
     }
 
     #[test]
     fn long_names_lose_their_middle() {
-        let name = format!("{}{}", "ä".repeat(256), "z".repeat(256));
+        let (name, ends) = ("ä".repeat(256) + &"z".repeat(256), "ä".repeat(43) + &"z".repeat(257));
         assert_eq!(kept_name(name.as_bytes()), name);
-        let name = format!("{}{}", "ä".repeat(256), "z".repeat(257));
-        assert_eq!(kept_name(name.as_bytes()), format!("{}…{}{}", "ä".repeat(100), "ä".repeat(43), "z".repeat(257)));
+        assert_eq!(kept_name((name + "z").as_bytes()), format!("{}…{ends}", "ä".repeat(100)));
     }
 
     #[test]

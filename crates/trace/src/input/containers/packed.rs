@@ -56,7 +56,6 @@ impl From<PackedFailure> for io::Error {
     }
 }
 
-/// A decompressor of one part.
 pub trait Unpack: Read + Sized {
     type Input: Read;
     const NAME: &'static str;
@@ -84,7 +83,6 @@ pub trait Unpack: Read + Sized {
     fn into_source(self) -> Source<Self::Input>;
 }
 
-/// Reads the text of all parts.
 pub struct Parts<D: Unpack> {
     state: State<D>,
     failure: Option<PackedFailure>,

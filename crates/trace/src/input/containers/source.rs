@@ -9,13 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::limit::{Budget, Limited};
 use super::packed::PackedFailure;
 
-/// A stream of bytes that may move to another thread.
 pub(in crate::input) type Bytes = Box<dyn Read + Send>;
 
 /// How many bytes decide the format: enough for tar's mark at offset 257.
 pub(in crate::input) const SNIFF: usize = 512;
 
-/// Where bytes come from.
 pub(in crate::input) enum Source {
     File(Region),
     Stream(Bytes),
@@ -130,7 +128,7 @@ impl Region {
         self.at - self.start
     }
 
-    /// How many bytes there are.
+    /// In bytes, as far as there are any.
     pub(in crate::input) fn length(&self) -> io::Result<u64> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).metadata()?.len();
         Ok(self.stop().min(file).saturating_sub(self.start))

@@ -14,7 +14,6 @@ const MOST_PARTS: usize = 1 << 16;
 const LARGEST: u64 = 64 << 30;
 const LARGEST_RATIO: u64 = 100_000;
 
-/// Where the stored bytes of a file belong.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Map {
     /// Offset and length of each part.

@@ -63,7 +63,7 @@ fn entries<R: Skip + Send + 'static>(
             Ok(None) => return None,
             Err(Stop::Failed(error)) => return Some(Err(error)),
             Err(Stop::Broken(offset)) => listing::Entry::Damaged(Damage::ArchiveBroken, offset),
-            Ok(Some(entry)) if entry.holes == Holes::Unknown => listing::Entry::Refused {
+            Ok(Some(entry)) if entry.holes == Some(None) => listing::Entry::Refused {
                 name: entry.name,
                 what: "this is stored with holes (a sparse file), and the map of these is damaged",
                 advice: "Unpack the archive and name the file",
@@ -71,9 +71,7 @@ fn entries<R: Skip + Send + 'static>(
             Ok(Some(entry)) => {
                 let (name, stored) = (entry.name.clone(), stored.clone());
                 let open = move || match &entry.holes {
-                    Holes::Known(map) => {
-                        Source::Stream(Box::new(Sparse::new(stored(&entry).into_bytes(), map.clone())))
-                    }
+                    Some(Some(map)) => Source::Stream(Box::new(Sparse::new(stored(&entry).into_bytes(), map.clone()))),
                     _ => stored(&entry),
                 };
                 listing::Entry::File(listing::File { name, open: Box::new(open) })
@@ -94,16 +92,9 @@ struct Entry {
     holes: Holes,
 }
 
-/// Whether the stored bytes are the file's: its holes may not be stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Holes {
-    None,
-    Known(Map),
-    /// There are some, and nothing says where.
-    Unknown,
-}
+/// Where the holes that are not stored are; `None`: all bytes are stored; the inner `None`: the map is damaged.
+type Holes = Option<Option<Map>>;
 
-/// Why a walk ends before the end mark of an archive.
 enum Stop {
     /// At this offset the archive ends without the mark, or has bytes that are not a header.
     Broken(u64),
@@ -135,7 +126,6 @@ impl Skip for Bytes {
     }
 }
 
-/// Goes through an archive, header by header.
 #[derive(Debug)]
 struct Walk<R> {
     source: R,
@@ -151,8 +141,7 @@ struct Walk<R> {
 struct Records {
     name: Option<Vec<u8>>,
     size: Option<u64>,
-    /// Where the holes are; the inner `None` if that is damaged.
-    holes: Option<Option<Map>>,
+    holes: Holes,
 }
 
 impl<R: Skip> Walk<R> {
@@ -200,10 +189,7 @@ impl<R: Skip> Walk<R> {
                         EntryType::GNUSparse => Some(self.map_of(&block)?),
                         _ => records.holes,
                     };
-                    let holes = match map {
-                        None => Holes::None,
-                        Some(map) => map.filter(|map| map.fits(size)).map_or(Holes::Unknown, Holes::Known),
-                    };
+                    let holes = map.map(|map| map.filter(|map| map.fits(size)));
                     let name = kept_name(&name);
                     return Ok(Some(Entry { name, offset: self.at, size, holes }));
                 }

@@ -138,7 +138,6 @@ impl Member {
         })
     }
 
-    /// Its contents, decompressed and checked.
     fn open(&self, archive: &Region) -> Bytes {
         let (from, to) = self.stored;
         let stored = archive.part(from, to - from);
@@ -152,7 +151,6 @@ impl Member {
     }
 }
 
-/// Contents whose checksum and length are compared at their end.
 struct Checked {
     contents: Bytes,
     crc: Crc,

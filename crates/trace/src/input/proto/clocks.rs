@@ -26,7 +26,6 @@ impl Clock {
 /// `BUILTIN_CLOCK_BOOTTIME`, the default of a trace's clock.
 const BOOTTIME: u64 = 6;
 
-/// The most steps of a conversion.
 const MAX_HOPS: usize = 4;
 
 /// How many clocks a search visits: real traces have a dozen and one for each sequence; the common ones, with small numbers, come first.
@@ -35,10 +34,9 @@ const MAX_SEEN: usize = 256;
 /// The most clocks of a snapshot; real ones have seven.
 const MAX_CLOCKS: usize = 64;
 
-/// How a clock's times are written.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
-    /// Its unit in ns.
+    /// In ns.
     multiplier: u64,
     /// The last time of an incremental clock, in its unit: each time is written as the difference to it.
     running: Option<u64>,
@@ -155,7 +153,6 @@ impl Clocks {
         self.groups.is_empty()
     }
 
-    /// The shortest conversion from a clock to another.
     fn way(&self, from: Clock, to: Clock) -> Option<Vec<Hop>> {
         let mut seen = HashSet::from([from]);
         let mut ends = vec![(from, Vec::<Hop>::new())];

@@ -9,7 +9,6 @@ use crate::event::{Format, Kind, Support, TrackItem, Writer};
 use crate::input::containers::Turn;
 use crate::input::reader::{self, File, Fit, Reading, Refusal, Shard, TraceReader, source_failure};
 
-/// How many events make a batch.
 const BATCH: usize = 1 << 16;
 
 impl TraceReader for Stream {

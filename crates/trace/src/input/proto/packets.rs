@@ -26,7 +26,6 @@ pub(super) struct Packets<R> {
     passed: u64,
     /// Nothing follows the window.
     is_all: bool,
-    /// The error that ended the source.
     pub(super) failure: Option<io::Error>,
 }
 
@@ -40,7 +39,6 @@ impl<R: Read> Packets<R> {
         self.passed + self.window.len() as u64
     }
 
-    /// The offset of the next field.
     pub(super) fn offset(&self) -> u64 {
         self.passed + self.at as u64
     }
@@ -105,8 +103,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Vec<String> {
-        let mut packets = Packets::new(bytes);
-        let mut found = Vec::new();
+        let (mut packets, mut found) = (Packets::new(bytes), Vec::new());
         loop {
             match packets.next() {
                 Ok(Some((packet, at))) => found.push(format!("{at} {packet:?}")),

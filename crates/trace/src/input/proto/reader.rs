@@ -15,7 +15,6 @@ use crate::event::{ArgsWanted, HeaderField, TrackItem};
 use crate::input::containers::limit::{Budget, LimitReached, Limited, Limits};
 use crate::input::containers::packed::{PackedCause, PackedFailure};
 
-/// A list of packets, not read yet.
 pub struct Stream {
     bytes: Box<dyn Read + Send>,
     budget: Budget,
@@ -28,7 +27,6 @@ pub struct Summary {
     pub events: u64,
     pub header: Vec<HeaderField>,
     pub damage: DamageReport,
-    /// The error that ended the source of the bytes.
     pub failure: Option<io::Error>,
     pub bytes: u64,
 }

@@ -109,7 +109,6 @@ impl Sequence {
         *self = Sequence { is_whole: true, ..Sequence::new(all_bytes) };
     }
 
-    /// Replaces the defaults by a `TracePacketDefaults`.
     pub(super) fn set_defaults(&mut self, message: &[u8]) -> Result<(), Malformed> {
         let defaults = TracePacketDefaults::read(message)?;
         (self.default_clock, self.default_track) = (defaults.clock, defaults.event.track);

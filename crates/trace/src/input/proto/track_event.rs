@@ -62,7 +62,6 @@ impl TrackEvent<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation<'a> {
     pub(super) id: u64,
-    /// Whether the id is local to its process.
     pub(super) is_local: bool,
     /// Distinguishes it from others with this id, besides the category, or the name if `goes_by_name`.
     pub(super) scope: Option<&'a [u8]>,

@@ -90,7 +90,6 @@ impl Descriptors {
         track
     }
 
-    /// The track of an event whose phase asks for another than its own.
     pub(super) fn elsewhere(&mut self, own: TrackKey, elsewhere: Elsewhere<'_>, event: &Event<'_>) -> TrackKey {
         let Operation { id, is_local, scope, goes_by_name } = match elsewhere {
             Elsewhere::Operation(operation) => operation,
