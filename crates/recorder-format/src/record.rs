@@ -38,7 +38,6 @@ pub enum Kind {
     ProxyOp = 23,
     /// A step of a proxy. `a`: its number.
     ProxyStep = 24,
-    /// What a proxy thread does.
     ProxyControl = 25,
     /// A kernel's work on a channel. `a`: the GPU's time, ns. `channel`.
     KernelChannel = 26,
@@ -105,7 +104,6 @@ impl Kind {
 pub mod flag {
     /// The operation was captured into a graph.
     pub const CAPTURED: u8 = 1;
-    /// It is one of NCCL's symmetric kernels.
     pub const SYMMETRIC: u8 = 2;
     /// The parent is unknown.
     pub const NO_PARENT: u8 = 4;

@@ -30,7 +30,6 @@ pub struct Facts<'a> {
     pub host: &'a [u8],
     /// The program and its arguments; cut off at 512 bytes.
     pub command: &'a [u8],
-    /// The events that NCCL is asked for.
     pub events: u64,
 }
 

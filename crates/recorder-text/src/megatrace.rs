@@ -84,7 +84,6 @@ pub struct Log {
     /// How many calls those counts miss.
     missing: u64,
     cursors: Cursors,
-    /// The time of the newest call.
     newest: i64,
     saves: u64,
 }
@@ -237,7 +236,6 @@ pub struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Writes the line, with a line break.
     pub fn write(&self, form: Form, out: &mut impl Write) -> fmt::Result {
         let Line { about: About { address, host, rank, offset }, saves, time, function, count, number, group, .. } =
             self;

@@ -108,7 +108,6 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Whether a record can have children.
 fn is_event(record: &Record) -> bool {
     !matches!(record.kind, Kind::Stop | Kind::State | Kind::More | Kind::Call)
 }

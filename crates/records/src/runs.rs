@@ -18,7 +18,6 @@ const COMPARED: usize = 4096;
 /// No job is restarted sooner: its processes have to start, to import PyTorch and to connect before the first operation.
 const RESTART: Ns = Ns(1_000_000_000);
 
-/// A run: what is known of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedRun {
     /// Positions of its files. A file of an unknown run is in all of them.

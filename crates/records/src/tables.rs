@@ -236,7 +236,6 @@ pub struct FlowOp {
     pub is_aggregate: bool,
     /// `opCount`, relative to its plan.
     pub op_count: u64,
-    /// The rank within the communicator.
     pub rank: u32,
     pub channel: u32,
     pub steps: u32,
@@ -263,7 +262,6 @@ pub struct FlowStep {
     pub is_aggregate: bool,
     /// `opCount` of the communicator.
     pub op_count: u64,
-    /// The rank within the communicator.
     pub rank: u32,
     pub channel: u32,
     /// From 0.

@@ -57,7 +57,6 @@ impl<W: Write> TraceWriter<W> {
         self.out.write_all(&member)
     }
 
-    /// Writes an event, which is JSON.
     pub fn event(&mut self, text: &[u8]) -> io::Result<()> {
         self.begin(Section::Events)?;
         self.out.write_all(text)

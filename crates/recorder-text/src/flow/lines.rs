@@ -8,7 +8,6 @@ use crate::json::Escaped;
 /// What the extractor's lines do not have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Own {
-    /// NCCL's hash of the communicator.
     pub hash: Option<u64>,
     /// NCCL's number among the collectives of its function.
     pub number: Option<i64>,
@@ -71,7 +70,6 @@ pub enum What<'a> {
         chunk_bytes: u64,
         slice_steps: u32,
         chunk_steps: u32,
-        /// NCCL's number of the type.
         dtype: u32,
         reduction: u32,
         /// The ranks before and after it on the ring; -1 for unknown.
@@ -86,7 +84,6 @@ pub struct Step<'a> {
     /// From 0.
     pub number: u32,
     pub is_send: bool,
-    /// A rank in the communicator.
     pub peer: u32,
     /// The most that it can move.
     pub bytes: i64,

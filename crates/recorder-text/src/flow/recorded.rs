@@ -178,7 +178,6 @@ impl<'a> Flow<'a> {
         self.writer.text_at(number).unwrap_or_default()
     }
 
-    /// The extractor's name of a record's function.
     fn function(&self, record: &Record) -> Option<&'static str> {
         FUNCTIONS.get(function(self.writer, record.function)?).map(|(_, name)| *name)
     }

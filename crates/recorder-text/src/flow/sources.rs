@@ -6,11 +6,9 @@ const PLUGIN: u32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Of {
-    /// Its number in the records of calls.
     pub(super) calls: u16,
     /// Its number in the records of the plugin; 0 if that has none, or several may be it.
     pub(super) events: u16,
-    /// This process's rank in it.
     pub rank: u32,
     /// How many ranks it has; 0 if that is unknown.
     pub size: u32,

@@ -13,7 +13,6 @@ pub struct Neighbour {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Parent {
-    /// This rank is the root.
     Root,
     Rank(u32),
 }

@@ -22,13 +22,11 @@ const SILENCE: u64 = 3000;
 /// How long the thread sleeps at most, ms.
 const SLEEP: i64 = 1000;
 
-/// Whether the log was created.
 static STATE: AtomicU8 = AtomicU8::new(NOT_YET);
 const NOT_YET: u8 = 0;
 const CREATED: u8 = 1;
 const WITHOUT: u8 = 2;
 
-/// Whether a log was requested.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Whether a thread is using the log.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);

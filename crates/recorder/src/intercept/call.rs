@@ -275,7 +275,6 @@ impl Call {
     }
 }
 
-/// A call in progress on a thread.
 pub(super) struct Entered {
     writer: Option<&'static Writer>,
     handle: Option<Handle>,

@@ -24,7 +24,6 @@ const EMPTY: u64 = 0;
 const REMOVED: u64 = 1;
 const BUSY: u64 = 2;
 
-/// The sources of a communicator.
 const PLUGIN: u32 = 1;
 const INTERCEPTOR: u32 = 2;
 

@@ -51,7 +51,6 @@ pub(crate) struct Descriptor<T, U> {
     pub(crate) of: U,
 }
 
-/// The value that comes with a state.
 #[repr(C)]
 pub(crate) union StateArgs {
     pub(crate) trans_size: usize,

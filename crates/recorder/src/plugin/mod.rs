@@ -103,7 +103,6 @@ unsafe extern "C" fn finalize(context: Opaque) -> c_int {
 
 macro_rules! export {
     ($name:ident, $module:ident, $version:literal, $init:expr) => {
-        /// The table that NCCL looks for.
         #[unsafe(no_mangle)]
         #[used]
         #[allow(non_upper_case_globals, reason = "the name is NCCL's")]

@@ -120,7 +120,6 @@ struct Comm {
 struct Made {
     rank: u32,
     ranks: u64,
-    /// The hash of its unique id.
     hash: Option<u64>,
     /// A child's: equal on all of its ranks.
     name: Option<String>,
@@ -148,7 +147,6 @@ struct Kept {
 struct Waiting {
     alike: Alike,
     count: u64,
-    /// Its number among those of its communicator.
     number: u64,
 }
 

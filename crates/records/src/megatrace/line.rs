@@ -16,7 +16,6 @@ const BUFFERS: [usize; 2] = [127, 255];
 pub(super) enum Line<'a> {
     /// A call of NCCL, and what follows it in the line.
     Call(Call<'a>, &'a [u8]),
-    /// The rank of the lines that follow.
     Rank(u32),
     /// A kernel, of which nothing is used.
     Kernel,

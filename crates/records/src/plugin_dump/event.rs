@@ -58,7 +58,6 @@ const CATEGORIES: &[(&str, Category, &[&str])] = &[
 pub(super) struct Event {
     pub(super) name: String,
     pub(super) category: Category,
-    /// The plugin's name of the category.
     pub(super) cat: &'static str,
     pub(super) is_begin: bool,
     pub(super) id: i64,

@@ -60,10 +60,8 @@ struct Api {
 
 /// A call of a thread that has not returned.
 struct Open {
-    /// The place of its record.
     at: usize,
     row: u32,
-    /// Whether the plugin saw it.
     is_seen: bool,
 }
 

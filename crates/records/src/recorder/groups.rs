@@ -21,7 +21,6 @@ pub(super) const KERNEL: &str = "kernel";
 #[derive(Default)]
 pub(super) struct Groups {
     all: Vec<Group>,
-    /// Pairs of a group and a row.
     members: Vec<(u32, u32)>,
     /// By communicator: the newest group that NCCL has planned, which its next operations belong to unless they say something else.
     newest: HashMap<u16, u32, RandomState>,

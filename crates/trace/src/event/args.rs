@@ -99,7 +99,6 @@ impl ArgList {
     }
 }
 
-/// Which arguments a load keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ArgsWanted {
     /// Every argument of every event: for SQL and export.

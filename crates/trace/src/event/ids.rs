@@ -115,7 +115,6 @@ pub enum PythonCaller {
     Unknown,
     /// None: the function is the outermost of its thread.
     Nobody,
-    /// The call with this number.
     Frame(i64),
 }
 

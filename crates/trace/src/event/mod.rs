@@ -133,7 +133,6 @@ pub struct TrackDescription<'a> {
 /// Whose a track is: by (pid, tid) and pid as a trace describes it, by ids in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TrackOwner<T = (i64, i64), P = i64> {
-    /// The thread's own track.
     Thread(T),
     /// A track that the trace describes, below or beside the thread's own.
     UnderThread(T),

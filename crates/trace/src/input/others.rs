@@ -17,7 +17,6 @@ enum Mark {
     /// The first bytes are these.
     Start(&'static [u8]),
     Head(fn(&[u8]) -> bool),
-    /// The tables of an SQLite database.
     Tables(fn(&[&str]) -> bool),
 }
 

@@ -102,7 +102,6 @@ pub struct Reading<'a> {
     pub text_bytes: &'a mut u64,
 }
 
-/// Collects the events that one thread reads.
 pub trait Collect {
     type Batch: Send;
     /// Takes an event; `offset` is its byte in the text.

@@ -31,7 +31,6 @@ const BYTES_OF_EVENT: usize = 32;
 #[derive(Debug)]
 pub struct Loaded {
     pub store: Store,
-    /// The file's name for messages.
     pub name: String,
     /// How many bytes of (decompressed) text were read.
     pub text_bytes: u64,

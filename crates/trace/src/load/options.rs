@@ -26,7 +26,6 @@ pub struct LoadOptions {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Bytes taken from the file.
     pub taken: u64,
     /// The file's size, if it is known.
     pub size: Option<u64>,

@@ -11,7 +11,6 @@ pub const CORRELATION_ID: &str = "correlation_id";
 /// correlation id here.
 pub const EXTERNAL_ID: &str = "External id";
 
-/// The number of a Python function call.
 pub const PYTHON_ID: &str = "Python id";
 
 /// The number of the Python caller's call; null for the first function of a thread.
@@ -87,7 +86,6 @@ pub const ANNOTATION: &str = "name";
 /// The operation of a compiled program (HLO) that a kernel carries out, in the traces of JAX's profiler.
 pub const HLO_OP: &str = "hlo_op";
 
-/// The keys of a collective.
 const OF_RECORDS: &[&str] =
     &[COLLECTIVE, IN_ELEMENTS, OUT_ELEMENTS, GROUP_SIZE, DTYPE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS];
 
@@ -191,7 +189,6 @@ pub const OF_OPERATORS: &[&str] = &[
 /// The name of the instants that record allocations and releases of memory.
 pub const MEMORY: &str = "[memory]";
 
-/// The keys of these instants.
 pub const OF_MEMORY: &[&str] =
     &[MEMORY_ADDRESS, MEMORY_BYTES, MEMORY_ALLOCATED, MEMORY_RESERVED, MEMORY_DEVICE_TYPE, MEMORY_DEVICE];
 

@@ -15,7 +15,6 @@ use super::kernels::searcher;
 pub struct Family {
     /// The name of the family, as a user writes it.
     pub name: &'static str,
-    /// One line about its kernels.
     pub about: &'static str,
     /// Regular expressions for the beginning of a kernel's own name. Text after that is template arguments and parameters or, in Inductor's fused
     /// kernels (`triton_poi_fused_one_shot_all_reduce_0`), an operator, not the kernel.

@@ -7,7 +7,6 @@ use super::value::Value;
 use crate::id::SliceId;
 use crate::names::args;
 
-/// The memory layout of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Row by row, without gaps.

@@ -40,7 +40,6 @@ impl Arg {
     }
 }
 
-/// All sets of arguments of a trace.
 #[derive(Default)]
 pub struct Args {
     rows: Vec<Arg>,

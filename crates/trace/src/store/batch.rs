@@ -372,7 +372,6 @@ impl ShardTracks {
         next
     }
 
-    /// The track of instants with this scope.
     pub(super) fn of_instant(&mut self, scope: Scope, thread: u32, changes: &mut Vec<TrackChange>) -> u32 {
         let key = match scope {
             Scope::Thread => return self.of_thread(thread, changes),

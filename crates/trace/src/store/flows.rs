@@ -15,9 +15,7 @@ use crate::id::{SliceId, TraceId, TrackId};
 /// The columns of all flows, in the order in which they were closed.
 #[derive(Debug, Default)]
 pub struct Flows {
-    /// The slice where the flow starts.
     pub slice_out: Vec<SliceId>,
-    /// The slice where the flow ends.
     pub slice_in: Vec<SliceId>,
     /// Perfetto's number for the flow: a running number for `s`/`t`/`f`, the file's own for `bind_id`.
     pub trace_id: Vec<u64>,
@@ -35,7 +33,6 @@ impl Flows {
     }
 }
 
-/// Name and category of a flow.
 type Label = (StringId, StringId);
 
 /// An event, as far as the binder needs it, in time order.
@@ -69,7 +66,6 @@ pub(super) struct Binder<'a> {
     found: Bound,
     /// By trace.
     live: Vec<LiveFlows>,
-    /// The trace of the current event.
     trace: usize,
     /// Ends that wait for the next slice on their track.
     parked: HashMap<TrackId, Vec<Parked>>,
@@ -146,7 +142,6 @@ impl Numbers {
 struct Started {
     /// By number, for flows numbered here; [`NONE`] if the flow has not started.
     numbered: Vec<u32>,
-    /// Flows with the file's own numbers.
     others: HashMap<u64, SliceId, foldhash::fast::FixedState>,
 }
 

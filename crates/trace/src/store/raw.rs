@@ -47,7 +47,6 @@ pub(super) enum RawKind {
 }
 
 impl RawKind {
-    /// Whether the event creates a slice.
     pub(super) fn is_slice(self) -> bool {
         matches!(self, RawKind::Complete | RawKind::Begin | RawKind::Instant)
     }

@@ -29,7 +29,6 @@ pub struct Slices {
 /// The results of nesting, by id.
 #[derive(Debug, Default)]
 pub(super) struct Nested {
-    /// The row of each slice.
     order: Vec<u32>,
     depth: Vec<u16>,
     parent: Vec<u32>,

@@ -79,7 +79,6 @@ pub struct Findings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InnerDamage {
-    /// Its name in the outer one.
     pub archive: String,
     pub kind: Damage,
     /// The offset in the inner archive.

@@ -48,7 +48,6 @@ enum Kind {
 type List = fn(&str, Source) -> Result<Listing, Error>;
 
 impl Container {
-    /// The others are layers of compression.
     pub fn is_archive(&self) -> bool {
         matches!(self.kind, Kind::Archive(_))
     }

@@ -36,7 +36,6 @@ struct KeptKeys {
     without_category: Finder<'static>,
 }
 
-/// The event that has the arguments.
 #[derive(Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) kind: CategoryKind,
@@ -211,7 +210,6 @@ impl IdSource for Ids<'_, '_, '_> {
     }
 }
 
-/// A key in quotes, to search for.
 struct Key(Finder<'static>);
 
 impl Key {

@@ -25,7 +25,6 @@ use crate::input::containers::packed::PackedFailure;
 use crate::names::category::MARKED;
 use crate::time::{TimeRule, Window};
 
-/// What to do with an event.
 #[derive(Debug)]
 pub enum Choice<'a> {
     LeaveOut,
@@ -52,11 +51,8 @@ pub struct Lane {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
-    /// How many events there are.
     pub events: u64,
-    /// How many of them were copied.
     pub kept: u64,
-    /// How many of these were marked.
     pub marked: u64,
     /// How many were moved to another thread.
     pub moved: u64,
@@ -90,9 +86,6 @@ pub fn copy<'a>(
 /// The same, but what is written is JSON that every reader takes: nothing in it is nested deeply, no key of the header comes twice,
 /// no text has half a character. Returns what was wrong, and what had to be left out. Asked of a text that ends early alone, `survived` is the time in
 /// which its kernels survived, which the copy's header says.
-///
-/// # Errors
-/// As [`copy`].
 pub fn repair<'a>(
     source: impl Read,
     out: impl Write,

@@ -81,14 +81,12 @@ pub struct Summary {
     pub has_event_list: bool,
     /// How many elements that list had, whatever they were.
     pub elements: u64,
-    /// How many of them were events.
     pub events: u64,
     pub damage: DamageReport,
     /// The offset where the text was cut off.
     pub cut_off_at: Option<u64>,
     /// What the source of the text failed with.
     pub failure: Option<io::Error>,
-    /// How many bytes of text there were.
     pub text_bytes: u64,
 }
 

@@ -63,7 +63,6 @@ pub(super) enum FoundPiece {
     Header { value: Option<(usize, usize)>, offset: u64, bytes: u64 },
 }
 
-/// How an event was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     /// By a template.
@@ -97,7 +96,6 @@ pub(super) struct Fault {
     pub(super) bytes: u64,
 }
 
-/// An object in a marked text.
 #[derive(Debug)]
 pub(super) struct Marked<'a> {
     /// The text up to the object's closing brace.

@@ -257,7 +257,6 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Copies an escape, or escapes the backslash.
     fn escape(&mut self) -> Result<(), Stop> {
         let rest = &self.text[self.at..];
         match rest.get(1).ok_or(Stop::Open)? {

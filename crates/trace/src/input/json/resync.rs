@@ -178,7 +178,6 @@ pub(super) fn is_rest(recoverer: &Recoverer, text: &[u8], end: usize, is_last: b
     Some(next.is_some_and(|next| recoverer.lacks(next)))
 }
 
-/// The key of an event's phase.
 pub(super) const PHASE: &[u8] = b"\"ph\"";
 
 /// Whether an event has a phase, and nothing else in it looks like one. The recoverer reads all others.

@@ -471,7 +471,6 @@ impl Buffer {
 
 pub(super) struct Splitter<R> {
     source: R,
-    /// The size that chunks should have.
     size: usize,
     /// What is read and belongs to the next chunk.
     carry: Vec<u8>,

@@ -77,7 +77,6 @@ impl RowKind {
 /// The category of ranges of libraries, which have domains of their own: NCCL, cuDNN, cuBLAS.
 const LIBRARY: &str = "nvtx";
 
-/// The category of PyTorch's operators.
 const OPERATOR: &str = "cpu_op";
 
 /// The parts that PyTorch appends to the name of an operator, and their arguments.

@@ -86,7 +86,6 @@ pub struct Process {
     pub(super) export: Rc<Export>,
     /// Its number, with the bits of its machine.
     pub(super) id: i64,
-    /// Which of how many processes it is.
     pub(super) place: (u64, u64),
 }
 
