@@ -453,9 +453,7 @@ mod tests {
             });
         }
         for host in hosts {
-            let mut status = RankStatus::default();
-            status.host = Some((*host).to_owned());
-            records.rank_status.push(status);
+            records.rank_status.push(RankStatus { host: Some((*host).to_owned()), ..RankStatus::default() });
         }
         records
     }
@@ -478,9 +476,7 @@ mod tests {
         assert!(slow_links_of(&of_links(40, 3_000, 3, &["a", "b"])).is_empty(), "too few bytes");
         let mut on_one_host = of_links(40, MB, 3, &["a", "a"]);
         assert!(slow_links_of(&on_one_host).is_empty(), "there is no network");
-        let mut transfer = ProfilerEvent::default();
-        transfer.kind = "net-ib";
-        on_one_host.profiler_events.push(transfer);
+        on_one_host.profiler_events.push(ProfilerEvent { kind: "net-ib", ..ProfilerEvent::default() });
         assert_eq!(slow_links_of(&on_one_host), [(Some(3), true)]);
         // One operation that takes long is no slow link.
         let mut once = of_links(40, MB, 1, &["a", "b"]);

@@ -55,7 +55,7 @@ pub(super) fn anchor(records: &mut Records, file: &mut RecordFile) {
 }
 
 fn shift<const N: usize>(times: [&mut Option<Ns>; N], by: Ns) {
-    times.into_iter().flatten().for_each(|time| *time = *time + by);
+    times.into_iter().flatten().for_each(|time| *time += by);
 }
 
 fn note(by_rank: &BTreeMap<Rank, Ns>, has_operations: bool, file: &mut RecordFile) {

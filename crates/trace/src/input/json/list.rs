@@ -602,7 +602,7 @@ impl<'t> Tokenizer<'t> {
             Outcome::Whole { .. } => self.too_long(offset, false, in_object),
             Outcome::Open if !self.after.is_end() => Step::Pause,
             // Nothing is wrong with it up to where the text is cut off.
-            Outcome::Open if !recoverer.inner_phase.is_some() => self.stop(End::CutOff { offset }),
+            Outcome::Open if recoverer.inner_phase.is_none() => self.stop(End::CutOff { offset }),
             Outcome::Open => self.lose_object(from, Damage::EventSyntax, within),
             Outcome::Broken { at } => {
                 let named = recoverer.has("name").then_some(self.base + at as u64);
