@@ -11,7 +11,8 @@ use std::io::{self, Read, Write};
 use memchr::memmem;
 use serde::de::IgnoredAny;
 
-use super::event::{Field, Fields, Parser};
+use super::event::Parser;
+use super::fields::{Field, Fields};
 use super::header::{self, Summary};
 use super::list::{End, Fault, Marked, Piece, State, Tokenizer, Tools};
 use super::marks::Marks;

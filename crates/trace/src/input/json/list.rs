@@ -15,9 +15,10 @@
 
 use std::collections::VecDeque;
 
+use super::keys::{has_one_phase, holds_list_of_events};
 use super::marks::{LONG, Marks};
 use super::repair::{Outcome, Recoverer};
-use super::resync::{has_one_phase, holds_list_of_events, is_rest};
+use super::rest::is_rest;
 use super::value::{Nesting, is_space};
 use crate::damage::Damage;
 
@@ -780,7 +781,7 @@ impl<'t> Tokenizer<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::json::event::Fields;
+    use crate::input::json::fields::Fields;
     use crate::input::json::marks::Marks;
 
     /// Reads events as objects, and no more.

@@ -8,7 +8,7 @@
 //! Three files work together, and `list` calls the others in this order:
 //!
 //! 1. [`Recoverer::object`] (this file) reads the event that begins at a byte.
-//! 2. If the object is whole, [`is_rest`](super::resync::is_rest) decides whether the text after it is the rest of it: then a stray bracket ended it too
+//! 2. If the object is whole, [`is_rest`](super::rest::is_rest) decides whether the text after it is the rest of it: then a stray bracket ended it too
 //!    early, and it is given up.
 //! 3. A whole object becomes an event, with a fault for each repair that the recoverer made. If the recoverer changed
 //!    anything, the parser reads its JSON instead of the file's text.
@@ -18,7 +18,7 @@
 
 use memchr::memmem;
 
-use super::resync::{EVENT_KEYS, PHASE_BIT};
+use super::keys::{EVENT_KEYS, PHASE_BIT};
 use super::value::{as_number, is_number, is_part, is_space};
 use crate::damage::Damage;
 

@@ -5,10 +5,9 @@
 //! and the next event counts as lost. The end of the list is recognised by what comes after it, and the list's beginning by its
 //! key.
 
-use memchr::memmem;
-
+use super::keys::{EVENT_KEYS, HEADER_KEYS, begins_with_key};
 use super::list::{End, Lost, MAX_EVENT, Position, State, Step, Tokenizer, Within, is_endless};
-use super::repair::{Outcome, Recoverer};
+use super::repair::Outcome;
 use super::value::is_space;
 
 /// What the text at a byte is.
@@ -148,141 +147,5 @@ impl Tokenizer<'_> {
             Some(_) => return not,
         }
         Sight::InStep(Position::List { in_object, commas: 1 })
-    }
-}
-
-/// No more of the text is read.
-const MAX_REST: usize = 512;
-
-/// Whether the text after an object is the rest of it. The object is the one that the recoverer read last. `None`: the text ends
-/// too early to know.
-pub(super) fn is_rest(recoverer: &Recoverer, text: &[u8], end: usize, is_last: bool) -> Option<bool> {
-    let after = &text[end..text.len().min(end + MAX_REST)];
-    // Up to where something else may begin.
-    let length = after.iter().position(|byte| matches!(byte, b'{' | b']'));
-    if length.is_none() && after.len() < MAX_REST && !is_last {
-        return None;
-    }
-    let rest = &after[..length.unwrap_or(after.len())];
-    let first = rest.iter().copied().find(|byte| !is_space(*byte));
-    if first == Some(b'}') {
-        return Some(recoverer.has_strange_member);
-    }
-    let key = rest.iter().position(|byte| !is_space(*byte) && *byte != b',').unwrap_or(rest.len());
-    let goes_on = rest.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || b".+-".contains(byte));
-    if goes_on {
-        let has_key = memchr::memchr_iter(b'"', rest).any(|at| begins_with_key(&rest[at..], EVENT_KEYS) == Some(true));
-        return Some(has_key || rest.contains(&b'}'));
-    }
-    let next = EVENT_KEYS.iter().find(|known| begins_with_key(&rest[key..], &[known]) == Some(true));
-    Some(next.is_some_and(|next| recoverer.lacks(next)))
-}
-
-pub(super) const PHASE: &[u8] = b"\"ph\"";
-
-/// Whether an event has a phase, and nothing else in it looks like one. The recoverer reads all others.
-pub(super) fn has_one_phase(event: &[u8]) -> bool {
-    memmem::find_iter(event, PHASE).take(2).count() == 1
-}
-
-/// Keys of events. A string in which one of them looks like a key has run into what follows it.
-pub(super) const EVENT_KEYS: &[&str] =
-    &["ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "args", "bp", "s", "tts", "tdur", "id2"];
-
-/// The position of a phase in [`EVENT_KEYS`].
-pub(super) const PHASE_BIT: usize = 0;
-
-/// Keys of the object in which the list of events is.
-const HEADER_KEYS: &[&str] = &[
-    "traceEvents",
-    "schemaVersion",
-    "deviceProperties",
-    "displayTimeUnit",
-    "baseTimeNanoseconds",
-    "distributedInfo",
-    "traceName",
-    "trace_id",
-    "metadata",
-    "otherData",
-    "systemTraceEvents",
-    "stackFrames",
-    "record_shapes",
-    "with_stack",
-    "INFO",
-];
-
-/// Whether a text begins with one of some keys in quotes, and a colon, white space aside. `None`: the text ends too early to know.
-fn begins_with_key(text: &[u8], keys: &[&str]) -> Option<bool> {
-    let mut is_open = false;
-    for key in keys {
-        let quoted = text.iter().copied();
-        let wanted = std::iter::once(b'"').chain(key.bytes()).chain(std::iter::once(b'"'));
-        let length = key.len() + 2;
-        if !quoted.zip(wanted).all(|(is, should)| is == should) {
-            continue;
-        }
-        match text.get(length..).and_then(|rest| rest.iter().find(|byte| !is_space(**byte))) {
-            Some(b':') => return Some(true),
-            Some(_) => {}
-            None => is_open = true,
-        }
-    }
-    if is_open { None } else { Some(false) }
-}
-
-/// Whether a list of events begins in a text.
-pub(super) fn holds_list_of_events(text: &[u8]) -> bool {
-    memmem::find_iter(text, b"\"traceEvents\"").any(|at| {
-        let mut visible = text[at + b"\"traceEvents\"".len()..].iter().filter(|byte| !is_space(**byte));
-        visible.next() == Some(&b':') && visible.next() == Some(&b'[')
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whether the rest of the object that a text begins with comes after it.
-    fn found(text: &str, is_last: bool) -> Option<bool> {
-        let mut recoverer = Recoverer::default();
-        let Outcome::Whole { end } = recoverer.object(text.as_bytes(), 0, is_last) else { panic!("{text}") };
-        is_rest(&recoverer, text.as_bytes(), end, is_last)
-    }
-
-    #[test]
-    fn what_goes_on_is_the_rest() {
-        for text in [
-            r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":1,"dur":2,"args":{"a":1},"b":2}},{"#,
-            r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":1,"dur":2},"args":{"a":1}},{"#,
-            r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":12}4,"dur":2},{"#,
-            r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":1,"dur":1}2},{"#,
-            "{\"ph\":\"X\",\"name\":\"n\"},\n \"pid\":1,\"tid\":1,\"ts\":1,\"dur\":12}\n,{",
-            r#"{"ph":"s","name":"n","pid":1,"tid":1},"ts":1}]"#,
-        ] {
-            assert_eq!(found(text, false), Some(true), "{text}");
-            assert_eq!(found(&text[..text.len() - 1], true), Some(true), "{text}");
-            // However much of what follows is known, the answer is never another.
-            let end =
-                (1..text.len()).find(|end| serde_json::from_str::<serde_json::Value>(&text[..*end]).is_ok()).unwrap();
-            assert!((end + 1..text.len()).all(|end| found(&text[..end], false) != Some(false)), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_belongs_to_something_else_is_not() {
-        const WHOLE: &str = r#"{"ph":"X","name":"n","pid":1,"tid":1,"ts":1,"dur":2,"args":{"a":1}}"#;
-        for after in [
-            "},{",
-            ",\u{1}gar}bage,{",
-            "\n4,\"dur\":2},{",
-            r#","ts":5,"dur":2},{"#,
-            r#","bp":"e"},{"#,
-            r#","text",{"#,
-            "\nINFO: \"loss\": 0.5\n,{",
-            "]",
-        ] {
-            assert_eq!(found(&format!("{WHOLE}{after}"), false), Some(false), "{after}");
-        }
-        assert_eq!(found(r#"{"ph":"M","name":"thread_name","pid":1},"ts":1},{"#, false), Some(false));
     }
 }

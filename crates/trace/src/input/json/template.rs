@@ -11,9 +11,9 @@ use std::ops::Range;
 use memchr::memmem::Finder;
 
 use super::args::KnownIds;
-use super::event::{Field, Fields, Span, ValueKind};
+use super::fields::{Field, Fields, Span, ValueKind};
+use super::keys::PHASE;
 use super::marks::{LONG, Marks};
-use super::resync::PHASE;
 use super::value::{Digits, MAX_PASSED, MAX_SHORT, Number, Token, Walker, digits_end, number, short_whole_number};
 use crate::event::ids::{IdArg, IdValue};
 

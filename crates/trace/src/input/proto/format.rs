@@ -1,7 +1,8 @@
 //! The format in the registry: how a list of packets is recognised, read in batches, and refused if it has no events.
 
+use super::events::Summary;
 use super::packets::PACKET;
-use super::reader::{Stream, Summary};
+use super::reader::Stream;
 use super::wire::{Head, Stop};
 use crate::damage::Damage;
 use crate::error::Error;

@@ -20,4 +20,5 @@ mod track_event;
 mod tracks;
 pub(super) mod wire;
 
-pub use reader::{Stream, Summary};
+pub use events::Summary;
+pub use reader::Stream;

@@ -6,29 +6,18 @@ use std::sync::Arc;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use zstd::stream::read::Decoder;
 
-use super::events::{Emit, Events};
+use super::events::{Emit, Events, Summary};
 use super::messages::TracePacket;
 use super::packets::{MAX_PACKET, Packets};
 use super::wire::{Malformed, Stop};
-use crate::damage::{Damage, DamageReport};
-use crate::event::{ArgsWanted, HeaderField, TrackItem};
+use crate::damage::Damage;
+use crate::event::{ArgsWanted, TrackItem};
 use crate::input::containers::limit::{Budget, LimitReached, Limited, Limits};
 use crate::input::containers::packed::{PackedCause, PackedFailure};
 
 pub struct Stream {
     bytes: Box<dyn Read + Send>,
     budget: Budget,
-}
-
-/// What was read besides the events.
-#[derive(Debug, Default)]
-pub struct Summary {
-    pub packets: u64,
-    pub events: u64,
-    pub header: Vec<HeaderField>,
-    pub damage: DamageReport,
-    pub failure: Option<io::Error>,
-    pub bytes: u64,
 }
 
 impl Stream {
