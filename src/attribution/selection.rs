@@ -275,8 +275,7 @@ impl Names {
 pub fn choose(store: &Store, wanted: &Wanted) -> Vec<StringId> {
     let is_asked = |name: &&Name| {
         let text = store.strings.get(name.id).unwrap_or_default();
-        wanted.fits_beyond_families(text)
-            || name.may_be_of_family && matches!(wanted.families, Families::All) && is_of_a_family(text)
+        if name.may_be_of_family { wanted.fits(text) } else { wanted.fits_beyond_families(text) }
     };
     store.names.iter().filter(|name| name.of_kernel).filter(is_asked).map(|name| name.id).collect()
 }
