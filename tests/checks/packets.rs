@@ -36,7 +36,7 @@ fn read(bytes: &[u8], args: ArgsWanted) -> (Store, DamageReport) {
         }
         true
     });
-    assert!(summary.failure.is_none() && summary.bytes == bytes.len() as u64);
+    assert!(summary.failure.is_none() && summary.text_bytes == bytes.len() as u64);
     builder.add(shard.take().in_file_order());
     builder.end_trace(summary.header, Trace { events: summary.events, ..Trace::default() });
     (builder.finish(DamageReport::default(), NonZero::<usize>::MIN), summary.damage)

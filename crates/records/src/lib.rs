@@ -231,9 +231,11 @@ fn read_file(file: File, keep: Keep, recognise: impl Fn(&[u8]) -> Option<&'stati
 
 /// Whether a file may be the log of a program: lines of text that is not JSON.
 fn is_log(head: &[u8]) -> bool {
-    let is_text = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
     let first = head.trim_ascii_start().first();
-    is_text && !head.contains(&0) && !is_trace(head) && first.is_some_and(|byte| !matches!(byte, b'{' | b'<'))
+    text::is_utf8(head)
+        && !head.contains(&0)
+        && !is_trace(head)
+        && first.is_some_and(|byte| !matches!(byte, b'{' | b'<'))
 }
 
 /// Reads all files of several inputs, as many at once as there are threads. The order of the answer is that of the paths. An input that

@@ -1,10 +1,8 @@
-//! Lines of logs. A line within one block of the reader is not copied.
+//! Lines of logs.
 //!
 //! Logs reach gigabytes, and a damaged one may be a single line. So a line is cut at a limit, and what follows in it is skipped.
 
-use std::io::{self, BufRead};
-
-use memchr::{memchr_iter, memrchr};
+use std::io::{self, BufRead, Read};
 
 /// The longest line of a log, in bytes.
 const LONGEST: usize = 64 * 1024;
@@ -12,72 +10,24 @@ const LONGEST: usize = 64 * 1024;
 /// Calls `each` with every line, without its line break, and the offset at which it begins. Returns how many lines were too long; `each`
 /// gets their beginnings.
 pub(super) fn for_each(bytes: &mut dyn BufRead, mut each: impl FnMut(&[u8], u64)) -> io::Result<u64> {
-    let mut carry = Carry::default();
-    let mut offset = 0_u64;
+    let (mut line, mut offset, mut too_long) = (Vec::new(), 0, 0);
     loop {
-        let block = match bytes.fill_buf() {
-            Ok(block) => block,
-            // The text before the error counts as a line.
-            Err(error) => {
-                carry.finish(&mut each);
-                return Err(error);
-            }
-        };
-        if block.is_empty() {
-            carry.finish(&mut each);
-            return Ok(carry.too_long);
+        line.clear();
+        let mut end = (&mut *bytes).take(LONGEST as u64 + 1).read_until(b'\n', &mut line);
+        let mut length = line.len() as u64;
+        if line.pop_if(|byte| *byte == b'\n').is_none() && line.len() > LONGEST {
+            too_long += 1;
+            line.truncate(LONGEST);
+            end = end.and_then(|_| bytes.skip_until(b'\n')).inspect(|skipped| length += *skipped as u64);
         }
-        let length = block.len();
-        match memrchr(b'\n', block) {
-            None => carry.add(block, offset),
-            Some(last) => {
-                let mut start = 0;
-                for end in memchr_iter(b'\n', &block[..=last]) {
-                    if start == 0 && !carry.line.is_empty() {
-                        carry.add(&block[..end], offset);
-                        carry.finish(&mut each);
-                    } else {
-                        let line = &block[start..end];
-                        carry.too_long += u64::from(line.len() > LONGEST);
-                        each(without_return(&line[..line.len().min(LONGEST)]), offset + start as u64);
-                    }
-                    start = end + 1;
-                }
-                carry.add(&block[start..], offset + start as u64);
-            }
+        // The text before an error counts as a line.
+        if length > 0 {
+            each(without_return(&line), offset);
         }
-        bytes.consume(length);
-        offset += length as u64;
-    }
-}
-
-/// The beginning of a line that goes on in the next block.
-#[derive(Default)]
-struct Carry {
-    line: Vec<u8>,
-    offset: u64,
-    is_cut: bool,
-    too_long: u64,
-}
-
-impl Carry {
-    fn add(&mut self, part: &[u8], offset: u64) {
-        if self.line.is_empty() {
-            self.offset = offset;
+        offset += length;
+        if end? == 0 {
+            return Ok(too_long);
         }
-        let room = LONGEST - self.line.len();
-        self.is_cut |= part.len() > room;
-        self.line.extend_from_slice(&part[..part.len().min(room)]);
-    }
-
-    fn finish(&mut self, each: &mut impl FnMut(&[u8], u64)) {
-        if self.line.is_empty() {
-            return;
-        }
-        each(without_return(&self.line), self.offset);
-        self.too_long += u64::from(self.is_cut);
-        self.is_cut = false;
-        self.line.clear();
     }
 }
 

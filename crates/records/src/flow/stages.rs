@@ -98,8 +98,7 @@ fn of_op(records: &Records, plan: &Plan<'_>, steps: &[usize], found: &mut Vec<(u
     let rows = || steps.iter().map(|at| &records.flow_steps[*at]);
     let Some(first) = rows().next() else { return };
     let count = rows().map(|step| step.step.saturating_add(1)).max().unwrap_or_default();
-    let always = |stage| steps.iter().for_each(|at| found.push((*at, Some(stage))));
-    let mut always = always;
+    let mut always = |stage| found.extend(steps.iter().map(|at| (*at, Some(stage))));
     match first.pattern.as_deref().unwrap_or_default() {
         "RING" => always("ring"),
         "PIPELINE_FROM" => always("pipeline-from"),

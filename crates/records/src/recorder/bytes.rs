@@ -4,7 +4,7 @@
 //! time to read. The header says how much of each ring is in use. In a compressed file and in an archive the rest passes by unread.
 
 use std::fs::File;
-use std::io::{self, BufRead, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
 use flate2::Crc;
 
@@ -36,8 +36,8 @@ impl<'a> Bytes<'a> {
         let mut part = Vec::with_capacity(length);
         match &mut self.from {
             From::Stream(stream) => {
-                self.at += pass(*stream, offset.saturating_sub(self.at), |_| {})?;
-                self.at += pass(*stream, length as u64, |bytes| part.extend_from_slice(bytes))?;
+                self.at += io::copy(&mut stream.take(offset.saturating_sub(self.at)), &mut io::sink())?;
+                self.at += stream.take(length as u64).read_to_end(&mut part)? as u64;
             }
             From::Disk(file) => {
                 file.seek(SeekFrom::Start(offset))?;
@@ -53,34 +53,12 @@ impl<'a> Bytes<'a> {
     pub(super) fn length(&mut self) -> io::Result<u64> {
         match &mut self.from {
             From::Stream(stream) => {
-                self.at += pass(*stream, u64::MAX, |_| {})?;
+                self.at += io::copy(stream, &mut io::sink())?;
                 Ok(self.at)
             }
             From::Disk(file) => file.metadata().map(|about| about.len()),
         }
     }
-}
-
-/// Gives the next bytes to `take`, up to a length; returns how many there were.
-fn pass(stream: &mut dyn BufRead, length: u64, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
-    let mut passed = 0;
-    while passed < length {
-        let part = match stream.fill_buf() {
-            Ok(part) => part,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let room = usize::try_from(length - passed).unwrap_or(usize::MAX);
-        let part = &part[..part.len().min(room)];
-        let taken = part.len();
-        take(part);
-        stream.consume(taken);
-        passed += taken as u64;
-        if taken == 0 {
-            break;
-        }
-    }
-    Ok(passed)
 }
 
 #[cfg(test)]

@@ -128,12 +128,17 @@ pub trait Shard: Collect {
     fn take_in_file_order(&mut self) -> Self::Batch;
 }
 
+/// What was read beside the events.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// Flattened.
     pub header: Vec<HeaderField>,
+    /// How many elements its list of events had, or packets its file, whatever they were.
+    pub elements: u64,
     pub events: u64,
     pub damage: DamageReport,
+    /// What the source of the text failed with.
+    pub failure: Option<io::Error>,
     /// How many bytes of text were read for it.
     pub text_bytes: u64,
 }

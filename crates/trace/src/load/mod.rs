@@ -268,7 +268,7 @@ impl<F: FnMut(Progress) + Send> Loader<F> {
     fn trace(&mut self, name: &str, opened: input::Trace, mut trace: Trace) -> Result<(), Error> {
         trace.format = Some(opened.format());
         match self.read(name, opened) {
-            Ok(Summary { header, events, damage, text_bytes }) => {
+            Ok(Summary { header, events, damage, text_bytes, .. }) => {
                 (trace.events, trace.damage, trace.text_bytes) = (events, damage, text_bytes);
                 name.clone_into(&mut trace.file);
                 self.builder.end_trace(header, trace);

@@ -7,6 +7,8 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
+use crate::damage::Damage;
+
 /// Compressed bytes are read in blocks of this size.
 pub(super) const BLOCK: usize = 256 * 1024;
 
@@ -42,6 +44,17 @@ impl Error for PackedFailure {}
 impl PackedFailure {
     pub fn find_in(error: &io::Error) -> Option<&PackedFailure> {
         error.get_ref()?.downcast_ref()
+    }
+
+    /// As damage of the trace within, and its byte.
+    pub(in super::super) fn damage(&self) -> (Damage, Option<u64>) {
+        match self.cause {
+            PackedCause::CutOff => (Damage::PackedCutOff, Some(self.offset)),
+            PackedCause::Corrupt => (Damage::PackedCorrupt, Some(self.offset)),
+            PackedCause::Checksum => (Damage::PackedChecksum, Some(self.offset)),
+            // Other formats have this damage, too, at a byte of their text.
+            PackedCause::TrailingBytes => (Damage::TrailingBytes, None),
+        }
     }
 
     /// An archive ends within a file, after so many of its bytes.

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use super::value::code_unit;
+
 /// How many bytes one word of bits marks.
 pub(super) const WORD: usize = 64;
 
@@ -47,24 +49,18 @@ pub(super) struct Odd {
 /// How wide the machine can compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
-    #[cfg_attr(all(target_arch = "x86_64", not(test)), expect(dead_code, reason = "what every other machine uses"))]
     Portable,
-    #[cfg(target_arch = "x86_64")]
-    Sse2,
     #[cfg(target_arch = "x86_64")]
     Avx2,
 }
 
 impl Default for Level {
-    #[cfg(not(target_arch = "x86_64"))]
     fn default() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi1") {
+            return Level::Avx2;
+        }
         Level::Portable
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    fn default() -> Self {
-        let has_avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt");
-        if has_avx2 && is_x86_feature_detected!("bmi1") { Level::Avx2 } else { Level::Sse2 }
     }
 }
 
@@ -74,19 +70,10 @@ impl Level {
         match self {
             Level::Portable => mark_with(compare_portably, blocks, note, state, words),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: SSE2 is part of x86-64; there is no such machine without it.
-            Level::Sse2 => unsafe { mark_sse2(blocks, note, state, words) },
-            #[cfg(target_arch = "x86_64")]
             // SAFETY: this level is chosen only where the processor has these features.
             Level::Avx2 => unsafe { mark_avx2(blocks, note, state, words) },
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse2")]
-fn mark_sse2(blocks: &[[u8; WORD]], note: bool, state: &mut State, words: &mut Vec<Word>) {
-    mark_with(|block| compare_sse2(block), blocks, note, state, words);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -196,34 +183,6 @@ fn compare_portably(block: &[u8; WORD]) -> ByteMarks {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse2")]
-#[inline]
-fn compare_sse2(block: &[u8; WORD]) -> ByteMarks {
-    use std::arch::x86_64::{
-        _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8,
-    };
-    let mut found = ByteMarks::default();
-    for (part, bytes) in block.as_chunks::<16>().0.iter().enumerate() {
-        // SAFETY: `bytes` is 16 bytes long, and the instruction asks for no alignment.
-        let bytes = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
-        let lower = _mm_or_si128(bytes, _mm_set1_epi8(CASE as i8));
-        let equal = |bytes, byte: u8| {
-            u64::from(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u16) << (part * 16)
-        };
-        found.quotes |= equal(bytes, b'"');
-        found.backslashes |= equal(bytes, b'\\');
-        found.opens |= equal(lower, b'{');
-        found.closes |= equal(lower, b'}');
-        // The comparison is of signed numbers, by which what is not ASCII is below the space too.
-        let below = _mm_cmpgt_epi8(_mm_set1_epi8(0x20), bytes);
-        found.odd |= u64::from(_mm_movemask_epi8(below) as u16) << (part * 16);
-        let never = _mm_cmpgt_epi8(_mm_set1_epi8(b'\t' as i8), bytes);
-        found.never |= u64::from(_mm_movemask_epi8(never) as u16);
-    }
-    found
-}
-
-#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[inline]
 fn compare_avx2(block: &[u8; WORD]) -> ByteMarks {
@@ -244,7 +203,7 @@ fn compare_avx2(block: &[u8; WORD]) -> ByteMarks {
         found.backslashes |= equal(bytes, b'\\');
         found.opens |= equal(lower, b'{');
         found.closes |= equal(lower, b'}');
-        // As above.
+        // The comparison is of signed numbers, by which what is not ASCII is below the space too.
         let below = _mm256_cmpgt_epi8(_mm256_set1_epi8(0x20), bytes);
         found.odd |= u64::from(_mm256_movemask_epi8(below) as u32) << (part * 32);
         let never = _mm256_cmpgt_epi8(_mm256_set1_epi8(b'\t' as i8), bytes);
@@ -278,31 +237,25 @@ fn offsets(mut bits: u64, base: usize) -> impl Iterator<Item = usize> {
 
 /// Whether the text after a backslash makes an escape with it, as far as there is text.
 fn is_escape(text: &[u8], at: usize) -> bool {
+    let unit_at = |at: usize| text.get(at..).and_then(code_unit);
     match text[at] {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => true,
-        b'u' => match code_unit(text, at) {
+        b'u' => match unit_at(at + 1) {
             None => text.len() < at + 5,
             Some(0xd800..=0xdbff) => {
                 let next = text.get(at + 5..at + 7);
-                next.is_none() || next == Some(b"\\u") && matches!(code_unit(text, at + 6), Some(0xdc00..=0xdfff))
+                next.is_none() || next == Some(b"\\u") && matches!(unit_at(at + 7), Some(0xdc00..=0xdfff))
             }
             Some(0xdc00..=0xdfff) => {
                 let first = at
                     .checked_sub(6)
                     .filter(|first| first.checked_sub(1).is_some_and(|at| text[at..].starts_with(b"\\u")));
-                first.is_some_and(|first| matches!(code_unit(text, first), Some(0xd800..=0xdbff)))
+                first.is_some_and(|first| matches!(unit_at(first + 1), Some(0xd800..=0xdbff)))
             }
             Some(_) => true,
         },
         _ => false,
     }
-}
-
-/// The number of the escape whose `u` is at a byte.
-fn code_unit(text: &[u8], at: usize) -> Option<u16> {
-    let digits = text.get(at + 1..at + 5)?;
-    let digits = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_hexdigit))?;
-    u16::from_str_radix(digits, 16).ok()
 }
 
 /// Adds the offsets in a range where there is no UTF-8.

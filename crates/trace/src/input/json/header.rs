@@ -115,12 +115,8 @@ impl Summary {
 
     pub(super) fn end(&mut self, end: End, text_bytes: u64, failure: Option<io::Error>) {
         let packed = failure.as_ref().and_then(PackedFailure::find_in);
-        match packed.map(|failure| failure.cause) {
-            Some(PackedCause::CutOff) => self.damage.count(Damage::PackedCutOff, packed.map(|f| f.offset)),
-            Some(PackedCause::Corrupt) => self.damage.count(Damage::PackedCorrupt, packed.map(|f| f.offset)),
-            Some(PackedCause::Checksum) => self.damage.count(Damage::PackedChecksum, packed.map(|f| f.offset)),
-            Some(PackedCause::TrailingBytes) => self.damage.count(Damage::TrailingBytes, None),
-            None => {}
+        if let Some((kind, offset)) = packed.map(PackedFailure::damage) {
+            self.damage.count(kind, offset);
         }
         let mut lose = |kind, offset| self.damage.lose(kind, Some(offset), text_bytes - offset);
         match end {

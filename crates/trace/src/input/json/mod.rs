@@ -107,7 +107,7 @@ impl TraceReader for Stream {
         );
         **text_bytes += summary.text_bytes;
         let Summary { header, events, damage, text_bytes, .. } = refuse(name, summary)?;
-        Ok(reader::Summary { header, events, damage, text_bytes })
+        Ok(reader::Summary { header, events, damage, text_bytes, ..reader::Summary::default() })
     }
 }
 

@@ -19,7 +19,7 @@
 use memchr::memmem;
 
 use super::keys::{EVENT_KEYS, PHASE_BIT};
-use super::value::{as_number, is_number, is_part, is_space};
+use super::value::{as_number, code_unit, is_number, is_part, is_space};
 use crate::damage::Damage;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -358,9 +358,7 @@ const UNIT: usize = 6;
 
 /// The code unit of the escape that a text begins with.
 fn unit(text: &[u8]) -> Option<u16> {
-    let digits =
-        text.get(2..UNIT).filter(|digits| text.starts_with(br"\u") && digits.iter().all(u8::is_ascii_hexdigit))?;
-    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    text.strip_prefix(br"\u").and_then(code_unit)
 }
 
 fn is_plain(byte: u8) -> bool {

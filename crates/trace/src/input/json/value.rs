@@ -504,10 +504,7 @@ pub(super) fn unescape(raw: &[u8]) -> Cow<'_, str> {
 
 /// The character of `uXXXX` or of a surrogate pair `uXXXX\uXXXX`, and how many bytes it takes.
 fn unicode_escape(text: &str) -> Option<(char, usize)> {
-    let unit = |at: usize| -> Option<u32> {
-        let hex = text.get(at..at + 4)?;
-        hex.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(hex, 16).ok())?
-    };
+    let unit = |at: usize| text.as_bytes().get(at..).and_then(code_unit).map(u32::from);
     let first = unit(1)?;
     if let Some(c) = char::from_u32(first) {
         return Some((c, 5));
@@ -520,6 +517,13 @@ fn unicode_escape(text: &str) -> Option<(char, usize)> {
         return Some((char::from_u32(code)?, 11));
     }
     Some((char::REPLACEMENT_CHARACTER, 5))
+}
+
+/// The code unit that the digits after `\u` are.
+pub(super) fn code_unit(digits: &[u8]) -> Option<u16> {
+    let digits = digits.get(..4)?;
+    let value = |digit: &u8| (*digit as char).to_digit(16);
+    digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | value(digit)? as u16))
 }
 
 #[cfg(test)]

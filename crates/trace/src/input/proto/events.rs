@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::io;
 use std::rc::Rc;
 
 use super::clocks::{Clock, Clocks};
@@ -11,20 +10,10 @@ use super::state::{Names, Sequence};
 use super::track_event::Parser;
 use super::tracks::{Descriptors, SequenceThread, some_thread_of};
 use super::wire::Malformed;
-use crate::damage::{Damage, DamageReport};
+use crate::damage::Damage;
 use crate::event::{ArgValue, ArgsWanted, HeaderField, Kind, TrackItem, TrackKey};
+use crate::input::reader::Summary;
 use crate::time::Ns;
-
-/// What was read besides the events.
-#[derive(Debug, Default)]
-pub struct Summary {
-    pub packets: u64,
-    pub events: u64,
-    pub header: Vec<HeaderField>,
-    pub damage: DamageReport,
-    pub failure: Option<io::Error>,
-    pub bytes: u64,
-}
 
 /// Takes events, and then tracks. Returns whether to go on.
 pub(super) trait Emit: FnMut(TrackItem<'_>) -> bool {}

@@ -1,6 +1,5 @@
 //! The format in the registry: how a list of packets is recognised, read in batches, and refused if it has no events.
 
-use super::events::Summary;
 use super::packets::PACKET;
 use super::reader::Stream;
 use super::wire::{Head, Stop};
@@ -8,7 +7,7 @@ use crate::damage::Damage;
 use crate::error::Error;
 use crate::event::{Format, Kind, Support, TrackItem, Writer};
 use crate::input::containers::Turn;
-use crate::input::reader::{self, File, Fit, Reading, Refusal, Shard, TraceReader, source_failure};
+use crate::input::reader::{File, Fit, Reading, Refusal, Shard, Summary, TraceReader, source_failure};
 
 const BATCH: usize = 1 << 16;
 
@@ -68,7 +67,7 @@ impl TraceReader for Stream {
         self,
         reading: &mut Reading<'_>,
         mut add: impl FnMut(S::Batch) -> bool + Send,
-    ) -> Result<reader::Summary, Refusal> {
+    ) -> Result<Summary, Refusal> {
         let mut shard = S::new(0, reading.keep_offsets);
         let mut goes_on = true;
         let summary = self.read(reading.args, |item| {
@@ -86,9 +85,9 @@ impl TraceReader for Stream {
             goes_on
         });
         add(shard.take_in_file_order());
-        let Summary { header, events, damage, bytes, .. } = refuse(reading.name, summary)?;
-        *reading.text_bytes += bytes;
-        Ok(reader::Summary { header, events, damage, text_bytes: bytes })
+        let summary = refuse(reading.name, summary)?;
+        *reading.text_bytes += summary.text_bytes;
+        Ok(summary)
     }
 }
 
@@ -105,14 +104,14 @@ fn refuse(name: &str, mut summary: Summary) -> Result<Summary, Refusal> {
         return Ok(summary);
     }
     let first = |kind| summary.damage.get(kind).first_offset;
-    if let (0, Some(offset)) = (summary.packets, first(Damage::Truncated)) {
+    if let (0, Some(offset)) = (summary.elements, first(Damage::Truncated)) {
         return Err(Error::NothingWhole { name: name.to_owned(), offset }.into());
     }
     let lost = LOSES_EVENTS.into_iter().find(|kind| summary.damage.get(*kind).count > 0);
     Err(Refusal::NotATrace(match (lost, first(Damage::PacketStructure), first(Damage::PacketSyntax)) {
         (Some(kind), ..) => format!(
             "none of its {} packets is a track event that can be shown; there are {} {}",
-            summary.packets,
+            summary.elements,
             summary.damage.get(kind).count,
             kind.description().phrase
         ),
@@ -121,9 +120,9 @@ fn refuse(name: &str, mut summary: Summary) -> Result<Summary, Refusal> {
         }
         (None, None, Some(offset)) => format!(
             "this is a damaged list of packets: the one at byte {offset} is not valid protobuf, and none of its {} packets is a track event",
-            summary.packets
+            summary.elements
         ),
-        (None, None, None) => format!("none of its {} packets is a track event", summary.packets),
+        (None, None, None) => format!("none of its {} packets is a track event", summary.elements),
     }))
 }
 

@@ -20,5 +20,4 @@ mod track_event;
 mod tracks;
 pub(super) mod wire;
 
-pub use events::Summary;
 pub use reader::Stream;

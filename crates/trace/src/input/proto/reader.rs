@@ -6,14 +6,15 @@ use std::sync::Arc;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use zstd::stream::read::Decoder;
 
-use super::events::{Emit, Events, Summary};
+use super::events::{Emit, Events};
 use super::messages::TracePacket;
 use super::packets::{MAX_PACKET, Packets};
 use super::wire::{Malformed, Stop};
 use crate::damage::Damage;
 use crate::event::{ArgsWanted, TrackItem};
 use crate::input::containers::limit::{Budget, LimitReached, Limited, Limits};
-use crate::input::containers::packed::{PackedCause, PackedFailure};
+use crate::input::containers::packed::PackedFailure;
+use crate::input::reader::Summary;
 
 pub struct Stream {
     bytes: Box<dyn Read + Send>,
@@ -57,9 +58,7 @@ impl Stream {
         if let Some(error) = failure {
             reader.fail(error);
         }
-        let mut summary = reader.events.finish(&mut emit);
-        summary.bytes = packets.bytes();
-        summary
+        Summary { text_bytes: packets.bytes(), ..reader.events.finish(&mut emit) }
     }
 }
 
@@ -73,20 +72,15 @@ impl Reader {
     fn fail(&mut self, error: io::Error) {
         let summary = &mut self.events.summary;
         if let Some(failure) = PackedFailure::find_in(&error) {
-            let kind = match failure.cause {
-                PackedCause::CutOff => Damage::PackedCutOff,
-                PackedCause::Corrupt => Damage::PackedCorrupt,
-                PackedCause::Checksum => Damage::PackedChecksum,
-                PackedCause::TrailingBytes => Damage::TrailingBytes,
-            };
-            summary.damage.count(kind, Some(failure.offset).filter(|_| kind != Damage::TrailingBytes));
+            let (kind, offset) = failure.damage();
+            summary.damage.count(kind, offset);
         }
         summary.failure = Some(error);
     }
 
     /// Reads a packet. Packets in a compressed one may not be compressed themselves: Perfetto never writes that.
     fn packet(&mut self, message: &[u8], offset: u64, is_packed: bool, emit: &mut impl Emit) {
-        self.events.summary.packets += 1;
+        self.events.summary.elements += 1;
         let result = TracePacket::read(message).and_then(|packet| match packet.packed {
             Some(_) if is_packed => Err(Malformed),
             Some(bytes) => self.unpack(bytes, offset, emit),
